@@ -1,0 +1,73 @@
+"""Sphinx configuration; the build needs no network, and neither does the result."""
+
+import os
+import sys
+import warnings
+from pathlib import Path
+from xml.etree import ElementTree
+
+from sphinx.errors import ExtensionError
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+import skdiffclust  # noqa: E402
+
+project = "skdiffclust"
+author = "the skdiffclust developers"
+copyright = "2026, the skdiffclust developers"
+version = release = skdiffclust.__version__
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "sphinx-mathjax-offline",
+    "numpydoc",
+    "sphinx_gallery.gen_gallery",
+]
+templates_path = ["_templates"]
+# The gallery's own pages of running times ask a content network for their tables.
+exclude_patterns = ["_build", "sg_execution_times.rst", "**/sg_execution_times.rst"]
+
+html_theme = "pydata_sphinx_theme"
+html_theme_options = {"navigation_with_keys": False, "secondary_sidebar_items": []}
+html_sidebars = {"index": []}
+
+autosummary_generate = True
+numpydoc_show_class_members = False
+
+# The continuous integration sets SKDIFFCLUST_REDUCED=1; the examples then take fewer
+# rows or steps, and the build fails where one takes longer than this.
+REDUCED = os.environ.get("SKDIFFCLUST_REDUCED") == "1"
+MAX_SECONDS = 3.0
+
+# A warning in an example is an error in the build, as it is in the tests.
+warnings.filterwarnings("error", module="__main__")
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "auto_examples",
+    "filename_pattern": r"[\\/]plot_",
+    "abort_on_example_error": True,
+    "download_all_examples": False,
+    "remove_config_comments": True,
+    "junit": "gallery_times.xml",
+}
+
+
+def check_example_times(app, env):
+    """Refuse a reduced gallery in which a script is slow."""
+    report = ElementTree.parse(Path(app.outdir) / sphinx_gallery_conf["junit"])
+    seconds = {
+        case.get("file"): float(case.get("time")) for case in report.iter("testcase")
+    }
+    slow = {name: time for name, time in seconds.items() if time > MAX_SECONDS}
+    print("seconds of the examples:", seconds)
+    if REDUCED and slow:
+        raise ExtensionError(f"Reduced examples take over {MAX_SECONDS} s: {slow}")
+
+
+def setup(app):
+    """Connect the time check."""
+    app.connect("env-updated", check_example_times)

@@ -1,0 +1,26 @@
+"""Differentiable clustering with a scikit-learn interface."""
+
+from importlib import import_module
+
+__version__ = "0.1.0.dev0"
+
+# Public name -> the module that defines it. Names are imported on first use, so
+# that `import skdiffclust` loads nothing numeric.
+_ESTIMATORS = {"SpanningForestClustering": "skdiffclust.forests"}
+_MODULES = {"forests", "metrics"}
+
+__all__ = ["SpanningForestClustering", "__version__", "forests", "metrics"]
+
+
+def __getattr__(name):
+    """Import a public name when it is first asked for (PEP 562)."""
+    if name in _ESTIMATORS:
+        return getattr(import_module(_ESTIMATORS[name]), name)
+    if name in _MODULES:
+        return import_module(f"skdiffclust.{name}")
+    raise AttributeError(f"module 'skdiffclust' has no attribute {name!r}")
+
+
+def __dir__():
+    """List the public names, imported or not."""
+    return sorted(__all__)

@@ -1,0 +1,567 @@
+"""From rows to the relation between them: distances, kernels, nearest rows, graphs."""
+
+import os
+import warnings
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.spatial import cKDTree
+from scipy.spatial.distance import cdist
+from sklearn.metrics.pairwise import pairwise_distances, pairwise_kernels
+from sklearn.utils import check_array
+
+_EUCLIDEAN = ("euclidean", "l2", "nan_euclidean")
+# Metrics that are a function of the Euclidean distance of (mapped) rows.
+_EUCLIDEAN_LIKE = (*_EUCLIDEAN, "sqeuclidean", "cosine")
+_TRANSLATION_INVARIANT_KERNELS = ("rbf", "laplacian")
+_TREE_MAX_FEATURES = 10
+_TREE_SLACK = 1e-12  # far above the rounding of a sum of _TREE_MAX_FEATURES squares
+_BLOCK_ENTRIES = 2**22
+_SYMMETRY_TOLERANCE = 1e-8
+_GIB = 2.0**30
+_WARN_GIB = 2.0
+
+
+def refuse_masked(X, *, name="X"):
+    """Raise ValueError if X is a masked array, whose mask would be lost silently."""
+    if isinstance(X, np.ma.MaskedArray):
+        raise ValueError(
+            f"The {name!r} parameter must be a plain array. Got a masked array "
+            "instead. Fill or drop the masked entries first, e.g. X.filled(0)."
+        )
+
+
+def check_dense_size(n_rows, n_columns=None, *, itemsize=8, what, remedy):
+    """Warn above 2 GiB, and refuse above physical memory, before a dense allocation.
+
+    `what` names the matrix ("the distance matrix"), `remedy` is a sentence.
+    """
+    n_columns = n_rows if n_columns is None else n_columns
+    size = float(n_rows) * float(n_columns) * itemsize / _GIB
+    if size <= _WARN_GIB:
+        return
+    text = f"{what} of {n_rows} x {n_columns} entries takes {size:.1f} GiB"
+    memory = _physical_memory() / _GIB
+    if size > memory:
+        raise ValueError(
+            f"{text}, more than the {memory:.1f} GiB of this machine's memory. {remedy}"
+        )
+    warnings.warn(f"{text}. {remedy}", UserWarning, stacklevel=3)
+
+
+def _physical_memory():
+    """Return the bytes of physical memory, or 64 GiB where the system cannot say."""
+    try:
+        size = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):
+        return 64 * _GIB
+    return size if size > 0 else 64 * _GIB
+
+
+def refuse_overflow(arrays, dtype=np.float64):
+    """Raise if a squared distance between rows of the arrays could overflow dtype."""
+    low = np.min([array.min(axis=0) for array in arrays], axis=0)
+    high = np.max([array.max(axis=0) for array in arrays], axis=0)
+    with np.errstate(over="ignore"):
+        diagonal = np.sum(np.square(high - low))
+    # |x|^2 + |y|^2 - 2xy passes through four times the squared diagonal.
+    if diagonal > np.finfo(dtype).max / 4:
+        largest = max(np.abs(low).max(), np.abs(high).max())
+        raise ValueError(
+            "The rows of X must have squared distances that fit "
+            f"{np.dtype(dtype).name}. Got values up to {largest:.3g} instead, whose "
+            "distances overflow: rescale X, e.g. with StandardScaler."
+        )
+
+
+def column_means(X):
+    """Return the means (d,), float64, of finite X (n, d); exact where constant."""
+    X = np.asarray(X, dtype=np.float64)
+    refuse_overflow([X], np.float64)
+    # Summed as differences from a row: an offset of 1e6 costs no digits.
+    return X[0] + np.mean(X - X[0], axis=0)
+
+
+def center(X, means=None, *, dtype=np.float64):
+    """Return a new array of `dtype`: finite X (n, d) minus its column means.
+
+    Pass the `means` (d,) of the training rows to move new rows by the same amount.
+    The subtraction is done in float64 whatever `dtype` is.  ValueError ("distances
+    overflow ... rescale") if squared distances would not fit `dtype`.
+    """
+    X = np.asarray(X, dtype=np.float64)
+    if means is None:
+        means = column_means(X)
+    refuse_overflow([X, means[None, :]], dtype)
+    return (X - means).astype(dtype, copy=False)
+
+
+def distance_matrix(X, Y=None, *, metric="euclidean", metric_params=None):
+    """Return the distances (n, m), float64, of rows of X to rows of Y (default X).
+
+    Euclidean distances and what follows from them (squared, cosine) are sums of
+    squared differences, so equal rows are at exactly 0 and an offset costs no digits;
+    the rest is `sklearn.metrics.pairwise_distances`.  What a metric estimates from
+    data ("seuclidean", "mahalanobis") comes from Y if given, the training rows.
+    "precomputed" with Y None checks the square matrix X and returns it.  With Y None
+    the result is exactly symmetric with a zero diagonal.  O(n m d) time.
+    """
+    if isinstance(metric, str) and metric == "precomputed":
+        if Y is None:
+            return check_precomputed(X, name="X", kind="distance")
+        return np.asarray(X, dtype=np.float64)
+    X = np.asarray(X, dtype=np.float64)
+    other = X if Y is None else np.asarray(Y, dtype=np.float64)
+    check_dense_size(
+        len(X),
+        len(other),
+        what="the distance matrix",
+        remedy="Use fewer rows or a sparse neighbours graph.",
+    )
+    params = fitted_metric_params(other, metric, metric_params)
+    distances = block_distances(X, other, metric, params)
+    if Y is None:
+        _symmetrise_dense(distances)
+        np.fill_diagonal(distances, 0.0)
+    return distances
+
+
+def kernel_matrix(X, Y=None, *, kernel="linear", kernel_params=None):
+    """Return the kernel (n, m), float64, of rows of X with rows of Y (default X).
+
+    Thin over `sklearn.metrics.pairwise.pairwise_kernels`.  Rows are centred first
+    where that changes nothing but rounding ("rbf", "laplacian"); for a linear kernel
+    the caller centres, since that changes the values.  "precomputed" with Y None
+    checks the square matrix X.  With Y None the result is exactly symmetric.
+    ValueError if the kernel gives NaN or infinity.
+    """
+    if isinstance(kernel, str) and kernel == "precomputed":
+        if Y is None:
+            return check_precomputed(X, name="X", kind="kernel")
+        return np.asarray(X, dtype=np.float64)
+    X = np.asarray(X, dtype=np.float64)
+    other = None if Y is None else np.asarray(Y, dtype=np.float64)
+    check_dense_size(
+        len(X),
+        len(X) if other is None else len(other),
+        what="the kernel matrix",
+        remedy="Use fewer rows, or the linear kernel, which needs no such matrix.",
+    )
+    if isinstance(kernel, str) and kernel in _TRANSLATION_INVARIANT_KERNELS:
+        means = column_means(X if other is None else other)
+        X = center(X, means)
+        other = None if other is None else center(other, means)
+    values = pairwise_kernels(X, other, metric=kernel, **(kernel_params or {}))
+    values = np.asarray(values, dtype=np.float64)
+    if not np.isfinite(values).all():
+        raise ValueError(
+            "The 'kernel' parameter must give finite values. Got NaN or infinity from "
+            f"{kernel!r} instead. Rescale X or mend the kernel."
+        )
+    if Y is None:
+        _symmetrise_dense(values)
+    return values
+
+
+def _symmetrise_dense(matrix):
+    """Replace a square float64 matrix (n, n) by its mean with its transpose."""
+    n = len(matrix)
+    step = max(1, _BLOCK_ENTRIES // n)
+    for start in range(0, n, step):
+        rows = slice(start, start + step)
+        mean = 0.5 * matrix[rows, start:] + 0.5 * matrix[start:, rows].T
+        matrix[rows, start:] = mean
+        matrix[start:, rows] = mean.T
+
+
+def unit_rows(X):
+    """Return rows of length one (n, d + 1); a zero row is one along the last axis.
+
+    Half the squared distance of two such rows is their cosine distance: 1 between a
+    zero row and any other, 0 between two zero rows.
+    """
+    unit = np.zeros((X.shape[0], X.shape[1] + 1))
+    largest = np.abs(X).max(axis=1)
+    seen = largest > 0
+    unit[~seen, -1] = 1.0
+    scaled = X[seen] / largest[seen, None]
+    unit[seen, :-1] = scaled / np.sqrt(np.square(scaled).sum(axis=1))[:, None]
+    return unit
+
+
+def fitted_metric_params(X_train, metric, metric_params):
+    """Return metric_params (dict) with what the metric estimates from X_train."""
+    params = dict(metric_params or {})
+    if metric == "seuclidean" and "V" not in params:
+        params["V"] = np.var(X_train, axis=0, ddof=1)
+    elif metric == "mahalanobis" and not {"V", "VI"} & params.keys():
+        covariance = np.atleast_2d(np.cov(X_train.T))
+        params["VI"] = np.linalg.inv(covariance).T
+    return params
+
+
+def block_distances(X, T, metric, params):
+    """Return the distances (m, n), a new float64 array, of rows of X to rows of T."""
+    if isinstance(metric, str) and metric in _EUCLIDEAN_LIKE and not params:
+        if metric == "cosine":
+            X, T = unit_rows(X), unit_rows(T)
+        refuse_overflow([X, T], np.float64)
+        if metric in _EUCLIDEAN:
+            return cdist(X, T)
+        return cdist(X, T, "sqeuclidean") * (0.5 if metric == "cosine" else 1.0)
+    distances = pairwise_distances(X, T, metric=metric, **params)
+    distances = np.array(distances, dtype=np.float64)
+    if np.isnan(distances).any():
+        raise ValueError(
+            "The 'metric' parameter must give finite distances. Got NaN from "
+            f"{metric!r} instead. Mend the metric or drop the rows it cannot compare."
+        )
+    if np.isinf(distances).any():
+        raise ValueError(
+            "The rows of X must have finite distances. Got infinity from "
+            f"{metric!r} instead: distances overflow, rescale X."
+        )
+    return distances
+
+
+def check_precomputed(D, *, name="X", kind="distance"):
+    """Return the finite, exactly symmetric float64 form of a precomputed relation.
+
+    `D` is a square dense array or scipy sparse matrix.  `kind` is "distance" or
+    "similarity" (the diagonal is ignored: zeros when dense, nothing stored when
+    sparse) or "kernel" (dense, diagonal kept).  In a sparse matrix every stored entry
+    is an edge, zeros too, and an entry on one side only counts as the edge; the
+    result is a `csr_array` with sorted indices.  What differs from its mirror image
+    is replaced by the mean of the two, with a warning beyond 1e-8 of the largest
+    value.  The input is never written; it is returned itself if nothing had to
+    change, so do not write into the result.
+    """
+    refuse_masked(D, name=name)
+    if sp.issparse(D) and kind == "kernel":
+        raise ValueError(
+            f"The {name!r} parameter must be dense for a kernel. Got a sparse matrix "
+            "instead, and sparse is not supported here: use .toarray()."
+        )
+    D = check_array(
+        D, accept_sparse=True, dtype=np.float64, ensure_all_finite=False, copy=False
+    )
+    if D.shape[0] != D.shape[1]:
+        raise ValueError(
+            f"The {name!r} parameter must be a square matrix of {kind}s between "
+            f"samples. Got shape {D.shape} instead. Pass one row and one column per "
+            "sample."
+        )
+    if sp.issparse(D):
+        return _check_sparse(D, name, kind)
+    return _check_dense(D, name, kind)
+
+
+def _check_dense(D, name, kind):
+    """Return D (n, n) checked, symmetric and, but for kernels, with zero diagonal."""
+    n = len(D)
+    step = max(1, _BLOCK_ENTRIES // n)
+    keep_diagonal = kind == "kernel"
+    largest, difference = 0.0, 0.0
+    for start in range(0, n, step):
+        block = D[start : start + step]
+        mirror = D[:, start : start + step].T
+        if not keep_diagonal:
+            rows = np.arange(len(block))
+            block, mirror = block.copy(), mirror.copy()
+            block[rows, start + rows] = mirror[rows, start + rows] = 0.0
+        _refuse_nonfinite(block, name)
+        largest = max(largest, np.abs(block).max())
+        gap = float(np.abs(0.5 * block - 0.5 * mirror).max())
+        difference = max(difference, 2.0 * gap)
+    if difference == 0 and (keep_diagonal or not np.any(D.diagonal())):
+        return D
+    D = np.array(D, order="C")
+    if not keep_diagonal:
+        np.fill_diagonal(D, 0.0)
+    if difference > 0:
+        _warn_asymmetric(difference, largest, name)
+        _symmetrise_dense(D)
+    return D
+
+
+def _check_sparse(D, name, kind):
+    """Return sparse D (n, n) as a symmetric csr_array without diagonal."""
+    summed = D.tocoo().tocsr().tocoo()  # adds up repeated entries, keeps stored zeros
+    off_diagonal = summed.row != summed.col
+    values = summed.data[off_diagonal]
+    _refuse_nonfinite(values, name)
+    graph, difference = _symmetric_union(
+        summed.row[off_diagonal], summed.col[off_diagonal], values, D.shape[0]
+    )
+    largest = np.abs(values).max(initial=0.0)
+    _warn_asymmetric(difference, largest, name)
+    return graph
+
+
+def _refuse_nonfinite(values, name):
+    """Raise ValueError if the values hold NaN or infinity."""
+    if not np.isfinite(values).all():
+        found = "NaN" if np.isnan(values).any() else "infinity"
+        raise ValueError(
+            f"The {name!r} parameter must be finite. Got {found} instead. "
+            "Leave edges that do not exist out of a sparse matrix."
+        )
+
+
+def _warn_asymmetric(difference, largest, name):
+    """Warn if the largest difference of mirror entries is beyond the tolerance."""
+    if difference > _SYMMETRY_TOLERANCE * largest:
+        warnings.warn(
+            f"The {name!r} matrix is not symmetric: mirror entries differ by up to "
+            f"{difference:.3g}. It was symmetrised (mean of the two, or the one that "
+            "is stored); pass a symmetric matrix to silence this.",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
+def _symmetric_union(rows, columns, values, n):
+    """Return (symmetric csr_array (n, n), largest mirror difference) of edges (m,).
+
+    Each directed edge occurs at most once; an edge found in one direction only is
+    taken as it is, and its difference is its absolute value.
+    """
+    low = np.minimum(rows, columns).astype(np.int64)
+    high = np.maximum(rows, columns).astype(np.int64)
+    order = np.lexsort((rows, high, low))
+    low, high, values = low[order], high[order], values[order]
+    again = np.zeros(len(low), dtype=bool)
+    again[1:] = (low[1:] == low[:-1]) & (high[1:] == high[:-1])
+    second = np.flatnonzero(again)
+    first = np.flatnonzero(~again)
+    gaps = np.abs(values)
+    gaps[second - 1] = np.abs(values[second] - values[second - 1])
+    difference = float(gaps[first].max(initial=0.0))
+    values[second - 1] = 0.5 * values[second - 1] + 0.5 * values[second]
+    low, high, values = low[first], high[first], values[first]
+    ends = np.concatenate([low, high]), np.concatenate([high, low])
+    graph = sp.coo_array((np.concatenate([values, values]), ends), shape=(n, n)).tocsr()
+    graph.sort_indices()
+    return graph, difference
+
+
+def nearest_row(X_train, X, *, metric="euclidean", metric_params=None):
+    """Return the nearest training row of each row, and how far it is.
+
+    The out-of-sample rule: the edge that single linkage would add.
+
+    Parameters
+    ----------
+    X_train : ndarray of shape (n_train, d), or None if metric="precomputed"
+    X : ndarray of shape (m, d), or distances (m, n_train) if metric="precomputed"
+    metric : str or callable
+        As in `sklearn.metrics.pairwise_distances`; what it estimates from data is
+        estimated from X_train.
+    metric_params : dict or None
+
+    Returns
+    -------
+    indices : ndarray of shape (m,), int64
+        Ties go to the smallest index.
+    distances : ndarray of shape (m,), float64
+        Exactly 0 for a row that is equal to a training row.
+
+    Notes
+    -----
+    The result for a row depends on that row and X_train only.  Euclidean and cosine
+    distances use a k-d tree up to 10 features, and above that matrix products that
+    only rule rows out: the rest is measured by differences.  Memory is bounded by
+    blocks, beside the answer.
+    """
+    if isinstance(metric, str) and metric == "precomputed":
+        return _nearest_column(X_train, X)
+    X_train = np.asarray(X_train, dtype=np.float64)
+    X = np.asarray(X, dtype=np.float64)
+    indices, distances = _k_nearest(X_train, X, 1, metric, metric_params)
+    return indices[:, 0], distances[:, 0]
+
+
+def neighbors_graph(
+    X, n_neighbors, *, mode="connectivity", metric="euclidean", metric_params=None
+):
+    """Return the symmetric graph of nearest neighbours as csr_array (n, n).
+
+    An edge joins two rows if either is among the `n_neighbors` nearest of the other,
+    itself not counted; ties go to the smaller index.  Stored values are 1 with
+    mode="connectivity" and distances with "distance", where the zero distance of two
+    equal rows stays a stored entry.  Indices are sorted, nothing is on the diagonal.
+    """
+    X = np.asarray(X, dtype=np.float64)
+    n = len(X)
+    if not 1 <= n_neighbors < n:
+        raise ValueError(
+            f"The 'n_neighbors' parameter must be between 1 and n_samples - 1 = "
+            f"{n - 1}. Got {n_neighbors} instead. Lower it or pass more rows."
+        )
+    if mode not in ("connectivity", "distance"):
+        raise ValueError(
+            "The 'mode' parameter must be 'connectivity' or 'distance'. "
+            f"Got {mode!r} instead. Choose one of the two."
+        )
+    found, distances = _k_nearest(X, X, n_neighbors + 1, metric, metric_params)
+    others = found != np.arange(n)[:, None]
+    # A row with many equal ones of smaller index does not find itself.
+    others[others.all(axis=1), -1] = False
+    rows = np.repeat(np.arange(n), n_neighbors)
+    values = distances[others] if mode == "distance" else np.ones(len(rows))
+    return _symmetric_union(rows, found[others], values, n)[0]
+
+
+def _nearest_column(X_train, D):
+    """Return each row's smallest entry in distances D (m, n_train): (index, value)."""
+    if sp.issparse(D):
+        raise ValueError(
+            "The 'X' parameter must be a dense matrix of distances to the training "
+            "rows. Got a sparse one instead, and sparse is not supported here: "
+            "use .toarray() with every distance filled in."
+        )
+    refuse_masked(D)
+    D = np.asarray(D, dtype=np.float64)
+    if D.ndim != 2 or (X_train is not None and D.shape[1] != len(X_train)):
+        columns = "n_train" if X_train is None else len(X_train)
+        raise ValueError(
+            f"The 'X' parameter must have shape (m, {columns}), distances to the "
+            f"training rows. Got shape {D.shape} instead. Pass one column per "
+            "training row."
+        )
+    _refuse_nonfinite(D, "X")
+    indices = D.argmin(axis=1)
+    return indices.astype(np.int64, copy=False), D[np.arange(len(D)), indices]
+
+
+def _k_nearest(T, X, k, metric, metric_params):
+    """Return (indices, distances), both (m, k), by distance, then by index in T."""
+    params = fitted_metric_params(T, metric, metric_params)
+    kept = _first_copies(T, k)
+    T = T[kept]
+    if isinstance(metric, str) and metric in _EUCLIDEAN_LIKE and not params:
+        if metric == "cosine":
+            T, X = unit_rows(T), unit_rows(X)
+        refuse_overflow([T, X], np.float64)
+        tree = T.shape[1] <= _TREE_MAX_FEATURES
+        columns, squares = (_tree_nearest if tree else _product_nearest)(T, X, k)
+        if metric in _EUCLIDEAN:
+            distances = np.sqrt(squares)
+        else:
+            distances = squares * (0.5 if metric == "cosine" else 1.0)
+    else:
+        columns, distances = _metric_nearest(T, X, k, metric, params)
+    return kept[columns], distances
+
+
+def _first_copies(T, k):
+    """Return the ascending indices of the first k copies of each distinct row of T.
+
+    No other copy can be among the k nearest; without this, data with many equal rows
+    would tie in every pair.
+    """
+    _, group = np.unique(T, axis=0, return_inverse=True)
+    group = group.ravel()
+    order = np.argsort(group, kind="stable")
+    ends = np.cumsum(np.bincount(group))
+    rank = np.arange(len(T)) - np.concatenate([[0], ends[:-1]])[group[order]]
+    return np.sort(order[rank < k])
+
+
+def _tree_nearest(T, X, k):
+    """Return (columns, squared distances) (m, k) with a k-d tree, ties settled."""
+    tree = cKDTree(T)
+    near, found = tree.query(X, k=k + 1)
+    tied = near[:, k] <= near[:, k - 1] * (1.0 + _TREE_SLACK)
+    clear = np.flatnonzero(~tied)
+    columns = np.empty((len(X), k), dtype=np.int64)
+    squares = np.empty((len(X), k))
+    rows = np.repeat(np.arange(len(clear)), k)
+    columns[clear], squares[clear] = _settle(
+        T, X[clear], rows, found[clear, :k].ravel(), k
+    )
+    tied = np.flatnonzero(tied)
+    step = max(1, _BLOCK_ENTRIES // len(T))
+    for start in range(0, len(tied), step):
+        block = tied[start : start + step]
+        radii = near[block, k - 1] * (1.0 + _TREE_SLACK)
+        balls = tree.query_ball_point(X[block], radii)
+        rows = np.repeat(np.arange(len(block)), [len(ball) for ball in balls])
+        columns[block], squares[block] = _settle(
+            T, X[block], rows, np.concatenate(balls).astype(np.int64), k
+        )
+    return columns, squares
+
+
+def _product_nearest(T, X, k):
+    """Return (columns, squared distances) (m, k), ruling rows out by products.
+
+    |x|^2 + |t|^2 - 2xt of centred rows is off by at most c (|x|^2 + |t|^2); only
+    rows whose lower bound is not above the k-th upper bound are measured.
+    """
+    means = column_means(T)
+    T_centred = T - means
+    T_squares = np.square(T_centred).sum(axis=1)
+    c = 4.0 * (T.shape[1] + 8) * np.finfo(np.float64).eps
+    columns = np.empty((len(X), k), dtype=np.int64)
+    squares = np.empty((len(X), k))
+    step = max(1, _BLOCK_ENTRIES // len(T))
+    for start in range(0, len(X), step):
+        done = slice(start, start + step)
+        centred = X[done] - means
+        X_squares = np.square(centred).sum(axis=1)[:, None]
+        # Lower bounds, less (1 - c) |x|^2, which is the same along a row.
+        lower = (-2.0 * centred) @ T_centred.T
+        lower += (1.0 - c) * T_squares
+        if k == 1:
+            near = lower.argmin(axis=1)[:, None]
+        else:
+            near = np.argpartition(lower, k - 1, axis=1)[:, :k]
+        upper = np.take_along_axis(lower, near, axis=1)
+        upper += 2.0 * c * (X_squares + T_squares[near])
+        rows, candidates = np.nonzero(lower <= upper.max(axis=1, keepdims=True))
+        columns[done], squares[done] = _settle(T, X[done], rows, candidates, k)
+    return columns, squares
+
+
+def _metric_nearest(T, X, k, metric, params):
+    """Return (columns, distances) (m, k) for any metric of scikit-learn."""
+    columns = np.empty((len(X), k), dtype=np.int64)
+    distances = np.empty((len(X), k))
+    # A metric's rounding may put equal rows apart: they are at 0 by definition.
+    number = {row.tobytes(): i for i, row in enumerate(T + 0.0)}
+    T_numbers = np.array([number[row.tobytes()] for row in T + 0.0])
+    step = max(1, _BLOCK_ENTRIES // len(T))
+    for start in range(0, len(X), step):
+        block = X[start : start + step]
+        values = block_distances(block, T, metric, params)
+        numbers = np.array([number.get(row.tobytes(), -1) for row in block + 0.0])
+        values[numbers[:, None] == T_numbers] = 0.0
+        limit = np.partition(values, k - 1, axis=1)[:, k - 1]
+        rows, candidates = np.nonzero(values <= limit[:, None])
+        done = slice(start, start + step)
+        columns[done], distances[done] = _first_k(
+            rows, candidates, values[rows, candidates], k
+        )
+    return columns, distances
+
+
+def _settle(T, X, rows, columns, k):
+    """Return (columns, squared distances) (m, k) among candidate pairs (p,)."""
+    squares = np.empty(len(rows))
+    step = max(1, _BLOCK_ENTRIES // T.shape[1])
+    for start in range(0, len(rows), step):
+        part = slice(start, start + step)
+        # Summed along a contiguous axis: the bits do not depend on the other pairs.
+        difference = np.ascontiguousarray(X[rows[part]] - T[columns[part]])
+        squares[part] = np.square(difference, out=difference).sum(axis=1)
+    return _first_k(rows, columns, squares, k)
+
+
+def _first_k(rows, columns, values, k):
+    """Return (columns, values) (m, k), first by value then column, of pairs (p,)."""
+    order = np.lexsort((columns, values, rows))
+    counts = np.bincount(rows)
+    starts = np.cumsum(counts) - counts
+    taken = order[starts[:, None] + np.arange(k)]
+    return columns[taken], values[taken]

@@ -1,0 +1,28 @@
+"""The only door to names of scikit-learn that are private or new in 1.9.
+
+What is here is already loaded by ``import sklearn.cluster``, so this module costs
+nothing on top of it. `fit_context` validates the parameters of the estimator and
+tears its callbacks down, which leaves ``sklearn.callback.with_callbacks`` without use.
+"""
+
+from sklearn.base import _fit_context as fit_context
+from sklearn.callback import CallbackSupportMixin
+from sklearn.cluster._hierarchical_fast import single_linkage_label
+from sklearn.metrics.pairwise import _VALID_METRICS
+from sklearn.utils._param_validation import Interval, StrOptions
+
+__all__ = [
+    "CALLBACKS_ATTRIBUTE",
+    "CallbackSupportMixin",
+    "Interval",
+    "PAIRWISE_METRICS",
+    "StrOptions",
+    "fit_context",
+    "single_linkage_label",
+]
+
+# The names that `sklearn.metrics.pairwise_distances` takes.
+PAIRWISE_METRICS = set(_VALID_METRICS) - {"precomputed"}
+
+# Where `CallbackSupportMixin.set_callbacks` keeps its list; absent when it is empty.
+CALLBACKS_ATTRIBUTE = "_skl_callbacks"

@@ -1,0 +1,434 @@
+"""Loss curve, patience, divergence, callbacks, and fits that fail without a trace.
+
+The trained estimators share `Training`, the fit task with its restarts; `EpochLoop`,
+the epochs of one restart; and `keep_state_on_error`. The order of the decorators is
+`keep_state_on_error` above `fit_context`, and all that a new estimator needs is:
+
+>>> import numpy as np
+>>> from sklearn.base import BaseEstimator, ClusterMixin
+>>> from sklearn.utils import check_random_state
+>>> from sklearn.utils.validation import validate_data
+>>> from skdiffclust._compat import CallbackSupportMixin, fit_context
+>>> from skdiffclust._history import Training, keep_state_on_error
+>>> class Toy(CallbackSupportMixin, ClusterMixin, BaseEstimator):
+...     _parameter_constraints = {}
+...     def predict(self, X):
+...         return self._assign(validate_data(self, X, reset=False))
+...     def _assign(self, X):                                  # X is validated
+...         return (X[:, 0] > self.center_).astype(int)
+...     @keep_state_on_error
+...     @fit_context(prefer_skip_nested_validation=True)
+...     def fit(self, X, y=None):
+...         X = validate_data(self, X)
+...         rng = check_random_state(0)
+...         training = Training(self, X, y, max_iter=20, n_init=2, learning_rate=0.3,
+...                             tol=1e-3, n_iter_no_change=3)
+...         for loop in training:                              # one a restart
+...             center = rng.choice(X[:, 0])
+...             for epoch in loop:                             # 0, 1, 2, ...
+...                 center = center + 0.3 * (X[:, 0].mean() - center)
+...                 loss = np.mean((X[:, 0] - center) ** 2)    # smaller is better
+...                 loop.record(loss, state=lambda: center,    # a copy, made if best
+...                             attributes=lambda: {"center_": center})
+...         best = training.best                               # settle, then finish
+...         self.center_, self.history_ = best.best_state, best.history
+...         self.n_iter_, self.labels_ = best.n_iter, self._assign(X)
+...         training.finish()
+...         return self
+>>> toy = Toy().fit([[0.0], [1.0], [4.0], [5.0]])
+>>> toy.labels_, toy.n_iter_ == len(toy.history_["loss"])
+(array([0, 0, 1, 1]), True)
+"""
+
+import functools
+import itertools
+import warnings
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from skdiffclust._compat import CALLBACKS_ATTRIBUTE
+
+# A loss this many times its own scale above the best one will not come back.
+_BLOW_UP = 1e3
+
+
+def keep_state_on_error(method):
+    """Make a failed or interrupted fit leave the estimator as it was.
+
+    Whatever leaves `method` as an exception, KeyboardInterrupt included, the fitted
+    attributes are again what they were before the call, and those that did not exist
+    are gone; ``validate_data`` has already written ``n_features_in_`` by then, which
+    would make a first fit that failed look fitted. Constructor parameters and
+    registered callbacks stay as they are now.
+
+    The snapshot is shallow: it holds because fitted arrays, and the lists of
+    ``history_``, are replaced and never written in place. Old attributes are put back
+    before new ones go, so a concurrent ``predict`` finds a fitted estimator at every
+    moment. Two concurrent fits of one object have no defined winner. A ``path`` that
+    shall keep its finished steps catches the interruption itself.
+
+    Parameters
+    ----------
+    method : function
+        A ``fit``, ``partial_fit`` or ``path`` already decorated with ``fit_context``.
+        That order matters: callbacks are torn down inside ``fit_context``, through an
+        attribute that the restoration removes, and a teardown may fail as well.
+
+    Returns
+    -------
+    function
+        The method, with the same name and signature.
+
+    Raises
+    ------
+    TypeError
+        If `method` is not decorated yet.
+    """
+    if not hasattr(method, "__wrapped__"):
+        raise TypeError(
+            f"keep_state_on_error must stand above fit_context. Got the bare function "
+            f"{method.__qualname__} instead. Exchange the two decorators."
+        )
+
+    @functools.wraps(method)
+    def guarded(estimator, *args, **kwargs):
+        before = vars(estimator).copy()
+        try:
+            return method(estimator, *args, **kwargs)
+        except BaseException:
+            _restore(estimator, before)
+            raise
+
+    return guarded
+
+
+def _restore(estimator, before):
+    """Put the attributes back, except parameters and registered callbacks."""
+    untouched = {CALLBACKS_ATTRIBUTE, *estimator.get_params(deep=False)}
+    now = vars(estimator)
+    now.update({name: before[name] for name in before.keys() - untouched})
+    for name in now.keys() - before.keys() - untouched:
+        now.pop(name, None)
+
+
+class _Task:
+    """A node in scikit-learn's tree of fit tasks; without callbacks it does nothing."""
+
+    def __init__(self, estimator=None, context=None, X=None, y=None):
+        self._estimator, self._context, self._X, self._y = estimator, context, X, y
+        if context is not None:
+            context.call_on_fit_task_begin(estimator=estimator, X=X, y=y)
+
+    @classmethod
+    def root(cls, estimator, X, y, max_subtasks):
+        """Begin the fit of an estimator."""
+        if not getattr(estimator, CALLBACKS_ATTRIBUTE, None):
+            return cls()
+        if y is None:
+            # ScoringMonitor scores nothing without y, not even by a scorer that
+            # never looks at it; -1 is "unknown" everywhere in scikit-learn.
+            y = np.full(X.shape[0], -1, dtype=np.int64)
+        context = estimator._init_callback_context(max_subtasks=max_subtasks)
+        return cls(estimator, context, X, y)
+
+    def subtask(self, name, max_subtasks=0):
+        """Begin the next child task; `max_subtasks` is 0 for a leaf, None: unknown."""
+        if self._context is None:
+            return self
+        context = self._context.subcontext(task_name=name, max_subtasks=max_subtasks)
+        return _Task(self._estimator, context, self._X, self._y)
+
+    def end(self, attributes=None):
+        """End the task; return whether a callback asks to stop its siblings."""
+        if self._context is None:
+            return False
+        return self._context.call_on_fit_task_end(
+            estimator=self._estimator,
+            X=self._X,
+            y=self._y,
+            reconstruction_attributes=attributes,
+        )
+
+
+class EpochLoop:
+    """Epochs of one run of training: ``for epoch in loop: ...; loop.record(...)``.
+
+    The loop ends by itself, never by ``break``: after `max_iter` epochs, without
+    progress, when the loss diverges, when a callback asks for it, or after `stop`.
+    Used alone it is the loop of a ``partial_fit``, which callbacks do not watch;
+    `Training` hands out loops that they do.
+
+    Parameters
+    ----------
+    estimator : estimator instance
+        Named in messages.
+    max_iter : int or None
+        Largest number of epochs; None if only the other rules end the loop.
+    learning_rate : float
+        Named in the warning on divergence, unless `record` is given a current one.
+    tol : float, default=0.0
+        Smallest relative improvement of the loss that counts as progress.
+    n_iter_no_change : int or None, default=None
+        Stop after this many epochs in a row which together have not improved the loss
+        by `tol`, relative to its absolute value; None never stops for that.
+    history : dict of lists or None, default=None
+        Curve to continue, for ``partial_fit``; copied.
+    task : _Task or None, default=None
+        Fit task whose children are the epochs, given by `Training`.
+
+    Attributes
+    ----------
+    history : dict of lists
+        ``"loss"`` and whatever else was recorded, one entry an epoch.
+    n_iter : int
+        Epochs begun.
+    best_loss : float
+        Lowest loss with finite weights; inf before the first.
+    best_epoch : int or None
+        Its epoch, counted from 0 in this loop.
+    best_state : object or None
+        What `state` gave there: what the estimator should keep.
+    stop_reason : str or None
+        None while it runs, then "max_iter", "patience", "diverged", "callback", or
+        what `stop` was given.
+    """
+
+    def __init__(
+        self,
+        estimator,
+        *,
+        max_iter,
+        learning_rate,
+        tol=0.0,
+        n_iter_no_change=None,
+        history=None,
+        task=None,
+    ):
+        self._name = type(estimator).__name__
+        self._max_iter = max_iter
+        self._learning_rate = learning_rate
+        self._tol = tol
+        self._n_iter_no_change = n_iter_no_change
+        self._task = _Task() if task is None else task
+        self._epoch_task = None
+        self._scale = None  # |first loss|
+        self._reference = np.inf  # the loss that progress is measured from
+        self._n_stalled = 0
+        self.history = {name: list(curve) for name, curve in (history or {}).items()}
+        self.n_iter = 0
+        self.best_loss = np.inf
+        self.best_epoch = None
+        self.best_state = None
+        self.stop_reason = None
+
+    def __iter__(self):
+        """Yield the epoch, from 0, until there is a reason to stop."""
+        while self.stop_reason is None:
+            self.n_iter += 1
+            self._epoch_task = self._task.subtask("epoch")
+            yield self.n_iter - 1
+
+    def stop(self, reason):
+        """End the loop after this epoch, for a reason of the caller's own.
+
+        Parameters
+        ----------
+        reason : str
+            Becomes `stop_reason`, unless there is one already.
+        """
+        if self.stop_reason is None:
+            self.stop_reason = reason
+
+    def record(self, loss, *, state, attributes=None, **columns):
+        """Close the epoch: append to the curve, keep the best, decide on stopping.
+
+        Parameters
+        ----------
+        loss : float
+            Loss of this epoch; smaller is better, so an objective enters negated.
+        state : callable
+            Returns a copy of the weights, as an array or any nest of lists, tuples
+            and dicts of arrays. Called only when this epoch is the best so far. NumPy
+            arrays that are not finite count as divergence.
+        attributes : callable or None, default=None
+            Returns the dict of fitted attributes that ``predict`` and ``score`` need.
+            Called only for callbacks that ask for the estimator as of this epoch.
+        **columns : float
+            More columns of `history`, the same ones at every epoch; `learning_rate`,
+            if it changes, is also named in the warning on divergence.
+
+        Raises
+        ------
+        ValueError
+            If the loss diverges before there are any finite weights to fall back on.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If the loss diverges: it is not finite, the weights are not, or it is a
+            thousand times its own scale above the best one.
+        """
+        loss = float(loss)
+        for name, value in {"loss": loss, **columns}.items():
+            self.history.setdefault(name, []).append(value)
+        if self._has_diverged(loss) or not self._keep_if_best(loss, state):
+            self._report_divergence(loss, columns)
+            self.stop("diverged")
+            attributes = None  # weights that are not finite cannot be scored
+        elif self._has_stalled(loss):
+            self.stop("patience")
+        if self._epoch_task.end(attributes):
+            self.stop("callback")
+        if self.n_iter == self._max_iter:
+            self.stop("max_iter")
+
+    def _has_diverged(self, loss):
+        """Tell whether the loss is not finite or far above where it has been."""
+        if not np.isfinite(loss):
+            return True
+        if self._scale is None:
+            self._scale = abs(loss)
+            return False
+        # The floor keeps rounding noise around a loss of zero from counting.
+        scale = max(self._scale, abs(self.best_loss), 1e-8)
+        return loss - self.best_loss > _BLOW_UP * scale
+
+    def _keep_if_best(self, loss, state):
+        """Keep the weights of the lowest loss; return False if they are not finite."""
+        if loss < self.best_loss:
+            weights = state()
+            if not _is_finite(weights):
+                return False
+            self.best_loss, self.best_state = loss, weights
+            self.best_epoch = self.n_iter - 1
+        return True
+
+    def _has_stalled(self, loss):
+        """Count the epochs since the loss last improved by `tol`."""
+        reference = self._reference
+        if reference == np.inf or loss < reference - self._tol * abs(reference):
+            self._reference = loss
+            self._n_stalled = 0
+        else:
+            self._n_stalled += 1
+        return self._n_stalled == self._n_iter_no_change
+
+    def _report_divergence(self, loss, columns):
+        """Warn that the best weights are kept, or raise if there are none."""
+        learning_rate = columns.get("learning_rate", self._learning_rate)
+        happened = (
+            f"The training of {self._name} diverged in epoch {self.n_iter}: loss "
+            f"{loss:.4g} with learning_rate={learning_rate:.4g}"
+        )
+        if self.best_epoch is None:
+            raise ValueError(
+                f"{happened}, before any finite weights were reached. Did you scale X? "
+                f"Put a StandardScaler before {self._name}, or lower learning_rate."
+            )
+        warnings.warn(
+            f"{happened}. The weights of epoch {self.best_epoch + 1} (loss "
+            f"{self.best_loss:.4g}) are kept. Lower learning_rate, or scale X.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+
+
+def _is_finite(state):
+    """Tell whether all NumPy arrays in a nest of dicts, lists and tuples are finite."""
+    if isinstance(state, dict):
+        return all(map(_is_finite, state.values()))
+    if isinstance(state, list | tuple):
+        return all(map(_is_finite, state))
+    if isinstance(state, np.ndarray | np.generic | float):
+        return bool(np.isfinite(state).all())
+    return True
+
+
+class Training:
+    """The fit task of an estimator: its restarts, their epochs, callbacks on both.
+
+    ``for loop in training`` hands out one `EpochLoop` a restart, each to be run to its
+    end; after the fitted attributes are assigned, `finish` closes the task. With one
+    restart the epochs are children of the fit itself, with more they are children of
+    tasks named "restart". Without callbacks all of that costs nothing.
+
+    Parameters
+    ----------
+    estimator : estimator instance
+        One with `CallbackSupportMixin`, inside its decorated ``fit``.
+    X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        Validated data, handed to callbacks.
+    y : array-like of shape (n_samples,) or None, default=None
+        Target, handed to callbacks; they get an int64 array of -1 instead of None,
+        because scikit-learn's ScoringMonitor scores nothing when y is None.
+    max_iter : int or None
+        Largest number of epochs of a restart, None if unknown.
+    learning_rate : float
+        Named in the warning on divergence.
+    n_init : int or None, default=1
+        Number of restarts; None goes on until `stop`, as a path does.
+    tol : float, default=0.0
+        See `EpochLoop`.
+    n_iter_no_change : int or None, default=None
+        See `EpochLoop`.
+
+    Attributes
+    ----------
+    loops : list of EpochLoop
+        The restarts so far.
+    """
+
+    def __init__(
+        self,
+        estimator,
+        X,
+        y=None,
+        *,
+        max_iter,
+        learning_rate,
+        n_init=1,
+        tol=0.0,
+        n_iter_no_change=None,
+    ):
+        self._new_loop = functools.partial(
+            EpochLoop,
+            estimator,
+            max_iter=max_iter,
+            learning_rate=learning_rate,
+            tol=tol,
+            n_iter_no_change=n_iter_no_change,
+        )
+        self._max_iter = max_iter
+        self._n_init = n_init
+        self._stopped = False
+        self.loops = []
+        max_subtasks = max_iter if n_init == 1 else n_init
+        self._task = _Task.root(estimator, X, y, max_subtasks)
+
+    def __iter__(self):
+        """Yield the loop of each restart, until `n_init`, `stop`, or a callback."""
+        restarts = itertools.count() if self._n_init is None else range(self._n_init)
+        for _ in restarts:
+            task = self._task
+            if self._n_init != 1:
+                task = task.subtask("restart", self._max_iter)
+            self.loops.append(self._new_loop(task=task))
+            yield self.loops[-1]
+            if self._n_init != 1 and task.end():
+                self.stop()
+            if self._stopped:
+                return
+
+    @property
+    def best(self):
+        """The loop of the lowest loss; the first one on a tie."""
+        return min(self.loops, key=lambda loop: loop.best_loss)
+
+    def stop(self):
+        """End after this restart."""
+        self._stopped = True
+
+    def finish(self):
+        """End the fit task; call it once the fitted attributes are assigned."""
+        self._task.end(attributes={})

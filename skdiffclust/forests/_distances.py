@@ -1,0 +1,103 @@
+"""The relation behind a forest: lengths from one row to others, however it is given."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+from skdiffclust._affinity import block_distances, fitted_metric_params, unit_rows
+
+
+def _half(squared):
+    """Cosine distance from the squared distance of unit rows."""
+    return 0.5 * squared
+
+
+# Metrics that squared Euclidean distances order, and the way back from these.
+_FINISH = {
+    "euclidean": np.sqrt,
+    "l2": np.sqrt,
+    "sqeuclidean": np.asarray,
+    "cosine": _half,
+}
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """Lengths of the edges of a complete or sparse graph, made row by row.
+
+    Attributes
+    ----------
+    n_samples : int
+    row : callable (i, rows) -> (len(rows),) float64
+        Lengths of the edges from row i to `rows`; infinite where there is no edge.
+    finish : callable
+        Increasing map from these lengths to the distances that the user asked for.
+    """
+
+    n_samples: int
+    row: Callable
+    finish: Callable
+
+
+def lengths_of_points(X, metric):
+    """Lengths between rows of X: squared where the metric is Euclidean, O(n d) memory.
+
+    Sums run over features in order, without the Gram identity, so that an offset
+    costs no digits and every algorithm sees the same bits.
+    """
+    if metric in _FINISH:
+        points = unit_rows(X) if metric == "cosine" else X
+        points = np.ascontiguousarray(points, dtype=np.float64)
+
+        def row(i, rows):
+            return cdist(points[i : i + 1], points[rows], "sqeuclidean")[0]
+
+    else:
+        params = fitted_metric_params(X, metric, None)
+
+        def row(i, rows):
+            return block_distances(X[i : i + 1], X[rows], metric, params)[0]
+
+    return Lengths(len(X), row, _FINISH.get(metric, np.asarray))
+
+
+def lengths_of_matrix(distances):
+    """Lengths given as a symmetric (n, n) array."""
+    return Lengths(len(distances), lambda i, rows: distances[i, rows], np.asarray)
+
+
+def lengths_of_graph(graph):
+    """Lengths given as a symmetric CSR graph; what is not stored is no edge."""
+    n_samples = graph.shape[0]
+
+    def row(i, rows):
+        everywhere = np.full(n_samples, np.inf)
+        stored = slice(graph.indptr[i], graph.indptr[i + 1])
+        everywhere[graph.indices[stored]] = graph.data[stored]
+        return everywhere[rows]
+
+    return Lengths(n_samples, row, np.asarray)
+
+
+def mutual_reachability(lengths, min_samples):
+    """Raise each length to the larger core distance of its two ends.
+
+    The core distance of a row is the distance to its `min_samples`-th nearest row,
+    itself counted. Rows at distance zero stay at distance zero.
+    """
+    everyone = np.arange(lengths.n_samples)
+    core = np.array(
+        [
+            np.partition(lengths.row(i, everyone), min_samples - 1)[min_samples - 1]
+            for i in everyone
+        ]
+    )
+
+    def row(i, rows):
+        plain = lengths.row(i, rows)
+        raised = np.maximum(plain, np.maximum(core[i], core[rows]))
+        return np.where(plain == 0, 0, raised)
+
+    return Lengths(lengths.n_samples, row, lengths.finish)

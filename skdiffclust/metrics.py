@@ -1,0 +1,759 @@
+"""How good a clustering is: against known classes, as a cut, and without labels."""
+
+import numbers
+
+import numpy as np
+from scipy import sparse
+from scipy.optimize import linear_sum_assignment
+from scipy.spatial.distance import cdist
+from sklearn.base import clone
+from sklearn.metrics import (
+    adjusted_rand_score,
+    calinski_harabasz_score,
+    silhouette_score,
+)
+from sklearn.metrics.cluster import contingency_matrix
+from sklearn.utils import check_array, check_random_state, get_tags, resample
+
+from skdiffclust._affinity import check_precomputed
+from skdiffclust._constraints import check_pairs
+
+__all__ = [
+    "calinski_harabasz_scorer",
+    "clustering_accuracy",
+    "connectivity_error",
+    "davies_bouldin_scorer",
+    "links_to_incidence",
+    "pair_precision",
+    "pair_recall",
+    "ratio_cut_score",
+    "silhouette_scorer",
+    "stability_scorer",
+]
+
+_SILHOUETTE_FLOOR = -1.0
+_CALINSKI_HARABASZ_FLOOR = 0.0
+# Finite, since a search warns of infinite scores and cannot average them.
+_DAVIES_BOULDIN_FLOOR = -1e6
+_STABILITY_FLOOR = 0.0
+
+
+# ------------------------------------------------------------------ known classes
+
+
+def clustering_accuracy(y_true, y_pred):
+    """Fraction of rows in the right class, under the best matching of clusters.
+
+    Each cluster stands for at most one class and each class for at most one cluster,
+    and the matching that makes most rows right is taken. The right choice where
+    clusters are meant to be classes; `connectivity_error` needs no matching.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        Classes, as integers or names. Rows where a number is -1 are unknown and left
+        out.
+    y_pred : array-like of shape (n_samples,)
+        Cluster of each row. Every value is a cluster, -1 too. The number of clusters
+        need not be the number of classes: rows of what is not matched are wrong.
+
+    Returns
+    -------
+    float
+        Between 0 and 1, 1 for equal partitions.
+
+    Raises
+    ------
+    ValueError
+        If the two differ in length, hold NaN or no known class.
+
+    Notes
+    -----
+    Exact: the assignment problem is solved on the contingency table, in
+    O(n log n + min(c, k)² max(c, k)) time and O(n + c k) memory for c classes and k
+    clusters.
+
+    Examples
+    --------
+    >>> from skdiffclust.metrics import clustering_accuracy
+    >>> clustering_accuracy([0, 0, 1, 1], [1, 1, 0, 2])
+    0.75
+    """
+    y_true, y_pred = _check_labels(y_true, y_pred, "clustering_accuracy")
+    table = contingency_matrix(y_true, y_pred)
+    return float(table[linear_sum_assignment(table, maximize=True)].sum() / len(y_true))
+
+
+def connectivity_error(y_true, y_pred):
+    """Fraction of wrong entries in the connectivity matrix: the clustering error.
+
+    The connectivity matrix M of a partition has M_ij = 1 where rows i and j share a
+    cluster, 0 elsewhere. The error is the mean of |M_pred - M_true| over all
+    n_samples² entries, the diagonal (always right) among them. It does not depend on
+    how clusters are named, nor on their number being right.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        Classes, as integers or names. Rows where a number is -1 are unknown and left
+        out: only entries between two known rows count.
+    y_pred : array-like of shape (n_samples,)
+        Cluster of each row. Every value is a cluster, -1 too.
+
+    Returns
+    -------
+    float
+        Between 0 and 1, 0 for equal partitions.
+
+    Raises
+    ------
+    ValueError
+        If the two differ in length, hold NaN or no known class.
+
+    Notes
+    -----
+    Counted on the contingency table, exactly and without an n × n matrix: O(n log n)
+    time, O(n) memory. The diagonal makes it (n - 1) / n times `1 - rand_score`, which
+    is over pairs i < j.
+
+    References
+    ----------
+    Stewart, Bach, Llinares-López, Berthet. Differentiable Clustering with Perturbed
+    Spanning Forests. NeurIPS 2023. Section 4.
+
+    Examples
+    --------
+    >>> from skdiffclust.metrics import connectivity_error
+    >>> connectivity_error([0, 0, 1, 1], [5, 5, 3, 3])
+    0.0
+    >>> connectivity_error([0, 0, 1, -1], [0, 0, 0, 0])
+    0.4444444444444444
+    """
+    y_true, y_pred = _check_labels(y_true, y_pred, "connectivity_error")
+    both, in_true, in_pred = _count_linked(y_true, y_pred)
+    return (in_true + in_pred - 2 * both) / len(y_true) ** 2
+
+
+def pair_precision(y_true, y_pred):
+    """Fraction of the pairs that share a cluster which also share a class.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        Classes, as integers or names. Rows where a number is -1 are unknown and left
+        out: only pairs of two known rows count.
+    y_pred : array-like of shape (n_samples,)
+        Cluster of each row. Every value is a cluster, -1 too.
+
+    Returns
+    -------
+    float
+        Over pairs i < j, between 0 and 1; 1 where no pair shares a cluster.
+
+    Raises
+    ------
+    ValueError
+        If the two differ in length, hold NaN or no known class.
+
+    See Also
+    --------
+    pair_recall : Its counterpart, which misses links instead of wrong ones.
+
+    Notes
+    -----
+    Exact, O(n log n) time, O(n) memory. Many small clusters are precise: read it
+    beside `pair_recall`.
+
+    Examples
+    --------
+    >>> from skdiffclust.metrics import pair_precision
+    >>> pair_precision([0, 0, 0, 1], [0, 0, 1, 1])
+    0.5
+    """
+    y_true, y_pred = _check_labels(y_true, y_pred, "pair_precision")
+    both, _, in_pred = _count_linked(y_true, y_pred)
+    return _fraction_of_pairs(both, in_pred, len(y_true))
+
+
+def pair_recall(y_true, y_pred):
+    """Fraction of the pairs that share a class which also share a cluster.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        Classes, as integers or names. Rows where a number is -1 are unknown and left
+        out: only pairs of two known rows count.
+    y_pred : array-like of shape (n_samples,)
+        Cluster of each row. Every value is a cluster, -1 too.
+
+    Returns
+    -------
+    float
+        Over pairs i < j, between 0 and 1; 1 where no pair shares a class.
+
+    Raises
+    ------
+    ValueError
+        If the two differ in length, hold NaN or no known class.
+
+    See Also
+    --------
+    pair_precision : Its counterpart, which counts wrong links.
+
+    Notes
+    -----
+    Exact, O(n log n) time, O(n) memory. One single cluster recalls everything: read it
+    beside `pair_precision`.
+
+    Examples
+    --------
+    >>> from skdiffclust.metrics import pair_recall
+    >>> pair_recall([0, 0, 1, 1], [0, 0, 1, 2])
+    0.5
+    """
+    y_true, y_pred = _check_labels(y_true, y_pred, "pair_recall")
+    both, in_true, _ = _count_linked(y_true, y_pred)
+    return _fraction_of_pairs(both, in_true, len(y_true))
+
+
+def _check_labels(y_true, y_pred, caller):
+    """Return y_true and y_pred as arrays (n_known,), without the unknown rows."""
+    y_true = _check_partition(y_true, "y_true", caller)
+    y_pred = _check_partition(y_pred, "y_pred", caller)
+    if len(y_true) != len(y_pred):
+        raise ValueError(
+            f"The 'y_true' and 'y_pred' parameters of {caller} must have one entry for "
+            f"each row. Got {len(y_true)} and {len(y_pred)} entries instead."
+        )
+    if y_true.dtype.kind in ("i", "f", "O"):
+        known = y_true != -1
+        y_true, y_pred = y_true[known], y_pred[known]
+    if not len(y_true):
+        raise ValueError(
+            f"The 'y_true' parameter of {caller} must know the class of some row. Got "
+            "no entry other than -1 (unknown) instead."
+        )
+    return y_true, y_pred
+
+
+def _check_partition(labels, name, caller):
+    """Return labels as a 1-D array, refused if masked or with NaN."""
+    if np.ma.isMaskedArray(labels):
+        raise ValueError(
+            f"The {name!r} parameter of {caller} must be a plain array. Got a masked "
+            "array instead. Select the rows to count first."
+        )
+    labels = np.asarray(labels)
+    if labels.ndim != 1:
+        raise ValueError(
+            f"The {name!r} parameter of {caller} must be 1-D, one label for each row. "
+            f"Got an array of shape {labels.shape} instead."
+        )
+    if labels.dtype.kind in ("f", "O") and (labels != labels).any():
+        raise ValueError(
+            f"The {name!r} parameter of {caller} must not hold NaN. Got NaN in row "
+            f"{np.argmax(labels != labels)} instead. Use -1 in 'y_true' for unknown."
+        )
+    return labels
+
+
+def _count_linked(y_true, y_pred):
+    """Count ordered pairs (i, j), i = j too: linked in both, in y_true, in y_pred."""
+    table = contingency_matrix(y_true, y_pred, sparse=True)
+    sizes = table.data, table.sum(axis=1), table.sum(axis=0)
+    return tuple(int(np.square(size, dtype=np.int64).sum()) for size in sizes)
+
+
+def _fraction_of_pairs(hits, total, n_samples):
+    """Return the ratio of two counts of ordered pairs, once i = j is taken out."""
+    if total == n_samples:
+        return 1.0
+    return (hits - n_samples) / (total - n_samples)
+
+
+# ------------------------------------------------------------------ cuts and links
+
+
+def ratio_cut_score(graph, labels):
+    r"""Ratio-cut of a partition of a weighted graph; smaller is better.
+
+    .. math:: RC = \mathrm{Tr}(F^\top L F)
+              = \sum_l \frac{1}{|C_l|} \sum_{i \in C_l, j \notin C_l} W_{ij}
+
+    Each cluster pays for what leaves it, so an edge between two clusters counts once
+    for each of them. Read it beside the number of clusters and the size of the
+    smallest: one single cluster scores 0.
+
+    Parameters
+    ----------
+    graph : array-like or sparse matrix of shape (n_samples, n_samples)
+        Symmetric similarity W, without negative weights; the diagonal is ignored. What
+        is not symmetric is symmetrised, with a warning.
+    labels : array-like of shape (n_samples,)
+        Cluster of each row. Every value is a cluster, -1 too.
+
+    Returns
+    -------
+    float
+        At least 0.
+
+    Raises
+    ------
+    ValueError
+        If the graph is not square, not finite or has a negative weight, or the labels
+        do not fit it.
+
+    Notes
+    -----
+    Exact, accumulated in float64; O(n_edges) time and memory. Equations (1) and (3) of
+    the paper are half of this value, its equation (6) and Theorem 4.1 equal it.
+
+    References
+    ----------
+    Ghriss, Monteleoni. Deep Clustering via Probabilistic Ratio-Cut Optimization.
+    AISTATS 2025.
+
+    Examples
+    --------
+    >>> from skdiffclust.metrics import ratio_cut_score
+    >>> path = [[0, 1, 0], [1, 0, 3], [0, 3, 0]]
+    >>> ratio_cut_score(path, [0, 1, 1])
+    1.5
+    """
+    graph = check_precomputed(graph, name="graph", kind="similarity")
+    labels = _check_partition(labels, "labels", "ratio_cut_score")
+    if graph.min() < 0:
+        raise ValueError(
+            "The 'graph' parameter of ratio_cut_score must not have negative weights. "
+            f"Got {graph.min()} instead. Turn distances into similarities first."
+        )
+    if len(labels) != graph.shape[0]:
+        raise ValueError(
+            "The 'labels' parameter of ratio_cut_score must have one entry for each "
+            f"row of the graph, {graph.shape[0]}. Got {len(labels)} instead."
+        )
+    members = _membership(labels)
+    between = sparse.coo_array(members @ (graph @ members.T))
+    # The entries off the diagonal are added, rather than the diagonal taken from the
+    # degrees: a small cut of a heavy graph keeps its digits.
+    leaving = between.coords[0] != between.coords[1]
+    sizes = members.sum(axis=1)
+    return float((between.data[leaving] / sizes[between.coords[0][leaving]]).sum())
+
+
+def _membership(labels):
+    """Return the indicator (n_clusters, n) of labels (n,), a float64 csr_array."""
+    clusters, codes = np.unique(labels, return_inverse=True)
+    rows = np.arange(len(codes))
+    return sparse.csr_array(
+        (np.ones(len(codes)), (codes, rows)), shape=(len(clusters), len(codes))
+    )
+
+
+def links_to_incidence(pairs, n_samples):
+    """Turn index pairs into the incidence matrix that a cross-validation can slice.
+
+    Index pairs name rows of the whole X, and mean others once a search has sliced it.
+    A row of the incidence matrix goes with its row of X, and a link that loses an end
+    is dropped: the form of `must_link` and `cannot_link` to pass to a search.
+
+    Parameters
+    ----------
+    pairs : array-like of shape (n_links, 2)
+        Indices of the two different rows of each link, from 0 to `n_samples` - 1.
+    n_samples : int
+        Number of rows of X.
+
+    Returns
+    -------
+    scipy.sparse.csr_array of shape (n_samples, n_links), int8
+        Two ones in each column.
+
+    Raises
+    ------
+    ValueError
+        If an index is not among the rows, or a pair joins a row to itself.
+
+    Notes
+    -----
+    O(n_samples + n_links) time and memory. `must_link` may also be group ids of shape
+    (n_samples,), which follow the rows as well.
+
+    Examples
+    --------
+    >>> from skdiffclust.metrics import links_to_incidence
+    >>> links_to_incidence([[0, 2], [1, 2]], 3).toarray()
+    array([[1, 0],
+           [0, 1],
+           [1, 1]], dtype=int8)
+    """
+    pairs = check_pairs(pairs, n_samples, "The 'pairs' parameter of links_to_incidence")
+    alone = pairs[:, 0] == pairs[:, 1]
+    if alone.any():
+        raise ValueError(
+            "The 'pairs' parameter of links_to_incidence must join different rows. Got "
+            f"row {pairs[alone][0, 0]} twice instead. Remove that pair."
+        )
+    columns = np.repeat(np.arange(len(pairs)), 2)
+    ones = np.ones(len(columns), dtype=np.int8)
+    return sparse.csr_array(
+        (ones, (pairs.ravel(), columns)), shape=(n_samples, len(pairs))
+    )
+
+
+# ------------------------------------------------------------------ without labels
+
+
+def silhouette_scorer(estimator, X, y=None, *, max_samples=2000):
+    """Silhouette of what a fitted estimator predicts, for `scoring=` in a search.
+
+    Predicts the labels of X (the held-out fold) and measures their mean silhouette in
+    the space that the last step of a pipeline sees.
+
+    Parameters
+    ----------
+    estimator : estimator with a `predict` method, or a pipeline that ends in one
+        Fitted; neither fitted again nor changed.
+    X : array-like of shape (n_samples, n_features)
+        Rows to predict.
+    y : None
+        Ignored, present because a search passes it.
+    max_samples : int, default=2000
+        Larger folds are measured on this many of their rows, always the same ones.
+        `functools.partial(silhouette_scorer, max_samples=...)` is a scorer, too.
+
+    Returns
+    -------
+    float
+        Between -1 and 1, larger is better; -1 where all rows are in one cluster or
+        every row in its own.
+
+    Raises
+    ------
+    TypeError
+        If the estimator has no `predict`.
+    ValueError
+        If it works on a precomputed relation, which has no space to measure in.
+
+    See Also
+    --------
+    stability_scorer : Asks for no compact clusters.
+
+    Notes
+    -----
+    O(m² d) time for m rows measured, and blocks of the distance matrix as memory. In a
+    `ScoringMonitor`, pass a dictionary: ``scoring={"silhouette": silhouette_scorer}``.
+
+    References
+    ----------
+    Rousseeuw. Silhouettes: a graphical aid to the interpretation and validation of
+    cluster analysis. Journal of Computational and Applied Mathematics 20, 1987.
+
+    Examples
+    --------
+    >>> from sklearn.cluster import KMeans
+    >>> from sklearn.datasets import make_blobs
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> from skdiffclust.metrics import silhouette_scorer
+    >>> X, _ = make_blobs(200, centers=[[0, 0], [8, 0], [0, 8]], random_state=0)
+    >>> search = GridSearchCV(
+    ...     KMeans(random_state=0), {"n_clusters": range(1, 6)},
+    ...     scoring=silhouette_scorer)
+    >>> search.fit(X).best_params_
+    {'n_clusters': 3}
+    """
+    rows, labels = _predicted(estimator, X, max_samples, "silhouette_scorer")
+    if _is_degenerate(labels):
+        return _SILHOUETTE_FLOOR
+    return float(silhouette_score(rows, labels))
+
+
+def calinski_harabasz_scorer(estimator, X, y=None, *, max_samples=100_000):
+    """Calinski-Harabasz index of what a fitted estimator predicts, for a search.
+
+    Dispersion between the predicted clusters of X (the held-out fold) over dispersion
+    within them, in the space that the last step of a pipeline sees. Cheap, and made
+    for compact clusters of similar size.
+
+    Parameters
+    ----------
+    estimator : estimator with a `predict` method, or a pipeline that ends in one
+        Fitted; neither fitted again nor changed.
+    X : array-like of shape (n_samples, n_features)
+        Rows to predict.
+    y : None
+        Ignored, present because a search passes it.
+    max_samples : int, default=100_000
+        Larger folds are measured on this many of their rows, always the same ones.
+
+    Returns
+    -------
+    float
+        At least 0, larger is better; 0 where all rows are in one cluster or every row
+        in its own. It grows with the number of rows: compare it on equal folds.
+
+    Raises
+    ------
+    TypeError
+        If the estimator has no `predict`.
+    ValueError
+        If it works on a precomputed relation, which has no space to measure in.
+
+    See Also
+    --------
+    silhouette_scorer : Slower, and on one scale for all data.
+
+    Notes
+    -----
+    O(m d) time for m rows measured.
+
+    References
+    ----------
+    Caliński, Harabasz. A dendrite method for cluster analysis. Communications in
+    Statistics 3, 1974.
+
+    Examples
+    --------
+    >>> from sklearn.cluster import KMeans
+    >>> from sklearn.datasets import make_blobs
+    >>> from skdiffclust.metrics import calinski_harabasz_scorer
+    >>> X, _ = make_blobs(200, centers=[[0, 0], [8, 0], [0, 8]], random_state=0)
+    >>> two, three = (KMeans(k, random_state=0).fit(X) for k in (2, 3))
+    >>> calinski_harabasz_scorer(two, X) < calinski_harabasz_scorer(three, X)
+    True
+    """
+    rows, labels = _predicted(estimator, X, max_samples, "calinski_harabasz_scorer")
+    if _is_degenerate(labels):
+        return _CALINSKI_HARABASZ_FLOOR
+    return float(calinski_harabasz_score(rows, labels))
+
+
+def davies_bouldin_scorer(estimator, X, y=None, *, max_samples=100_000):
+    """Negated Davies-Bouldin index of what a fitted estimator predicts, for a search.
+
+    For each predicted cluster of X (the held-out fold) its worst ratio of spread to
+    distance from another cluster, averaged and negated, in the space that the last
+    step of a pipeline sees. Cheap, and made for compact clusters.
+
+    Parameters
+    ----------
+    estimator : estimator with a `predict` method, or a pipeline that ends in one
+        Fitted; neither fitted again nor changed.
+    X : array-like of shape (n_samples, n_features)
+        Rows to predict.
+    y : None
+        Ignored, present because a search passes it.
+    max_samples : int, default=100_000
+        Larger folds are measured on this many of their rows, always the same ones.
+
+    Returns
+    -------
+    float
+        Between -1e6 and 0, larger is better; -1e6 where all rows are in one cluster or
+        every row in its own, or where the index is larger than that.
+
+    Raises
+    ------
+    TypeError
+        If the estimator has no `predict`.
+    ValueError
+        If it works on a precomputed relation, which has no space to measure in.
+
+    See Also
+    --------
+    silhouette_scorer : Slower, and on one scale for all data.
+
+    Notes
+    -----
+    O(m d + k² d) time for m rows measured and k clusters. Clusters with one and the
+    same centre get the floor; `sklearn.metrics.davies_bouldin_score` gives them 0, its
+    best value, and a search would choose them.
+
+    References
+    ----------
+    Davies, Bouldin. A cluster separation measure. IEEE Transactions on Pattern
+    Analysis and Machine Intelligence 1, 1979.
+
+    Examples
+    --------
+    >>> from sklearn.cluster import KMeans
+    >>> from sklearn.datasets import make_blobs
+    >>> from skdiffclust.metrics import davies_bouldin_scorer
+    >>> X, _ = make_blobs(200, centers=[[0, 0], [8, 0], [0, 8]], random_state=0)
+    >>> two, three = (KMeans(k, random_state=0).fit(X) for k in (2, 3))
+    >>> davies_bouldin_scorer(two, X) < davies_bouldin_scorer(three, X)
+    True
+    """
+    rows, labels = _predicted(estimator, X, max_samples, "davies_bouldin_scorer")
+    if _is_degenerate(labels):
+        return _DAVIES_BOULDIN_FLOOR
+    return max(-_davies_bouldin(rows, labels), _DAVIES_BOULDIN_FLOOR)
+
+
+def stability_scorer(estimator, X, y=None, *, n_resamples=5, max_samples=2000):
+    """Agreement of a fitted estimator with refits on the held-out rows, for a search.
+
+    The estimator labels X (the held-out fold); copies of its last step are fitted on
+    random halves of the fold and label all of it, too. The score is the mean adjusted
+    Rand index between the estimator's labels and theirs: a clustering that is found
+    again in rows that were not seen scores 1, one that chance made scores 0. It asks
+    for no shape of the clusters, unlike the other scorers.
+
+    Parameters
+    ----------
+    estimator : estimator with a `predict` method, or a pipeline that ends in one
+        Fitted; neither fitted again nor changed. The steps before the last are used as
+        they are.
+    X : array-like of shape (n_samples, n_features)
+        Rows to predict.
+    y : None
+        Ignored, present because a search passes it.
+    n_resamples : int, default=5
+        Number of refits.
+    max_samples : int, default=2000
+        Larger folds are measured on this many of their rows, always the same ones.
+
+    Returns
+    -------
+    float
+        At most 1, larger is better. 0 where the estimator puts all rows in one cluster
+        or every row in its own: such a labelling agrees with itself on any data, and
+        is therefore no more evidence of structure than chance.
+
+    Raises
+    ------
+    TypeError
+        If the estimator has no `predict`.
+    ValueError
+        If it works on a precomputed relation, which has no space to measure in, or the
+        half of a fold has too few rows for the estimator.
+
+    See Also
+    --------
+    silhouette_scorer : Asks how compact the clusters are instead.
+
+    Notes
+    -----
+    `n_resamples` fits on half of the fold. Deterministic: the halves and the
+    `random_state` of the copies are drawn from one fixed seed. Copies are fitted
+    without callbacks and without partial labels or links.
+
+    Several numbers of clusters are often stable at once, and a search takes the best,
+    mostly a small one: the largest number whose score is still near 1 is the usual
+    choice. Rows without clusters can be cut into stable parts, too (a square into
+    four): a high score is necessary for structure, not sufficient.
+
+    References
+    ----------
+    Tibshirani, Walther. Cluster validation by prediction strength. Journal of
+    Computational and Graphical Statistics 14, 2005 (the idea; with the adjusted Rand
+    index in place of the worst cluster's agreement).
+
+    Examples
+    --------
+    >>> from sklearn.cluster import KMeans
+    >>> from sklearn.datasets import make_blobs
+    >>> from skdiffclust.metrics import stability_scorer
+    >>> X, _ = make_blobs(400, centers=[[0, 0], [8, 0], [0, 8]], random_state=0)
+    >>> one, three = (KMeans(k, random_state=0).fit(X[:200]) for k in (1, 3))
+    >>> stability_scorer(one, X[200:])
+    0.0
+    >>> round(stability_scorer(three, X[200:]), 2)
+    1.0
+    """
+    step, rows = _last_step(estimator, X, max_samples, "stability_scorer")
+    labels = step.predict(rows)
+    if _is_degenerate(labels):
+        return _STABILITY_FLOOR
+    _check_at_least(1, n_resamples, "n_resamples", "stability_scorer")
+    rng = check_random_state(0)
+    n_half = (len(labels) + 1) // 2
+    agreement = []
+    for _ in range(n_resamples):
+        half = resample(rows, replace=False, n_samples=n_half, random_state=rng)
+        refit = _fresh_copy(step, rng).fit(half)
+        agreement.append(adjusted_rand_score(labels, refit.predict(rows)))
+    return float(np.mean(agreement))
+
+
+def _last_step(estimator, X, max_samples, caller):
+    """Return the step that predicts, and at most max_samples rows as it sees them.
+
+    The same rows are drawn whatever the estimator is, so that candidates of a search
+    are measured on equal terms.
+    """
+    from sklearn.pipeline import Pipeline
+
+    _check_at_least(2, max_samples, "max_samples", caller)
+    rows = X
+    n_samples = X.shape[0] if hasattr(X, "shape") else len(X)
+    if n_samples > max_samples:
+        rows = resample(X, replace=False, n_samples=max_samples, random_state=0)
+    while isinstance(estimator, Pipeline) or hasattr(estimator, "best_estimator_"):
+        if not isinstance(estimator, Pipeline):
+            estimator = estimator.best_estimator_
+            continue
+        for _, step in estimator.steps[:-1]:
+            if step is not None and step != "passthrough":
+                rows = step.transform(rows)
+        estimator = estimator.steps[-1][1]
+    if not hasattr(estimator, "predict"):
+        raise TypeError(
+            f"{caller} needs an estimator with a 'predict' method, to label rows that "
+            f"it was not fitted on. Got {type(estimator).__name__} instead. Choose one "
+            "that can predict, or score its 'labels_' with sklearn.metrics."
+        )
+    if get_tags(estimator).input_tags.pairwise:
+        raise ValueError(
+            f"{caller} measures in the space of the rows, and a precomputed relation "
+            f"has none. Got {type(estimator).__name__} fitted on one instead. Pass it "
+            "features and a metric."
+        )
+    return estimator, rows
+
+
+def _check_at_least(low, value, name, caller):
+    """Refuse a count that is no integer or too small."""
+    if not isinstance(value, numbers.Integral) or value < low:
+        raise ValueError(
+            f"The {name!r} parameter of {caller} must be an integer of at least {low}. "
+            f"Got {value!r} instead."
+        )
+
+
+def _predicted(estimator, X, max_samples, caller):
+    """Return rows (m, d) as the last step sees them, and its labels (m,) for them."""
+    step, rows = _last_step(estimator, X, max_samples, caller)
+    return rows, step.predict(rows)
+
+
+def _is_degenerate(labels):
+    """Whether labels (m,) are one cluster, or as many clusters as rows."""
+    n_clusters = len(np.unique(labels))
+    return n_clusters < 2 or n_clusters == len(labels)
+
+
+def _davies_bouldin(rows, labels):
+    """Return the Davies-Bouldin index of rows (m, d), infinite for equal centres."""
+    rows = check_array(rows, dtype=np.float64)
+    members = _membership(labels)
+    sizes = members.sum(axis=1)
+    centres = (members @ rows) / sizes[:, None]
+    to_centre = np.linalg.norm(rows - members.T @ centres, axis=1)
+    spread = (members @ to_centre) / sizes
+    gaps = cdist(centres, centres)
+    ratio = np.full(gaps.shape, np.inf)
+    np.divide(spread[:, None] + spread, gaps, out=ratio, where=gaps > 0)
+    np.fill_diagonal(ratio, 0.0)
+    return float(ratio.max(axis=1).mean())
+
+
+def _fresh_copy(estimator, rng):
+    """Return an unfitted copy without callbacks, its random_states drawn from rng."""
+    copy = clone(estimator)
+    if hasattr(copy, "set_callbacks"):
+        # A clone shares them: a monitor that calls this scorer would never return.
+        copy.set_callbacks()
+    names = sorted(copy.get_params(deep=True))
+    seeded = [n for n in names if n == "random_state" or n.endswith("__random_state")]
+    return copy.set_params(**{name: rng.randint(2**31 - 1) for name in seeded})

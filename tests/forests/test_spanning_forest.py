@@ -1,0 +1,265 @@
+"""SpanningForestClustering, against scipy, its definition, and bad input."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy.cluster.hierarchy import fcluster, linkage
+from scipy.sparse import csr_array
+from scipy.spatial.distance import pdist, squareform
+from sklearn.base import clone
+from sklearn.cluster import AgglomerativeClustering
+from sklearn.datasets import load_digits, make_blobs, make_moons
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.metrics import adjusted_rand_score
+
+from skdiffclust import SpanningForestClustering
+
+
+def plain(n_clusters=2, **params):
+    return SpanningForestClustering(n_clusters, min_cluster_size=1, **params)
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_the_partition_of_scipy_at_every_k(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(rng.integers(2, 40), rng.integers(1, 7)))
+    model = plain(1).fit(X)
+    expected = linkage(X, "single")
+    assert np.allclose(model.distances_, expected[:, 2], rtol=1e-14)
+    for k in range(1, len(X) + 1):
+        scipy_labels = fcluster(expected, k, "maxclust")
+        assert adjusted_rand_score(scipy_labels, model.cut(k)) == 1
+
+
+@pytest.mark.parametrize("metric", ["manhattan", "cosine", "chebyshev", "correlation"])
+def test_other_metrics(metric):
+    X, _ = make_blobs(60, n_features=5, random_state=1)
+    model = plain(4, metric=metric).fit(X)
+    scipy_name = {"manhattan": "cityblock"}.get(metric, metric)
+    expected = linkage(X, "single", metric=scipy_name)
+    assert np.allclose(model.distances_, expected[:, 2], rtol=1e-10)
+    assert np.array_equal(model.predict(X), model.labels_)
+
+
+def test_a_callable_metric_is_the_metric():
+    X, _ = make_blobs(40, random_state=0)
+    model = plain(3, metric=lambda a, b: np.abs(a - b).sum()).fit(X)
+    assert np.array_equal(model.labels_, plain(3, metric="l1").fit(X).labels_)
+
+
+def test_precomputed_distances_are_those_of_the_points():
+    X, _ = make_blobs(50, random_state=3)
+    D = squareform(pdist(X))
+    points, given = (
+        SpanningForestClustering(3).fit(X),
+        SpanningForestClustering(3, metric="precomputed").fit(D),
+    )
+    assert np.array_equal(points.labels_, given.labels_)
+    assert np.array_equal(points.edges_, given.edges_)
+    assert np.array_equal(given.predict(D), given.labels_)
+
+
+def test_a_sparse_graph_has_the_edges_it_stores():
+    ends = np.array([[0, 1], [1, 2], [3, 4], [4, 5]])
+    rows, columns = np.concatenate([ends, ends[:, ::-1]]).T
+    graph = csr_array(([0.0, 1.0, 2.0, 3.0] * 2, (rows, columns)), shape=(6, 6))
+    model = plain(3, metric="precomputed").fit(graph)
+    assert model.labels_.tolist() == [0, 0, 0, 1, 1, 2]
+    assert model.forest_edges_.tolist() == [[3, 4], [1, 2], [0, 1]]
+    with pytest.raises(ValueError, match="at least 2, the number of parts"):
+        plain(1, metric="precomputed").fit(graph)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_zero_is_an_edge_like_any_other_among_negative_distances(seed):
+    rng = np.random.default_rng(seed)
+    D = np.triu(rng.integers(-3, 4, (8, 8)), 1).astype(float)
+    D[0, 1] = -3.0
+    D += D.T
+    assert plain(8, metric="precomputed").fit(D).n_clusters_ == 8
+
+
+def test_outliers_do_not_use_up_the_clusters():
+    X, y = make_blobs(300, centers=3, cluster_std=0.6, random_state=0)
+    X = np.concatenate([X, [[40.0, 40.0], [-40.0, 40.0], [40.0, -40.0]]])
+    y = np.concatenate([y, [3, 3, 3]])
+    assert adjusted_rand_score(y, plain(3).fit(X).labels_) < 0.1
+    labels = SpanningForestClustering(3).fit(X).labels_
+    assert adjusted_rand_score(y[:300], labels[:300]) > 0.95
+
+
+def test_digits():
+    X, y = load_digits(return_X_y=True)
+    model = SpanningForestClustering(10).fit(X)
+    assert adjusted_rand_score(y, model.labels_) > 0.75
+    assert np.array_equal(model.predict(X), model.labels_)
+
+
+def test_attributes_fit_together():
+    X, _ = make_moons(60, noise=0.05, random_state=0)
+    model = plain(4).fit(X)
+    n = len(X)
+    assert model.edges_.shape == (n - 1, 2)
+    assert model.forest_edges_.shape == (n - 4, 2)
+    assert (np.diff(model.edge_lengths_) <= 0).all()
+    i, j = model.edges_.T
+    assert (i < j).all()
+    assert np.allclose(model.edge_lengths_, np.linalg.norm(X[i] - X[j], axis=1))
+    assert np.array_equal(model.forest_edges_, model.edges_[3:])
+    assert model.cut_distance_ == model.edge_lengths_[2]
+    assert model.n_leaves_ == n
+    assert model.linkage_.shape == (n - 1, 4)
+    assert np.array_equal(model.children_, model.linkage_[:, :2])
+    assert (np.diff(np.bincount(model.labels_)) <= 0).all()
+    reference = AgglomerativeClustering(4, linkage="single").fit(X)
+    assert adjusted_rand_score(reference.labels_, model.labels_) == 1
+
+
+@pytest.mark.parametrize("min_cluster_size", ["auto", 1, 6])
+def test_cut_is_a_fit_with_another_number(min_cluster_size):
+    X, _ = make_blobs(80, centers=5, random_state=2)
+    model = SpanningForestClustering(2, min_cluster_size=min_cluster_size).fit(X)
+    for k in range(1, 8):
+        other = clone(model).set_params(n_clusters=k).fit(X)
+        assert np.array_equal(model.cut(k), other.labels_)
+    for threshold in (0.3, 1.0, 3.0):
+        other = clone(model).set_params(n_clusters=None, distance_threshold=threshold)
+        labels = model.cut(distance_threshold=threshold)
+        assert np.array_equal(labels, other.fit(X).labels_)
+
+
+def test_distance_threshold_is_that_of_scipy():
+    X, _ = make_blobs(80, centers=5, random_state=2)
+    labels = plain(None, distance_threshold=0.8).fit(X).labels_
+    expected = fcluster(linkage(X, "single"), 0.8, "distance")
+    assert adjusted_rand_score(expected, labels) == 1
+
+
+def test_number_of_clusters_by_the_widest_gap():
+    X, y = make_blobs(400, centers=[[0, 0], [9, 0], [0, 9], [9, 9]], random_state=0)
+    model = SpanningForestClustering(None).fit(X)
+    assert model.n_clusters_ == 4
+    assert adjusted_rand_score(y, model.labels_) == 1
+
+
+def test_predict_takes_the_nearest_row_and_knows_when_it_is_far():
+    X = np.array([[0.0], [1.0], [10.0], [11.0]])
+    model = plain(2).fit(X)
+    new = [[2.0], [9.0], [40.0]]
+    assert model.predict(new).tolist() == [0, 1, 1]
+    assert model.predict(new, within_cut=True).tolist() == [0, 1, -1]
+
+
+@pytest.mark.parametrize("shift", [0.0, 1e6])
+def test_a_shift_costs_no_digits(shift):
+    X, _ = make_blobs(200, n_features=4, random_state=0)
+    X = np.round(X * 2**20) / 2**20  # so that the shifted data are exact
+    lengths = plain(2).fit(X).edge_lengths_
+    shifted = plain(2).fit(X + shift).edge_lengths_
+    assert abs(lengths.sum() - shifted.sum()) <= 1e-11 * lengths.sum()
+
+
+def test_min_samples_is_mutual_reachability():
+    X, _ = make_blobs(60, random_state=0)
+    D = squareform(pdist(X))
+    core = np.sort(D, axis=1)[:, 3]
+    raised = np.maximum(D, np.maximum.outer(core, core))
+    np.fill_diagonal(raised, 0)
+    expected = linkage(squareform(raised), "single")[:, 2]
+    model = plain(2, min_samples=4).fit(X)
+    assert np.allclose(model.distances_, expected)
+    with pytest.raises(ValueError, match="'min_samples' parameter.*at most the number"):
+        plain(2, min_samples=61).fit(X)
+
+
+def test_equal_rows_never_part():
+    X = np.repeat([[0.0], [1.0], [5.0]], 4, axis=0)
+    with pytest.warns(ConvergenceWarning, match="3 clusters instead of 5"):
+        model = plain(5).fit(X)
+    assert model.n_clusters_ == 3
+    assert model.labels_.tolist() == [0] * 4 + [1] * 4 + [2] * 4
+    with pytest.warns(ConvergenceWarning, match="1 clusters instead of 2"):
+        assert plain(2).fit(np.ones((5, 2))).n_clusters_ == 1
+
+
+def test_relaxing_the_minimum_size_is_said():
+    star = np.array([[0.0, 0.0], [1.0, 0], [-1.0, 0], [0, 1.1], [0, -1.1]])
+    with pytest.warns(ConvergenceWarning, match="relaxed min_cluster_size from 2 to 1"):
+        model = SpanningForestClustering(2, min_cluster_size=2).fit(star)
+    assert model.n_clusters_ == 2
+
+
+def test_one_row():
+    model = plain(1).fit([[1.0, 2.0]])
+    assert model.labels_.tolist() == [0]
+    assert model.edges_.shape == (0, 2)
+    assert model.cut_distance_ == np.inf
+
+
+def test_partial_labels_and_links():
+    X = np.array([[0.0], [1.0], [2.0], [10.0], [11.0], [12.0]])
+    labels = plain(2).fit(X, partial_labels=[0, -1, 0, 1, -1, 0]).labels_
+    assert labels[0] == labels[2] == labels[5] != labels[3]
+    model = plain(2).fit(X, must_link=[[0, 5]])
+    assert model.labels_[0] == model.labels_[5]
+    assert model.n_clusters_ == 2
+    with pytest.raises(ValueError, match="fitted with constraints"):
+        model.cut(3)
+    with pytest.raises(ValueError, match="at least 2, the number of classes"):
+        plain(1).fit(X, partial_labels=[0, 1, -1, -1, -1, -1])
+
+
+def test_parameters_that_contradict():
+    with pytest.raises(ValueError, match="must be None where distance_threshold"):
+        plain(2, distance_threshold=1.0).fit([[0.0], [1.0]])
+    with pytest.raises(ValueError, match="n_samples=2. Got 3 instead"):
+        plain(3).fit([[0.0], [1.0]])
+
+
+@pytest.mark.parametrize(
+    "X, message",
+    [
+        ([["a", "b"], ["c", "d"]], "must be numeric. Got dtype <U1"),
+        (np.array([["2020-01-01"]], dtype="M8[D]"), "must be numeric. Got dtype"),
+        (np.array([["1", 2.0]], dtype=object), "Got the text '1'"),
+        (np.ma.masked_array([[1.0, 2.0]], [[0, 1]]), "masked array"),
+        ([[np.nan], [1.0]], "contains NaN"),
+        (np.outer(np.tile([1e300, -1e300], 45), [1, 1]), "distances overflow"),
+    ],
+)
+def test_bad_rows(X, message):
+    with pytest.raises(ValueError, match=message):
+        plain(1).fit(X)
+
+
+def test_a_failed_fit_changes_nothing():
+    X, _ = make_blobs(20, random_state=0)
+    model = plain(2).fit(X)
+    before = model.labels_.copy()
+    with pytest.raises(ValueError, match="contains NaN"):
+        model.fit(np.full((5, 7), np.nan))
+    assert model.n_features_in_ == 2
+    assert np.array_equal(model.labels_, before)
+    fresh = plain(2)
+    with pytest.raises(ValueError, match="contains NaN"):
+        fresh.fit(np.full((5, 7), np.nan))
+    with pytest.raises(NotFittedError):
+        fresh.predict(X)
+
+
+@pytest.mark.parametrize(
+    "dtype", [np.int64, np.uint8, np.float16, np.longdouble, ">f8"]
+)
+def test_any_numeric_dtype_gives_the_same_partition(dtype):
+    X = np.random.default_rng(0).integers(0, 200, (40, 3))
+    expected = plain(4).fit(X.astype(float)).labels_
+    assert np.array_equal(plain(4).fit(X.astype(dtype)).labels_, expected)
+    assert np.array_equal(plain(4).fit(X.astype(object)).labels_, expected)
+
+
+def test_no_warning_on_a_plain_job():
+    X, _ = make_moons(100, noise=0.05, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        SpanningForestClustering(2).fit(X).predict(X)

@@ -1,0 +1,460 @@
+"""Tests of distances, kernels, graphs and the out-of-sample rule."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.spatial.distance import cdist
+from sklearn.metrics.pairwise import pairwise_distances, pairwise_kernels
+
+from skdiffclust import _affinity
+from skdiffclust._affinity import (
+    center,
+    check_dense_size,
+    check_precomputed,
+    column_means,
+    distance_matrix,
+    kernel_matrix,
+    nearest_row,
+    neighbors_graph,
+    refuse_masked,
+)
+
+
+def manhattan(x, y):
+    return np.abs(x - y).sum()
+
+
+def rows_with_duplicates(seed, n, d, *, integers=False):
+    rng = np.random.RandomState(seed)
+    X = rng.randint(0, 4, size=(n, d)) if integers else rng.normal(size=(n, d))
+    X = X.astype(float)
+    X[n // 2 :: 3] = X[: len(X[n // 2 :: 3])]
+    return X
+
+
+# ------------------------------------------------------------------ centring
+
+
+@pytest.mark.parametrize("shift", [0.0, 1e6])
+def test_center_is_stable_under_a_shift(shift):
+    X = np.random.RandomState(0).normal(size=(200, 3))
+    result = center(X + shift)
+    assert_allclose(result, X - X.mean(axis=0), atol=1e-9 if shift else 1e-15)
+    assert_allclose(result.mean(axis=0), 0, atol=1e-9 if shift else 1e-15)
+
+
+def test_center_of_constant_and_huge_columns_is_exactly_zero():
+    X = np.column_stack([np.full(50, 0.1), np.full(50, 1e300)])
+    assert_array_equal(center(X), 0.0)
+
+
+def test_center_keeps_input_and_converts(tmp_path):
+    X = np.random.RandomState(0).randint(0, 256, size=(30, 4)).astype(np.uint8)
+    path = tmp_path / "X.npy"
+    np.save(path, X)
+    mapped = np.load(path, mmap_mode="r")
+    result = center(mapped)
+    assert type(result) is np.ndarray
+    assert result.flags.writeable
+    assert result.dtype == np.float64
+    assert_allclose(result, X.astype(float) - X.mean(axis=0))
+    assert center(X, dtype=np.float32).dtype == np.float32
+    assert_array_equal(np.load(path), X)
+
+
+def test_center_moves_new_rows_by_the_training_means():
+    X = np.random.RandomState(0).normal(size=(30, 4))
+    means = column_means(X)
+    assert_array_equal(center(X[:7], means), center(X)[:7])
+
+
+@pytest.mark.parametrize(
+    ("scale", "dtype", "match"),
+    [
+        (1e300, np.float64, "float64.*distances overflow: rescale"),
+        (1e160, np.float64, "float64.*distances overflow: rescale"),
+        (1e36, np.float32, "float32.*distances overflow: rescale"),
+        (1e39, np.float32, "float32.*distances overflow: rescale"),
+    ],
+)
+def test_center_refuses_overflow(scale, dtype, match):
+    X = np.random.RandomState(0).normal(size=(90, 2)) * scale
+    with pytest.raises(ValueError, match=match):
+        center(X, dtype=dtype)
+
+
+def test_center_accepts_what_does_not_overflow():
+    X = np.random.RandomState(0).normal(size=(90, 2))
+    assert np.isfinite(cdist(center(X * 1e150), center(X * 1e150))).all()
+    assert np.isfinite(center(X * 1e17, dtype=np.float32)).all()
+
+
+# ------------------------------------------------------------------ nearest_row
+
+
+def brute_nearest(T, X, metric="euclidean", **params):
+    D = cdist(X, T, metric, **params)
+    return D.argmin(axis=1), D.min(axis=1)
+
+
+@pytest.mark.parametrize("d", [1, 2, 5, 10, 11, 40])
+@pytest.mark.parametrize("integers", [False, True])
+@pytest.mark.parametrize("shift", [0.0, 1e6])
+def test_nearest_row_matches_brute_force(d, integers, shift):
+    T = rows_with_duplicates(d, 150, d, integers=integers) + shift
+    X = rows_with_duplicates(d + 1, 60, d, integers=integers) + shift
+    indices, distances = nearest_row(T, X)
+    expected = brute_nearest(T, X)
+    assert indices.dtype == np.int64
+    assert distances.dtype == np.float64
+    assert_array_equal(indices, expected[0])
+    assert_allclose(distances, expected[1], rtol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("metric", "params"),
+    [
+        ("euclidean", None),
+        ("sqeuclidean", None),
+        ("cosine", None),
+        ("manhattan", None),
+        ("correlation", None),
+        ("minkowski", {"p": 3}),
+        ("seuclidean", None),
+        ("mahalanobis", None),
+        (manhattan, None),
+    ],
+)
+@pytest.mark.parametrize("d", [4, 13])
+def test_training_rows_find_themselves_in_any_chunk(metric, params, d, monkeypatch):
+    T = rows_with_duplicates(0, 60, d) + 10.0
+    first = np.array([np.flatnonzero((row == T).all(axis=1))[0] for row in T])
+    indices, distances = nearest_row(T, T, metric=metric, metric_params=params)
+    assert_array_equal(indices, first)
+    assert_array_equal(distances, 0.0)
+
+    X = np.random.RandomState(1).normal(size=(31, d)) + 10.0
+    whole = nearest_row(T, X, metric=metric, metric_params=params)
+    for size in (1, 7):
+        parts = [
+            nearest_row(T, X[i : i + size], metric=metric, metric_params=params)
+            for i in range(0, len(X), size)
+        ]
+        assert_array_equal(np.concatenate([p[0] for p in parts]), whole[0])
+        assert_array_equal(np.concatenate([p[1] for p in parts]), whole[1])
+    monkeypatch.setattr(_affinity, "_BLOCK_ENTRIES", 100)
+    blocked = nearest_row(T, X, metric=metric, metric_params=params)
+    assert_array_equal(blocked[0], whole[0])
+    assert_array_equal(blocked[1], whole[1])
+
+
+@pytest.mark.parametrize(
+    ("metric", "params"),
+    [("cosine", None), ("cityblock", None), ("minkowski", {"p": 3})],
+)
+def test_nearest_row_of_other_metrics_matches_scipy(metric, params):
+    rng = np.random.RandomState(0)
+    T, X = rng.normal(size=(50, 4)), rng.normal(size=(20, 4))
+    indices, distances = nearest_row(T, X, metric=metric, metric_params=params)
+    expected = brute_nearest(T, X, metric, **(params or {}))
+    assert_array_equal(indices, expected[0])
+    assert_allclose(distances, expected[1], rtol=1e-12)
+
+
+def test_nearest_row_estimates_metric_parameters_on_training_rows():
+    rng = np.random.RandomState(0)
+    T, X = rng.normal(size=(50, 4)) * [1, 10, 100, 1], rng.normal(size=(20, 4))
+    _, distances = nearest_row(T, X, metric="seuclidean")
+    expected = brute_nearest(T, X, "seuclidean", V=T.var(axis=0, ddof=1))[1]
+    assert_allclose(distances, expected)
+
+
+@pytest.mark.parametrize("d", [2, 20])
+def test_nearest_row_with_all_rows_equal(d):
+    T = np.full((3000, d), 0.1)
+    indices, distances = nearest_row(T, np.vstack([T, T[:1] + 1]))
+    assert_array_equal(indices, 0)
+    assert_array_equal(distances[:-1], 0.0)
+    assert_allclose(distances[-1], np.sqrt(d))
+
+
+@pytest.mark.parametrize("d", [3, 30])
+def test_nearest_row_never_loses_an_equal_row_beside_an_outlier(d):
+    T = np.random.RandomState(0).normal(size=(100, d)) * 1e-4
+    T[50] = 1e8  # products of centred rows are off by far more than the distances
+    indices, distances = nearest_row(T, T)
+    assert_array_equal(indices, np.arange(100))
+    assert_array_equal(distances, 0.0)
+
+
+def test_nearest_row_precomputed():
+    D = np.array([[3, 1, 1], [0, 2, 0]])
+    indices, distances = nearest_row(None, D, metric="precomputed")
+    assert_array_equal(indices, [1, 0])
+    assert_array_equal(distances, [1.0, 0.0])
+    with pytest.raises(ValueError, match=r"shape \(m, 4\).*Got shape \(2, 3\)"):
+        nearest_row(np.zeros((4, 2)), D, metric="precomputed")
+    with pytest.raises(ValueError, match="sparse is not supported.*toarray"):
+        nearest_row(None, sp.csr_array(D), metric="precomputed")
+    with pytest.raises(ValueError, match="finite. Got NaN"):
+        nearest_row(None, np.where(D == 3, np.nan, D), metric="precomputed")
+
+
+def test_nearest_row_refuses_overflow_and_nan():
+    T = np.random.RandomState(0).normal(size=(90, 2))
+    with pytest.raises(ValueError, match="distances overflow: rescale"):
+        nearest_row(T, T * 1e300)
+    with pytest.raises(ValueError, match="distances overflow, rescale"):
+        nearest_row(T * 1e200, T * 1e200, metric="minkowski", metric_params={"p": 3})
+    with pytest.raises(ValueError, match="Got NaN from"):
+        nearest_row(T, T, metric=lambda x, y: np.nan)
+
+
+# ------------------------------------------------------------------ matrices
+
+
+@pytest.mark.parametrize(
+    "metric", ["euclidean", "sqeuclidean", "cosine", "manhattan", "mahalanobis"]
+)
+def test_distance_matrix_matches_sklearn(metric):
+    X = rows_with_duplicates(0, 40, 3)
+    Y = np.random.RandomState(1).normal(size=(15, 3))
+    D = distance_matrix(X, metric=metric)
+    assert D.dtype == np.float64
+    assert_array_equal(D, D.T)
+    assert_array_equal(np.diag(D), 0.0)
+    assert_allclose(D, pairwise_distances(X, metric=metric), atol=1e-7)
+    params = {"VI": np.linalg.inv(np.cov(Y.T)).T} if metric == "mahalanobis" else {}
+    assert_allclose(
+        distance_matrix(X, Y, metric=metric),
+        pairwise_distances(X, Y, metric=metric, **params),
+        rtol=1e-9,
+    )
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine", manhattan])
+def test_equal_rows_are_at_zero_in_the_distance_matrix(metric):
+    X = rows_with_duplicates(0, 40, 17) + 1e3
+    equal = (X[:, None] == X[None]).all(axis=2)
+    D = distance_matrix(X, metric=metric)
+    assert_array_equal(D[equal], 0.0)
+    assert np.all(D[~equal] > 0)
+
+
+def test_cosine_distance_of_zero_rows():
+    D = distance_matrix([[0.0, 0.0], [0.0, 0.0], [3.0, 4.0]], metric="cosine")
+    assert_allclose(D, [[0, 0, 1], [0, 0, 1], [1, 1, 0]])
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf", "laplacian", "polynomial"])
+def test_kernel_matrix_matches_sklearn(kernel):
+    X = rows_with_duplicates(0, 40, 3)
+    Y = np.random.RandomState(1).normal(size=(15, 3))
+    K = kernel_matrix(X, kernel=kernel)
+    assert_array_equal(K, K.T)
+    assert_allclose(K, pairwise_kernels(X, metric=kernel), rtol=1e-9)
+    assert_allclose(
+        kernel_matrix(X, Y, kernel=kernel, kernel_params=None),
+        pairwise_kernels(X, Y, metric=kernel),
+        rtol=1e-9,
+    )
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "laplacian"])
+def test_translation_invariant_kernels_survive_an_offset(kernel):
+    X = np.round(np.random.RandomState(0).normal(size=(40, 3)), 3) * 1024
+    params = {"gamma": 1e-4}
+    moved = kernel_matrix(X + 1e9, kernel=kernel, kernel_params=params)
+    assert_allclose(
+        moved, kernel_matrix(X, kernel=kernel, kernel_params=params), atol=1e-6
+    )
+
+
+def test_custom_kernel_and_its_nan():
+    X = np.random.RandomState(0).normal(size=(10, 3))
+    assert_allclose(kernel_matrix(X, kernel=lambda x, y: x @ y), X @ X.T)
+    with pytest.raises(ValueError, match="'kernel' parameter must give finite"):
+        kernel_matrix(X, kernel=lambda x, y: np.nan)
+
+
+def test_precomputed_matrices_are_checked():
+    square = np.array([[5.0, 1.0], [1.0, 7.0]])
+    zeroed = distance_matrix(square, metric="precomputed")
+    assert_array_equal(zeroed, [[0, 1], [1, 0]])
+    assert_array_equal(kernel_matrix(square, kernel="precomputed"), square)
+    for function, name in ((distance_matrix, "metric"), (kernel_matrix, "kernel")):
+        with pytest.raises(ValueError, match=r"square.*\(1, 2\)"):
+            function(square[:1], **{name: "precomputed"})
+
+
+# ------------------------------------------------------------------ precomputed
+
+
+def test_check_precomputed_returns_a_clean_matrix_itself():
+    D = cdist(*2 * [np.random.RandomState(0).normal(size=(9, 2))])
+    assert check_precomputed(D) is D
+
+
+def test_check_precomputed_symmetrises_with_a_warning(monkeypatch):
+    monkeypatch.setattr(_affinity, "_BLOCK_ENTRIES", 20)
+    D = np.random.RandomState(0).uniform(size=(9, 9))
+    D.flags.writeable = False
+    expected = (D + D.T) / 2
+    gap = np.abs(D - D.T).max()
+    with pytest.warns(UserWarning, match=f"not symmetric.*{gap:.3g}"):
+        kernel = check_precomputed(D, kind="kernel")
+    assert_allclose(kernel, expected)
+    assert_array_equal(kernel, kernel.T)
+    np.fill_diagonal(expected, 0.0)
+    with pytest.warns(UserWarning, match="'graph' matrix is not symmetric"):
+        assert_allclose(check_precomputed(D, name="graph"), expected)
+
+
+def test_check_precomputed_is_silent_within_the_tolerance():
+    D = 1e6 * cdist(*2 * [np.random.RandomState(0).normal(size=(9, 2))])
+    D[0, 1] += 1e-4
+    result = check_precomputed(D)
+    assert_array_equal(result, result.T)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("container", [np.array, sp.csr_array])
+def test_check_precomputed_refuses_what_is_not_finite(value, container):
+    D = np.ones((4, 4))
+    D[2, 1] = D[1, 2] = value
+    with pytest.raises(ValueError, match="must be finite. Got (NaN|infinity)"):
+        check_precomputed(container(D))
+    D = np.ones((4, 4)) - np.eye(4)
+    D[3, 3] = value  # the diagonal is ignored
+    assert_array_equal(check_precomputed(D), np.ones((4, 4)) - np.eye(4))
+
+
+def test_check_precomputed_refuses_masked_not_square_and_sparse_kernels():
+    with pytest.raises(ValueError, match="Got a masked array"):
+        check_precomputed(np.ma.masked_equal(np.eye(3), 1))
+    with pytest.raises(ValueError, match="'X' parameter must be a plain array"):
+        refuse_masked(np.ma.masked_equal(np.eye(3), 1))
+    for container in (np.array, sp.csr_array, sp.coo_matrix):
+        with pytest.raises(ValueError, match=r"'X' .*square.*\(2, 3\)"):
+            check_precomputed(container(np.ones((2, 3))))
+    with pytest.raises(ValueError, match="sparse is not supported"):
+        check_precomputed(sp.eye_array(3), kind="kernel")
+    with pytest.raises(ValueError, match="Complex data not supported"):
+        check_precomputed(np.eye(3) * 1j)
+
+
+@pytest.mark.parametrize("form", ["tocsr", "tocsc", "tocoo"])
+@pytest.mark.parametrize("container", [sp.coo_array, sp.coo_matrix])
+def test_check_precomputed_sparse_takes_the_union(form, container):
+    # 0-1 both ways (once in two parts), 1-2 one way, 2-3 a stored zero, 4 alone.
+    rows = np.array([0, 1, 1, 1, 3, 2, 4])
+    columns = np.array([1, 0, 0, 2, 2, 3, 4])
+    D = container(([2.0, 1.5, 0.5, 5.0, 0.0, 0.0, 9.0], (rows, columns)), shape=(5, 5))
+    D = getattr(D, form)()
+    with pytest.warns(UserWarning, match="differ by up to 5"):
+        graph = check_precomputed(D)
+    assert isinstance(graph, sp.csr_array)
+    assert graph.nnz == 6
+    assert graph.has_sorted_indices
+    expected = np.zeros((5, 5))
+    expected[[0, 1, 1, 2], [1, 0, 2, 1]] = [2, 2, 5, 5]
+    assert_array_equal(graph.toarray(), expected)
+    assert {(2, 3), (3, 2)} <= set(zip(*graph.tocoo().coords, strict=True))
+
+
+def test_check_precomputed_sparse_int64_indices_and_input_kept():
+    D = sp.random_array((30, 30), density=0.2, rng=np.random.default_rng(0)).tocsr()
+    D.indices, D.indptr = D.indices.astype(np.int64), D.indptr.astype(np.int64)
+    before = D.copy()
+    with pytest.warns(UserWarning, match="not symmetric"):
+        graph = check_precomputed(D, kind="similarity")
+    assert_array_equal(D.data, before.data)
+    assert_array_equal(D.indices, before.indices)
+    dense = D.toarray()
+    both = (dense != 0) & (dense.T != 0)
+    expected = np.where(both, (dense + dense.T) / 2, dense + dense.T)
+    np.fill_diagonal(expected, 0)
+    assert_allclose(graph.toarray(), expected)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        again = check_precomputed(graph)
+    assert_array_equal(again.toarray(), graph.toarray())
+
+
+# ------------------------------------------------------------------ graph
+
+
+def brute_graph(X, k, metric="euclidean"):
+    D = cdist(X, X, metric)
+    n = len(X)
+    edges = np.zeros((n, n), dtype=bool)
+    for i in range(n):
+        order = sorted((D[i, j], j) for j in range(n) if j != i)
+        edges[i, [j for _, j in order[:k]]] = True
+    return edges | edges.T, D
+
+
+@pytest.mark.parametrize("d", [2, 14])
+@pytest.mark.parametrize("integers", [False, True])
+@pytest.mark.parametrize("k", [1, 4, 39])
+@pytest.mark.parametrize("metric", ["euclidean", "cityblock"])
+def test_neighbors_graph_matches_brute_force(d, integers, k, metric, monkeypatch):
+    monkeypatch.setattr(_affinity, "_BLOCK_ENTRIES", 500)
+    X = rows_with_duplicates(k, 40, d, integers=integers)
+    edges, D = brute_graph(X, k, metric)
+    graph = neighbors_graph(X, k, metric=metric)
+    assert isinstance(graph, sp.csr_array)
+    assert graph.has_sorted_indices
+    assert_array_equal(graph.toarray(), edges)
+    lengths = neighbors_graph(X, k, mode="distance", metric=metric)
+    assert_array_equal(lengths.indptr, graph.indptr)
+    assert_array_equal(lengths.indices, graph.indices)
+    rows, columns = lengths.tocoo().coords
+    assert_allclose(lengths.data, D[rows, columns], rtol=1e-13)
+    assert_array_equal(lengths.data == 0, D[rows, columns] == 0)
+
+
+def test_neighbors_graph_of_equal_rows_takes_the_smallest_indices():
+    graph = neighbors_graph(np.ones((50, 2)), 3, mode="distance")
+    assert_array_equal(graph.toarray(), 0.0)
+    assert_array_equal(graph.indices[graph.indptr[49] :], [0, 1, 2])
+
+
+@pytest.mark.parametrize("n_neighbors", [0, 5, 6])
+def test_neighbors_graph_refuses(n_neighbors):
+    with pytest.raises(ValueError, match=f"n_samples - 1 = 4. Got {n_neighbors}"):
+        neighbors_graph(np.eye(5), n_neighbors)
+    with pytest.raises(ValueError, match="'mode' parameter.*'distances'"):
+        neighbors_graph(np.eye(5), 2, mode="distances")
+
+
+# ------------------------------------------------------------------ size
+
+
+def test_check_dense_size(monkeypatch):
+    text = {"what": "the distance matrix", "remedy": "Use a sparse graph."}
+    monkeypatch.setattr(_affinity, "_physical_memory", lambda: 8 * 2.0**30)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_dense_size(16_384, **text)  # 2 GiB exactly
+    with pytest.warns(UserWarning, match=r"20000 x 20000.*3.0 GiB. Use a sparse graph"):
+        check_dense_size(20_000, **text)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_dense_size(20_000, 100, **text)
+        check_dense_size(20_000, itemsize=4, **text)
+    with pytest.raises(ValueError, match=r"298.0 GiB, more than the 8.0 GiB.*Use a"):
+        check_dense_size(200_000, **text)
+
+
+def test_physical_memory_has_a_fallback(monkeypatch):
+    assert _affinity._physical_memory() > 2.0**20
+
+    def missing(name):
+        raise ValueError(name)
+
+    monkeypatch.setattr(_affinity.os, "sysconf", missing, raising=False)
+    assert _affinity._physical_memory() == 64 * 2.0**30

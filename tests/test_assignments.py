@@ -1,0 +1,123 @@
+"""Tests of the ways between assignments, labels and connectivity."""
+
+import numpy as np
+import pytest
+import scipy.special
+from numpy.testing import assert_allclose, assert_array_equal
+
+from skdiffclust._assignments import (
+    connectivity,
+    labels_from_connectivity,
+    order_by_size,
+    proportions,
+    relabel_by_size,
+    softmax,
+    softmax_backward,
+)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_softmax_matches_scipy_and_keeps_dtype(dtype):
+    logits = np.random.RandomState(0).normal(scale=5, size=(20, 4)).astype(dtype)
+    copy = logits.copy()
+    result = softmax(logits)
+    assert result.dtype == dtype
+    assert_allclose(
+        result, scipy.special.softmax(logits, axis=1), rtol=10 * np.finfo(dtype).eps
+    )
+    assert_array_equal(logits, copy)
+
+
+def test_softmax_of_huge_logits_is_finite():
+    result = softmax(np.array([[1e300, 0.0], [-1e300, -1e300]]))
+    assert_array_equal(result, [[1.0, 0.0], [0.5, 0.5]])
+
+
+def test_softmax_backward_matches_finite_differences():
+    rng = np.random.RandomState(1)
+    logits, weights = rng.normal(size=(5, 3)), rng.normal(size=(5, 3))
+    gradient = softmax_backward(softmax(logits), weights)
+    numeric = np.empty_like(logits)
+    for index in np.ndindex(*logits.shape):
+        step = np.zeros_like(logits)
+        step[index] = 1e-6
+        up = np.sum(weights * softmax(logits + step))
+        down = np.sum(weights * softmax(logits - step))
+        numeric[index] = (up - down) / 2e-6
+    assert_allclose(gradient, numeric, atol=1e-8)
+
+
+def test_proportions_of_float32_are_summed_in_float64():
+    assignments = np.full((200_000, 3), 1 / 3, dtype=np.float32)
+    result = proportions(assignments)
+    assert result.dtype == np.float32
+    assert_array_equal(result, assignments[0])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_order_by_size_matches_sorted_python(seed):
+    rng = np.random.RandomState(seed)
+    n_clusters = rng.randint(1, 9)
+    labels = rng.randint(n_clusters, size=rng.randint(1, 15))
+
+    def key(cluster):
+        rows = np.flatnonzero(labels == cluster)
+        return -len(rows), rows[0] if len(rows) else len(labels), cluster
+
+    order = order_by_size(labels, n_clusters)
+    assert_array_equal(order, sorted(range(n_clusters), key=key))
+    # The way the docstring says labels follow is the way relabel_by_size takes.
+    new, n_found = relabel_by_size(labels)
+    assert_array_equal(np.argsort(order)[labels], new)
+    assert n_found == len(set(labels))
+
+
+def test_relabel_by_size_of_any_integers():
+    labels, n_found = relabel_by_size(np.array([7, -3, 7, 40, -3, 7], dtype=np.int32))
+    assert_array_equal(labels, [0, 1, 0, 2, 1, 0])
+    assert labels.dtype == np.int64
+    assert n_found == 3
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_connectivity_and_labels_are_inverse(seed):
+    rng = np.random.RandomState(seed)
+    labels = rng.randint(4, size=12)
+    matrix = connectivity(labels)
+    brute = [[float(a == b) for b in labels] for a in labels]
+    assert_array_equal(matrix, brute)
+    np.fill_diagonal(matrix, 0)
+    assert_array_equal(labels_from_connectivity(matrix), relabel_by_size(labels)[0])
+    assert_array_equal(np.diag(matrix), 0)
+
+
+@pytest.mark.parametrize(
+    ("matrix", "match"),
+    [
+        ([[1, 1, 0], [1, 1, 1], [0, 1, 1]], "transitive"),
+        ([[1, 1], [0, 1]], "symmetric"),
+        ([[1, 0.5], [0.5, 1]], "0 and 1"),
+        ([[1, np.nan], [np.nan, 1]], "0 and 1"),
+        ([[1, 0, 0], [0, 1, 0]], r"square.*\(2, 3\)"),
+    ],
+)
+def test_labels_from_connectivity_refuses(matrix, match):
+    with pytest.raises(ValueError, match=match):
+        labels_from_connectivity(matrix)
+
+
+def test_labels_from_connectivity_refuses_every_intransitive_matrix():
+    # All 64 symmetric graphs on 4 rows: 15 of them (Bell number) are partitions.
+    pairs = np.triu_indices(4, 1)
+    accepted = 0
+    for bits in range(64):
+        matrix = np.eye(4)
+        matrix[pairs] = [(bits >> p) & 1 for p in range(6)]
+        matrix = np.maximum(matrix, matrix.T)
+        try:
+            labels = labels_from_connectivity(matrix)
+        except ValueError:
+            continue
+        assert_array_equal(connectivity(labels), matrix)
+        accepted += 1
+    assert accepted == 15

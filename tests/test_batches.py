@@ -1,0 +1,58 @@
+"""Mini-batches: every row once, no batch of one left over, one draw an epoch."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skdiffclust._batches import mini_batches
+
+
+@given(
+    n_samples=st.integers(1, 60),
+    batch_size=st.integers(1, 80),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_one_epoch_visits_every_row_once(n_samples, batch_size, seed):
+    random_state = np.random.RandomState(seed)
+    batches = list(mini_batches(n_samples, batch_size, random_state))
+    assert all(rows.dtype == np.int64 and rows.ndim == 1 for rows in batches)
+    np.testing.assert_array_equal(
+        np.sort(np.concatenate(batches)), np.arange(n_samples)
+    )
+    sizes = [len(rows) for rows in batches]
+    assert all(size == batch_size for size in sizes[:-1])
+    assert sizes[-1] <= batch_size + 1
+    if batch_size > 1 and n_samples > 1:
+        assert min(sizes) > 1
+
+
+@pytest.mark.parametrize(
+    "n_samples, batch_size, sizes",
+    [
+        (7, 3, [3, 4]),  # the last row is merged
+        (8, 3, [3, 3, 2]),
+        (6, 3, [3, 3]),
+        (4, 3, [4]),
+        (5, 100, [5]),  # clipped
+        (1, 10, [1]),  # one row is all there is
+        (3, 1, [1, 1, 1]),  # batches of one were asked for
+    ],
+)
+def test_sizes(n_samples, batch_size, sizes):
+    batches = mini_batches(n_samples, batch_size, np.random.RandomState(0))
+    assert [len(rows) for rows in batches] == sizes
+
+
+def test_same_seed_same_batches_and_epochs_differ():
+    first, second = np.random.RandomState(5), np.random.RandomState(5)
+    epochs = [np.concatenate(list(mini_batches(50, 7, first))) for _ in range(2)]
+    again = [np.concatenate(list(mini_batches(50, 9, second))) for _ in range(2)]
+    np.testing.assert_array_equal(epochs, again)
+    assert not np.array_equal(epochs[0], epochs[1])
+
+
+def test_global_stream_is_untouched():
+    before = np.random.get_state()[1].copy()  # noqa: NPY002
+    list(mini_batches(20, 4, np.random.RandomState(0)))
+    np.testing.assert_array_equal(before, np.random.get_state()[1])  # noqa: NPY002

@@ -1,0 +1,46 @@
+"""scikit-learn's own checks on every estimator, and the count of those that ran."""
+
+import pytest
+from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
+
+from skdiffclust import SpanningForestClustering
+
+ESTIMATORS = [SpanningForestClustering()]
+
+# Estimator name -> {check: reason}. Only what scikit-learn's own KMeans fails too.
+EXPECTED_FAILED_CHECKS = {"SpanningForestClustering": {}}
+
+# Estimator name -> the least number of checks that scikit-learn 1.9 runs on it.
+N_CHECKS = {"SpanningForestClustering": 45}
+
+# The checks that may skip themselves -> reason.
+SKIPPED_CHECKS = {
+    "check_array_api_input": "runs only where SCIPY_ARRAY_API=1 is in the environment"
+}
+
+
+def expected_failed_checks(estimator):
+    """Return {check: reason} of an estimator."""
+    return EXPECTED_FAILED_CHECKS[type(estimator).__name__]
+
+
+@parametrize_with_checks(
+    ESTIMATORS, expected_failed_checks=expected_failed_checks, xfail_strict=True
+)
+def test_scikit_learn_check(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
+def test_number_of_checks(estimator):
+    expected = expected_failed_checks(estimator)
+    results = check_estimator(
+        estimator, expected_failed_checks=expected, on_skip=None, on_fail=None
+    )
+    by_status = {"passed": [], "failed": [], "skipped": [], "xfail": []}
+    for result in results:
+        by_status[result["status"]].append(result["check_name"])
+    assert by_status["failed"] == []
+    assert set(by_status["skipped"]) <= set(SKIPPED_CHECKS)
+    assert set(by_status["xfail"]) == set(expected)
+    assert len(by_status["passed"]) >= N_CHECKS[type(estimator).__name__]

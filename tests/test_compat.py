@@ -1,0 +1,96 @@
+"""The door to scikit-learn: every name does what the package relies on, at no cost."""
+
+import subprocess
+import sys
+from numbers import Real
+
+import pytest
+from sklearn.base import BaseEstimator
+
+from skdiffclust import _compat
+from skdiffclust._compat import (
+    CALLBACKS_ATTRIBUTE,
+    CallbackSupportMixin,
+    Interval,
+    StrOptions,
+    fit_context,
+)
+
+
+class Watcher:
+    """The smallest callback; it remembers whether it was torn down."""
+
+    torn_down = False
+
+    def setup(self, estimator, context):
+        pass
+
+    def on_fit_task_begin(self, estimator, context):
+        pass
+
+    def on_fit_task_end(self, estimator, context):
+        pass
+
+    def teardown(self, estimator, context):
+        self.torn_down = True
+
+
+class Constrained(CallbackSupportMixin, BaseEstimator):
+    _parameter_constraints = {
+        "rate": [Interval(Real, 0, 1, closed="right")],
+        "name": [StrOptions({"a", "b"})],
+    }
+
+    def __init__(self, rate=0.5, name="a"):
+        self.rate = rate
+        self.name = name
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None):
+        self._init_callback_context()
+        return self
+
+
+@pytest.mark.parametrize(
+    "parameter, text",
+    [
+        ({"rate": float("nan")}, r"'rate' parameter of Constrained must be .*\(0.0, 1"),
+        ({"rate": 0.0}, r"\(0.0, 1.0\]. Got 0.0 instead"),
+        ({"name": "c"}, r"'name' .* must be a str among .*. Got 'c' instead"),
+    ],
+)
+def test_fit_context_refuses_wrong_parameters(parameter, text):
+    with pytest.raises(ValueError, match=text):
+        Constrained(**parameter).fit([[0.0]])
+
+
+def test_fit_context_tears_callbacks_down():
+    # This is why `with_callbacks` is not needed, and not exported.
+    watcher = Watcher()
+    Constrained().set_callbacks(watcher).fit([[0.0]])
+    assert watcher.torn_down
+
+
+def test_callbacks_attribute_holds_the_callbacks():
+    estimator, watcher = Constrained(), Watcher()
+    assert not hasattr(estimator, CALLBACKS_ATTRIBUTE)
+    estimator.set_callbacks(watcher)
+    assert getattr(estimator, CALLBACKS_ATTRIBUTE) == [watcher]
+
+
+def test_all_is_complete_and_resolves():
+    assert _compat.__all__ == sorted(_compat.__all__)
+    public = {name for name in vars(_compat) if not name.startswith("_")}
+    assert set(_compat.__all__) == public
+
+
+def test_costs_nothing_beside_sklearn_cluster():
+    # A count of modules, not of seconds: `_compat` loads nothing but itself.
+    code = (
+        "import sys, sklearn.cluster; before = set(sys.modules);"
+        "import skdiffclust._compat; print(*sorted(set(sys.modules) - before))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["skdiffclust", "skdiffclust._compat"]

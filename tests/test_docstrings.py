@@ -1,0 +1,64 @@
+"""Every public docstring passes numpydoc's validation, and every doctest runs."""
+
+import doctest
+import importlib
+import inspect
+import pkgutil
+import tomllib
+from pathlib import Path
+
+import pytest
+from numpydoc.validate import validate
+
+import skdiffclust
+
+ROOT = Path(__file__).resolve().parents[1]
+SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+# "all" comes first in the list; the codes after it are those that are not asked for.
+WAIVED = set(SETTINGS["tool"]["numpydoc_validation"]["checks"]) - {"all"}
+MODULES = ["skdiffclust"] + [
+    module.name
+    for module in pkgutil.walk_packages(skdiffclust.__path__, "skdiffclust.")
+    if not module.name.endswith(("_torch", ".nn"))
+]
+
+
+def public_objects():
+    """Return the dotted names of public functions, classes, and their own methods."""
+    names = {}
+    for module_name in MODULES:
+        module = importlib.import_module(module_name)
+        public = [] if "._" in module_name else module.__all__
+        for name in public:
+            value = getattr(module, name)
+            if callable(value):
+                # What two modules show is one object, listed under the longer name.
+                names[value] = f"{module_name}.{name}"
+    methods = [
+        f"{name}.{method}"
+        for value, name in names.items()
+        if inspect.isclass(value)
+        for method, function in vars(value).items()
+        if is_own_method(method, function)
+    ]
+    return sorted([*names.values(), *methods])
+
+
+def is_own_method(name, function):
+    """Return whether a class member is public and written in the package."""
+    function = inspect.unwrap(function) if callable(function) else function
+    module = getattr(function, "__module__", None) or ""
+    return not name.startswith("_") and module.startswith("skdiffclust")
+
+
+@pytest.mark.parametrize("name", public_objects())
+def test_numpydoc(name):
+    errors = [error for error in validate(name)["errors"] if error[0] not in WAIVED]
+    assert not errors
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_doctests(name):
+    module = importlib.import_module(name)
+    result = doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE)
+    assert result.failed == 0

@@ -1,0 +1,103 @@
+"""The public face: names, docstrings, what an import loads, and the README."""
+
+import importlib
+import inspect
+import pkgutil
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import skdiffclust
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def public_modules():
+    """Return the names of all modules without a leading underscore anywhere."""
+    found = pkgutil.walk_packages(skdiffclust.__path__, "skdiffclust.")
+    names = [module.name for module in found]
+    return ["skdiffclust"] + [name for name in names if "._" not in name]
+
+
+def run_python(code, *flags):
+    """Run code in a fresh process in the project root; return its output."""
+    result = subprocess.run(
+        [sys.executable, *flags, "-c", code],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+@pytest.mark.parametrize("name", public_modules())
+def test_every_public_name_resolves_and_is_documented(name):
+    module = importlib.import_module(name)
+    assert inspect.getdoc(module)
+    assert sorted(set(module.__all__)) == sorted(module.__all__)
+    for public in module.__all__:
+        value = getattr(module, public)
+        if callable(value) or inspect.ismodule(value):
+            assert inspect.getdoc(value), f"{name}.{public} has no docstring"
+    assert set(module.__all__) <= set(dir(module))
+
+
+@pytest.mark.parametrize("name", public_modules())
+def test_every_public_name_is_on_the_api_page(name):
+    page = (ROOT / "doc" / "api.rst").read_text(encoding="utf-8")
+    listed = set(re.findall(r"^   (\w+)$", page, flags=re.MULTILINE))
+    module = importlib.import_module(name)
+    public = {n for n in module.__all__ if callable(getattr(module, n))}
+    assert public <= listed
+
+
+def test_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'KMeans'"):
+        skdiffclust.KMeans  # noqa: B018
+
+
+def test_import_is_light():
+    heavy = "{'torch', 'numba', 'matplotlib', 'ot'}"
+    code = f"import sys, skdiffclust; print(sorted({heavy} & set(sys.modules)))"
+    assert run_python(code).strip() == "[]"
+    code = (
+        "import sys; from skdiffclust import *; "
+        f"print(sorted({heavy} & set(sys.modules)))"
+    )
+    assert run_python(code).strip() == "[]"
+
+
+def literal_blocks(text, language):
+    """Return the dedented ``.. code-block:: language`` blocks of a text."""
+    blocks, current = [], None
+    for line in text.splitlines():
+        if line.strip() == f".. code-block:: {language}":
+            current = []
+            blocks.append(current)
+        elif current is not None and line and not line.startswith("    "):
+            current = None
+        elif current is not None:
+            current.append(line[4:])
+    return ["\n".join(block).strip() for block in blocks]
+
+
+def test_readme_example_prints_what_it_says():
+    readme = (ROOT / "README.rst").read_text(encoding="utf-8")
+    (code,) = literal_blocks(readme, "python")
+    (expected,) = literal_blocks(readme, "text")
+    assert run_python(code, "-W", "error").strip() == expected
+
+
+def test_readme_commands_are_one_line_each():
+    readme = (ROOT / "README.rst").read_text(encoding="utf-8")
+    main_job, tests = literal_blocks(readme, "bash")
+    for command in (main_job, tests):
+        assert "\n" not in command
+        assert command.startswith("python3 -m venv .venv && ")
+    assert (ROOT / main_job.split()[-1]).is_file()
+    assert tests.endswith("-m pytest")
