@@ -88,7 +88,7 @@ def connectivity_error(y_true, y_pred):
     """Fraction of wrong entries in the connectivity matrix: the clustering error.
 
     The connectivity matrix M of a partition has M_ij = 1 where rows i and j share a
-    cluster, 0 elsewhere. The error is the mean of |M_pred - M_true| over all
+    cluster, 0 elsewhere. The error is the mean absolute difference of the two over all
     n_samples² entries, the diagonal (always right) among them. It does not depend on
     how clusters are named, nor on their number being right.
 

@@ -1,7 +1,7 @@
 """
-=======================================
+========================================
 Ten digits, clustered through a pipeline
-=======================================
+========================================
 
 The 1797 handwritten digits of scikit-learn are projected on 20 principal components
 and clustered into ten clusters. Single linkage as textbooks have it spends all its

@@ -80,7 +80,7 @@ class SpanningForestClustering(ClusterMixin, BaseEstimator):
         length.
     edge_lengths_ : ndarray of shape (n_samples - 1,), float64
         Their lengths, in the unit of the metric.
-    forest_edges_ : ndarray of shape (n_samples - n_clusters_, 2), int64
+    forest_edges_ : ndarray of shape (`n_samples - n_clusters_`, 2), int64
         The forest that `labels_` is made of.
     children_, distances_, linkage_ : ndarray
         The tree as in :class:`~sklearn.cluster.AgglomerativeClustering` and as scipy's
@@ -91,7 +91,7 @@ class SpanningForestClustering(ClusterMixin, BaseEstimator):
         Number of rows.
     n_features_in_ : int
         Number of features seen during `fit`.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of features seen during `fit`, when all are strings.
 
     Notes
@@ -239,7 +239,7 @@ class SpanningForestClustering(ClusterMixin, BaseEstimator):
 
         Returns
         -------
-        labels : ndarray of shape (n_leaves_,), int64
+        labels : ndarray of shape (`n_leaves_`,), int64
             What `fit` with these parameters would have given as `labels_`.
 
         Raises

@@ -1,0 +1,33 @@
+"""Union-find, the only one of the package."""
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True)
+def singletons(n):
+    """Parents (n,) int64 of n components of one row each."""
+    return np.arange(n)
+
+
+@njit(cache=True)
+def find(parents, i):
+    """Root of i; every other row on the way skips its parent from now on."""
+    while parents[i] != i:
+        parents[i] = parents[parents[i]]
+        i = parents[i]
+    return i
+
+
+@njit(cache=True)
+def union(parents, sizes, root, other):
+    """Join two components by their roots, small under large; return the new root.
+
+    Of two equally large ones the smaller row becomes the root, so that the result
+    does not depend on the order of the arguments.
+    """
+    if sizes[root] < sizes[other] or (sizes[root] == sizes[other] and other < root):
+        root, other = other, root
+    parents[other] = root
+    sizes[root] += sizes[other]
+    return root
