@@ -9,7 +9,7 @@ from sklearn.base import _fit_context as fit_context
 from sklearn.callback import CallbackSupportMixin
 from sklearn.cluster._hierarchical_fast import single_linkage_label
 from sklearn.metrics.pairwise import _VALID_METRICS
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval, StrOptions, validate_params
 
 __all__ = [
     "CALLBACKS_ATTRIBUTE",
@@ -19,6 +19,7 @@ __all__ = [
     "StrOptions",
     "fit_context",
     "single_linkage_label",
+    "validate_params",
 ]
 
 # The names that `sklearn.metrics.pairwise_distances` takes.

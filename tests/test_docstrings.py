@@ -1,5 +1,6 @@
 """Every public docstring passes numpydoc's validation, and every doctest runs."""
 
+import dataclasses
 import doctest
 import importlib
 import inspect
@@ -8,6 +9,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from numpydoc.docscrape import ClassDoc
 from numpydoc.validate import validate
 
 import skdiffclust
@@ -54,6 +56,13 @@ def is_own_method(name, function):
 @pytest.mark.parametrize("name", public_objects())
 def test_numpydoc(name):
     errors = [error for error in validate(name)["errors"] if error[0] not in WAIVED]
+    value = pkgutil.resolve_name(name)
+    if dataclasses.is_dataclass(value):
+        # The fields of a result are attributes to its reader, who never makes one.
+        fields = {field.name for field in dataclasses.fields(value)}
+        documented = {entry.name for entry in ClassDoc(value)["Attributes"]}
+        assert fields <= documented
+        errors = [error for error in errors if error[0] != "PR01"]
     assert not errors
 
 

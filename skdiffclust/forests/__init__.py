@@ -1,5 +1,17 @@
 """Maximum spanning k-forests: single linkage as a clusterer."""
 
+from skdiffclust.forests._spanning import (
+    SpanningForest,
+    SpanningTree,
+    maximum_spanning_forest,
+    minimum_spanning_tree,
+)
 from skdiffclust.forests._spanning_forest import SpanningForestClustering
 
-__all__ = ["SpanningForestClustering"]
+__all__ = [
+    "SpanningForest",
+    "SpanningForestClustering",
+    "SpanningTree",
+    "maximum_spanning_forest",
+    "minimum_spanning_tree",
+]

@@ -4,9 +4,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.sparse import issparse
 from scipy.spatial.distance import cdist
 
-from skdiffclust._affinity import block_distances, fitted_metric_params, unit_rows
+from skdiffclust._affinity import (
+    block_distances,
+    check_precomputed,
+    fitted_metric_params,
+    refuse_overflow,
+    unit_rows,
+)
 
 
 def _half(squared):
@@ -39,6 +46,19 @@ class Lengths:
     n_samples: int
     row: Callable
     finish: Callable
+
+
+def lengths_of(X, metric):
+    """Lengths between rows of X, or between rows whose distances X gives.
+
+    X is finite: points, or, with metric="precomputed", a dense or sparse matrix that
+    is checked here.
+    """
+    if metric == "precomputed":
+        distances = check_precomputed(X)
+        return (lengths_of_graph if issparse(X) else lengths_of_matrix)(distances)
+    refuse_overflow([X.astype(np.float64, copy=False)])
+    return lengths_of_points(X, metric)
 
 
 def lengths_of_points(X, metric):

@@ -31,31 +31,38 @@ class CutTree:
         return 1 + int(np.count_nonzero(np.isinf(self.lengths)))
 
 
-def free_tree(lengths):
-    """Return the minimum spanning tree of a relation.
+def grow_tree(lengths, constraints=None):
+    """Return the minimum spanning tree of a relation, free or under constraints.
 
     The tree is that of the total order (length, i, j) with i < j, so it is unique.
+    Under constraints its cuts are the forests that respect them: every group is joined
+    by the spanning tree inside it; all labelled rows are then contracted into one
+    vertex and every other group into one, and the tree of that graph is added, whose
+    edges alone may be cut. Exact with at most one labelled row in a class; otherwise a
+    class could also be joined through unlabelled rows, and to choose those best is
+    NP-hard.
     """
     everyone = np.arange(lengths.n_samples)
-    return _join([prim(lengths.row, everyone, everyone)], [True], lengths)
-
-
-def constrained_tree(lengths, constraints):
-    """Return the tree whose cuts are the forests that respect the constraints.
-
-    Every group is joined by the spanning tree inside it. All labelled rows are then
-    contracted into one vertex and every other group into one, and the tree of that
-    graph is added: its longest edges are those to cut. Exact with at most one labelled
-    row in a class; otherwise a class could also be joined through unlabelled rows,
-    and to choose those best is NP-hard.
-    """
+    if constraints is None:
+        return _join([prim(lengths.row, everyone, everyone)], [True], lengths)
     groups, classes = constraints.groups, constraints.classes
-    everyone = np.arange(lengths.n_samples)
     between = prim(lengths.row, everyone, np.where(classes >= 0, -1, groups))
     order = np.argsort(groups, kind="stable")
     members = np.split(order, np.flatnonzero(np.diff(groups[order])) + 1)
-    inside = [prim(lengths.row, rows, everyone) for rows in members if len(rows) > 1]
+    inside = [_join_group(lengths, rows) for rows in members if len(rows) > 1]
     return _join([between, *inside], [True] + [False] * len(inside), lengths)
+
+
+def _join_group(lengths, rows):
+    """Tree inside a group; where a sparse graph has no edge, a link of length zero."""
+    edges, values = prim(lengths.row, rows, np.arange(lengths.n_samples))
+    n_missing = len(rows) - 1 - len(edges)
+    if n_missing:
+        parted = components(np.searchsorted(rows, edges), len(rows))
+        firsts = rows[np.unique(parted, return_index=True)[1]]
+        edges = np.concatenate([edges, np.column_stack([firsts[:-1], firsts[1:]])])
+        values = np.concatenate([values, np.zeros(n_missing)])
+    return edges, values
 
 
 def cut_into(tree, n_clusters, min_size):

@@ -10,24 +10,18 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from skdiffclust._affinity import check_precomputed, nearest_row, refuse_overflow
+from skdiffclust._affinity import nearest_row
 from skdiffclust._assignments import relabel_by_size
 from skdiffclust._compat import PAIRWISE_METRICS, Interval, StrOptions, fit_context
 from skdiffclust._constraints import as_constraints, check_feasible
 from skdiffclust._history import keep_state_on_error
 from skdiffclust._validation import validate_rows
-from skdiffclust.forests._distances import (
-    lengths_of_graph,
-    lengths_of_matrix,
-    lengths_of_points,
-    mutual_reachability,
-)
+from skdiffclust.forests._distances import lengths_of, mutual_reachability
 from skdiffclust.forests._forest import (
     CutTree,
-    constrained_tree,
     cut_beyond,
     cut_into,
-    free_tree,
+    grow_tree,
     widest_gap,
 )
 from skdiffclust.forests._tree import components, linkage_matrix
@@ -178,13 +172,14 @@ class SpanningForestClustering(ClusterMixin, BaseEstimator):
         ConvergenceWarning
             If fewer clusters are found than asked, or the minimum size is relaxed.
         """
-        X, lengths = self._prepare(X)
+        is_given = self.metric == "precomputed"
+        X = validate_rows(self, X, accept_sparse="csr" if is_given else False)
+        lengths = self._lengths(X)
         constraints = as_constraints(lengths.n_samples, partial_labels, must_link)
         if self.n_clusters is not None:
             check_feasible(constraints, self.n_clusters)
-        tree = plain = free_tree(lengths)
-        if constraints is not None:
-            tree = constrained_tree(lengths, constraints)
+        plain = grow_tree(lengths)
+        tree = plain if constraints is None else grow_tree(lengths, constraints)
         tree = _hold_equal_rows(tree)
         _check_request(tree, self.n_clusters, self.distance_threshold)
         is_cut = self._cut(tree, self.n_clusters, self.distance_threshold)
@@ -197,7 +192,8 @@ class SpanningForestClustering(ClusterMixin, BaseEstimator):
         self.forest_edges_ = tree.edges[~is_cut]
         self.cut_distance_ = tree.lengths[is_cut].min(initial=np.inf)
         self.labels_, self.n_clusters_ = _labels(tree, is_cut)
-        self._fit_X, self._is_constrained = X, constraints is not None
+        self._fit_X = None if is_given else X
+        self._is_constrained = constraints is not None
         return self
 
     def predict(self, X, *, within_cut=False):
@@ -259,24 +255,18 @@ class SpanningForestClustering(ClusterMixin, BaseEstimator):
         _check_request(tree, n_clusters, distance_threshold)
         return _labels(tree, self._cut(tree, n_clusters, distance_threshold))[0]
 
-    def _prepare(self, X):
-        """Check X and make the relation between its rows."""
-        if self.metric == "precomputed":
-            X = check_precomputed(validate_rows(self, X, accept_sparse="csr"))
-            lengths = (lengths_of_graph if issparse(X) else lengths_of_matrix)(X)
-        else:
-            X = validate_rows(self, X)
-            refuse_overflow([X.astype(np.float64, copy=False)])
-            lengths = lengths_of_points(X, self.metric)
+    def _lengths(self, X):
+        """Make the relation between the rows of X."""
+        lengths = lengths_of(X, self.metric)
         if self.min_samples is None:
-            return X, lengths
+            return lengths
         if issparse(X) or self.min_samples > len(X):
             raise ValueError(
                 "The 'min_samples' parameter of SpanningForestClustering must be None "
                 "for a sparse graph, and at most the number of rows. Got "
                 f"{self.min_samples} instead, with {X.shape[0]} rows."
             )
-        return X, mutual_reachability(lengths, self.min_samples)
+        return mutual_reachability(lengths, self.min_samples)
 
     def _cut(self, tree, n_clusters, distance_threshold):
         """Return which edges of the tree are cut; say what could not be had."""

@@ -7,7 +7,7 @@ from scipy.spatial.distance import squareform
 
 from skdiffclust.forests import _tiers
 from skdiffclust.forests._distances import lengths_of_matrix, lengths_of_points
-from skdiffclust.forests._forest import free_tree
+from skdiffclust.forests._forest import grow_tree
 from skdiffclust.forests._tree import components, cut, linkage_matrix
 
 
@@ -76,7 +76,7 @@ def test_linkage_matrix_is_that_of_scipy(seed):
     rng = np.random.default_rng(seed)
     D = np.triu(rng.random((40, 40)), 1)
     D += D.T
-    tree = free_tree(lengths_of_matrix(D))
+    tree = grow_tree(lengths_of_matrix(D))
     ours = linkage_matrix(tree.edges, tree.lengths)
     assert is_valid_linkage(ours)
     expected = linkage(squareform(D), "single")
@@ -96,6 +96,6 @@ def test_gap_of_three_groups():
     from skdiffclust.forests._forest import widest_gap
 
     X = np.concatenate([c + np.linspace(0, 1, 30) for c in (0, 10, 20)])[:, None]
-    tree = free_tree(lengths_of_points(X, "euclidean"))
+    tree = grow_tree(lengths_of_points(X, "euclidean"))
     assert widest_gap(tree, lambda k: 1) == 3
     assert widest_gap(tree, lambda k: 90 // (4 * k)) == 3

@@ -1,0 +1,143 @@
+"""The forest and the tree as functions, against enumeration and checked Kruskal."""
+
+import dataclasses
+from itertools import combinations
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
+from scipy.spatial.distance import pdist, squareform
+from sklearn.metrics import adjusted_rand_score
+
+from skdiffclust import SpanningForestClustering
+from skdiffclust.forests import maximum_spanning_forest, minimum_spanning_tree
+
+
+def symmetric(rng, n, integers=False):
+    values = rng.integers(-2, 3, (n, n)) if integers else rng.normal(size=(n, n))
+    upper = np.triu(values, 1).astype(float)
+    return upper + upper.T
+
+
+def heaviest(similarity, n_clusters):
+    """Largest total similarity of a forest with so many trees, by enumeration."""
+    n, best = len(similarity), -np.inf
+    pairs = list(combinations(range(n), 2))
+    for chosen in combinations(pairs, n - n_clusters):
+        i, j = np.array(chosen, dtype=int).reshape(-1, 2).T
+        graph = csr_array((np.ones(len(i)), (i, j)), shape=(n, n))
+        if connected_components(graph, directed=False)[0] == n_clusters:
+            best = max(best, similarity[i, j].sum())
+    return best
+
+
+def checked_kruskal(similarity, n_clusters, labels):
+    """Greedy forest: links inside classes first, then what keeps classes apart."""
+    n = len(similarity)
+    i, j = np.triu_indices(n, 1)
+    tree, known = np.arange(n), labels.copy()
+    linked = (labels[i] == labels[j]) & (labels[i] >= 0)
+    edges = set()
+    for e in np.lexsort((j, i, -similarity[i, j], ~linked)):
+        a, b = tree[i[e]], tree[j[e]]
+        both = {int(c) for c in known[(tree == a) | (tree == b)] if c >= 0}
+        if a == b or len(both) > 1 or len(edges) == n - n_clusters:
+            continue
+        tree[tree == b] = a
+        edges.add((int(i[e]), int(j[e])))
+    return edges
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_the_heaviest_forest_by_enumeration(seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 7))
+    similarity = symmetric(rng, n, integers=seed % 2)
+    for n_clusters in range(1, n + 1):
+        forest = maximum_spanning_forest(similarity, n_clusters)
+        assert forest.weight == pytest.approx(heaviest(similarity, n_clusters))
+        assert forest.edges.shape == (n - n_clusters, 2)
+        i, j = forest.edges.T
+        assert forest.weight == pytest.approx(similarity[i, j].sum())
+        assert len(set(forest.labels)) == n_clusters
+        assert np.array_equal(forest.labels[i], forest.labels[j])
+
+
+def test_seven_rows():
+    similarity = symmetric(np.random.default_rng(0), 7)
+    for n_clusters in (1, 3):
+        forest = maximum_spanning_forest(similarity, n_clusters)
+        assert forest.weight == pytest.approx(heaviest(similarity, n_clusters))
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_partial_labels_give_checked_kruskal(seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(2, 15))
+    similarity = symmetric(rng, n, integers=seed % 4 == 0)
+    labels = np.where(rng.random(n) < 0.5, rng.integers(0, 3, n), -1)
+    n_classes = len(set(labels[labels >= 0]))
+    n_most = n_classes + np.sum(labels < 0)
+    n_clusters = int(rng.integers(max(1, n_classes), n_most + 1))
+    forest = maximum_spanning_forest(similarity, n_clusters, constraints=labels)
+    assert set(map(tuple, forest.edges)) == checked_kruskal(
+        similarity, n_clusters, labels
+    )
+    # The same through the estimator, which is given distances.
+    clusterer = SpanningForestClustering(
+        n_clusters, metric="precomputed", min_cluster_size=1
+    )
+    distances = similarity.max() + 1 - similarity
+    np.fill_diagonal(distances, 0)
+    clusterer.fit(distances, partial_labels=labels)
+    assert adjusted_rand_score(forest.labels, clusterer.labels_) == 1
+
+
+def test_must_links_as_a_matrix():
+    similarity = np.array([[0, 9, 1, 2], [9, 0, 3, 4], [1, 3, 0, 5], [2, 4, 5, 0.0]])
+    linked = np.zeros((4, 4), dtype=int)
+    linked[0, 2] = 1
+    forest = maximum_spanning_forest(similarity, 2, constraints=linked)
+    assert forest.edges.tolist() == [[0, 2], [0, 1]]
+    assert forest.labels.tolist() == [0, 0, 0, 1]
+
+
+def test_linked_rows_that_a_sparse_graph_parts_are_joined():
+    ends = np.array([[0, 1], [2, 3]])
+    rows, columns = np.concatenate([ends, ends[:, ::-1]]).T
+    graph = csr_array(([1.0, 2.0, 1.0, 2.0], (rows, columns)), shape=(4, 4))
+    forest = maximum_spanning_forest(graph, 1, constraints=[0, -1, -1, 0])
+    assert forest.labels.tolist() == [0, 0, 0, 0]
+    assert [0, 3] in forest.edges.tolist()
+
+
+def test_the_total_of_a_tree_is_that_of_its_points():
+    X = np.random.default_rng(0).normal(size=(50, 3))
+    D = squareform(pdist(X))
+    tree = minimum_spanning_tree(X)
+    assert np.allclose(tree.lengths, D[tree.edges[:, 0], tree.edges[:, 1]])
+    given = minimum_spanning_tree(D, metric="precomputed")
+    assert np.array_equal(tree.edges, given.edges)
+
+
+def test_results_are_frozen():
+    forest = maximum_spanning_forest(np.zeros((2, 2)), 1)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        forest.weight = 1.0
+
+
+@pytest.mark.parametrize(
+    "similarity, n_clusters, constraints, message",
+    [
+        (np.zeros((2, 3)), 1, None, "'similarity' parameter must be a square matrix"),
+        ([[0, np.nan], [np.nan, 0]], 1, None, "'similarity' parameter must be finite"),
+        (np.zeros((2, 2)), 3, None, "at most the number of rows, 2. Got 3"),
+        (csr_array((3, 3)), 2, None, "at least 3, the number of parts"),
+        (np.zeros((2, 2)), 1, [0, 1], "at least 2, the number of classes"),
+        (np.zeros((2, 2)), 2, [0, 0], "at most 1, the number of groups"),
+    ],
+)
+def test_bad_requests(similarity, n_clusters, constraints, message):
+    with pytest.raises(ValueError, match=message):
+        maximum_spanning_forest(similarity, n_clusters, constraints=constraints)
