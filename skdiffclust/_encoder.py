@@ -1,0 +1,114 @@
+"""Linear models and multilayer perceptrons in NumPy, from lists of arrays.
+
+An encoder is two lists, one entry a layer: ``weights[l]`` of shape (n_in, n_out), the
+transpose of what a torch ``Linear`` holds, and ``biases[l]`` of shape (n_out,). One
+layer is a linear model; between layers there is a ReLU, after the last one nothing.
+float32 stays float32.
+
+- `init_layers` draws the arrays,
+- `forward` is for ``predict``: a row's output does not depend on the rows beside it,
+- `forward_with_inputs` and `backward` are for training with explicit gradients,
+- `dropout_masks` draws the masks that both of these take.
+
+>>> import numpy as np
+>>> from skdiffclust._encoder import (
+...     backward, forward, forward_with_inputs, init_layers)
+>>> rng = np.random.RandomState(0)
+>>> X = rng.normal(size=(6, 4))
+>>> weights, biases = init_layers([4, 8, 3], rng, np.float64)
+>>> output, inputs = forward_with_inputs(X, weights, biases)
+>>> np.allclose(output, forward(X, weights, biases))
+True
+>>> gradient = output - 1.0                       # of sum((output - 1) ** 2) / 2
+>>> weight_gradients, bias_gradients = backward(gradient, inputs, weights)
+>>> [g.shape for g in weight_gradients], [g.shape for g in bias_gradients]
+([(4, 8), (8, 3)], [(8,), (3,)])
+"""
+
+import numpy as np
+
+# Rows of a block in `forward`, a multiple of what matrix products handle at once.
+_BLOCK_ROWS = 256
+
+
+def init_layers(layer_sizes, random_state, dtype):
+    """Return weights and biases, uniform within 1 / sqrt(n_in), of layers (m + 1,).
+
+    `layer_sizes` is [n_features, *hidden, n_outputs]; the scale is that of torch.
+    """
+    weights, biases = [], []
+    for n_in, n_out in zip(layer_sizes[:-1], layer_sizes[1:], strict=True):
+        bound = 1.0 / np.sqrt(n_in)
+        weights.append(random_state.uniform(-bound, bound, (n_in, n_out)).astype(dtype))
+        biases.append(random_state.uniform(-bound, bound, n_out).astype(dtype))
+    return weights, biases
+
+
+def forward(X, weights, biases):
+    """Return the output (n, n_out) for rows X (n, n_in), row by row the same bits.
+
+    A matrix product may round a row differently when it stands elsewhere or among
+    other rows, so that equal rows part and chunks disagree. Here all products have
+    one shape: blocks of 256 rows, the last one filled up with zeros.
+    """
+    n_rows = X.shape[0]
+    output = np.empty((n_rows, weights[-1].shape[1]), dtype=weights[-1].dtype)
+    for start in range(0, n_rows, _BLOCK_ROWS):
+        rows = X[start : start + _BLOCK_ROWS]
+        block = np.zeros((_BLOCK_ROWS, X.shape[1]), dtype=weights[0].dtype)
+        block[: len(rows)] = rows
+        result, _ = forward_with_inputs(block, weights, biases)
+        output[start : start + len(rows)] = result[: len(rows)]
+    return output
+
+
+def forward_with_inputs(X, weights, biases, masks=None):
+    """Return the output (n, n_out), and the list of what entered each layer.
+
+    `masks` holds a factor (n, n_hidden) for each hidden layer, as `dropout_masks`
+    draws them; None is no dropout.
+    """
+    inputs = []
+    hidden = X
+    for layer, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
+        if layer:
+            np.maximum(hidden, 0, out=hidden)
+            if masks is not None:
+                hidden *= masks[layer - 1]
+        inputs.append(hidden)
+        hidden = hidden @ weight
+        hidden += bias
+    return hidden, inputs
+
+
+def backward(gradient, inputs, weights, masks=None):
+    """Return the gradients by weights and by biases, as lists of arrays.
+
+    `gradient` (n, n_out) is by the output, `inputs` is what `forward_with_inputs`
+    returned, `masks` what it was given. O(the cost of two forward passes).
+    """
+    weight_gradients, bias_gradients = [], []
+    for layer in reversed(range(len(weights))):
+        weight_gradients.append(inputs[layer].T @ gradient)
+        bias_gradients.append(gradient.sum(axis=0))
+        if layer:
+            gradient = gradient @ weights[layer].T
+            gradient *= inputs[layer] > 0
+            if masks is not None:
+                gradient *= masks[layer - 1]
+    return weight_gradients[::-1], bias_gradients[::-1]
+
+
+def dropout_masks(n_rows, weights, dropout, random_state):
+    """Return a mask (n_rows, n_hidden) for each hidden layer, None without dropout.
+
+    Entries are 0 with probability `dropout` and 1 / (1 - dropout) else, so that the
+    mean of a hidden unit is the same with and without.
+    """
+    if not dropout or len(weights) == 1:
+        return None
+    masks = []
+    for weight in weights[:-1]:
+        kept = random_state.uniform(size=(n_rows, weight.shape[1])) >= dropout
+        masks.append(kept.astype(weight.dtype) / weight.dtype.type(1 - dropout))
+    return masks
