@@ -1,0 +1,244 @@
+"""Devices, arrays, random streams, encoders, the training loop, process groups."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from skdiffclust import _torch
+from skdiffclust._history import EpochLoop
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def test_device():
+    assert _torch.resolve_device("cpu", "C") == torch.device("cpu")
+    assert _torch.resolve_device(torch.device("cpu"), "C").type == "cpu"
+    best = "cuda" if torch.cuda.is_available() else "cpu"
+    assert _torch.resolve_device("auto", "C").type == best
+
+
+@pytest.mark.parametrize("device", ["cuda:99", "meta", "gpu", 1.5, None])
+def test_a_device_that_is_not_here_is_refused_with_those_that_are(device):
+    with pytest.raises(ValueError, match=r"'device' parameter of C .*present: cpu"):
+        _torch.resolve_device(device, "C")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="There is a CUDA device here.")
+def test_cuda_without_cuda_is_refused():
+    with pytest.raises(ValueError, match="Got 'cuda' instead"):
+        _torch.resolve_device("cuda", "C")
+
+
+def test_tensor_shares_memory_where_that_is_safe():
+    array = np.arange(6.0).reshape(2, 3)
+    _torch.to_tensor(array)[0, 0] = 7.0
+    assert array[0, 0] == 7.0
+
+
+def test_read_only_memory_map_is_copied(tmp_path):
+    np.save(tmp_path / "rows.npy", np.arange(6.0))
+    rows = np.load(tmp_path / "rows.npy", mmap_mode="r")
+    tensor = _torch.to_tensor(rows)
+    tensor += 1
+    np.testing.assert_array_equal(rows, np.arange(6.0))
+
+
+@pytest.mark.parametrize(
+    "array",
+    [np.arange(4.0)[::-1], np.arange(4, dtype=">f8"), np.arange(8.0)[::2]],
+    ids=["reversed", "big-endian", "strided"],
+)
+def test_any_layout_becomes_a_tensor(array):
+    np.testing.assert_array_equal(_torch.to_tensor(array).numpy(), array)
+
+
+def test_numpy_array_owns_its_memory():
+    tensor = torch.zeros(3, requires_grad=True)
+    array = _torch.to_numpy(tensor)
+    array += 1
+    assert tensor.sum() == 0
+
+
+def test_generator_is_reproducible_and_leaves_global_streams_alone():
+    before = torch.random.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
+    draws = [
+        torch.rand(3, generator=_torch.seeded_generator(np.random.RandomState(seed)))
+        for seed in (0, 0, 1)
+    ]
+    assert torch.equal(draws[0], draws[1]) and not torch.equal(draws[0], draws[2])
+    assert torch.equal(before[0], torch.random.get_rng_state())
+    np.testing.assert_array_equal(before[1], np.random.get_state()[1])  # noqa: NPY002
+
+
+def test_isolated_streams_are_put_back_even_after_an_error():
+    before = torch.random.get_rng_state()
+    draws = []
+    for _ in range(2):
+        with pytest.raises(KeyError), _torch.isolated_streams(np.random.RandomState(0)):
+            draws.append(torch.rand(3))
+            raise KeyError
+    assert torch.equal(draws[0], draws[1])
+    assert torch.equal(before, torch.random.get_rng_state())
+
+
+def make_weights(sizes, dtype=np.float64):
+    rng = np.random.RandomState(0)
+    pairs = zip(sizes[:-1], sizes[1:], strict=True)
+    weights = [
+        (rng.randn(a, b).astype(dtype), rng.randn(b).astype(dtype)) for a, b in pairs
+    ]
+    return [array for pair in weights for array in pair]
+
+
+@pytest.mark.parametrize("sizes", [(5, 2), (5, 7, 3)])
+def test_encoder_there_and_back(sizes):
+    weights = make_weights(sizes)
+    before = torch.random.get_rng_state()
+    module = _torch.encoder_module(weights, dtype=torch.float64)
+    assert torch.equal(before, torch.random.get_rng_state())
+    for array, back in zip(weights, _torch.encoder_weights(module), strict=True):
+        np.testing.assert_array_equal(array, back)
+
+    X = np.random.RandomState(1).randn(4, 5)
+    expected = X
+    for weight, bias in zip(weights[::2], weights[1::2], strict=True):
+        expected = np.maximum(expected, 0) if expected is not X else expected
+        expected = expected @ weight + bias
+    with torch.no_grad():
+        np.testing.assert_allclose(module(torch.from_numpy(X)).numpy(), expected)
+
+
+def test_training_the_module_leaves_the_arrays_alone():
+    weights = make_weights((2, 2))
+    module = _torch.encoder_module(weights)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.zero_()
+    assert all(array.any() for array in weights)
+
+
+def test_module_state_there_and_back():
+    module = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
+    state = _torch.module_state(module)
+    assert all(isinstance(value, np.ndarray) for value in state.values())
+    other = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
+    _torch.load_module_state(other, state)
+    for name, value in other.state_dict().items():
+        np.testing.assert_array_equal(value.numpy(), state[name])
+
+
+class Line(nn.Module):
+    """A slope to be learned; it remembers the modes it was in."""
+
+    def __init__(self):
+        super().__init__()
+        self.slope = nn.Parameter(torch.zeros(()))
+
+
+def fit_line(loss_of, *, batch_size=4, max_iter=30):
+    module = Line()
+    loop = EpochLoop(object(), max_iter=max_iter, learning_rate=0.1)
+    sizes, modes = [], []
+
+    def batches(size):
+        sizes.append(size)
+        rows = torch.arange(1.0, 9.0) / 8
+        return rows.split(size)
+
+    def close(loop, mean_loss):
+        modes.append(module.training)
+        loop.record(mean_loss, state=lambda: _torch.module_state(module))
+
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.3)
+    final = _torch.train(
+        loop,
+        module,
+        batches,
+        lambda rows: loss_of(module, rows),
+        optimizer,
+        batch_size=batch_size,
+        close=close,
+    )
+    return module, loop, sizes, modes, final
+
+
+def squared_error(module, rows):
+    return ((module.slope * rows - 2 * rows) ** 2).mean()
+
+
+def test_training_learns_and_records():
+    module, loop, _, modes, _ = fit_line(squared_error)
+    assert float(module.slope.detach()) == pytest.approx(2.0, abs=1e-3)
+    assert len(loop.history["loss"]) == 30
+    assert loop.history["loss"][-1] < loop.history["loss"][0]
+    assert not any(modes)  # closed in evaluation mode
+
+
+def test_batches_without_a_loss_are_passed_over():
+    module, loop, *_ = fit_line(lambda module, rows: None, max_iter=2)
+    assert loop.history["loss"] == [0.0, 0.0]
+    assert float(module.slope.detach()) == 0.0
+
+
+def test_out_of_memory_halves_the_batch():
+    def hungry(module, rows):
+        if len(rows) > 2:
+            raise torch.cuda.OutOfMemoryError("no room")
+        return squared_error(module, rows)
+
+    _, loop, sizes, _, final = fit_line(hungry, batch_size=8)
+    assert sizes[:3] == [8, 4, 2] and set(sizes[3:]) == {2} and final == 2
+    assert len(loop.history["loss"]) == 30
+
+
+def test_out_of_memory_for_good_is_an_error_with_advice():
+    def hopeless(module, rows):
+        raise torch.cuda.OutOfMemoryError("no room")
+
+    with pytest.raises(torch.cuda.OutOfMemoryError, match="Lower batch_size"):
+        fit_line(hopeless, batch_size=8)
+
+
+def test_sum_without_processes_is_the_tensor():
+    tensor = torch.ones(2)
+    assert _torch.sum_over_processes(tensor) is tensor
+
+
+WORKER = """
+import sys
+import torch, torch.distributed as dist
+from skdiffclust._torch import sum_over_processes
+rank, store = int(sys.argv[1]), sys.argv[2]
+dist.init_process_group("gloo", init_method="file://" + store, rank=rank, world_size=2)
+rows = torch.arange(6.0, dtype=torch.float64).reshape(2, 3)[rank]
+slope = torch.tensor(2.0, dtype=torch.float64, requires_grad=True)
+total = sum_over_processes((slope * rows).sum())
+loss = total ** 2
+(gradient,) = torch.autograd.grad(loss, slope)
+dist.all_reduce(gradient)
+print(float(loss.detach()), float(gradient) / 2)
+dist.destroy_process_group()
+"""
+
+
+def test_two_processes_agree_with_one(tmp_path):
+    # One process: loss (15 s)^2 at s = 2, gradient 2 * 15^2 * s.
+    workers = [
+        subprocess.Popen(
+            [sys.executable, "-c", WORKER, str(rank), str(tmp_path / "store")],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    for worker in workers:
+        out, err = worker.communicate(timeout=60)
+        assert worker.returncode == 0, err
+        assert out.split() == ["900.0", "900.0"]
