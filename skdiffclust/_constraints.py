@@ -326,9 +326,9 @@ def _refuse_self_pairs(pairs, title):
 
 
 def _pairs_of_groups(ids):
-    """Return the pairs that chain the rows of each group id >= 0, in row order."""
+    """Return the pairs that chain the rows of each group id >= 0."""
     rows = np.flatnonzero(ids >= 0)
-    rows = rows[np.argsort(ids[rows], kind="stable")]
+    rows = rows[np.argsort(ids[rows])]
     linked = ids[rows[:-1]] == ids[rows[1:]]
     return np.column_stack([rows[:-1][linked], rows[1:][linked]])
 
@@ -381,7 +381,6 @@ def _pairs_of_matrix(matrix, n_samples, title, what):
 
 def _close(n_samples, labels, must, cannot):
     """Return the Constraints of labels (n,), must (a, 2) and cannot (b, 2) pairs."""
-    # float64, as the entries of links that are given twice are added up.
     links = sparse.coo_array(
         (np.ones(len(must)), (must[:, 0], must[:, 1])), shape=(n_samples, n_samples)
     )

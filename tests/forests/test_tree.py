@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
-from scipy.cluster.hierarchy import is_valid_linkage, linkage
+from scipy.cluster.hierarchy import fcluster, is_valid_linkage, linkage
 from scipy.spatial.distance import squareform
+from sklearn.metrics import calinski_harabasz_score
 
-from skdiffclust.forests import _tiers
+from skdiffclust.forests import _tiers, calinski_harabasz_curve
 from skdiffclust.forests._distances import lengths_of_matrix, lengths_of_points
 from skdiffclust.forests._forest import grow_tree
 from skdiffclust.forests._tree import components, cut, linkage_matrix
@@ -99,3 +100,25 @@ def test_gap_of_three_groups():
     tree = grow_tree(lengths_of_points(X, "euclidean"))
     assert widest_gap(tree, lambda k: 1) == 3
     assert widest_gap(tree, lambda k: 90 // (4 * k)) == 3
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("method", ["single", "ward"])
+def test_calinski_harabasz_at_every_k(method, compiled, monkeypatch):
+    if compiled:
+        monkeypatch.setattr(_tiers, "SMALL", 0)
+    X = np.random.default_rng(0).normal(size=(30, 3)) + 1e6
+    Z = linkage(X, method)
+    before = X.copy()
+    curve = calinski_harabasz_curve(X, Z)
+    assert np.array_equal(X, before)
+    assert np.isnan(curve[:2]).all()
+    for k in range(2, 30):
+        labels = fcluster(Z, k, "maxclust")
+        assert curve[k] == pytest.approx(calinski_harabasz_score(X - 1e6, labels), 1e-6)
+
+
+def test_calinski_harabasz_of_other_rows():
+    Z = linkage(np.arange(4.0)[:, None])
+    with pytest.raises(ValueError, match="'linkage' parameter.*shape \\(4, 4\\)"):
+        calinski_harabasz_curve(np.zeros((5, 1)), Z)

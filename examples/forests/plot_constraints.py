@@ -1,0 +1,53 @@
+"""
+=========================
+Clusters under constraints
+=========================
+
+Four groups of points, and two clusters wanted: distance alone pairs the groups one way.
+Four labels, one in each group, are enough to have them paired the other way: in the
+constrained forest, rows of one class share a tree and rows of different classes do not.
+Must-links join what distance parts.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.datasets import make_blobs
+
+from skdiffclust import SpanningForestClustering
+
+centers = np.array([[0, 0], [4, 0], [0, 5], [4, 5]])
+X, group = make_blobs(200, centers=centers, cluster_std=0.7, random_state=4)
+firsts = np.array([np.argmax(group == g) for g in range(4)])
+
+# %%
+# One row of each group is labelled: left is class 0, right is class 1. Where nothing is
+# known, the label is -1.
+
+partial_labels = np.full(len(X), -1)
+partial_labels[firsts] = [0, 1, 0, 1]
+
+# %%
+# A must-link is a pair of row indices. This one joins two opposite corners.
+
+must_link = [[firsts[0], firsts[3]]]
+
+clusterer = SpanningForestClustering(n_clusters=2)
+runs = {
+    "no constraint, k = 2": clusterer.fit(X).labels_,
+    "4 labels, k = 2": clusterer.fit(X, partial_labels=partial_labels).labels_,
+    "a must-link, k = 3": clusterer.set_params(n_clusters=3)
+    .fit(X, must_link=must_link)
+    .labels_,
+}
+fig, axes = plt.subplots(1, 3, figsize=(11, 3.6), layout="constrained")
+for ax, (name, labels) in zip(axes, runs.items(), strict=True):
+    ax.scatter(*X.T, c=labels, s=12, cmap="tab10", vmax=9)
+    ax.set_title(name)
+    ax.set(xticks=[], yticks=[], aspect="equal")
+axes[1].scatter(*X[firsts].T, s=60, facecolors="none", edgecolors="black")
+axes[2].plot(*X[must_link[0]].T, "k-", linewidth=1.5)
+plt.show()
+
+# %%
+# Distance pairs the groups in rows, four labels pair them in columns, and a must-link
+# makes one cluster of two opposite corners.
