@@ -353,9 +353,10 @@ def _membership(labels):
 def links_to_incidence(pairs, n_samples):
     """Turn index pairs into the incidence matrix that a cross-validation can slice.
 
-    Index pairs name rows of the whole X, and mean others once a search has sliced it.
-    A row of the incidence matrix goes with its row of X, and a link that loses an end
-    is dropped: the form of `must_link` and `cannot_link` to pass to a search.
+    Index pairs name rows of the whole X, and mean others once a search has sliced it;
+    if there are as many pairs as rows, the search even slices the pairs. A row of the
+    incidence matrix goes with its row of X, and a link that loses an end is dropped:
+    the form of `must_link` and `cannot_link` to pass to a search.
 
     Parameters
     ----------

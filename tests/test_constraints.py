@@ -199,7 +199,7 @@ def test_must_link_of_two_numbers_is_group_ids():
 
 
 def test_many_equal_links():
-    # 256 equal links would add up to 0 in eight bits.
+    # 256 equal links would add up to 0 if they were counted in eight bits.
     for count in (2, 256, 512):
         pairs = np.tile([[0, 1]], (count, 1))
         assert_array_equal(as_constraints(3, must_link=pairs).groups, [0, 0, 1])
@@ -481,6 +481,24 @@ def test_feasible_numbers_of_partial_labels():
         ),
         (
             {"cannot_link": [[0, 1], [1, 2], [2, 3], [3, 4], [4, 0]]},
+            2,
+            "at least 3: the cannot-links around row 0 form a cycle of odd length",
+        ),
+        (
+            # Two of three classes, and two rows that part from both and each other.
+            {
+                "partial_labels": [0, 1, 2, -1, -1],
+                "cannot_link": [[3, 0], [3, 1], [4, 0], [4, 1], [3, 4]],
+            },
+            3,
+            "at least 4: so many groups",
+        ),
+        (
+            # The cycle is closed by the two classes.
+            {
+                "partial_labels": [0, 1, -1, -1, -1],
+                "cannot_link": [[0, 2], [2, 3], [3, 4], [4, 1]],
+            },
             2,
             "at least 3: the cannot-links around row 0 form a cycle of odd length",
         ),

@@ -21,7 +21,6 @@ WAIVED = set(SETTINGS["tool"]["numpydoc_validation"]["checks"]) - {"all"}
 MODULES = ["skdiffclust"] + [
     module.name
     for module in pkgutil.walk_packages(skdiffclust.__path__, "skdiffclust.")
-    if not module.name.endswith(("_torch", ".nn"))
 ]
 
 

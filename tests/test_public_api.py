@@ -93,6 +93,13 @@ def test_readme_example_prints_what_it_says():
     assert run_python(code, "-W", "error").strip() == expected
 
 
+def test_getting_started_runs():
+    page = (ROOT / "doc" / "getting_started.rst").read_text(encoding="utf-8")
+    code = "\n".join(literal_blocks(page, "python"))
+    chosen = run_python(f"{code}\nprint(search.best_params_)", "-W", "error")
+    assert "n_clusters" in chosen
+
+
 def test_readme_commands_are_one_line_each():
     readme = (ROOT / "README.rst").read_text(encoding="utf-8")
     main_job, tests = literal_blocks(readme, "bash")

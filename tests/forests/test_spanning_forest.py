@@ -222,7 +222,7 @@ def test_parameters_that_contradict():
     [
         ([["a", "b"], ["c", "d"]], "must be numeric. Got dtype <U1"),
         (np.array([["2020-01-01"]], dtype="M8[D]"), "must be numeric. Got dtype"),
-        (np.array([["1", 2.0]], dtype=object), "Got the text '1'"),
+        (np.array([["1", 2.0]], dtype=object), "Got the str '1'"),
         (np.ma.masked_array([[1.0, 2.0]], [[0, 1]]), "masked array"),
         ([[np.nan], [1.0]], "contains NaN"),
         (np.outer(np.tile([1e300, -1e300], 45), [1, 1]), "distances overflow"),

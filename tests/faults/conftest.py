@@ -1,0 +1,25 @@
+"""The estimators that can meet a fault, each with settings for a few rows."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import make_blobs
+
+from skdiffclust import SpanningForestClustering
+
+# Every estimator of points, cheap enough to fit a hundred rows in a moment.
+CLUSTERERS = [SpanningForestClustering(3)]
+
+
+@pytest.fixture(params=CLUSTERERS, ids=lambda estimator: type(estimator).__name__)
+def clusterer(request):
+    """A fresh clusterer of three clusters."""
+    return clone(request.param)
+
+
+@pytest.fixture(scope="session")
+def blobs():
+    """Three groups of 30 rows with 4 features, float64, in C order."""
+    X, _ = make_blobs(90, n_features=4, centers=3, random_state=0)
+    X.setflags(write=False)
+    return np.ascontiguousarray(X)

@@ -1,0 +1,64 @@
+"""FAULTS 9, 10 and 39: constraints that contradict, and pairs in a search."""
+
+import numpy as np
+import pytest
+from sklearn import config_context
+from sklearn.model_selection import GridSearchCV, cross_validate
+
+from skdiffclust.metrics import links_to_incidence, silhouette_scorer
+
+
+def test_contradiction_through_the_closure_names_the_pair(clusterer, blobs):
+    labels = np.full(len(blobs), -1)
+    labels[[0, 9]] = [0, 1]
+    with pytest.raises(ValueError, match=r"rows? 0 and (row )?9|rows? 9 and (row )?0"):
+        clusterer.fit(blobs, partial_labels=labels, must_link=[[0, 5], [5, 9]])
+
+
+@pytest.mark.parametrize(
+    "metadata, message",
+    [
+        ({"must_link": [[0, 90]]}, "links_to_incidence"),
+        ({"must_link": [[-1, 3]]}, "'must_link' parameter"),
+        ({"partial_labels": [0, 1]}, "'partial_labels' parameter"),
+        ({"partial_labels": np.full(90, 0.5)}, "'partial_labels' parameter"),
+        ({"partial_labels": np.full(90, "a")}, "'partial_labels' parameter"),
+        ({"partial_labels": np.full(90, -2)}, "'partial_labels' parameter"),
+        ({"partial_labels": np.arange(90) % 4}, "at least 4, the number of classes"),
+    ],
+)
+def test_constraints_that_cannot_be_meant(clusterer, blobs, metadata, message):
+    with pytest.raises(ValueError, match=message):
+        clusterer.fit(blobs, **metadata)
+
+
+def test_constraints_travel_through_a_cross_validation(clusterer, blobs):
+    labels = np.full(len(blobs), -1)
+    labels[::10] = 0
+    links = links_to_incidence([[0, 50], [3, 80]], len(blobs))
+    with config_context(enable_metadata_routing=True):
+        clusterer.set_fit_request(partial_labels=True, must_link=True)
+        result = cross_validate(
+            clusterer,
+            blobs,
+            scoring=silhouette_scorer,
+            params={"partial_labels": labels, "must_link": links},
+            cv=3,
+            error_score="raise",
+        )
+    assert np.isfinite(result["test_score"]).all()
+
+
+def test_group_ids_and_incidence_in_a_search_without_routing(clusterer, blobs):
+    groups = np.full(len(blobs), -1)
+    groups[::20] = 0
+    search = GridSearchCV(
+        clusterer,
+        {"n_clusters": [2, 3]},
+        scoring=silhouette_scorer,
+        error_score="raise",
+    )
+    search.fit(blobs, must_link=groups)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    with pytest.raises(ValueError, match="links_to_incidence"):
+        search.fit(blobs, must_link=[[0, 89], [1, 88]])

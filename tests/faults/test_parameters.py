@@ -1,0 +1,76 @@
+"""FAULTS 13, 14, 17 and 34: parameters and matrices that cannot be meant."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from skdiffclust import SpanningForestClustering
+
+GIVEN = SpanningForestClustering(2, metric="precomputed", min_cluster_size=1)
+
+
+def test_a_matrix_that_is_not_square():
+    with pytest.raises(ValueError, match="must be a square matrix of distances"):
+        GIVEN.fit(np.zeros((3, 4)))
+
+
+def test_a_matrix_that_is_not_symmetric_is_said_and_mended():
+    D = np.array([[0.0, 1.0, 5.0], [1.0, 0.0, 4.0], [5.0, 4.2, 0.0]])
+    with pytest.warns(UserWarning, match="symmetric.*0.2"):
+        model = GIVEN.fit(D)
+    assert model.edge_lengths_.tolist() == pytest.approx([4.1, 1.0])
+    assert D[2, 1] == 4.2
+
+
+def test_the_diagonal_is_ignored():
+    D = np.array([[7.0, 1.0, 5.0], [1.0, -3.0, 4.0], [5.0, 4.0, 2.0]])
+    assert GIVEN.fit(D).edge_lengths_.tolist() == [4.0, 1.0]
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_matrix_that_is_not_finite(bad):
+    D = np.array([[0.0, 1.0, bad], [1.0, 0.0, 4.0], [bad, 4.0, 0.0]])
+    with pytest.raises(ValueError, match="NaN|infinity|finite"):
+        GIVEN.fit(D)
+    with pytest.raises(ValueError, match="NaN|infinity|finite"):
+        GIVEN.fit(sparse.csr_array(D))
+
+
+def test_indices_of_64_bits():
+    graph = sparse.coo_array(
+        ([1.0, 1.0, 2.0, 2.0], (np.array([0, 1, 1, 2]), np.array([1, 0, 2, 1]))),
+        shape=(3, 3),
+    ).tocsr()
+    graph.indices = graph.indices.astype(np.int64)
+    graph.indptr = graph.indptr.astype(np.int64)
+    assert GIVEN.fit(graph).labels_.tolist() == [0, 0, 1]
+
+
+@pytest.mark.parametrize(
+    "params, message",
+    [
+        ({"metric": "cosinus"}, "'metric' parameter"),
+        ({"min_cluster_size": 0}, "'min_cluster_size' parameter"),
+        ({"min_cluster_size": "automatic"}, "'min_cluster_size' parameter"),
+        ({"min_samples": 0}, "'min_samples' parameter"),
+        (
+            {"n_clusters": None, "distance_threshold": -1.0},
+            "'distance_threshold' param",
+        ),
+        (
+            {"n_clusters": None, "distance_threshold": np.nan},
+            "'distance_threshold' par",
+        ),
+    ],
+)
+def test_parameters_out_of_range(params, message):
+    with pytest.raises(ValueError, match=message):
+        SpanningForestClustering(**{"n_clusters": 2, **params}).fit(
+            [[0.0], [1.0], [5.0]]
+        )
+
+
+def test_a_metric_that_gives_nan():
+    forest = SpanningForestClustering(2, metric=lambda a, b: np.nan)
+    with pytest.raises(ValueError, match="'metric' parameter must give finite"):
+        forest.fit([[0.0], [1.0], [5.0]])
