@@ -1,10 +1,10 @@
 """The relation behind a forest: lengths from one row to others, however it is given."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.sparse import issparse
+from scipy.sparse import csr_array, issparse
 from scipy.spatial.distance import cdist
 
 from skdiffclust._affinity import (
@@ -41,11 +41,33 @@ class Lengths:
         Lengths of the edges from row i to `rows`; infinite where there is no edge.
     finish : callable
         Increasing map from these lengths to the distances that the user asked for.
+    points, matrix, graph : ndarray (n, d), ndarray (n, n), csr_array (n, n) or None
+        What compiled kernels read instead of calling `row`: points whose squared
+        Euclidean distances the lengths are, or the lengths themselves. All None for
+        other metrics.
+    core : ndarray (n,) or None
+        Core distances to which the lengths were raised.
     """
 
     n_samples: int
     row: Callable
     finish: Callable
+    points: np.ndarray | None = None
+    matrix: np.ndarray | None = None
+    graph: csr_array | None = None
+    core: np.ndarray | None = None
+
+    def take(self, rows):
+        """Lengths between ascending `rows` (m,), numbered from 0."""
+        return replace(
+            self,
+            n_samples=len(rows),
+            row=lambda i, others: self.row(rows[i], rows[others]),
+            points=None if self.points is None else self.points[rows],
+            matrix=None if self.matrix is None else self.matrix[np.ix_(rows, rows)],
+            graph=None if self.graph is None else self.graph[rows][:, rows],
+            core=None if self.core is None else self.core[rows],
+        )
 
 
 def lengths_of(X, metric):
@@ -67,6 +89,7 @@ def lengths_of_points(X, metric):
     Sums run over features in order, without the Gram identity, so that an offset
     costs no digits and every algorithm sees the same bits.
     """
+    points = None
     if metric in _FINISH:
         points = unit_rows(X) if metric == "cosine" else X
         points = np.ascontiguousarray(points, dtype=np.float64)
@@ -80,12 +103,17 @@ def lengths_of_points(X, metric):
         def row(i, rows):
             return block_distances(X[i : i + 1], X[rows], metric, params)[0]
 
-    return Lengths(len(X), row, _FINISH.get(metric, np.asarray))
+    return Lengths(len(X), row, _FINISH.get(metric, np.asarray), points=points)
 
 
 def lengths_of_matrix(distances):
     """Lengths given as a symmetric (n, n) array."""
-    return Lengths(len(distances), lambda i, rows: distances[i, rows], np.asarray)
+    return Lengths(
+        len(distances),
+        lambda i, rows: distances[i, rows],
+        np.asarray,
+        matrix=distances,
+    )
 
 
 def lengths_of_graph(graph):
@@ -98,7 +126,7 @@ def lengths_of_graph(graph):
         everywhere[graph.indices[stored]] = graph.data[stored]
         return everywhere[rows]
 
-    return Lengths(n_samples, row, np.asarray)
+    return Lengths(n_samples, row, np.asarray, graph=graph)
 
 
 def mutual_reachability(lengths, min_samples):
@@ -120,4 +148,4 @@ def mutual_reachability(lengths, min_samples):
         raised = np.maximum(plain, np.maximum(core[i], core[rows]))
         return np.where(plain == 0, 0, raised)
 
-    return Lengths(lengths.n_samples, row, lengths.finish)
+    return replace(lengths, row=row, core=core)

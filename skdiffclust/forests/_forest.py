@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skdiffclust.forests._small import prim
+from skdiffclust.forests._solve import spanning_edges
 from skdiffclust.forests._tree import components, cut, cut_order
 
 
@@ -42,11 +42,10 @@ def grow_tree(lengths, constraints=None):
     class could also be joined through unlabelled rows, and to choose those best is
     NP-hard.
     """
-    everyone = np.arange(lengths.n_samples)
     if constraints is None:
-        return _join([prim(lengths.row, everyone, everyone)], [True], lengths)
+        return _join([spanning_edges(lengths)], [True], lengths)
     groups, classes = constraints.groups, constraints.classes
-    between = prim(lengths.row, everyone, np.where(classes >= 0, -1, groups))
+    between = spanning_edges(lengths, nodes=np.where(classes >= 0, -1, groups))
     order = np.argsort(groups, kind="stable")
     members = np.split(order, np.flatnonzero(np.diff(groups[order])) + 1)
     inside = [_join_group(lengths, rows) for rows in members if len(rows) > 1]
@@ -55,7 +54,7 @@ def grow_tree(lengths, constraints=None):
 
 def _join_group(lengths, rows):
     """Tree inside a group; where a sparse graph has no edge, a link of length zero."""
-    edges, values = prim(lengths.row, rows, np.arange(lengths.n_samples))
+    edges, values = spanning_edges(lengths, rows)
     n_missing = len(rows) - 1 - len(edges)
     if n_missing:
         parted = components(np.searchsorted(rows, edges), len(rows))

@@ -1,0 +1,239 @@
+"""Prim's algorithm, compiled: each row of the relation is read once, O(n) memory.
+
+The state of a growing tree is, for each row, its shortest edge to the tree and the
+row at the other end of it. Rows of the tree have ``shortest = -inf, nearest = -1``,
+which no edge improves. Columns are worked on in blocks that stay in the first cache.
+LLVM does not vectorise a minimum of floats; that of their bits, as integers, it does.
+"""
+
+import numpy as np
+from numba import njit
+
+_BLOCK = 512
+_LAST = np.iinfo(np.int64).max
+_FIRST = np.iinfo(np.int64).min
+# What `_key` makes of -inf, the mark of the rows that are in the tree.
+_ARRIVED = int(np.array(-np.inf).view(np.int64)) ^ _LAST
+# Entries of the relation between two checks for an interruption: about 0.1 s.
+_CHUNK = 2**27
+# Rows that have arrived are dropped from the points when they are so many.
+_DROPPED = 0.15
+
+
+def prim_on_matrix(D, nodes):
+    """Edges of the minimum spanning forest of symmetric `D` (n, n).
+
+    Rows with the same id in `nodes` (n,), ids 0 up, count as one vertex; infinite
+    entries are no edges; the diagonal is not read as one. Returns edges (m, 2) with
+    i < j and their lengths (m,).
+    """
+    state = _start(nodes)
+    n_steps = max(1, _CHUNK // len(D))
+    while grow_on_matrix(D, *state, n_steps):
+        pass
+    return _edges(state)
+
+
+def prim_on_points(points, nodes, core=None):
+    """Edges of the minimum spanning forest of the rows of `points` (n, d).
+
+    Lengths are squared Euclidean distances, summed over the features in order, or, if
+    `core` (n,) is given, squared mutual reachability. As `prim_on_matrix` otherwise.
+    """
+    state = _start(nodes)
+    core = np.zeros(len(points)) if core is None else core
+    kept = np.arange(len(points))
+    columns = np.ascontiguousarray(points.T)
+    n_steps = max(1, _CHUNK // points.size)
+    while grow_on_points(points, columns, kept, core, *state, n_steps):
+        waiting = state[3][: len(kept)] != -1
+        if np.count_nonzero(waiting) < (1 - _DROPPED) * len(kept):
+            kept = kept[waiting]
+            columns = np.ascontiguousarray(columns[:, waiting])
+            for values in state[2:4]:
+                values[: len(kept)] = values[: len(waiting)][waiting]
+        n_steps = max(1, min(_CHUNK // columns.size, int(0.05 * len(kept))))
+    return _edges(state)
+
+
+def _start(nodes):
+    """State of a tree that has no row yet, as the kernels take it."""
+    n_samples, n_vertices = len(nodes), int(nodes.max()) + 1
+    members = np.argsort(nodes, kind="stable")
+    starts = np.searchsorted(nodes[members], np.arange(n_vertices + 1))
+    return (
+        (nodes, members, starts),
+        np.array([nodes[0], 0, n_vertices]),
+        np.full(n_samples, np.inf),
+        np.full(n_samples, n_samples),
+        np.empty((n_vertices - 1, 2), dtype=np.int64),
+        np.empty(n_vertices - 1),
+    )
+
+
+def _edges(state):
+    """Edges and lengths found, as they leave this file."""
+    n_edges = state[1][1]
+    return state[4][:n_edges], state[5][:n_edges]
+
+
+@njit(cache=True, nogil=True)
+def _lower(values, shortest, nearest, i):
+    """Shorten the edges of one block of columns by those that row i offers."""
+    for j in range(len(values)):
+        # For a fixed end j, (i, j) precedes (i', j) exactly when i < i'.
+        closer = (values[j] < shortest[j]) | (
+            (values[j] == shortest[j]) & (i < nearest[j])
+        )
+        shortest[j] = values[j] if closer else shortest[j]
+        nearest[j] = i if closer else nearest[j]
+
+
+@njit(cache=True, nogil=True)
+def _lowest(bits):
+    """Smallest key of a block; `_LAST` where all rows have arrived."""
+    lowest = _LAST
+    for j in range(len(bits)):
+        key = bits[j]
+        key = 0 if key == _FIRST else key
+        key = key ^ ((key >> 63) & _LAST)
+        key = _LAST if key == _ARRIVED else key
+        lowest = min(lowest, key)
+    return lowest
+
+
+@njit(cache=True, nogil=True)
+def _first(shortest, nearest, kept, lows, lowest):
+    """Column of the first edge in the order (length, smaller row, larger row)."""
+    best, low, high = -1, 0, 0
+    length = np.inf
+    for block in range(len(lows)):
+        if lows[block] != lowest:
+            continue
+        start = block * _BLOCK
+        for at in range(start, min(start + _BLOCK, len(kept))):
+            if nearest[at] == -1 or shortest[at] > length:
+                continue
+            i, j = min(kept[at], nearest[at]), max(kept[at], nearest[at])
+            tied = best >= 0 and shortest[at] == length
+            if tied and (i > low or (i == low and j > high)):
+                continue
+            best, low, high, length = at, i, j, shortest[at]
+    return best
+
+
+@njit(cache=True, nogil=True)
+def _join(at, row, graph, state, shortest, nearest, edges, lengths):
+    """Take the edge of column `at` into the tree; its vertex arrives next."""
+    if shortest[at] < np.inf:
+        e = state[1]
+        edges[e, 0], edges[e, 1] = min(row, nearest[at]), max(row, nearest[at])
+        lengths[e] = shortest[at]
+        state[1] += 1
+    state[0] = graph[0][row]
+
+
+@njit(cache=True, nogil=True)
+def grow_on_matrix(D, graph, state, shortest, nearest, edges, lengths, n_steps):
+    """Let `n_steps` vertices arrive; return whether any are still waiting."""
+    _, members, starts = graph
+    n_samples = len(D)
+    everyone = np.arange(n_samples)
+    bits = shortest.view(np.int64)
+    lows = np.empty((n_samples + _BLOCK - 1) // _BLOCK, dtype=np.int64)
+    for _ in range(n_steps):
+        arrivals = members[starts[state[0]] : starts[state[0] + 1]]
+        for i in arrivals:
+            shortest[i], nearest[i] = -np.inf, -1
+        for block in range(len(lows)):
+            b = slice(block * _BLOCK, min((block + 1) * _BLOCK, n_samples))
+            for i in arrivals:
+                _lower(D[i, b], shortest[b], nearest[b], i)
+            lows[block] = _lowest(bits[b])
+        lowest = lows.min()
+        if lowest == _LAST:
+            return False
+        at = _first(shortest, nearest, everyone, lows, lowest)
+        _join(at, at, graph, state, shortest, nearest, edges, lengths)
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _distances(point, columns, start, values):
+    """Squared distances (b,) from a point to a block of columns (d, n)."""
+    values[:] = 0.0
+    n_features, width = len(point), len(values)
+    f = 0
+    while f + 4 <= n_features:
+        p, q, r, s = point[f], point[f + 1], point[f + 2], point[f + 3]
+        a = columns[f, start : start + width]
+        b = columns[f + 1, start : start + width]
+        c = columns[f + 2, start : start + width]
+        d = columns[f + 3, start : start + width]
+        for j in range(width):
+            total = values[j] + (a[j] - p) ** 2
+            total = total + (b[j] - q) ** 2
+            total = total + (c[j] - r) ** 2
+            values[j] = total + (d[j] - s) ** 2
+        f += 4
+    while f < n_features:
+        p = point[f]
+        a = columns[f, start : start + width]
+        for j in range(width):
+            values[j] += (a[j] - p) ** 2
+        f += 1
+
+
+@njit(cache=True, nogil=True)
+def _raise(values, core_i, core):
+    """Raise squared distances to mutual reachability, zeros excepted."""
+    for j in range(len(values)):
+        raised = max(values[j], max(core_i, core[j]))
+        values[j] = 0.0 if values[j] == 0.0 else raised
+
+
+@njit(cache=True, nogil=True)
+def grow_on_points(
+    points,
+    columns,
+    kept,
+    core,
+    graph,
+    state,
+    shortest,
+    nearest,
+    edges,
+    lengths,
+    n_steps,
+):
+    """As `grow_on_matrix`, for the points `kept` (m,), whose columns are (d, m)."""
+    _, members, starts = graph
+    n_kept = len(kept)
+    bits = shortest.view(np.int64)
+    lows = np.empty((n_kept + _BLOCK - 1) // _BLOCK, dtype=np.int64)
+    values = np.empty(_BLOCK)
+    core_kept = core[kept]
+    is_raised = core.max() > 0
+    for _ in range(n_steps):
+        arrivals = members[starts[state[0]] : starts[state[0] + 1]]
+        for i in arrivals:
+            at = np.searchsorted(kept, i)
+            shortest[at], nearest[at] = -np.inf, -1
+        for block in range(len(lows)):
+            b = slice(block * _BLOCK, min((block + 1) * _BLOCK, n_kept))
+            if (nearest[b] == -1).all():
+                lows[block] = _LAST
+                continue
+            found = values[: b.stop - b.start]
+            for i in arrivals:
+                _distances(points[i], columns, b.start, found)
+                if is_raised:
+                    _raise(found, core[i], core_kept[b])
+                _lower(found, shortest[b], nearest[b], i)
+            lows[block] = _lowest(bits[b])
+        lowest = lows.min()
+        if lowest == _LAST:
+            return False
+        at = _first(shortest, nearest, kept, lows, lowest)
+        _join(at, kept[at], graph, state, shortest, nearest, edges, lengths)
+    return True

@@ -1,0 +1,86 @@
+"""Which kernel grows a spanning tree: by what is given, how much, and a probe.
+
+Every kernel follows the total order (length, i, j), so they all give the same tree bit
+for bit, and the choice is one of time only.
+"""
+
+import numpy as np
+
+from skdiffclust._affinity import check_dense_size
+from skdiffclust.forests import _tiers
+from skdiffclust.forests._small import prim
+
+
+def spanning_edges(lengths, rows=None, nodes=None, *, algorithm="auto"):
+    """Edges of the minimum spanning forest of `rows` of a relation.
+
+    Rows with the same id in `nodes` (n_samples,) count as one vertex. By default all
+    rows take part, each a vertex of its own.
+
+    Returns edges (m, 2) with i < j and their lengths (m,) as `lengths` has them, in no
+    particular order; m is the number of vertices less the number of components.
+    """
+    everyone = np.arange(lengths.n_samples)
+    rows = everyone if rows is None else rows
+    nodes = everyone if nodes is None else nodes
+    solve = _solver(lengths, len(rows), algorithm)
+    if solve is None:
+        return prim(lengths.row, rows, nodes)
+    if len(rows) < lengths.n_samples:
+        lengths = lengths.take(rows)
+    # Kernels count vertices from 0 up.
+    _, vertices = np.unique(nodes[rows], return_inverse=True)
+    edges, found = solve(lengths, vertices)
+    return rows[edges], found
+
+
+def _solver(lengths, n_rows, algorithm):
+    """Return the function that grows the tree; None for the one in NumPy."""
+    if algorithm == "kruskal":
+        return _by_kruskal
+    if n_rows <= _tiers.SMALL:
+        return None
+    if algorithm == "prim":
+        return _by_prim if _has_kernel(lengths) else None
+    if lengths.graph is not None:
+        return _by_kruskal
+    return _by_prim if _has_kernel(lengths) else None
+
+
+def _has_kernel(lengths):
+    """Whether the compiled Prim reads these lengths."""
+    return lengths.points is not None or (
+        lengths.matrix is not None and lengths.core is None
+    )
+
+
+def _by_kruskal(lengths, vertices):
+    """Sort all edges; O(n²) memory unless they are those of a sparse graph."""
+    from skdiffclust.forests._kruskal import kruskal, upper_edges
+
+    if lengths.graph is not None:
+        graph = lengths.graph
+        first, second, values = upper_edges(graph.indptr, graph.indices, graph.data)
+    else:
+        n_samples = lengths.n_samples
+        check_dense_size(
+            n_samples,
+            3 * n_samples // 2,
+            what="the list of all edges",
+            remedy="Set algorithm='auto', which needs no such list.",
+        )
+        first, second = np.triu_indices(n_samples, 1)
+        everyone = np.arange(n_samples)
+        found = [lengths.row(i, everyone[i + 1 :]) for i in range(n_samples - 1)]
+        values = np.concatenate([np.empty(0), *found])
+    chosen = kruskal(first, second, values, vertices)
+    return np.column_stack([first[chosen], second[chosen]]), values[chosen]
+
+
+def _by_prim(lengths, vertices):
+    """Read a matrix row by row, or make its rows from the points."""
+    from skdiffclust.forests._prim import prim_on_matrix, prim_on_points
+
+    if lengths.matrix is not None:
+        return prim_on_matrix(np.ascontiguousarray(lengths.matrix), vertices)
+    return prim_on_points(lengths.points, vertices, lengths.core)

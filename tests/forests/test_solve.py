@@ -1,0 +1,54 @@
+"""Whatever kernel is chosen, the forest is the same."""
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+from scipy.spatial.distance import cdist
+
+from skdiffclust.forests import _tiers
+from skdiffclust.forests._distances import (
+    lengths_of_graph,
+    lengths_of_matrix,
+    lengths_of_points,
+    mutual_reachability,
+)
+from skdiffclust.forests._solve import spanning_edges
+
+
+def forest(lengths, *args, **kwargs):
+    edges, values = spanning_edges(lengths, *args, **kwargs)
+    return sorted(zip(*edges.T.tolist(), values.tolist(), strict=True))
+
+
+def relations(rng):
+    """Relations of every kind between 40 rows, with ties and duplicates."""
+    X = np.round(rng.normal(size=(40, 3)), 1)[rng.integers(0, 40, 40)]
+    D = cdist(X, X, "cityblock")
+    held = rng.random((40, 40)) < 0.2
+    rows, columns = np.nonzero(np.triu(held | held.T, 1))
+    ends = np.concatenate([rows, columns]), np.concatenate([columns, rows])
+    graph = csr_array((np.tile(D[rows, columns], 2), ends), shape=(40, 40))
+    return {
+        "points": lengths_of_points(X, "euclidean"),
+        "cosine": lengths_of_points(X, "cosine"),
+        "manhattan": lengths_of_points(X, "manhattan"),
+        "matrix": lengths_of_matrix(D),
+        "graph": lengths_of_graph(graph),
+        "raised points": mutual_reachability(lengths_of_points(X, "l2"), 4),
+        "raised matrix": mutual_reachability(lengths_of_matrix(D), 4),
+    }
+
+
+@pytest.mark.parametrize("kind", relations(np.random.default_rng(0)))
+@pytest.mark.parametrize("seed", range(4))
+def test_every_tier_and_algorithm(kind, seed, monkeypatch):
+    rng = np.random.default_rng(seed)
+    lengths = relations(rng)[kind]
+    nodes = rng.integers(0, 25, 40)
+    rows = np.sort(rng.permutation(40)[:15])
+    cases = [(), (None, nodes), (rows,), (rows, nodes)]
+    expected = [forest(lengths, *case) for case in cases]
+    monkeypatch.setattr(_tiers, "SMALL", 0)
+    for algorithm in ("auto", "prim", "kruskal"):
+        for case, theirs in zip(cases, expected, strict=True):
+            assert forest(lengths, *case, algorithm=algorithm) == theirs
