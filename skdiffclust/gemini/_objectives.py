@@ -1,0 +1,238 @@
+r"""The GEMINI objectives: value and gradient by the assignments, and their registry.
+
+All are functions of assignments P (n, k), rows summing to one, of row weights w (n,)
+that sum to one, and of the relation between the rows. With proportions
+:math:`\pi = P^\top w` and densities :math:`p(x_i | y = k) \propto w_i P_{ik} / \pi_k`,
+
+- one-vs-all is :math:`\sum_k \pi_k D(p(x|k), p(x))`, eq. (2) of the paper,
+- one-vs-one is :math:`\sum_{kl} \pi_k \pi_l D(p(x|k), p(x|l))`, eq. (3).
+
+Gradients are those of these formulas as functions of any positive P, so that they
+hold inside a softmax and elsewhere. Where a distance is 0, its gradient is taken as 0.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from skdiffclust.gemini._transport import transport
+
+# Squared distances below this many roundings of their parts count as zero.
+_ROUNDINGS = 8
+
+
+@dataclass(frozen=True)
+class Objective:
+    """A row of the registry: two functions, and what they need to know of the rows.
+
+    `one_vs_all` and `one_vs_one` take (assignments, row_weights, relation) and return
+    (value, gradient); `relation` is "kernel", "distance" or None.
+    """
+
+    relation: str | None
+    one_vs_all: Callable
+    one_vs_one: Callable
+
+    def with_gradient(self, mode):
+        """Return the function for mode "ova" or "ovo"."""
+        return self.one_vs_all if mode == "ova" else self.one_vs_one
+
+
+# ------------------------------------------------------------------ maximum mean
+
+
+def mmd_one_vs_all(assignments, row_weights, relation):
+    """Return (value, gradient) for the distances of cluster means from the mean.
+
+    Written with S_k = pi_k (m_k - m): the value is sum_k ||S_k||, and the gradient
+    w_i <x_i - m, S_k> / ||S_k||. Equations (14) and (15).
+    """
+    inner, gram, _, noise = _mean_products(assignments, row_weights, relation)
+    lengths = _safe_sqrt(gram.diagonal(), noise)
+    gradient = inner * _reciprocal(lengths).astype(inner.dtype)
+    gradient *= row_weights[:, None]
+    return float(lengths.sum()), gradient
+
+
+def mmd_one_vs_one(assignments, row_weights, relation):
+    """Return (value, gradient) for the distances between cluster means.
+
+    pi_k pi_l ||m_k - m_l|| = ||pi_l S_k - pi_k S_l|| needs no division by proportions.
+    """
+    inner, gram, share, noise = _mean_products(assignments, row_weights, relation)
+    norms = gram.diagonal()
+    own = np.outer(norms, np.square(share))
+    squares = own + own.T - 2 * np.outer(share, share) * gram
+    np.fill_diagonal(squares, 0.0)
+    cancelled = own.max() * np.finfo(assignments.dtype).eps
+    lengths = _safe_sqrt(squares, noise + cancelled)
+    inverse = _reciprocal(lengths)
+    # The gradient by S_k is 2 sum_l mixing_lk S_l, the one by pi_k is 2 shift_k.
+    mixing = np.diag(inverse @ np.square(share)) - np.outer(share, share) * inverse
+    shift = share * (inverse @ norms) - (inverse * gram) @ share
+    gradient = inner @ mixing.astype(inner.dtype)
+    gradient += shift.astype(inner.dtype)
+    gradient *= 2 * row_weights[:, None]
+    return float(lengths.sum()), gradient
+
+
+def _mean_products(assignments, row_weights, relation):
+    """Return <x_i - m, S_k> (n, k); <S_k, S_l> (k, k), pi (k,) in float64; its noise."""
+    share = (row_weights @ assignments).astype(np.float64)
+    columns = assignments - share.astype(assignments.dtype)
+    columns *= row_weights[:, None]
+    inner = relation.product(columns)
+    inner -= row_weights @ inner
+    gram = (columns.T @ inner).astype(np.float64)
+    noise = relation.noise * float(np.abs(columns).sum(axis=0).max()) ** 2
+    return inner, (gram + gram.T) / 2, share, noise
+
+
+def _safe_sqrt(squares, noise):
+    """Return square roots, 0 where `squares` is within rounding of 0."""
+    return np.sqrt(np.where(squares > _ROUNDINGS * noise, squares, 0.0))
+
+
+def _reciprocal(lengths):
+    """Return 1 / lengths, 0 where they are 0."""
+    return np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+
+
+# ------------------------------------------------------------------ f-divergences
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """Generator of an f-divergence, and what one-vs-one needs of it.
+
+    `generator` and `slope` are f and f' at the ratio r = P / pi; `symmetric` is
+    H(a, b) = b f(a / b) + a f(b / a), and `slope_of_first` its derivative by a.
+    """
+
+    generator: Callable
+    slope: Callable
+    symmetric: Callable
+    slope_of_first: Callable
+
+    def one_vs_all(self, assignments, row_weights, relation):
+        """Return (value, gradient) of sum_k pi_k sum_i w_i f(P_ik / pi_k)."""
+        ratio, share, inside = _ratios(assignments, row_weights)
+        values, slopes = self.generator(ratio), self.slope(ratio)
+        of_share = row_weights @ (values - ratio * slopes)
+        gradient = (slopes + of_share) * row_weights[:, None] * inside
+        return float(share @ (row_weights @ values)), gradient
+
+    def one_vs_one(self, assignments, row_weights, relation):
+        """Return (value, gradient) of sum_kl pi_k pi_l sum_i w_i H(r_ik, r_il) / 2."""
+        ratio, share, inside = _ratios(assignments, row_weights)
+        of_ratio, of_share = np.zeros_like(ratio), np.zeros_like(share)
+        for other, weight in enumerate(share):
+            second = ratio[:, other : other + 1]
+            of_ratio += weight * self.slope_of_first(ratio, second)
+            of_share += weight * (row_weights @ self.symmetric(ratio, second))
+        value = float(share @ of_share) / 2
+        of_share -= row_weights @ (ratio * of_ratio)
+        return value, (of_ratio + of_share) * row_weights[:, None] * inside
+
+
+def _ratios(assignments, row_weights):
+    """Return P / pi (n, k), pi (k,), and where P is above the floor it is held at."""
+    floor = np.finfo(assignments.dtype).eps ** 0.75  # 2e-12, or 6e-6 in float32
+    inside = assignments > floor
+    assignments = np.maximum(assignments, assignments.dtype.type(floor))
+    share = row_weights @ assignments
+    return assignments / share, share, inside
+
+
+KULLBACK_LEIBLER = Divergence(
+    generator=lambda r: r * np.log(r),
+    slope=lambda r: np.log(r) + 1,
+    symmetric=lambda a, b: (a - b) * np.log(a / b),
+    slope_of_first=lambda a, b: np.log(a / b) + 1 - b / a,
+)
+TOTAL_VARIATION = Divergence(
+    generator=lambda r: np.abs(r - 1) / 2,
+    slope=lambda r: np.sign(r - 1) / 2,
+    symmetric=lambda a, b: np.abs(a - b),
+    slope_of_first=lambda a, b: np.sign(a - b),
+)
+SQUARED_HELLINGER = Divergence(
+    generator=lambda r: 1 - np.sqrt(r),
+    slope=lambda r: -0.5 / np.sqrt(r),
+    symmetric=lambda a, b: np.square(np.sqrt(a) - np.sqrt(b)),
+    slope_of_first=lambda a, b: 1 - np.sqrt(b / a),
+)
+CHI_SQUARE = Divergence(
+    generator=lambda r: np.square(r - 1),
+    slope=lambda r: 2 * (r - 1),
+    symmetric=lambda a, b: np.square(a - b) * (1 / a + 1 / b),
+    slope_of_first=lambda a, b: (a - b) * (2 / a + 2 / b - (a - b) / np.square(a)),
+)
+
+
+# ------------------------------------------------------------------ Wasserstein
+
+
+def wasserstein_one_vs_all(assignments, row_weights, relation):
+    """Return (value, gradient) for transport between each cluster and all rows.
+
+    Equations (D61) and (D67), with the exact dual potentials u, v of each transport:
+    the gradient is w_i (u_ik + sum_j w_j v_jk).
+    """
+    densities, share = _densities(assignments, row_weights)
+    gradient = np.empty_like(densities)
+    value = 0.0
+    target = np.asarray(row_weights, dtype=np.float64)
+    for k, density in enumerate(densities.T):
+        cost, (u, v) = transport(density, target, relation, key=k)
+        value += share[k] * cost
+        gradient[:, k] = target * (u + target @ v)
+    return float(value), gradient.astype(assignments.dtype, copy=False)
+
+
+def wasserstein_one_vs_one(assignments, row_weights, relation):
+    """Return (value, gradient) for transport between all pairs of clusters.
+
+    Equation (D68); each pair is solved once, for both directions.
+    """
+    densities, share = _densities(assignments, row_weights)
+    gradient = np.zeros_like(densities)
+    value = 0.0
+    for k in range(len(share)):
+        for other in range(k):
+            first, second = densities[:, k], densities[:, other]
+            cost, (u, v) = transport(first, second, relation, key=(k, other))
+            value += 2 * share[k] * share[other] * cost
+            gradient[:, k] += 2 * share[other] * (u + second @ v)
+            gradient[:, other] += 2 * share[k] * (v + first @ u)
+    gradient *= row_weights[:, None]
+    return float(value), gradient.astype(assignments.dtype, copy=False)
+
+
+def _densities(assignments, row_weights):
+    """Return p(x_i | y = k) (n, k), by columns, and the proportions (k,), float64."""
+    assignments = np.maximum(assignments, np.finfo(np.float32).tiny, dtype=np.float64)
+    joint = assignments * row_weights[:, None]
+    share = joint.sum(axis=0)
+    return np.asfortranarray(joint / share), share
+
+
+# ------------------------------------------------------------------ registry
+
+
+def _divergence_row(divergence):
+    """Return the registry row of an f-divergence."""
+    return Objective(None, divergence.one_vs_all, divergence.one_vs_one)
+
+
+OBJECTIVES = {
+    "chi2": _divergence_row(CHI_SQUARE),
+    "hellinger": _divergence_row(SQUARED_HELLINGER),
+    "kl": _divergence_row(KULLBACK_LEIBLER),
+    "mmd": Objective("kernel", mmd_one_vs_all, mmd_one_vs_one),
+    "tv": _divergence_row(TOTAL_VARIATION),
+    "wasserstein": Objective(
+        "distance", wasserstein_one_vs_all, wasserstein_one_vs_one
+    ),
+}

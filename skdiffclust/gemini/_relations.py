@@ -1,0 +1,91 @@
+"""The relation between rows that an objective looks at: features, or a matrix.
+
+Both kinds answer the same questions, so the objectives need not know which they have:
+`take` the rows of a batch, and the `product` K u of the kernel with (n, k) columns.
+"""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from sklearn.base import clone
+
+from skdiffclust._affinity import center, distance_matrix, kernel_matrix
+
+
+@dataclass(frozen=True)
+class Features:
+    """Kernel K = F F' that is never formed: a product costs O(n r k)."""
+
+    features: np.ndarray  # (n, r)
+
+    def take(self, rows):
+        """Return the relation between `rows` only."""
+        return Features(self.features[rows])
+
+    def product(self, columns):
+        """Return K @ columns (n, k)."""
+        return self.features @ (self.features.T @ columns)
+
+    @cached_property
+    def noise(self):
+        """Rounding of the squared length of a mean of the features, which adds up."""
+        norms = np.einsum("ij,ij->i", self.features, self.features)
+        epsilon = float(np.finfo(self.features.dtype).eps)
+        return float(norms.max(initial=0.0)) * epsilon**2
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Kernel or distances (n, n), and the transport potentials found last on them."""
+
+    matrix: np.ndarray
+    potentials: dict = field(default_factory=dict, repr=False)
+
+    def take(self, rows):
+        """Return the relation between `rows` only."""
+        return Matrix(self.matrix[np.ix_(rows, rows)])
+
+    def product(self, columns):
+        """Return K @ columns (n, k)."""
+        return self.matrix @ columns
+
+    @cached_property
+    def noise(self):
+        """Rounding of a mean of entries, which cancel."""
+        largest = max(self.matrix.max(), -self.matrix.min())
+        return float(largest) * float(np.finfo(self.matrix.dtype).eps)
+
+
+def make_relation(kind, X, kernel, metric):
+    """Return the relation between rows X (n, d) that objectives of `kind` need.
+
+    `kind` is "kernel", "distance" or None (then None). A linear kernel is the rows
+    themselves, centred, or, where they are wider than long, an (n, r) factor of their
+    Gram matrix; a transformer is its features. Nothing n x n is formed for either.
+    """
+    if kind is None:
+        return None
+    if kind == "distance":
+        return Matrix(distance_matrix(X, metric=metric))
+    if hasattr(kernel, "fit_transform"):
+        features = np.asarray(clone(kernel).fit_transform(X))
+        return Features(center(features, dtype=X.dtype))
+    if isinstance(kernel, str) and kernel == "linear":
+        return Features(gram_factor(center(X, dtype=X.dtype)))
+    return Matrix(kernel_matrix(X, kernel=kernel).astype(X.dtype, copy=False))
+
+
+def gram_factor(X):
+    """Return F (n, r), r <= min(n, d), with F F' = X X'; X itself unless d > n.
+
+    O(n² d) once, for products that cost O(n r k) instead of O(n d k). Exact but for
+    directions below the rounding of the Gram matrix.
+    """
+    n_samples, n_features = X.shape
+    if n_features <= n_samples:
+        return X
+    wide = np.asarray(X, dtype=np.float64)
+    values, vectors = np.linalg.eigh(wide @ wide.T)
+    kept = values > values[-1] * n_samples * np.finfo(np.float64).eps
+    return (vectors[:, kept] * np.sqrt(values[kept])).astype(X.dtype, copy=False)

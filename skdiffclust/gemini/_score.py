@@ -1,0 +1,144 @@
+"""The objectives as a public function of assignments and data."""
+
+import numpy as np
+from sklearn.utils import check_array
+
+from skdiffclust._validation import refuse_silent_conversion
+from skdiffclust.gemini._objectives import OBJECTIVES
+from skdiffclust.gemini._relations import make_relation
+
+
+def available_objectives():
+    """Return the names of the objectives.
+
+    Returns
+    -------
+    list of str
+        What the `objective` parameter of `gemini_score`, :class:`GEMINI` and
+        :class:`SparseGEMINI` takes, in alphabetical order.
+
+    Examples
+    --------
+    >>> from skdiffclust.gemini import available_objectives
+    >>> available_objectives()
+    ['chi2', 'hellinger', 'kl', 'mmd', 'tv', 'wasserstein']
+    """
+    return sorted(OBJECTIVES)
+
+
+def gemini_score(
+    assignments,
+    X,
+    *,
+    objective="mmd",
+    mode="ova",
+    kernel="linear",
+    metric="euclidean",
+    return_gradient=False,
+):
+    r"""Compute a generalised mutual information (GEMINI); larger is better.
+
+    .. math::
+        I^{ova} = \sum_k \pi_k D(p(x|y=k), p(x)), \qquad
+        I^{ovo} = \sum_{kl} \pi_k \pi_l D(p(x|y=k), p(x|y=l))
+
+    how far, on average, the rows of a cluster are distributed from all rows, or from
+    those of another cluster (equations (2) and (3) of [1]_).
+
+    Parameters
+    ----------
+    assignments : array-like of shape (n_samples, n_clusters)
+        Probabilities of the clusters; rows sum to one. float32 is kept.
+    X : array-like of shape (n_samples, n_features) or (n_samples, n_samples)
+        Rows, or the matrix between rows if `kernel` or `metric` is "precomputed".
+        The objectives "kl", "tv", "hellinger" and "chi2" look at assignments only.
+    objective : str, default="mmd"
+        One of `available_objectives`: "mmd", the distance of means under a kernel;
+        "wasserstein", the cost of transport under a metric; the f-divergences "kl"
+        (one-vs-all is the mutual information), "tv" (half the sum of absolute
+        differences), "hellinger" (one minus the affinity) and "chi2".
+    mode : {"ova", "ovo"}, default="ova"
+        One-vs-all or one-vs-one.
+    kernel : str, callable or transformer, default="linear"
+        For "mmd": a kernel of :func:`sklearn.metrics.pairwise.pairwise_kernels`, a
+        function of two rows, "precomputed", or a transformer of explicit features
+        such as :class:`~sklearn.kernel_approximation.Nystroem`.
+    metric : str or callable, default="euclidean"
+        For "wasserstein": a metric of :func:`sklearn.metrics.pairwise_distances`, or
+        "precomputed".
+    return_gradient : bool, default=False
+        Whether to return the gradient, too.
+
+    Returns
+    -------
+    value : float
+        At least 0; 0 where the clusters do not differ.
+    gradient : ndarray of shape (n_samples, n_clusters)
+        Derivative by the assignments; only if `return_gradient`. It is that of the
+        formula for any positive numbers; within the simplex, constants added to a row
+        do not matter. Zero where a distance is zero.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is not as described.
+
+    Notes
+    -----
+    "mmd" costs O(n d k) with a linear kernel or a transformer and O(n² k) with others;
+    f-divergences O(n k) one-vs-all and O(n k²) one-vs-one; "wasserstein" solves k
+    (or k (k - 1) / 2) transport problems between n points exactly, by POT where it is
+    installed and by :func:`scipy.optimize.linprog` where not. Its dual potentials need
+    not be unique, and then neither is its gradient.
+
+    References
+    ----------
+    .. [1] L. Ohl et al., "Sparse and geometry-aware generalisation of the mutual
+       information for joint discriminative clustering and feature selection",
+       Statistics and Computing 34:155, 2024.
+
+    Examples
+    --------
+    >>> from skdiffclust.gemini import gemini_score
+    >>> X = [[0.0], [1.0], [4.0], [5.0]]
+    >>> gemini_score([[1, 0], [1, 0], [0, 1], [0, 1]], X)
+    2.0
+    >>> gemini_score([[1, 0], [0, 1], [1, 0], [0, 1]], X)
+    0.5
+    """
+    refuse_silent_conversion(X)
+    _check_choice("objective", objective, available_objectives())
+    _check_choice("mode", mode, ["ova", "ovo"])
+    X = check_array(X, dtype=[np.float64, np.float32])
+    assignments = check_array(assignments, dtype=[np.float64, np.float32])
+    if len(assignments) != len(X):
+        raise ValueError(
+            "The 'assignments' parameter of gemini_score must have one row for each "
+            f"of the {len(X)} rows of X. Got {len(assignments)} instead."
+        )
+    _check_simplex(assignments)
+    row = OBJECTIVES[objective]
+    relation = make_relation(row.relation, X, kernel, metric)
+    weights = np.full(len(X), 1 / len(X), dtype=assignments.dtype)
+    value, gradient = row.with_gradient(mode)(assignments, weights, relation)
+    return (value, gradient) if return_gradient else value
+
+
+def _check_choice(name, value, choices):
+    """Refuse what is not one of the strings."""
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(
+            f"The {name!r} parameter of gemini_score must be one of {choices}. Got "
+            f"{value!r} instead. Choose one of them."
+        )
+
+
+def _check_simplex(assignments):
+    """Refuse rows that are no probabilities."""
+    worst = np.abs(assignments.sum(axis=1) - 1).max()
+    if assignments.min() < 0 or worst > 1e-3:
+        raise ValueError(
+            "The 'assignments' parameter of gemini_score must be probabilities: not "
+            f"negative, rows summing to one. Got a smallest entry {assignments.min()} "
+            f"and a sum that is off by {worst:.3g} instead. Divide each row by its sum."
+        )
