@@ -1,0 +1,10 @@
+"""Ratio-cut of graphs: exact expectation, bound, and the clusterer PRCut."""
+
+from skdiffclust.cuts._ratio_cut import (
+    RatioCut,
+    expected_ratio_cut,
+    ratio_cut,
+    ratio_cut_bound,
+)
+
+__all__ = ["RatioCut", "expected_ratio_cut", "ratio_cut", "ratio_cut_bound"]

@@ -1,0 +1,271 @@
+"""The cut, its expectation and its bound against enumeration, autograd, each other."""
+
+import itertools
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skdiffclust.cuts import expected_ratio_cut, ratio_cut, ratio_cut_bound
+from skdiffclust.cuts._ratio_cut import (
+    bound_with_gradient,
+    expected_cut_with_gradient,
+)
+from skdiffclust.metrics import ratio_cut_score
+
+FUNCTIONS = [expected_ratio_cut, ratio_cut_bound]
+
+
+def random_graph(rng, n, density=0.7):
+    """Return a dense symmetric similarity (n, n), isolated rows possible."""
+    upper = np.triu(rng.random_sample((n, n)) * (rng.rand(n, n) < density), 1)
+    return upper + upper.T
+
+
+def random_assignments(rng, n, k, concentration=0.5):
+    return rng.dirichlet(np.full(k, concentration), size=n)
+
+
+def enumerated(graph, assignments, normalized):
+    """Return the expectation by all k^n partitions."""
+    n, k = assignments.shape
+    total = 0.0
+    for labels in itertools.product(range(k), repeat=n):
+        labels = np.array(labels)
+        probability = assignments[np.arange(n), labels].prod()
+        total += probability * ratio_cut(graph, labels, normalized=normalized).value
+    return total
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 2**31 - 1), st.integers(2, 7), st.booleans())
+def test_expectation_is_the_enumeration(seed, n, normalized):
+    rng = np.random.RandomState(seed)
+    graph = random_graph(rng, n)
+    P = random_assignments(rng, n, 2)
+    expected = enumerated(graph, P, normalized)
+    value = expected_ratio_cut(graph, P, normalized=normalized)
+    assert value == pytest.approx(expected, rel=1e-10, abs=1e-12)
+
+
+@pytest.mark.parametrize("normalized", [False, True])
+def test_expectation_is_the_enumeration_of_eight_rows(normalized):
+    rng = np.random.RandomState(0)
+    graph, P = random_graph(rng, 8), random_assignments(rng, 8, 2)
+    expected = enumerated(graph, P, normalized)
+    value = expected_ratio_cut(sp.csr_array(graph), P, normalized=normalized)
+    assert value == pytest.approx(expected, rel=1e-10)
+
+
+@pytest.mark.parametrize("n, k", [(100, 3), (2000, 10), (2000, 300)])
+def test_hard_assignments_give_the_cut_itself(n, k):
+    rng = np.random.RandomState(1)
+    graph = sp.random_array((n, n), density=10 / n, rng=rng, format="csr")
+    graph = graph + graph.T
+    labels = rng.randint(k, size=n)
+    P = np.eye(k)[labels]
+    value = ratio_cut(graph, labels).value
+    assert expected_ratio_cut(graph, P) == pytest.approx(value, rel=1e-11)
+    assert ratio_cut_bound(graph, P) == pytest.approx(2 * value, rel=1e-12)
+    volume = ratio_cut(graph, labels, normalized=True).value
+    found = expected_ratio_cut(graph, P, normalized=True)
+    assert found == pytest.approx(volume, rel=1e-10)
+
+
+@pytest.mark.parametrize("n", [60, 300, 3000])
+def test_quadrature_of_many_rows_agrees_with_a_fine_one(n):
+    # The Poisson-binomial law itself, by its recursion, for one pair of rows.
+    rng = np.random.RandomState(2)
+    P = random_assignments(rng, n, 4)
+    graph = sp.coo_array(([1.0, 1.0], ([0, 1], [1, 0])), shape=(n, n)).tocsr()
+    expected = 0.0
+    for p in P.T:
+        law = np.ones(1)
+        for q in p[2:]:
+            law = np.append(law, 0) * (1 - q) + np.append(0, law) * q
+        mean = (law / np.arange(1, len(law) + 1)).sum()
+        expected += (p[0] + p[1] - 2 * p[0] * p[1]) * mean
+    assert expected_ratio_cut(graph, P) == pytest.approx(expected, rel=1e-11)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(0, 2**31 - 1),
+    st.integers(2, 12),
+    st.integers(1, 4),
+    st.sampled_from([0.05, 0.5, 5.0]),
+    st.booleans(),
+)
+def test_the_bound_holds(seed, n, k, concentration, normalized):
+    rng = np.random.RandomState(seed)
+    graph = random_graph(rng, n, density=rng.rand())
+    # Away from empty columns, about which the bound warns.
+    P = 0.999 * random_assignments(rng, n, k, concentration) + 0.001 / k
+    value = expected_ratio_cut(graph, P, normalized=normalized)
+    bound = ratio_cut_bound(graph, P, normalized=normalized)
+    assert value <= bound * (1 + 1e-9) + 1e-12
+
+
+def test_the_constant_two_is_sharp():
+    # One column of two rows that are almost surely in the cluster, and one edge.
+    graph = sp.csr_array(np.array([[0.0, 1.0], [1.0, 0.0]]))
+    ones, P = np.ones(2), np.full((2, 1), 1 - 1e-6)
+    bound, _ = bound_with_gradient(graph, ones, P, divisors=ones, floor=0.0)
+    value, _ = expected_cut_with_gradient(graph, ones, P)
+    assert 0.999 * bound < value <= bound
+
+
+def autograd(function, graph, assignments, normalized):
+    """Return (value, gradient) of the textbook formulas by torch, in float64."""
+    W = torch.from_numpy(graph)
+    P = torch.from_numpy(assignments).clone().requires_grad_(True)
+    n, k = P.shape
+    degrees = W.sum(1)
+    sizes = degrees if normalized else torch.ones(n, dtype=torch.float64)
+    if function is ratio_cut_bound:
+        constant = degrees.max() / degrees[degrees > 0].min() if normalized else 1.0
+        cut = (P * (W @ (1 - P))).sum(0)
+        value = (2.0 * constant * cut / (sizes @ P)).sum()
+    else:
+        value = 0.0
+        for labels in itertools.product(range(k), repeat=n):
+            rows = torch.tensor(labels)
+            cut = ratio_cut(graph, labels, normalized=normalized).value
+            value = value + P[torch.arange(n), rows].prod() * cut
+    (gradient,) = torch.autograd.grad(value, P)
+    return float(value.detach()), gradient.numpy()
+
+
+@pytest.mark.parametrize("normalized", [False, True])
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_gradient_is_autograd(function, normalized):
+    rng = np.random.RandomState(3)
+    for n in (3, 6):
+        graph, P = random_graph(rng, n, 1.0), random_assignments(rng, n, 3)
+        value, gradient = function(
+            graph, P, normalized=normalized, return_gradient=True
+        )
+        expected, expected_gradient = autograd(function, graph, P, normalized)
+        assert value == pytest.approx(expected, rel=1e-10)
+        # The enumeration is multilinear in each row: compare along the simplex.
+        gradient = gradient - gradient.mean(axis=1, keepdims=True)
+        expected_gradient -= expected_gradient.mean(axis=1, keepdims=True)
+        np.testing.assert_allclose(gradient, expected_gradient, rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("normalized", [False, True])
+def test_exact_gradient_by_central_differences_of_many_rows(normalized):
+    rng = np.random.RandomState(4)
+    graph = sp.random_array((400, 400), density=0.02, rng=rng, format="csr")
+    graph = sp.csr_array(graph + graph.T)
+    degrees = graph.sum(axis=1)
+    P = random_assignments(rng, 400, 4, 2.0)
+    P = 0.9 * P + 0.1 / 4
+
+    def value_at(P):
+        return expected_cut_with_gradient(graph, degrees, P, normalized=normalized)[0]
+
+    _, gradient = expected_cut_with_gradient(graph, degrees, P, normalized=normalized)
+    for i, j in [(0, 0), (17, 2), (399, 3)]:
+        step = np.zeros_like(P)
+        step[i, j] = 1e-5
+        slope = (value_at(P + step) - value_at(P - step)) / 2e-5
+        assert gradient[i, j] == pytest.approx(slope, rel=1e-5, abs=1e-9)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_linear_in_the_graph_and_blind_to_names(function):
+    rng = np.random.RandomState(5)
+    graph, P = random_graph(rng, 9), random_assignments(rng, 9, 3)
+    value = function(graph, P)
+    assert function(7.0 * graph, P) == pytest.approx(7.0 * value)
+    assert function(graph, P[:, [2, 0, 1]]) == pytest.approx(value)
+    order = rng.permutation(9)
+    assert function(graph[np.ix_(order, order)], P[order]) == pytest.approx(value)
+
+
+def test_the_double_sum_of_equation_7_is_twice_the_trace_form():
+    rng = np.random.RandomState(6)
+    graph, P = random_graph(rng, 6), random_assignments(rng, 6, 2)
+    double = sum(
+        graph[i, j] * (P[i, k] + P[j, k] - 2 * P[i, k] * P[j, k]) / P[:, k].mean()
+        for i in range(6)
+        for j in range(6)
+        for k in range(2)
+    )
+    assert double == pytest.approx(2 * 6 * ratio_cut_bound(graph, P) / 2)
+
+
+def test_cut_equals_the_metric_and_reports_what_belongs_to_it():
+    rng = np.random.RandomState(7)
+    graph, labels = random_graph(rng, 20), rng.choice([3, 5, 9], size=20)
+    labels[0] = -1
+    cut = ratio_cut(graph, labels)
+    assert cut.value == pytest.approx(ratio_cut_score(graph, labels))
+    assert (cut.n_clusters, cut.smallest_size) == (4, 1)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_empty_columns_and_isolated_rows_stay_finite(function):
+    graph = np.zeros((4, 4))
+    graph[0, 1] = graph[1, 0] = 2.0
+    P = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [0.5, 0.5]])
+    for normalized in (False, True):
+        value, gradient = function(
+            graph, P, normalized=normalized, return_gradient=True
+        )
+        assert np.isfinite(value) and np.isfinite(gradient).all()
+        assert function(np.zeros((4, 4)), P, normalized=normalized) == 0.0
+
+
+def test_the_bound_warns_of_an_empty_column():
+    graph = np.ones((3, 3))
+    P = np.array([[1.0, 0.0]] * 3)
+    with pytest.warns(UserWarning, match="1 of 2 clusters are empty"):
+        _, gradient = ratio_cut_bound(graph, P, return_gradient=True)
+    assert np.isfinite(gradient).all()
+
+
+@pytest.mark.parametrize(
+    "graph, match",
+    [
+        (np.ones((2, 3)), "must be a square matrix"),
+        (np.ones(4), "must be a square matrix"),
+        ([[0.0, -1.0], [-1.0, 0.0]], "must not have negative weights. Got -1.0"),
+        ([[0.0, np.nan], [np.nan, 0.0]], "must be finite. Got NaN"),
+        ([[0.0, 1e308], [1e308, 0.0]], "whose sum fits float64"),
+        (np.ma.masked_array(np.ones((2, 2))), "masked array"),
+    ],
+)
+def test_wrong_graphs_are_refused(graph, match):
+    with pytest.raises(ValueError, match=match):
+        expected_ratio_cut(graph, [[1.0, 0.0], [0.0, 1.0]])
+
+
+@pytest.mark.parametrize(
+    "assignments, match",
+    [
+        ([[1.0, 0.0]], r"must have shape \(2, n_clusters\)"),
+        ([[1.0, 0.5], [0.0, 1.0]], "sum to one"),
+        ([[1.5, -0.5], [0.0, 1.0]], "sum to one"),
+        ([[np.nan, 1.0], [0.0, 1.0]], "sum to one"),
+    ],
+)
+def test_wrong_assignments_are_refused(assignments, match):
+    for function in FUNCTIONS:
+        with pytest.raises(ValueError, match=match):
+            function(np.ones((2, 2)), assignments)
+
+
+def test_wrong_labels_are_refused():
+    with pytest.raises(ValueError, match="one entry for each row of the graph, 2"):
+        ratio_cut(np.ones((2, 2)), [0, 1, 1])
+
+
+def test_what_is_not_symmetric_is_symmetrised_with_a_warning():
+    graph = [[0.0, 1.0], [3.0, 0.0]]
+    with pytest.warns(UserWarning, match="not symmetric"):
+        assert ratio_cut(graph, [0, 1]).value == 4.0
