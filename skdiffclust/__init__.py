@@ -6,10 +6,24 @@ __version__ = "0.1.0.dev0"
 
 # Public name -> the module that defines it. Names are imported on first use, so
 # that `import skdiffclust` loads nothing numeric.
-_ESTIMATORS = {"SpanningForestClustering": "skdiffclust.forests"}
-_MODULES = {"forests", "gemini", "metrics"}
+_ESTIMATORS = {
+    "SpanningForestClustering": "skdiffclust.forests",
+}
+_MODULES = {
+    "cuts",
+    "forests",
+    "gemini",
+    "metrics",
+}
 
-__all__ = ["SpanningForestClustering", "__version__", "forests", "gemini", "metrics"]
+__all__ = [
+    "SpanningForestClustering",
+    "__version__",
+    "cuts",
+    "forests",
+    "gemini",
+    "metrics",
+]
 
 
 def __getattr__(name):

@@ -1,7 +1,7 @@
 """
-=========================================
+==========================================
 Every number of clusters from a single fit
-=========================================
+==========================================
 
 The tree is grown once; ``cut`` gives the labels of any number of clusters from it, and
 so do curves over all of them. Here the number of clusters is read off the ratio of

@@ -1,7 +1,7 @@
 """
-=========================
+==========================
 Clusters under constraints
-=========================
+==========================
 
 Four groups of points, and two clusters wanted: distance alone pairs the groups one way.
 Four labels, one in each group, are enough to have them paired the other way: in the

@@ -1,7 +1,7 @@
 """
-==================================
+====================================
 Outliers, and a minimum cluster size
-==================================
+====================================
 
 One far point is a cluster of its own in the exact forest, and k - 1 of them use up all
 cuts. A minimum size mends it: cut the longest edge that leaves at least so many rows

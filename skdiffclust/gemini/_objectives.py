@@ -78,7 +78,7 @@ def mmd_one_vs_one(assignments, row_weights, relation):
 
 
 def _mean_products(assignments, row_weights, relation):
-    """Return <x_i - m, S_k> (n, k); <S_k, S_l> (k, k), pi (k,) in float64; its noise."""
+    """Return <x_i - m, S_k> (n, k); <S_k, S_l> (k, k), pi (k,) in float64; noise."""
     share = (row_weights @ assignments).astype(np.float64)
     columns = assignments - share.astype(assignments.dtype)
     columns *= row_weights[:, None]
