@@ -10,6 +10,7 @@ FACE = {"skdiffclust", "skdiffclust.nn", "skdiffclust.plotting"}
 # The only files that import numba at module level; paths inside the package.
 KERNELS = {
     "forests/_union_find.py",
+    "forests/_checked.py",
     "forests/_kruskal.py",
     "forests/_prim.py",
     "forests/_euclidean.py",

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skdiffclust.forests._solve import spanning_edges
+from skdiffclust.forests._solve import all_edges, spanning_edges
 from skdiffclust.forests._tree import components, cut, cut_order
 
 
@@ -31,30 +31,46 @@ class CutTree:
         return 1 + int(np.count_nonzero(np.isinf(self.lengths)))
 
 
-def grow_tree(lengths, constraints=None):
+def grow_tree(lengths, constraints=None, *, algorithm="auto"):
     """Return the minimum spanning tree of a relation, free or under constraints.
 
     The tree is that of the total order (length, i, j) with i < j, so it is unique.
-    Under constraints its cuts are the forests that respect them: every group is joined
-    by the spanning tree inside it; all labelled rows are then contracted into one
-    vertex and every other group into one, and the tree of that graph is added, whose
-    edges alone may be cut. Exact with at most one labelled row in a class; otherwise a
-    class could also be joined through unlabelled rows, and to choose those best is
-    NP-hard.
+    Under constraints its cuts are forests that respect them: every group is joined by
+    the spanning tree inside it, and trees between groups are added, whose edges alone
+    may be cut. Without cannot-links these are the tree of the graph in which all
+    labelled rows are one vertex and every other group one; this is what Kruskal's
+    algorithm finds that takes must-links first and checks the classes. With
+    cannot-links it is that algorithm itself.
     """
     if constraints is None:
-        return _join([spanning_edges(lengths)], [True], lengths)
-    groups, classes = constraints.groups, constraints.classes
-    between = spanning_edges(lengths, nodes=np.where(classes >= 0, -1, groups))
-    order = np.argsort(groups, kind="stable")
-    members = np.split(order, np.flatnonzero(np.diff(groups[order])) + 1)
-    inside = [_join_group(lengths, rows) for rows in members if len(rows) > 1]
+        return _join([spanning_edges(lengths, algorithm=algorithm)], [True], lengths)
+    if len(constraints.cannot):
+        between = _checked_edges(lengths, constraints)
+    else:
+        nodes = np.where(constraints.classes >= 0, -1, constraints.groups)
+        between = spanning_edges(lengths, nodes=nodes, algorithm=algorithm)
+    order = np.argsort(constraints.groups, kind="stable")
+    starts = np.flatnonzero(np.diff(constraints.groups[order])) + 1
+    inside = [
+        _join_group(lengths, rows, algorithm)
+        for rows in np.split(order, starts)
+        if len(rows) > 1
+    ]
     return _join([between, *inside], [True] + [False] * len(inside), lengths)
 
 
-def _join_group(lengths, rows):
+def _checked_edges(lengths, constraints):
+    """Edges between groups that Kruskal's algorithm takes under cannot-links."""
+    from skdiffclust.forests._checked import checked_kruskal
+
+    first, second, values = all_edges(lengths)
+    taken = checked_kruskal(first, second, values, constraints)
+    return np.column_stack([first[taken], second[taken]]), values[taken]
+
+
+def _join_group(lengths, rows, algorithm):
     """Tree inside a group; where a sparse graph has no edge, a link of length zero."""
-    edges, values = spanning_edges(lengths, rows)
+    edges, values = spanning_edges(lengths, rows, algorithm=algorithm)
     n_missing = len(rows) - 1 - len(edges)
     if n_missing:
         parted = components(np.searchsorted(rows, edges), len(rows))

@@ -54,25 +54,34 @@ def _has_kernel(lengths):
     )
 
 
-def _by_kruskal(lengths, vertices):
-    """Sort all edges; O(n²) memory unless they are those of a sparse graph."""
-    from skdiffclust.forests._kruskal import kruskal, upper_edges
+def all_edges(lengths):
+    """Edges (i, j), i < j, in lexicographic order: i, j and lengths, each (m,).
 
+    O(n²) memory unless they are those of a sparse graph.
+    """
     if lengths.graph is not None:
+        from skdiffclust.forests._kruskal import upper_edges
+
         graph = lengths.graph
-        first, second, values = upper_edges(graph.indptr, graph.indices, graph.data)
-    else:
-        n_samples = lengths.n_samples
-        check_dense_size(
-            n_samples,
-            3 * n_samples // 2,
-            what="the list of all edges",
-            remedy="Set algorithm='auto', which needs no such list.",
-        )
-        first, second = np.triu_indices(n_samples, 1)
-        everyone = np.arange(n_samples)
-        found = [lengths.row(i, everyone[i + 1 :]) for i in range(n_samples - 1)]
-        values = np.concatenate([np.empty(0), *found])
+        return upper_edges(graph.indptr, graph.indices, graph.data)
+    n_samples = lengths.n_samples
+    check_dense_size(
+        n_samples,
+        3 * n_samples // 2,
+        what="the list of all edges",
+        remedy="Set algorithm='auto' and give no cannot-links: then it is not needed.",
+    )
+    first, second = np.triu_indices(n_samples, 1)
+    everyone = np.arange(n_samples)
+    found = [lengths.row(i, everyone[i + 1 :]) for i in range(n_samples - 1)]
+    return first, second, np.concatenate([np.empty(0), *found])
+
+
+def _by_kruskal(lengths, vertices):
+    """Sort all edges."""
+    from skdiffclust.forests._kruskal import kruskal
+
+    first, second, values = all_edges(lengths)
     chosen = kruskal(first, second, values, vertices)
     return np.column_stack([first[chosen], second[chosen]]), values[chosen]
 

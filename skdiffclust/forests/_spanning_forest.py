@@ -60,6 +60,9 @@ class SpanningForestClustering(ClusterMixin, BaseEstimator):
         If given, distances are first raised to the mutual reachability of HDBSCAN:
         at least the distance of either end to its `min_samples`-th neighbour, itself
         counted.
+    algorithm : {"auto", "prim", "kruskal"}, default="auto"
+        How the tree is grown. All give the same tree; "kruskal" sorts all pairs of rows
+        in O(n²) memory and is there to check the others.
 
     Attributes
     ----------
@@ -118,6 +121,7 @@ class SpanningForestClustering(ClusterMixin, BaseEstimator):
             Interval(Integral, 1, None, closed="left"),
         ],
         "min_samples": [Interval(Integral, 1, None, closed="left"), None],
+        "algorithm": [StrOptions({"auto", "prim", "kruskal"})],
     }
 
     def __init__(
@@ -128,16 +132,18 @@ class SpanningForestClustering(ClusterMixin, BaseEstimator):
         metric="euclidean",
         min_cluster_size="auto",
         min_samples=None,
+        algorithm="auto",
     ):
         self.n_clusters = n_clusters
         self.distance_threshold = distance_threshold
         self.metric = metric
         self.min_cluster_size = min_cluster_size
         self.min_samples = min_samples
+        self.algorithm = algorithm
 
     @keep_state_on_error
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None, *, partial_labels=None, must_link=None):
+    def fit(self, X, y=None, *, partial_labels=None, must_link=None, cannot_link=None):
         """Grow the tree of X and cut it.
 
         Parameters
@@ -155,6 +161,9 @@ class SpanningForestClustering(ClusterMixin, BaseEstimator):
             (n_samples,) with -1 for none, or a sparse incidence matrix
             (n_samples, n_links) with two non-zeros in a column. In a cross-validation
             use one of the last two, since pairs do not follow the rows.
+        cannot_link : array-like or sparse matrix, default=None
+            Rows that do not share a cluster: index pairs or a sparse incidence matrix.
+            Needs the list of all edges, O(n²) memory.
 
         Returns
         -------
@@ -175,11 +184,14 @@ class SpanningForestClustering(ClusterMixin, BaseEstimator):
         is_given = self.metric == "precomputed"
         X = validate_rows(self, X, accept_sparse="csr" if is_given else False)
         lengths = self._lengths(X)
-        constraints = as_constraints(lengths.n_samples, partial_labels, must_link)
+        constraints = as_constraints(
+            lengths.n_samples, partial_labels, must_link, cannot_link
+        )
         if self.n_clusters is not None:
             check_feasible(constraints, self.n_clusters)
-        plain = grow_tree(lengths)
-        tree = plain if constraints is None else grow_tree(lengths, constraints)
+        plain = tree = grow_tree(lengths, algorithm=self.algorithm)
+        if constraints is not None:
+            tree = grow_tree(lengths, constraints, algorithm=self.algorithm)
         tree = _hold_equal_rows(tree)
         _check_request(tree, self.n_clusters, self.distance_threshold)
         is_cut = self._cut(tree, self.n_clusters, self.distance_threshold)
@@ -330,8 +342,9 @@ def _check_request(tree, n_clusters, distance_threshold):
     if n_clusters < tree.n_parts:
         raise ValueError(
             "The 'n_clusters' parameter of SpanningForestClustering must be at least "
-            f"{tree.n_parts}, the number of parts that no edge joins. Got {n_clusters} "
-            "instead. Ask for more clusters, or give the graph more edges."
+            f"{tree.n_parts}, the number of parts that no edge joins, or none that the "
+            f"constraints allow. Got {n_clusters} instead: no feasible forest was "
+            "found. Ask for more clusters, or give more edges or fewer cannot-links."
         )
 
 

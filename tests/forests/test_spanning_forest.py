@@ -263,3 +263,31 @@ def test_no_warning_on_a_plain_job():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         SpanningForestClustering(2).fit(X).predict(X)
+
+
+@pytest.mark.parametrize("algorithm", ["prim", "kruskal"])
+def test_every_algorithm_gives_the_same_forest(algorithm):
+    X = np.random.default_rng(0).integers(0, 5, (60, 2)).astype(float)
+    expected = plain(4).fit(X)
+    other = plain(4, algorithm=algorithm).fit(X)
+    assert np.array_equal(expected.edges_, other.edges_)
+    assert np.array_equal(expected.edge_lengths_, other.edge_lengths_)
+
+
+def test_cannot_links_part_what_distance_joins():
+    X = np.array([[0.0], [1.0], [2.0], [9.0], [10.0], [11.0]])
+    model = plain(3).fit(X, cannot_link=[[0, 2]])
+    assert model.labels_[0] != model.labels_[2]
+    assert model.n_clusters_ == 3
+    assert len(set(model.labels_[3:])) == 1
+    with pytest.raises(ValueError, match="at least 3"):
+        plain(2).fit(X, cannot_link=[[0, 2], [0, 4], [2, 4]])
+
+
+def test_cannot_links_keep_to_the_minimum_size():
+    X, y = make_blobs(90, centers=[[0, 0], [3, 0], [9, 9]], random_state=0)
+    X = np.concatenate([X, [[60.0, 60.0]]])
+    ends = [np.flatnonzero(y == 0)[0], np.flatnonzero(y == 1)[0]]
+    model = SpanningForestClustering(3).fit(X, cannot_link=[ends])
+    assert model.labels_[ends[0]] != model.labels_[ends[1]]
+    assert np.bincount(model.labels_).min() > 1
