@@ -9,6 +9,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "skdiffclust"
 FACE = {"skdiffclust", "skdiffclust.nn", "skdiffclust.plotting"}
 # The only files that import numba at module level; paths inside the package.
 KERNELS = {
+    "_compiled.py",
     "forests/_union_find.py",
     "forests/_checked.py",
     "forests/_kruskal.py",

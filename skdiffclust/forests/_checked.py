@@ -1,8 +1,8 @@
 """Kruskal's algorithm that skips every edge which a cannot-link forbids."""
 
 import numpy as np
-from numba import njit
 
+from skdiffclust._compiled import compiled
 from skdiffclust.forests._kruskal import settle_ties
 from skdiffclust.forests._union_find import find, singletons, union
 
@@ -49,7 +49,7 @@ def _linked_lists(pairs, n_groups):
     return np.ascontiguousarray(who), following, heads, tails, counts
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _are_apart(one, other, parents, classes, enemies):
     """Whether the trees of two roots must part."""
     if classes[one] >= 0 and classes[other] >= 0 and classes[one] != classes[other]:
@@ -65,7 +65,7 @@ def _are_apart(one, other, parents, classes, enemies):
     return False
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _take(order, edges, trees, enemies):
     """Take the edges of `order` that join two trees which may be joined."""
     first, second, lengths, groups = edges

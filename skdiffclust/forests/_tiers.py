@@ -26,6 +26,6 @@ def compiled_above_small(loop):
 @cache
 def _compile(loop):
     """Compiled twin of `loop`, kept in numba's cache on disk."""
-    from numba import njit
+    from skdiffclust._compiled import compiled
 
-    return njit(cache=True)(loop)
+    return compiled()(loop)

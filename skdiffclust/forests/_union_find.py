@@ -1,16 +1,17 @@
 """Union-find, the only one of the package."""
 
 import numpy as np
-from numba import njit
+
+from skdiffclust._compiled import compiled
 
 
-@njit(cache=True)
+@compiled()
 def singletons(n):
     """Parents (n,) int64 of n components of one row each."""
     return np.arange(n)
 
 
-@njit(cache=True)
+@compiled()
 def find(parents, i):
     """Root of i; every other row on the way skips its parent from now on."""
     while parents[i] != i:
@@ -19,7 +20,7 @@ def find(parents, i):
     return i
 
 
-@njit(cache=True)
+@compiled()
 def union(parents, sizes, root, other):
     """Join two components by their roots, small under large; return the new root.
 

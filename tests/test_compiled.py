@@ -1,0 +1,57 @@
+"""Kernels compile with a cache where there can be one, and without where not."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from skdiffclust._compiled import compiled
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def test_a_kernel_is_cached_and_takes_options():
+    @compiled(nogil=True)
+    def total(values):
+        result = 0.0
+        for value in values:
+            result += value
+        return result
+
+    assert total(np.arange(4.0)) == 6.0
+    assert total.targetoptions["nogil"]
+    assert total.stats.cache_path
+
+
+def test_other_errors_are_not_swallowed():
+    with pytest.raises(TypeError, match="not"):
+        compiled()(3)
+
+
+def test_nowhere_to_write_a_cache():
+    code = """
+import numpy as np
+from numba.core import caching
+
+class Nowhere:
+    @classmethod
+    def from_function(cls, function, path):
+        return None
+
+for cache in (caching.CompileResultCacheImpl, caching.CodeLibraryCacheImpl):
+    cache._locator_classes = [Nowhere]
+
+from skdiffclust.forests._union_find import find, singletons
+print(find(singletons(4), 3))
+"""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    run = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        capture_output=True,
+        text=True,
+        env=environment,
+    )
+    assert (run.stdout, run.stderr) == ("3\n", "")
