@@ -92,29 +92,28 @@ def isolated_streams(random_state, device="cpu"):
         yield
 
 
-def encoder_module(weights, *, device="cpu", dtype=None):
-    """Return the linear or ReLU network of a list of arrays as an nn.Sequential.
+def encoder_module(weights, biases, *, device="cpu"):
+    """Return the linear or ReLU network of two lists of arrays as an nn.Sequential.
 
-    `weights` is [W_1, b_1, ..., W_L, b_L] with W_l of shape (n_in, n_out), the form of
-    `skdiffclust._encoder`; the module has copies, so training leaves them alone.
+    The form is that of `skdiffclust._encoder`: ``weights[l]`` has shape (n_in, n_out).
+    The module has copies, in the dtype of the arrays, so training leaves them alone.
     """
     layers = []
-    for weight, bias in zip(weights[::2], weights[1::2], strict=True):
-        linear = nn.utils.skip_init(nn.Linear, *weight.shape, dtype=dtype)
+    for weight, bias in zip(weights, biases, strict=True):
+        weight, bias = to_tensor(weight), to_tensor(bias)
+        linear = nn.utils.skip_init(nn.Linear, *weight.shape, dtype=weight.dtype)
         with torch.no_grad():
-            linear.weight.copy_(to_tensor(weight).T)
-            linear.bias.copy_(to_tensor(bias))
+            linear.weight.copy_(weight.T)
+            linear.bias.copy_(bias)
         layers += [linear, nn.ReLU()]
     return nn.Sequential(*layers[:-1]).to(device)
 
 
-def encoder_weights(module):
-    """Return the list of arrays that `encoder_module` was given, as it is now."""
-    weights = []
-    for layer in module:
-        if isinstance(layer, nn.Linear):
-            weights += [to_numpy(layer.weight.T), to_numpy(layer.bias)]
-    return weights
+def encoder_arrays(module):
+    """Return the weights and biases of such a network as they are now, two lists."""
+    layers = [layer for layer in module if isinstance(layer, nn.Linear)]
+    weights = [np.ascontiguousarray(to_numpy(layer.weight).T) for layer in layers]
+    return weights, [to_numpy(layer.bias) for layer in layers]
 
 
 def module_state(module):

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from skdiffclust import _torch
+from skdiffclust._encoder import forward, init_layers
 from skdiffclust._history import EpochLoop
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -86,40 +87,36 @@ def test_isolated_streams_are_put_back_even_after_an_error():
     assert torch.equal(before, torch.random.get_rng_state())
 
 
-def make_weights(sizes, dtype=np.float64):
-    rng = np.random.RandomState(0)
-    pairs = zip(sizes[:-1], sizes[1:], strict=True)
-    weights = [
-        (rng.randn(a, b).astype(dtype), rng.randn(b).astype(dtype)) for a, b in pairs
-    ]
-    return [array for pair in weights for array in pair]
+def make_layers(sizes, dtype=np.float64):
+    return init_layers(sizes, np.random.RandomState(0), dtype)
 
 
 @pytest.mark.parametrize("sizes", [(5, 2), (5, 7, 3)])
-def test_encoder_there_and_back(sizes):
-    weights = make_weights(sizes)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_encoder_there_and_back(sizes, dtype):
+    layers = make_layers(sizes, dtype)
     before = torch.random.get_rng_state()
-    module = _torch.encoder_module(weights, dtype=torch.float64)
+    module = _torch.encoder_module(*layers)
     assert torch.equal(before, torch.random.get_rng_state())
-    for array, back in zip(weights, _torch.encoder_weights(module), strict=True):
-        np.testing.assert_array_equal(array, back)
+    for arrays, back in zip(layers, _torch.encoder_arrays(module), strict=True):
+        for one, other in zip(arrays, back, strict=True):
+            assert one.dtype == other.dtype
+            np.testing.assert_array_equal(one, other)
 
-    X = np.random.RandomState(1).randn(4, 5)
-    expected = X
-    for weight, bias in zip(weights[::2], weights[1::2], strict=True):
-        expected = np.maximum(expected, 0) if expected is not X else expected
-        expected = expected @ weight + bias
+    X = np.random.RandomState(1).randn(4, 5).astype(dtype)
     with torch.no_grad():
-        np.testing.assert_allclose(module(torch.from_numpy(X)).numpy(), expected)
+        output = module(torch.from_numpy(X)).numpy()
+    tolerance = 1e-5 if dtype == np.float32 else 1e-12
+    np.testing.assert_allclose(output, forward(X, *layers), atol=tolerance)
 
 
 def test_training_the_module_leaves_the_arrays_alone():
-    weights = make_weights((2, 2))
-    module = _torch.encoder_module(weights)
+    weights, biases = make_layers((2, 2))
+    module = _torch.encoder_module(weights, biases)
     with torch.no_grad():
         for parameter in module.parameters():
             parameter.zero_()
-    assert all(array.any() for array in weights)
+    assert all(array.any() for array in [*weights, *biases])
 
 
 def test_module_state_there_and_back():
