@@ -9,6 +9,9 @@ from sklearn.base import _fit_context as fit_context
 from sklearn.callback import CallbackSupportMixin
 from sklearn.cluster._hierarchical_fast import single_linkage_label
 from sklearn.metrics.pairwise import _VALID_METRICS
+from sklearn.utils._openmp_helpers import (
+    _openmp_effective_n_threads as effective_n_threads,
+)
 from sklearn.utils._param_validation import Interval, StrOptions, validate_params
 
 __all__ = [
@@ -17,6 +20,7 @@ __all__ = [
     "Interval",
     "PAIRWISE_METRICS",
     "StrOptions",
+    "effective_n_threads",
     "fit_context",
     "single_linkage_label",
     "validate_params",
