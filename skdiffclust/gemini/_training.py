@@ -1,0 +1,145 @@
+"""Loss and gradients of a model on rows, the optimisers, and the epochs."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from skdiffclust._assignments import softmax, softmax_backward
+from skdiffclust._batches import mini_batches
+from skdiffclust._constraints import Constraints
+from skdiffclust.gemini._supervision import supervision_with_gradient
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What a model is trained on: rows, their weights and relation, the objective."""
+
+    X: np.ndarray  # (n, d), or the indices (n,) of rows for free assignments
+    row_weights: np.ndarray  # (n,), sum to one
+    relation: object
+    objective: Callable
+    l2: float = 0.0
+    dropout: float = 0.0
+    constraints: Constraints | None = None
+    link_weight: float = 1.0
+
+
+def loss_and_gradients(model, problem, rows=None, random_state=None):
+    """Return the loss, the objective, and the gradients of the arrays of a model.
+
+    The loss is minus the objective, plus ``l2`` times the sum of squared weights and
+    ``link_weight`` times the penalty for what is known. `rows` (m,) are those of a
+    batch, None for all; with `random_state` None nothing is dropped out.
+    """
+    X, weights, relation = problem.X, problem.row_weights, problem.relation
+    if rows is not None:
+        X, weights = X[rows], weights[rows] / weights[rows].sum()
+        relation = None if relation is None else relation.take(rows)
+    masks = None
+    if problem.dropout and random_state is not None:
+        masks = model.masks(len(X), problem.dropout, random_state)
+    logits, inputs = model.forward(X, masks)
+    assignments = softmax(logits)
+    value, gradient = problem.objective(assignments, weights, relation)
+    loss, gradient = -value, -gradient
+    if problem.constraints is not None:
+        penalty, slope = supervision_with_gradient(
+            assignments, problem.constraints, rows
+        )
+        loss += problem.link_weight * penalty
+        gradient += problem.link_weight * slope
+    gradients = model.backward(softmax_backward(assignments, gradient), inputs, masks)
+    if problem.l2:
+        loss += problem.l2 * _add_decay(model, gradients, problem.l2)
+    return loss, value, gradients
+
+
+def _add_decay(model, gradients, l2):
+    """Add the gradient of l2 times the sum of squared weights; return that sum."""
+    total = 0.0
+    decayed = [id(array) for array in model.decayed]
+    for array, gradient in zip(model.arrays, gradients, strict=True):
+        if id(array) in decayed:
+            gradient += 2 * l2 * array
+            total += float(np.vdot(array, array))
+    return total
+
+
+class Adam:
+    """Adam with the usual constants; `step` moves arrays in place."""
+
+    def __init__(self, arrays, learning_rate):
+        self.learning_rate = learning_rate
+        self.state = [np.zeros_like(array) for _ in range(2) for array in arrays]
+        self.n_steps = 0
+
+    def step(self, arrays, gradients):
+        """Move the arrays against their gradients."""
+        self.n_steps += 1
+        means, squares = self.state[: len(arrays)], self.state[len(arrays) :]
+        rate = self.learning_rate * np.sqrt(1 - 0.999**self.n_steps)
+        rate /= 1 - 0.9**self.n_steps
+        for array, g, mean, square in zip(
+            arrays, gradients, means, squares, strict=True
+        ):
+            mean += 0.1 * (g - mean)
+            square += 0.001 * (g * g - square)
+            array -= rate * mean / (np.sqrt(square) + 1e-8)
+
+
+class Momentum:
+    """Gradient descent with momentum 0.9; `step` moves arrays in place."""
+
+    def __init__(self, arrays, learning_rate):
+        self.learning_rate = learning_rate
+        self.state = [np.zeros_like(array) for array in arrays]
+
+    def step(self, arrays, gradients):
+        """Move the arrays against their gradients."""
+        for array, g, velocity in zip(arrays, gradients, self.state, strict=True):
+            velocity *= 0.9
+            velocity -= self.learning_rate * g
+            array += velocity
+
+
+OPTIMISERS = {"adam": Adam, "sgd": Momentum}
+
+
+def train(model, problem, loop, optimiser, *, batch_size, random_state, attributes):
+    """Run the epochs of a loop; its best state is a list of copies of the arrays.
+
+    With one batch an epoch, the loss that is recorded is that of the arrays before the
+    step, which is known anyway; with more, it is the mean over the batches.
+    `attributes` makes fitted attributes of a model, for callbacks.
+    """
+    n_samples = len(problem.X)
+    whole = batch_size >= n_samples
+    for _ in loop:
+        if whole:
+            loss, value, gradients = loss_and_gradients(
+                model, problem, None, random_state
+            )
+        else:
+            loss, value = _batch_epoch(
+                model, problem, optimiser, batch_size, random_state
+            )
+        loop.record(
+            loss,
+            state=lambda: [array.copy() for array in model.arrays],
+            attributes=lambda: attributes(model),
+            objective=value,
+        )
+        if whole:
+            optimiser.step(model.arrays, gradients)
+
+
+def _batch_epoch(model, problem, optimiser, batch_size, random_state):
+    """Step once for each batch; return the means of loss and objective over them."""
+    sums, n_batches = np.zeros(2), 0
+    for rows in mini_batches(len(problem.X), batch_size, random_state):
+        loss, value, gradients = loss_and_gradients(model, problem, rows, random_state)
+        optimiser.step(model.arrays, gradients)
+        sums += loss, value
+        n_batches += 1
+    return sums / n_batches

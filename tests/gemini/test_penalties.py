@@ -1,0 +1,128 @@
+"""The proximal operators, against their optimality conditions and random points."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from skdiffclust.gemini._penalties import (
+    group_norms,
+    group_penalty,
+    groups_by_size,
+    hierarchical_prox,
+    soft_threshold_groups,
+)
+
+GROUPS = [None, [0, 0, 1, 2, 2, 2, 3], [5, 1, 5, 1, 5, 1, 1]]
+
+
+def problem(seed, dtype=np.float64):
+    rng = np.random.RandomState(seed)
+    skip = rng.normal(size=(7, 3)).astype(dtype)
+    hidden = rng.normal(scale=rng.choice([0.01, 1, 10]), size=(7, 4)).astype(dtype)
+    return skip, hidden, rng.uniform(0, 2), rng
+
+
+def test_groups_cover_all_features_by_size():
+    (single,) = groups_by_size(None, 3)
+    assert single.tolist() == [[0], [1], [2]]
+    found = groups_by_size([7, 1, 7, 4, 1, 9], 6)
+    assert [g.tolist() for g in found] == [[[3], [5]], [[1, 4], [0, 2]]]
+
+
+@pytest.mark.parametrize("ids", GROUPS)
+@pytest.mark.parametrize("seed", range(5))
+def test_group_lasso_meets_its_optimality_conditions(ids, seed):
+    v, _, threshold, _ = problem(seed)
+    groups = groups_by_size(ids, 7)
+    shrunk = v.copy()
+    soft_threshold_groups(shrunk, threshold, groups)
+    for group in np.unique(ids if ids is not None else np.arange(7)):
+        member = np.arange(7) == group if ids is None else np.array(ids) == group
+        gap, norm = v[member] - shrunk[member], np.linalg.norm(shrunk[member])
+        if norm == 0:
+            assert np.linalg.norm(v[member]) <= threshold
+        else:
+            assert_allclose(gap, threshold * shrunk[member] / norm, atol=1e-12)
+
+
+def test_norms_and_penalty_are_those_of_the_groups():
+    v, *_ = problem(0)
+    ids = np.array([0, 0, 1, 2, 2, 2, 3])
+    norms = group_norms(v, groups_by_size(ids, 7))
+    expected = [np.linalg.norm(v[ids == group]) for group in range(4)]
+    assert_allclose(norms, np.array(expected)[ids])
+    assert_allclose(group_penalty(v, groups_by_size(ids, 7)), sum(expected))
+
+
+def objective(theta, W, skip, hidden, threshold, groups):
+    gaps = np.square(theta - skip).sum() + np.square(W - hidden).sum()
+    return gaps / 2 + threshold * group_penalty(theta, groups)
+
+
+@pytest.mark.parametrize("ids", GROUPS)
+@pytest.mark.parametrize("hierarchy", [0.0, 0.3, 1.0, 10.0])
+@pytest.mark.parametrize("seed", range(5))
+def test_hierarchical_prox_beats_feasible_points(ids, hierarchy, seed):
+    skip, hidden, threshold, rng = problem(seed)
+    groups = groups_by_size(ids, 7)
+    theta, W = skip.copy(), hidden.copy()
+    hierarchical_prox(theta, W, threshold, hierarchy, groups)
+    bound = hierarchy * group_norms(theta, groups)[:, None]
+    assert (np.abs(W) <= bound * (1 + 1e-12)).all()
+    best = objective(theta, W, skip, hidden, threshold, groups)
+    for scale in (1e-3, 1e-2, 0.1, 1.0):
+        for _ in range(50):
+            other = theta + scale * rng.normal(size=theta.shape)
+            other *= rng.uniform(size=(7, 1)) < 0.8
+            box = hierarchy * group_norms(other, groups)[:, None]
+            inside = np.clip(W + scale * rng.normal(size=W.shape), -box, box)
+            value = objective(other, inside, skip, hidden, threshold, groups)
+            assert value >= best - 1e-12
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_hierarchical_prox_is_the_best_of_a_fine_search_over_the_norm(seed):
+    # With the norm s of one group given, theta and W follow; s is searched.
+    rng = np.random.RandomState(seed)
+    skip, hidden = rng.normal(size=(1, 3)), rng.normal(size=(1, 5))
+    threshold, hierarchy = 0.5, 0.7
+    theta, W = skip.copy(), hidden.copy()
+    hierarchical_prox(theta, W, threshold, hierarchy, groups_by_size(None, 1))
+    norm = np.linalg.norm(skip)
+    s = np.linspace(0, 5, 200_001)
+    outside = np.maximum(np.abs(hidden[0]) - hierarchy * s[:, None], 0)
+    values = (s - norm) ** 2 / 2 + np.square(outside).sum(axis=1) / 2 + threshold * s
+    assert abs(np.linalg.norm(theta) - s[values.argmin()]) < 1e-4
+
+
+def test_without_hierarchy_it_is_the_soft_threshold_and_nothing_hidden():
+    skip, hidden, _, _ = problem(3)
+    groups = groups_by_size(None, 7)
+    theta, W, expected = skip.copy(), hidden.copy(), skip.copy()
+    hierarchical_prox(theta, W, 0.5, 0.0, groups)
+    soft_threshold_groups(expected, 0.5, groups)
+    assert_allclose(theta, expected, atol=1e-15)
+    assert not W.any()
+
+
+def test_a_skip_weight_of_zero_is_defined():
+    groups = groups_by_size(None, 2)
+    theta, W = np.zeros((2, 4)), np.array([[1.0, -2.0], [0.0, 0.0]])
+    with np.errstate(all="raise"):
+        hierarchical_prox(theta, W, 0.0, 1.0, groups)
+    # min s² / 2 + (1 - s)₊² / 2 + (2 - s)₊² / 2 is at s = 1, theta of equal entries.
+    assert_allclose(theta, [[0.5] * 4, [0.0] * 4])
+    assert_allclose(W, [[1.0, -1.0], [0.0, 0.0]])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_group_that_leaves_is_exactly_zero_in_both(dtype):
+    skip, hidden, _, _ = problem(1, dtype)
+    groups = groups_by_size([0, 0, 0, 1, 1, 1, 1], 7)
+    skip[:3] *= 1e-3
+    hidden[:3] *= 1e-3
+    hierarchical_prox(skip, hidden, 1.0, 10.0, groups)
+    assert_array_equal(skip[:3], 0)
+    assert_array_equal(hidden[:3], 0)
+    assert skip[3:].any() and hidden[3:].any()
+    assert skip.dtype == hidden.dtype == dtype

@@ -1,0 +1,187 @@
+"""Every gradient of every model, objective and mode, and the optimisers."""
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose
+
+from skdiffclust._constraints import as_constraints
+from skdiffclust.gemini._models import MODELS, new_model
+from skdiffclust.gemini._objectives import OBJECTIVES
+from skdiffclust.gemini._relations import Matrix, make_relation
+from skdiffclust.gemini._supervision import broken_links, supervision_with_gradient
+from skdiffclust.gemini._training import Adam, Momentum, Problem, loss_and_gradients
+from skdiffclust.gemini._transport import transport
+
+RELATIONS = {"kernel": ["linear", "rbf"], "distance": ["euclidean"], None: [None]}
+CASES = [
+    (name, mode, relation)
+    for name, row in OBJECTIVES.items()
+    for mode in ("ova", "ovo")
+    for relation in RELATIONS[row.relation]
+]
+F_DIVERGENCES = {
+    "kl": lambda r: r * torch.log(r),
+    "tv": lambda r: torch.abs(r - 1) / 2,
+    "hellinger": lambda r: 1 - torch.sqrt(r),
+    "chi2": lambda r: (r - 1) ** 2,
+}
+per_model = pytest.mark.parametrize("kind", list(MODELS))
+
+
+def problem(kind, name="mmd", mode="ova", choice="linear", n=7, d=3, k=3, **params):
+    rng = np.random.RandomState(5)
+    X = rng.normal(size=(n, d))
+    weights = rng.uniform(0.5, 1.5, n)
+    relation = make_relation(OBJECTIVES[name].relation, X, choice, choice)
+    model = new_model(kind, n, [d, 5, 4, k], rng, np.float64)
+    objective = OBJECTIVES[name].with_gradient(mode)
+    rows = np.arange(n) if kind == "free" else X
+    return (
+        model,
+        Problem(rows, weights / weights.sum(), relation, objective, **params),
+        rng,
+    )
+
+
+def check_central_differences(model, task, rows=None):
+    _, _, gradients = loss_and_gradients(model, task, rows)
+    for array, gradient in zip(model.arrays, gradients, strict=True):
+        assert array.shape == gradient.shape
+        for index in np.ndindex(array.shape):
+            value, sides = array[index], []
+            for step in (1e-6, -1e-6):
+                array[index] = value + step
+                sides.append(loss_and_gradients(model, task, rows)[0])
+            array[index] = value
+            assert_allclose(gradient[index], (sides[0] - sides[1]) / 2e-6, atol=1e-6)
+
+
+@per_model
+@pytest.mark.parametrize("name, mode, choice", CASES)
+def test_every_weight_against_central_differences(kind, name, mode, choice):
+    model, task, _ = problem(kind, name, mode, choice)
+    check_central_differences(model, task)
+
+
+@per_model
+def test_everything_else_in_the_loss_against_central_differences(kind):
+    constraints = as_constraints(7, [0, 0, 1, -1, -1, -1, -1], [[3, 4]], [[3, 5]])
+    model, task, _ = problem(kind, l2=0.3, constraints=constraints, link_weight=0.7)
+    check_central_differences(model, task)
+    check_central_differences(model, task, np.array([0, 1, 3, 4, 5]))
+
+
+@per_model
+@pytest.mark.parametrize("name, mode, choice", CASES)
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+def test_every_weight_against_autograd(kind, name, mode, choice, dropout):
+    model, task, rng = problem(kind, name, mode, choice, dropout=dropout)
+    state = rng.get_state()
+    loss, _, gradients = loss_and_gradients(model, task, None, rng)
+    rng.set_state(state)
+    masks = model.masks(len(task.X), dropout, rng) if dropout else None
+    leaves = [torch.tensor(array, requires_grad=True) for array in model.arrays]
+    torch_loss = -reference(leaves, kind, task, masks, name, mode)
+    torch_loss.backward()
+    assert_allclose(loss, torch_loss.item(), atol=1e-12)
+    for gradient, leaf in zip(gradients, leaves, strict=True):
+        assert_allclose(gradient, leaf.grad.numpy(), atol=1e-7)
+
+
+def reference(leaves, kind, task, masks, name, mode):
+    """Return the objective written in torch from its definition."""
+    weights = torch.tensor(task.row_weights)
+    if kind == "free":
+        logits = leaves[0]
+    else:
+        X, skip = torch.tensor(task.X), 0
+        if kind == "skip":
+            skip, leaves = X @ leaves[0], leaves[1:]
+        hidden, half = X, len(leaves) // 2
+        for layer in range(half):
+            if layer:
+                hidden = torch.relu(hidden)
+                if masks is not None:
+                    hidden = hidden * torch.tensor(masks[layer - 1])
+            hidden = hidden @ leaves[layer] + leaves[half + layer]
+        logits = hidden + skip
+    P = torch.softmax(logits, dim=1)
+    share = weights @ P
+    pairs = [(k, None) for k in range(len(share))]
+    if mode == "ovo":
+        pairs = [(k, j) for k in range(len(share)) for j in range(len(share)) if j != k]
+    total = 0
+    for k, j in pairs:
+        p, q = weights * P[:, k] / share[k], weights
+        if j is not None:
+            q = weights * P[:, j] / share[j]
+        distance = torch_distance(name, p, q, task.relation)
+        total = total + share[k] * distance * (1 if j is None else share[j])
+    return total
+
+
+def torch_distance(name, p, q, relation):
+    """Return the distance of two densities; for transport by its optimal potentials."""
+    if name in F_DIVERGENCES:
+        return (q * F_DIVERGENCES[name](p / q)).sum()
+    if name == "mmd":
+        kernel = getattr(relation, "matrix", None)
+        if kernel is None:
+            kernel = relation.features @ relation.features.T
+        return torch.sqrt((p - q) @ torch.tensor(kernel) @ (p - q))
+    first, second = p.detach().numpy().copy(), q.detach().numpy().copy()
+    _, (u, v) = transport(first, second, Matrix(relation.matrix), None)
+    return p @ torch.tensor(u) + q @ torch.tensor(v)
+
+
+@pytest.mark.parametrize("kind", ["linear", "mlp", "skip", "free"])
+@pytest.mark.parametrize("name", list(OBJECTIVES))
+def test_float32_stays_float32(kind, name):
+    choice = RELATIONS[OBJECTIVES[name].relation][0]
+    model, task, rng = problem(kind, name, "ovo", choice)
+    low = MODELS[kind].from_arrays([a.astype(np.float32) for a in model.arrays])
+    X = task.X if kind == "free" else task.X.astype(np.float32)
+    relation = make_relation(
+        OBJECTIVES[name].relation,
+        np.random.RandomState(5).normal(size=(7, 3)).astype(np.float32),
+        "linear",
+        "euclidean",
+    )
+    single = Problem(
+        X, task.row_weights.astype(np.float32), relation, task.objective, l2=0.1
+    )
+    _, _, gradients = loss_and_gradients(low, single)
+    assert {gradient.dtype for gradient in gradients} == {np.dtype(np.float32)}
+
+
+def test_links_that_are_met_cost_nothing():
+    constraints = as_constraints(5, [0, 0, 1, -1, -1], None, [[3, 4]])
+    met = np.eye(2)[[0, 0, 1, 0, 1]]
+    value, gradient = supervision_with_gradient(met, constraints)
+    assert value == 0 and np.isfinite(gradient).all()
+    assert broken_links(np.array([0, 0, 1, 0, 1]), constraints) == (0, 0)
+    assert broken_links(np.array([0, 1, 1, 0, 0]), constraints) == (1, 2)
+    broken, gradient = supervision_with_gradient(
+        np.eye(2)[[0, 1, 1, 0, 0]], constraints
+    )
+    assert broken > 1 and np.isfinite(gradient).all()
+
+
+@pytest.mark.parametrize("optimiser, other", [(Adam, "Adam"), (Momentum, "SGD")])
+def test_the_optimisers_are_those_of_torch(optimiser, other):
+    rng = np.random.RandomState(0)
+    ours = [rng.normal(size=(3, 2)), rng.normal(size=2)]
+    leaves = [torch.tensor(array, requires_grad=True) for array in ours]
+    extra = {"momentum": 0.9} if other == "SGD" else {}
+    theirs = getattr(torch.optim, other)(leaves, lr=0.01, **extra)
+    mine = optimiser(ours, 0.01)
+    for _ in range(20):
+        gradients = [np.cos(array) for array in ours]
+        mine.step(ours, gradients)
+        for leaf in leaves:
+            leaf.grad = torch.cos(leaf.detach())
+        theirs.step()
+    for array, leaf in zip(ours, leaves, strict=True):
+        # torch adds its epsilon after the bias correction, we before it.
+        assert_allclose(array, leaf.detach().numpy(), atol=1e-7)
