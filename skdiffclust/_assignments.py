@@ -23,16 +23,17 @@ def proportions(assignments):
     return means.astype(assignments.dtype, copy=False)
 
 
-def order_by_size(labels, n_clusters):
+def order_by_size(labels, n_clusters, sample_weight=None):
     """Return old cluster numbers (n_clusters,) in the order of the house.
 
     Decreasing size, ties by the smallest row index, empty ones last (in their old
     order).  `labels` (n,) lie in 0 .. n_clusters - 1; position p of the result is the
     old number of new cluster p, so memory rows or output columns are permuted by
-    ``rows[order]`` and labels by ``np.argsort(order)[labels]``.
+    ``rows[order]`` and labels by ``np.argsort(order)[labels]``.  With `sample_weight`
+    (n,) the size is the sum of weights.
     """
     labels = np.asarray(labels, dtype=np.int64)
-    sizes = np.bincount(labels, minlength=n_clusters)
+    sizes = np.bincount(labels, sample_weight, minlength=n_clusters)
     first_rows = np.full(n_clusters, labels.size, dtype=np.int64)
     np.minimum.at(first_rows, labels, np.arange(labels.size))
     return np.lexsort((first_rows, -sizes))

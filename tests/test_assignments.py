@@ -28,6 +28,11 @@ def test_softmax_matches_scipy_and_keeps_dtype(dtype):
     assert_array_equal(logits, copy)
 
 
+def test_order_by_size_counts_weights():
+    assert order_by_size([0, 0, 1, 2], 4).tolist() == [0, 1, 2, 3]
+    assert order_by_size([0, 0, 1, 2], 4, [1, 1, 1, 3]).tolist() == [2, 0, 1, 3]
+
+
 def test_softmax_of_huge_logits_is_finite():
     result = softmax(np.array([[1e300, 0.0], [-1e300, -1e300]]))
     assert_array_equal(result, [[1.0, 0.0], [0.5, 0.5]])
