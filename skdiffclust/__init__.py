@@ -7,6 +7,7 @@ __version__ = "0.1.0.dev0"
 # Public name -> the module that defines it. Names are imported on first use, so
 # that `import skdiffclust` loads nothing numeric.
 _ESTIMATORS = {
+    "GEMINI": "skdiffclust.gemini",
     "SpanningForestClustering": "skdiffclust.forests",
 }
 _MODULES = {
@@ -17,6 +18,7 @@ _MODULES = {
 }
 
 __all__ = [
+    "GEMINI",
     "SpanningForestClustering",
     "__version__",
     "cuts",

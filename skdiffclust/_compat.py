@@ -12,14 +12,22 @@ from sklearn.metrics.pairwise import _VALID_METRICS
 from sklearn.utils._openmp_helpers import (
     _openmp_effective_n_threads as effective_n_threads,
 )
-from sklearn.utils._param_validation import Interval, StrOptions, validate_params
+from sklearn.utils._param_validation import (
+    HasMethods,
+    Interval,
+    StrOptions,
+    validate_params,
+)
+from sklearn.utils.validation import _check_sample_weight as check_sample_weight
 
 __all__ = [
     "CALLBACKS_ATTRIBUTE",
     "CallbackSupportMixin",
+    "HasMethods",
     "Interval",
     "PAIRWISE_METRICS",
     "StrOptions",
+    "check_sample_weight",
     "effective_n_threads",
     "fit_context",
     "single_linkage_label",

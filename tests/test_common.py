@@ -3,15 +3,24 @@
 import pytest
 from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
 
-from skdiffclust import SpanningForestClustering
+from skdiffclust import GEMINI, SpanningForestClustering
 
-ESTIMATORS = [SpanningForestClustering()]
+ESTIMATORS = [
+    GEMINI(),
+    SpanningForestClustering(),
+]
 
 # Estimator name -> {check: reason}. Only what scikit-learn's own KMeans fails too.
-EXPECTED_FAILED_CHECKS = {"SpanningForestClustering": {}}
+EXPECTED_FAILED_CHECKS = {
+    "GEMINI": {},
+    "SpanningForestClustering": {},
+}
 
 # Estimator name -> the least number of checks that scikit-learn 1.9 runs on it.
-N_CHECKS = {"SpanningForestClustering": 45}
+N_CHECKS = {
+    "GEMINI": 45,
+    "SpanningForestClustering": 45,
+}
 
 # The checks that may skip themselves -> reason.
 SKIPPED_CHECKS = {

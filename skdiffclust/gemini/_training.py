@@ -1,7 +1,7 @@
 """Loss and gradients of a model on rows, the optimisers, and the epochs."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,6 +23,10 @@ class Problem:
     dropout: float = 0.0
     constraints: Constraints | None = None
     link_weight: float = 1.0
+
+    def on_indices(self):
+        """Return the problem for free assignments, whose X are indices of rows."""
+        return replace(self, X=np.arange(len(self.row_weights)))
 
 
 def loss_and_gradients(model, problem, rows=None, random_state=None):
@@ -113,25 +117,26 @@ def train(model, problem, loop, optimiser, *, batch_size, random_state, attribut
     step, which is known anyway; with more, it is the mean over the batches.
     `attributes` makes fitted attributes of a model, for callbacks.
     """
-    n_samples = len(problem.X)
-    whole = batch_size >= n_samples
-    for _ in loop:
-        if whole:
-            loss, value, gradients = loss_and_gradients(
-                model, problem, None, random_state
+    whole = batch_size >= len(problem.X)
+    # What overflows is found by the loop, which says so.
+    with np.errstate(over="ignore", invalid="ignore"):
+        for _ in loop:
+            if whole:
+                loss, value, gradients = loss_and_gradients(
+                    model, problem, None, random_state
+                )
+            else:
+                loss, value = _batch_epoch(
+                    model, problem, optimiser, batch_size, random_state
+                )
+            loop.record(
+                loss,
+                state=lambda: [array.copy() for array in model.arrays],
+                attributes=lambda: attributes(model),
+                objective=value,
             )
-        else:
-            loss, value = _batch_epoch(
-                model, problem, optimiser, batch_size, random_state
-            )
-        loop.record(
-            loss,
-            state=lambda: [array.copy() for array in model.arrays],
-            attributes=lambda: attributes(model),
-            objective=value,
-        )
-        if whole:
-            optimiser.step(model.arrays, gradients)
+            if whole:
+                optimiser.step(model.arrays, gradients)
 
 
 def _batch_epoch(model, problem, optimiser, batch_size, random_state):

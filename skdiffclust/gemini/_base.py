@@ -1,0 +1,230 @@
+"""What GEMINI and SparseGEMINI share: checks, the problem, labels, and prediction."""
+
+import warnings
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from skdiffclust._affinity import center, refuse_overflow
+from skdiffclust._assignments import order_by_size, softmax
+from skdiffclust._compat import (
+    PAIRWISE_METRICS,
+    CallbackSupportMixin,
+    HasMethods,
+    Interval,
+    StrOptions,
+    check_sample_weight,
+)
+from skdiffclust._constraints import check_feasible
+from skdiffclust._validation import validate_rows
+from skdiffclust.gemini._models import Perceptron, SkipPerceptron
+from skdiffclust.gemini._objectives import OBJECTIVES
+from skdiffclust.gemini._relations import make_relation
+from skdiffclust.gemini._supervision import broken_links
+from skdiffclust.gemini._training import Problem
+
+positive = Interval(Integral, 1, None, closed="left")
+not_negative = Interval(Real, 0, None, closed="left")
+
+
+def has_features(estimator):
+    """Whether the model is a function of features; else say what to use."""
+    if estimator.model == "free":
+        raise AttributeError(
+            f"{type(estimator).__name__} with model='free' has assignments of the "
+            "training rows only, in labels_ and assignments_: use model='mlp' to "
+            "predict or score other rows."
+        )
+    return True
+
+
+class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
+    """Parameters, checks and prediction of the GEMINI estimators."""
+
+    _parameter_constraints = {
+        "n_clusters": [positive],
+        "objective": [StrOptions(set(OBJECTIVES))],
+        "mode": [StrOptions({"ova", "ovo"})],
+        "kernel": [
+            StrOptions({*PAIRWISE_KERNEL_FUNCTIONS, "precomputed"}),
+            callable,
+            HasMethods("fit_transform"),
+        ],
+        "metric": [StrOptions(PAIRWISE_METRICS | {"precomputed"}), callable],
+        "hidden_layer_sizes": ["array-like", positive],
+        "dropout": [Interval(Real, 0, 1, closed="left")],
+        "l2": [not_negative],
+        "link_weight": [not_negative],
+        "solver": [StrOptions({"adam", "sgd"})],
+        "batch_size": [positive, None],
+        "max_iter": [positive],
+        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "tol": [not_negative],
+        "n_iter_no_change": [positive, None],
+        "n_init": [positive],
+        "random_state": ["random_state"],
+    }
+
+    @available_if(has_features)
+    def predict(self, X):
+        """Give each row its most probable cluster.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,), int64
+            Clusters; ``labels_`` for the training rows.
+        """
+        return self._logits(X).argmax(axis=1)
+
+    @available_if(has_features)
+    def predict_proba(self, X):
+        """Give each row its probabilities of the clusters.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        assignments : ndarray of shape (n_samples, `n_clusters`)
+            Rows sum to one.
+        """
+        return softmax(self._logits(X))
+
+    @available_if(has_features)
+    def score(self, X, y=None):
+        """Compute the objective, without penalties, of the predictions for X.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+        y : None
+            Ignored, present for API consistency.
+
+        Returns
+        -------
+        score : float
+            What `gemini_score` gives for ``predict_proba(X)`` on X; larger is better.
+        """
+        assignments = self.predict_proba(X)
+        X = validate_rows(self, X, reset=False)
+        return self._value(assignments, center(X, self.means_, dtype=X.dtype))
+
+    def _logits(self, X):
+        """Return the logits (n, k) of rows X."""
+        check_is_fitted(self)
+        X = validate_rows(self, X, reset=False)
+        return self._fitted_model().logits(center(X, self.means_, dtype=X.dtype))
+
+    def _fitted_model(self):
+        """Return the model of the fitted arrays."""
+        perceptron = Perceptron(self.weights_, self.biases_)
+        skip = getattr(self, "skip_weights_", None)
+        return perceptron if skip is None else SkipPerceptron(skip, perceptron)
+
+    def _value(self, assignments, X):
+        """Return the objective of assignments (n, k) on centred rows X (n, d)."""
+        row = OBJECTIVES[self.objective]
+        relation = make_relation(row.relation, X, self.kernel, self.metric)
+        weights = np.full(len(X), 1 / len(X), dtype=X.dtype)
+        return row.with_gradient(self.mode)(assignments, weights, relation)[0]
+
+    def _check_rows(self, X, sample_weight):
+        """Return rows (n, d), weights (n,) that sum to one, and their mean (d,)."""
+        X = validate_rows(self, X)
+        if self.n_clusters > len(X):
+            raise ValueError(
+                f"The 'n_clusters' parameter of {type(self).__name__} must be at most "
+                f"the number of samples, n_samples={len(X)}. Got {self.n_clusters} "
+                "instead. Ask for fewer clusters."
+            )
+        weights = check_sample_weight(
+            sample_weight, X, dtype=X.dtype, ensure_non_negative=True
+        )
+        weights = weights / weights.sum(dtype=np.float64).astype(X.dtype)
+        refuse_overflow([X.astype(np.float64, copy=False)], X.dtype)
+        # As differences from a row: an offset costs no digits.
+        first = X[0].astype(np.float64)
+        return X, weights, first + weights.astype(np.float64) @ (X - first)
+
+    def _problem(self, X, row_weights, constraints, **params):
+        """Return the Problem for centred rows X (n, d)."""
+        if constraints is not None:
+            check_feasible(constraints, self.n_clusters)
+        row = OBJECTIVES[self.objective]
+        return Problem(
+            X,
+            row_weights,
+            make_relation(row.relation, X, self.kernel, self.metric),
+            row.with_gradient(self.mode),
+            constraints=constraints,
+            link_weight=self.link_weight,
+            **params,
+        )
+
+    def _batch(self, n_samples):
+        """Return the size of a batch."""
+        return n_samples if self.batch_size is None else self.batch_size
+
+    def _layer_sizes(self, n_features):
+        """Return [d, *hidden, k]."""
+        hidden = np.atleast_1d(self.hidden_layer_sizes)
+        if hidden.dtype.kind != "i" or (hidden < 1).any():
+            raise ValueError(
+                f"The 'hidden_layer_sizes' parameter of {type(self).__name__} must be "
+                f"positive integers. Got {self.hidden_layer_sizes!r} instead. Use "
+                "(100,) for one hidden layer of 100 units."
+            )
+        return [n_features, *hidden.tolist(), self.n_clusters]
+
+    def _report(self, labels, constraints):
+        """Return the number of clusters found; warn of empty ones and broken links."""
+        sizes = np.bincount(labels, minlength=self.n_clusters)
+        n_found = int(np.count_nonzero(sizes))
+        name = type(self).__name__
+        if n_found < self.n_clusters:
+            warnings.warn(
+                f"{name} found {n_found} clusters instead of {self.n_clusters}: the "
+                f"sizes are {sizes.tolist()}. Use mode='ovo', more restarts (n_init), "
+                "or ask for fewer clusters.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        if constraints is not None:
+            parted, joined = broken_links(labels, constraints)
+            if parted or joined:
+                warnings.warn(
+                    f"{name} parts {parted} groups of rows that links or partial "
+                    f"labels join, and joins {joined} pairs of groups that must part. "
+                    "Increase link_weight or max_iter, or use model='mlp'.",
+                    ConvergenceWarning,
+                    stacklevel=3,
+                )
+        return n_found
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        relation = OBJECTIVES[self.objective].relation
+        value = {"kernel": self.kernel, "distance": self.metric}.get(relation)
+        tags.input_tags.pairwise = isinstance(value, str) and value == "precomputed"
+        return tags
+
+
+def ordered(model, X, sample_weight):
+    """Return a model with clusters by size on rows X, and their labels (n,)."""
+    labels = model.logits(X).argmax(axis=1)
+    n_clusters = model.arrays[-1].shape[-1]
+    model = model.permute_outputs(order_by_size(labels, n_clusters, sample_weight))
+    return model, model.logits(X).argmax(axis=1)

@@ -1,0 +1,286 @@
+"""GEMINI: discriminative clustering by a generalised mutual information."""
+
+from sklearn.utils import check_random_state
+
+from skdiffclust._affinity import center
+from skdiffclust._assignments import softmax
+from skdiffclust._compat import StrOptions, fit_context
+from skdiffclust._constraints import as_constraints
+from skdiffclust._history import Training, keep_state_on_error
+from skdiffclust.gemini._base import BaseGEMINI, ordered
+from skdiffclust.gemini._models import MODELS, new_model
+from skdiffclust.gemini._training import OPTIMISERS, train
+
+
+class GEMINI(BaseGEMINI):
+    r"""Cluster by maximising a generalised mutual information.
+
+    A model p(y|x), here linear or a perceptron, is trained so that the clusters are
+    distributed as differently as possible: from all rows (one-vs-all),
+
+    .. math:: \mathcal{I}^{ova} = \sum_k \pi_k D(p(x|y=k), p(x)),
+
+    or from each other (one-vs-one, equations (2) and (3) of [1]_). It is the right
+    choice where a clustering must be a function of the features, simple and the same
+    for new rows, and its number of clusters only an upper bound.
+
+    Parameters
+    ----------
+    n_clusters : int, default=2
+        Largest number of clusters; fewer may be found.
+    objective : str, default="mmd"
+        One of :func:`~skdiffclust.gemini.available_objectives`. "mmd" compares means
+        under `kernel`, "wasserstein" whole distributions under `metric`; "kl" is the
+        mutual information, which with `l2` is the regularised information
+        maximisation (RIM) of [2]_, "tv", "hellinger" and "chi2" are like it. The last
+        four know nothing of distances and need `l2`.
+    mode : {"ova", "ovo"}, default="ova"
+        One-vs-all or one-vs-one. One-vs-one uses all its clusters more often.
+    kernel : str, callable or transformer, default="linear"
+        A kernel of :func:`sklearn.metrics.pairwise.pairwise_kernels`, a function of
+        two rows, "precomputed" (only with ``model="free"``), or a transformer of
+        explicit features such as :class:`~sklearn.kernel_approximation.Nystroem`. A
+        linear kernel and a transformer need no n × n matrix.
+    metric : str or callable, default="euclidean"
+        A metric of :func:`sklearn.metrics.pairwise_distances`, or "precomputed" (only
+        with ``model="free"``).
+    model : {"linear", "mlp", "free"}, default="linear"
+        Multinomial logistic regression, a perceptron with ReLUs, or probabilities of
+        each training row without any function, which cannot predict other rows.
+    hidden_layer_sizes : int or array-like of int, default=(100,)
+        Hidden layers of the perceptron.
+    dropout : float, default=0
+        Probability at which a hidden unit is left out of a step.
+    l2 : float, default=0
+        Factor of the sum of squared weights (not of biases) in the loss.
+    link_weight : float, default=1
+        Factor of the penalty for links and partial labels in the loss, where they are
+        given: minus the mean log-probability that they are met.
+    solver : {"adam", "sgd"}, default="adam"
+        Adam, or gradient descent with momentum 0.9.
+    max_iter : int, default=1000
+        Largest number of epochs of a restart.
+    batch_size : int or None, default=None
+        Rows of a batch. The objective of a batch is that of its rows only, so small
+        batches are biased; None takes all rows.
+    learning_rate : float, default=0.01
+        Step size of the solver.
+    tol : float, default=1e-4
+        Smallest relative improvement of the loss that counts as progress.
+    n_iter_no_change : int or None, default=10
+        Stop after so many epochs without progress; None never does.
+    n_init : int, default=3
+        Number of restarts, of which the one with the least loss is kept.
+    random_state : int, RandomState instance or None, default=None
+        Draws initial weights, batches and dropout.
+
+    Attributes
+    ----------
+    labels_ : ndarray of shape (n_samples,), int64
+        Clusters 0 to ``n_clusters_ - 1`` by decreasing size (sum of sample weights).
+    n_clusters_ : int
+        Number of clusters that have rows.
+    weights_, biases_ : list of ndarray
+        Layers of the model, of shapes (n_in, n_out) and (n_out,), on centred features.
+    means_ : ndarray of shape (n_features,), float64
+        What is subtracted from features before the model.
+    assignments_ : ndarray of shape (n_samples, n_clusters)
+        Only with ``model="free"``: the probabilities of the training rows.
+    n_iter_ : int
+        Number of epochs of the restart that is kept.
+    history_ : dict of lists
+        "loss" and "objective" at each of its epochs.
+    n_features_in_ : int
+        Number of features seen during `fit`.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of features seen during `fit`, when all are strings.
+
+    See Also
+    --------
+    SparseGEMINI : Selects variables as well.
+
+    Notes
+    -----
+    An epoch costs O(n d k) for "mmd" with a linear kernel, see
+    :func:`~skdiffclust.gemini.gemini_score` for the others, plus the model. Features
+    are centred, which changes no kernel or distance that is used here but "poly" and
+    "sigmoid", and nothing is rescaled: put a StandardScaler before it where units
+    differ. The weights that are kept are those with the least loss of all epochs.
+
+    References
+    ----------
+    .. [1] L. Ohl et al., "Sparse and geometry-aware generalisation of the mutual
+       information for joint discriminative clustering and feature selection",
+       Statistics and Computing 34:155, 2024.
+    .. [2] A. Krause, P. Perona, R. Gomes, "Discriminative Clustering by Regularized
+       Information Maximization", NeurIPS 2010.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from skdiffclust import GEMINI
+    >>> X, y = load_iris(return_X_y=True)
+    >>> gemini = GEMINI(n_clusters=3, mode="ovo", random_state=0).fit(X)
+    >>> gemini.n_clusters_
+    3
+    >>> gemini.predict([[5.0, 3.5, 1.5, 0.2]]) == gemini.labels_[y == 0][:1]
+    array([ True])
+    """
+
+    _parameter_constraints = {
+        **BaseGEMINI._parameter_constraints,
+        "model": [StrOptions({"linear", "mlp", "free"})],
+    }
+
+    def __init__(
+        self,
+        n_clusters=2,
+        *,
+        objective="mmd",
+        mode="ova",
+        kernel="linear",
+        metric="euclidean",
+        model="linear",
+        hidden_layer_sizes=(100,),
+        dropout=0.0,
+        l2=0.0,
+        link_weight=1.0,
+        solver="adam",
+        max_iter=1000,
+        batch_size=None,
+        learning_rate=0.01,
+        tol=1e-4,
+        n_iter_no_change=10,
+        n_init=3,
+        random_state=None,
+    ):
+        self.n_clusters = n_clusters
+        self.objective = objective
+        self.mode = mode
+        self.kernel = kernel
+        self.metric = metric
+        self.model = model
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.dropout = dropout
+        self.l2 = l2
+        self.link_weight = link_weight
+        self.solver = solver
+        self.max_iter = max_iter
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.tol = tol
+        self.n_iter_no_change = n_iter_no_change
+        self.n_init = n_init
+        self.random_state = random_state
+
+    @keep_state_on_error
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(
+        self,
+        X,
+        y=None,
+        *,
+        sample_weight=None,
+        partial_labels=None,
+        must_link=None,
+        cannot_link=None,
+    ):
+        """Train the model on X.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows, or the matrix between rows where `kernel` or `metric` is
+            "precomputed".
+        y : None
+            Ignored, present for API consistency.
+        sample_weight : array-like of shape (n_samples,), default=None
+            How much each row counts; a weight of two is a repeated row.
+        partial_labels : array-like of shape (n_samples,), default=None
+            Integers: rows with the same label should share a cluster, rows with
+            different ones should not; -1 where unknown.
+        must_link : array-like or sparse matrix, default=None
+            Rows that should share a cluster: index pairs (n_links, 2), group ids
+            (n_samples,) with -1 for none, or a sparse incidence matrix
+            (n_samples, n_links) with two non-zeros in a column. In a cross-validation
+            use one of the last two, since pairs do not follow the rows.
+        cannot_link : array-like or sparse matrix, default=None
+            Rows that should not share a cluster, as pairs or incidence matrix.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If X or a parameter is not as described, constraints contradict each other,
+            or the loss diverges at once.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If fewer clusters are found than asked, links are not met, or the loss
+            diverges.
+        """
+        X, row_weights, means = self._check_rows(X, sample_weight)
+        constraints = as_constraints(len(X), partial_labels, must_link, cannot_link)
+        problem = self._prepare(X, row_weights, means, constraints)
+        rng = check_random_state(self.random_state)
+        sizes = self._layer_sizes(X.shape[1])
+
+        training = Training(self, X, y, **self._training_params(), n_init=self.n_init)
+        for loop in training:
+            model = new_model(self.model, len(X), sizes, rng, X.dtype)
+            train(
+                model,
+                problem,
+                loop,
+                OPTIMISERS[self.solver](model.arrays, self.learning_rate),
+                batch_size=self._batch(len(X)),
+                random_state=rng,
+                attributes=lambda model: _attributes(model, means),
+            )
+
+        best = MODELS[self.model].from_arrays(training.best.best_state)
+        model, labels = ordered(best, problem.X, row_weights)
+        self.n_clusters_, self.labels_ = self._report(labels, constraints), labels
+        for name, value in _attributes(model, means).items():
+            setattr(self, name, value)
+        self.n_iter_ = training.best.n_iter
+        self.history_ = training.best.history
+        training.finish()
+        return self
+
+    def _prepare(self, X, row_weights, means, constraints):
+        """Return the Problem for rows X, or for X as the matrix between rows."""
+        pairwise = self.__sklearn_tags__().input_tags.pairwise
+        if pairwise and self.model != "free":
+            raise ValueError(
+                "The 'model' parameter of GEMINI must be 'free' for a precomputed "
+                f"relation, where rows have no features. Got {self.model!r} instead. "
+                "Use a transformer such as Nystroem as the kernel, and pass features."
+            )
+        rows = X if pairwise else center(X, means, dtype=X.dtype)
+        problem = self._problem(
+            rows, row_weights, constraints, l2=self.l2, dropout=self.dropout
+        )
+        return problem.on_indices() if self.model == "free" else problem
+
+    def _training_params(self):
+        """Return what the epochs of a restart need to know."""
+        return {
+            "max_iter": self.max_iter,
+            "learning_rate": self.learning_rate,
+            "tol": self.tol,
+            "n_iter_no_change": self.n_iter_no_change,
+        }
+
+
+def _attributes(model, means):
+    """Return the fitted attributes of a model."""
+    if hasattr(model, "table"):
+        return {"assignments_": softmax(model.table)}
+    weights, biases = list(model.weights), list(model.biases)
+    return {"means_": means, "weights_": weights, "biases_": biases}

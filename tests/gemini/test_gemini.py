@@ -1,0 +1,400 @@
+"""GEMINI: what it finds, what it promises, and what it refuses."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.sparse import csr_array
+from sklearn.base import clone
+from sklearn.callback import ProgressBar, ScoringMonitor
+from sklearn.datasets import load_breast_cancer, make_blobs, make_moons
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.kernel_approximation import Nystroem
+from sklearn.metrics import adjusted_rand_score
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler, scale
+
+from skdiffclust import GEMINI
+from skdiffclust.gemini import _training, available_objectives, gemini_score
+from skdiffclust.metrics import links_to_incidence, silhouette_scorer
+
+FAST = {"max_iter": 60, "n_init": 1, "random_state": 0, "learning_rate": 0.1}
+
+
+def blobs(n=60, dtype=np.float64, seed=0):
+    X, y = make_blobs(n, centers=[[0, 0], [6, 0], [0, 6]], random_state=seed)
+    return X.astype(dtype), y
+
+
+def quiet_fit(model, *args, **kwargs):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return model.fit(*args, **kwargs)
+
+
+@pytest.mark.parametrize("model", ["linear", "mlp", "free"])
+@pytest.mark.parametrize("mode", ["ova", "ovo"])
+def test_blobs(model, mode):
+    X, y = blobs()
+    gemini = GEMINI(3, model=model, mode=mode, learning_rate=0.1, random_state=1)
+    assert adjusted_rand_score(y, gemini.fit(X).labels_) > 0.9
+
+
+@pytest.mark.parametrize("objective", available_objectives())
+@pytest.mark.parametrize("mode", ["ova", "ovo"])
+def test_every_objective_clusters_and_scores(objective, mode):
+    X, y = blobs(24)
+    gemini = GEMINI(3, objective=objective, mode=mode, l2=1e-3, **FAST)
+    quiet_fit(gemini, X)
+    assert adjusted_rand_score(y, gemini.labels_) > 0.4
+    expected = gemini_score(gemini.predict_proba(X), X, objective=objective, mode=mode)
+    assert_allclose(gemini.score(X), expected, rtol=1e-9)
+    assert_allclose(max(gemini.history_["objective"]), expected, rtol=0.05)
+
+
+def test_breast_cancer():
+    X, y = load_breast_cancer(return_X_y=True)
+    gemini = GEMINI(2, random_state=0, n_init=1).fit(scale(X))
+    assert adjusted_rand_score(y, gemini.labels_) > 0.6
+
+
+def test_kernel_rim_parts_what_is_no_blob():
+    X, y = make_moons(200, noise=0.05, random_state=0)
+    rbf = Nystroem(gamma=5.0, n_components=60, random_state=0)
+    rim = GEMINI(2, objective="kl", l2=0.01, learning_rate=0.1, random_state=0)
+    assert adjusted_rand_score(y, make_pipeline(rbf, rim).fit(X)[-1].labels_) > 0.9
+
+
+def test_attributes_fit_together():
+    X, _ = blobs()
+    gemini = GEMINI(3, random_state=0, tol=1e-3).fit(X)
+    assert_array_equal(gemini.labels_, gemini.predict(X))
+    assert gemini.labels_.dtype == np.int64
+    assert (np.diff(np.bincount(gemini.labels_)) <= 0).all()
+    assert_allclose(gemini.predict_proba(X).sum(axis=1), 1)
+    assert_allclose(gemini.means_, X.mean(axis=0))
+    assert gemini.n_iter_ == len(gemini.history_["loss"]) < gemini.max_iter
+    assert_allclose(-min(gemini.history_["loss"]), gemini.score(X), rtol=1e-9)
+
+
+def test_predict_in_chunks_and_equal_rows():
+    X, _ = blobs(50)
+    X[25:] = X[:25]
+    gemini = quiet_fit(GEMINI(3, model="mlp", hidden_layer_sizes=8, **FAST), X)
+    proba = gemini.predict_proba(X)
+    assert_array_equal(proba[25:], proba[:25])
+    for chunk in (1, 7):
+        parts = [gemini.predict_proba(X[i : i + chunk]) for i in range(0, 50, chunk)]
+        assert_array_equal(np.concatenate(parts), proba)
+
+
+@pytest.mark.parametrize("model", ["linear", "mlp"])
+def test_the_dtype_is_kept(model):
+    X, _ = blobs(dtype=np.float32)
+    gemini = quiet_fit(GEMINI(3, model=model, **FAST), X)
+    assert {a.dtype for a in (*gemini.weights_, *gemini.biases_)} == {
+        np.dtype(np.float32)
+    }
+    assert gemini.predict_proba(X).dtype == np.float32
+    double = quiet_fit(GEMINI(3, model=model, **FAST), X.astype(np.float64))
+    assert adjusted_rand_score(gemini.labels_, double.labels_) == 1
+
+
+def test_a_huge_offset_changes_nothing():
+    X, _ = blobs()
+    X = np.c_[X, np.full(len(X), 3.0)]
+    near = quiet_fit(GEMINI(3, **FAST), X)
+    far = quiet_fit(GEMINI(3, **FAST), X + 1e6)
+    assert_array_equal(near.labels_, far.labels_)
+    assert_allclose(near.score(X), far.score(X + 1e6), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "dtype", ["int64", "uint8", "float16", ">f8", "longdouble", "O"]
+)
+def test_other_numbers_are_converted_once(dtype):
+    X = np.round(np.abs(blobs()[0]) * 10)
+    expected = quiet_fit(GEMINI(3, **FAST), X).labels_
+    assert_array_equal(quiet_fit(GEMINI(3, **FAST), X.astype(dtype)).labels_, expected)
+
+
+def test_containers(tmp_path):
+    X, _ = blobs()
+    expected = quiet_fit(GEMINI(3, **FAST), X)
+    memmap = np.memmap(tmp_path / "X", dtype=float, mode="w+", shape=X.shape)
+    memmap[:] = X
+    memmap.flags.writeable = False
+    wide = np.empty((60, 4))
+    wide[:, ::2] = X
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    for same in (X.tolist(), np.asfortranarray(X), wide[:, ::2], memmap, frame):
+        found = quiet_fit(GEMINI(3, **FAST), same)
+        assert_array_equal(found.labels_, expected.labels_)
+    found = quiet_fit(GEMINI(3, **FAST), pl.DataFrame({"a": X[:, 0], "b": X[:, 1]}))
+    assert_array_equal(found.labels_, expected.labels_)
+    assert found.feature_names_in_.tolist() == ["a", "b"]
+
+
+def test_pickle_clone_and_global_state():
+    X, _ = blobs()
+    state = np.random.get_state()[1].copy()  # noqa: NPY002
+    params = {"n_clusters": 3, "hidden_layer_sizes": [5], "model": "mlp", **FAST}
+    gemini = GEMINI(**params)
+    before, copy = gemini.get_params(), X.copy()
+    quiet_fit(gemini, X, partial_labels=np.r_[0, 1, np.full(58, -1)])
+    assert gemini.get_params() == before
+    assert_array_equal(X, copy)
+    assert_array_equal(np.random.get_state()[1], state)  # noqa: NPY002
+    assert_array_equal(pickle.loads(pickle.dumps(gemini)).predict(X), gemini.labels_)
+    again = quiet_fit(clone(gemini), X, partial_labels=np.r_[0, 1, np.full(58, -1)])
+    assert_array_equal(again.predict_proba(X), gemini.predict_proba(X))
+
+
+# ------------------------------------------------------------------ what is known
+
+
+@pytest.mark.parametrize("model", ["linear", "mlp"])
+def test_partial_labels_choose_between_two_clusterings(model):
+    rng = np.random.RandomState(0)
+    corners = np.array([[-3.0, -2.0], [-3, 2], [3, -2], [3, 2]])
+    X = np.repeat(corners, 25, axis=0) + rng.normal(scale=0.5, size=(100, 2))
+    by_second = X[:, 1] > 0
+    plain = GEMINI(2, model=model, **FAST).fit(X)
+    assert adjusted_rand_score(by_second, plain.labels_) < 0.1
+    known = np.full(100, -1)
+    known[::10] = by_second[::10]
+    params = {**FAST, "learning_rate": 0.02, "max_iter": 300}
+    guided = GEMINI(2, model=model, link_weight=10.0, **params)
+    guided.fit(X, partial_labels=known)
+    assert adjusted_rand_score(by_second, guided.labels_) > 0.9
+
+
+def test_links_in_every_form_are_the_same():
+    X, _ = blobs()
+    pairs = np.array([[0, 5], [5, 9], [20, 30]])
+    groups = np.full(60, -1)
+    groups[[0, 5, 9]], groups[[20, 30]] = 0, 1
+    found = [
+        quiet_fit(GEMINI(3, **FAST), X, must_link=links).predict_proba(X)
+        for links in (pairs, groups, links_to_incidence(pairs, 60))
+    ]
+    assert_array_equal(found[0], found[1])
+    assert_array_equal(found[0], found[2])
+
+
+def test_a_contradiction_names_the_rows():
+    X, _ = blobs()
+    with pytest.raises(
+        ValueError, match="rows 0 and 2 must not be linked, but must-li"
+    ):
+        GEMINI(3).fit(X, must_link=[[0, 1], [1, 2]], cannot_link=[[0, 2]])
+    with pytest.raises(ValueError, match="at least 3, the number of classes"):
+        GEMINI(2).fit(X, partial_labels=np.r_[0, 1, 2, np.full(57, -1)])
+
+
+def test_links_that_are_not_met_are_counted():
+    X = np.repeat([[0.0, 0.0], [5.0, 5.0]], 10, axis=0)
+    with pytest.warns(
+        ConvergenceWarning, match="joins 1 pairs of groups that must part"
+    ):
+        GEMINI(2, **FAST).fit(X, cannot_link=[[0, 1]])
+
+
+def test_weights_are_repeated_rows():
+    X, _ = blobs()
+    counts = np.random.RandomState(0).randint(0, 4, 60)
+    weighed = quiet_fit(GEMINI(3, **FAST), X, sample_weight=counts)
+    repeated = quiet_fit(GEMINI(3, **FAST), np.repeat(X, counts, axis=0))
+    assert_allclose(weighed.predict_proba(X), repeated.predict_proba(X), atol=1e-8)
+    with pytest.raises(ValueError, match="at least one non-zero number"):
+        GEMINI(3).fit(X, sample_weight=np.zeros(60))
+
+
+# ------------------------------------------------------------------ within a search
+
+
+def test_search_and_monitors():
+    X, _ = blobs()
+    search = GridSearchCV(
+        make_pipeline(StandardScaler(), GEMINI(mode="ovo", **FAST)),
+        {"gemini__n_clusters": [2, 3]},
+        scoring=silhouette_scorer,
+        cv=2,
+    )
+    assert search.fit(X).best_params_ == {"gemini__n_clusters": 3}
+    monitor = ScoringMonitor(scoring={"silhouette": silhouette_scorer})
+    model = GEMINI(3, **{**FAST, "max_iter": 4}).set_callbacks(ProgressBar(), monitor)
+    quiet_fit(model, X)
+    # Each epoch, and the fit.
+    assert len(monitor.get_logs().data) == 5
+
+
+def test_links_follow_the_rows_of_a_search():
+    X, _ = blobs()
+    search = GridSearchCV(GEMINI(3, **FAST), {"l2": [0.0, 0.01]}, cv=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        search.fit(X, must_link=links_to_incidence([[0, 1], [2, 40]], 60))
+    with pytest.raises(ValueError, match="links_to_incidence makes one"):
+        GEMINI(3).fit(X, must_link=[[0, 60]])
+
+
+# ------------------------------------------------------------------ precomputed, free
+
+
+def test_precomputed_relations_need_no_features():
+    X, y = blobs()
+    for params, matrix in (
+        ({"kernel": "precomputed"}, X @ X.T),
+        ({"kernel": "precomputed"}, X @ X.T - 50.0),
+        (
+            {"objective": "wasserstein", "metric": "precomputed"},
+            np.linalg.norm(X[:, None] - X, axis=2),
+        ),
+    ):
+        gemini = GEMINI(3, model="free", mode="ovo", **{**FAST, "learning_rate": 1.0})
+        gemini.set_params(**params)
+        assert adjusted_rand_score(y, gemini.fit(matrix).labels_) > 0.4
+    with pytest.raises(ValueError, match="must be 'free' for a precomputed relation"):
+        GEMINI(3, kernel="precomputed").fit(X @ X.T)
+    with pytest.raises(ValueError, match="must be a square matrix of kernels"):
+        GEMINI(3, kernel="precomputed", model="free").fit(X)
+
+
+def test_free_assignments_cannot_predict_and_say_what_can():
+    X, _ = blobs()
+    gemini = quiet_fit(GEMINI(3, model="free", **FAST), X)
+    assert gemini.assignments_.shape == (60, 3)
+    assert_array_equal(gemini.assignments_.argmax(axis=1), gemini.labels_)
+    for name in ("predict", "predict_proba", "score"):
+        assert not hasattr(gemini, name)
+        with pytest.raises(AttributeError) as caught:
+            getattr(gemini, name)
+        assert "use model='mlp'" in str(caught.value.__cause__)
+
+
+# ------------------------------------------------------------------ faults
+
+
+def test_bad_values_are_refused_before_any_work():
+    X, _ = blobs()
+    for value in (np.nan, np.inf):
+        bad = X.copy()
+        bad[3, 1] = value
+        with pytest.raises(ValueError, match="contains NaN|contains infinity"):
+            GEMINI(3).fit(bad)
+        with pytest.raises(ValueError, match="contains NaN|contains infinity"):
+            quiet_fit(GEMINI(3, **FAST), X).predict(bad)
+    with pytest.raises(ValueError, match="distances overflow: rescale X"):
+        GEMINI(3).fit(X * 1e300)
+    with pytest.raises(ValueError, match="float32.*distances overflow: rescale X"):
+        GEMINI(3).fit((X * 1e30).astype(np.float32))
+    with pytest.raises(ValueError, match="'kernel' parameter must give finite values"):
+        GEMINI(3, kernel=lambda a, b: np.nan).fit(X)
+    with pytest.raises(ValueError, match="masked array"):
+        GEMINI(3).fit(np.ma.masked_array(X, X > 5))
+    with pytest.raises((TypeError, ValueError), match="dense"):
+        GEMINI(3).fit(csr_array(X))
+    with pytest.raises(ValueError, match="must be numeric"):
+        GEMINI(3).fit(X.astype(str))
+    with pytest.raises(ValueError, match="Complex data not supported"):
+        GEMINI(3).fit(X.astype(complex))
+    with pytest.raises(NotFittedError):
+        GEMINI(3).predict(X)
+
+
+@pytest.mark.parametrize(
+    "params, message",
+    [
+        ({"n_clusters": 61}, "at most the number of samples, n_samples=60. Got 61"),
+        ({"n_clusters": 0}, "'n_clusters' parameter of GEMINI must be"),
+        ({"n_clusters": 2.5}, "'n_clusters' parameter of GEMINI must be"),
+        ({"n_clusters": "3"}, "'n_clusters' parameter of GEMINI must be"),
+        ({"learning_rate": np.nan}, "'learning_rate' parameter of GEMINI must be"),
+        ({"l2": np.nan}, "'l2' parameter of GEMINI must be"),
+        ({"tol": np.nan}, "'tol' parameter of GEMINI must be"),
+        ({"dropout": 1.0}, "'dropout' parameter of GEMINI must be"),
+        ({"model": "deep"}, "'model' parameter of GEMINI must be"),
+        ({"hidden_layer_sizes": [0]}, "'hidden_layer_sizes' parameter of GEMINI must"),
+        ({"hidden_layer_sizes": [2.5]}, "'hidden_layer_sizes' parameter of GEMINI"),
+    ],
+)
+def test_parameters_are_refused(params, message):
+    with pytest.raises(ValueError, match=message):
+        GEMINI(**{"n_clusters": 3, "model": "mlp", **params}).fit(blobs()[0])
+
+
+def test_one_sample_and_equal_rows():
+    assert GEMINI(1, **FAST).fit([[1.0, 2.0]]).labels_.tolist() == [0]
+    with pytest.raises(ValueError, match="n_samples=1"):
+        GEMINI(2).fit([[1.0, 2.0]])
+    with pytest.warns(ConvergenceWarning, match="found 1 clusters instead of 3"):
+        gemini = GEMINI(3, **FAST).fit(np.ones((5, 2)))
+    assert gemini.labels_.tolist() == [0] * 5 and gemini.n_clusters_ == 1
+
+
+def test_empty_clusters_are_counted():
+    X = np.repeat([[0.0, 0.0], [9.0, 9.0]], 10, axis=0)
+    with pytest.warns(
+        ConvergenceWarning, match=r"2 clusters instead of 4.*\[10, 10, 0"
+    ):
+        gemini = GEMINI(4, **FAST).fit(X)
+    assert gemini.n_clusters_ == 2
+    assert set(gemini.labels_) == {0, 1}
+
+
+@pytest.mark.parametrize("gamma", [1e-6, 1.0, 1e6])
+def test_a_kernel_of_any_width_is_finite(gamma):
+    X, _ = blobs(30)
+    rbf = Nystroem(gamma=gamma, n_components=10, random_state=0)
+    gemini = quiet_fit(GEMINI(3, kernel=rbf, **FAST), X)
+    assert np.isfinite(gemini.predict_proba(X)).all()
+
+
+@pytest.mark.parametrize("batch_size", [1, 7, 20, 59, 1000])
+def test_batches(batch_size):
+    X, y = blobs()
+    params = {**FAST, "learning_rate": 0.02}
+    gemini = quiet_fit(GEMINI(3, batch_size=batch_size, mode="ovo", **params), X)
+    assert np.isfinite(gemini.score(X))
+    if batch_size >= 20:
+        assert adjusted_rand_score(y, gemini.labels_) > 0.4
+
+
+def test_divergence_is_reported_and_the_best_weights_kept():
+    X, _ = blobs()
+    params = {**FAST, "learning_rate": 1e200, "solver": "sgd"}
+    with pytest.warns(ConvergenceWarning, match="diverged in epoch 2.*learning_rate"):
+        gemini = GEMINI(2, l2=1.0, **params).fit(X)
+    assert np.isfinite(gemini.weights_[0]).all()
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
+def test_a_fit_that_does_not_end_leaves_the_old_model(error, monkeypatch):
+    X, _ = blobs()
+    gemini = quiet_fit(GEMINI(3, **FAST), X)
+    before = pickle.dumps(gemini)
+
+    def interrupted(*args):
+        raise error
+
+    monkeypatch.setattr(_training, "loss_and_gradients", interrupted)
+    with pytest.raises(error):
+        gemini.fit(X[:30])
+    assert pickle.dumps(gemini) == before
+    with pytest.raises(error):
+        fresh = GEMINI(3)
+        fresh.fit(X)
+    assert not hasattr(fresh, "n_features_in_")
+
+
+def test_a_large_linear_problem_forms_no_matrix_between_rows():
+    # A 100 000 x 100 000 kernel would take 75 GiB.
+    X = np.random.RandomState(0).normal(size=(100_000, 3)).astype(np.float32)
+    gemini = quiet_fit(GEMINI(2, max_iter=2, n_init=1, random_state=0), X)
+    assert len(gemini.labels_) == 100_000
