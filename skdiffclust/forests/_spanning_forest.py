@@ -189,11 +189,12 @@ class SpanningForestClustering(ClusterMixin, BaseEstimator):
         )
         if self.n_clusters is not None:
             check_feasible(constraints, self.n_clusters)
-        plain = tree = grow_tree(lengths, algorithm=self.algorithm)
-        if constraints is not None:
-            tree = grow_tree(lengths, constraints, algorithm=self.algorithm)
-        tree = _hold_equal_rows(tree)
+        tree = grow_tree(lengths, constraints, algorithm=self.algorithm)
         _check_request(tree, self.n_clusters, self.distance_threshold)
+        plain = tree
+        if constraints is not None:
+            plain = grow_tree(lengths, algorithm=self.algorithm)
+        tree = _hold_equal_rows(tree)
         is_cut = self._cut(tree, self.n_clusters, self.distance_threshold)
 
         self.edges_, self.edge_lengths_ = plain.edges, plain.lengths

@@ -1,5 +1,7 @@
 """FAULTS 13, 14, 17 and 34: parameters and matrices that cannot be meant."""
 
+import time
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -74,3 +76,23 @@ def test_a_metric_that_gives_nan():
     forest = SpanningForestClustering(2, metric=lambda a, b: np.nan)
     with pytest.raises(ValueError, match="'metric' parameter must give finite"):
         forest.fit([[0.0], [1.0], [5.0]])
+
+
+@pytest.mark.parametrize(
+    "params, metadata",
+    [({"algorithm": "kruskal"}, {}), ({}, {"cannot_link": [[0, 1]]})],
+    ids=["kruskal", "cannot_link"],
+)
+def test_a_list_of_all_pairs_of_many_rows_is_refused_at_once(params, metadata):
+    X = np.random.default_rng(0).normal(size=(200_000, 2))
+    start = time.perf_counter()
+    with pytest.raises(ValueError, match=r"list of all edges.*GiB.*algorithm='auto'"):
+        SpanningForestClustering(2, **params).fit(X, **metadata)
+    assert time.perf_counter() - start < 1
+
+
+def test_a_long_chain():
+    X = np.arange(20_000.0)[:, None] + np.linspace(0, 0.1, 20_000)[:, None] ** 2
+    model = SpanningForestClustering(4).fit(X)
+    assert model.n_clusters_ == 4
+    assert np.bincount(model.labels_).min() >= 0.25 * 20_000 / 4

@@ -14,9 +14,11 @@ import numpy as np
 import pytest
 import skops.io
 from sklearn.base import clone
+from sklearn.datasets import make_blobs
 from sklearn.exceptions import InconsistentVersionWarning
 from sklearn.model_selection import GridSearchCV
 
+from skdiffclust import SpanningForestClustering
 from skdiffclust.metrics import silhouette_scorer
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,6 +36,14 @@ def test_eight_threads_give_the_serial_labels(clusterer, blobs):
         for labels, predicted, rows in pool.map(fit_and_predict, range(32)):
             assert np.array_equal(labels, expected)
             assert np.array_equal(predicted, expected[rows])
+
+
+def test_eight_threads_in_compiled_kernels():
+    X, _ = make_blobs(3200, n_features=3, random_state=0)
+    forest = SpanningForestClustering(3).fit(X)
+    with ThreadPoolExecutor(8) as pool:
+        fits = pool.map(lambda _: clone(forest).fit(X).labels_, range(16))
+        assert all(np.array_equal(labels, forest.labels_) for labels in fits)
 
 
 def fit_in_child(clusterer, X, queue):
