@@ -8,6 +8,7 @@ __version__ = "0.1.0.dev0"
 # that `import skdiffclust` loads nothing numeric.
 _ESTIMATORS = {
     "GEMINI": "skdiffclust.gemini",
+    "PRCut": "skdiffclust.cuts",
     "SpanningForestClustering": "skdiffclust.forests",
 }
 _MODULES = {
@@ -15,10 +16,13 @@ _MODULES = {
     "forests",
     "gemini",
     "metrics",
+    "nn",
 }
 
+# Without nn, so that `from skdiffclust import *` does not import torch.
 __all__ = [
     "GEMINI",
+    "PRCut",
     "SpanningForestClustering",
     "__version__",
     "cuts",

@@ -381,6 +381,15 @@ def nearest_row(X_train, X, *, metric="euclidean", metric_params=None):
     return indices[:, 0], distances[:, 0]
 
 
+def nearest_rows(X_train, X, n_neighbors):
+    """Return the nearest training rows (m, n_neighbors), int64, of each row.
+
+    Of float64 rows X (m, d) and X_train (n_train, d), by Euclidean distance, then by
+    index; as in `nearest_row`, the answer for a row depends on nothing beside it.
+    """
+    return _k_nearest(X_train, X, n_neighbors, "euclidean", None)[0]
+
+
 def neighbors_graph(
     X, n_neighbors, *, mode="connectivity", metric="euclidean", metric_params=None
 ):

@@ -19,7 +19,7 @@ KERNELS = {
     "forests/_perturbation.py",
     "memories/_dynamics.py",
     "memories/_training.py",
-    "cuts/_ratio_cut.py",
+    "cuts/_multilevel.py",
     "cuts/_polish.py",
     "gemini/_training.py",
 }

@@ -3,22 +3,26 @@
 import pytest
 from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
 
-from skdiffclust import GEMINI, SpanningForestClustering
+from skdiffclust import GEMINI, PRCut, SpanningForestClustering
 
 ESTIMATORS = [
     GEMINI(),
+    PRCut(),
+    PRCut(encoder=None),
     SpanningForestClustering(),
 ]
 
 # Estimator name -> {check: reason}. Only what scikit-learn's own KMeans fails too.
 EXPECTED_FAILED_CHECKS = {
     "GEMINI": {},
+    "PRCut": {},
     "SpanningForestClustering": {},
 }
 
 # Estimator name -> the least number of checks that scikit-learn 1.9 runs on it.
 N_CHECKS = {
     "GEMINI": 45,
+    "PRCut": 50,
     "SpanningForestClustering": 45,
 }
 

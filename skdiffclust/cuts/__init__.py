@@ -1,5 +1,6 @@
 """Ratio-cut of graphs: exact expectation, bound, and the clusterer PRCut."""
 
+from skdiffclust.cuts._prcut import PRCut
 from skdiffclust.cuts._ratio_cut import (
     RatioCut,
     expected_ratio_cut,
@@ -7,4 +8,4 @@ from skdiffclust.cuts._ratio_cut import (
     ratio_cut_bound,
 )
 
-__all__ = ["RatioCut", "expected_ratio_cut", "ratio_cut", "ratio_cut_bound"]
+__all__ = ["PRCut", "RatioCut", "expected_ratio_cut", "ratio_cut", "ratio_cut_bound"]

@@ -278,6 +278,13 @@ def check_graph(graph, *, caller, name="graph"):
             f"float64. Got weights up to {graph.data.max():.3g} instead: rescale them, "
             "which changes no partition."
         )
+    if graph.nnz and graph.data.min() == 0:
+        graph = graph.copy()
+        graph.eliminate_zeros()
+    if max(graph.nnz, graph.shape[0]) < 2**31:  # half the memory; ARPACK asks for it
+        indices = graph.indices.astype(np.int32, copy=False)
+        indptr = graph.indptr.astype(np.int32, copy=False)
+        graph = sp.csr_array((graph.data, indices, indptr), shape=graph.shape)
     return graph
 
 

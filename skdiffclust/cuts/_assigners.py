@@ -1,0 +1,155 @@
+"""What a fitted PRCut keeps to label rows with: NumPy layers, a module, or a graph."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from skdiffclust._affinity import center
+from skdiffclust._assignments import softmax
+from skdiffclust._encoder import forward
+from skdiffclust.cuts._graph import equal_rows
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Where rows are put before an encoder: less their means, by their spread."""
+
+    means: np.ndarray
+    scale: float
+    dtype: type
+
+    def __call__(self, X):
+        """Return rows (n, d) in the frame, a new array."""
+        return center(X, self.means, dtype=self.dtype) / self.dtype(self.scale)
+
+
+@dataclass(frozen=True)
+class LayersAssigner:
+    """A linear model or perceptron: weights and biases as in `_encoder`."""
+
+    weights: list
+    biases: list
+    frame: Frame
+
+    def assignments(self, X):
+        """Return the soft assignments (n, k) of rows X (n, d)."""
+        return softmax(forward(self.frame(X), self.weights, self.biases))
+
+    def labels(self, X):
+        """Return the labels (n,) of rows X (n, d)."""
+        return forward(self.frame(X), self.weights, self.biases).argmax(axis=1)
+
+    def features(self, X):
+        """Return the last hidden layer (n, h), or the assignments without any."""
+        if len(self.weights) == 1:
+            return self.assignments(X)
+        hidden = forward(self.frame(X), self.weights[:-1], self.biases[:-1])
+        return np.maximum(hidden, 0.0)
+
+    @property
+    def n_features_out(self):
+        """Number of columns of `features`."""
+        return self.weights[-1].shape[0 if len(self.weights) > 1 else 1]
+
+
+@dataclass(frozen=True)
+class ModuleAssigner:
+    """A torch module on the CPU, and the output column of each cluster."""
+
+    module: object
+    columns: np.ndarray
+    frame = None  # its rows are taken as they are
+
+    def state(self):
+        """Return the parameters and buffers of the module as arrays."""
+        from skdiffclust._torch import module_state
+
+        return module_state(self.module)
+
+    def _logits(self, X):
+        """Return the outputs (n, k) for rows X (n, d), in the order of clusters."""
+        from skdiffclust.cuts._torch import module_logits
+
+        return module_logits(self.module, X, len(self.columns))[:, self.columns]
+
+    def assignments(self, X):
+        """Return the soft assignments (n, k) of rows X (n, d)."""
+        return softmax(self._logits(X))
+
+    def labels(self, X):
+        """Return the labels (n,) of rows X (n, d)."""
+        return self._logits(X).argmax(axis=1)
+
+    def features(self, X):
+        """Return the assignments (n, k) of rows X (n, d)."""
+        return self.assignments(X)
+
+    @property
+    def n_features_out(self):
+        """Number of columns of `features`."""
+        return len(self.columns)
+
+
+class GraphAssigner:
+    """Labels of training rows, and the move that lowers the ratio-cut most.
+
+    Parameters
+    ----------
+    affinity : Affinity
+        Fitted on the training rows.
+    graph : csr_array of shape (n, n)
+    labels : ndarray of shape (n,), int64
+    n_clusters : int
+    """
+
+    def __init__(self, affinity, graph, labels, n_clusters):
+        from skdiffclust.cuts._polish import cluster_sums
+
+        self.affinity, self.n_clusters = affinity, n_clusters
+        self.train_labels = labels
+        self.cuts, self.sizes, _ = cluster_sums(
+            graph.indptr,
+            graph.indices,
+            graph.data,
+            np.ones(len(labels)),
+            labels,
+            n_clusters,
+        )
+
+    def labels(self, X):
+        """Return the labels (m,) of rows X (m, d).
+
+        A row equal to a training row has its label. Any other goes where the ratio-cut
+        of the training rows and itself is least, its edges being those to its own
+        neighbours.
+        """
+        train = self.affinity.X
+        groups = equal_rows(np.concatenate([train, X.astype(train.dtype)]))
+        known = np.full(int(groups.max()) + 1, -1, dtype=np.int64)
+        known[groups[: len(train)]] = self.train_labels
+        labels = known[groups[len(train) :]]
+        new = np.flatnonzero(labels < 0)
+        if len(new):
+            labels[new] = self._best_move(self.affinity.links(X[new]))
+        return labels
+
+    def _best_move(self, links):
+        """Return the best clusters (m,) for links (m, n) to the training rows."""
+        degrees = links.sum(axis=1)[:, None]
+        inside = links @ np.eye(self.n_clusters)[self.train_labels]
+        sizes = np.maximum(self.sizes, 1.0)
+        after = (self.cuts + degrees - inside) / (sizes + 1.0)
+        return (after - self.cuts / sizes - inside / sizes).argmin(axis=1)
+
+    def assignments(self, X):
+        """Return the labels of rows X (m, d) as rows (m, k) of 0 and 1."""
+        return np.eye(self.n_clusters, dtype=X.dtype)[self.labels(X)]
+
+    def features(self, X):
+        """Return the assignments (m, k)."""
+        return self.assignments(X)
+
+    @property
+    def n_features_out(self):
+        """Number of columns of `features`."""
+        return self.n_clusters

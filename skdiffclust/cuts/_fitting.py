@@ -1,0 +1,462 @@
+"""The steps of PRCut.fit: data, free labels, model, training, what is kept."""
+
+import warnings
+from contextlib import nullcontext
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
+
+from skdiffclust._affinity import column_means, refuse_overflow
+from skdiffclust._assignments import order_by_size
+from skdiffclust._constraints import as_constraints, check_feasible
+from skdiffclust._encoder import init_layers
+from skdiffclust._history import EpochLoop
+from skdiffclust._validation import validate_rows
+from skdiffclust.cuts._assigners import (
+    Frame,
+    GraphAssigner,
+    LayersAssigner,
+    ModuleAssigner,
+)
+from skdiffclust.cuts._graph import Affinity, add_labels, check_components, equal_rows
+from skdiffclust.cuts._ratio_cut import check_graph, cut_of_labels
+from skdiffclust.cuts._starts import free_labels
+from skdiffclust.cuts._training import (
+    FreeLogits,
+    Layers,
+    Objective,
+    Settings,
+    fit_labels,
+    record_epoch,
+    train,
+)
+
+# Free logits take steps so many times as long as weights do.
+_FREE_RATE = 30.0
+# Least proportion, times n_clusters, that the balance term pulls a cluster to.
+_LEAST_PRIOR = 0.02
+# A stream goes on with the learning rate that the first fit ended with.
+_STREAM_RATE = 0.1
+
+
+@dataclass(frozen=True)
+class Data:
+    """What a fit works on.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (n, d), or None for a precomputed graph
+    graph : csr_array of shape (n, n)
+    groups : ndarray of shape (n,), int64
+        Equal rows.
+    n_clusters : int
+        At most the number of groups.
+    affinity : Affinity or None
+    """
+
+    rows: np.ndarray | None
+    graph: sp.csr_array
+    groups: np.ndarray
+    n_clusters: int
+    affinity: Affinity | None
+
+    def cut(self, labels):
+        """Return the ratio-cut of labels (n,)."""
+        return cut_of_labels(self.graph, labels, self.n_clusters)
+
+
+def prepare(estimator, X, graph, partial_labels, *, reset=True):
+    """Return the `Data` of what `fit` was given, checked."""
+    given = graph is not None or is_precomputed(estimator)
+    if is_precomputed(estimator):
+        rows, affinity = None, None
+        graph = _check_precomputed(estimator, X, graph, reset)
+        groups = np.arange(graph.shape[0])
+    else:
+        rows = validate_rows(estimator, X, reset=reset)
+        refuse_overflow([rows.astype(np.float64, copy=False)])
+        affinity = make_affinity(estimator)
+        graph = affinity.fit(rows) if graph is None else _relate(affinity, graph, rows)
+        groups = equal_rows(rows)
+    n = graph.shape[0]
+    if estimator.n_clusters > n:
+        raise ValueError(
+            "The 'n_clusters' parameter of PRCut must be at most the number of rows, "
+            f"n_samples={n}. Got {estimator.n_clusters} instead. Ask for fewer "
+            "clusters."
+        )
+    constraints = as_constraints(n, partial_labels)
+    if constraints is not None:
+        check_feasible(constraints, estimator.n_clusters)
+        graph = add_labels(graph, constraints.classes, "PRCut")
+    check_components(graph, estimator.n_clusters, given=given, owner="PRCut")
+    n_clusters = estimator.n_clusters
+    if estimator.encoder is None:
+        n_clusters = min(n_clusters, int(groups.max()) + 1)
+    return Data(rows, graph, groups, n_clusters, affinity)
+
+
+def make_affinity(estimator):
+    """Return the `Affinity` that the parameters of an estimator name."""
+    return Affinity(
+        estimator.affinity, estimator.n_neighbors, estimator.temperature, "PRCut"
+    )
+
+
+def _check_precomputed(estimator, X, graph, reset):
+    """Return the graph (n, n) that X is, and refuse what needs rows."""
+    if graph is not None:
+        raise ValueError(
+            "The 'graph' parameter of PRCut.fit must be None with "
+            "affinity='precomputed', where X is the graph. Pass it once."
+        )
+    if estimator.encoder is not None:
+        raise ValueError(
+            "The 'encoder' parameter of PRCut must be None with affinity="
+            f"'precomputed'. Got {estimator.encoder!r} instead, which needs rows: pass "
+            "them as X, and the graph as fit(X, graph=graph)."
+        )
+    if estimator.init == "k-means++":
+        raise ValueError(
+            "The 'init' parameter of PRCut must be 'spectral' or 'random' with "
+            "affinity='precomputed'. Got 'k-means++' instead, which needs rows."
+        )
+    X = validate_rows(estimator, X, reset=reset, accept_sparse="csr")
+    return check_graph(X, caller="PRCut", name="X")
+
+
+def _relate(affinity, graph, rows):
+    """Return the graph (n, n) given beside rows (n, d), checked."""
+    graph = check_graph(graph, caller="PRCut")
+    if graph.shape[0] != len(rows):
+        raise ValueError(
+            "The 'graph' parameter of PRCut.fit must have one vertex for each row of "
+            f"X, {len(rows)}. Got {graph.shape[0]} instead."
+        )
+    affinity.relate(rows)
+    return graph
+
+
+def is_precomputed(estimator):
+    """Whether X is the graph."""
+    return isinstance(estimator.affinity, str) and estimator.affinity == "precomputed"
+
+
+def find_device(estimator):
+    """Return the device to train on: "cpu" without torch where that is clear."""
+    if estimator.device == "cpu" or (
+        estimator.encoder is None and estimator.device == "auto"
+    ):
+        return "cpu"
+    from skdiffclust._torch import resolve_device
+
+    return resolve_device(estimator.device, "PRCut")
+
+
+def free_target(estimator, data, random_state):
+    """Return free labels (n,) to fit an encoder to, or None where none are wanted."""
+    if estimator.init == "random" and not estimator.polish:
+        return None
+    n_used = min(data.n_clusters, int(data.groups.max()) + 1)
+    return free_labels(
+        data.graph,
+        data.rows,
+        data.groups,
+        n_used,
+        init=estimator.init,
+        polished=estimator.polish,
+        n_init=estimator.n_init,
+        random_state=random_state,
+    )
+
+
+class FreeRun:
+    """Free labels as they are: nothing is left to train."""
+
+    def __init__(self, estimator, data, target, random_state):
+        self.data, self.target = data, target
+
+    def run(self, loop):
+        """Record the labels as the only epoch."""
+        n_clusters = self.data.n_clusters
+        for _ in loop:
+            record_epoch(
+                loop,
+                self.data.graph,
+                np.eye(n_clusters)[self.target],
+                state=lambda: self.target,
+                attributes=lambda: self.attributes(self.target),
+            )
+            loop.stop("settled")
+
+    def attributes(self, state):
+        """Return the attributes that predict needs, and the labels."""
+        return graph_attributes(self.data, state)
+
+
+class FreeTraining:
+    """Free logits, trained on the whole graph at once."""
+
+    def __init__(self, estimator, data, target, random_state):
+        self.data, self.random_state = data, random_state
+        n = data.graph.shape[0]
+        settings = make_settings(estimator, rate=_FREE_RATE, batch_size=n)
+        prior = np.full(data.n_clusters, 1.0 / data.n_clusters)
+        self.objective = Objective(data.graph, settings, prior)
+        self.model = FreeLogits(n, data.n_clusters, random_state)
+        self.X = np.arange(n)[:, None]
+
+    def run(self, loop):
+        """Run the epochs of a restart."""
+
+        def close(loop, assignments, **columns):
+            record_epoch(
+                loop,
+                self.data.graph,
+                assignments,
+                state=self.model.state,
+                attributes=lambda: self.attributes(self.model.state()),
+                **columns,
+            )
+
+        train(loop, self.model, self.X, self.objective, self.random_state, close)
+
+    def attributes(self, state):
+        """Return the attributes that predict needs, and the labels."""
+        n_groups = int(self.data.groups.max()) + 1
+        # Equal rows have one label: that of their mean logits.
+        means = np.zeros((n_groups, state.shape[1]))
+        np.add.at(means, self.data.groups, state)
+        return graph_attributes(self.data, means.argmax(axis=1)[self.data.groups])
+
+
+class EncoderTraining:
+    """An encoder, fitted to free labels if there are any, then trained on the cut."""
+
+    def __init__(self, estimator, data, target, random_state, rate=1.0):
+        self.data, self.target, self.random_state = data, target, random_state
+        self.settings = make_settings(estimator, rate=rate)
+        n_clusters = data.n_clusters
+        prior = np.full(n_clusters, 1.0 / n_clusters)
+        if target is not None:
+            prior = np.bincount(target, minlength=n_clusters) / len(target)
+            prior = np.maximum(prior, _LEAST_PRIOR / n_clusters)
+        self.objective = Objective(data.graph, self.settings, prior / prior.sum())
+        self.weight_decay, self.device = estimator.weight_decay, find_device(estimator)
+        self.columns = np.arange(n_clusters)
+        if callable(estimator.encoder):
+            self._copy_module(estimator.encoder)
+        else:
+            self.frame = make_frame(data.rows)
+            self.X = self.frame(data.rows)
+            sizes = layer_sizes(estimator, data.rows.shape[1], n_clusters)
+            self._set_layers(*init_layers(sizes, random_state, data.rows.dtype))
+
+    def _copy_module(self, encoder):
+        """Train a copy of the user's module, on rows as they are."""
+        from skdiffclust.cuts._torch import ModuleModel, own_module
+
+        self.frame, self.X, self.module = None, self.data.rows, own_module(encoder)
+        self.model = ModuleModel(
+            self.module, self.data.n_clusters, self.weight_decay, self.device
+        )
+
+    def _set_layers(self, weights, biases):
+        """Train copies of these layers, in NumPy or, off the CPU, in torch."""
+        self.module = None
+        if str(self.device) == "cpu":
+            self.model = Layers(weights, biases, self.weight_decay)
+            return
+        from skdiffclust._torch import encoder_module
+        from skdiffclust.cuts._torch import ModuleModel
+
+        self.module = encoder_module(weights, biases)
+        self.model = ModuleModel(
+            self.module, self.data.n_clusters, self.weight_decay, self.device
+        )
+
+    def run(self, loop):
+        """Fit the free labels, then run the epochs."""
+        if self.target is not None:
+            fit_labels(
+                self.model, self.X, self.target, self.settings, self.random_state
+            )
+
+        def close(loop, assignments, **columns):
+            record_epoch(
+                loop,
+                self.data.graph,
+                assignments,
+                state=self.model.state,
+                attributes=lambda: self.attributes(self.model.state()),
+                **columns,
+            )
+
+        train(loop, self.model, self.X, self.objective, self.random_state, close)
+
+    def attributes(self, state):
+        """Return the attributes that predict needs, and the labels, ordered by size."""
+        rows, n_clusters = self.data.rows, self.data.n_clusters
+        labels = self._assigner(state, np.arange(n_clusters)).labels(rows)
+        assigner = self._assigner(state, order_by_size(labels, n_clusters))
+        return self._attributes(assigner)
+
+    def attributes_of_stream(self, state):
+        """Return the same with the clusters in the order they have."""
+        return self._attributes(self._assigner(state, self.columns))
+
+    def _attributes(self, assigner):
+        """Return the attributes of an assigner, with what a stream goes on from."""
+        rows = self.data.rows
+        attributes = row_attributes(self.data, assigner, assigner.labels(rows))
+        attributes["_proportions"] = assigner.assignments(rows).mean(axis=0)
+        return attributes
+
+    def take_over(self, assigner, proportions):
+        """Go on from a fitted assigner and the proportions (k,) of a stream."""
+        self.frame = assigner.frame
+        if self.frame is None:
+            self.columns = assigner.columns
+            self.model.load(assigner.state())
+            # The outputs of the module are in the order that it gave them.
+            proportions = proportions[np.argsort(self.columns)]
+        else:
+            self.X = self.frame(self.data.rows)
+            self._set_layers(assigner.weights, assigner.biases)
+        self.objective.past = proportions
+        prior = np.maximum(proportions, _LEAST_PRIOR / len(proportions))
+        self.objective.prior = prior / prior.sum()
+
+    def _assigner(self, state, order):
+        """Return what labels rows, cluster p being the output column order[p]."""
+        if self.frame is None:
+            from skdiffclust.cuts._torch import module_on_cpu
+
+            return ModuleAssigner(module_on_cpu(self.module, state), order)
+        if self.module is not None:
+            from skdiffclust._torch import encoder_arrays
+            from skdiffclust.cuts._torch import module_on_cpu
+
+            state = encoder_arrays(module_on_cpu(self.module, state))
+        weights, biases = state
+        return LayersAssigner(
+            [*weights[:-1], weights[-1][:, order]],
+            [*biases[:-1], biases[-1][order]],
+            self.frame,
+        )
+
+
+def continue_training(estimator, data, random_state):
+    """Return the attributes after one epoch on the rows of a stream."""
+    run = EncoderTraining(estimator, data, None, random_state, rate=_STREAM_RATE)
+    run.take_over(estimator._assigner, estimator._proportions)
+    loop = EpochLoop(
+        estimator,
+        max_iter=1,
+        learning_rate=estimator.learning_rate,
+        history=estimator.history_,
+    )
+    run.run(loop)
+    attributes = run.attributes_of_stream(loop.best_state)
+    past = estimator._proportions + estimator.averaging_rate * (
+        attributes["_proportions"] - estimator._proportions
+    )
+    return attributes | {
+        "_proportions": past,
+        "history_": loop.history,
+        "n_iter_": estimator.n_iter_ + 1,
+    }
+
+
+def make_settings(estimator, *, rate=1.0, batch_size=None):
+    """Return the `Settings` of an estimator's parameters."""
+    sampling = "full" if estimator.sampling == "auto" else estimator.sampling
+    return Settings(
+        objective=estimator.objective,
+        sampling=sampling,
+        balance_weight=estimator.balance_weight,
+        averaging_rate=estimator.averaging_rate,
+        max_iter=estimator.max_iter,
+        batch_size=estimator.batch_size if batch_size is None else batch_size,
+        learning_rate=rate * estimator.learning_rate,
+    )
+
+
+def make_frame(rows):
+    """Return the `Frame` of rows (n, d)."""
+    means = column_means(rows)
+    spread = np.sqrt(np.mean(np.square(rows - means)))
+    return Frame(means, float(spread) if spread > 0 else 1.0, rows.dtype.type)
+
+
+def layer_sizes(estimator, n_features, n_clusters):
+    """Return the widths of all layers of a named encoder."""
+    hidden = list(estimator.hidden_layer_sizes)
+    if not all(isinstance(size, (int, np.integer)) and size > 0 for size in hidden):
+        raise ValueError(
+            "The 'hidden_layer_sizes' parameter of PRCut must hold positive integers. "
+            f"Got {estimator.hidden_layer_sizes!r} instead."
+        )
+    if estimator.encoder == "linear":
+        hidden = []
+    return [n_features, *hidden, n_clusters]
+
+
+def graph_attributes(data, labels):
+    """Return the attributes of free labels (n,), numbered by size."""
+    order = order_by_size(labels, data.n_clusters)
+    labels = np.argsort(order)[labels]
+    assigner = None
+    if data.affinity is not None:
+        n_used = int(labels.max()) + 1
+        assigner = GraphAssigner(data.affinity, data.graph, labels, n_used)
+    return row_attributes(data, assigner, labels)
+
+
+def row_attributes(data, assigner, labels):
+    """Return the fitted attributes of labels (n,) and what made them."""
+    sizes = np.bincount(labels)
+    return {
+        "_assigner": assigner,
+        "labels_": labels,
+        "n_clusters_": int(np.count_nonzero(sizes)),
+        "cluster_sizes_": sizes,
+        "affinity_matrix_": data.graph,
+        "ratio_cut_": data.cut(labels),
+    }
+
+
+def warn_if_fewer(estimator, n_found, n_distinct):
+    """Warn of clusters that were not found."""
+    if n_found == estimator.n_clusters:
+        return
+    reason = (
+        f"the rows have no more than {n_distinct} distinct values, and equal rows "
+        "never part. Ask for fewer clusters"
+        if n_distinct < estimator.n_clusters
+        else "the others emptied in training. Raise balance_weight or n_init, or "
+        "lower learning_rate"
+    )
+    warnings.warn(
+        f"PRCut found {n_found} clusters instead of {estimator.n_clusters}: {reason}.",
+        ConvergenceWarning,
+        stacklevel=4,
+    )
+
+
+def torch_streams(estimator, device, random_state):
+    """Return a context in which torch's own random streams are seeded and put back."""
+    if not callable(estimator.encoder):
+        return nullcontext()
+    from skdiffclust._torch import isolated_streams
+
+    return isolated_streams(random_state, device)
+
+
+def choose_run(estimator, target):
+    """Return the class that runs a restart."""
+    if estimator.encoder is not None:
+        return EncoderTraining
+    return FreeTraining if target is None else FreeRun

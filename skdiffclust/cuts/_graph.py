@@ -1,0 +1,183 @@
+"""From rows to a weighted graph of them, and from new rows to its vertices."""
+
+import warnings
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
+from sklearn.base import clone
+from sklearn.neighbors import NearestNeighbors
+
+from skdiffclust._affinity import (
+    center,
+    check_dense_size,
+    distance_matrix,
+    nearest_rows,
+    unit_rows,
+)
+from skdiffclust.cuts._ratio_cut import check_graph
+
+# More pairs of rows with one label than this do not fit a graph.
+_MAX_LABEL_PAIRS = 5 * 10**7
+
+
+class Affinity:
+    """The similarity of rows, as the parameters of an estimator name it.
+
+    Parameters
+    ----------
+    kind : {"nearest_neighbors", "rbf", "cosine"}, callable or neighbours transformer
+    n_neighbors : int
+        Clipped to what the rows allow.
+    temperature : float
+    owner : str
+        Class named in messages.
+    """
+
+    def __init__(self, kind, n_neighbors, temperature, owner):
+        self.kind, self.owner = kind, owner
+        self.n_neighbors, self.temperature = n_neighbors, temperature
+
+    def fit(self, X):
+        """Return the graph (n, n), a checked csr_array, of rows X (n, d), and keep X.
+
+        scikit-learn's exact neighbours are O(n² d) beyond some 15 features.
+        """
+        self.X = X
+        if hasattr(self.kind, "fit_transform"):
+            self.transformer = clone(self.kind)
+            graph = _pattern(self.transformer.fit_transform(X))
+        elif self.kind == "nearest_neighbors":
+            k = min(self.n_neighbors, len(X) - 1)
+            if k < 1:
+                return sp.csr_array((len(X), len(X)))
+            # Centred, since products of rows with a large offset lose their digits.
+            neighbors = NearestNeighbors(n_neighbors=k).fit(center(X))
+            graph = _pattern(neighbors.kneighbors_graph())
+        else:
+            graph = self._weights(X)
+        return check_graph(graph, caller=self.owner, name="affinity")
+
+    def relate(self, X):
+        """Keep the rows X (n, d) that new ones are to be linked to, without a graph."""
+        self.X = X
+        if hasattr(self.kind, "fit_transform"):
+            self.transformer = clone(self.kind).fit(X)
+
+    def links(self, X):
+        """Return the weights (m, n), a csr_array, of new rows X to the fitted rows."""
+        if hasattr(self.kind, "fit_transform"):
+            return _pattern(self.transformer.transform(X))
+        if self.kind != "nearest_neighbors":
+            return sp.csr_array(self._weights(X))
+        k = min(self.n_neighbors, len(self.X))
+        found = nearest_rows(self.X.astype(np.float64), X.astype(np.float64), k)
+        starts = np.arange(0, found.size + 1, k)
+        return sp.csr_array(
+            (np.ones(found.size), found.ravel(), starts), shape=(len(X), len(self.X))
+        )
+
+    def _weights(self, X):
+        """Return the weights (m, n), sparse only where a callable gives that."""
+        shape = (len(X), len(self.X))
+        if callable(self.kind):
+            weights = self.kind(X, self.X)
+            if getattr(weights, "shape", None) != shape:
+                raise ValueError(
+                    f"The 'affinity' parameter of {self.owner} must, as a function of "
+                    f"(X, Y), return weights of shape {shape}. Got "
+                    f"{getattr(weights, 'shape', type(weights).__name__)} instead."
+                )
+            return weights
+        check_dense_size(
+            *shape,
+            what=f"the {self.kind} affinity",
+            remedy="Use affinity='nearest_neighbors', whose graph is sparse.",
+        )
+        if self.kind == "cosine":
+            cosines = (
+                unit_rows(X.astype(np.float64)) @ unit_rows(self.X.astype(np.float64)).T
+            )
+            return np.exp(cosines / self.temperature)
+        return np.exp(-(distance_matrix(X, self.X) ** 2) / self.temperature)
+
+
+def _pattern(graph):
+    """Return the 0/1 csr_array of the stored entries of a sparse matrix (n, m).
+
+    A square one is joined with its transpose; a distance of zero is an edge, too.
+    """
+    graph = sp.csr_array(graph)
+    pattern = (np.ones(len(graph.data)), graph.indices, graph.indptr)
+    graph = sp.csr_array(pattern, shape=graph.shape)
+    if graph.shape[0] == graph.shape[1]:
+        graph = graph.maximum(graph.T.tocsr())
+    return graph
+
+
+def equal_rows(X):
+    """Return group ids (n,) int64, in order of first row, equal where rows are."""
+    numbers = {}
+    # Adding 0 makes one number of 0.0 and -0.0.
+    rows = np.ascontiguousarray(X) + 0.0
+    return np.array([numbers.setdefault(row.tobytes(), len(numbers)) for row in rows])
+
+
+def check_components(graph, n_clusters, *, given, owner):
+    """Refuse, or warn of, a graph (n, n) in more parts than clusters.
+
+    Any way to put such parts together has a ratio-cut of 0. Isolated vertices have no
+    say in that and are only warned of.
+    """
+    if graph.shape[0] == 1:
+        return
+    isolated = np.diff(graph.indptr) == 0
+    n_isolated = int(isolated.sum())
+    n_parts = connected_components(graph, directed=False)[0] - n_isolated
+    if n_parts > n_clusters:
+        message = (
+            f"{n_parts} parts that no edge joins, more than n_clusters={n_clusters}: "
+            "however they are put together, the ratio-cut is 0. Ask for more clusters, "
+            "or give the graph more edges (a larger n_neighbors)"
+        )
+        if given:
+            raise ValueError(f"The graph given to {owner} has {message}.")
+        warnings.warn(f"The graph of {owner} has {message}.", UserWarning, stacklevel=4)
+    if n_isolated:
+        warnings.warn(
+            f"The graph of {owner} has {n_isolated} vertices without an edge: nothing "
+            "but the sizes of clusters decides where they go. Drop those rows or give "
+            "them edges.",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
+def add_labels(graph, classes, owner):
+    """Return graph (n, n) with label similarity: classes (n,), -1 where unknown.
+
+    Rows of one class are joined by the graph's largest weight, rows of two classes
+    lose their edge.
+    """
+    known = np.flatnonzero(classes >= 0)
+    sizes = np.bincount(classes[known])
+    if np.square(sizes, dtype=float).sum() > _MAX_LABEL_PAIRS:
+        raise ValueError(
+            f"The 'partial_labels' parameter of {owner}.fit must have at most "
+            f"{_MAX_LABEL_PAIRS:.0e} pairs of rows with the same label. Got "
+            f"{np.square(sizes, dtype=float).sum():.2g} instead. Keep the labels of a "
+            "sample of the rows and set the others to -1."
+        )
+    members = sp.csr_array(
+        (np.ones(len(known)), (known, classes[known])),
+        shape=(len(classes), len(sizes)),
+    )
+    edges = graph.tocoo()
+    first, second = classes[edges.row], classes[edges.col]
+    kept = (first < 0) | (second < 0)
+    weight = graph.data.max(initial=0.0) or 1.0
+    rest = sp.coo_array(
+        (edges.data[kept], (edges.row[kept], edges.col[kept])), shape=graph.shape
+    )
+    joined = rest.tocsr() + weight * (members @ members.T)
+    return check_graph(joined, caller=owner)

@@ -1,0 +1,484 @@
+"""PRCut: the probabilistic ratio-cut of a graph, with an encoder that predicts."""
+
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    ClusterMixin,
+    TransformerMixin,
+)
+from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from skdiffclust._compat import (
+    CallbackSupportMixin,
+    Interval,
+    StrOptions,
+    fit_context,
+)
+from skdiffclust._history import Training, keep_state_on_error
+from skdiffclust._validation import validate_rows
+from skdiffclust.cuts._fitting import (
+    choose_run,
+    continue_training,
+    find_device,
+    free_target,
+    is_precomputed,
+    make_affinity,
+    prepare,
+    torch_streams,
+    warn_if_fewer,
+)
+from skdiffclust.cuts._ratio_cut import cut_of_labels
+
+# Epochs in a row without progress that end the training.
+_PATIENCE = 10
+
+
+def _has_rows(estimator):
+    """Whether there are rows to predict from."""
+    if is_precomputed(estimator):
+        raise AttributeError(
+            "PRCut with affinity='precomputed' has no rows to predict from; its "
+            "labels_ are those of the graph. Pass the features as X and the graph as "
+            "fit(X, graph=graph)."
+        )
+    return True
+
+
+def _has_encoder(estimator):
+    """Whether there is an encoder, which a stream can train."""
+    if estimator.encoder is None:
+        raise AttributeError(
+            "PRCut with encoder=None has no partial_fit: its assignments belong to the "
+            "rows of one graph. Use encoder='mlp' or 'linear'."
+        )
+    return _has_rows(estimator)
+
+
+class PRCut(
+    CallbackSupportMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    ClusterMixin,
+    BaseEstimator,
+):
+    r"""Cluster by the ratio-cut of a similarity graph, and predict new rows.
+
+    Like :class:`~sklearn.cluster.SpectralClustering` it cuts a graph of the rows into
+    clusters that few edges leave, but it works on the cut itself: free labels are
+    found and polished node by node, and an encoder is trained on the probabilistic
+    ratio-cut of [1]_, so that new rows can be predicted. With ``init="random"`` there
+    is no eigensolver, which is the choice from some thousand rows on.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+        Number of clusters.
+    affinity : {"nearest_neighbors", "rbf", "cosine", "precomputed"}, callable or \
+            neighbours transformer, default="nearest_neighbors"
+        Similarity of two rows. "nearest_neighbors" is 1 if either is among the
+        `n_neighbors` nearest of the other, else 0; "rbf" is ``exp(-d² / temperature)``
+        and "cosine" ``exp(cos / temperature)``, both dense. "precomputed": X is the
+        graph, a symmetric matrix of weights >= 0, which needs ``encoder=None``. A
+        callable maps (X, Y) to weights (n_X, n_Y). Of a transformer, such as
+        :class:`~sklearn.neighbors.KNeighborsTransformer`, every stored entry is an
+        edge of weight 1, so distances are not read as similarities.
+    n_neighbors : int, default=10
+        Neighbours of a row, itself not counted; at most n_samples - 1 are taken.
+    temperature : float, default=1.0
+        Scale of "rbf" and "cosine".
+    objective : {"exact", "bound"}, default="exact"
+        What trains soft assignments: the exact expected ratio-cut, its gradient taken
+        once an epoch, or the bound, once a batch. See
+        :func:`~skdiffclust.cuts.expected_ratio_cut`. "exact" needs
+        ``sampling="full"``; with other samplings the bound is used.
+    encoder : {"mlp", "linear"}, None or torch.nn.Module, default="mlp"
+        Map from rows to logits. None: free assignments. A module takes rows as they
+        are and gives `n_clusters` outputs; it is copied, never written.
+    hidden_layer_sizes : tuple of int, default=(128,)
+        Widths of the hidden ReLU layers of "mlp".
+    weight_decay : float, default=1e-4
+        Decoupled weight decay.
+    init : {"spectral", "k-means++", "random"}, default="spectral"
+        Where the free labels come from. "random" with `polish` is a multilevel search
+        that coarsens the graph in random order.
+    polish : bool, default=True
+        Move single nodes, and swap pairs, as long as that lowers the ratio-cut of the
+        free labels. With False and ``init="random"`` there are no free labels: soft
+        assignments are trained from random ones, as in the paper.
+    balance_weight : float, default=10.0
+        Weight :math:`\gamma` of the KL divergence of the mean assignments to the
+        proportions of the free labels (uniform without any).
+    averaging_rate : float, default=0.8
+        Weight of a new batch in the running proportions of ``sampling="pairs"`` and
+        "neighbors" and of `partial_fit`.
+    sampling : {"auto", "full", "pairs", "neighbors"}, default="auto"
+        Edges that a batch learns from. "full", which "auto" is: all edges of its rows,
+        to assignments as last seen. "pairs": those between two batches, as in the
+        paper; "neighbors": one of each row, drawn by weight.
+    max_iter : int, default=100
+        Epochs, both of fitting the free labels and of lowering the objective.
+    batch_size : int, default=256
+        Rows of a batch, clipped to n_samples.
+    learning_rate : float, default=0.01
+        Step of Adam, which falls linearly to a tenth.
+    tol : float, default=1e-5
+        Relative progress of the loss that ten epochs must make.
+    n_init : int, default=10
+        Starts of the free labels: runs of k-means inside spectral clustering, seedings
+        of "k-means++", or searches of "random", which are combined. Without free
+        labels: restarts of the training.
+    device : str or torch.device, default="auto"
+        Where an encoder is trained; "auto" is CUDA if there is one, else the CPU.
+    random_state : int, RandomState instance or None, default=None
+        Determines everything that is drawn.
+
+    Attributes
+    ----------
+    labels_ : ndarray of shape (n_samples,), int64
+        Clusters 0 to ``n_clusters_ - 1`` by decreasing size; what `predict` says.
+    n_clusters_ : int
+        Number of clusters found.
+    cluster_sizes_ : ndarray of shape (`n_clusters_`,), int64
+        Rows of each cluster.
+    affinity_matrix_ : csr_array of shape (n_samples, n_samples)
+        The graph.
+    ratio_cut_ : float
+        Ratio-cut of `labels_`.
+    polished_ratio_cut_ : float
+        Ratio-cut of the free labels that the encoder was fitted to; NaN without any.
+    coefs_, intercepts_ : list of ndarray
+        Layers of an encoder "mlp" or "linear". They take rows less their mean, divided
+        by their overall spread.
+    encoder_ : torch.nn.Module
+        The trained copy of a module given as `encoder`, on the CPU.
+    history_ : dict of lists
+        For each epoch: "loss" (1, plus the number of empty clusters, plus the
+        ratio-cut relative to that of random labels), "ratio_cut", "n_clusters", and
+        "objective" and "balance". The first epoch takes no step.
+    n_iter_ : int
+        Epochs of the run that was kept.
+    device_ : str
+        Where it was trained.
+    n_features_in_ : int
+        Number of features seen during `fit`.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of features seen during `fit`, when all are strings.
+
+    See Also
+    --------
+    sklearn.cluster.SpectralClustering : The relaxation of the same objective.
+    skdiffclust.cuts.ratio_cut : The cut of any labels.
+    skdiffclust.nn.RatioCutLoss : The loss for a training loop in torch.
+
+    Notes
+    -----
+    With ``encoder=None`` and ``init="spectral"`` the labels of scikit-learn's spectral
+    clustering with the same `random_state` are the start, and no move raises the cut.
+    Restarts are compared by the ratio-cut of their labels, those that use all clusters
+    first. Rows that are equal move as one. The ratio-cut grows with the number of
+    clusters: do not choose `n_clusters` by `score`.
+
+    With ``encoder=None`` the training rows are kept in the fitted estimator, because
+    `predict` needs them; an encoder keeps none, but `affinity_matrix_` tells which
+    rows were near each other.
+
+    References
+    ----------
+    .. [1] A. Ghriss, C. Monteleoni, "Deep Clustering via Probabilistic Ratio-Cut
+       Optimization", AISTATS 2025.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from skdiffclust import PRCut
+    >>> X, y = make_moons(200, noise=0.05, random_state=0)
+    >>> cut = PRCut(2, encoder=None, random_state=0).fit(X)
+    >>> cut.predict([[0.0, 1.0], [1.0, -0.5]]) == cut.labels_[[0, 1]]
+    array([ True,  True])
+    """
+
+    _parameter_constraints = {
+        "n_clusters": [Interval(Integral, 1, None, closed="left")],
+        "affinity": [
+            StrOptions({"nearest_neighbors", "rbf", "cosine", "precomputed"}),
+            callable,
+            BaseEstimator,
+        ],
+        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
+        "temperature": [Interval(Real, 0, None, closed="neither")],
+        "objective": [StrOptions({"exact", "bound"})],
+        "encoder": [StrOptions({"mlp", "linear"}), callable, None],
+        "hidden_layer_sizes": ["array-like"],
+        "weight_decay": [Interval(Real, 0, 1, closed="left")],
+        "init": [StrOptions({"spectral", "k-means++", "random"})],
+        "polish": ["boolean"],
+        "balance_weight": [Interval(Real, 0, None, closed="left")],
+        "averaging_rate": [Interval(Real, 0, 1, closed="right")],
+        "sampling": [StrOptions({"auto", "full", "pairs", "neighbors"})],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "n_init": [Interval(Integral, 1, None, closed="left")],
+        "device": "no_validation",
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        n_clusters=8,
+        *,
+        affinity="nearest_neighbors",
+        n_neighbors=10,
+        temperature=1.0,
+        objective="exact",
+        encoder="mlp",
+        hidden_layer_sizes=(128,),
+        weight_decay=1e-4,
+        init="spectral",
+        polish=True,
+        balance_weight=10.0,
+        averaging_rate=0.8,
+        sampling="auto",
+        max_iter=100,
+        batch_size=256,
+        learning_rate=0.01,
+        tol=1e-5,
+        n_init=10,
+        device="auto",
+        random_state=None,
+    ):
+        self.n_clusters = n_clusters
+        self.affinity, self.n_neighbors = affinity, n_neighbors
+        self.temperature = temperature
+        self.objective, self.encoder = objective, encoder
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.weight_decay = weight_decay
+        self.init, self.polish = init, polish
+        self.balance_weight, self.averaging_rate = balance_weight, averaging_rate
+        self.sampling = sampling
+        self.max_iter, self.batch_size = max_iter, batch_size
+        self.learning_rate, self.tol = learning_rate, tol
+        self.n_init, self.device = n_init, device
+        self.random_state = random_state
+
+    @keep_state_on_error
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None, *, graph=None, partial_labels=None):
+        """Cut the graph of X, and train the encoder to cut it alike.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), or array-like or sparse \
+                matrix of shape (n_samples, n_samples) if affinity="precomputed"
+            Rows, or the graph itself.
+        y : None
+            Ignored, present for API consistency.
+        graph : array-like or sparse matrix of shape (n_samples, n_samples), \
+                default=None
+            A ready graph of the rows of X, weights >= 0, in place of that of
+            `affinity`; the latter still relates new rows to these.
+        partial_labels : array-like of shape (n_samples,), default=None
+            Integers, -1 where unknown. Rows with one label are joined by an edge of
+            the largest weight, rows with two labels lose their edge.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If X, the graph or a parameter is not as described, or training diverges
+            before there are any finite weights.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If fewer clusters are found than asked, or training diverges.
+        """
+        data = prepare(self, X, graph, partial_labels)
+        device = find_device(self)
+        rng = check_random_state(self.random_state)
+        target = free_target(self, data, rng)
+        training = Training(
+            self,
+            data.graph if data.rows is None else data.rows,
+            y,
+            max_iter=self.max_iter,
+            learning_rate=self.learning_rate,
+            n_init=self.n_init if target is None else 1,
+            tol=self.tol,
+            n_iter_no_change=_PATIENCE,
+        )
+        runs = []
+        with torch_streams(self, device, rng):
+            for loop in training:
+                runs.append(choose_run(self, target)(self, data, target, rng))
+                runs[-1].run(loop)
+        best = training.best
+        run = runs[training.loops.index(best)]
+        for name, value in run.attributes(best.best_state).items():
+            setattr(self, name, value)
+        self.polished_ratio_cut_ = np.nan if target is None else data.cut(target)
+        self.history_, self.n_iter_ = best.history, best.n_iter
+        self.device_ = str(device)
+        warn_if_fewer(self, self.n_clusters_, int(data.groups.max()) + 1)
+        training.finish()
+        return self
+
+    @available_if(_has_encoder)
+    @keep_state_on_error
+    @fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X, y=None, *, graph=None):
+        """Learn from the next rows of a stream.
+
+        The first call is `fit`. Each later one takes the graph of its rows alone and
+        trains the encoder on it for one epoch, with running proportions and the last
+        learning rate. Clusters keep their numbers from the first call on.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+        y : None
+            Ignored, present for API consistency.
+        graph : array-like or sparse matrix of shape (n_samples, n_samples), \
+                default=None
+            A ready graph of the rows, in place of that of `affinity`.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator; `labels_` and what belongs to them are of these rows.
+        """
+        if not hasattr(self, "_assigner"):
+            return self.fit(X, y, graph=graph)
+        data = prepare(self, X, graph, None, reset=False)
+        rng = check_random_state(self.random_state)
+        with torch_streams(self, self.device_, rng):
+            attributes = continue_training(self, data, rng)
+        for name, value in attributes.items():
+            setattr(self, name, value)
+        return self
+
+    @available_if(_has_rows)
+    def predict(self, X):
+        """Label rows by the encoder, or, without one, by the best move.
+
+        With ``encoder=None`` a row that equals a training row has its label; any other
+        goes where the ratio-cut of the training rows and itself is least.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,), int64
+            Cluster of each row.
+        """
+        check_is_fitted(self)
+        return self._assigner.labels(validate_rows(self, X, reset=False))
+
+    @available_if(_has_rows)
+    def predict_proba(self, X):
+        """Give the soft assignments of rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        assignments : ndarray of shape (n_samples, n_clusters)
+            Rows sum to one. Free assignments end hard: with ``encoder=None`` they are
+            0 and 1.
+        """
+        check_is_fitted(self)
+        return self._assigner.assignments(validate_rows(self, X, reset=False))
+
+    @available_if(_has_rows)
+    def transform(self, X):
+        """Give the last hidden layer of an "mlp", else the soft assignments.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        features : ndarray of shape (n_samples, n_features_out)
+            Hidden units after the ReLU, or assignments.
+        """
+        check_is_fitted(self)
+        return self._assigner.features(validate_rows(self, X, reset=False))
+
+    @available_if(_has_rows)
+    def score(self, X, y=None):
+        """Give minus the ratio-cut of the predicted labels on the graph of X itself.
+
+        It compares fits with one number of clusters. It does not choose that number,
+        since the ratio-cut grows with it.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+        y : None
+            Ignored, present for API consistency.
+
+        Returns
+        -------
+        score : float
+            At most 0; minus the sum of all weights, which no partition exceeds, where
+            not all clusters are used.
+        """
+        check_is_fitted(self)
+        X = validate_rows(self, X, reset=False)
+        labels = self._assigner.labels(X)
+        graph = make_affinity(self).fit(X)
+        if len(np.unique(labels)) < self.n_clusters:
+            return -float(graph.sum())
+        return -cut_of_labels(graph, labels, self.n_clusters)
+
+    @property
+    def coefs_(self):
+        """Weights of the layers of a named encoder."""
+        return self._of_assigner("weights")
+
+    @property
+    def intercepts_(self):
+        """Biases of the layers of a named encoder."""
+        return self._of_assigner("biases")
+
+    @property
+    def encoder_(self):
+        """Trained copy of a module given as `encoder`."""
+        return self._of_assigner("module")
+
+    def _of_assigner(self, name):
+        """Return an attribute of what labels rows, where there is one."""
+        return getattr(vars(self).get("_assigner"), name)
+
+    @property
+    def _n_features_out(self):
+        """Number of columns of `transform`."""
+        return self._assigner.n_features_out
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = is_precomputed(self)
+        tags.input_tags.sparse = is_precomputed(self)
+        tags.input_tags.positive_only = is_precomputed(self)
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags

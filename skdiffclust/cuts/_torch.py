@@ -1,0 +1,339 @@
+"""Torch face of the cuts: the loss for a training loop, and modules as encoders."""
+
+import copy
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import nn
+from torch.nn import functional
+
+from skdiffclust._torch import (
+    load_module_state,
+    module_state,
+    sum_over_processes,
+    to_numpy,
+    to_tensor,
+)
+
+_FLOOR = 1e-3
+_BLOCK_ROWS = 1024
+_OUT_OF_MEMORY_PARTS = 4
+
+
+class _BlockCut(torch.autograd.Function):
+    """Cuts (k,) of a block (a, b) under left (a, k) and right (b, k) assignments."""
+
+    @staticmethod
+    def forward(ctx, block, left, right):
+        slopes, cut = [], 0.0
+        for weights, mine, others in ((block, left, right), (block.t(), right, left)):
+            degrees = weights @ torch.ones_like(others[:, :1])
+            linked = weights @ others
+            cut = cut + 0.5 * (mine * (degrees - linked)).sum(dim=0)
+            slopes.append(0.5 * degrees - linked)
+        ctx.save_for_backward(*slopes)
+        return cut
+
+    @staticmethod
+    def backward(ctx, gradient):
+        left, right = ctx.saved_tensors
+        return None, gradient * left, gradient * right
+
+
+def block_loss(block, left, right, proportions):
+    """Return L_tr / sum(W) of a block (a, b): the twin of `block_loss_with_gradients`.
+
+    `block` is a dense or sparse COO tensor. `proportions` (k,) is differentiated like
+    any other tensor; sums go over all processes of ``torchrun``.
+    """
+    cut = sum_over_processes(_BlockCut.apply(block, left, right))
+    total = torch.sparse.sum(block) if block.is_sparse else block.sum()
+    total = sum_over_processes(total.reshape(1))
+    if not total > 0:
+        return (0.0 * (left.sum() + right.sum())).reshape(())
+    return (cut / proportions).sum() / total[0]
+
+
+class RatioCutLoss(nn.Module):
+    r"""Probabilistic ratio-cut of a batch, for a training loop of one's own.
+
+    For a block W of the similarity between a left and a right batch
+
+    .. math:: \frac{1}{\sum_{ij} W_{ij}} \sum_l \frac{1}{\bar P_l} \sum_{ij} W_{ij}
+              \tfrac12 (P_{il} + P_{jl} - 2 P_{il} P_{jl})
+              + \gamma\, \mathrm{KL}(\bar P \,\|\, \text{prior})
+
+    (equation (7) and Section 4.3 of the paper), with the running proportions
+    :math:`\bar P` of Algorithm 1.
+
+    Parameters
+    ----------
+    n_clusters : int
+        Number of columns of the logits.
+    balance_weight : float, default=10.0
+        Weight :math:`\gamma` of the balance term, which keeps clusters from emptying.
+    averaging_rate : float, default=0.8
+        Weight of a new batch in the running proportions, in (0, 1].
+    prior : array-like of shape (n_clusters,), default=None
+        Proportions that the balance term pulls to; uniform by default.
+
+    Attributes
+    ----------
+    proportions : tensor of shape (n_clusters,), float32 or as the module is cast
+        Running proportions, a buffer; zeros before the first batch.
+
+    Notes
+    -----
+    No tensor of shape (a, b, n_clusters) is formed: O(nnz n_clusters) time, explicit
+    gradients. The past of the proportions is held constant and each row moves the mean
+    by 1 / (2 batch), not by the paper's 1 / batch, which is biased by a factor of 2.
+    Under ``torchrun`` cuts and proportions are those of all processes together.
+
+    References
+    ----------
+    Ghriss, Monteleoni. Deep Clustering via Probabilistic Ratio-Cut Optimization.
+    AISTATS 2025.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skdiffclust.nn import RatioCutLoss
+    >>> graph = torch.tensor([[0.0, 1.0, 0.0], [1.0, 0.0, 3.0], [0.0, 3.0, 0.0]])
+    >>> logits = torch.tensor([[9.0, 0.0], [0.0, 9.0], [0.0, 9.0]], requires_grad=True)
+    >>> loss = RatioCutLoss(2, balance_weight=0.0)(graph, logits)
+    >>> loss.backward()
+    >>> round(loss.item(), 2), logits.grad.shape
+    (0.56, torch.Size([3, 2]))
+    """
+
+    def __init__(
+        self, n_clusters, *, balance_weight=10.0, averaging_rate=0.8, prior=None
+    ):
+        super().__init__()
+        if not 0.0 < averaging_rate <= 1.0:
+            raise ValueError(
+                "The 'averaging_rate' parameter of RatioCutLoss must be in (0, 1]. Got "
+                f"{averaging_rate!r} instead. 1 takes the proportions of each batch."
+            )
+        if not 0.0 <= balance_weight < np.inf:
+            raise ValueError(
+                "The 'balance_weight' parameter of RatioCutLoss must be finite and not "
+                f"negative. Got {balance_weight!r} instead."
+            )
+        prior = np.full(n_clusters, 1.0 / n_clusters) if prior is None else prior
+        prior = torch.as_tensor(np.array(prior, dtype=np.float64))
+        if prior.shape != (n_clusters,) or not (prior > 0).all():
+            raise ValueError(
+                "The 'prior' parameter of RatioCutLoss must hold n_clusters="
+                f"{n_clusters} positive proportions. Got {prior.tolist()} instead."
+            )
+        self.balance_weight, self.averaging_rate = balance_weight, averaging_rate
+        dtype = torch.get_default_dtype()
+        self.register_buffer("prior", (prior / prior.sum()).to(dtype))
+        self.register_buffer("proportions", torch.zeros(n_clusters, dtype=dtype))
+
+    def forward(self, block, left, right=None):
+        """Return the loss of a batch.
+
+        Parameters
+        ----------
+        block : tensor (dense or sparse) or scipy sparse matrix of shape (a, b)
+            Similarities of left to right rows, not negative.
+        left : tensor of shape (a, n_clusters)
+            Logits, the output of an encoder before any softmax.
+        right : tensor of shape (b, n_clusters), default=None
+            Logits of the right rows; None where both sides are the same rows.
+
+        Returns
+        -------
+        loss : tensor of shape ()
+            To be minimised.
+        """
+        right = left if right is None else right
+        block = _as_block(block, left)
+        if block.shape != (len(left), len(right)):
+            raise ValueError(
+                "The 'block' parameter of RatioCutLoss must have one row for each left "
+                f"and one column for each right row, {(len(left), len(right))}. Got "
+                f"{tuple(block.shape)} instead."
+            )
+        sides = [functional.log_softmax(logits, dim=1) for logits in (left, right)]
+        batch = 0.5 * sum(_mean_over_processes(side) for side in sides)
+        proportions = self._running(batch)
+        loss = block_loss(block, *(side.exp() for side in sides), proportions)
+        if self.balance_weight:
+            log_ratio = proportions.log() - self.prior.to(left.dtype).log()
+            loss = loss + self.balance_weight * (proportions * log_ratio).sum()
+        if not torch.isfinite(loss):
+            raise ValueError(
+                "RatioCutLoss must get finite logits and weights. Got a loss of "
+                f"{loss.item()} instead. Lower the learning rate, or scale the input."
+            )
+        return loss
+
+    def _running(self, batch):
+        """Return floored running proportions (k,) with the gradient of the batch's."""
+        batch_now = batch.detach()
+        before = self.proportions.to(batch.dtype)
+        if not before.any():
+            before = batch_now
+        rate = self.averaging_rate
+        running = (1.0 - rate) * before + rate * batch_now
+        if self.training:
+            self.proportions.copy_(running)
+        running = running.clamp(min=_FLOOR / len(running))
+        return running + (batch - batch_now)
+
+
+def _mean_over_processes(log_assignments):
+    """Return the mean assignments (k,) of log-assignments (n, k) of all processes."""
+    total = torch.logsumexp(log_assignments, dim=0).exp()
+    count = total.new_tensor([float(len(log_assignments))])
+    return sum_over_processes(total) / sum_over_processes(count)
+
+
+def _as_block(block, like):
+    """Return a block as a tensor of the dtype and device of `like`, dense or COO."""
+    if sp.issparse(block):
+        block = sp.coo_array(block)
+        indices = torch.from_numpy(np.stack([block.row, block.col]).astype(np.int64))
+        values = torch.from_numpy(block.data.astype(np.float64))
+        block = torch.sparse_coo_tensor(indices, values, block.shape)
+    block = torch.as_tensor(block)
+    if block.layout not in (torch.strided, torch.sparse_coo):
+        block = block.to_sparse_coo()
+    return block.to(device=like.device, dtype=like.dtype)
+
+
+class ModuleModel:
+    """A torch module with its optimiser, behind the face of `Layers`.
+
+    Parameters
+    ----------
+    module : nn.Module
+        Maps (b, d) to logits (b, k); trained in place.
+    n_clusters : int
+    weight_decay : float
+    device : torch.device or str
+    """
+
+    def __init__(self, module, n_clusters, weight_decay, device):
+        self.module, self.n_clusters, self.device = module, n_clusters, device
+        parameters = [p for p in module.to(device).parameters() if p.requires_grad]
+        if not parameters:
+            raise ValueError(
+                "The 'encoder' parameter of PRCut must have parameters to train. Got a "
+                f"{type(module).__name__} without any instead."
+            )
+        self.dtype = parameters[0].dtype
+        # Decoupled decay, as in `Layers`.
+        self.optimizer = torch.optim.AdamW(parameters, weight_decay=weight_decay)
+        self.n_parts = 1
+
+    def logits(self, X):
+        """Return the outputs (n, k) for rows X (n, d), as a NumPy array."""
+        return module_logits(self.module, X, self.n_clusters, self.device)
+
+    def step(self, X, gradient_of, rate):
+        """Take a step; a batch that does not fit the device is halved, at most twice.
+
+        The gradient is that of the whole batch either way: it is taken at the outputs
+        of all parts, then pulled back part by part.
+        """
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.module.train()
+        while True:
+            try:
+                self.optimizer.zero_grad(set_to_none=True)
+                self._pull_back(X, gradient_of)
+                break
+            except torch.cuda.OutOfMemoryError as error:
+                self.optimizer.zero_grad(set_to_none=True)
+                torch.cuda.empty_cache()
+                if self.n_parts == _OUT_OF_MEMORY_PARTS:
+                    raise torch.cuda.OutOfMemoryError(
+                        f"CUDA is out of memory with batches of {len(X)} rows in "
+                        f"{self.n_parts} parts. Lower batch_size, or set device='cpu'."
+                    ) from error
+                self.n_parts *= 2
+        self.optimizer.step()
+
+    def _pull_back(self, X, gradient_of):
+        """Add the gradients of a batch X (b, d) to those of the parameters."""
+        parts = [
+            to_tensor(part, self.device, self.dtype)
+            for part in np.array_split(X, self.n_parts)
+            if len(part)
+        ]
+        if len(parts) == 1:
+            logits = self.module(parts[0])
+            gradient = gradient_of(to_numpy(logits))
+            logits.backward(to_tensor(gradient, self.device, logits.dtype))
+            return
+        with torch.no_grad():
+            outputs = [to_numpy(self.module(part)) for part in parts]
+        gradient = gradient_of(np.concatenate(outputs))
+        start = 0
+        for part in parts:
+            logits = self.module(part)
+            mine = gradient[start : start + len(part)]
+            logits.backward(to_tensor(mine, self.device, logits.dtype))
+            start += len(part)
+
+    def state(self):
+        """Return a copy of the parameters and buffers as a dict of arrays."""
+        return module_state(self.module)
+
+    def load(self, state):
+        """Take the parameters and buffers of a state."""
+        load_module_state(self.module, state)
+
+
+def module_logits(module, X, n_clusters, device="cpu"):
+    """Return the outputs (n, k) of a module in evaluation mode, as a NumPy array.
+
+    Blocks have one shape, so that a row's output does not depend on those beside it.
+    """
+    module.eval()
+    dtype = next(module.parameters()).dtype
+    largest = np.abs(X).max(initial=0.0)
+    if largest > torch.finfo(dtype).max:
+        raise ValueError(
+            f"The 'X' parameter of PRCut must fit {str(dtype)[6:]}, the dtype of the "
+            f"encoder. Got values up to {largest:.3g} instead. Rescale X."
+        )
+    outputs = []
+    with torch.no_grad():
+        for start in range(0, len(X), _BLOCK_ROWS):
+            rows = X[start : start + _BLOCK_ROWS]
+            block = np.zeros((_BLOCK_ROWS, X.shape[1]), dtype=X.dtype)
+            block[: len(rows)] = rows
+            output = to_numpy(module(to_tensor(block, device, dtype)))
+            if output.shape != (_BLOCK_ROWS, n_clusters):
+                raise ValueError(
+                    "The 'encoder' parameter of PRCut must map rows to one output for "
+                    f"each of {n_clusters} clusters. Got outputs of shape "
+                    f"{output.shape} for {_BLOCK_ROWS} rows instead. Set the width of "
+                    "its last layer to n_clusters."
+                )
+            outputs.append(output[: len(rows)])
+    return np.concatenate(outputs)
+
+
+def own_module(module):
+    """Return a deep copy of a user's module; TypeError if it is none."""
+    if not isinstance(module, nn.Module):
+        raise TypeError(
+            "The 'encoder' parameter of PRCut must be 'mlp', 'linear', None or a torch "
+            f"nn.Module. Got {type(module).__name__} instead."
+        )
+    return copy.deepcopy(module)
+
+
+def module_on_cpu(module, state):
+    """Return a copy of a module on the CPU, with the arrays of a state."""
+    copied = copy.deepcopy(module).cpu()
+    load_module_state(copied, state)
+    return copied.eval()

@@ -1,0 +1,348 @@
+"""Training of soft assignments by explicit gradients: objective, batches, epochs."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+from skdiffclust._assignments import softmax, softmax_backward
+from skdiffclust._batches import mini_batches
+from skdiffclust._encoder import backward, forward, forward_with_inputs
+from skdiffclust.cuts._ratio_cut import cut_of_labels, expected_cut_with_gradient
+
+# Proportions below this part of 1 / n_clusters are taken as it, in denominators.
+_FLOOR = 1e-3
+# The learning rate falls to this part of itself over the epochs.
+_LAST_RATE = 0.1
+# Few rows make few steps an epoch: the labels are fitted for at least so many.
+_LEAST_STEPS = 2000
+_DECAYS = 0.9, 0.999
+_EPSILON = 1e-8
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to train; the parameters of PRCut of the same names."""
+
+    objective: str
+    sampling: str
+    balance_weight: float
+    averaging_rate: float
+    max_iter: int
+    batch_size: int
+    learning_rate: float
+
+
+class Adam:
+    """Adam with decoupled weight decay on a list of arrays, updated in place."""
+
+    def __init__(self, arrays, weight_decay=0.0):
+        self.arrays, self.weight_decay = arrays, weight_decay
+        self.means = [np.zeros_like(array) for array in arrays]
+        self.squares = [np.zeros_like(array) for array in arrays]
+        self.n_steps = 0
+
+    def step(self, gradients, rate):
+        """Take one step of size `rate`."""
+        self.n_steps += 1
+        first, second = (1.0 - decay**self.n_steps for decay in _DECAYS)
+        for array, gradient, mean, square in zip(
+            self.arrays, gradients, self.means, self.squares, strict=True
+        ):
+            mean += (1.0 - _DECAYS[0]) * (gradient - mean)
+            square += (1.0 - _DECAYS[1]) * (gradient * gradient - square)
+            array *= 1.0 - rate * self.weight_decay
+            array -= rate * (mean / first) / (np.sqrt(square / second) + _EPSILON)
+
+
+class Layers:
+    """Copies of the layers of a linear model or perceptron, with their optimiser."""
+
+    def __init__(self, weights, biases, weight_decay):
+        self.weights = [weight.copy() for weight in weights]
+        self.biases = [bias.copy() for bias in biases]
+        self.optimizer = Adam([*self.weights, *self.biases], weight_decay)
+
+    def logits(self, X):
+        """Return the outputs (n, k) for rows X (n, d)."""
+        return forward(X, self.weights, self.biases)
+
+    def step(self, X, gradient_of, rate):
+        """Take a step; gradient_of maps logits (b, k) to their gradient (b, k)."""
+        logits, inputs = forward_with_inputs(X, self.weights, self.biases)
+        gradient = gradient_of(logits).astype(logits.dtype, copy=False)
+        self.optimizer.step(sum(backward(gradient, inputs, self.weights), []), rate)
+
+    def state(self):
+        """Return copies of the weights and of the biases."""
+        return [a.copy() for a in self.weights], [a.copy() for a in self.biases]
+
+
+class FreeLogits:
+    """Logits of each row as parameters; X is then the column of row numbers."""
+
+    def __init__(self, n, n_clusters, random_state):
+        self.values = random_state.normal(scale=0.01, size=(n, n_clusters))
+        self.optimizer = Adam([self.values])
+
+    def logits(self, X):
+        """Return the logits (n, k) of the rows numbered in X (n, 1)."""
+        return self.values[X[:, 0]]
+
+    def step(self, X, gradient_of, rate):
+        """Take a step on all rows; the gradient is 0 for those not in X."""
+        gradient = np.zeros_like(self.values)
+        gradient[X[:, 0]] = gradient_of(self.values[X[:, 0]])
+        self.optimizer.step([gradient], rate)
+
+    def state(self):
+        """Return a copy of the logits."""
+        return self.values.copy()
+
+
+class Objective:
+    """Gradients of L_tr / sum(W) + balance by the assignments of a batch.
+
+    `memory` holds the assignments (n, k) as last seen, from which each row's edges
+    are served without another pass of the encoder. objective="exact" replaces L_tr by
+    n times the exact expectation, whose gradient is taken once an epoch.
+
+    Parameters
+    ----------
+    graph : csr_array of shape (n, n)
+    settings : Settings
+    prior : ndarray of shape (k,)
+        Proportions that the balance term pulls to; positive.
+    """
+
+    def __init__(self, graph, settings, prior):
+        self.graph, self.settings, self.prior = graph, settings, prior
+        self.degrees = graph.sum(axis=1)
+        # A graph without an edge has nothing to cut.
+        self.scale = len(self.degrees) / (self.degrees.sum() or 1.0)
+        self.running = None
+        self.past = None  # proportions of the rows of a stream before these
+
+    def start_epoch(self, assignments):
+        """Take the assignments (n, k) of all rows; return (value, KL) there."""
+        n = len(assignments)
+        self.memory = assignments.astype(np.float64)
+        self.proportions = self.memory.mean(axis=0)
+        floored = self._floored(self.blended())
+        if self.settings.objective == "exact":
+            value, gradient = expected_cut_with_gradient(
+                self.graph, self.degrees, self.memory
+            )
+            value, self.frozen = self.scale * value, n * self.scale * gradient
+        else:
+            linked = self.graph @ self.memory
+            open_ends = self.degrees[:, None] - linked
+            self.cuts = np.einsum("ik,ik->k", self.memory, open_ends)
+            value = self.scale * float((self.cuts / floored).sum()) / n
+        return value, float(self.blended() @ np.log(floored / self.prior))
+
+    def batch_gradient(self, rows, assignments):
+        """Return n times the gradient (b, k) by the assignments (b, k) of rows (b,)."""
+        n = len(self.memory)
+        before = self.memory[rows]
+        self.memory[rows] = assignments
+        self.proportions = self.proportions + (assignments - before).sum(axis=0) / n
+        floored = self._floored(self.blended())
+        if self.settings.objective == "exact":
+            gradient = self.frozen[rows]
+        else:
+            linked = self.graph[rows] @ self.memory
+            gradient = (self.degrees[rows, None] - 2.0 * linked) / floored
+            gradient -= self.cuts / (n * floored**2)
+            gradient *= self.scale
+        return gradient + self._pull(floored)
+
+    def block_gradient(self, block, assignments):
+        """Return the gradient (a + b, k) by left and right assignments of a block.
+
+        The block (a, b) of weights stands for the graph, running proportions for the
+        proportions: Algorithm 1 of the paper with the right constants, not times n.
+        """
+        sides = assignments[: block.shape[0]], assignments[block.shape[0] :]
+        # Neighbours are drawn by their degrees, so they would tilt the proportions.
+        shares = (0.5, 0.5) if self.settings.sampling == "pairs" else (1.0, 0.0)
+        batch = sum(
+            share * side.mean(axis=0) for share, side in zip(shares, sides, strict=True)
+        )
+        rate = self.settings.averaging_rate
+        running = batch if self.running is None else self.running
+        self.running = (1.0 - rate) * running + rate * batch
+        floored = self._floored(self.running)
+        _, gradients = block_loss_with_gradients(block, *sides, floored, shares)
+        pull = self._pull(floored)
+        return np.concatenate(
+            [
+                gradient + share * pull / len(gradient)
+                for share, gradient in zip(shares, gradients, strict=True)
+            ]
+        )
+
+    def blended(self):
+        """Return the proportions (k,), averaged with those of a stream's past."""
+        if self.past is None:
+            return self.proportions
+        rate = self.settings.averaging_rate
+        return (1.0 - rate) * self.past + rate * self.proportions
+
+    def _floored(self, proportions):
+        """Return proportions (k,) that a denominator can hold."""
+        return np.maximum(proportions, _FLOOR / len(proportions))
+
+    def _pull(self, proportions):
+        """Return the gradient (k,) of the balance term by each row, times n."""
+        weight = self.settings.balance_weight
+        return weight * (np.log(proportions / self.prior) + 1.0)
+
+
+def block_loss_with_gradients(block, left, right, proportions, shares=(0.5, 0.5)):
+    """Return L_tr / sum(W) of a block (a, b) and its gradients [(a, k), (b, k)].
+
+    The proportions (k,) move with the means of left and right rows in these shares:
+    a row's part is 1 / (2a) or 1 / (2b) where they are equal. Over random blocks the
+    part of the gradients that is linear in the block is unbiased for known
+    proportions; the other is a product of two means of the batch, off by O(1 / batch).
+    A block without an edge has loss and gradients 0.
+    """
+    total = block.sum()
+    if not total > 0:
+        return 0.0, [np.zeros_like(left), np.zeros_like(right)]
+    slopes, cut = [], 0.0
+    for weights, mine, others in ((block, left, right), (block.T, right, left)):
+        degrees = weights.sum(axis=1)
+        linked = weights @ others
+        cut = cut + 0.5 * np.einsum("ik,ik->k", mine, degrees[:, None] - linked)
+        slopes.append((0.5 * degrees[:, None] - linked) / (proportions * total))
+    shrink = cut / (proportions**2 * total)
+    gradients = [
+        slope - share * shrink / len(slope)
+        for share, slope in zip(shares, slopes, strict=True)
+    ]
+    return float((cut / proportions).sum() / total), gradients
+
+
+def train(loop, model, X, objective, random_state, close):
+    """Run the epochs of `loop` on the model of X (n, d).
+
+    ``close(loop, assignments, objective=, balance=)`` records an epoch, with the
+    assignments (n, k), the objective and the KL after it.
+    """
+    settings = objective.settings
+    for epoch in loop:
+        # The first epoch takes no step: what training starts from may be the best.
+        if epoch:
+            rate = _rate(settings, epoch, settings.max_iter)
+            for rows, block in _batches(objective.graph, settings, random_state):
+                model.step(X[rows], _pull_back(objective, rows, block), rate)
+        assignments = softmax(model.logits(X))
+        value, balance = objective.start_epoch(assignments)
+        close(loop, assignments, objective=value, balance=balance)
+
+
+def fit_labels(model, X, labels, settings, random_state):
+    """Fit the model of X (n, d) to labels (n,) by their log-likelihood."""
+    n_steps = -(-len(X) // settings.batch_size)
+    n_epochs = max(settings.max_iter, -(-_LEAST_STEPS // n_steps))
+    for epoch in range(n_epochs):
+        rate = _rate(settings, epoch, n_epochs)
+        n_wrong = np.zeros(1, dtype=np.int64)
+        for rows in mini_batches(len(X), settings.batch_size, random_state):
+            model.step(X[rows], _likelihood(labels[rows], n_wrong), rate)
+        # Right on all rows is as low a cut as the labels have; a few epochs more
+        # widen the margin.
+        if not n_wrong[0] and epoch >= n_epochs // 4:
+            return
+
+
+def _likelihood(labels, n_wrong):
+    """Return the function from logits (b, k) to the gradient; n_wrong[0] counts up."""
+
+    def gradient_of(logits):
+        gradient = softmax(logits)
+        n_wrong[0] += np.count_nonzero(gradient.argmax(axis=1) != labels)
+        gradient[np.arange(len(labels)), labels] -= 1.0
+        return gradient / len(labels)
+
+    return gradient_of
+
+
+def _pull_back(objective, rows, block):
+    """Return the function from logits (b, k) of rows to the gradient by them."""
+
+    def gradient_of(logits):
+        assignments = softmax(logits.astype(np.float64))
+        if block is None:
+            gradient = objective.batch_gradient(rows, assignments) / len(rows)
+        else:
+            gradient = objective.block_gradient(block, assignments)
+        return softmax_backward(assignments, gradient)
+
+    return gradient_of
+
+
+def _rate(settings, epoch, n_epochs):
+    """Return the learning rate of an epoch, which falls linearly."""
+    done = epoch / max(n_epochs - 1, 1)
+    return settings.learning_rate * (1.0 - (1.0 - _LAST_RATE) * done)
+
+
+def _batches(graph, settings, random_state):
+    """Yield (rows, block) of an epoch; block None is every edge of those rows."""
+    n, size = graph.shape[0], settings.batch_size
+    others = mini_batches(n, size, random_state)
+    for rows in mini_batches(n, size, random_state):
+        if settings.sampling == "full":
+            yield rows, None
+        elif settings.sampling == "pairs":
+            right = next(others)
+            yield np.concatenate([rows, right]), graph[rows][:, right]
+        else:
+            yield _with_neighbors(graph, rows, random_state)
+
+
+def _with_neighbors(graph, rows, random_state):
+    """Return rows with one neighbour each, drawn by weight, and their block (b, b).
+
+    The edge drawn stands for all edges of its row, so it has the weight of the degree.
+    """
+    edges = graph[rows]
+    degrees = edges.sum(axis=1)
+    cumulated = np.cumsum(edges.data)
+    ends = np.concatenate([[0.0], cumulated])[edges.indptr]
+    drawn = ends[:-1] + random_state.uniform(size=len(rows)) * degrees
+    found = np.minimum(
+        np.searchsorted(cumulated, drawn, side="right"), edges.indptr[1:] - 1
+    )
+    linked = np.flatnonzero(np.diff(edges.indptr) > 0)
+    right = rows.copy()  # a row without an edge stands beside itself, with weight 0
+    right[linked] = edges.indices[found[linked]]
+    weights = sp.dia_array((degrees[None, :], [0]), shape=(len(rows), len(rows)))
+    return np.concatenate([rows, right]), weights.tocsr()
+
+
+def record_epoch(loop, graph, assignments, *, state, attributes, **columns):
+    """Close an epoch by the cut of the hard labels of assignments (n, k).
+
+    The loss is 1, plus the number of empty clusters, plus the ratio-cut relative to
+    that of random labels: any labelling that uses all clusters beats any other.
+    """
+    n_clusters = assignments.shape[1]
+    labels = assignments.argmax(axis=1)
+    cut = cut_of_labels(graph, labels, n_clusters)
+    n_used = len(np.unique(labels))
+    random_cut = n_clusters * (graph.sum() or 1.0) / len(labels)
+    loss = 1.0 + n_clusters - n_used + cut / random_cut
+    if not np.isfinite(assignments).all():
+        loss = np.nan
+    loop.record(
+        loss,
+        state=state,
+        attributes=attributes,
+        ratio_cut=cut,
+        n_clusters=n_used,
+        **columns,
+    )

@@ -1,0 +1,171 @@
+"""Gradients of batches at every joint, and the estimators of the sampling."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from skdiffclust._assignments import softmax
+from skdiffclust._encoder import init_layers
+from skdiffclust.cuts._ratio_cut import (
+    bound_with_gradient,
+    check_graph,
+    expected_cut_with_gradient,
+)
+from skdiffclust.cuts._training import (
+    Layers,
+    Objective,
+    Settings,
+    _with_neighbors,
+    block_loss_with_gradients,
+    fit_labels,
+)
+
+
+def settings(**changes):
+    defaults = {
+        "objective": "bound",
+        "sampling": "full",
+        "balance_weight": 0.0,
+        "averaging_rate": 1.0,
+        "max_iter": 20,
+        "batch_size": 16,
+        "learning_rate": 0.01,
+    }
+    return Settings(**(defaults | changes))
+
+
+def problem(seed=0, n=30, k=3):
+    rng = np.random.RandomState(seed)
+    dense = np.triu(rng.rand(n, n) * (rng.rand(n, n) < 0.3), 1)
+    graph = check_graph(dense + dense.T, caller="test")
+    return rng, graph, softmax(rng.normal(size=(n, k)))
+
+
+def central(function, P, i, j, step=1e-6):
+    up, down = P.copy(), P.copy()
+    up[i, j] += step
+    down[i, j] -= step
+    return (function(up) - function(down)) / (2 * step)
+
+
+@pytest.mark.parametrize("objective", ["exact", "bound"])
+def test_a_batch_of_all_rows_has_the_full_gradient(objective):
+    _, graph, P = problem()
+    n = len(P)
+    prior = np.array([0.5, 0.3, 0.2])
+    trained = Objective(graph, settings(objective=objective, balance_weight=2.0), prior)
+    value, balance = trained.start_epoch(P)
+    gradient = trained.batch_gradient(np.arange(n), P) / n
+    degrees = graph.sum(axis=1)
+
+    def loss(P):
+        if objective == "exact":
+            cut = n * expected_cut_with_gradient(graph, degrees, P)[0]
+        else:
+            cut = (
+                n
+                * 0.5
+                * bound_with_gradient(
+                    graph, degrees, P, divisors=np.ones(n), floor=1e-9
+                )[0]
+            )
+        mean = P.mean(axis=0)
+        return cut / graph.sum() + 2.0 * (mean * np.log(mean / prior)).sum()
+
+    assert value + 2.0 * balance == pytest.approx(loss(P))
+    for i, j in [(0, 0), (7, 1), (29, 2)]:
+        assert gradient[i, j] == pytest.approx(central(loss, P, i, j), abs=1e-7)
+
+
+def test_small_batches_see_what_earlier_ones_changed():
+    rng, graph, P = problem()
+    trained = Objective(graph, settings(), np.full(3, 1 / 3))
+    trained.start_epoch(P)
+    new = softmax(rng.normal(size=(5, 3)))
+    trained.batch_gradient(np.arange(5), new)
+    np.testing.assert_allclose(trained.memory[:5], new)
+    np.testing.assert_allclose(trained.proportions, trained.memory.mean(axis=0))
+
+
+def test_block_gradients_by_central_differences():
+    rng, graph, P = problem()
+    left, right = P[:8], P[10:20]
+    block = graph[:8][:, 10:20]
+
+    def loss_left(left):
+        mean = 0.5 * left.mean(axis=0) + 0.5 * right.mean(axis=0)
+        return block_loss_with_gradients(block, left, right, mean)[0]
+
+    def loss_right(right):
+        mean = 0.5 * left.mean(axis=0) + 0.5 * right.mean(axis=0)
+        return block_loss_with_gradients(block, left, right, mean)[0]
+
+    mean = 0.5 * left.mean(axis=0) + 0.5 * right.mean(axis=0)
+    _, gradients = block_loss_with_gradients(block, left, right, mean)
+    for i, j in [(0, 0), (3, 2)]:
+        assert gradients[0][i, j] == pytest.approx(central(loss_left, left, i, j))
+        assert gradients[1][i, j] == pytest.approx(central(loss_right, right, i, j))
+
+
+def test_block_of_all_pairs_is_the_full_objective():
+    _, graph, P = problem()
+    value, _ = block_loss_with_gradients(graph, P, P, P.mean(axis=0))
+    trained = Objective(graph, settings(), np.full(3, 1 / 3))
+    assert value == pytest.approx(trained.start_epoch(P)[0])
+
+
+def test_a_block_without_an_edge_teaches_nothing():
+    _, _, P = problem()
+    empty = sp.csr_array((30, 30))
+    value, gradients = block_loss_with_gradients(empty, P, P, P.mean(axis=0))
+    assert value == 0.0 and not np.any(gradients)
+
+
+@pytest.mark.parametrize("sampling", ["pairs", "neighbors"])
+def test_sampled_gradients_are_unbiased_for_known_proportions(sampling):
+    rng, graph, P = problem(n=20)
+    n, mean = 20, P.mean(axis=0)
+    # Without shares in the proportions: they are known.
+    _, (half, other) = block_loss_with_gradients(graph, P, P, mean, (0.0, 0.0))
+    full = half + other
+    draws = []
+    for _ in range(1500):
+        gradient = np.zeros_like(P)
+        if sampling == "pairs":
+            rows, right = (rng.permutation(n)[:10] for _ in range(2))
+            block, scale = graph[rows][:, right], (n / 10) ** 2
+        else:
+            rows = rng.permutation(n)[:10]
+            both, block = _with_neighbors(graph, rows, rng)
+            right, scale = both[10:], n / 10
+        total = block.sum()
+        _, parts = block_loss_with_gradients(block, P[rows], P[right], mean, (0.0, 0.0))
+        for part, where in zip(parts, (rows, right), strict=True):
+            np.add.at(gradient, where, part * total * scale / graph.sum())
+        draws.append(gradient)
+    draws = np.array(draws)
+    error = draws.std(axis=0) / np.sqrt(len(draws))
+    assert np.all(np.abs(draws.mean(axis=0) - full) < 4.5 * error + 1e-12)
+
+
+def test_neighbours_are_drawn_by_weight_and_isolated_rows_stay():
+    graph = check_graph(
+        [[0, 1, 3, 0], [1, 0, 0, 0], [3, 0, 0, 0], [0, 0, 0, 0]], caller="test"
+    )
+    rng = np.random.RandomState(0)
+    found = np.array(
+        [_with_neighbors(graph, np.arange(4), rng)[0][4:] for _ in range(2000)]
+    )
+    assert np.mean(found[:, 0] == 2) == pytest.approx(0.75, abs=0.04)
+    assert (found[:, 1] == 0).all() and (found[:, 3] == 3).all()
+    _, block = _with_neighbors(graph, np.arange(4), rng)
+    np.testing.assert_allclose(block.toarray(), np.diag([4.0, 1.0, 3.0, 0.0]))
+
+
+def test_fitting_labels_reaches_them():
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(60, 2))
+    labels = (X[:, 0] > 0).astype(int)
+    model = Layers(*init_layers([2, 2], rng, np.float64), 0.0)
+    fit_labels(model, X, labels, settings(learning_rate=0.1), rng)
+    assert np.mean(model.logits(X).argmax(axis=1) == labels) > 0.95
