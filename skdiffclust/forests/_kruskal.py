@@ -1,8 +1,8 @@
 """Kruskal's algorithm on edge lists, in the total order (length, i, j)."""
 
 import numpy as np
-from numba import njit
 
+from skdiffclust._compiled import compiled
 from skdiffclust.forests._union_find import find, singletons, union
 
 # Edges looked at between two checks for an interruption: 0.1 to 0.2 s.
@@ -38,7 +38,7 @@ def kruskal(first, second, lengths, nodes, *, n_wanted=None):
     return chosen[:n_chosen]
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def settle_ties(lengths, order):
     """Sort each run of equal lengths in `order` (m,) by position, in place."""
     start = 0
@@ -49,7 +49,7 @@ def settle_ties(lengths, order):
             start = stop
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def take_edges(order, edges, nodes, components, chosen, n_chosen):
     """Append to `chosen` the edges of `order` that join two trees; return how many."""
     first, second, lengths = edges
@@ -66,7 +66,7 @@ def take_edges(order, edges, nodes, components, chosen, n_chosen):
     return n_chosen
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def upper_edges(indptr, indices, values):
     """Edges (i, j), i < j, of a symmetric CSR graph in lexicographic order.
 

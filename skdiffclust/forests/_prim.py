@@ -7,7 +7,8 @@ LLVM does not vectorise a minimum of floats; that of their bits, as integers, it
 """
 
 import numpy as np
-from numba import njit
+
+from skdiffclust._compiled import compiled
 
 _BLOCK = 512
 _LAST = np.iinfo(np.int64).max
@@ -77,7 +78,7 @@ def _edges(state):
     return state[4][:n_edges], state[5][:n_edges]
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _lower(values, shortest, nearest, i):
     """Shorten the edges of one block of columns by those that row i offers."""
     for j in range(len(values)):
@@ -89,7 +90,7 @@ def _lower(values, shortest, nearest, i):
         nearest[j] = i if closer else nearest[j]
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _lowest(bits):
     """Smallest key of a block; `_LAST` where all rows have arrived."""
     lowest = _LAST
@@ -102,7 +103,7 @@ def _lowest(bits):
     return lowest
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _first(shortest, nearest, kept, lows, lowest):
     """Column of the first edge in the order (length, smaller row, larger row)."""
     best, low, high = -1, 0, 0
@@ -122,7 +123,7 @@ def _first(shortest, nearest, kept, lows, lowest):
     return best
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _join(at, row, graph, state, shortest, nearest, edges, lengths):
     """Take the edge of column `at` into the tree; its vertex arrives next."""
     if shortest[at] < np.inf:
@@ -133,7 +134,7 @@ def _join(at, row, graph, state, shortest, nearest, edges, lengths):
     state[0] = graph[0][row]
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def grow_on_matrix(D, graph, state, shortest, nearest, edges, lengths, n_steps):
     """Let `n_steps` vertices arrive; return whether any are still waiting."""
     _, members, starts = graph
@@ -158,7 +159,7 @@ def grow_on_matrix(D, graph, state, shortest, nearest, edges, lengths, n_steps):
     return True
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _distances(point, columns, start, values):
     """Squared distances (b,) from a point to a block of columns (d, n)."""
     values[:] = 0.0
@@ -184,7 +185,7 @@ def _distances(point, columns, start, values):
         f += 1
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _raise(values, core_i, core):
     """Raise squared distances to mutual reachability, zeros excepted."""
     for j in range(len(values)):
@@ -192,7 +193,7 @@ def _raise(values, core_i, core):
         values[j] = 0.0 if values[j] == 0.0 else raised
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def grow_on_points(
     points,
     columns,

@@ -4,6 +4,8 @@ Every kernel follows the total order (length, i, j), so they all give the same t
 for bit, and the choice is one of time only.
 """
 
+from functools import partial
+
 import numpy as np
 
 from skdiffclust._affinity import check_dense_size
@@ -11,7 +13,7 @@ from skdiffclust.forests import _tiers
 from skdiffclust.forests._small import prim
 
 
-def spanning_edges(lengths, rows=None, nodes=None, *, algorithm="auto"):
+def spanning_edges(lengths, rows=None, nodes=None, *, algorithm="auto", n_jobs=None):
     """Edges of the minimum spanning forest of `rows` of a relation.
 
     Rows with the same id in `nodes` (n_samples,) count as one vertex. By default all
@@ -23,7 +25,7 @@ def spanning_edges(lengths, rows=None, nodes=None, *, algorithm="auto"):
     everyone = np.arange(lengths.n_samples)
     rows = everyone if rows is None else rows
     nodes = everyone if nodes is None else nodes
-    solve = _solver(lengths, len(rows), algorithm)
+    solve = _solver(lengths, len(rows), algorithm, n_jobs)
     if solve is None:
         return prim(lengths.row, rows, nodes)
     if len(rows) < lengths.n_samples:
@@ -34,16 +36,27 @@ def spanning_edges(lengths, rows=None, nodes=None, *, algorithm="auto"):
     return rows[edges], found
 
 
-def _solver(lengths, n_rows, algorithm):
+def _solver(lengths, n_rows, algorithm, n_jobs):
     """Return the function that grows the tree; None for the one in NumPy."""
     if algorithm == "kruskal":
         return _by_kruskal
+    if algorithm == "boruvka" and (lengths.points is None or lengths.core is not None):
+        raise ValueError(
+            "The 'algorithm' parameter of SpanningForestClustering must be 'auto', "
+            "'prim' or 'kruskal', unless lengths are Euclidean or cosine distances "
+            "between points, and min_samples is None. Got 'boruvka' instead. Use "
+            "'auto'."
+        )
+    if algorithm == "boruvka":
+        return partial(_by_boruvka, n_jobs=n_jobs)
     if n_rows <= _tiers.SMALL:
         return None
     if algorithm == "prim":
         return _by_prim if _has_kernel(lengths) else None
     if lengths.graph is not None:
         return _by_kruskal
+    if lengths.points is not None and lengths.core is None:
+        return partial(_by_boruvka, n_jobs=n_jobs)
     return _by_prim if _has_kernel(lengths) else None
 
 
@@ -93,3 +106,11 @@ def _by_prim(lengths, vertices):
     if lengths.matrix is not None:
         return prim_on_matrix(np.ascontiguousarray(lengths.matrix), vertices)
     return prim_on_points(lengths.points, vertices, lengths.core)
+
+
+def _by_boruvka(lengths, vertices, n_jobs):
+    """Search a kd-tree of the points."""
+    from skdiffclust.forests._euclidean import boruvka
+    from skdiffclust.forests._threads import thread_count
+
+    return boruvka(lengths.points, vertices, thread_count(n_jobs))

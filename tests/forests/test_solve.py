@@ -52,3 +52,9 @@ def test_every_tier_and_algorithm(kind, seed, monkeypatch):
     for algorithm in ("auto", "prim", "kruskal"):
         for case, theirs in zip(cases, expected, strict=True):
             assert forest(lengths, *case, algorithm=algorithm) == theirs
+
+
+def test_boruvka_is_for_points_only():
+    lengths = lengths_of_matrix(np.ones((3, 3)))
+    with pytest.raises(ValueError, match="'algorithm' parameter.*Got 'boruvka'"):
+        spanning_edges(lengths, algorithm="boruvka")

@@ -1,0 +1,80 @@
+"""Chunks of work on Python threads: no thread pool to guard, to fork, or to set.
+
+Kernels release the interpreter lock and write to places of their own, so plain threads
+run them in parallel. Nothing outlives a call: forks and concurrent fits are safe, and
+an interruption is seen within a chunk.
+"""
+
+import threading
+from time import perf_counter
+
+from skdiffclust._compat import effective_n_threads
+
+# Seconds that a chunk should take; the next one is sized by the last.
+_CHUNK = 0.04
+
+
+def thread_count(n_jobs):
+    """Threads for `n_jobs`: by default all that OpenMP may use here.
+
+    That follows the limits that joblib's workers, threadpoolctl and OMP_NUM_THREADS
+    set, so a fit inside of a parallel search takes no more than its share.
+    """
+    return effective_n_threads(n_jobs)
+
+
+def run_chunks(kernel, n_items, arguments, n_threads):
+    """Call ``kernel(first, last, *arguments)`` over ranges of 0 to `n_items`.
+
+    Ranges are handed out in order, each to the thread that is free. What a kernel
+    raises in any thread is raised here.
+    """
+    queue = _Queue(n_items)
+
+    def work():
+        try:
+            _drain(queue, kernel, arguments)
+        except BaseException as error:
+            queue.error = error
+            queue.next = queue.n_items
+
+    n_threads = min(n_threads, n_items)
+    threads = [threading.Thread(target=work) for _ in range(n_threads - 1)]
+    for thread in threads:
+        thread.start()
+    try:
+        _drain(queue, kernel, arguments)
+    finally:
+        queue.next = queue.n_items
+        for thread in threads:
+            thread.join()
+    if queue.error is not None:
+        raise queue.error
+
+
+class _Queue:
+    """Ranges not yet handed out."""
+
+    def __init__(self, n_items):
+        self.n_items, self.size, self.next = n_items, 1, 0
+        self.lock, self.error = threading.Lock(), None
+
+    def take(self):
+        """Return the next range, empty at the end."""
+        with self.lock:
+            first = min(self.next, self.n_items)
+            self.next = last = min(first + self.size, self.n_items)
+        return first, last
+
+
+def _drain(queue, kernel, arguments):
+    """Work on ranges until none is left."""
+    while True:
+        first, last = queue.take()
+        if first == last:
+            return
+        begun = perf_counter()
+        kernel(first, last, *arguments)
+        seconds = max(perf_counter() - begun, 1e-6)
+        # At most doubled, so that one lucky range does not swallow the rest.
+        queue.size = max(1, int((last - first) * min(2.0, _CHUNK / seconds)))

@@ -1,0 +1,86 @@
+"""Borůvka on a kd-tree, against Kruskal, bit for bit."""
+
+import numpy as np
+import pytest
+
+from skdiffclust.forests import _threads
+from skdiffclust.forests._distances import lengths_of_points
+from skdiffclust.forests._euclidean import boruvka
+from skdiffclust.forests._kd_tree import build_tree
+from skdiffclust.forests._solve import spanning_edges
+
+
+def rows_of(seed):
+    """Rows of 1 to 60 features, with ties, copies and offsets."""
+    rng = np.random.default_rng(seed)
+    n, d = int(rng.integers(2, 260)), int(rng.integers(1, 61))
+    X = rng.normal(size=(n, d))
+    if seed % 5 == 1:
+        X = np.round(X[:, :4])
+    if seed % 5 == 2:
+        X = X[rng.integers(0, max(1, n // 4), n)]
+    if seed % 5 == 3:
+        X = X + 1e6
+    if seed % 5 == 4:
+        X = rng.normal(size=(n, 3)) @ rng.normal(size=(3, d)) + 9 * rng.integers(
+            0, 3, (n, 1)
+        )
+    return rng, X
+
+
+def assert_same_forest(forest, expected):
+    for edges, lengths in (forest, expected):
+        assert (edges[:, 0] < edges[:, 1]).all()
+        assert edges.shape == (len(lengths), 2)
+    ours, theirs = (np.lexsort(edges.T) for edges, _ in (forest, expected))
+    assert np.array_equal(forest[0][ours], expected[0][theirs])
+    assert np.array_equal(forest[1][ours], expected[1][theirs])
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_the_forest_of_kruskal_bit_for_bit(seed):
+    rng, X = rows_of(seed)
+    lengths = lengths_of_points(X, "euclidean")
+    shared = rng.integers(0, len(X) // 2 + 1, len(X))
+    for nodes in (None, shared):
+        expected = spanning_edges(lengths, nodes=nodes, algorithm="kruskal")
+        for n_jobs in (1, 2):
+            found = spanning_edges(
+                lengths, nodes=nodes, algorithm="boruvka", n_jobs=n_jobs
+            )
+            assert_same_forest(found, expected)
+
+
+@pytest.mark.parametrize(
+    "options", [{"leaves": (3, False)}, {"leaves": (200, True)}, {"n_neighbors": 2}]
+)
+def test_the_forest_does_not_depend_on_threads_or_chunks(options, monkeypatch):
+    X = np.random.default_rng(0).integers(0, 40, (4000, 3)).astype(float)
+    nodes = np.arange(len(X))
+    expected = boruvka(X, nodes, 1)
+    monkeypatch.setattr(_threads, "_CHUNK", 1e-4)
+    for n_threads in (1, 2, 5):
+        assert_same_forest(boruvka(X, nodes, n_threads, **options), expected)
+
+
+@pytest.mark.parametrize("n_samples", [1, 2, 16, 17, 1000])
+def test_tree_holds_every_row_in_a_box(n_samples):
+    X = np.random.default_rng(1).normal(size=(n_samples, 3))
+    tree = build_tree(X, 16, True, 2)
+    assert np.array_equal(np.sort(tree.order), np.arange(n_samples))
+    assert np.array_equal(tree.points, X[tree.order])
+    n_leaves = len(tree.starts) - 1
+    sizes = np.diff(tree.starts)
+    assert sizes.max() <= 16
+    assert sizes.max() - sizes.min() <= 1
+    for node in range(1, 2 * n_leaves):
+        depth = node.bit_length() - 1
+        span = n_leaves >> depth
+        first = (node - (1 << depth)) * span
+        rows = tree.points[tree.starts[first] : tree.starts[first + span]]
+        assert np.array_equal(tree.boxes[node, 0], rows.min(axis=0))
+        assert np.array_equal(tree.boxes[node, 1], rows.max(axis=0))
+    for leaf, size in enumerate(sizes):
+        rows = tree.points[tree.starts[leaf] : tree.starts[leaf + 1]]
+        assert np.array_equal(tree.tiles[leaf, :, :size], rows.T)
+        assert np.isinf(tree.tiles[leaf, :, size:]).all()

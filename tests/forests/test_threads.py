@@ -1,0 +1,44 @@
+"""Chunks on threads: every item once, errors and interruptions come through."""
+
+import threading
+
+import pytest
+from threadpoolctl import threadpool_limits
+
+from skdiffclust.forests._threads import run_chunks, thread_count
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 4])
+def test_every_item_once(n_threads):
+    lock, seen = threading.Lock(), []
+
+    def kernel(first, last, offset):
+        with lock:
+            seen.extend(range(first + offset, last + offset))
+
+    run_chunks(kernel, 1000, (5,), n_threads)
+    assert sorted(seen) == list(range(5, 1005))
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
+def test_an_error_in_any_thread_stops_all(error):
+    calls = []
+
+    def kernel(first, last):
+        calls.append(first)
+        if first >= 10:
+            raise error("stop")
+
+    for n_threads in (1, 3):
+        calls.clear()
+        with pytest.raises(error, match="stop"):
+            run_chunks(kernel, 10**9, (), n_threads)
+        assert len(calls) < 1000
+    assert threading.active_count() == 1
+
+
+def test_number_of_threads_follows_the_limits_of_others():
+    assert thread_count(1) == 1
+    assert thread_count(3) == 3
+    with threadpool_limits(1):
+        assert thread_count(None) == 1
