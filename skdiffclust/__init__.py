@@ -15,6 +15,7 @@ _MODULES = {
     "cuts",
     "forests",
     "gemini",
+    "memories",
     "metrics",
     "nn",
 }
@@ -28,6 +29,7 @@ __all__ = [
     "cuts",
     "forests",
     "gemini",
+    "memories",
     "metrics",
 ]
 

@@ -1,0 +1,446 @@
+"""Energy of rows among memories, and the dynamics that goes down it, in NumPy.
+
+This is the definition; `_kernels` runs the same recursion faster.
+"""
+
+from numbers import Real
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+from skdiffclust._affinity import refuse_overflow
+from skdiffclust._assignments import softmax
+from skdiffclust._validation import refuse_silent_conversion
+
+METRICS = ("euclidean", "cosine", "manhattan")
+_BLOCK_ENTRIES = 2**21
+
+
+def energy(
+    X,
+    memories,
+    inverse_temperature,
+    *,
+    weights=None,
+    metric="euclidean",
+    linear_map=None,
+):
+    r"""Energy of rows among memories; small near a memory.
+
+    .. math:: E(v) = -\frac{1}{\beta} \log \sum_\mu \varepsilon_\mu
+              \exp(-\beta\, d(\rho_\mu, v))
+
+    with the squared Euclidean distance (eq. 1 and 10 of [1]_), minus the cosine (eq.
+    12), or the city-block distance (B.8). Its minima are the clusters.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_features)
+        Rows.
+    memories : array-like of shape (n_clusters, n_features)
+        Memories.
+    inverse_temperature : float
+        The paper's β, in units of one over `d`; positive.
+    weights : array-like of shape (n_clusters,) or None, default=None
+        Positive attraction ε of each memory; None is 1 for all.
+    metric : {"euclidean", "cosine", "manhattan"}, default="euclidean"
+        Geometry. "cosine" first puts rows and memories on the unit sphere.
+    linear_map : array-like of shape (n_features, n_mapped) or None, default=None
+        Distances are measured between ``X @ linear_map`` and ``memories @
+        linear_map``; a Cholesky factor of the inverse covariance gives the
+        Mahalanobis distance. Kernels enter in the same way, by mapping X with an
+        explicit feature map such as :class:`~sklearn.kernel_approximation.Nystroem`.
+
+    Returns
+    -------
+    energies : ndarray of shape (n_samples,), float64
+        Energy of each row. Finite for β d between 1e-300 and 1e300.
+
+    Raises
+    ------
+    ValueError
+        If an argument is not as described.
+
+    Notes
+    -----
+    Cost O(n_samples × n_clusters × n_features). The largest term is taken out of the
+    exponentials.
+
+    References
+    ----------
+    .. [1] B. Saha, D. Krotov, M. J. Zaki, P. Ram, "End-to-end Differentiable
+       Clustering with Associative Memories", ICML 2023.
+
+    Examples
+    --------
+    >>> from skdiffclust.memories import energy
+    >>> energy([[0.0], [1.0]], [[0.0], [4.0]], 10.0)
+    array([0., 1.])
+    """
+    field = _Field.checked(memories, inverse_temperature, weights, metric, linear_map)
+    return field.by_blocks(_check_rows(X, field.memories), field.energy)
+
+
+def attraction_step(
+    X,
+    memories,
+    inverse_temperature,
+    *,
+    step_size=1.0,
+    weights=None,
+    metric="euclidean",
+    linear_map=None,
+):
+    r"""Move rows one step down their energy, towards their memories.
+
+    .. math:: v \leftarrow v + a \sum_\mu (\rho_\mu - v)\,
+              \sigma(-\beta\, d(\rho_\mu, v) + \log \varepsilon_\mu)
+
+    (eq. 4 and 11 of [1]_). With "cosine" the directions of the memories are added and
+    the row is put back on the sphere (Section 3.5); with "manhattan" the mean of the
+    memories gives way to their weighted median, feature by feature, which is what the
+    same argument gives for that distance. The energy never rises.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_features)
+        Rows.
+    memories : array-like of shape (n_clusters, n_features)
+        Memories.
+    inverse_temperature : float
+        The paper's β; positive.
+    step_size : float, default=1.0
+        The paper's dt/τ, in (0, 2): from 2 on the energy may rise. At most 1 for
+        "manhattan".
+    weights : array-like of shape (n_clusters,) or None, default=None
+        Positive attraction of each memory.
+    metric : {"euclidean", "cosine", "manhattan"}, default="euclidean"
+        Geometry.
+    linear_map : array-like of shape (n_features, n_mapped) or None, default=None
+        As in :func:`energy`.
+
+    Returns
+    -------
+    moved : ndarray of shape (n_samples, n_features), float64
+        Rows after the step; of unit length with "cosine".
+
+    Raises
+    ------
+    ValueError
+        If an argument is not as described.
+
+    References
+    ----------
+    .. [1] B. Saha, D. Krotov, M. J. Zaki, P. Ram, "End-to-end Differentiable
+       Clustering with Associative Memories", ICML 2023.
+
+    Examples
+    --------
+    >>> from skdiffclust.memories import attraction_step
+    >>> attraction_step([[1.0]], [[0.0], [4.0]], 10.0, step_size=0.5)
+    array([[0.5]])
+    """
+    return recall(
+        X,
+        memories,
+        inverse_temperature,
+        n_steps=1,
+        step_size=step_size,
+        weights=weights,
+        metric=metric,
+        linear_map=linear_map,
+    )
+
+
+def recall(
+    X,
+    memories,
+    inverse_temperature,
+    *,
+    n_steps=3,
+    step_size=1.0,
+    weights=None,
+    metric="euclidean",
+    linear_map=None,
+    mask=None,
+):
+    """Let rows fall towards their memories, or complete what is hidden of them.
+
+    Repeats :func:`attraction_step` `n_steps` times (lines 19 to 22 of Algorithm 1 of
+    [1]_); with a `mask` only hidden features move (lines 8 to 12).
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_features)
+        Rows; hidden features start from what X holds there.
+    memories : array-like of shape (n_clusters, n_features)
+        Memories.
+    inverse_temperature : float
+        The paper's β; positive.
+    n_steps : int, default=3
+        The paper's T, at least 0.
+    step_size : float, default=1.0
+        The paper's dt/τ, in (0, 2). The paper takes one over `n_steps`, which ends
+        about 65 % of the way to the memory.
+    weights : array-like of shape (n_clusters,) or None, default=None
+        Positive attraction of each memory.
+    metric : {"euclidean", "cosine", "manhattan"}, default="euclidean"
+        Geometry.
+    linear_map : array-like of shape (n_features, n_mapped) or None, default=None
+        As in :func:`energy`.
+    mask : array-like of bool, (n_features,) or (n_samples, n_features), default=None
+        True where a feature is seen and stays; None moves all.
+
+    Returns
+    -------
+    recalled : ndarray of shape (n_samples, n_features), float64
+        Rows after `n_steps`; of unit length with "cosine".
+
+    Raises
+    ------
+    ValueError
+        If an argument is not as described.
+
+    References
+    ----------
+    .. [1] B. Saha, D. Krotov, M. J. Zaki, P. Ram, "End-to-end Differentiable
+       Clustering with Associative Memories", ICML 2023.
+
+    Examples
+    --------
+    >>> from skdiffclust.memories import recall
+    >>> recall([[4.1, 5.0]], [[0.0, 1.0], [4.0, 9.0]], 2.0, mask=[True, False])
+    array([[4.1, 9. ]])
+    """
+    field = _Field.checked(memories, inverse_temperature, weights, metric, linear_map)
+    _check_step(step_size, metric)
+    if n_steps < 0:
+        raise ValueError(
+            f"The 'n_steps' parameter must be at least 0. Got {n_steps} instead. Pass "
+            "the number of steps to take."
+        )
+    X = _check_rows(X, field.memories)
+    moves = np.ones((1, X.shape[1]), dtype=bool)
+    if mask is not None:
+        moves = np.atleast_2d(~np.asarray(mask, dtype=bool))
+    moves = np.broadcast_to(moves, X.shape)
+    if metric == "cosine":
+        X = _on_sphere(X)
+    for _ in range(n_steps):
+        X = field.by_blocks(X, lambda rows, m: field.step(rows, step_size, m), moves)
+    return X
+
+
+def entropy(
+    X,
+    memories,
+    inverse_temperature,
+    *,
+    weights=None,
+    metric="euclidean",
+    linear_map=None,
+):
+    r"""Entropy of the attraction of rows; 0 where one memory has it all.
+
+    .. math:: H(x) = -\sum_\mu p_\mu(x) \log p_\mu(x), \qquad
+              p_\mu(x) = \sigma(-\beta\, d(\rho_\mu, x) + \log \varepsilon_\mu)
+
+    (eq. 13 of [1]_), in nats. Where it is 0 the basins of attraction are the Voronoi
+    cells of the memories.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_features)
+        Rows.
+    memories : array-like of shape (n_clusters, n_features)
+        Memories.
+    inverse_temperature : float
+        The paper's β; positive.
+    weights : array-like of shape (n_clusters,) or None, default=None
+        Positive attraction of each memory.
+    metric : {"euclidean", "cosine", "manhattan"}, default="euclidean"
+        Geometry.
+    linear_map : array-like of shape (n_features, n_mapped) or None, default=None
+        As in :func:`energy`.
+
+    Returns
+    -------
+    entropies : ndarray of shape (n_samples,), float64
+        Between 0 and the logarithm of the number of memories.
+
+    Raises
+    ------
+    ValueError
+        If an argument is not as described.
+
+    References
+    ----------
+    .. [1] B. Saha, D. Krotov, M. J. Zaki, P. Ram, "End-to-end Differentiable
+       Clustering with Associative Memories", ICML 2023.
+
+    Examples
+    --------
+    >>> from skdiffclust.memories import entropy
+    >>> entropy([[0.0], [2.0]], [[0.0], [4.0]], 10.0).round(3)
+    array([0.   , 0.693])
+    """
+    field = _Field.checked(memories, inverse_temperature, weights, metric, linear_map)
+    return field.by_blocks(_check_rows(X, field.memories), field.entropy)
+
+
+class _Field:
+    """Memories with the geometry around them; its functions take blocks of rows."""
+
+    def __init__(self, memories, inverse_temperature, log_weights, metric, linear_map):
+        self.memories = _on_sphere(memories) if metric == "cosine" else memories
+        self._beta, self._log_weights = inverse_temperature, log_weights
+        self._metric, self._map = metric, linear_map
+        self._mapped = self._image(self.memories)
+        self._order = np.argsort(memories, axis=0, kind="stable")
+
+    @classmethod
+    def checked(cls, memories, inverse_temperature, weights, metric, linear_map):
+        """Return the field of arguments that a user gave."""
+        memories = _check_matrix(memories, "memories")
+        if metric not in METRICS:
+            raise ValueError(
+                f"The 'metric' parameter must be one of {', '.join(METRICS)}. Got "
+                f"{metric!r} instead. Choose one of them."
+            )
+        beta = inverse_temperature
+        if not isinstance(beta, Real) or not 0 < beta < np.inf:
+            raise ValueError(
+                "The 'inverse_temperature' parameter must be a positive number. Got "
+                f"{beta!r} instead. One over the variance of X is a start."
+            )
+        if linear_map is not None:
+            linear_map = _check_matrix(linear_map, "linear_map")
+            if metric != "euclidean" or len(linear_map) != memories.shape[1]:
+                raise ValueError(
+                    "The 'linear_map' parameter must have one row per feature, with "
+                    f"metric 'euclidean'. Got shape {linear_map.shape} with {metric!r} "
+                    "instead. Map X and the memories yourself for other metrics."
+                )
+        log_weights = np.log(check_weights(weights, len(memories)))
+        return cls(memories, float(beta), log_weights, metric, linear_map)
+
+    def by_blocks(self, X, function, *others):
+        """Apply a function to blocks of rows, so that memory stays bounded."""
+        widest = max(len(self.memories), X.shape[1], 1)
+        step = max(1, _BLOCK_ENTRIES // widest)
+        blocks = [slice(start, start + step) for start in range(0, len(X), step)]
+        parts = [function(X[b], *(other[b] for other in others)) for b in blocks]
+        return np.concatenate(parts)
+
+    def energy(self, X):
+        """Return the energies (m,) of rows (m, d)."""
+        far = self._divergences(X)
+        logits = self._logits(far)
+        nearest = far.min(axis=1)
+        top = logits.max(axis=1)
+        spread = np.log(np.exp(logits - top[:, None]).sum(axis=1))
+        return nearest - (top + spread) / self._beta
+
+    def entropy(self, X):
+        """Return the entropies (m,) of rows (m, d)."""
+        p = softmax(self._logits(self._divergences(X)))
+        return -np.sum(p * np.log(np.where(p > 0, p, 1.0)), axis=1)
+
+    def step(self, X, step_size, moves):
+        """Return rows (m, d) after one step of the features that move (m, d)."""
+        p = softmax(self._logits(self._divergences(X)))
+        if self._metric == "manhattan":
+            pull = self._medians(p) - X
+        else:
+            pull = p @ self.memories
+            if self._metric == "euclidean":
+                pull -= X
+        moved = np.where(moves, X + step_size * pull, X)
+        return _on_sphere(moved) if self._metric == "cosine" else moved
+
+    def _image(self, X):
+        """Return rows as the distance sees them."""
+        return X if self._map is None else X @ self._map
+
+    def _divergences(self, X):
+        """Return d (m, k) of rows (m, d): what β multiplies, up to its sign."""
+        if self._metric == "cosine":
+            return -(_on_sphere(X) @ self.memories.T)
+        name = "sqeuclidean" if self._metric == "euclidean" else "cityblock"
+        return cdist(self._image(X), self._mapped, name)
+
+    def _logits(self, far):
+        """Return -β (d - min d) + log ε (m, k), which cannot overflow to NaN."""
+        with np.errstate(over="ignore"):
+            gap = self._beta * (far - far.min(axis=1, keepdims=True))
+        return self._log_weights - gap
+
+    def _medians(self, p):
+        """Return the medians (m, d) of the memories under the weights p (m, k)."""
+        medians = np.empty((len(p), self.memories.shape[1]))
+        for j, order in enumerate(self._order.T):
+            reached = np.cumsum(p[:, order], axis=1) >= 0.5
+            reached[:, -1] = True  # p may sum to a little less than one
+            medians[:, j] = self.memories[order, j][reached.argmax(axis=1)]
+        return medians
+
+
+def _on_sphere(X):
+    """Return rows of unit length (m, d), refusing those of length zero."""
+    lengths = np.linalg.norm(X, axis=1, keepdims=True)
+    if not lengths.all():
+        raise ValueError(
+            "The rows of X and the memories must have a direction for metric "
+            f"'cosine'. Got row {int(np.argmin(lengths))} of length zero instead. "
+            "Drop such rows, or use metric 'euclidean'."
+        )
+    return X / lengths
+
+
+def _check_matrix(X, name):
+    """Return X as a finite float64 matrix."""
+    refuse_silent_conversion(X)
+    X = np.asarray(X, dtype=np.float64)
+    if X.ndim != 2 or 0 in X.shape or not np.isfinite(X).all():
+        raise ValueError(
+            f"The {name!r} parameter must be a finite matrix with rows and columns. "
+            f"Got shape {X.shape} instead, or NaN or infinity. Drop or impute them."
+        )
+    return X
+
+
+def _check_rows(X, memories):
+    """Return X (n, d) checked against the memories (k, d)."""
+    X = _check_matrix(X, "X")
+    if X.shape[1] != memories.shape[1]:
+        raise ValueError(
+            f"The 'X' parameter must have {memories.shape[1]} features, as the "
+            f"memories. Got {X.shape[1]} instead. Pass the columns in the same order."
+        )
+    refuse_overflow([X, memories])
+    return X
+
+
+def _check_step(step_size, metric):
+    """Refuse a step from which the energy could rise."""
+    largest = "at most 1" if metric == "manhattan" else "below 2"
+    allowed = 0 < step_size < 2 and (metric != "manhattan" or step_size <= 1)
+    if not allowed:
+        raise ValueError(
+            f"The 'step_size' parameter must be positive and {largest} for metric "
+            f"{metric!r}. Got {step_size!r} instead: the energy could rise. Use 1."
+        )
+
+
+def check_weights(weights, n_clusters):
+    """Return attraction weights (k,), float64, ones where none are given."""
+    if weights is None:
+        return np.ones(n_clusters)
+    weights = np.asarray(weights, dtype=np.float64)
+    finite = np.isfinite(weights).all() and weights.ndim == 1
+    if not finite or weights.shape != (n_clusters,) or not np.all(weights > 0):
+        raise ValueError(
+            "The weights of the memories must be positive and finite, one for each of "
+            f"{n_clusters} memories. Got {weights!r} instead. Pass None for equal ones."
+        )
+    return weights

@@ -1,0 +1,401 @@
+"""The recursion and its backward pass in n_clusters dimensions, compiled by numba.
+
+With one set of hidden features for a group of rows, the recursion of eq. (4) only
+needs the products of rows and memories: see `_training`, which makes and unmakes them.
+Every function loops over restarts, then rows, and writes into arrays of its caller.
+"""
+
+from math import exp, sqrt
+
+import numpy as np
+from numba import njit
+
+# exp(-40) is below the rounding of one: such memories take no part in a step.
+_NEGLIGIBLE = -40.0
+# Sums may be reordered for vector units; NaN and infinity keep their meaning.
+_FAST = {"contract", "reassoc", "nsz", "arcp"}
+_kernel = njit(cache=True, nogil=True, fastmath=_FAST, error_model="numpy")
+
+
+@_kernel
+def _softmax(affinity, bias, beta, p):
+    """Write softmax(beta * affinity + bias) into p; all are (k,)."""
+    k = affinity.shape[0]
+    top = affinity[0]
+    for m in range(1, k):
+        if affinity[m] > top:
+            top = affinity[m]
+    # beta multiplies a difference that is never positive, so it cannot overflow to
+    # NaN, whatever its size.
+    high = -np.inf
+    for m in range(k):
+        p[m] = beta * (affinity[m] - top) + bias[m]
+        if p[m] > high:
+            high = p[m]
+    total = 0.0
+    for m in range(k):
+        gap = p[m] - high
+        p[m] = exp(gap) if gap > _NEGLIGIBLE else 0.0
+        total += p[m]
+    for m in range(k):
+        p[m] /= total
+
+
+@_kernel
+def _argmax(values):
+    """Return the first position of the largest of values (k,)."""
+    best = 0
+    for m in range(1, values.shape[0]):
+        if values[m] > values[best]:
+            best = m
+    return best
+
+
+@_kernel
+def _add_pull(p, gram, factor, s):
+    """Add factor * p @ gram to s; p, s are (k,), gram (k, k)."""
+    k = p.shape[0]
+    for m in range(k):
+        if p[m] > 0.0:
+            scale = factor * p[m]
+            for j in range(k):
+                s[j] += scale * gram[m, j]
+
+
+@_kernel
+def _dot(a, b):
+    """Return the inner product of a and b (k,)."""
+    total = 0.0
+    for m in range(a.shape[0]):
+        total += a[m] * b[m]
+    return total
+
+
+@_kernel
+def _add_outer(p, s, factor, out):
+    """Add factor * outer(p, s) to out (k, k); p, s are (k,)."""
+    k = p.shape[0]
+    for m in range(k):
+        if p[m] != 0.0:
+            scale = factor * p[m]
+            for j in range(k):
+                out[m, j] += scale * s[j]
+
+
+@_kernel
+def _softmax_backward(p, dp, out):
+    """Write the gradient by the logits into out; p, dp, out are (k,)."""
+    mean = _dot(p, dp)
+    for m in range(p.shape[0]):
+        out[m] = p[m] * (dp[m] - mean)
+
+
+@_kernel
+def _vectors(k):
+    """Return five scratch arrays (k,)."""
+    return np.zeros(k), np.zeros(k), np.zeros(k), np.zeros(k), np.zeros(k)
+
+
+@_kernel
+def _euclidean_forward(known, first, gram, norms, bias, beta, step, p, q, s):
+    """Run eq. (11) from products `first` (k,): fills p (t, k), q (k,) and s (k,).
+
+    The recalled row is left * start + q @ memories, s its products with the memories.
+    """
+    n_steps, k = p.shape
+    affinity = np.empty(k)
+    s[:] = first
+    q[:] = 0.0
+    for t in range(n_steps):
+        for m in range(k):
+            affinity[m] = 2.0 * (s[m] + known[m]) - norms[m]
+        _softmax(affinity, bias, beta, p[t])
+        for m in range(k):
+            s[m] *= 1.0 - step
+            q[m] = (1.0 - step) * q[m] + step * p[t, m]
+        _add_pull(p[t], gram, step, s)
+
+
+@_kernel
+def _euclidean_backward(gram, dq, beta, step, p, ds, dl, d_known, d_gram):
+    """Pull dq (k,) back through the steps: fills ds, dl, d_known (k,), adds to d_gram.
+
+    dl is the sum over the steps of the gradient by the logits, d_known by the products.
+    """
+    n_steps, k = p.shape
+    dp, gradient = np.empty(k), np.empty(k)
+    ds[:] = 0.0
+    dl[:] = 0.0
+    share = step
+    for t in range(n_steps - 1, -1, -1):
+        for m in range(k):
+            dp[m] = 0.0
+            if p[t, m] > 0.0:
+                dp[m] = share * dq[m] + step * _dot(gram[m], ds)
+        _add_outer(p[t], ds, step, d_gram)
+        _softmax_backward(p[t], dp, gradient)
+        for m in range(k):
+            dl[m] += gradient[m]
+            ds[m] = (1.0 - step) * ds[m] + 2.0 * beta * gradient[m]
+        share *= 1.0 - step
+    for m in range(k):
+        d_known[m] = 2.0 * beta * dl[m]
+
+
+@_kernel
+def euclidean_rows(
+    seen, target, start, gram, norms, bias, weight, beta, step, n_steps, plain, out
+):
+    """Add up loss and gradients of rows, Euclidean; `out` as in `_training`.
+
+    seen, target (b, r, k): products of rows and memories over the seen and the hidden
+    features; start (r, k): of the fill; gram (r, k, k): of memories, hidden features;
+    norms, bias (r, k); weight (b,). With `plain` nothing is hidden: start is target.
+    The part of the loss that no memory enters is left to the caller.
+    """
+    d_seen, d_target, d_gram, d_bias, d_start, curvature, attracted, loss = out
+    n_rows, n_init, k = target.shape
+    p = np.zeros((n_steps, k))
+    q, s, known, first, aim = _vectors(k)
+    dq, ds, dl, d_known, _ = _vectors(k)
+    left = (1.0 - step) ** n_steps
+    for r in range(n_init):
+        for i in range(n_rows):
+            w = weight[i]
+            for m in range(k):
+                aim[m] = target[i, r, m]
+                known[m] = 0.0 if plain else seen[i, r, m]
+                first[m] = aim[m] if plain else start[r, m]
+            _euclidean_forward(
+                known, first, gram[r], norms[r], bias[r], beta, step, p, q, s
+            )
+            attracted[r, _argmax(q)] += w
+            _add_outer(q, q, w, d_gram[r])
+            for m in range(k):
+                loss[r] += w * q[m] * (s[m] - 2.0 * aim[m] + left * first[m])
+                curvature[r, m] += w * q[m] * q[m]
+                dq[m] = 2.0 * w * (s[m] - aim[m])
+            _euclidean_backward(gram[r], dq, beta, step, p, ds, dl, d_known, d_gram[r])
+            for m in range(k):
+                by_start = ds[m] + 2.0 * w * left * q[m]
+                d_bias[r, m] += dl[m]
+                d_target[i, r, m] = -2.0 * w * q[m]
+                d_seen[i, r, m] = d_known[m]
+                if plain:
+                    d_target[i, r, m] += by_start
+                else:
+                    d_start[r, m] += by_start
+
+
+@_kernel
+def _cosine_forward(known, first, aim, scale, gram, bias, beta, step, p, s, y, g, n):
+    """Run eq. (12)'s dynamics: fills p (t, k), s (t + 1, k), y, g (t + 1,), n (t,).
+
+    The row after t steps is g * (seen part) + u; s are u's products with the memories,
+    y with the row itself, over the hidden features; n is the squared length that the
+    step had before it was put back on the sphere.
+    """
+    n_steps, k = p.shape
+    affinity = np.empty(k)
+    g[0], y[0] = scale, aim[k]
+    s[0] = first
+    for t in range(n_steps):
+        for m in range(k):
+            affinity[m] = g[t] * known[m] + s[t, m]
+        _softmax(affinity, bias, beta, p[t])
+        s[t + 1] = 0.0
+        _add_pull(p[t], gram, 1.0, s[t + 1])
+        n[t] = 1.0 + step * (2.0 * _dot(p[t], s[t]) + step * _dot(p[t], s[t + 1]))
+        shrink = 1.0 / sqrt(n[t])
+        for m in range(k):
+            s[t + 1, m] = (s[t, m] + step * s[t + 1, m]) * shrink
+        y[t + 1] = (y[t] + step * _dot(p[t], aim[:k])) * shrink
+        g[t + 1] = g[t] * shrink
+
+
+@_kernel
+def _cosine_backward(
+    known, aim, gram, beta, step, p, s, y, g, n, dy, dg, ds, dl, d_known, d_aim, d_gram
+):
+    """Pull dy, dg back: fills ds, dl, d_known, d_aim (k,), adds to d_gram; returns dy.
+
+    ds is the gradient by the products of the start, dy by its product with the row.
+    """
+    n_steps, k = p.shape
+    pull, dp, gradient = np.empty(k), np.empty(k), np.empty(k)
+    ds[:] = 0.0
+    dl[:] = 0.0
+    d_known[:] = 0.0
+    d_aim[:] = 0.0
+    for t in range(n_steps - 1, -1, -1):
+        shrink = 1.0 / sqrt(n[t])
+        dn = -(dg * g[t + 1] + dy * y[t + 1] + _dot(ds, s[t + 1])) / (2.0 * n[t])
+        pull[:] = 0.0
+        _add_pull(p[t], gram, step, pull)
+        for m in range(k):
+            dp[m] = 0.0
+            if p[t, m] > 0.0:
+                dp[m] = step * shrink * (_dot(gram[m], ds) + dy * aim[m])
+                dp[m] += 2.0 * step * dn * (s[t, m] + pull[m])
+                d_aim[m] += step * shrink * dy * p[t, m]
+        _add_outer(p[t], ds, step * shrink, d_gram)
+        _add_outer(p[t], p[t], step * step * dn, d_gram)
+        _softmax_backward(p[t], dp, gradient)
+        dg *= shrink
+        dy *= shrink
+        for m in range(k):
+            dl[m] += gradient[m]
+            d_known[m] += beta * g[t] * gradient[m]
+            dg += beta * known[m] * gradient[m]
+            ds[m] = shrink * ds[m] + 2.0 * step * dn * p[t, m] + beta * gradient[m]
+    return dy
+
+
+@_kernel
+def cosine_rows(
+    seen, target, start, gram, bias, weight, scale, own, beta, step, n_steps, plain, out
+):
+    """Add up loss and gradients of rows of unit length; `out` as in `_training`.
+
+    As `euclidean_rows`; scale (b,): factor that puts the filled row on the sphere;
+    own (b,): product of the fill with the row, hidden features. The whole loss is
+    here but for the squared length of the hidden part, once.
+    """
+    d_seen, d_target, d_gram, d_bias, d_start, curvature, attracted, loss = out
+    n_rows, n_init, k = target.shape
+    p, s = np.zeros((n_steps, k)), np.zeros((n_steps + 1, k))
+    y, g, n = np.zeros(n_steps + 1), np.zeros(n_steps + 1), np.zeros(n_steps)
+    known, first, ds, dl, d_known = _vectors(k)
+    aim, d_aim = np.zeros(k + 1), np.zeros(k)
+    for r in range(n_init):
+        for i in range(n_rows):
+            w, outside = weight[i, 0], weight[i, 1]
+            for m in range(k):
+                aim[m] = target[i, r, m]
+                known[m] = 0.0 if plain else seen[i, r, m]
+                first[m] = aim[m] if plain else scale[i] * start[r, m]
+            aim[k] = 1.0 if plain else scale[i] * own[i]
+            _cosine_forward(
+                known, first, aim, scale[i], gram[r], bias[r], beta, step, p, s, y, g, n
+            )
+            y_end, g_end = y[n_steps], g[n_steps]
+            loss[r] += w * (1.0 - 2.0 * y_end - g_end * g_end * outside)
+            attracted[r, _argmax(p[n_steps - 1])] += w
+            _cosine_backward(
+                known, aim, gram[r], beta, step, p, s, y, g, n, -2.0 * w,
+                -2.0 * w * g_end * outside, ds, dl, d_known, d_aim, d_gram[r],
+            )  # fmt: skip
+            for m in range(k):
+                curvature[r, m] += w * p[n_steps - 1, m] ** 2
+                d_bias[r, m] += dl[m]
+                d_target[i, r, m] = d_aim[m]
+                d_seen[i, r, m] = d_known[m]
+                if plain:
+                    d_target[i, r, m] += ds[m]
+                else:
+                    d_start[r, m] += scale[i] * ds[m]
+
+
+@_kernel
+def _manhattan_step(row, memories, order, p, step, first, chosen):
+    """Move row (d,) from feature `first` on to the weighted medians; note which."""
+    for j in range(first, row.shape[0]):
+        total = 0.0
+        for m in order[j]:
+            total += p[m]
+            chosen[j] = m
+            if total >= 0.5:
+                break
+        row[j] += step * (memories[chosen[j], j] - row[j])
+
+
+@_kernel
+def manhattan_rows(
+    rows, fill, memories, order, bias, weight, first, beta, step, n_steps, plain, out
+):
+    """Add up loss and gradient of rows (b, d) by city-block distances.
+
+    Features from `first` on are hidden, or, if `plain`, only scored. memories
+    (r, k, d), order (r, d, k): their order in each feature; bias (r, k). The gradient
+    is that of the chosen medians, which is exact where no choice is about to change.
+    """
+    gradient, attracted, curvature, loss = out
+    n_init, k, d = memories.shape
+    row, affinity, p = np.empty(d), np.empty(k), np.empty(k)
+    chosen = np.zeros((n_steps, d), dtype=np.int64)
+    for r in range(n_init):
+        for i in range(rows.shape[0]):
+            for j in range(d):
+                row[j] = fill[j] if j >= first and not plain else rows[i, j]
+            for t in range(n_steps):
+                for m in range(k):
+                    affinity[m] = 0.0
+                    for j in range(d):
+                        affinity[m] -= abs(row[j] - memories[r, m, j])
+                _softmax(affinity, bias[r], beta, p)
+                _manhattan_step(row, memories[r], order[r], p, step, first, chosen[t])
+            attracted[r, _argmax(p)] += weight[i]
+            curvature[r, _argmax(p)] += weight[i]
+            for j in range(first, d):
+                residual = row[j] - rows[i, j]
+                loss[r] += weight[i] * abs(residual)
+                share = weight[i] * step * np.sign(residual)
+                for t in range(n_steps - 1, -1, -1):
+                    gradient[r, chosen[t, j], j] += share
+                    share *= 1.0 - step
+
+
+@_kernel
+def assign_rows(rows, memories, bias, beta, step, n_steps, geometry, labels):
+    """Write the memory nearest to the recalled row; rows (b, d), memories (k, d).
+
+    geometry: 0 Euclidean, 1 cosine (rows and memories of unit length). Row by row and
+    in one order, so that equal rows get equal labels however they are cut in chunks.
+    """
+    n_rows, d = rows.shape
+    k = memories.shape[0]
+    gram = np.zeros((k, k))
+    by_feature = np.ascontiguousarray(memories.T)
+    for m in range(k):
+        for j in range(k):
+            gram[m, j] = _dot(memories[m], memories[j])
+    norms = np.diag(gram).copy()
+    p, s = np.zeros((n_steps, k)), np.zeros((n_steps + 1, k))
+    y, g, n = np.zeros(n_steps + 1), np.zeros(n_steps + 1), np.zeros(n_steps)
+    known, first, q, end, _ = _vectors(k)
+    aim = np.zeros(k + 1)
+    for i in range(n_rows):
+        first[:] = 0.0
+        for j in range(d):
+            value = rows[i, j]
+            for m in range(k):
+                first[m] += value * by_feature[j, m]
+        if geometry == 0:
+            _euclidean_forward(known, first, gram, norms, bias, beta, step, p, q, end)
+            for m in range(k):
+                end[m] = 2.0 * end[m] - norms[m]
+        else:
+            _cosine_forward(
+                known, first, aim, 0.0, gram, bias, beta, step, p, s, y, g, n
+            )
+            end[:] = s[n_steps]
+        labels[i] = _argmax(end)
+
+
+@_kernel
+def assign_rows_manhattan(rows, memories, order, bias, beta, step, n_steps, labels):
+    """Write the memory nearest to the recalled row, by city-block distances."""
+    k, d = memories.shape
+    row, affinity, p = np.empty(d), np.empty(k), np.empty(k)
+    chosen = np.zeros(d, dtype=np.int64)
+    for i in range(rows.shape[0]):
+        row[:] = rows[i]
+        for t in range(n_steps + 1):
+            for m in range(k):
+                affinity[m] = 0.0
+                for j in range(d):
+                    affinity[m] -= abs(row[j] - memories[m, j])
+            if t < n_steps:
+                _softmax(affinity, bias, beta, p)
+                _manhattan_step(row, memories, order, p, step, 0, chosen)
+        labels[i] = _argmax(affinity)

@@ -1,0 +1,57 @@
+"""Which features are hidden from which rows of a batch, and what stands there."""
+
+import numpy as np
+
+
+def hidden_blocks(n_features, mask_probability):
+    """Return the sizes of blocks of features that are hidden in turn.
+
+    Each of the ``round(1 / mask_probability)`` groups of a batch has one block hidden,
+    so that every feature is hidden from that share of the rows, in every batch. Where
+    there are fewer features than groups, the rest of the blocks is empty: those rows
+    are recalled whole (eq. 8), since to hide more would leave nothing to recognise.
+    With a single feature all are.
+    """
+    n_groups = max(2, round(1.0 / mask_probability))
+    if n_features == 1:
+        return np.zeros(n_groups, dtype=np.int64)
+    blocks = np.full(n_groups, n_features // n_groups, dtype=np.int64)
+    blocks[: n_features % n_groups] += 1
+    return blocks
+
+
+def mask_groups(n_rows, n_features, mask_probability, random_state):
+    """Return an order of the features (d,) and groups (rows, features) of slices.
+
+    The rows of a batch come in random order already; with fewer rows than blocks
+    random blocks are used.
+    """
+    order = random_state.permutation(n_features)
+    sizes = hidden_blocks(n_features, mask_probability)
+    stops = np.cumsum(sizes)
+    blocks = random_state.permutation(len(sizes))
+    edges = np.linspace(0, n_rows, len(sizes) + 1).round().astype(np.int64)
+    groups = []
+    whole = []
+    for block, first, last in zip(blocks, edges[:-1], edges[1:], strict=True):
+        features = slice(int(stops[block] - sizes[block]), int(stops[block]))
+        if first == last:
+            continue
+        rows = slice(int(first), int(last))
+        (groups if sizes[block] else whole).append((rows, features))
+    return order, groups + _joined(whole)
+
+
+def _joined(groups):
+    """Join neighbouring groups of rows that have nothing hidden."""
+    joined = []
+    for rows, features in groups:
+        if joined and joined[-1][0].stop == rows.start:
+            rows = slice(joined.pop()[0].start, rows.stop)
+        joined.append((rows, features))
+    return joined
+
+
+def fill_values(mean, low, high, mask_value):
+    """Return what hidden features start from, (d,): "mean", "min" or "max" of X."""
+    return {"mean": mean, "min": low, "max": high}[mask_value]

@@ -1,0 +1,226 @@
+"""The explicit gradient: against autograd, differences, and the NumPy definition."""
+
+import numpy as np
+import pytest
+import torch
+
+from skdiffclust.memories._dynamics import recall
+from skdiffclust.memories._masking import hidden_blocks, mask_groups
+from skdiffclust.memories._training import Dynamics, completion_with_gradient
+
+N, D, K, R = 24, 7, 5, 3
+MASKED = [(slice(0, 9), slice(0, 2)), (slice(9, 15), slice(2, 5))]
+PLAIN = [(slice(15, N), slice(0, 0))]
+STEPS = [(1, 1.0), (2, 0.7), (3, 1.0), (4, 1.6), (10, 0.1)]
+
+
+def problem(metric, *, fill=True, seed=0):
+    """Return rows, memories of three restarts, log weights, fill, sample weights."""
+    rng = np.random.RandomState(seed)
+    X = rng.randn(N, D)
+    if metric == "cosine":
+        X /= np.linalg.norm(X, axis=1, keepdims=True)
+    fill = 0.3 * rng.randn(D) * fill
+    return X, rng.randn(R, K, D), 0.5 * rng.randn(R, K), fill, rng.rand(N)
+
+
+def hidden_of(groups):
+    """Return (N, D) True where hidden, (N, D) True where scored, (N,) in a group."""
+    hidden, scored = np.zeros((N, D), dtype=bool), np.zeros((N, D), dtype=bool)
+    for rows, features in groups:
+        hidden[rows, features] = True
+        scored[rows, features if features.stop else slice(None)] = True
+    return hidden, scored
+
+
+def loss_by_autograd(X, memories, log_weights, dynamics, groups, fill, weight):
+    """Return the losses (R,) as torch tensors, by the formulas of the paper."""
+    hidden, scored = (torch.tensor(a) for a in hidden_of(groups))
+    moves = scored.to(X.dtype)
+    losses = []
+    for rho, bias in zip(memories, log_weights, strict=True):
+        v = torch.where(hidden, fill, X)
+        if dynamics.metric == "cosine":
+            rho = rho / rho.norm(dim=1, keepdim=True)
+            v = v / v.norm(dim=1, keepdim=True)
+        for _ in range(dynamics.n_steps):
+            beta, step = dynamics.inverse_temperature, dynamics.step_size
+            if dynamics.metric == "cosine":
+                pull = torch.softmax(beta * v @ rho.T + bias, 1) @ rho
+                v = v + step * moves * pull
+                v = v / v.norm(dim=1, keepdim=True)
+            else:
+                far = ((v[:, None] - rho) ** 2).sum(-1)
+                pull = torch.softmax(bias - beta * far, 1) @ rho - v
+                v = v + step * moves * pull
+        losses.append((weight[:, None] * moves * (v - X) ** 2).sum())
+    return torch.stack(losses)
+
+
+@pytest.mark.parametrize("metric, beta", [("euclidean", 0.7), ("cosine", 4.0)])
+@pytest.mark.parametrize("n_steps, step_size", STEPS)
+@pytest.mark.parametrize("groups", [MASKED, PLAIN, MASKED + PLAIN])
+@pytest.mark.parametrize("fill", [False, True])
+def test_gradient_is_autograds(metric, beta, n_steps, step_size, groups, fill):
+    arrays = problem(metric, fill=fill)
+    dynamics = Dynamics(beta, n_steps, step_size, metric)
+    X, memories, log_weights, fill, weight = (torch.tensor(a) for a in arrays)
+    memories.requires_grad_()
+    log_weights.requires_grad_()
+    expected = loss_by_autograd(
+        X, memories, log_weights, dynamics, groups, fill, weight
+    )
+    expected.sum().backward()
+    found = completion_with_gradient(
+        *arrays[:3], dynamics, groups=groups, fill=arrays[3], sample_weight=arrays[4]
+    )
+    np.testing.assert_allclose(found.loss, expected.detach(), rtol=1e-10)
+    scale = float(memories.grad.abs().max())
+    assert np.abs(found.gradient - memories.grad.numpy()).max() < 1e-10 * scale
+    by_weights = log_weights.grad.numpy()
+    assert np.abs(found.weight_gradient - by_weights).max() < 1e-10 * scale
+
+
+@pytest.mark.parametrize("metric, beta", [("euclidean", 0.7), ("cosine", 4.0),
+                                          ("manhattan", 3.0)])  # fmt: skip
+@pytest.mark.parametrize("groups", [MASKED, PLAIN])
+@pytest.mark.parametrize("n_steps, step_size", [(1, 1.0), (3, 0.6), (3, 1.0)])
+def test_gradient_is_central_differences(metric, beta, groups, n_steps, step_size):
+    X, memories, log_weights, fill, weight = problem(metric, seed=1)
+    dynamics = Dynamics(beta, n_steps, step_size, metric)
+
+    def run(memories):
+        return completion_with_gradient(
+            X, memories, log_weights, dynamics, groups=groups, fill=fill,
+            sample_weight=weight,
+        )  # fmt: skip
+
+    rng = np.random.RandomState(2)
+    found = run(memories)
+    for _ in range(5):
+        direction = rng.randn(*memories.shape)
+        h = 1e-6
+        above, below = run(memories + h * direction), run(memories - h * direction)
+        slope = (above.loss - below.loss) / (2 * h)
+        expected = np.einsum("rkd,rkd->r", found.gradient, direction)
+        np.testing.assert_allclose(slope, expected, rtol=2e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine", "manhattan"])
+@pytest.mark.parametrize("groups", [MASKED, PLAIN, MASKED + PLAIN])
+def test_loss_is_that_of_the_definition(metric, groups):
+    X, memories, log_weights, fill, weight = problem(metric, seed=3)
+    dynamics = Dynamics(2.0, 3, 0.8, metric)
+    found = completion_with_gradient(
+        X, memories, log_weights, dynamics, groups=groups, fill=fill,
+        sample_weight=weight,
+    )  # fmt: skip
+    hidden, scored = hidden_of(groups)
+    used = scored.any(axis=1)
+    mask = np.where(hidden.any(axis=1, keepdims=True), ~hidden, False)
+    for r in range(R):
+        recalled = recall(
+            np.where(hidden, fill, X), memories[r], 2.0, n_steps=3, step_size=0.8,
+            weights=np.exp(log_weights[r]), metric=metric, mask=mask,
+        )  # fmt: skip
+        error = recalled - X
+        error = np.abs(error) if metric == "manhattan" else error**2
+        expected = (weight[:, None] * error * scored)[used].sum()
+        np.testing.assert_allclose(found.loss[r], expected)
+    assert found.n_scored == pytest.approx((weight[:, None] * scored).sum())
+    np.testing.assert_allclose(found.attracted.sum(axis=1), weight[used].sum())
+
+
+def test_work_in_feature_space_does_not_depend_on_the_number_of_steps(monkeypatch):
+    # Counted: multiplications by an array whose length is the number of features.
+    from skdiffclust.memories import _training
+
+    counts = {}
+    for n_steps in (1, 20):
+        calls = []
+        real = _training.euclidean_rows
+
+        def spy(seen, target, *rest, calls=calls, real=real):
+            calls.append(seen.shape)
+            return real(seen, target, *rest)
+
+        monkeypatch.setattr(_training, "euclidean_rows", spy)
+        X, memories, log_weights, fill, weight = problem("euclidean")
+        completion_with_gradient(
+            CountingArray.of(X), memories, log_weights,
+            Dynamics(1.0, n_steps, 0.5, "euclidean"), groups=MASKED, fill=fill,
+            sample_weight=weight,
+        )  # fmt: skip
+        monkeypatch.setattr(_training, "euclidean_rows", real)
+        assert all(shape[1:] == (R, K) for shape in calls)
+        counts[n_steps] = CountingArray.products
+    assert counts[1] == counts[20] > 0
+
+
+class CountingArray(np.ndarray):
+    """An array that counts the matrix products that it takes part in."""
+
+    products = 0
+
+    @classmethod
+    def of(cls, X):
+        """Start counting with a view of X."""
+        cls.products = 0
+        return X.view(cls)
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
+        if ufunc is np.matmul:
+            CountingArray.products += 1
+        inputs = [np.asarray(a) if isinstance(a, np.ndarray) else a for a in inputs]
+        kwargs.pop("out", None)
+        return getattr(ufunc, method)(*inputs, **kwargs)
+
+
+def test_float32_stays_float32_and_agrees():
+    X, memories, log_weights, fill, weight = problem("euclidean")
+    dynamics = Dynamics(0.7, 3, 1.0, "euclidean")
+    options = dict(groups=MASKED + PLAIN, fill=fill, sample_weight=weight)
+    double = completion_with_gradient(X, memories, log_weights, dynamics, **options)
+    single = completion_with_gradient(
+        X.astype("f4"), memories.astype("f4"), log_weights, dynamics, **options
+    )
+    assert single.gradient.dtype == np.float32
+    scale = np.abs(double.gradient).max()
+    np.testing.assert_allclose(single.gradient, double.gradient, atol=1e-5 * scale)
+
+
+@pytest.mark.parametrize("beta", [1e-300, 1e-6, 1e6, 1e150])
+@pytest.mark.parametrize("metric", ["euclidean", "cosine", "manhattan"])
+def test_finite_at_every_temperature(beta, metric):
+    X, memories, log_weights, fill, weight = problem(metric)
+    found = completion_with_gradient(
+        X, memories, log_weights, Dynamics(beta, 3, 1.0, metric),
+        groups=MASKED + PLAIN, fill=fill, sample_weight=weight,
+    )  # fmt: skip
+    assert np.isfinite(found.loss).all()
+    assert np.isfinite(found.gradient).all()
+
+
+def test_cold_gradient_is_that_of_k_means():
+    X, memories, log_weights, fill, weight = problem("euclidean")
+    found = completion_with_gradient(
+        X, memories, 0 * log_weights, Dynamics(1e4, 2, 1.0, "euclidean"),
+        groups=[(slice(0, N), slice(0, 0))], fill=fill, sample_weight=np.ones(N),
+    )  # fmt: skip
+    far = ((X[None, :, None] - memories[:, None]) ** 2).sum(-1)
+    np.testing.assert_allclose(found.loss, far.min(axis=2).sum(axis=1))
+    nearest = np.eye(K)[far.argmin(axis=2)]
+    means = 2 * (nearest.sum(1)[:, :, None] * memories - nearest.transpose(0, 2, 1) @ X)
+    np.testing.assert_allclose(found.gradient, means, atol=1e-9)
+
+
+@pytest.mark.parametrize("n_features", [1, 2, 5, 7, 20, 90])
+@pytest.mark.parametrize("n_rows", [1, 5, 7, 100])
+def test_every_feature_is_hidden_equally_often(n_features, n_rows):
+    sizes = hidden_blocks(n_features, 0.15)
+    assert sizes.sum() == (n_features if n_features > 1 else 0)
+    assert sizes.max() <= max(1, -(-n_features // 7))
+    order, groups = mask_groups(n_rows, n_features, 0.15, np.random.RandomState(0))
+    assert sorted(order) == list(range(n_features))
+    covered = np.concatenate([np.arange(n_rows)[rows] for rows, _ in groups])
+    assert sorted(covered) == list(range(n_rows))
