@@ -3,9 +3,10 @@
 import pytest
 from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
 
-from skdiffclust import GEMINI, PRCut, SpanningForestClustering
+from skdiffclust import GEMINI, ClAM, PRCut, SpanningForestClustering
 
 ESTIMATORS = [
+    ClAM(),
     GEMINI(),
     PRCut(),
     PRCut(encoder=None),
@@ -14,6 +15,12 @@ ESTIMATORS = [
 
 # Estimator name -> {check: reason}. Only what scikit-learn's own KMeans fails too.
 EXPECTED_FAILED_CHECKS = {
+    "ClAM": {
+        "check_sample_weight_equivalence_on_dense_data": (
+            "which rows share a batch and a mask is drawn by row number, so a repeated "
+            "row and a row of weight two see different masks"
+        ),
+    },
     "GEMINI": {},
     "PRCut": {},
     "SpanningForestClustering": {},
@@ -21,6 +28,7 @@ EXPECTED_FAILED_CHECKS = {
 
 # Estimator name -> the least number of checks that scikit-learn 1.9 runs on it.
 N_CHECKS = {
+    "ClAM": 56,
     "GEMINI": 45,
     "PRCut": 50,
     "SpanningForestClustering": 45,

@@ -1,5 +1,6 @@
 """Clustering with associative memories, after Saha et al. (ICML 2023)."""
 
+from skdiffclust.memories._clam import ClAM
 from skdiffclust.memories._dynamics import attraction_step, energy, entropy, recall
 
-__all__ = ["attraction_step", "energy", "entropy", "recall"]
+__all__ = ["ClAM", "attraction_step", "energy", "entropy", "recall"]

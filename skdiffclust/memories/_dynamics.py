@@ -3,6 +3,7 @@
 This is the definition; `_kernels` runs the same recursion faster.
 """
 
+from dataclasses import dataclass
 from numbers import Real
 
 import numpy as np
@@ -11,6 +12,17 @@ from scipy.spatial.distance import cdist
 from skdiffclust._affinity import refuse_overflow
 from skdiffclust._assignments import softmax
 from skdiffclust._validation import refuse_silent_conversion
+
+
+@dataclass(frozen=True)
+class Dynamics:
+    """What a recall depends on, but for the memories."""
+
+    inverse_temperature: float
+    n_steps: int
+    step_size: float
+    metric: str
+
 
 METRICS = ("euclidean", "cosine", "manhattan")
 _BLOCK_ENTRIES = 2**21

@@ -20,16 +20,6 @@ from skdiffclust.memories._kernels import cosine_rows, euclidean_rows, manhattan
 
 
 @dataclass(frozen=True)
-class Dynamics:
-    """What a recall depends on, but for the memories."""
-
-    inverse_temperature: float
-    n_steps: int
-    step_size: float
-    metric: str
-
-
-@dataclass(frozen=True)
 class Completion:
     """Value and gradient of the loss of `r` restarts on one batch."""
 
@@ -63,7 +53,7 @@ def completion_with_gradient(
         directions = memories / np.maximum(lengths, _tiny(X))[:, :, None]
     flat = directions.reshape(r * k, d)
     # A column of features beside a column of memories: X is read once for all.
-    products = X @ flat.T
+    products = (X @ flat.T).astype(np.float64)
     d_products = np.zeros_like(products)
     gradient = np.zeros((r * k, d), dtype=X.dtype)
     norms = np.einsum("rkd,rkd->rk", directions, directions, dtype=np.float64)
@@ -75,7 +65,7 @@ def completion_with_gradient(
             norms, log_weights, dynamics, fill, sample_weight[rows], totals,
         )  # fmt: skip
     d_bias, curvature, attracted, loss = totals
-    gradient += d_products.T @ X
+    gradient += d_products.T.astype(X.dtype) @ X
     gradient = gradient.reshape(r, k, d)
     if dynamics.metric == "euclidean":
         scale = (2.0 * dynamics.inverse_temperature * d_bias).astype(X.dtype)
@@ -102,7 +92,7 @@ def _add_group(
     scored = slice(None) if plain else features
     hidden = np.ascontiguousarray(X[:, scored])
     flat_hidden = np.ascontiguousarray(flat[:, scored])
-    target = products if plain else hidden @ flat_hidden.T
+    target = products if plain else (hidden @ flat_hidden.T).astype(np.float64)
     seen = products if plain else products - target
     by_restart = flat_hidden.reshape(r, k, -1)
     gram = np.matmul(by_restart, by_restart.transpose(0, 2, 1)).astype(np.float64)
@@ -110,7 +100,7 @@ def _add_group(
     start = np.zeros((r, k))
     if not plain and start_row.any():
         start = by_restart.astype(np.float64) @ start_row
-    d_target = np.empty((n_rows, r, k), dtype=X.dtype)
+    d_target = np.empty((n_rows, r, k))
     d_seen = np.empty_like(d_target)
     d_gram, d_start = np.zeros((r, k, k)), np.zeros((r, k))
     d_bias, curvature, attracted, loss = totals
@@ -127,7 +117,7 @@ def _add_group(
         d_products[:] = d_target
     else:
         d_products[:] = d_seen.reshape(n_rows, r * k)
-        inside += (d_target - d_products).T @ hidden
+        inside += (d_target - d_products).T.astype(X.dtype) @ hidden
         if start_row.any():
             inside += np.outer(d_start.ravel(), start_row)
     gradient[:, scored] += inside

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from skdiffclust.memories._dynamics import recall
+from skdiffclust.memories._dynamics import Dynamics, recall
 from skdiffclust.memories._masking import hidden_blocks, mask_groups
-from skdiffclust.memories._training import Dynamics, completion_with_gradient
+from skdiffclust.memories._training import completion_with_gradient
 
 N, D, K, R = 24, 7, 5, 3
 MASKED = [(slice(0, 9), slice(0, 2)), (slice(9, 15), slice(2, 5))]

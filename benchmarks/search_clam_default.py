@@ -1,0 +1,148 @@
+"""The search for the defaults of ClAM: tuned on seven data sets, judged once on five.
+
+    python benchmarks/search_clam_default.py            # candidates on the tuning sets
+    python benchmarks/search_clam_default.py --judge    # the default, on both lists
+
+k-means gets as many restarts, chosen by its loss or by silhouette as ours are. A fit
+that finds fewer clusters than asked counts as a silhouette of 0. Real data are read
+from ../shared/data, relative to the root of the project.
+"""
+
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+from sklearn.cluster import KMeans
+from sklearn.datasets import load_breast_cancer, load_digits, load_wine
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import silhouette_score
+from sklearn.preprocessing import StandardScaler
+
+from skdiffclust.memories import ClAM
+
+DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+TUNING = ["ecoli", "ctg", "usps_train", "letter", "digits", "wine", "breast_cancer"]
+JUDGED = ["zoo", "movlib", "isolet", "heart_statlog", "mnist_t10k"]
+ROWS = 2000
+STATES = (0, 1, 2)
+BUILT_IN = {
+    "digits": load_digits,
+    "wine": load_wine,
+    "breast_cancer": load_breast_cancer,
+}
+CANDIDATES = {
+    f"c={c} {name}": {"c": c, **changes}
+    for c in (15, 30, 60, 120, 300)
+    for name, changes in {
+        "masked": {},
+        "plain": {"self_supervised": False},
+    }.items()
+} | {
+    f"c=30 {key}={value}": {"c": 30, key: value}
+    for key, values in {
+        "mask_probability": (0.07, 0.25, 0.4),
+        "learning_rate": (0.01, 0.02, 0.1),
+        "n_steps": (1, 2, 5),
+        "weighted": (True,),
+        "batch_size": (128,),
+    }.items()
+    for value in values
+}
+
+
+def load(name):
+    """Return standardised rows, at most ROWS of them, and the number of classes."""
+    if name in BUILT_IN:
+        X, y = BUILT_IN[name](return_X_y=True)
+    else:
+        path = DATA / f"{name}.npz"
+        if not path.exists():
+            return None
+        with np.load(path, allow_pickle=False) as archive:
+            X, y = archive["X"], archive["y"]
+    rows = np.random.RandomState(0).permutation(len(X))[:ROWS]
+    X = StandardScaler().fit_transform(X[rows].astype(float))
+    return X, len(np.unique(y))
+
+
+def silhouette(X, labels, n_clusters):
+    """Return the silhouette, 0 when not all clusters were found."""
+    found = len(np.unique(labels))
+    return silhouette_score(X, labels) if found == n_clusters else 0.0
+
+
+def k_means(X, n_clusters, state):
+    """Return the silhouettes chosen by inertia and by silhouette, and the inertia."""
+    rng = np.random.RandomState(state)
+    fits = [
+        KMeans(n_clusters, n_init=1, random_state=rng.randint(2**31)).fit(X)
+        for _ in range(10)
+    ]
+    scores = [silhouette(X, fit.labels_, n_clusters) for fit in fits]
+    best = int(np.argmin([fit.inertia_ for fit in fits]))
+    return scores[best], max(scores), fits[best].inertia_
+
+
+def clam(X, n_clusters, state, c=None, **params):
+    """Return the same of ClAM, then its norm ratio."""
+    if c is not None:
+        params["inverse_temperature"] = c / X.var(axis=0).sum()
+    out = []
+    for selection in ("loss", "silhouette"):
+        model = ClAM(n_clusters, selection=selection, random_state=state, **params)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model.fit(X)
+        out.append(silhouette(X, model.labels_, n_clusters))
+        if selection == "loss":
+            inertia = np.sum(model.transform(X).min(axis=1) ** 2)
+            means = [X[model.labels_ == label].mean(0) for label in range(n_clusters)]
+            norms = np.linalg.norm(model.cluster_centers_, axis=1)
+            with np.errstate(all="ignore"):
+                ratio = np.nanmedian(norms / np.linalg.norm(means, axis=1))
+    return *out, inertia, ratio
+
+
+def table(names, candidates):
+    """Print one line a candidate."""
+    data = {name: load(name) for name in names}
+    data = {name: pair for name, pair in data.items() if pair is not None}
+    print("sets:", ", ".join(data))
+    base = {n: [k_means(X, k, s) for s in STATES] for n, (X, k) in data.items()}
+    report("k-means", base, base)
+    for title, params in candidates.items():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            found = {
+                n: [clam(X, k, s, **params) for s in STATES]
+                for n, (X, k) in data.items()
+            }
+        report(title, found, base)
+
+
+def report(title, found, base):
+    """Print the means over sets and states, and what each set got."""
+    mean = {name: np.mean(rows, axis=0) for name, rows in found.items()}
+    by_loss = np.mean([m[0] for m in mean.values()])
+    by_silhouette = np.mean([m[1] for m in mean.values()])
+    inertia = [
+        np.mean([a[2] / b[2] for a, b in zip(found[n], base[n], strict=True)])
+        for n in found
+    ]
+    missing = sum(row[1] == 0 or row[0] == 0 for rows in found.values() for row in rows)
+    print(
+        f"{title:26s} by loss {by_loss:.4f}  by silhouette {by_silhouette:.4f}", end=""
+    )
+    print(f"  not all clusters {missing}  inertia", np.round(inertia, 3), end="")
+    print("  silhouettes", *[f"{m[0]:.3f}/{m[1]:.3f}" for m in mean.values()], end="")
+    ratios = [f"{m[3]:.2f}" for m in mean.values() if len(m) > 3]
+    print("  norm ratios", *ratios, flush=True)
+
+
+if __name__ == "__main__":
+    if "--judge" in sys.argv:
+        table(TUNING, {"default": {}, "plain": {"self_supervised": False}})
+        table(JUDGED, {"default": {}, "plain": {"self_supervised": False}})
+    else:
+        table(TUNING, CANDIDATES)

@@ -1,0 +1,74 @@
+"""What `ClAM` asks of its data, parameter by parameter."""
+
+import numpy as np
+
+
+def check_sample_weight(sample_weight, n_samples):
+    """Return weights (n,), float64, of rows."""
+    if sample_weight is None:
+        return np.ones(n_samples)
+    weight = np.asarray(sample_weight, dtype=np.float64)
+    if weight.shape != (n_samples,):
+        raise ValueError(
+            "The 'sample_weight' parameter must hold one weight per row. Got shape "
+            f"{weight.shape} for {n_samples} rows instead. Give a vector."
+        )
+    if not (np.isfinite(weight).all() and (weight >= 0).all() and weight.any()):
+        raise ValueError(
+            "The 'sample_weight' parameter must be finite, not negative, and not all "
+            f"zero. Got values from {weight.min()} to {weight.max()} instead. Drop "
+            "rows that shall not count."
+        )
+    return weight
+
+
+def check_problem(clam, X, weight, first):
+    """Refuse what this ClAM cannot do with rows X (n, d) of these weights."""
+    n_samples = np.count_nonzero(weight)
+    if first and clam.n_clusters > n_samples:
+        raise ValueError(
+            "The 'n_clusters' parameter of ClAM must be at most the number of samples, "
+            f"n_samples={n_samples}. Got {clam.n_clusters} instead. Ask for fewer "
+            "clusters."
+        )
+    if clam.metric == "cosine":
+        refuse_zero_rows(X)
+    if clam.metric != "manhattan":
+        return
+    if clam.step_size > 1:
+        raise ValueError(
+            "The 'step_size' parameter of ClAM must be at most 1 for metric "
+            f"'manhattan'. Got {clam.step_size} instead: the energy could rise. Use 1."
+        )
+    if clam.weighted is True:
+        raise ValueError(
+            "The 'weighted' parameter of ClAM must be False or an array for metric "
+            "'manhattan'. Got True instead, but weighted medians have no gradient by "
+            "the weights. Give the weights yourself."
+        )
+
+
+def refuse_zero_rows(X):
+    """Refuse rows (n, d) without a direction."""
+    has_direction = np.any(X, axis=1)
+    if not has_direction.all():
+        raise ValueError(
+            "The rows of X must have a direction for metric 'cosine'. Got row "
+            f"{int(np.argmin(has_direction))} of length zero instead. Drop such rows, "
+            "or use metric 'euclidean'."
+        )
+
+
+def check_init(clam, memories, X):
+    """Return memories (k, d) to start from, in the dtype of X."""
+    memories = np.array(memories, dtype=X.dtype)
+    expected = (clam.n_clusters, X.shape[1])
+    if memories.shape != expected or not np.isfinite(memories).all():
+        raise ValueError(
+            "The 'init' parameter of ClAM must be finite, of shape (n_clusters, "
+            f"n_features) = {expected}. Got shape {memories.shape} instead, or NaN. "
+            "Give one row per cluster."
+        )
+    if clam.metric == "cosine":
+        refuse_zero_rows(memories)
+    return memories

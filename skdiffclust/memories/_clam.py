@@ -1,0 +1,587 @@
+"""Clustering with associative memories as a scikit-learn estimator."""
+
+import warnings
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    ClusterMixin,
+    TransformerMixin,
+)
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import pairwise_distances
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from skdiffclust._affinity import refuse_overflow
+from skdiffclust._assignments import order_by_size
+from skdiffclust._compat import CallbackSupportMixin, Interval, StrOptions, fit_context
+from skdiffclust._history import EpochLoop, Training, keep_state_on_error
+from skdiffclust._validation import validate_rows
+from skdiffclust.memories._checks import (
+    check_init,
+    check_problem,
+    check_sample_weight,
+    refuse_zero_rows,
+)
+from skdiffclust.memories._dynamics import (
+    METRICS,
+    Dynamics,
+    check_weights,
+    energy,
+    entropy,
+    recall,
+)
+from skdiffclust.memories._frame import blocks, frame_of
+
+# Inverse temperature times total variance, when it is "auto": see the user guide.
+_CONCENTRATION = 60.0
+
+
+class ClAM(
+    CallbackSupportMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    ClusterMixin,
+    BaseEstimator,
+):
+    r"""Cluster with associative memories (ClAM), a relaxation of k-means.
+
+    A row falls towards `n_clusters` memories, which are trained so that rows with some
+    features hidden fall to where the hidden features were: eq. (9) of [1]_. The
+    memories are then centres of clusters, and a row belongs to the memory that it
+    falls to. Choose it where k-means would do and a differentiable loss, weights of
+    clusters, or another geometry is wanted.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+        Number of memories.
+    inverse_temperature : float or "auto", default="auto"
+        The paper's β, in units of one over the squared distance (over the distance for
+        "manhattan"). "auto" is 60 over the total variance of X, so that the scale of X
+        changes nothing.
+    n_steps : int, default=3
+        Steps of the dynamics, the paper's T.
+    step_size : float, default=1.0
+        The paper's dt/τ, in (0, 2), at most 1 for "manhattan". With the paper's ``1 /
+        n_steps`` a row ends 65 % of the way to its memory, so that the memories lie
+        1.5 times too far out.
+    mask_probability : float, default=0.15
+        Share of the features that are hidden from a masked row, at most 0.5. Half of
+        the rows of a batch are masked.
+    mask_value : {"mean", "min", "max"}, default="mean"
+        What a hidden feature starts from, over the rows of `fit`.
+    self_supervised : bool, default=True
+        Whether features are hidden from half of the rows (eq. 9), or all rows are
+        recalled whole (eq. 8).
+    metric : {"euclidean", "cosine", "manhattan"}, default="euclidean"
+        Geometry: squared Euclidean distance, the cosine on the unit sphere, or the
+        city-block distance, which resists outliers.
+    weighted : bool or array-like of shape (n_clusters,), default=False
+        Attraction of each memory (eq. 10): equal, learned (True), or given.
+    init : {"k-means++", "random"} or array-like of shape (n_clusters, n_features), \
+            default="k-means++"
+        Where memories start: k-means++ rows settled by at most 20 of Lloyd's steps, on
+        at most 8192 rows; rows drawn at random; or the given ones.
+    n_init : int, default=10
+        Number of restarts, trained side by side. With an array as `init`, one.
+    selection : {"loss", "silhouette"}, default="loss"
+        Which restart is kept, among those that found the most clusters: that of least
+        loss, for which three in ten restarts are trained to the end, or that of
+        largest silhouette, on at most 2000 rows, for which all are. Losses with masks
+        that differ by less than 2 % are taken as equal; then the restart of least
+        entropy (eq. 13) is kept.
+    max_iter : int, default=200
+        Largest number of epochs.
+    batch_size : int, default=1024
+        Rows of a batch.
+    learning_rate : float, default=0.05
+        First step of Adam, in units of the size of a feature of X. It halves on a
+        plateau of the loss; training ends at one 32nd of it.
+    tol : float, default=1e-3
+        Smallest relative fall of the loss that is no plateau.
+    n_iter_no_change : int, default=8
+        Batches without such a fall after which the learning rate halves; an epoch
+        counts for at most 4 batches.
+    record_centers : bool, default=False
+        Whether `history_` holds the memories of every epoch.
+    warm_start : bool, default=False
+        Whether `fit` goes on from the memories of the last fit.
+    random_state : int, RandomState instance or None, default=None
+        Seeds, order of the rows, masks.
+
+    Attributes
+    ----------
+    cluster_centers_ : ndarray of shape (n_clusters, n_features)
+        Memories, in the order of the clusters.
+    cluster_weights_ : ndarray of shape (n_clusters,)
+        Attraction of each memory.
+    labels_ : ndarray of shape (n_samples,), int64
+        Clusters by decreasing size.
+    n_clusters_ : int
+        Clusters that have rows.
+    inertia_ : float
+        Sum over rows of the squared distance to the memory of their cluster (of the
+        distance, with "cosine" and "manhattan").
+    loss_ : float
+        Training loss per scored entry of the kept restart, under every mask in turn,
+        in squared units of X.
+    inverse_temperature_ : float
+        The paper's β that was used.
+    n_iter_ : int
+        Epochs.
+    history_ : dict of lists
+        "loss" and "learning_rate" by epoch, of the best restart of the epoch; with
+        `record_centers` also "cluster_centers".
+    n_features_in_ : int
+        Number of features seen during `fit`.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of features seen during `fit`, when all are strings.
+
+    See Also
+    --------
+    sklearn.cluster.KMeans : The limit of high inverse temperature without masks.
+
+    Notes
+    -----
+    An epoch costs O(n (k d + T k²)) for each restart: see `_training` for how the
+    steps T leave d alone. Beyond X it needs memory for one batch.
+
+    We differ from the paper. Half of the rows of a batch are masked, in groups that
+    hide one block of features each, so that each feature is hidden equally often in
+    every batch; the others are recalled whole. The loss is a mean over scored entries.
+    Seeds are settled first, because soft steps from raw seeds lose memories; one that
+    attracts nobody in an epoch is put on a row that is badly served. Restarts are
+    chosen by loss, as the text of the paper says; its code chooses by silhouette.
+
+    Sample weights multiply the loss of a row. A row of weight two is not exactly two
+    rows, because batches and masks are drawn by row number.
+
+    References
+    ----------
+    .. [1] B. Saha, D. Krotov, M. J. Zaki, P. Ram, "End-to-end Differentiable
+       Clustering with Associative Memories", ICML 2023.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_blobs
+    >>> from skdiffclust import ClAM
+    >>> X, y = make_blobs(90, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
+    >>> clam = ClAM(n_clusters=3, random_state=0).fit(X)
+    >>> clam.cluster_centers_.shape, clam.predict(X[:2]) == clam.labels_[:2]
+    ((3, 2), array([ True,  True]))
+    """
+
+    _parameter_constraints = {
+        "n_clusters": [Interval(Integral, 1, None, closed="left")],
+        "inverse_temperature": [
+            StrOptions({"auto"}),
+            Interval(Real, 0, None, closed="neither"),
+        ],
+        "n_steps": [Interval(Integral, 1, None, closed="left")],
+        "step_size": [Interval(Real, 0, 2, closed="neither")],
+        "mask_probability": [Interval(Real, 0, 0.5, closed="right")],
+        "mask_value": [StrOptions({"mean", "min", "max"})],
+        "self_supervised": ["boolean"],
+        "metric": [StrOptions(set(METRICS))],
+        "weighted": ["boolean", "array-like"],
+        "init": [StrOptions({"k-means++", "random"}), "array-like"],
+        "n_init": [Interval(Integral, 1, None, closed="left")],
+        "selection": [StrOptions({"loss", "silhouette"})],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
+        "record_centers": ["boolean"],
+        "warm_start": ["boolean"],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self, n_clusters=8, *, inverse_temperature="auto", n_steps=3, step_size=1.0,
+        mask_probability=0.15, mask_value="mean", self_supervised=True,
+        metric="euclidean", weighted=False, init="k-means++", n_init=10,
+        selection="loss", max_iter=200, batch_size=1024, learning_rate=0.05, tol=1e-3,
+        n_iter_no_change=8, record_centers=False, warm_start=False, random_state=None,
+    ):  # fmt: skip
+        self.n_clusters = n_clusters
+        self.inverse_temperature = inverse_temperature
+        self.n_steps = n_steps
+        self.step_size = step_size
+        self.mask_probability = mask_probability
+        self.mask_value = mask_value
+        self.self_supervised = self_supervised
+        self.metric = metric
+        self.weighted = weighted
+        self.init = init
+        self.n_init = n_init
+        self.selection = selection
+        self.max_iter = max_iter
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.tol = tol
+        self.n_iter_no_change = n_iter_no_change
+        self.record_centers = record_centers
+        self.warm_start = warm_start
+        self.random_state = random_state
+
+    @keep_state_on_error
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None, sample_weight=None):
+        """Store the clusters of X in memories.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+        y : None
+            Ignored, present for API consistency.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weight of each row in the loss, in the seeds and in the scale of X.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If X or a parameter is not as described.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If fewer clusters are found than asked, or training diverges.
+        """
+        continues = self.warm_start and hasattr(self, "cluster_centers_")
+        X, weight = self._check(X, sample_weight)
+        frame = self._frame_of(X, weight)
+        random_state = check_random_state(self.random_state)
+        run = self._start(X, weight, frame, random_state, continues)
+        training = Training(
+            self, X, y, max_iter=self.max_iter, learning_rate=self.learning_rate
+        )
+        for loop in training:
+            run.iterate(loop, self._attributes, self.record_centers)
+        best = training.best
+        restart, loss = run.choose(best.best_state)
+        self._settle(X, weight, frame, *run.pick(restart), reorder=not continues)
+        self.loss_, self.history_, self.n_iter_ = loss, best.history, best.n_iter
+        training.finish()
+        return self
+
+    @keep_state_on_error
+    @fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X, y=None, sample_weight=None):
+        """Pass once over a batch of rows of a stream.
+
+        The first call seeds the memories and fixes the scale of the data and the order
+        of the clusters; later ones go on from the memories as they are.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows; at least `n_clusters` in the first call.
+        y : None
+            Ignored, present for API consistency.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weight of each row.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator; `labels_` are those of this batch.
+
+        Raises
+        ------
+        ValueError
+            If X or a parameter is not as described.
+        """
+        first = not hasattr(self, "_stream")
+        X, weight = self._check(X, sample_weight, first=first)
+        if first:
+            frame = self._frame_of(X, weight)
+            random_state = check_random_state(self.random_state)
+            moments = None
+        else:
+            frame, moments, random_state = self._stream
+        run = self._start(X, weight, frame, random_state, not first)
+        run.descent.resume(moments)
+        loop = EpochLoop(
+            self,
+            max_iter=1,
+            learning_rate=self.learning_rate,
+            history=None if first else self.history_,
+        )
+        run.iterate(loop, self._attributes, self.record_centers)
+        restart, loss = run.choose(loop.best_state)
+        order = self._settle(X, weight, frame, *run.pick(restart), reorder=first)
+        self._stream = frame, run.descent.moments(restart, order), random_state
+        self.loss_, self.history_ = loss, loop.history
+        self.n_iter_ = len(loop.history["loss"])
+        return self
+
+    def _check(self, X, sample_weight, *, first=True):
+        """Return rows and weights, checked against the parameters."""
+        X = validate_rows(self, X, reset=first, order="C")
+        refuse_overflow([X], X.dtype)
+        weight = check_sample_weight(sample_weight, len(X))
+        check_problem(self, X, weight, first)
+        return X, weight
+
+    def _frame_of(self, X, weight):
+        """Return the units of training for these rows."""
+        return frame_of(
+            X, weight, self.metric, self.mask_value, self.inverse_temperature,
+            _CONCENTRATION,
+        )  # fmt: skip
+
+    def _start(self, X, weight, frame, random_state, continues):
+        """Return the restarts to train, from the fitted memories if it continues."""
+        # numba is imported here: it would weigh on the import of the package.
+        from skdiffclust.memories._fit import Fit
+
+        memories = None
+        given = None if isinstance(self.weighted, (bool, np.bool_)) else self.weighted
+        log_weights = np.log(check_weights(given, self.n_clusters))
+        if continues:
+            memories = check_init(self, self.cluster_centers_, X)
+            log_weights = np.log(self.cluster_weights_)
+        elif not isinstance(self.init, str):
+            memories = check_init(self, self.init, X)
+        if memories is not None:
+            memories = frame.enter(memories)
+        run = Fit(self, X, weight, frame, random_state)
+        return run.start(self, memories, log_weights)
+
+    def _attributes(self, frame, memories, log_weights):
+        """Return the fitted attributes that `predict` needs."""
+        return {
+            "cluster_centers_": memories,
+            "cluster_weights_": np.exp(log_weights),
+            "inverse_temperature_": frame.inverse_temperature,
+        }
+
+    def _settle(self, X, weight, frame, memories, log_weights, *, reorder):
+        """Assign the fitted attributes, clusters by size; return their old numbers."""
+        memories = memories.astype(X.dtype)
+        order = np.arange(self.n_clusters)
+        for name, value in self._attributes(frame, memories, log_weights).items():
+            setattr(self, name, value)
+        labels = self._assign(X)
+        if reorder:
+            order = order_by_size(labels, self.n_clusters)
+            self.cluster_centers_ = memories[order]
+            self.cluster_weights_ = self.cluster_weights_[order]
+            labels = self._assign(X)
+        self.labels_ = labels
+        self.inertia_ = self._inertia(X, weight)
+        sizes = np.bincount(labels, minlength=self.n_clusters)
+        self.n_clusters_ = int(np.count_nonzero(sizes))
+        if self.n_clusters_ < self.n_clusters:
+            warnings.warn(
+                f"ClAM found {self.n_clusters_} clusters instead of {self.n_clusters}, "
+                f"with {', '.join(map(str, sizes))} rows. Ask for fewer clusters, "
+                "raise inverse_temperature, or check X for equal rows.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        return order
+
+    def _assign(self, X):
+        """Return the labels (n,) of validated rows."""
+        from skdiffclust.memories._assign import assign
+
+        return assign(
+            X, self.cluster_centers_, np.log(self.cluster_weights_), self._dynamics()
+        )
+
+    def _dynamics(self):
+        """Return the fitted dynamics."""
+        return Dynamics(
+            self.inverse_temperature_, self.n_steps, self.step_size, self.metric
+        )
+
+    def _inertia(self, X, weight):
+        """Return the sum of distances (squared if Euclidean) to the own memory."""
+        total = 0.0
+        for rows in blocks(X):
+            far = self._distances(X[rows])[np.arange(len(X[rows])), self.labels_[rows]]
+            far = np.square(far) if self.metric == "euclidean" else far
+            total += float(weight[rows] @ far)
+        return total
+
+    def _distances(self, X):
+        """Return distances (m, k), float64, of rows to memories."""
+        shift = self.cluster_centers_.mean(axis=0, dtype=np.float64)
+        if self.metric == "cosine":
+            shift = 0.0  # an offset changes directions
+        rows, memories = X - shift, self.cluster_centers_ - shift
+        return pairwise_distances(rows, memories, metric=self.metric)
+
+    def predict(self, X):
+        """Give each row the memory that it falls to.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,), int64
+            The memory nearest to the row after `n_steps` steps of the dynamics.
+        """
+        return self._assign(self._rows(X))
+
+    def transform(self, X):
+        """Return the distances of rows to the memories.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        distances : ndarray of shape (n_samples, n_clusters)
+            In the geometry of `metric`, and the dtype of X.
+        """
+        X = self._rows(X)
+        distances = np.empty((len(X), len(self.cluster_centers_)), dtype=X.dtype)
+        for rows in blocks(X):
+            distances[rows] = self._distances(X[rows])
+        return distances
+
+    def recall(self, X):
+        """Let rows fall towards their memories.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        recalled : ndarray of shape (n_samples, n_features), float64
+            Rows after `n_steps` steps; of unit length with metric "cosine".
+        """
+        return self._recall(self._rows(X), self.n_steps)
+
+    def trajectories(self, X):
+        """Return where rows are after each step of the dynamics.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        paths : ndarray of shape (n_steps + 1, n_samples, n_features), float64
+            The rows themselves come first.
+        """
+        X = self._rows(X)
+        return np.stack([self._recall(X, n) for n in range(self.n_steps + 1)])
+
+    def energy(self, X):
+        """Return the energy of rows, small near a memory.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        energies : ndarray of shape (n_samples,), float64
+            See :func:`skdiffclust.memories.energy`.
+        """
+        return energy(self._rows(X), *self._field(), **self._geometry())
+
+    def entropy(self, X):
+        """Return the entropy of the attraction of rows (eq. 13).
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        entropies : ndarray of shape (n_samples,), float64
+            0 where one memory has it all; see :func:`skdiffclust.memories.entropy`.
+        """
+        return entropy(self._rows(X), *self._field(), **self._geometry())
+
+    def score(self, X, y=None, sample_weight=None):
+        """Return minus the mean squared error of unmasked recall.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+        y : None
+            Ignored, present for API consistency.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weight of each row.
+
+        Returns
+        -------
+        score : float
+            Larger is better: minus the mean over rows and features of the squared
+            difference to the recalled row (of unit rows with metric "cosine"; the
+            absolute difference with "manhattan").
+        """
+        X = self._rows(X)
+        weight = check_sample_weight(sample_weight, len(X))
+        total = 0.0
+        for rows in blocks(X):
+            part = X[rows].astype(np.float64)
+            error = self._recall(part, self.n_steps)
+            error -= self._recall(part, 0)
+            error = np.abs(error) if self.metric == "manhattan" else np.square(error)
+            total += float(weight[rows] @ error.mean(axis=1))
+        return -total / float(weight.sum())
+
+    def _rows(self, X):
+        """Return rows to predict, checked."""
+        check_is_fitted(self)
+        X = validate_rows(self, X, reset=False, order="C")
+        refuse_overflow([X, self.cluster_centers_])
+        if self.metric == "cosine":
+            refuse_zero_rows(X)
+        return X
+
+    def _field(self):
+        """Return memories and inverse temperature."""
+        return self.cluster_centers_.astype(np.float64), self.inverse_temperature_
+
+    def _geometry(self):
+        """Return the keyword arguments of the functions of the dynamics."""
+        return {"weights": self.cluster_weights_, "metric": self.metric}
+
+    def _recall(self, X, n_steps):
+        """Return validated rows after some steps."""
+        return recall(
+            X,
+            *self._field(),
+            n_steps=n_steps,
+            step_size=self.step_size,
+            **self._geometry(),
+        )
+
+    @property
+    def _n_features_out(self):
+        """Number of columns of `transform`."""
+        return len(self.cluster_centers_)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags

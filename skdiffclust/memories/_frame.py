@@ -1,0 +1,100 @@
+"""The units that training happens in: centred rows with features of size about one."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+_BLOCK_ENTRIES = 2**21
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Shift (d,) and scale that lead from the rows of a user to those of training."""
+
+    metric: str
+    shift: np.ndarray  # (d,) float64
+    scale: float
+    spread: float  # total variance, or deviation for "manhattan", in training units
+    fill: np.ndarray  # (d,) float64, training units: what hidden features start from
+    inverse_temperature: float  # in the units of the user
+
+    @property
+    def beta(self):
+        """The inverse temperature in training units."""
+        power = {"euclidean": 2, "manhattan": 1, "cosine": 0}[self.metric]
+        return self.inverse_temperature * self.scale**power
+
+    @property
+    def loss_unit(self):
+        """One unit of the training loss, in the units of the user."""
+        return self.scale if self.metric == "manhattan" else self.scale**2
+
+    def enter(self, X):
+        """Return rows (m, d) in training units, a new array of the dtype of X."""
+        rows = X.astype(np.float64)
+        if self.metric == "cosine":
+            rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+        rows -= self.shift
+        rows /= self.scale
+        return rows.astype(X.dtype, copy=False)
+
+    def leave(self, memories):
+        """Return memories (k, d), float64, in the units of the user."""
+        return memories.astype(np.float64) * self.scale + self.shift
+
+
+def blocks(X):
+    """Yield slices of rows of X (n, d) that keep temporary arrays small."""
+    step = max(1, _BLOCK_ENTRIES // X.shape[1])
+    for start in range(0, len(X), step):
+        yield slice(start, start + step)
+
+
+def frame_of(X, sample_weight, metric, mask_value, inverse_temperature, concentration):
+    """Return the `Frame` of rows X (n, d) under their weights (n,).
+
+    `inverse_temperature` is a number, or "auto": `concentration` over the total
+    variance of the rows (of the directions of the rows for "cosine", twice, since the
+    squared distance of directions is twice one minus the cosine; over the total mean
+    absolute deviation for "manhattan"). Reads X three times, by blocks.
+    """
+    unit = _directions if metric == "cosine" else np.asarray
+    mean = _weighted_mean(X, sample_weight, unit, 0.0)
+    low, high = np.full(X.shape[1], np.inf), np.full(X.shape[1], -np.inf)
+    spread = 0.0
+    for rows in blocks(X):
+        part = unit(X[rows]).astype(np.float64, copy=False)
+        low = np.minimum(low, part.min(axis=0))
+        high = np.maximum(high, part.max(axis=0))
+        gap = part - mean
+        gap = np.abs(gap) if metric == "manhattan" else np.square(gap)
+        spread += float(sample_weight[rows] @ gap.sum(axis=1))
+    spread /= float(sample_weight.sum())
+    hidden = {"mean": mean, "min": low, "max": high}[mask_value]
+    shift, scale, n_features = mean, 1.0, X.shape[1]
+    if metric == "cosine":
+        shift = np.zeros(n_features)
+    elif spread > 0:
+        scale = spread / n_features
+        scale = scale if metric == "manhattan" else np.sqrt(scale)
+    if inverse_temperature == "auto":
+        inverse_temperature = concentration / spread if spread > 0 else concentration
+        inverse_temperature *= 2.0 if metric == "cosine" else 1.0
+    fill = (hidden - shift) / scale
+    in_units = spread if metric == "cosine" else float(n_features)
+    return Frame(metric, shift, scale, in_units, fill, float(inverse_temperature))
+
+
+def _directions(X):
+    """Return rows of unit length (m, d), float64."""
+    X = X.astype(np.float64, copy=False)
+    return X / np.linalg.norm(X, axis=1, keepdims=True)
+
+
+def _weighted_mean(X, sample_weight, unit, origin):
+    """Return the weighted mean (d,) of the rows, exact where a feature is constant."""
+    origin = unit(X[:1]).astype(np.float64)[0] + origin
+    total = np.zeros(X.shape[1])
+    for rows in blocks(X):
+        total += sample_weight[rows] @ (unit(X[rows]).astype(np.float64) - origin)
+    return origin + total / sample_weight.sum()

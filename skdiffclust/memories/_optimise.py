@@ -1,0 +1,152 @@
+"""Mini-batch descent of the pattern-completion loss, all restarts side by side."""
+
+import numpy as np
+
+from skdiffclust._batches import mini_batches
+from skdiffclust.memories._masking import hidden_blocks, mask_groups
+from skdiffclust.memories._seeding import nearest_memory
+from skdiffclust.memories._training import completion_with_gradient
+
+_DECAY = (0.9, 0.999)  # of Adam's two running means
+_ADAM_FLOOR = 1e-6  # a gradient this small, in training units, moves nothing
+_SLOWER = 0.5  # factor of the learning rate on a plateau
+_SLOWEST = 2.0**-5  # where training ends, relative to the first learning rate
+_TRIALS = 4  # batches that teach as much as an epoch of a small set
+_STREAM_STEPS = 100  # after which a stream has slowed down by the root of two
+
+
+class Descent:
+    """Memories (r, k, d) and log weights (r, k) going down their loss by Adam.
+
+    `rows` is a function of row numbers that returns rows in training units, so that
+    no copy of X is ever made whole.
+    """
+
+    def __init__(
+        self, memories, log_weights, dynamics, frame, *, learning_rate,
+        mask_probability, learn_weights,
+    ):  # fmt: skip
+        self.memories, self.log_weights = memories.astype(np.float64), log_weights
+        self.learning_rate = self._first_rate = learning_rate
+        self._dynamics, self._fill = dynamics, frame.fill
+        self._mask_probability, self._learn_weights = mask_probability, learn_weights
+        self._moments = [
+            [np.zeros_like(v), np.zeros_like(v)] for v in (self.memories, log_weights)
+        ]
+        self._n_steps = 0
+        self._best, self._n_stalled = np.inf, 0
+
+    def epoch(self, rows, weight, batch_size, random_state):
+        """Pass once over rows numbered 0 to n - 1; return the loss (r,) per entry.
+
+        `weight` (n,) has a mean of about one.
+        """
+        loss, n_scored = np.zeros(len(self.memories)), 0.0
+        attracted = np.zeros(self.log_weights.shape)
+        for chosen in mini_batches(len(weight), batch_size, random_state):
+            if not weight[chosen].any():
+                continue
+            Z = rows(chosen)
+            order, groups = self._groups(*Z.shape, random_state)
+            found = completion_with_gradient(
+                Z[:, order], self.memories[:, :, order].astype(Z.dtype),
+                self.log_weights, self._dynamics, groups=groups,
+                fill=self._fill[order], sample_weight=weight[chosen],
+            )  # fmt: skip
+            gradient = np.empty_like(self.memories)
+            gradient[:, :, order] = found.gradient
+            mean = Z.shape[1] / found.n_scored
+            self._step(0, gradient * mean)
+            if self._learn_weights:
+                self._step(1, found.weight_gradient * mean)
+            loss += found.loss
+            n_scored += found.n_scored
+            attracted += found.attracted
+        self._revive(attracted, Z)
+        return loss / n_scored
+
+    def _groups(self, n_rows, n_features, random_state):
+        """Return an order of the features and groups of rows with what they hide."""
+        if self._mask_probability is None:
+            return np.arange(n_features), [(slice(0, n_rows), slice(0, 0))]
+        return mask_groups(n_rows, n_features, self._mask_probability, random_state)
+
+    def _step(self, which, gradient):
+        """Take one step of Adam in the memories (0) or the log weights (1)."""
+        self._n_steps += which == 0
+        first, second = self._moments[which]
+        first += (1 - _DECAY[0]) * (gradient - first)
+        second += (1 - _DECAY[1]) * (np.square(gradient) - second)
+        size = np.sqrt(second / (1 - _DECAY[1] ** self._n_steps)) + _ADAM_FLOOR
+        step = first / (1 - _DECAY[0] ** self._n_steps) / size
+        if which == 0:
+            self.memories = self.memories - self.learning_rate * step
+        else:
+            moved = self.log_weights - self.learning_rate * step
+            # Only their differences mean anything.
+            self.log_weights = moved - moved.mean(axis=1, keepdims=True)
+
+    def _revive(self, attracted, Z):
+        """Put memories that attracted nobody on the worst served rows of Z (m, d)."""
+        for restart in np.flatnonzero((attracted == 0).any(axis=1)):
+            dead = np.flatnonzero(attracted[restart] == 0)
+            _, distances = nearest_memory(Z, self.memories[restart])
+            worst = np.argsort(-distances, kind="stable")[: len(dead)]
+            self.memories[restart, dead[: len(worst)]] = Z[worst]
+            for moment in self._moments[0]:
+                moment[restart, dead] = 0.0
+
+    def cool(self, loss, n_batches, tol, patience):
+        """Lower the learning rate on a plateau of the loss; return whether it is spent.
+
+        As in the paper's Table 5; an epoch of many batches counts as several.
+        """
+        if loss < self._best - tol * abs(self._best) or self._best == np.inf:
+            self._best, self._n_stalled = loss, 0
+            return False
+        self._n_stalled += min(n_batches, _TRIALS)
+        while self._n_stalled >= patience:
+            self._n_stalled -= patience
+            self.learning_rate *= _SLOWER
+        return self.learning_rate < _SLOWEST * self._first_rate
+
+    def evaluate(self, Z, weight):
+        """Return the loss (r,) per entry of rows Z (m, d) under every mask in turn."""
+        loss, n_scored = np.zeros(len(self.memories)), 0.0
+        sizes = np.zeros(1, dtype=np.int64)
+        if self._mask_probability is not None:
+            sizes = hidden_blocks(Z.shape[1], self._mask_probability)
+        stops = np.cumsum(sizes)
+        n_whole = np.count_nonzero(sizes == 0)
+        for first, last in dict.fromkeys(zip(stops - sizes, stops, strict=True)):
+            share = n_whole if first == last else 1
+            found = completion_with_gradient(
+                Z, self.memories.astype(Z.dtype), self.log_weights, self._dynamics,
+                groups=[(slice(0, len(Z)), slice(int(first), int(last)))],
+                fill=self._fill, sample_weight=weight,
+            )  # fmt: skip
+            loss += share * found.loss
+            n_scored += share * found.n_scored
+        return loss / n_scored
+
+    def copy_state(self):
+        """Return copies of memories and log weights."""
+        return self.memories.copy(), self.log_weights.copy()
+
+    def keep(self, restarts):
+        """Go on with some restarts only."""
+        self.memories = self.memories[restarts]
+        self.log_weights = self.log_weights[restarts]
+        self._moments = [[m[restarts] for m in pair] for pair in self._moments]
+
+    def moments(self, restart, order):
+        """Return steps taken and running means of one restart, clusters reordered."""
+        return self._n_steps, [[m[restart][order] for m in p] for p in self._moments]
+
+    def resume(self, state):
+        """Go on from what `moments` returned, or from nothing; a stream slows down."""
+        if state is None:
+            return
+        self._n_steps, moments = state
+        self._moments = [[m[None].copy() for m in pair] for pair in moments]
+        self.learning_rate /= np.sqrt(1.0 + self._n_steps / _STREAM_STEPS)

@@ -1,0 +1,496 @@
+"""ClAM as an estimator: what it finds and keeps, and what it says when it fails."""
+
+import multiprocessing
+import pickle
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.callback import ProgressBar, ScoringMonitor
+from sklearn.cluster import KMeans
+from sklearn.datasets import load_iris, make_blobs
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import adjusted_rand_score
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from threadpoolctl import threadpool_info
+
+from skdiffclust import ClAM
+from skdiffclust.memories import energy, entropy, recall
+from skdiffclust.memories._training import completion_with_gradient
+from skdiffclust.metrics import silhouette_scorer
+
+METRICS = ("euclidean", "cosine", "manhattan")
+
+
+def blobs(n=150, d=6, k=3, seed=0, **options):
+    """Return standardised rows of k blobs, and which blob."""
+    X, y = make_blobs(n, n_features=d, centers=k, random_state=seed, **options)
+    return StandardScaler().fit_transform(X), y
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_default_blobs_are_found_as_well_as_they_can_be(seed):
+    X, y = make_blobs(random_state=seed)
+    found = adjusted_rand_score(y, ClAM(3, random_state=0).fit(X).labels_)
+    # On three of these seeds two blobs lie on each other: not even the assignment to
+    # the true centres reaches 0.9 there.
+    centers = np.stack([X[y == label].mean(axis=0) for label in range(3)])
+    nearest = ((X[:, None] - centers) ** 2).sum(-1).argmin(axis=1)
+    possible = adjusted_rand_score(y, nearest)
+    assert found > min(0.9, possible - 0.3 * (possible < 0.9))
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("self_supervised", [True, False])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_blobs_in_every_geometry(metric, self_supervised, weighted):
+    X, y = blobs(seed=1)
+    weighted = [1.0, 1.1, 0.9] if weighted and metric == "manhattan" else weighted
+    model = ClAM(
+        3, metric=metric, self_supervised=self_supervised, weighted=weighted,
+        random_state=0, n_init=3,
+    ).fit(X)  # fmt: skip
+    assert adjusted_rand_score(y, model.labels_) > 0.95
+    assert model.n_clusters_ == 3
+    assert model.cluster_weights_.shape == (3,)
+    assert np.array_equal(model.labels_, model.predict(X))
+    assert (np.diff(np.bincount(model.labels_)) <= 0).all()
+
+
+def test_centres_are_centres():
+    X, _ = blobs(600, d=10, k=4, seed=3, cluster_std=3.0)
+    model = ClAM(4, random_state=0).fit(X)
+    means = np.stack([X[model.labels_ == label].mean(axis=0) for label in range(4)])
+    ratio = np.linalg.norm(model.cluster_centers_, axis=1) / np.linalg.norm(
+        means, axis=1
+    )
+    assert 0.93 < np.median(ratio) < 1.07
+
+
+def test_plain_loss_is_as_good_as_k_means():
+    X, _ = load_iris(return_X_y=True)
+    X = StandardScaler().fit_transform(X)
+    ours = ClAM(3, self_supervised=False, random_state=0).fit(X).inertia_
+    assert ours <= 1.01 * KMeans(3, n_init=10, random_state=0).fit(X).inertia_
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_methods_are_the_functions(metric):
+    X, _ = blobs()
+    model = ClAM(
+        3, metric=metric, weighted=[1.0, 2.0, 1.0], random_state=0, n_init=2, max_iter=5
+    ).fit(X)
+    memories, beta = model.cluster_centers_, model.inverse_temperature_
+    options = dict(weights=model.cluster_weights_, metric=metric)
+    np.testing.assert_allclose(model.energy(X), energy(X, memories, beta, **options))
+    np.testing.assert_allclose(model.entropy(X), entropy(X, memories, beta, **options))
+    recalled = recall(X, memories, beta, **options)
+    np.testing.assert_allclose(model.recall(X), recalled)
+    paths = model.trajectories(X)
+    assert paths.shape == (4, *X.shape)
+    np.testing.assert_allclose(paths[-1], recalled)
+    error = recalled - paths[0]
+    error = np.abs(error) if metric == "manhattan" else error**2
+    assert model.score(X) == pytest.approx(-error.mean())
+    # Labels are the memories nearest to the recalled rows (Algorithm 1, line 23).
+    nearest = model.transform(recalled).argmin(axis=1)
+    assert np.array_equal(model.predict(X), nearest)
+    far = model.transform(X)[np.arange(len(X)), model.labels_]
+    far = far**2 if metric == "euclidean" else far
+    assert model.inertia_ == pytest.approx(far.sum())
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_predict_in_chunks_and_on_equal_rows(metric):
+    X, _ = blobs(n=90, cluster_std=6.0)
+    X = np.vstack([X, X[:20]])
+    model = ClAM(5, metric=metric, random_state=0, n_init=2, max_iter=5).fit(X)
+    whole = model.predict(X)
+    assert np.array_equal(whole[90:], whole[:20])
+    for size in (1, 7):
+        parts = [model.predict(X[i : i + size]) for i in range(0, len(X), size)]
+        assert np.array_equal(np.concatenate(parts), whole)
+
+
+def test_same_seed_same_bits_and_global_streams_untouched():
+    X, _ = blobs()
+    before = np.random.get_state()[1].copy()  # noqa: NPY002
+    a, b = (ClAM(3, random_state=7).fit(X) for _ in range(2))
+    assert np.array_equal(a.cluster_centers_, b.cluster_centers_)
+    assert np.array_equal(np.random.get_state()[1], before)  # noqa: NPY002
+
+
+@pytest.mark.parametrize("selection", ["loss", "silhouette"])
+def test_selection_keeps_the_best(selection):
+    X, _ = blobs(cluster_std=5.0, k=5)
+    single, many = (
+        ClAM(5, n_init=n, selection=selection, random_state=0).fit(X) for n in (1, 8)
+    )
+    if selection == "silhouette":
+        assert silhouette_scorer(many, X) >= silhouette_scorer(single, X) - 0.01
+    else:
+        assert many.loss_ <= single.loss_ * 1.03
+
+
+def test_starts():
+    X, y = blobs()
+    given = np.stack([X[y == label][0] for label in range(3)])
+    model = ClAM(3, init=given, random_state=0).fit(X)
+    assert adjusted_rand_score(y, model.labels_) == 1.0
+    model = ClAM(3, init="random", random_state=0).fit(X)
+    assert adjusted_rand_score(y, model.labels_) > 0.9
+
+
+def test_warm_start_continues_and_keeps_the_order():
+    X, _ = blobs(cluster_std=4.0)
+    model = ClAM(3, random_state=0, max_iter=3, warm_start=True).fit(X)
+    centers = model.cluster_centers_
+    model.fit(X)
+    assert np.abs(model.cluster_centers_ - centers).max() < 0.2
+    assert model.cluster_centers_ is not centers
+
+
+def test_stream_learns_and_never_writes_in_place():
+    X, y = blobs(1200, d=4)
+    model = ClAM(3, random_state=0, n_init=3)
+    for i in range(0, 1200, 100):
+        before = getattr(model, "cluster_centers_", np.zeros(0))
+        copy = before.copy()
+        model.partial_fit(X[i : i + 100])
+        assert np.array_equal(before, copy)
+    assert len(model.history_["loss"]) == model.n_iter_ == 12
+    assert adjusted_rand_score(y, model.predict(X)) > 0.95
+    again = pickle.loads(pickle.dumps(model)).partial_fit(X[:100])
+    model.partial_fit(X[:100])
+    assert np.array_equal(again.cluster_centers_, model.cluster_centers_)
+
+
+def test_history_holds_the_memories_on_request():
+    X, _ = blobs()
+    model = ClAM(3, random_state=0, init="random", record_centers=True).fit(X)
+    curve = model.history_["cluster_centers"]
+    assert len(curve) == model.n_iter_ == len(model.history_["loss"])
+    assert curve[0].shape == model.cluster_centers_.shape
+    assert model.history_["loss"][-1] < model.history_["loss"][0]
+    rates = model.history_["learning_rate"]
+    assert rates[-1] < rates[0]
+    assert "cluster_centers" not in ClAM(3, max_iter=2).fit(X).history_
+
+
+def test_callbacks_through_a_search_of_pipelines(capsys):
+    X, _ = blobs()
+    monitor = ScoringMonitor(scoring={"silhouette": silhouette_scorer})
+    model = ClAM(random_state=0, n_init=2, max_iter=3).set_callbacks(monitor)
+    search = GridSearchCV(
+        make_pipeline(StandardScaler(), model),
+        {"clam__n_clusters": [2, 3]},
+        scoring=silhouette_scorer,
+        cv=2,
+    ).fit(X)
+    assert search.best_params_ == {"clam__n_clusters": 3}
+    rows = monitor.get_logs().data
+    assert len(rows) >= 4 * 3
+    assert all(np.isfinite(row["silhouette"]) for row in rows)
+    clone(model).set_callbacks(ProgressBar()).set_params(n_clusters=3).fit(X)
+    assert "ClAM" in capsys.readouterr().out
+
+
+def test_names_of_columns_follow_pandas():
+    import pandas as pd
+
+    X, _ = blobs()
+    frame = pd.DataFrame(X, columns=list("abcdef"))
+    model = ClAM(3, random_state=0, n_init=2).fit(frame)
+    assert list(model.feature_names_in_) == list("abcdef")
+    out = model.set_output(transform="pandas").transform(frame)
+    assert list(out.columns) == ["clam0", "clam1", "clam2"]
+
+
+def test_zero_weights_are_rows_that_are_not_there():
+    X, y = blobs()
+    outliers = np.full((3, 6), 50.0)
+    weight = np.r_[np.ones(len(X)), np.zeros(3)]
+    model = ClAM(3, random_state=0).fit(np.vstack([X, outliers]), sample_weight=weight)
+    assert adjusted_rand_score(y, model.labels_[: len(X)]) == 1.0
+    assert np.abs(model.cluster_centers_).max() < 10
+
+
+# Faults, by their number in the list of faults.
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_fault_1_not_finite(bad):
+    X, _ = blobs()
+    model = ClAM(3, random_state=0, n_init=1, max_iter=2).fit(X)
+    X = X.copy()
+    X[3, 2] = bad
+    for method in (model.fit, model.predict, model.energy, model.partial_fit):
+        with pytest.raises(ValueError, match="NaN|infinity"):
+            method(X)
+    assert model.n_clusters_ == 3
+
+
+@pytest.mark.parametrize("value, dtype", [(1e300, "f8"), (1e36, "f4")])
+def test_faults_2_and_3_overflow(value, dtype):
+    X = np.full((20, 2), value, dtype=dtype)
+    X[::2] *= -1
+    with pytest.raises(ValueError, match="overflow: rescale"):
+        ClAM(2).fit(X)
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("offset", [0.0, 1e6])
+def test_fault_4_scale_and_offset(scale, offset):
+    X, y = blobs()
+    X = np.hstack([X, np.zeros((len(X), 1))])
+    moved = scale * X + offset * max(scale, 1.0)
+    labels = ClAM(3, random_state=0).fit(moved).labels_
+    assert adjusted_rand_score(y, labels) == 1.0
+    scaled = StandardScaler().fit_transform(moved)
+    expected = ClAM(3, random_state=0).fit(StandardScaler().fit_transform(X)).labels_
+    assert np.array_equal(ClAM(3, random_state=0).fit(scaled).labels_, expected)
+
+
+def test_faults_5_and_8_fewer_rows_than_clusters():
+    with pytest.warns(
+        ConvergenceWarning, match="found 1 clusters instead of 3, with 9"
+    ):
+        model = ClAM(3, random_state=0).fit(np.ones((9, 2)))
+    assert model.n_clusters_ == 1
+    assert np.array_equal(model.labels_, np.zeros(9))
+    X = np.repeat(np.eye(4), 5, axis=0)
+    with pytest.warns(ConvergenceWarning, match="instead of 6"):
+        model = ClAM(6, random_state=0).fit(X)
+    assert model.n_clusters_ == 4
+    assert len(np.unique(model.labels_.reshape(4, 5), axis=1)) == 4
+
+
+def test_faults_6_and_7_number_of_clusters():
+    X, _ = blobs()
+    with pytest.raises(ValueError, match="n_clusters.*n_samples=4"):
+        ClAM(5).fit(X[:4])
+    for bad in (0, -1, 2.5, "3", None):
+        with pytest.raises(ValueError, match="n_clusters"):
+            ClAM(bad).fit(X)
+    assert ClAM(1).fit(X[:1]).labels_.tolist() == [0]
+    with pytest.raises(ValueError, match="n_samples=1"):
+        ClAM(2).fit(X[:1])
+
+
+@pytest.mark.parametrize("beta", [1e-6, 1e-2, 1e2, 1e6])
+@pytest.mark.filterwarnings("ignore:ClAM found:sklearn.exceptions.ConvergenceWarning")
+def test_fault_16_any_temperature(beta):
+    X, _ = blobs()
+    model = ClAM(3, inverse_temperature=beta, random_state=0, n_init=2).fit(X)
+    assert np.isfinite(model.cluster_centers_).all()
+    assert np.isfinite(model.energy(X)).all()
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (dict(inverse_temperature=np.nan), "inverse_temperature"),
+        (dict(inverse_temperature=0.0), "inverse_temperature"),
+        (dict(learning_rate=np.nan), "learning_rate"),
+        (dict(mask_probability=np.nan), "mask_probability"),
+        (dict(mask_probability=0.0), "mask_probability"),
+        (dict(step_size=2.0), "step_size"),
+        (dict(step_size=1.5, metric="manhattan"), "step_size.*at most 1"),
+        (dict(weighted=True, metric="manhattan"), "weighted.*no gradient"),
+        (dict(weighted=[1.0, 2.0]), "one for each of 3"),
+        (dict(weighted=[1.0, 2.0, -1.0]), "positive"),
+        (dict(n_steps=0), "n_steps"),
+        (dict(metric="l3"), "metric"),
+        (dict(mask_value="median"), "mask_value"),
+        (dict(init=np.zeros((2, 6))), r"init.*\(3, 6\)"),
+        (dict(init=np.full((3, 6), np.nan)), "init.*finite"),
+        (dict(selection="ari"), "selection"),
+        (dict(batch_size=0), "batch_size"),
+    ],
+)
+def test_fault_17_parameters(change, message):
+    X, _ = blobs()
+    with pytest.raises(ValueError, match=message):
+        ClAM(3, **change).fit(X)
+
+
+@pytest.mark.parametrize(
+    "dtype", ["i4", "u1", "f2", np.longdouble, ">f8", "O", "F-order", "strided"]
+)
+def test_faults_18_and_20_dtypes_and_layouts(dtype):
+    X = np.round(blobs()[0] * 10 + 100)
+    other = {
+        "F-order": np.asfortranarray(X),
+        "strided": np.repeat(X, 2, axis=0)[::2],
+    }.get(dtype)
+    other = X.astype(dtype) if other is None else other
+    a = ClAM(3, random_state=0, n_init=2).fit(X)
+    b = ClAM(3, random_state=0, n_init=2).fit(other)
+    assert np.array_equal(a.labels_, b.labels_)
+
+
+def test_fault_20_read_only_memory_map_and_polars(tmp_path):
+    import polars as pl
+
+    X, _ = blobs()
+    np.save(tmp_path / "X.npy", X)
+    expected = ClAM(3, random_state=0, n_init=2).fit(X)
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    assert np.array_equal(
+        ClAM(3, random_state=0, n_init=2).fit(mapped).predict(mapped), expected.labels_
+    )
+    frame = pl.DataFrame(X, schema=list("abcdef"))
+    model = ClAM(3, random_state=0, n_init=2).fit(frame)
+    assert np.array_equal(model.labels_, expected.labels_)
+    assert list(model.feature_names_in_) == list("abcdef")
+
+
+def test_faults_19_21_22_containers():
+    from scipy.sparse import csr_array
+
+    X, _ = blobs()
+    model = ClAM(3)
+    with pytest.raises(TypeError, match="toarray"):
+        model.fit(csr_array(X))
+    with pytest.raises(ValueError, match="masked array"):
+        model.fit(np.ma.masked_array(X))
+    with pytest.raises(ValueError, match="numeric"):
+        model.fit(X.astype(str))
+    with pytest.raises(ValueError, match="numeric"):
+        model.fit(np.array(X * 100, dtype="M8[s]"))
+    with pytest.raises(ValueError, match="Complex"):
+        model.fit(X + 1j)
+
+
+@pytest.mark.parametrize("batch_size", [1, 7, 149, 150, 10**6])
+def test_fault_23_batch_size(batch_size):
+    X, y = blobs()
+    model = ClAM(3, batch_size=batch_size, random_state=0, n_init=2).fit(X)
+    assert adjusted_rand_score(y, model.labels_) == 1.0
+
+
+def test_fault_24_divergence_keeps_the_best_and_says_so(monkeypatch):
+    from skdiffclust.memories import _optimise
+
+    X, y = blobs()
+    calls = []
+
+    def broken(*args, **kwargs):
+        found = completion_with_gradient(*args, **kwargs)
+        calls.append(None)
+        if len(calls) == 4:
+            found.loss[:] = np.nan
+        return found
+
+    monkeypatch.setattr(_optimise, "completion_with_gradient", broken)
+    with pytest.warns(ConvergenceWarning, match="diverged in epoch 4.*learning_rate"):
+        model = ClAM(3, random_state=0).fit(X)
+    assert adjusted_rand_score(y, model.labels_) == 1.0
+    calls[:] = [None] * 3
+    with pytest.raises(ValueError, match="Did you scale X"):
+        ClAM(3, random_state=0).fit(X)
+
+
+def test_fault_27_interruption_keeps_the_old_model(monkeypatch):
+    from skdiffclust.memories import _optimise
+
+    X, _ = blobs()
+    model = ClAM(3, random_state=0).fit(X)
+    before = {name: value for name, value in vars(model).items()}
+
+    def interrupt(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_optimise, "completion_with_gradient", interrupt)
+    for method in (model.fit, model.partial_fit):
+        with pytest.raises(KeyboardInterrupt):
+            method(X[:50])
+        assert vars(model) == before
+    fresh = ClAM(3)
+    with pytest.raises(KeyboardInterrupt):
+        fresh.fit(X)
+    assert not hasattr(fresh, "n_features_in_")
+
+
+def test_fault_30_state_is_numpy_and_loads_without_kernels():
+    X, _ = blobs()
+    model = ClAM(3, random_state=0, n_init=2).fit(X)
+    code = (
+        "import sys, pickle; model = pickle.load(sys.stdin.buffer); "
+        "print('numba' in sys.modules, 'torch' in sys.modules, model.n_clusters_)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], input=pickle.dumps(model), capture_output=True
+    )
+    assert done.stdout.decode().split() == ["False", "False", "3"], done.stderr
+
+
+def test_fault_31_threads():
+    X, _ = blobs()
+    expected = ClAM(3, random_state=0, n_init=2).fit(X)
+    found = []
+
+    def work():
+        model = ClAM(3, random_state=0, n_init=2).fit(X)
+        found.append((model.labels_, expected.predict(X)))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 4
+    for labels, predicted in found:
+        assert np.array_equal(labels, expected.labels_)
+        assert np.array_equal(predicted, expected.labels_)
+
+
+# Other libraries of this process hold threads, which Python warns about on a fork.
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_fault_32_fork_after_the_kernels_ran():
+    X, _ = blobs()
+    expected = ClAM(3, random_state=0, n_init=2).fit(X).labels_
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        labels = pool.apply(ClAM(3, random_state=0, n_init=2).fit_predict, (X,))
+    assert np.array_equal(labels, expected)
+
+
+def test_fault_33_thread_limits_are_left_alone():
+    X, _ = blobs()
+    before = threadpool_info()
+    ClAM(3, random_state=0, n_init=2).fit(X)
+    assert threadpool_info() == before
+
+
+def test_parameters_are_as_they_were():
+    X, _ = blobs()
+    init = np.array(X[:3])
+    weights = [1.0, 2.0, 3.0]
+    model = ClAM(3, init=init, weighted=weights, random_state=0)
+    model.fit(X)
+    assert model.get_params()["init"] is init
+    assert np.array_equal(init, X[:3])
+    assert model.weighted is weights
+
+
+def test_sample_weight_is_checked():
+    X, _ = blobs()
+    for bad in ([1.0], -np.ones(len(X)), np.zeros(len(X)), np.full(len(X), np.nan)):
+        with pytest.raises(ValueError, match="sample_weight"):
+            ClAM(3).fit(X, sample_weight=bad)
+    with pytest.raises(ValueError, match="direction"):
+        ClAM(2, metric="cosine").fit(np.vstack([X, np.zeros(6)]))
+
+
+def test_float32_stays():
+    X, _ = blobs()
+    model = ClAM(3, random_state=0, n_init=2).fit(X.astype(np.float32))
+    assert model.cluster_centers_.dtype == np.float32
+    assert model.transform(X.astype(np.float32)).dtype == np.float32
+    double = ClAM(3, random_state=0, n_init=2).fit(X)
+    assert adjusted_rand_score(model.labels_, double.labels_) == 1.0
