@@ -12,6 +12,7 @@ KERNELS = {
     "_compiled.py",
     "forests/_union_find.py",
     "forests/_checked.py",
+    "forests/_copies.py",
     "forests/_kd_tree.py",
     "forests/_kruskal.py",
     "forests/_neighbors.py",

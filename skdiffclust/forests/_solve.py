@@ -109,8 +109,15 @@ def _by_prim(lengths, vertices):
 
 
 def _by_boruvka(lengths, vertices, n_jobs):
-    """Search a kd-tree of the points."""
+    """Join equal rows, then search a kd-tree of the others."""
+    from skdiffclust.forests._copies import join_copies
     from skdiffclust.forests._euclidean import boruvka
     from skdiffclust.forests._threads import thread_count
 
-    return boruvka(lengths.points, vertices, thread_count(n_jobs))
+    points = lengths.points
+    copies, kept, vertices = join_copies(points, vertices)
+    if len(kept) < len(points):
+        points = points[kept]
+    edges, values = boruvka(points, vertices, thread_count(n_jobs))
+    edges = np.concatenate([copies, kept[edges]])
+    return edges, np.concatenate([np.zeros(len(copies)), values])
