@@ -1,0 +1,105 @@
+"""Prim on a dense similarity: trees of some rows, and of rows contracted to blocks.
+
+The tree of a set of rows is that of the total order of the house: the heavier edge
+first, then the smaller (i, j) with i < j.
+"""
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True, nogil=True)
+def comes_first(value, a, b, other, c, d):
+    """Whether the edge ab of weight `value` precedes the edge cd of weight `other`."""
+    if value != other:
+        return value > other
+    first, second = min(a, b), min(c, d)
+    return first < second or (first == second and max(a, b) < max(c, d))
+
+
+@njit(cache=True, nogil=True)
+def tree_of_rows(similarity, rows, up):
+    """Write the maximum spanning tree of `rows` into `up`; return its weight. O(m²).
+
+    ``up[v]`` becomes the neighbour of v towards the root rows[0], which gets -1. The
+    rows (m,) are put in the order of Prim's algorithm: every row after its neighbour.
+    """
+    m = len(rows)
+    if m == 0:
+        return 0.0
+    active, via, key = rows[1:].copy(), np.full(m, rows[0]), np.full(m, -np.inf)
+    newest, n_active, total = rows[0], m - 1, 0.0
+    up[newest] = -1
+    for t in range(1, m):
+        best, top = 0, -np.inf
+        for a in range(n_active):
+            value = similarity[newest, active[a]]
+            if value >= key[a]:
+                j = active[a]
+                if value > key[a] or comes_first(value, newest, j, key[a], via[a], j):
+                    key[a], via[a] = value, newest
+            if key[a] >= top:
+                if key[a] > top or comes_first(
+                    key[a], via[a], active[a], top, via[best], active[best]
+                ):
+                    best, top = a, key[a]
+        newest = active[best]
+        rows[t], up[newest] = newest, via[best]
+        total += top
+        n_active -= 1
+        active[best], via[best] = active[n_active], via[n_active]
+        key[best] = key[n_active]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def tree_of_blocks(similarity, block, n_blocks):
+    """Maximum spanning tree of the graph that contracts every block to a vertex.
+
+    block (n,) numbers the blocks of the rows. Returns edges (n_blocks - 1, 2) between
+    rows and their weights, in the order of Prim's algorithm. O(n²) time.
+    """
+    n = len(block)
+    order = np.argsort(block, kind="mergesort")
+    starts = np.zeros(n_blocks + 1, dtype=np.int64)
+    for i in range(n):
+        starts[block[i] + 1] += 1
+    starts = np.cumsum(starts)
+    edges, weights = np.empty((n_blocks - 1, 2), dtype=np.int64), np.empty(n_blocks - 1)
+    active, via = np.arange(n), np.zeros(n, dtype=np.int64)
+    key = np.full(n, -np.inf)
+    newest, n_active = block[0], n
+    via[:] = order[starts[newest]]
+    for t in range(n_blocks):
+        left = 0
+        for a in range(n_active):
+            if block[active[a]] != newest:
+                active[left], via[left], key[left] = active[a], via[a], key[a]
+                left += 1
+        n_active = left
+        if t == n_blocks - 1:
+            break
+        best = 0
+        for v in order[starts[newest] : starts[newest + 1]]:
+            for a in range(n_active):
+                j = active[a]
+                value = similarity[v, j]
+                if value >= key[a] and comes_first(value, v, j, key[a], via[a], j):
+                    key[a], via[a] = value, v
+        for a in range(1, n_active):
+            if comes_first(
+                key[a], via[a], active[a], key[best], via[best], active[best]
+            ):
+                best = a
+        edges[t, 0] = min(via[best], active[best])
+        edges[t, 1] = max(via[best], active[best])
+        weights[t] = key[best]
+        newest = block[active[best]]
+    return edges, weights
+
+
+@njit(cache=True, nogil=True)
+def heaviest_first(edges, weights, n):
+    """Permutation that sorts edges between n rows in the total order."""
+    by_pair = np.argsort(edges[:, 0] * n + edges[:, 1], kind="mergesort")
+    return by_pair[np.argsort(-weights[by_pair], kind="mergesort")]

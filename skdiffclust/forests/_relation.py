@@ -1,0 +1,111 @@
+"""The edges of a similarity as a row-major list, which the kernels run on."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from scipy import sparse
+
+# Triangles of batches up to this size are kept between calls: 1 MB each at most.
+_CACHED_ROWS = 512
+
+
+@dataclass(frozen=True, eq=False)
+class Relation:
+    """Edges i < j of a similarity, row by row.
+
+    Attributes
+    ----------
+    n_samples : int
+    weights : ndarray of shape (n_edges,), float64
+    indptr : ndarray of shape (n_samples + 1,), int64
+        Where the edges of each row start.
+    columns, heads : ndarray of shape (n_edges,), int32
+        Larger and smaller end of each edge.
+    similarity : ndarray or csr_array of shape (n_samples, n_samples)
+        What the edges come from; its kind decides the kind of results.
+    omitted : float
+        Upper bound of the similarity of pairs left out, -inf if none is.
+    """
+
+    n_samples: int
+    weights: np.ndarray
+    indptr: np.ndarray
+    columns: np.ndarray
+    heads: np.ndarray
+    similarity: object
+    omitted: float = -np.inf
+
+    @property
+    def edges(self):
+        """The tuple that the kernels take."""
+        return self.weights, self.indptr, self.columns, self.heads, self.columns
+
+    @property
+    def is_complete(self):
+        """Whether every pair is an edge."""
+        return len(self.weights) == self.n_samples * (self.n_samples - 1) // 2
+
+    def spread(self, values):
+        """Return values (n_edges,) as a symmetric matrix of the kind of the input."""
+        shape = (self.n_samples, self.n_samples)
+        if sparse.issparse(self.similarity):
+            upper = sparse.csr_array((values, self.columns, self.indptr), shape=shape)
+            return (upper + upper.T).tocsr() if len(values) else upper
+        matrix = np.zeros(shape)
+        matrix[self.heads, self.columns] = values
+        matrix[self.columns, self.heads] = values
+        return matrix
+
+
+def relation_of(similarity, neighbors=None, omitted=-np.inf):
+    """Return the Relation of a checked similarity, dense or sparse.
+
+    With `neighbors`, a dense one keeps the edges that are among so many heaviest of
+    either end, and the heaviest edge left out becomes `omitted`.
+    """
+    n = similarity.shape[0]
+    if sparse.issparse(similarity):
+        upper = sparse.triu(similarity, 1, format="csr")
+        heads = np.repeat(np.arange(n, dtype=np.int32), np.diff(upper.indptr))
+        indptr, columns = upper.indptr.astype(np.int64), upper.indices.astype(np.int32)
+        weights = upper.data.astype(np.float64, copy=False)
+        return Relation(n, weights, indptr, columns, heads, similarity, omitted)
+    indptr, columns, heads = triangle(n)
+    weights = similarity[heads, columns]
+    if neighbors is None or neighbors >= n - 1:
+        return Relation(n, weights, indptr, columns, heads, similarity, omitted)
+    kept = _among_heaviest(similarity, neighbors)[heads, columns]
+    omitted = max(omitted, weights[~kept].max(initial=-np.inf))
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(heads[kept], minlength=n))])
+    return Relation(
+        n, weights[kept], indptr, columns[kept], heads[kept], similarity, omitted
+    )
+
+
+def triangle(n):
+    """Return indptr (n + 1,), columns and heads of all pairs of n rows; read only."""
+    return (_cached_triangle if n <= _CACHED_ROWS else _new_triangle)(n)
+
+
+def _new_triangle(n):
+    """Make what `triangle` returns."""
+    heads, columns = (ends.astype(np.int32) for ends in np.triu_indices(n, 1))
+    indptr = np.concatenate([[0], np.cumsum(np.arange(n - 1, -1, -1))])
+    arrays = indptr.astype(np.int64), columns, heads
+    for array in arrays:
+        array.flags.writeable = False
+    return arrays
+
+
+_cached_triangle = lru_cache(maxsize=8)(_new_triangle)
+
+
+def _among_heaviest(similarity, neighbors):
+    """Mark (n, n) the pairs that are among the heaviest of either end."""
+    ranked = similarity.copy()
+    np.fill_diagonal(ranked, -np.inf)
+    heaviest = np.argpartition(-ranked, neighbors - 1, axis=1)[:, :neighbors]
+    marked = np.zeros(similarity.shape, dtype=bool)
+    np.put_along_axis(marked, heaviest, True, axis=1)
+    return marked | marked.T

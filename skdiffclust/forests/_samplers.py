@@ -1,0 +1,245 @@
+"""Samples of forests under noise: free or constrained, serial or in threads."""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from threading import Event
+
+import numpy as np
+
+from skdiffclust._compat import effective_n_threads
+from skdiffclust.forests._constrained import ConstrainedProblem
+
+# Threads pay above this; a chunk is the time between two checks for an interruption.
+_PARALLEL_SECONDS = 0.02
+_CHUNK_SECONDS = 0.2
+# Rough cost of one edge in one sample, of a constrained one, and of its weighing.
+_SECONDS_FREE, _SECONDS_CONSTRAINED, SECONDS_DRAW = 5e-9, 4e-8, 3e-9
+# Above this share of all pairs, a list is dense enough to be pruned.
+_PRUNED_DENSITY = 0.125
+_FIXED_PARTS = 8
+
+
+@dataclass(frozen=True)
+class Noise:
+    """The samples of one call.
+
+    Attributes
+    ----------
+    scale : float
+    n_samples : int
+    kind : str
+        "normal" or "gumbel".
+    antithetic : bool
+        Whether samples 2u and 2u + 1 are mirror images.
+    seed : uint64
+    """
+
+    scale: float
+    n_samples: int
+    kind: str
+    antithetic: bool
+    seed: np.uint64
+
+    @property
+    def mirrors(self):
+        """Samples of one draw."""
+        return 2 if self.antithetic else 1
+
+    @property
+    def table(self):
+        """Quantiles that the kernels take."""
+        from skdiffclust.forests._noise import quantile_table
+
+        return quantile_table(self.kind)
+
+
+class FreeSampler:
+    """Maximum spanning k-forests of noisy copies of a relation.
+
+    Parameters
+    ----------
+    relation : Relation
+    n_clusters : int
+    noise : Noise
+
+    Raises
+    ------
+    ValueError
+        If the relation has more components than `n_clusters`.
+    """
+
+    def __init__(self, relation, n_clusters, noise):
+        from skdiffclust.forests._pruning import can_enter, kept_edges
+        from skdiffclust.forests._sampling import heaviest_forest, workspace
+
+        n, self.noise = relation.n_samples, noise
+        self.n_edges = n - n_clusters
+        weights, _, _, heads, tails = self.edges = relation.edges
+        work = workspace(len(weights), n)
+        limits = weights.max(initial=0.0), weights.min(initial=0.0)
+        n_found = heaviest_forest(weights, heads, tails, self.n_edges, *limits, work)
+        if n_found < self.n_edges:
+            raise ValueError(
+                f"The 'n_clusters' parameter must be at least {n - n_found}, the "
+                f"number of components of the graph. Got {n_clusters} instead. Ask "
+                "for more clusters, or give the graph more edges."
+            )
+        self.kept = None
+        n_pairs = n * (n - 1) / 2
+        if noise.kind == "normal" and len(weights) > _PRUNED_DENSITY * n_pairs:
+            slack = noise_width(noise) + 1e-12 * max(map(abs, limits))
+            enters = can_enter(work[-1][:n_found], weights, heads, tails, n, slack)
+            self.edges, self.kept = kept_edges(enters, self.edges)
+        self.seconds = _SECONDS_FREE * (len(self.edges[0]) + 10 * n)
+
+    def sample(self, first, last):
+        """Return forests, components, weights and lowest values of some samples."""
+        from skdiffclust.forests._sampling import sample_free
+
+        noise = self.noise
+        forests, *others = sample_free(
+            noise.seed,
+            (first, last),
+            noise.mirrors,
+            noise.scale,
+            noise.table,
+            self.edges,
+            self.n_edges,
+        )
+        if self.kept is not None:
+            forests = self.kept[forests]
+        return forests, *others
+
+
+class ConstrainedSampler:
+    """Constrained k-forests of noisy copies of a dense similarity.
+
+    Parameters
+    ----------
+    relation : Relation
+        Of all pairs.
+    constraints : Constraints
+    n_clusters : int
+    noise : Noise
+    """
+
+    def __init__(self, relation, constraints, n_clusters, noise):
+        problem = ConstrainedProblem(constraints, n_clusters)
+        self.noise, self.n_edges = noise, relation.n_samples - n_clusters
+        self.similarity = np.ascontiguousarray(relation.similarity, dtype=np.float64)
+        self.problem = (
+            problem.groups,
+            problem.conflicts,
+            problem.colours,
+            problem.greedy,
+            n_clusters,
+        )
+        self.seconds = _SECONDS_CONSTRAINED * relation.n_samples**2
+
+    def sample(self, first, last):
+        """Return forests, components, weights and lowest values of some samples."""
+        from skdiffclust.forests._constrained_sampling import sample_constrained
+
+        noise = self.noise
+        return sample_constrained(
+            noise.seed,
+            (first, last),
+            noise.mirrors,
+            noise.scale,
+            noise.table,
+            self.similarity,
+            self.problem,
+        )
+
+
+def make_sampler(relation, constraints, n_clusters, noise):
+    """Return the sampler for constraints that may be None."""
+    if constraints is None:
+        return FreeSampler(relation, n_clusters, noise)
+    return ConstrainedSampler(relation, constraints, n_clusters, noise)
+
+
+def noise_width(noise):
+    """Largest minus smallest perturbation of an edge."""
+    from skdiffclust.forests._noise import noise_range
+
+    low, high = noise_range(noise.kind)
+    return noise.scale * (high - low)
+
+
+def run_chunks(new_sums, add_chunk, noise, seconds):
+    """Add the samples to sums, chunk by chunk, in threads where that pays.
+
+    ``add_chunk(sums, first, last)`` adds samples to what `new_sums` made; `seconds` is
+    the cost of one of them. Returns the sums of every thread. Chunks hold whole
+    antithetic pairs, and their sums must not depend on how they are divided.
+    """
+    n_samples, mirrors = noise.n_samples, noise.mirrors
+    n_threads = 1
+    if n_samples * seconds > _PARALLEL_SECONDS:
+        n_threads = min(effective_n_threads(), -(-n_samples // mirrors))
+    step = min(_CHUNK_SECONDS / seconds, n_samples / n_threads)
+    step = mirrors * max(1, int(np.ceil(step / mirrors)))
+    starts, stop = range(0, n_samples, step), Event()
+
+    def work(thread):
+        sums = new_sums()
+        for first in starts[thread::n_threads]:
+            if stop.is_set():
+                break
+            add_chunk(sums, first, min(first + step, n_samples))
+        return sums
+
+    if n_threads == 1:
+        return [work(0)]
+    with ThreadPoolExecutor(n_threads) as pool:
+        futures = [pool.submit(work, thread) for thread in range(n_threads)]
+        try:
+            return [future.result() for future in futures]
+        except BaseException:
+            stop.set()
+            raise
+
+
+def weighted_scores(relation, noise, coefficients):
+    """Sum (n_edges,) over the samples of coefficient (s,) times score of the noise.
+
+    Added up in a fixed number of parts, so that the bits do not depend on threads.
+    """
+    from skdiffclust.forests._estimators import weigh_scores
+
+    m = len(relation.weights)
+    n_units = -(-noise.n_samples // noise.mirrors)
+    ends = np.linspace(0, n_units, min(_FIXED_PARTS, n_units) + 1).astype(int)
+    ends = np.minimum(ends * noise.mirrors, noise.n_samples)
+    sums = np.zeros((len(ends) - 1, m))
+    step = max(1, int(_CHUNK_SECONDS / (SECONDS_DRAW * max(m, 1)) / 2)) * noise.mirrors
+
+    def work(part):
+        for first in range(ends[part], ends[part + 1], step):
+            last = min(first + step, ends[part + 1])
+            weigh_scores(
+                noise.seed,
+                (first, last),
+                noise.mirrors,
+                noise.table,
+                relation.indptr,
+                relation.columns,
+                noise.kind == "gumbel",
+                coefficients[first:last],
+                sums[part],
+            )
+
+    n_threads = 1
+    if noise.n_samples * m * SECONDS_DRAW > _PARALLEL_SECONDS:
+        n_threads = effective_n_threads()
+    if n_threads == 1:
+        for part in range(len(sums)):
+            work(part)
+    else:
+        with ThreadPoolExecutor(n_threads) as pool:
+            list(pool.map(work, range(len(sums))))
+    total = np.zeros(m)
+    for part in sums:
+        total += part
+    return total
