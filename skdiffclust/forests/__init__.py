@@ -1,5 +1,11 @@
 """Maximum spanning k-forests: single linkage as a clusterer."""
 
+from skdiffclust.forests._fenchel_young import (
+    connectivity_loss,
+    fenchel_young_loss,
+    partial_fenchel_young_loss,
+)
+from skdiffclust.forests._perturbation import PerturbedForestResult, perturbed_forest
 from skdiffclust.forests._spanning import (
     SpanningForest,
     SpanningTree,
@@ -10,10 +16,15 @@ from skdiffclust.forests._spanning_forest import SpanningForestClustering
 from skdiffclust.forests._tree import calinski_harabasz_curve
 
 __all__ = [
+    "PerturbedForestResult",
     "SpanningForest",
     "SpanningForestClustering",
     "SpanningTree",
     "calinski_harabasz_curve",
+    "connectivity_loss",
+    "fenchel_young_loss",
     "maximum_spanning_forest",
     "minimum_spanning_tree",
+    "partial_fenchel_young_loss",
+    "perturbed_forest",
 ]

@@ -101,7 +101,8 @@ def perturbed_forest(
     n_clusters : int
         Number of components k of every forest.
     noise_scale : float, default=0.1
-        ε, in the unit of the similarity; divide that by its standard deviation first.
+        Scale ε of the noise, in the unit of the similarity; divide that
+        by its standard deviation first.
         With 0 the result is the exact forest.
     n_perturbations : int, default=100
         Number of samples B.
@@ -111,12 +112,12 @@ def perturbed_forest(
     constraints : array-like or sparse matrix, default=None
         M_Ω: partial labels (n_samples,) with -1 for unknown, or a matrix
         (n_samples, n_samples) of +1 for pairs that must share a component, -1 for those
-        that must not, 0 for unknown. Needs a dense similarity.
+        that must not, 0 for unknown.
     antithetic : bool, default=True
         Draw noise in mirror images, which cancels most of its variance.
     neighbors : int or None, default=None
         Use the edges only that are among so many heaviest of either end; see
-        `certified` in the result. For a dense similarity without constraints.
+        `certified` in the result. For a dense similarity.
     omitted_similarity : float or None, default=None
         Upper bound of the similarity of the pairs that a sparse matrix leaves out
         although they are edges, for `certified`; None says that they are none.
@@ -227,11 +228,12 @@ def checked_relation(similarity, n_clusters, neighbors=None, omitted=None):
 def constraints_for(relation, constraints):
     """Return the Constraints of a relation, None if there are none."""
     constraints = constraints_from_matrix(constraints, relation.n_samples)
-    if constraints is not None and not relation.is_complete:
+    incomplete = constraints is not None and not relation.is_complete
+    if incomplete and len(constraints.cannot):
         raise ValueError(
-            "The 'constraints' parameter must be None where edges are left out, since "
-            "the rows of a class may have none between them. Got constraints instead. "
-            "Pass a dense similarity, without 'neighbors'."
+            "The 'constraints' parameter must be partial labels or must-links where "
+            "edges are left out. Got cannot-links instead. Pass a dense similarity, "
+            "without 'neighbors'."
         )
     return constraints
 

@@ -26,6 +26,8 @@ class Relation:
         What the edges come from; its kind decides the kind of results.
     omitted : float
         Upper bound of the similarity of pairs left out, -inf if none is.
+    ends : tuple of two ndarray of shape (n_edges,), int32, or None
+        Vertices that the edges join where rows are contracted, else their rows.
     """
 
     n_samples: int
@@ -35,11 +37,13 @@ class Relation:
     heads: np.ndarray
     similarity: object
     omitted: float = -np.inf
+    ends: tuple = None
 
     @property
     def edges(self):
         """The tuple that the kernels take."""
-        return self.weights, self.indptr, self.columns, self.heads, self.columns
+        heads, tails = (self.heads, self.columns) if self.ends is None else self.ends
+        return self.weights, self.indptr, self.columns, heads, tails
 
     @property
     def is_complete(self):

@@ -5,9 +5,13 @@ from dataclasses import dataclass
 from threading import Event
 
 import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from skdiffclust._compat import effective_n_threads
+from skdiffclust._constraints import check_feasible
 from skdiffclust.forests._constrained import ConstrainedProblem
+from skdiffclust.forests._relation import Relation
 
 # Threads pay above this; a chunk is the time between two checks for an interruption.
 _PARALLEL_SECONDS = 0.02
@@ -152,10 +156,95 @@ class ConstrainedSampler:
         )
 
 
+class ContractedSampler:
+    """Constrained k-forests of noisy copies of a sparse relation, by contraction alone.
+
+    Two free forests: one spans every group by its own edges, the other joins the
+    groups, those with a class contracted into one vertex.
+
+    Parameters
+    ----------
+    relation : Relation
+    constraints : Constraints
+        Without cannot-links.
+    n_clusters : int
+    noise : Noise
+
+    Raises
+    ------
+    ValueError
+        If a group is not connected by edges inside it.
+    """
+
+    def __init__(self, relation, constraints, n_clusters, noise):
+        check_feasible(constraints, n_clusters)
+        n, groups = relation.n_samples, constraints.groups
+        labelled = constraints.classes >= 0
+        _, blocks = np.unique(np.where(labelled, -1, groups), return_inverse=True)
+        n_blocks, n_classes = int(blocks.max()) + 1, constraints.n_classes
+        heads, columns = relation.heads, relation.columns
+        inside = groups[heads] == groups[columns]
+        between = blocks[heads] != blocks[columns]
+        _check_spans(relation, inside, constraints)
+        n_between = n_blocks - (n_classes > 0) + n_classes - n_clusters
+        everyone = np.arange(n)
+        self.parts = [
+            (np.flatnonzero(kept), FreeSampler(part, n - n_edges, noise))
+            for kept, part, n_edges in (
+                (inside, _part(relation, inside, everyone), n - constraints.n_groups),
+                (between, _part(relation, between, blocks), n_between),
+            )
+        ]
+        self.noise, self.n_edges = noise, n - n_clusters
+        self.seconds = sum(sampler.seconds for _, sampler in self.parts)
+
+    def sample(self, first, last):
+        """Return forests, no components, weights and lowest values of some samples."""
+        (inside, one), (between, two) = self.parts
+        forests, labels, totals, lows = one.sample(first, last)
+        others, _, more, least = two.sample(first, last)
+        forests = np.hstack([inside[forests], between[others]])
+        return forests, labels[:, :0], totals + more, np.minimum(lows, least)
+
+
+def _check_spans(relation, inside, constraints):
+    """Refuse a graph whose edges inside the groups leave a group in pieces."""
+    ends = relation.heads[inside], relation.columns[inside]
+    n = relation.n_samples
+    graph = coo_array((np.ones(len(ends[0])), ends), shape=(n, n))
+    n_pieces, piece = connected_components(graph, directed=False)
+    if n_pieces > constraints.n_groups:
+        first = np.unique(constraints.groups, return_index=True)[1]
+        row = int(np.argmax(piece != piece[first][constraints.groups]))
+        raise ValueError(
+            "The 'similarity' parameter, when sparse, must connect the rows that share "
+            f"a component by edges between them. Got no way from row {row} to row "
+            f"{first[constraints.groups[row]]} instead. Store more edges between rows "
+            "of one class."
+        )
+
+
+def _part(relation, kept, vertices):
+    """Return the kept edges (m,) of a relation between other vertices (n,)."""
+    heads, columns = relation.heads[kept], relation.columns[kept]
+    counts = np.bincount(heads, minlength=relation.n_samples)
+    return Relation(
+        relation.n_samples,
+        relation.weights[kept],
+        np.concatenate([[0], np.cumsum(counts)]),
+        columns,
+        heads,
+        relation.similarity,
+        ends=(vertices[heads].astype(np.int32), vertices[columns].astype(np.int32)),
+    )
+
+
 def make_sampler(relation, constraints, n_clusters, noise):
     """Return the sampler for constraints that may be None."""
     if constraints is None:
         return FreeSampler(relation, n_clusters, noise)
+    if not relation.is_complete:
+        return ContractedSampler(relation, constraints, n_clusters, noise)
     return ConstrainedSampler(relation, constraints, n_clusters, noise)
 
 

@@ -61,18 +61,19 @@ def heaviest_forest(values, heads, tails, n_edges, high, low, work):
     """
     buckets, chunk, order, parents, sizes, component, accepted = work
     n, m = len(parents), len(values)
-    counts = np.zeros(_N_BUCKETS, dtype=np.int64)
-    scale = (_N_BUCKETS - 1) / (high - low) if high - low > 1e-300 else 0.0
+    n_buckets = min(_N_BUCKETS, m + 1)
+    counts = np.zeros(n_buckets, dtype=np.int64)
+    scale = (n_buckets - 1) / (high - low) if high - low > 1e-300 else 0.0
     for e in range(m):
         buckets[e] = np.uint16(np.int32((high - values[e]) * scale))
     for e in range(m):
-        counts[min(buckets[e], np.uint16(_N_BUCKETS - 1))] += 1
+        counts[min(buckets[e], np.uint16(n_buckets - 1))] += 1
     for v in range(n):
         parents[v], sizes[v], component[v] = v, 1, v
     n_accepted, first, wanted = 0, 0, 2 * n
-    while first < _N_BUCKETS and n_accepted < n_edges:
+    while first < n_buckets and n_accepted < n_edges:
         last, total = first, 0
-        while last < _N_BUCKETS and total < wanted:
+        while last < n_buckets and total < wanted:
             total += counts[last]
             last += 1
         n_chunk = 0
