@@ -105,7 +105,7 @@ class ClAM(
         Smallest relative fall of the loss that is no plateau.
     n_iter_no_change : int, default=8
         Batches without such a fall after which the learning rate halves; an epoch
-        counts for at most 4 batches.
+        counts for at most 16 batches.
     record_centers : bool, default=False
         Whether `history_` holds the memories of every epoch.
     warm_start : bool, default=False

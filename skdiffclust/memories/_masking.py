@@ -23,30 +23,18 @@ def hidden_blocks(n_features, mask_probability):
 def mask_groups(n_rows, n_features, mask_probability, random_state):
     """Return an order of the features (d,) and groups (rows, features) of slices.
 
-    The rows of a batch come in random order already; with fewer rows than blocks
+    The rows of a batch come in random order already. With fewer rows than blocks
     random blocks are used.
     """
     order = random_state.permutation(n_features)
     sizes = hidden_blocks(n_features, mask_probability)
-    stops = np.cumsum(sizes)
-    blocks = random_state.permutation(len(sizes))
-    edges = np.linspace(0, n_rows, len(sizes) + 1).round().astype(np.int64)
-    groups = []
-    whole = []
-    for block, first, last in zip(blocks, edges[:-1], edges[1:], strict=True):
-        features = slice(int(stops[block] - sizes[block]), int(stops[block]))
-        if first == last:
-            continue
-        rows = slice(int(first), int(last))
-        (groups if sizes[block] else whole).append((rows, features))
-    return order, groups + _joined(whole)
-
-
-def _joined(groups):
-    """Join neighbouring groups of rows that have nothing hidden."""
-    joined = []
-    for rows, features in groups:
-        if joined and joined[-1][0].stop == rows.start:
-            rows = slice(joined.pop()[0].start, rows.stop)
-        joined.append((rows, features))
-    return joined
+    starts = np.cumsum(sizes) - sizes
+    blocks = np.flatnonzero(sizes)
+    whole = int(round(n_rows * (1.0 - len(blocks) / len(sizes))))
+    groups = [(slice(0, whole), slice(0, 0))] if whole else []
+    edges = np.linspace(whole, n_rows, len(blocks) + 1).round().astype(np.int64)
+    for i, block in enumerate(random_state.permutation(blocks)):
+        if edges[i] < edges[i + 1]:
+            features = slice(int(starts[block]), int(starts[block] + sizes[block]))
+            groups.append((slice(int(edges[i]), int(edges[i + 1])), features))
+    return order, groups

@@ -11,7 +11,7 @@ _DECAY = (0.9, 0.999)  # of Adam's two running means
 _ADAM_FLOOR = 1e-6  # a gradient this small, in training units, moves nothing
 _SLOWER = 0.5  # factor of the learning rate on a plateau
 _SLOWEST = 2.0**-5  # where training ends, relative to the first learning rate
-_TRIALS = 4  # batches that teach as much as an epoch of a small set
+_TRIALS = 16  # the most batches that an epoch counts for on a plateau
 _STREAM_STEPS = 100  # after which a stream has slowed down by the root of two
 
 
