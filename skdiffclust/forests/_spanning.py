@@ -81,8 +81,8 @@ def maximum_spanning_forest(similarity, n_clusters, *, constraints=None):
         Number of trees k, from 1 (or the number of components of a sparse matrix, or
         of classes) to n_samples.
     constraints : array-like or sparse matrix, default=None
-        Partial labels (n_samples,), integers with -1 for unknown, or must-links as an
-        (n_samples, n_samples) array or sparse matrix of +1 and 0.
+        Partial labels (n_samples,), integers with -1 for unknown, or an (n_samples,
+        n_samples) array or sparse matrix of +1 (must link), -1 (must not) and 0.
 
     Returns
     -------
@@ -123,7 +123,7 @@ def maximum_spanning_forest(similarity, n_clusters, *, constraints=None):
     constraints = constraints_from_matrix(constraints, n_samples)
     check_feasible(constraints, n_clusters)
     make_lengths = lengths_of_graph if issparse(similarity) else lengths_of_matrix
-    tree = grow_tree(make_lengths(-similarity), constraints)
+    tree = grow_tree(make_lengths(-similarity), constraints, n_clusters=n_clusters)
     if n_clusters < tree.n_parts:
         raise ValueError(
             "The 'n_clusters' parameter of maximum_spanning_forest must be at least "

@@ -60,9 +60,14 @@ class SpanningForestClustering(ClusterMixin, BaseEstimator):
         If given, distances are first raised to the mutual reachability of HDBSCAN:
         at least the distance of either end to its `min_samples`-th neighbour, itself
         counted.
-    algorithm : {"auto", "prim", "kruskal"}, default="auto"
-        How the tree is grown. All give the same tree; "kruskal" sorts all pairs of rows
-        in O(n²) memory and is there to check the others.
+    algorithm : {"auto", "prim", "boruvka", "kruskal"}, default="auto"
+        How the tree is grown. All give the same tree, and "auto" takes what a probe of
+        the data says is fastest. "boruvka" searches a k-d tree, for Euclidean
+        distances of low intrinsic dimension; "kruskal" sorts all pairs of rows in
+        O(n²) memory and is there to check the others.
+    n_jobs : int or None, default=None
+        Number of threads of the compiled kernels; None is all that joblib and OpenMP
+        settings leave, -1 all processors. The forest does not depend on it.
 
     Attributes
     ----------
@@ -121,7 +126,8 @@ class SpanningForestClustering(ClusterMixin, BaseEstimator):
             Interval(Integral, 1, None, closed="left"),
         ],
         "min_samples": [Interval(Integral, 1, None, closed="left"), None],
-        "algorithm": [StrOptions({"auto", "prim", "kruskal"})],
+        "algorithm": [StrOptions({"auto", "prim", "boruvka", "kruskal"})],
+        "n_jobs": [Integral, None],
     }
 
     def __init__(
@@ -133,6 +139,7 @@ class SpanningForestClustering(ClusterMixin, BaseEstimator):
         min_cluster_size="auto",
         min_samples=None,
         algorithm="auto",
+        n_jobs=None,
     ):
         self.n_clusters = n_clusters
         self.distance_threshold = distance_threshold
@@ -140,6 +147,7 @@ class SpanningForestClustering(ClusterMixin, BaseEstimator):
         self.min_cluster_size = min_cluster_size
         self.min_samples = min_samples
         self.algorithm = algorithm
+        self.n_jobs = n_jobs
 
     @keep_state_on_error
     @fit_context(prefer_skip_nested_validation=True)
@@ -189,11 +197,12 @@ class SpanningForestClustering(ClusterMixin, BaseEstimator):
         )
         if self.n_clusters is not None:
             check_feasible(constraints, self.n_clusters)
-        tree = grow_tree(lengths, constraints, algorithm=self.algorithm)
+        how = {"algorithm": self.algorithm, "n_jobs": self.n_jobs}
+        tree = grow_tree(lengths, constraints, n_clusters=self.n_clusters, **how)
         _check_request(tree, self.n_clusters, self.distance_threshold)
         plain = tree
         if constraints is not None:
-            plain = grow_tree(lengths, algorithm=self.algorithm)
+            plain = grow_tree(lengths, **how)
         tree = _hold_equal_rows(tree)
         is_cut = self._cut(tree, self.n_clusters, self.distance_threshold)
 

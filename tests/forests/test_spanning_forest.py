@@ -1,6 +1,7 @@
 """SpanningForestClustering, against scipy, its definition, and bad input."""
 
 import warnings
+from itertools import product
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics import adjusted_rand_score
 
 from skdiffclust import SpanningForestClustering
+from skdiffclust.forests import maximum_spanning_forest
 
 
 def plain(n_clusters=2, **params):
@@ -265,7 +267,7 @@ def test_no_warning_on_a_plain_job():
         SpanningForestClustering(2).fit(X).predict(X)
 
 
-@pytest.mark.parametrize("algorithm", ["prim", "kruskal"])
+@pytest.mark.parametrize("algorithm", ["prim", "boruvka", "kruskal"])
 def test_every_algorithm_gives_the_same_forest(algorithm):
     X = np.random.default_rng(0).integers(0, 5, (60, 2)).astype(float)
     expected = plain(4).fit(X)
@@ -291,3 +293,46 @@ def test_cannot_links_keep_to_the_minimum_size():
     model = SpanningForestClustering(3).fit(X, cannot_link=[ends])
     assert model.labels_[ends[0]] != model.labels_[ends[1]]
     assert np.bincount(model.labels_).min() > 1
+
+
+def test_a_stuck_greedy_forest_is_repaired():
+    """On a path of cannot-links greedy ends with three trees where two are feasible."""
+    D = np.array(
+        [
+            [0.0, 5.0, 4.0, 1.0],
+            [5.0, 0.0, 5.0, 4.0],
+            [4.0, 5.0, 0.0, 5.0],
+            [1.0, 4.0, 5.0, 0.0],
+        ]
+    )
+    path = [[0, 1], [1, 2], [2, 3]]
+    model = plain(2, metric="precomputed").fit(D, cannot_link=path)
+    assert model.labels_.tolist() == [0, 1, 0, 1]
+    similarity = np.where(np.eye(4), 0, 6 - D)
+    forbidden = np.zeros((4, 4))
+    for i, j in path:
+        forbidden[i, j] = -1
+    forest = maximum_spanning_forest(similarity, 2, constraints=forbidden)
+    assert forest.labels.tolist() == [0, 1, 0, 1]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_cannot_links_are_met_or_refused(seed):
+    rng = np.random.default_rng(seed)
+    n, k = int(rng.integers(4, 12)), int(rng.integers(2, 5))
+    X = rng.normal(size=(n, 2))
+    links = rng.integers(0, n, (int(rng.integers(1, n)), 2))
+    links = links[links[:, 0] != links[:, 1]]
+    feasible = any(
+        len(set(colours)) == k and all(colours[i] != colours[j] for i, j in links)
+        for colours in product(range(k), repeat=n if n < 8 else 0)
+    )
+    try:
+        model = plain(k).fit(X, cannot_link=links)
+    except ValueError as error:
+        assert "n_clusters" in str(error)
+        assert not feasible
+        return
+    assert model.n_clusters_ == k
+    assert len(model.forest_edges_) == n - k
+    assert all(model.labels_[i] != model.labels_[j] for i, j in links)
