@@ -11,6 +11,7 @@ _ESTIMATORS = {
     "GEMINI": "skdiffclust.gemini",
     "PRCut": "skdiffclust.cuts",
     "SpanningForestClustering": "skdiffclust.forests",
+    "warmup": "skdiffclust.forests._warmup",
 }
 _MODULES = {
     "cuts",
@@ -33,6 +34,7 @@ __all__ = [
     "gemini",
     "memories",
     "metrics",
+    "warmup",
 ]
 
 

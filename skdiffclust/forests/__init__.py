@@ -1,5 +1,6 @@
 """Maximum spanning k-forests: single linkage as a clusterer."""
 
+from skdiffclust.forests._blocks import minimum_spanning_tree_by_blocks
 from skdiffclust.forests._fenchel_young import (
     connectivity_loss,
     fenchel_young_loss,
@@ -25,6 +26,7 @@ __all__ = [
     "fenchel_young_loss",
     "maximum_spanning_forest",
     "minimum_spanning_tree",
+    "minimum_spanning_tree_by_blocks",
     "partial_fenchel_young_loss",
     "perturbed_forest",
 ]

@@ -18,7 +18,13 @@ from typing import NamedTuple
 import numpy as np
 
 from skdiffclust._compiled import compiled
-from skdiffclust.forests._kd_tree import box_gap, build_tree, push_children
+from skdiffclust.forests._kd_tree import (
+    box_gap,
+    build_tree,
+    first_step,
+    next_step,
+    push_children,
+)
 from skdiffclust.forests._neighbors import STACK, find_neighbors
 from skdiffclust.forests._threads import run_chunks
 from skdiffclust.forests._tiles import (
@@ -68,7 +74,7 @@ _ALL_PAIRS = 256, True
 _LOW = 3
 
 
-def boruvka(points, nodes, n_threads, *, leaves=None, n_neighbors=6):
+def boruvka(points, nodes, n_threads, *, leaves=None, n_neighbors=6, is_split=False):
     """Edges of the minimum spanning tree of the rows of `points` (n, d).
 
     Lengths are squared Euclidean distances, summed over the features in order. Rows
@@ -76,7 +82,8 @@ def boruvka(points, nodes, n_threads, *, leaves=None, n_neighbors=6):
     have been joined before, with `join_copies`: they are right, but slow.
 
     `leaves` are the rows in a leaf of the tree and whether to filter in float32; by
-    default a probe chooses. Returns edges (m, 2) with i < j and their lengths (m,); m
+    default a probe chooses. With `is_split`, only the first n // 2 rows have edges,
+    and only to the others. Returns edges (m, 2) with i < j and their lengths (m,); m
     is the number of vertices less one.
     """
     n_samples = len(points)
@@ -85,9 +92,9 @@ def boruvka(points, nodes, n_threads, *, leaves=None, n_neighbors=6):
         np.empty((n_samples, n_neighbors), dtype=np.int32),
     )
     if leaves is None and points.shape[1] > _LOW:
-        tree = _probe(points, near, n_threads)
+        tree = _probe(points, near, n_threads, is_split)
     else:
-        tree = build_tree(points, *(leaves or _FEW_PAIRS), n_threads)
+        tree = build_tree(points, *(leaves or _FEW_PAIRS), n_threads, is_split=is_split)
     n_leaves = len(tree.starts) - 1
     run_chunks(find_neighbors, n_leaves, (tree, *near), n_threads)
     rows = Rows(
@@ -119,11 +126,11 @@ def boruvka(points, nodes, n_threads, *, leaves=None, n_neighbors=6):
     return edges, lengths
 
 
-def _probe(points, near, n_threads):
+def _probe(points, near, n_threads, is_split):
     """Return the tree in which the neighbours of a sample of rows are found sooner."""
     best, fastest = None, np.inf
     for leaf_size, is_filtered in (_FEW_PAIRS, _ALL_PAIRS):
-        tree = build_tree(points, leaf_size, is_filtered, n_threads)
+        tree = build_tree(points, leaf_size, is_filtered, n_threads, is_split=is_split)
         n_leaves = len(tree.starts) - 1
         find_neighbors(0, 0, tree, *near)  # compiles, if it must
         begun = thread_time()
@@ -197,6 +204,7 @@ def search(first, last, tree, rows, uniform, best, largest):
     length, other, component = rows.length, rows.other, rows.component
     distances, skipped, reach = rows.distances, rows.skipped, rows.reach
     bounds, n_leaves, width = tree.bounds, len(tree.starts) - 1, tree.tiles.shape[2]
+    is_split = tree.is_split
     work, block = np.empty((3, width)), np.empty((LANES, width), dtype=np.float32)
     hits, active, wanted = np.empty((3, width + LANES), dtype=np.int64)
     stack, gaps = np.empty(STACK, dtype=np.int64), np.empty(STACK)
@@ -205,14 +213,13 @@ def search(first, last, tree, rows, uniform, best, largest):
         n_wanted, radius = 0, -1.0
         for i in range(starts[leaf], starts[leaf + 1]):
             limit = best[component[i]]
-            if component[i] != largest and _is_open(
-                distances, skipped, reach, i, limit
-            ):
+            is_open = _may_find(distances, skipped, reach, i, limit)
+            if is_open and component[i] != largest:
                 wanted[n_wanted], radii[n_wanted] = i, limit
                 n_wanted += 1
                 radius = max(radius, limit)
-        node, at = own, (own if n_wanted else 0)
-        while at > 0:
+        node, at = first_step(own, is_split)
+        while node > 0 and n_wanted:
             stack[0], gaps[0] = node, box_gap(boxes, own, node)
             depth = 1
             while depth:
@@ -247,14 +254,14 @@ def search(first, last, tree, rows, uniform, best, largest):
                     hits,
                     active,
                 )
-            node, at = at ^ 1, (at >> 1 if at > 1 else 0)
+            node, at = next_step(at)
         for q in range(n_wanted):
             i = wanted[q]
             reach[i] = max(reach[i], radii[q])
 
 
 @compiled(nogil=True)
-def _is_open(distances, skipped, reach, i, limit):
+def _may_find(distances, skipped, reach, i, limit):
     """Whether a search from row i could change the edge of its component."""
     last = distances.shape[1] - 1
     if skipped[i] <= last and distances[i, skipped[i]] < distances[i, last]:

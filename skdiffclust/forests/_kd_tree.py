@@ -33,6 +33,8 @@ class Tree(NamedTuple):
         The same for the float32 filter, centred, with e, d rounded up; empty without.
     bounds : ndarray of shape (3,), float64
         What bounds the error of the filter.
+    is_split : bool
+        Whether only rows of different children of the root are joined by an edge.
     """
 
     order: np.ndarray
@@ -43,19 +45,23 @@ class Tree(NamedTuple):
     single: np.ndarray
     single_tiles: np.ndarray
     bounds: np.ndarray
+    is_split: bool
 
 
-def build_tree(points, leaf_size, is_filtered, n_threads):
-    """Return the `Tree` of `points` (n, d). O(n d log n) time, O(n d) memory."""
+def build_tree(points, leaf_size, is_filtered, n_threads, *, is_split=False):
+    """Return the `Tree` of `points` (n, d). O(n d log n) time, O(n d) memory.
+
+    With `is_split`, the children of the root are the first n // 2 rows and the others.
+    """
     n_samples, n_features = points.shape
-    depth = max(0, int(np.ceil(np.log2(n_samples / leaf_size))))
+    depth = max(int(is_split), int(np.ceil(np.log2(n_samples / leaf_size))))
     n_leaves = 2**depth
     starts = np.arange(n_leaves + 1) * n_samples // n_leaves
     width = -8 * (-int(np.diff(starts).max()) // 8)
     order, points = np.arange(n_samples), points.copy()
     # The upper nodes one level after the other, then the subtrees below them.
-    n_upper = min(depth, (4 * n_threads - 1).bit_length())
-    for level in range(n_upper):
+    n_upper = min(depth, max(1, (4 * n_threads - 1).bit_length()))
+    for level in range(int(is_split), n_upper):
         arrays = (points, order, starts, level, 1)
         run_chunks(split_nodes, 2**level, arrays, n_threads)
     arrays = (points, order, starts, n_upper, depth - n_upper)
@@ -72,6 +78,7 @@ def build_tree(points, leaf_size, is_filtered, n_threads):
         single,
         np.empty((n_leaves * is_filtered, single.shape[1], width), dtype=np.float32),
         bounds,
+        is_split,
     )
     run_chunks(fill_leaves, n_leaves, (tree,), n_threads)
     bound_nodes(tree.boxes)
@@ -180,6 +187,25 @@ def box_gap(boxes, node, other):
         gap = gap if gap > 0.0 else 0.0
         total += gap * gap
     return total
+
+
+@compiled(nogil=True)
+def first_step(own, is_split):
+    """Where a search from leaf `own` begins: a node, and the ancestor to climb from.
+
+    A search goes on with the sibling of each ancestor, `next_step`, up to node 0.
+    """
+    if not is_split:
+        return own, own
+    while own > 3:
+        own >>= 1
+    return own ^ 1, 1
+
+
+@compiled(nogil=True)
+def next_step(at):
+    """The sibling of ancestor `at`, and the ancestor above it; 0 above the root."""
+    return (at ^ 1, at >> 1) if at > 1 else (0, 0)
 
 
 @compiled(nogil=True)

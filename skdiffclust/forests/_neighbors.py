@@ -3,7 +3,7 @@
 import numpy as np
 
 from skdiffclust._compiled import compiled
-from skdiffclust.forests._kd_tree import box_gap, push_children
+from skdiffclust.forests._kd_tree import box_gap, first_step, next_step, push_children
 from skdiffclust.forests._tiles import (
     LANES,
     bar_of,
@@ -29,6 +29,7 @@ def find_neighbors(first, last, tree, distances, positions):
     order, points, starts, boxes = tree.order, tree.points, tree.starts, tree.boxes
     tiles, single, single_tiles = tree.tiles, tree.single, tree.single_tiles
     bounds, n_leaves, width = tree.bounds, len(tree.starts) - 1, tree.tiles.shape[2]
+    is_split = tree.is_split
     work, block = np.empty((2, width)), np.empty((LANES, width), dtype=np.float32)
     hits, active = np.empty((2, width + LANES), dtype=np.int64)
     stack, gaps = np.empty(STACK, dtype=np.int64), np.empty(STACK)
@@ -36,9 +37,9 @@ def find_neighbors(first, last, tree, distances, positions):
         own = n_leaves + leaf
         for i in range(starts[leaf], starts[leaf + 1]):
             distances[i], positions[i] = np.inf, -1
-        # The own leaf, then the sibling of each of its ancestors.
-        node, at, radius = own, own, np.inf
-        while at > 0:
+        radius = np.inf
+        node, at = first_step(own, is_split)
+        while node > 0:
             stack[0], gaps[0] = node, box_gap(boxes, own, node)
             depth = 1
             while depth:
@@ -68,7 +69,7 @@ def find_neighbors(first, last, tree, distances, positions):
                     hits,
                     active,
                 )
-            node, at = at ^ 1, (at >> 1 if at > 1 else 0)
+            node, at = next_step(at)
         for i in range(starts[leaf], starts[leaf + 1]):
             _order_ties(order, distances, positions, i)
 

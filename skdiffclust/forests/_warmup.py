@@ -1,0 +1,35 @@
+"""Compile ahead what a first large fit would wait for."""
+
+import numpy as np
+from scipy.sparse import diags_array
+
+from skdiffclust.forests import _tiers
+from skdiffclust.forests._spanning_forest import SpanningForestClustering
+
+
+def warmup():
+    """Compile the kernels of the forests, once for each installation.
+
+    Up to 3000 rows nothing is compiled. Above, the first fit of its kind waits for
+    numba; what it compiles is kept in numba's cache on disk, and later processes load
+    it. Call this when an image is built, or before times are measured.
+
+    Notes
+    -----
+    Half a minute on two cores when nothing is cached, a second when everything is.
+    Where numba finds no folder to write a cache to, it holds for this process only.
+
+    Examples
+    --------
+    >>> import skdiffclust
+    >>> skdiffclust.warmup()  # doctest: +SKIP
+    """
+    from skdiffclust.forests._prim import prim_on_matrix, prim_on_points
+
+    n_samples = _tiers.SMALL + 1
+    points = np.random.default_rng(0).random((n_samples, 4))
+    SpanningForestClustering().fit(points)
+    chain = diags_array([np.ones(n_samples - 1)] * 2, offsets=[-1, 1]).tocsr()
+    SpanningForestClustering(metric="precomputed").fit(chain)
+    prim_on_points(points[:2], np.arange(2))
+    prim_on_matrix(np.zeros((2, 2)), np.arange(2))

@@ -1,0 +1,28 @@
+"""After warmup() no fit compiles anything."""
+
+import subprocess
+import sys
+
+CODE = """
+import numpy as np, skdiffclust
+from numba.core import event
+skdiffclust.warmup()
+compiled = []
+class Listener(event.Listener):
+    def on_start(self, e): compiled.append(e.data["dispatcher"])
+    def on_end(self, e): pass
+event.register("numba:compile", Listener())
+rng = np.random.default_rng(0)
+model = skdiffclust.SpanningForestClustering()
+model.fit(rng.random((4000, 2))), model.fit(rng.random((3500, 20)))
+X = np.repeat(rng.random((1000, 3)), 4, axis=0)
+model.fit(X, partial_labels=np.r_[0, 1, np.full(3998, -1)])
+D = rng.random((3100, 3100))
+skdiffclust.SpanningForestClustering(metric="precomputed").fit(D + D.T)
+print(compiled)
+"""
+
+
+def test_nothing_is_left_to_compile():
+    run = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True)
+    assert run.stdout.strip() == "[]", run.stderr
