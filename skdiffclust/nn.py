@@ -1,5 +1,19 @@
 """Losses and operators as torch modules, for a training loop of one's own."""
 
 from skdiffclust.cuts._torch import RatioCutLoss
+from skdiffclust.forests._torch import (
+    ConnectivityLoss,
+    FenchelYoungLoss,
+    PartialFenchelYoungLoss,
+    PerturbedForest,
+    standardized_similarity,
+)
 
-__all__ = ["RatioCutLoss"]
+__all__ = [
+    "ConnectivityLoss",
+    "FenchelYoungLoss",
+    "PartialFenchelYoungLoss",
+    "PerturbedForest",
+    "RatioCutLoss",
+    "standardized_similarity",
+]

@@ -1,8 +1,8 @@
 """Constrained forests of noisy copies of a dense similarity."""
 
 import numpy as np
-from numba import njit
 
+from skdiffclust._compiled import compiled
 from skdiffclust.forests._exchange import exchange
 from skdiffclust.forests._noise import pair_bits, quantiles, row_keys
 from skdiffclust.forests._partition import (
@@ -14,7 +14,7 @@ from skdiffclust.forests._partition import (
 )
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def solve(similarity, groups, conflicts, colours, greedy, n_clusters):
     """Return a constrained forest: components (n,) and its edges as `up` (n,).
 
@@ -34,7 +34,7 @@ def solve(similarity, groups, conflicts, colours, greedy, n_clusters):
     return component, state[0]
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _perturb(seed, unit, mirror, scale, table, similarity, noisy):
     """Write the noisy copy (n, n) of a similarity that a sample is solved on."""
     n = len(similarity)
@@ -51,7 +51,7 @@ def _perturb(seed, unit, mirror, scale, table, similarity, noisy):
             noisy[i + 1 + e, i] = value
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def sample_constrained(seed, samples, mirrors, scale, table, similarity, problem):
     """Solve the constrained samples first <= s < last of a dense similarity.
 

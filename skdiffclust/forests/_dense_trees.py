@@ -5,10 +5,11 @@ first, then the smaller (i, j) with i < j.
 """
 
 import numpy as np
-from numba import njit
+
+from skdiffclust._compiled import compiled
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def comes_first(value, a, b, other, c, d):
     """Whether the edge ab of weight `value` precedes the edge cd of weight `other`."""
     if value != other:
@@ -17,7 +18,7 @@ def comes_first(value, a, b, other, c, d):
     return first < second or (first == second and max(a, b) < max(c, d))
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def tree_of_rows(similarity, rows, up):
     """Write the maximum spanning tree of `rows` into `up`; return its weight. O(m²).
 
@@ -52,7 +53,7 @@ def tree_of_rows(similarity, rows, up):
     return total
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def tree_of_blocks(similarity, block, n_blocks):
     """Maximum spanning tree of the graph that contracts every block to a vertex.
 
@@ -98,7 +99,7 @@ def tree_of_blocks(similarity, block, n_blocks):
     return edges, weights
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def heaviest_first(edges, weights, n):
     """Permutation that sorts edges between n rows in the total order."""
     by_pair = np.argsort(edges[:, 0] * n + edges[:, 1], kind="mergesort")

@@ -1,12 +1,12 @@
 """Monte-Carlo sums over solved samples: means, connectivity, score functions."""
 
 import numpy as np
-from numba import njit
 
+from skdiffclust._compiled import compiled
 from skdiffclust.forests._noise import draw_list
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def count_edges(forests, mirrors, counts):
     """Add the samples (s, n_edges) to the counts (2, m) of an edge list.
 
@@ -25,7 +25,7 @@ def count_edges(forests, mirrors, counts):
             in_first[forests[s - 1]] = False
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def count_connected(labels, mirrors, counts):
     """Add the samples (s, n) to the counts (2, n, n) of pairs of rows, upper triangles.
 
@@ -44,7 +44,7 @@ def count_connected(labels, mirrors, counts):
                     counts[1, i, j] += first and second
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def products_with_forests(forests, weights):
     """Inner products (s,) of weights (m,) on an edge list with the samples."""
     products = np.zeros(len(forests))
@@ -54,7 +54,7 @@ def products_with_forests(forests, weights):
     return products
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def products_with_connectivity(labels, weights):
     """Inner products (s,) of the upper triangle of weights (n, n) with the samples."""
     products = np.zeros(len(labels))
@@ -67,7 +67,7 @@ def products_with_connectivity(labels, weights):
     return products
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def products_between_mirrors(labels, weights):
     """Sums (s,) of weights (n, n) over pairs that a sample and its mirror connect.
 
@@ -84,7 +84,7 @@ def products_between_mirrors(labels, weights):
     return products
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def weigh_scores(
     seed, samples, mirrors, table, indptr, columns, gumbel, coefficients, sums
 ):

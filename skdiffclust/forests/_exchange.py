@@ -1,8 +1,8 @@
 """Larger moves for cannot-links: a branch of a tree goes over, two trees join."""
 
 import numpy as np
-from numba import njit
 
+from skdiffclust._compiled import compiled
 from skdiffclust.forests._dense_trees import tree_of_rows
 from skdiffclust.forests._partition import grow_tree
 
@@ -10,7 +10,7 @@ _TOLERANCE = 1e-12
 _MAX_EXCHANGES = 50
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _branch(up, v, component):
     """Mark the rows (n,) of the branch that hangs on row v."""
     n = len(up)
@@ -34,7 +34,7 @@ def _branch(up, v, component):
     return inside
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _divides_group(inside, groups, home):
     """Whether a group has rows of the component `home` inside and outside."""
     side = np.full(len(groups), -1, dtype=np.int64)
@@ -46,7 +46,7 @@ def _divides_group(inside, groups, home):
     return False
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _in_conflict(some, others, groups, conflicts):
     """Whether a row of `some` (bool) conflicts with one of `others` (bool)."""
     members = np.flatnonzero(others)
@@ -57,7 +57,7 @@ def _in_conflict(some, others, groups, conflicts):
     return False
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _joining_bound(similarity, some, others, up):
     """Bound from above what joining two trees adds to their weights."""
     left, right = np.flatnonzero(some), np.flatnonzero(others)
@@ -75,14 +75,14 @@ def _joining_bound(similarity, some, others, up):
     return bound + min(top, weakest)
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _weight_of(similarity, members):
     """Weight of the tree of the rows marked in `members` (n,)."""
     trial = np.empty(len(members), dtype=np.int64)
     return tree_of_rows(similarity, np.flatnonzero(members), trial)
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _try_branch(similarity, v, component, groups, conflicts, up, totals, best, found):
     """Improve on `best` by the partitions that cut the edge above row v.
 
@@ -123,7 +123,7 @@ def _try_branch(similarity, v, component, groups, conflicts, up, totals, best, f
     return best
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def exchange(similarity, component, groups, conflicts, state):
     """Cut one edge and join two components while that makes the forest heavier.
 

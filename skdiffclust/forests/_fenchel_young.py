@@ -308,7 +308,7 @@ def connectivity_loss_with_gradient(
         products_with_connectivity,
     )
 
-    observed, target = _observations(relation.n_samples, constraints)
+    observed, target = observations(relation.n_samples, constraints)
     sampler = make_sampler(relation, None, n_clusters, plan)
     sums = sum_samples(sampler, relation, plan, connectivity=True)
     n_units = plan.n_samples // 2
@@ -332,7 +332,7 @@ def connectivity_loss_with_gradient(
     return loss, score_gradient(relation, plan, products)
 
 
-def _observations(n, constraints):
+def observations(n, constraints):
     """Return which pairs are observed and which of them are linked, (n, n) floats."""
     linked, parted = np.zeros((n, n)), np.zeros((n, n))
     if constraints is not None:
@@ -354,12 +354,24 @@ def _loss_noise(noise_scale, n_perturbations, random_state):
 
 
 def _target_relation(relation, edges):
-    """Return the edges (m, 2) of a target forest as a Relation; refuse a cycle."""
-    from skdiffclust.forests._union_find import find, singletons, union
-
+    """Return the edges (m, 2) of a target forest as a Relation."""
     n = relation.n_samples
+    check_forest(edges, n)
     edges = np.sort(edges, axis=1)
     edges = edges[np.lexsort((edges[:, 1], edges[:, 0]))]
+    heads, columns = edges.T.astype(np.int32)
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(heads, minlength=n))])
+    target = Relation(
+        n, np.zeros(len(edges)), indptr, columns, heads, relation.similarity
+    )
+    weights = relation.weights[_positions(relation, target)]
+    return Relation(n, weights, indptr, columns, heads, relation.similarity)
+
+
+def check_forest(edges, n):
+    """Refuse edges (m, 2) between n rows that have a cycle."""
+    from skdiffclust.forests._union_find import find, singletons, union
+
     parents, sizes = singletons(n), np.ones(n, dtype=np.int64)
     for i, j in edges:
         root, other = find(parents, i), find(parents, j)
@@ -369,13 +381,6 @@ def _target_relation(relation, edges):
                 f"({i}, {j}) instead. Leave out one edge of every cycle."
             )
         union(parents, sizes, root, other)
-    heads, columns = edges.T.astype(np.int32)
-    indptr = np.concatenate([[0], np.cumsum(np.bincount(heads, minlength=n))])
-    target = Relation(
-        n, np.zeros(len(edges)), indptr, columns, heads, relation.similarity
-    )
-    weights = relation.weights[_positions(relation, target)]
-    return Relation(n, weights, indptr, columns, heads, relation.similarity)
 
 
 def _positions(relation, target):

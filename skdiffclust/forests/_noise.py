@@ -11,9 +11,9 @@ torch compute the same bits with one multiplication and one addition at a time.
 from functools import cache
 
 import numpy as np
-from numba import njit
 from scipy.special import ndtri
 
+from skdiffclust._compiled import compiled
 from skdiffclust.forests._hash import (
     COLUMN,
     FIRST,
@@ -63,7 +63,7 @@ def noise_range(noise):
     return float(table[0, 0]), float(table[N_SEGMENTS, 0])
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _mix64(h):
     """Finalizer of splitmix64."""
     h = (h ^ (h >> np.uint64(30))) * MIX_A
@@ -71,7 +71,7 @@ def _mix64(h):
     return h ^ (h >> np.uint64(31))
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def row_keys(seed, unit, n, first, second):
     """Write the two 32-bit keys of every row of a unit; seed is uint64."""
     base = _mix64(seed + (np.uint64(unit) + np.uint64(1)) * GOLDEN)
@@ -81,7 +81,7 @@ def row_keys(seed, unit, n, first, second):
         second[i] = np.uint32(h >> np.uint64(32))
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def pair_bits(first, second, columns, bits, depth):
     """Write the hash (m,) and 2m + 1 as floats of the pairs of a row with columns."""
     for e in range(len(columns)):
@@ -98,7 +98,7 @@ def pair_bits(first, second, columns, bits, depth):
         )
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def quantiles(bits, depth, mirror, table, draws):
     """Write the draws of hashes; `mirror` is 1 for the antithetic ones, else 0."""
     # Unsigned indices, which cannot count from the end, save numba a comparison each.
@@ -114,7 +114,7 @@ def quantiles(bits, depth, mirror, table, draws):
         draws[e] = ((c[3] * t + c[2]) * t + c[1]) * t + c[0]
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def draw_list(seed, unit, mirror, indptr, columns, table, keys, buffers, draws):
     """Write the draws (m,) of the pairs of a row-major list into `draws`.
 

@@ -1,8 +1,8 @@
 """Partitions under constraints: contraction, greedy with conflicts, single moves."""
 
 import numpy as np
-from numba import njit
 
+from skdiffclust._compiled import compiled
 from skdiffclust.forests._dense_trees import (
     heaviest_first,
     tree_of_blocks,
@@ -14,7 +14,7 @@ _MAX_SWEEPS = 20
 _TOLERANCE = 1e-12
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _number_components(parents):
     """Components (n,) from 0 in the order of their first row, and how many."""
     n = len(parents)
@@ -29,7 +29,7 @@ def _number_components(parents):
     return component, n_components
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def contract(similarity, groups, colours, n_clusters):
     """Partition (n,) of the best forest in which every colour is one component.
 
@@ -71,7 +71,7 @@ def contract(similarity, groups, colours, n_clusters):
     return _number_components(parents)[0]
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def merge_greedily(similarity, groups, conflicts, n_clusters):
     """Partition (n,) by Kruskal between groups that skips what conflicts forbid.
 
@@ -106,7 +106,7 @@ def merge_greedily(similarity, groups, conflicts, n_clusters):
     return component[groups], n_components
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def forest_state(n, n_clusters):
     """Arrays of a forest: of rows (n,) up, previous, above; of trees (k,) last, total.
 
@@ -122,7 +122,7 @@ def forest_state(n, n_clusters):
     )
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def grow_tree(similarity, component, c, state):
     """Solve component c by its own tree."""
     up, previous, above, last, totals = state
@@ -137,7 +137,7 @@ def grow_tree(similarity, component, c, state):
     last[c] = earlier
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _weight_with(similarity, v, c, state, best):
     """Weight of the tree of component c and row v. O(size).
 
@@ -158,7 +158,7 @@ def _weight_with(similarity, v, c, state, best):
     return total + best[u]
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _may_join(group, target, groups, component, conflicts):
     """Whether no group in component `target` conflicts with `group`."""
     for j in range(len(groups)):
@@ -167,7 +167,7 @@ def _may_join(group, target, groups, component, conflicts):
     return True
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _best_move(similarity, rows, component, groups, conflicts, state, news, scratch):
     """Best component for the rows of a group, or the one where they are.
 
@@ -207,7 +207,7 @@ def _best_move(similarity, rows, component, groups, conflicts, state, news, scra
     return target
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def move_groups(similarity, component, groups, conflicts, state):
     """Move one group at a time to another component while the forest gets heavier.
 

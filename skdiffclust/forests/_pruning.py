@@ -1,12 +1,12 @@
 """Exact pruning: the edges that bounded noise can bring into a perturbed forest."""
 
 import numpy as np
-from numba import njit
 
+from skdiffclust._compiled import compiled
 from skdiffclust.forests._union_find import find, singletons, union
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _dendrogram_order(accepted, weights, heads, tails, n):
     """Order in which the components of a forest are intervals at every level.
 
@@ -36,7 +36,7 @@ def _dendrogram_order(accepted, weights, heads, tails, n):
     return order, gaps
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def can_enter(accepted, weights, heads, tails, n, slack):
     """Mark the edges (m,) that noise can bring into the forest of `accepted`.
 
@@ -73,7 +73,7 @@ def can_enter(accepted, weights, heads, tails, n, slack):
     return enters
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def kept_edges(enters, edges):
     """Return the edge list of the edges that are marked, and their positions."""
     weights, indptr, columns, heads, tails = edges

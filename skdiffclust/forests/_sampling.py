@@ -5,8 +5,8 @@ among ties: the heavier edge first, then the smaller (i, j), as everywhere.
 """
 
 import numpy as np
-from numba import njit
 
+from skdiffclust._compiled import compiled
 from skdiffclust.forests._noise import draw_list
 from skdiffclust.forests._union_find import find, union
 
@@ -14,7 +14,7 @@ _N_BUCKETS = 2048
 _SHIFTS_PER_EDGE = 8  # an insertion sort that needs more was given a clump
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _sort_chunk(values, chunk, n, order):
     """Sort the n edges of `chunk` by decreasing value into `order`, ties kept. O(n).
 
@@ -51,7 +51,7 @@ def _sort_chunk(values, chunk, n, order):
             return
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def heaviest_forest(values, heads, tails, n_edges, high, low, work):
     """Accept up to n_edges edges of the maximum spanning forest, the heaviest first.
 
@@ -100,7 +100,7 @@ def heaviest_forest(values, heads, tails, n_edges, high, low, work):
     return n_accepted
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def workspace(m, n):
     """Scratch arrays of `heaviest_forest` for m edges and n vertices."""
     return (
@@ -114,7 +114,7 @@ def workspace(m, n):
     )
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def sample_free(seed, samples, mirrors, scale, table, edges, n_edges):
     """Solve the samples first <= s < last of an edge list.
 

@@ -1,0 +1,1 @@
+"""Borůvka's algorithm on many dense matrices at once, for the GPU."""
