@@ -11,6 +11,7 @@ _ESTIMATORS = {
     "GEMINI": "skdiffclust.gemini",
     "PRCut": "skdiffclust.cuts",
     "SpanningForestClustering": "skdiffclust.forests",
+    "SparseGEMINI": "skdiffclust.gemini",
     "warmup": "skdiffclust.forests._warmup",
 }
 _MODULES = {
@@ -20,6 +21,7 @@ _MODULES = {
     "memories",
     "metrics",
     "nn",
+    "plotting",
 }
 
 # Without nn, so that `from skdiffclust import *` does not import torch.
@@ -28,12 +30,14 @@ __all__ = [
     "GEMINI",
     "PRCut",
     "SpanningForestClustering",
+    "SparseGEMINI",
     "__version__",
     "cuts",
     "forests",
     "gemini",
     "memories",
     "metrics",
+    "plotting",
     "warmup",
 ]
 

@@ -16,6 +16,7 @@ from sklearn.utils._param_validation import (
     HasMethods,
     Interval,
     StrOptions,
+    validate_parameter_constraints,
     validate_params,
 )
 from sklearn.utils.validation import _check_sample_weight as check_sample_weight
@@ -31,6 +32,7 @@ __all__ = [
     "effective_n_threads",
     "fit_context",
     "single_linkage_label",
+    "validate_parameter_constraints",
     "validate_params",
 ]
 

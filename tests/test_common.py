@@ -3,7 +3,13 @@
 import pytest
 from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
 
-from skdiffclust import GEMINI, ClAM, PRCut, SpanningForestClustering
+from skdiffclust import (
+    GEMINI,
+    ClAM,
+    PRCut,
+    SpanningForestClustering,
+    SparseGEMINI,
+)
 
 ESTIMATORS = [
     ClAM(),
@@ -11,6 +17,7 @@ ESTIMATORS = [
     PRCut(),
     PRCut(encoder=None),
     SpanningForestClustering(),
+    SparseGEMINI(),
 ]
 
 # Estimator name -> {check: reason}. Only what scikit-learn's own KMeans fails too.
@@ -24,6 +31,7 @@ EXPECTED_FAILED_CHECKS = {
     "GEMINI": {},
     "PRCut": {},
     "SpanningForestClustering": {},
+    "SparseGEMINI": {},
 }
 
 # Estimator name -> the least number of checks that scikit-learn 1.9 runs on it.
@@ -32,6 +40,7 @@ N_CHECKS = {
     "GEMINI": 45,
     "PRCut": 50,
     "SpanningForestClustering": 45,
+    "SparseGEMINI": 45,
 }
 
 # The checks that may skip themselves -> reason.

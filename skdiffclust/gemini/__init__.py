@@ -1,6 +1,14 @@
 """Clustering by a generalised mutual information, with selection of variables."""
 
 from skdiffclust.gemini._gemini import GEMINI
+from skdiffclust.gemini._path import SparsePath
 from skdiffclust.gemini._score import available_objectives, gemini_score
+from skdiffclust.gemini._sparse_gemini import SparseGEMINI
 
-__all__ = ["GEMINI", "available_objectives", "gemini_score"]
+__all__ = [
+    "GEMINI",
+    "SparseGEMINI",
+    "SparsePath",
+    "available_objectives",
+    "gemini_score",
+]

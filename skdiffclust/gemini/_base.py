@@ -30,6 +30,7 @@ from skdiffclust.gemini._training import Problem
 
 positive = Interval(Integral, 1, None, closed="left")
 not_negative = Interval(Real, 0, None, closed="left")
+KERNEL_NAMES = set(PAIRWISE_KERNEL_FUNCTIONS)
 
 
 def has_features(estimator):
@@ -51,7 +52,7 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         "objective": [StrOptions(set(OBJECTIVES))],
         "mode": [StrOptions({"ova", "ovo"})],
         "kernel": [
-            StrOptions({*PAIRWISE_KERNEL_FUNCTIONS, "precomputed"}),
+            StrOptions({*KERNEL_NAMES, "precomputed"}),
             callable,
             HasMethods("fit_transform"),
         ],
@@ -143,7 +144,8 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
 
     def _check_rows(self, X, sample_weight):
         """Return rows (n, d), weights (n,) that sum to one, and their mean (d,)."""
-        X = validate_rows(self, X)
+        # In one memory layout: the same bits for a list, an array, and a frame.
+        X = np.ascontiguousarray(validate_rows(self, X))
         if self.n_clusters > len(X):
             raise ValueError(
                 f"The 'n_clusters' parameter of {type(self).__name__} must be at most "

@@ -1,5 +1,6 @@
 """GEMINI: discriminative clustering by a generalised mutual information."""
 
+import numpy as np
 from sklearn.utils import check_random_state
 
 from skdiffclust._affinity import center
@@ -262,7 +263,8 @@ class GEMINI(BaseGEMINI):
                 f"relation, where rows have no features. Got {self.model!r} instead. "
                 "Use a transformer such as Nystroem as the kernel, and pass features."
             )
-        rows = X if pairwise else center(X, means, dtype=X.dtype)
+        # In one memory layout: the same bits for a list, an array, and a frame.
+        rows = np.ascontiguousarray(X if pairwise else center(X, means, dtype=X.dtype))
         problem = self._problem(
             rows, row_weights, constraints, l2=self.l2, dropout=self.dropout
         )

@@ -8,6 +8,11 @@ import numpy as np
 from skdiffclust._assignments import softmax, softmax_backward
 from skdiffclust._batches import mini_batches
 from skdiffclust._constraints import Constraints
+from skdiffclust.gemini._penalties import (
+    group_penalty,
+    hierarchical_prox,
+    soft_threshold_groups,
+)
 from skdiffclust.gemini._supervision import supervision_with_gradient
 
 
@@ -93,31 +98,77 @@ class Adam:
 
 
 class Momentum:
-    """Gradient descent with momentum 0.9; `step` moves arrays in place."""
+    """Gradient descent with momentum 0.9; `step` moves arrays in place.
+
+    The velocity is how far the arrays really came, proximal operator included, so that
+    the method rests exactly at the solutions of the penalised problem. With the
+    velocity of the plain method it rests at those of a tenth of the penalty, because
+    the velocity adds up ten gradients and the penalty is forgotten at each step.
+    """
 
     def __init__(self, arrays, learning_rate):
         self.learning_rate = learning_rate
-        self.state = [np.zeros_like(array) for array in arrays]
+        self.state = [array.copy() for array in arrays]
 
     def step(self, arrays, gradients):
         """Move the arrays against their gradients."""
-        for array, g, velocity in zip(arrays, gradients, self.state, strict=True):
+        for array, g, previous in zip(arrays, gradients, self.state, strict=True):
+            velocity = array - previous
             velocity *= 0.9
             velocity -= self.learning_rate * g
+            previous[...] = array
             array += velocity
 
 
 OPTIMISERS = {"adam": Adam, "sgd": Momentum}
 
 
-def train(model, problem, loop, optimiser, *, batch_size, random_state, attributes):
+@dataclass(frozen=True)
+class Sparsity:
+    """The penalty alpha * sum of group norms, and its proximal operator."""
+
+    groups: list
+    hierarchy: float
+    alpha: float = 0.0
+
+    def penalty(self, model):
+        """Return the sum of the norms of the groups, without alpha."""
+        return group_penalty(model.inputs[0], self.groups)
+
+    def shrink(self, model, learning_rate):
+        """Apply the proximal operator at this step size, in place."""
+        threshold = self.alpha * learning_rate
+        if len(model.inputs) == 1:
+            soft_threshold_groups(*model.inputs, threshold, self.groups)
+        else:
+            hierarchical_prox(*model.inputs, threshold, self.hierarchy, self.groups)
+
+
+def train(
+    model,
+    problem,
+    loop,
+    optimiser,
+    *,
+    batch_size,
+    random_state,
+    attributes=dict,
+    sparsity=None,
+):
     """Run the epochs of a loop; its best state is a list of copies of the arrays.
 
     With one batch an epoch, the loss that is recorded is that of the arrays before the
-    step, which is known anyway; with more, it is the mean over the batches.
-    `attributes` makes fitted attributes of a model, for callbacks.
+    step, which is known anyway, and no step follows the last one: the arrays end as
+    recorded. With more batches it is the mean over them. `attributes` makes fitted
+    attributes of a model, for callbacks; `sparsity` is applied after each step.
     """
     whole = batch_size >= len(problem.X)
+
+    def step(gradients):
+        optimiser.step(model.arrays, gradients)
+        if sparsity is not None:
+            sparsity.shrink(model, optimiser.learning_rate)
+
     # What overflows is found by the loop, which says so.
     with np.errstate(over="ignore", invalid="ignore"):
         for _ in loop:
@@ -127,24 +178,26 @@ def train(model, problem, loop, optimiser, *, batch_size, random_state, attribut
                 )
             else:
                 loss, value = _batch_epoch(
-                    model, problem, optimiser, batch_size, random_state
+                    model, problem, step, batch_size, random_state
                 )
+            if sparsity is not None and sparsity.alpha:
+                loss += sparsity.alpha * sparsity.penalty(model)
             loop.record(
                 loss,
                 state=lambda: [array.copy() for array in model.arrays],
                 attributes=lambda: attributes(model),
                 objective=value,
             )
-            if whole:
-                optimiser.step(model.arrays, gradients)
+            if whole and loop.stop_reason is None:
+                step(gradients)
 
 
-def _batch_epoch(model, problem, optimiser, batch_size, random_state):
+def _batch_epoch(model, problem, step, batch_size, random_state):
     """Step once for each batch; return the means of loss and objective over them."""
     sums, n_batches = np.zeros(2), 0
     for rows in mini_batches(len(problem.X), batch_size, random_state):
         loss, value, gradients = loss_and_gradients(model, problem, rows, random_state)
-        optimiser.step(model.arrays, gradients)
+        step(gradients)
         sums += loss, value
         n_batches += 1
     return sums / n_batches

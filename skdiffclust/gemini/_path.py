@@ -1,0 +1,281 @@
+"""The regularisation path: its steps, and what is chosen among them."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from skdiffclust.gemini._models import MODELS
+
+
+@dataclass(frozen=True, eq=False)
+class SparsePath:
+    """The steps of :meth:`SparseGEMINI.path`, by increasing penalty.
+
+    The first step has no penalty. All arrays have one entry, or row, a step.
+
+    Attributes
+    ----------
+    alphas : ndarray of shape (n_steps,), float64
+        Factors of the penalty.
+    objectives : ndarray of shape (n_steps,), float64
+        GEMINI of the training rows, without penalty. With ``dynamic=True`` it is that
+        of the features that were in, and values of different steps do not compare.
+    penalties : ndarray of shape (n_steps,), float64
+        Sums of the norms of the groups of weights.
+    n_features : ndarray of shape (n_steps,), int64
+        Numbers of features that are in.
+    supports : ndarray of shape (n_steps, n_features_in), bool
+        Which features are in.
+    labels : ndarray of shape (n_steps, n_samples), int64
+        Clusters of the training rows.
+    n_iters : ndarray of shape (n_steps,), int64
+        Numbers of epochs.
+    chosen : int
+        The step that the estimator was given: the best one of fewest features among
+        those that keep the threshold, or the last one with features if dynamic.
+    keep_threshold : float or None
+        The threshold; None if dynamic.
+    kind : str
+        "linear", or "skip" for the perceptron with a skip connection.
+    steps : list of Step
+        The same by steps, with the weights of the features that are in.
+    template : SparseGEMINI
+        What the estimators of all steps share.
+
+    See Also
+    --------
+    SparseGEMINI : Its method `path` makes these.
+    """
+
+    alphas: np.ndarray
+    objectives: np.ndarray
+    penalties: np.ndarray
+    n_features: np.ndarray
+    supports: np.ndarray
+    labels: np.ndarray
+    n_iters: np.ndarray
+    chosen: int
+    keep_threshold: float | None
+    kind: str
+    steps: list = field(repr=False)
+    template: object = field(repr=False)
+
+    @classmethod
+    def from_steps(cls, steps, kind, keep_threshold, template):
+        """Return the path of a list of steps, of models of a kind.
+
+        Parameters
+        ----------
+        steps : list of Step
+            In the order of the penalty.
+        kind : str
+            Which model.
+        keep_threshold : float or None
+            None if dynamic.
+        template : SparseGEMINI
+            Makes fitted estimators of steps.
+
+        Returns
+        -------
+        path : SparsePath
+            With the step that the rule chooses.
+        """
+
+        def column(name, dtype):
+            return np.array([getattr(step, name) for step in steps], dtype=dtype)
+
+        supports = column("support", bool)
+        n_features = supports.sum(axis=1)
+        objectives = column("objective", np.float64)
+        if keep_threshold is None:
+            chosen = int(np.flatnonzero(n_features > 0)[-1])
+        else:
+            chosen = choose_step(objectives, n_features, keep_threshold)
+        return cls(
+            alphas=column("alpha", np.float64),
+            objectives=objectives,
+            penalties=column("penalty", np.float64),
+            n_features=n_features,
+            supports=supports,
+            labels=column("labels", np.int64),
+            n_iters=column("n_iter", np.int64),
+            chosen=chosen,
+            keep_threshold=keep_threshold,
+            kind=kind,
+            steps=steps,
+            template=template,
+        )
+
+    def __len__(self):
+        """Return the number of steps."""
+        return len(self.alphas)
+
+    def select(self, *, n_features=None, alpha=None, keep_threshold=None):
+        """Return a fitted estimator for one of the steps.
+
+        Parameters
+        ----------
+        n_features : int, default=None
+            Take a step with so many features, or with the next smaller number there
+            is; of several the one of largest objective (if dynamic, the first).
+        alpha : float, default=None
+            Take the step of largest penalty up to this one.
+        keep_threshold : float, default=None
+            Take the best step of fewest features with at least this share of the
+            largest objective; not after ``dynamic=True``.
+
+        Returns
+        -------
+        estimator : SparseGEMINI
+            A fitted copy; with none of the three, for the step `chosen`.
+
+        Raises
+        ------
+        ValueError
+            If more than one is given, there is no such step, or it is not allowed.
+        """
+        given = {
+            "n_features": n_features,
+            "alpha": alpha,
+            "keep_threshold": keep_threshold,
+        }
+        given = {name: value for name, value in given.items() if value is not None}
+        if len(given) > 1:
+            raise ValueError(
+                "The parameters of select must be given one at a time. Got "
+                f"{sorted(given)} instead. Leave out all but one."
+            )
+        if n_features is not None:
+            step = self._step_of_size(n_features)
+        elif alpha is not None:
+            step = self._step_of_alpha(alpha)
+        elif keep_threshold is not None:
+            if self.keep_threshold is None:
+                raise ValueError(_DYNAMIC_MESSAGE.format(keep_threshold))
+            step = choose_step(self.objectives, self.n_features, keep_threshold)
+        else:
+            step = self.chosen
+        return self.template._at_step(self, step)
+
+    def weights(self, step):
+        """Return the arrays of the model of a step.
+
+        Parameters
+        ----------
+        step : int
+            Which step.
+
+        Returns
+        -------
+        weights : list of ndarray
+            For the linear model weights (n_features_in, n_clusters) and biases
+            (n_clusters,); for the perceptron the skip weights, then all weights, then
+            all biases.
+        """
+        return expand(self.kind, self.steps[step].weights, self.supports[step])
+
+    def to_dict(self):
+        """Return the columns of a table with one row a step.
+
+        Returns
+        -------
+        columns : dict of ndarray
+            For ``pandas.DataFrame(path.to_dict())``, say.
+        """
+        names = "alphas objectives penalties n_features n_iters".split()
+        columns = {name: getattr(self, name) for name in names}
+        columns["chosen"] = np.arange(len(self)) == self.chosen
+        return columns
+
+    def plot(self, *, axes=None):
+        """Draw the objective and the number of features over the penalty.
+
+        Parameters
+        ----------
+        axes : pair of matplotlib axes, default=None
+            Where to draw; None makes a new figure.
+
+        Returns
+        -------
+        display : SparsePathDisplay
+            What was drawn.
+        """
+        from skdiffclust.gemini._display import SparsePathDisplay
+
+        return SparsePathDisplay.from_path(self).plot(axes=axes)
+
+    def leaving_alphas(self):
+        """Return the penalty at which each feature leaves for good.
+
+        Returns
+        -------
+        alphas : ndarray of shape (n_features_in,), float64
+            The penalty of the first step after the last one that it is in; the largest
+            penalty of all for features that never leave.
+        """
+        last_in = len(self) - 1 - np.argmax(self.supports[::-1], axis=0)
+        last_in[~self.supports.any(axis=0)] = -1
+        return self.alphas[np.minimum(last_in + 1, len(self) - 1)]
+
+    def _step_of_size(self, n_features):
+        """Return the step with this number of features or the next smaller one."""
+        sizes = self.n_features[(self.n_features <= n_features) & (self.n_features > 0)]
+        if not sizes.size:
+            raise ValueError(
+                f"The 'n_features' parameter of select must be at least "
+                f"{self.n_features[self.n_features > 0].min()}, the smallest number on "
+                f"the path. Got {n_features} instead. Ask for more features."
+            )
+        steps = np.flatnonzero(self.n_features == sizes.max())
+        if self.keep_threshold is None:
+            return int(steps[0])
+        return int(steps[np.argmax(self.objectives[steps])])
+
+    def _step_of_alpha(self, alpha):
+        """Return the last step with a penalty up to alpha."""
+        steps = np.flatnonzero(self.alphas <= alpha)
+        if not steps.size:
+            raise ValueError(
+                "The 'alpha' parameter of select must be at least 0. Got "
+                f"{alpha} instead. The first step has no penalty."
+            )
+        return int(steps[np.argmax(self.alphas[steps])])
+
+
+_DYNAMIC_MESSAGE = (
+    "The 'keep_threshold' parameter must be None with dynamic=True, where values of "
+    "the objective belong to different sets of features and do not compare. Got {} "
+    "instead. Choose by n_features or alpha."
+)
+
+
+def choose_step(objectives, n_features, keep_threshold):
+    """Return the best step of fewest features with a share of the largest objective."""
+    kept = (objectives >= keep_threshold * objectives.max()) & (n_features > 0)
+    if not kept.any():
+        return int(np.argmax(objectives))
+    steps = np.flatnonzero(kept & (n_features == n_features[kept].min()))
+    return int(steps[np.argmax(objectives[steps])])
+
+
+def compact(model, support):
+    """Return copies of the arrays of a model, with rows of features in it only."""
+    inputs = [id(array) for array in model.inputs]
+    return [
+        array[support].copy() if id(array) in inputs else array.copy()
+        for array in model.arrays
+    ]
+
+
+def expand(kind, arrays, support):
+    """Return the arrays of a model from what `compact` returned."""
+    model = MODELS[kind].from_arrays(arrays)
+    inputs = [id(array) for array in model.inputs]
+    whole = []
+    for array in arrays:
+        if id(array) in inputs:
+            full = np.zeros((len(support), array.shape[1]), dtype=array.dtype)
+            full[support] = array
+            array = full
+        whole.append(array)
+    return whole

@@ -1,0 +1,577 @@
+"""SparseGEMINI: clustering and selection of variables in one."""
+
+import warnings
+from dataclasses import replace
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.feature_selection import SelectorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from skdiffclust._affinity import center
+from skdiffclust._compat import (
+    PAIRWISE_METRICS,
+    HasMethods,
+    Interval,
+    StrOptions,
+    fit_context,
+    validate_parameter_constraints,
+)
+from skdiffclust._constraints import as_constraints
+from skdiffclust._history import Training, keep_state_on_error
+from skdiffclust.gemini._base import KERNEL_NAMES, BaseGEMINI, not_negative, ordered
+from skdiffclust.gemini._models import MODELS, new_model
+from skdiffclust.gemini._objectives import OBJECTIVES
+from skdiffclust.gemini._path import _DYNAMIC_MESSAGE, SparsePath
+from skdiffclust.gemini._penalties import group_norms, groups_by_size
+from skdiffclust.gemini._relations import make_relation
+from skdiffclust.gemini._resume import fingerprint, load_path, save_path
+from skdiffclust.gemini._training import OPTIMISERS, Sparsity, train
+from skdiffclust.gemini._walk import Walk, first_alpha, walk_path
+
+
+class SparseGEMINI(SelectorMixin, BaseGEMINI):
+    r"""Cluster by a generalised mutual information, and select variables for it.
+
+    Adds a group-lasso penalty on what each feature, or group of features, contributes,
+
+    .. math:: \max_\theta \mathcal{I}(x; y|\theta) - \alpha \sum_j \|W_j\|_2,
+
+    (equations (7) and (9) of [1]_), so that features leave exactly. With
+    ``model="mlp"`` W is a linear skip connection beside a perceptron, whose input
+    weights are bounded by it (LassoNet [2]_, equation (10)). `fit` is for one penalty
+    that is known; `path` grows the penalty from nothing, records every step, and
+    chooses among them: the usual way.
+
+    Parameters
+    ----------
+    n_clusters : int, default=2
+        Largest number of clusters; fewer may be found.
+    alpha : float, default=0.01
+        Factor of the penalty, for `fit` only. It is in the unit of the objective over
+        that of the features.
+    objective : str, default="mmd"
+        One of :func:`~skdiffclust.gemini.available_objectives`; see :class:`GEMINI`.
+    mode : {"ova", "ovo"}, default="ova"
+        One-vs-all or one-vs-one.
+    kernel : str, callable or transformer, default="linear"
+        As in :class:`GEMINI`, but not "precomputed".
+    metric : str or callable, default="euclidean"
+        As in :class:`GEMINI`, but not "precomputed".
+    model : {"linear", "mlp"}, default="linear"
+        Multinomial logistic regression, or that plus a perceptron with ReLUs.
+    hidden_layer_sizes : int or array-like of int, default=(100,)
+        Hidden layers of the perceptron.
+    groups : array-like of shape (n_features,), default=None
+        Integers: features with the same one are kept or dropped together, as the
+        one-hot columns of a category should be. None for each on its own.
+    hierarchy : float, default=10
+        M of equation (10): how far a feature's input weights to the perceptron may
+        exceed the norm of its skip weights. 0 leaves the linear model.
+    dynamic : bool, default=False
+        Whether `path` computes the kernel or distance of a step from the features that
+        are in (Appendix A). Objectives of different steps then do not compare.
+    dropout : float, default=0
+        Probability at which a hidden unit is left out of a step.
+    l2 : float, default=0
+        Factor of the sum of squared weights in the loss.
+    link_weight : float, default=1
+        Factor of the penalty for links and partial labels in the loss.
+    solver : {"adam", "sgd"}, default="adam"
+        For the first stage, without penalty; with one it is proximal gradient descent
+        with momentum 0.9, whatever this is.
+    max_iter : int, default=1000
+        Largest number of epochs of the first stage, and of each step.
+    batch_size : int or None, default=None
+        Rows of a batch; None takes all.
+    learning_rate : float, default=0.01
+        Step size of both.
+    tol : float, default=1e-3
+        Smallest relative improvement of the loss that counts as progress.
+    n_iter_no_change : int or None, default=10
+        Stop a stage or a step after so many epochs without progress.
+    n_init : int, default=3
+        Number of restarts of the first stage, the best of which goes on.
+    random_state : int, RandomState instance or None, default=None
+        Draws initial weights, batches and dropout.
+
+    Attributes
+    ----------
+    labels_ : ndarray of shape (n_samples,), int64
+        Clusters 0 to ``n_clusters_ - 1``, by decreasing size after the first stage.
+    n_clusters_ : int
+        Number of clusters that have rows.
+    alpha_ : float
+        Penalty of the model.
+    feature_norms_ : ndarray of shape (n_features,)
+        Norm of the (skip) weights of each feature's group; zero for what is out.
+    feature_importances_ : ndarray of shape (n_features,)
+        Only after `path`: the penalty at which the feature left for good.
+    skip_weights_ : ndarray of shape (n_features, n_clusters) or None
+        Skip connection of ``model="mlp"``.
+    weights_, biases_ : list of ndarray
+        Layers of the model, of shapes (n_in, n_out) and (n_out,), on centred features.
+    means_ : ndarray of shape (n_features,), float64
+        What is subtracted from features before the model.
+    n_iter_ : int
+        Number of epochs at the last penalty.
+    history_ : dict of lists
+        "loss" and "objective" at each of them.
+    n_features_in_ : int
+        Number of features seen during `fit`.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of features seen during `fit`, when all are strings.
+
+    See Also
+    --------
+    GEMINI : Without selection.
+    SparseGEMINICV : Chooses the penalty by stability.
+
+    Notes
+    -----
+    The threshold of a proximal step is alpha times its step size, and the momentum is
+    that of the iterates after the step, so that `fit` and the steps of `path` rest at
+    solutions of the problem above. The code published with [1]_ keeps the momentum of
+    the gradients, and rests at the solutions for a tenth of its penalty: its
+    :math:`\lambda` is about ten of our alpha.
+
+    Features that are out may come back. With more features than rows, a step works on
+    the features that are in, and looks at the others at its end.
+
+    References
+    ----------
+    .. [1] L. Ohl et al., "Sparse and geometry-aware generalisation of the mutual
+       information for joint discriminative clustering and feature selection",
+       Statistics and Computing 34:155, 2024.
+    .. [2] I. Lemhadri, F. Ruan, L. Abraham, R. Tibshirani, "LassoNet: A Neural Network
+       with Feature Sparsity", JMLR 22, 2021.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdiffclust import SparseGEMINI
+    >>> rng = np.random.RandomState(0)
+    >>> X = rng.normal(size=(90, 5))
+    >>> X[:, 1] += np.repeat([-4, 0, 4], 30)
+    >>> sparse = SparseGEMINI(3, mode="ovo", learning_rate=0.1, random_state=0)
+    >>> path = sparse.path(X, min_features=1)
+    >>> path.select(n_features=1).get_support(indices=True)
+    array([1])
+    """
+
+    _parameter_constraints = {
+        **BaseGEMINI._parameter_constraints,
+        "kernel": [StrOptions(KERNEL_NAMES), callable, HasMethods("fit_transform")],
+        "metric": [StrOptions(PAIRWISE_METRICS), callable],
+        "model": [StrOptions({"linear", "mlp"})],
+        "alpha": [not_negative],
+        "groups": ["array-like", None],
+        "hierarchy": [not_negative],
+        "dynamic": ["boolean"],
+    }
+
+    def __init__(
+        self,
+        n_clusters=2,
+        *,
+        alpha=0.01,
+        objective="mmd",
+        mode="ova",
+        kernel="linear",
+        metric="euclidean",
+        model="linear",
+        hidden_layer_sizes=(100,),
+        groups=None,
+        hierarchy=10.0,
+        dynamic=False,
+        dropout=0.0,
+        l2=0.0,
+        link_weight=1.0,
+        solver="adam",
+        max_iter=1000,
+        batch_size=None,
+        learning_rate=0.01,
+        tol=1e-3,
+        n_iter_no_change=10,
+        n_init=3,
+        random_state=None,
+    ):
+        self.n_clusters, self.alpha = n_clusters, alpha
+        self.objective, self.mode = objective, mode
+        self.kernel, self.metric = kernel, metric
+        self.model, self.hidden_layer_sizes = model, hidden_layer_sizes
+        self.groups, self.hierarchy, self.dynamic = groups, hierarchy, dynamic
+        self.dropout, self.l2, self.link_weight = dropout, l2, link_weight
+        self.solver, self.max_iter = solver, max_iter
+        self.batch_size, self.learning_rate = batch_size, learning_rate
+        self.tol, self.n_iter_no_change = tol, n_iter_no_change
+        self.n_init, self.random_state = n_init, random_state
+
+    @keep_state_on_error
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(
+        self,
+        X,
+        y=None,
+        *,
+        sample_weight=None,
+        partial_labels=None,
+        must_link=None,
+        cannot_link=None,
+    ):
+        """Train on X at the penalty `alpha`, after a stage without penalty.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+        y : None
+            Ignored, present for API consistency.
+        sample_weight : array-like of shape (n_samples,), default=None
+            How much each row counts; a weight of two is a repeated row.
+        partial_labels : array-like of shape (n_samples,), default=None
+            Integers, -1 where unknown; see :meth:`GEMINI.fit`.
+        must_link : array-like or sparse matrix, default=None
+            Rows that should share a cluster; see :meth:`GEMINI.fit`.
+        cannot_link : array-like or sparse matrix, default=None
+            Rows that should not share a cluster; see :meth:`GEMINI.fit`.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If X or a parameter is not as described, constraints contradict each other,
+            or the loss diverges at once.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If fewer clusters are found than asked, no feature is in, links are not
+            met, or the loss diverges.
+        """
+        links = (partial_labels, must_link, cannot_link)
+        problem, means, constraints = self._prepare(X, sample_weight, links)
+        training = Training(self, problem.X, y, **self._training_params())
+        loops = iter(training)
+        walk = self._first_stage(problem, training, loops, means)
+        step = walk.advance(self.alpha, loops)
+        if step is None:
+            step = walk.record(self.alpha, 0)
+        training.stop()
+        next(loops, None)
+        self._settle(walk.model.arrays, step, means, constraints)
+        self.history_ = training.loops[-1].history
+        vars(self).pop("feature_importances_", None)
+        training.finish()
+        return self
+
+    @keep_state_on_error
+    @fit_context(prefer_skip_nested_validation=True)
+    def path(
+        self,
+        X,
+        y=None,
+        *,
+        sample_weight=None,
+        partial_labels=None,
+        must_link=None,
+        cannot_link=None,
+        alpha_init=None,
+        alpha_multiplier=1.05,
+        min_features=2,
+        keep_threshold=None,
+        refine=False,
+        checkpoint=None,
+        resume=False,
+    ):
+        """Grow the penalty until few features are in, and choose among the steps.
+
+        After the first stage, without penalty, each step starts from the last. The
+        estimator becomes that of the chosen step, with ``alpha_`` its penalty; its
+        parameters stay as they are, `alpha` is not used.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+        y : None
+            Ignored, present for API consistency.
+        sample_weight : array-like of shape (n_samples,), default=None
+            How much each row counts.
+        partial_labels : array-like of shape (n_samples,), default=None
+            Integers, -1 where unknown; see :meth:`GEMINI.fit`.
+        must_link : array-like or sparse matrix, default=None
+            Rows that should share a cluster; see :meth:`GEMINI.fit`.
+        cannot_link : array-like or sparse matrix, default=None
+            Rows that should not share a cluster; see :meth:`GEMINI.fit`.
+        alpha_init : float or None, default=None
+            First penalty; None finds one just below where the first feature leaves.
+        alpha_multiplier : float, default=1.05
+            Factor from one penalty to the next.
+        min_features : int, default=2
+            End where at most so many features are in.
+        keep_threshold : float or None, default=None
+            Choose the fewest features with at least this share of the largest
+            objective; None is 0.9. With ``dynamic=True`` it must be None, and the last
+            step that has features is chosen.
+        refine : bool, default=False
+            Where more than one group leaves at once, go back and try penalties between
+            (to a ratio of 1.0005), against the collapse of Section 5.6.
+        checkpoint : path-like or None, default=None
+            File (.npz) that is written after each step.
+        resume : bool, default=False
+            Go on from the checkpoint, if there is one; bit for bit what the path would
+            have been without the interruption, for an integer `random_state`.
+
+        Returns
+        -------
+        path : SparsePath
+            The steps; ``path.select(...)`` makes an estimator of any.
+
+        Raises
+        ------
+        ValueError
+            If X or a parameter is not as described, or the checkpoint is not one of
+            the same data and parameters.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If it was interrupted (the finished steps are kept), or as in `fit`.
+        """
+        options = {
+            "alpha_init": alpha_init,
+            "alpha_multiplier": alpha_multiplier,
+            "min_features": min_features,
+            "refine": refine,
+        }
+        _check_path(**options, keep_threshold=keep_threshold)
+        if self.dynamic and keep_threshold is not None:
+            raise ValueError(_DYNAMIC_MESSAGE.format(keep_threshold))
+        links = (partial_labels, must_link, cannot_link)
+        problem, means, constraints = self._prepare(X, sample_weight, links)
+        training = Training(self, problem.X, y, **self._training_params())
+        steps = self._walk(problem, training, means, options, checkpoint, resume)
+
+        threshold = 0.9 if keep_threshold is None else keep_threshold
+        template = clone(self)._as_template(self, means, constraints)
+        path = SparsePath.from_steps(
+            steps, self._kind(), None if self.dynamic else threshold, template
+        )
+        self._settle(path.weights(path.chosen), steps[path.chosen], means, constraints)
+        self.feature_importances_ = path.leaving_alphas()
+        self.history_ = training.loops[-1].history
+        training.finish()
+        return path
+
+    def _walk(self, problem, training, means, options, checkpoint, resume):
+        """Return the Steps of a path; those that are finished, if interrupted."""
+        loops = iter(training)
+        walk = self._first_stage(problem, training, loops, means)
+        digest = None
+        if checkpoint is not None:
+            data = [problem.X, problem.row_weights]
+            if problem.constraints is not None:
+                data += vars(problem.constraints).values()
+            digest = fingerprint(data, {**self.get_params(), **options})
+        multiplier = options["alpha_multiplier"]
+        steps = load_path(checkpoint, walk, digest) if resume and checkpoint else []
+        steps = steps or [walk.record(0.0, training.best.n_iter)]
+        try:
+            alpha = steps[-1].alpha * multiplier or options["alpha_init"]
+            if alpha is None:
+                alpha = first_alpha(walk, loops, self.max_iter)
+            for step in walk_path(
+                walk,
+                loops,
+                alpha,
+                multiplier,
+                options["min_features"],
+                options["refine"],
+                steps[-1].alpha,
+            ):
+                steps.append(step)
+                if checkpoint is not None:
+                    save_path(checkpoint, steps, walk, digest)
+        except KeyboardInterrupt:
+            warnings.warn(
+                f"The path was interrupted after {len(steps)} steps, at alpha="
+                f"{steps[-1].alpha:.4g} with {steps[-1].support.sum()} features. They "
+                "are kept. With checkpoint=... and resume=True it can go on later.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        training.stop()
+        next(loops, None)
+        return steps
+
+    def _prepare(self, X, sample_weight, links):
+        """Return the Problem for rows X, the mean of features, and the constraints."""
+        X, row_weights, means = self._check_rows(X, sample_weight)
+        constraints = as_constraints(len(X), *links)
+        rows = center(X, means, dtype=X.dtype)
+        problem = self._problem(
+            rows, row_weights, constraints, l2=self.l2, dropout=self.dropout
+        )
+        return problem, means, constraints
+
+    def _first_stage(self, problem, training, loops, means):
+        """Train without penalty; return the Walk that starts from the best restart."""
+        rng = check_random_state(self.random_state)
+        n_samples, n_features = problem.X.shape
+        groups = groups_by_size(self._check_groups(n_features), n_features)
+        sparsity = Sparsity(groups, self.hierarchy)
+        sizes, batch_size = self._layer_sizes(n_features), self._batch(n_samples)
+        for _, loop in zip(range(self.n_init), loops, strict=False):
+            model = new_model(self._kind(), n_samples, sizes, rng, problem.X.dtype)
+            train(
+                model,
+                problem,
+                loop,
+                OPTIMISERS[self.solver](model.arrays, self.learning_rate),
+                batch_size=batch_size,
+                random_state=rng,
+                attributes=lambda model: self._attributes(model, means),
+                sparsity=sparsity,
+            )
+        best = MODELS[self._kind()].from_arrays(training.best.best_state)
+        model, _ = ordered(best, problem.X, problem.row_weights)
+        for loop in training.loops:
+            loop.best_state = None
+        return Walk(
+            self._kind(),
+            model.arrays,
+            sparsity,
+            self._problem_of(problem),
+            rng,
+            batch_size,
+            self.learning_rate,
+        )
+
+    def _problem_of(self, problem):
+        """Return the function from a support (d,) to the Problem of a step."""
+        kind = OBJECTIVES[self.objective].relation
+        if not self.dynamic or kind is None:
+            return lambda support: problem
+        known = {}
+
+        def problem_of(support):
+            key = support.tobytes()
+            if key not in known and support.any():
+                known.clear()
+                X = problem.X[:, support]
+                relation = make_relation(kind, X, self.kernel, self.metric)
+                known[key] = replace(problem, relation=relation)
+            return known.get(key, problem)
+
+        return problem_of
+
+    def _settle(self, arrays, step, means, constraints):
+        """Assign the fitted attributes of a Step."""
+        model = MODELS[self._kind()].from_arrays(arrays)
+        for name, value in self._attributes(model, means).items():
+            setattr(self, name, value)
+        self.alpha_, self.n_iter_, self.labels_ = step.alpha, step.n_iter, step.labels
+        self.n_clusters_ = self._report(step.labels, constraints)
+        if not step.support.any():
+            warnings.warn(
+                f"SparseGEMINI has no feature in at alpha={step.alpha:.4g}. Lower "
+                "alpha, or use path().",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    def _attributes(self, model, means):
+        """Return the fitted attributes of a model."""
+        perceptron = getattr(model, "perceptron", model)
+        ids = self._check_groups(len(means))
+        return {
+            "means_": means,
+            "skip_weights_": getattr(model, "skip", None),
+            "weights_": list(perceptron.weights),
+            "biases_": list(perceptron.biases),
+            "feature_norms_": group_norms(
+                model.inputs[0], groups_by_size(ids, len(means))
+            ),
+        }
+
+    def _as_template(self, fitted, means, constraints):
+        """Take from a fitted estimator what the estimators of all steps share."""
+        self.n_features_in_, self.means_ = fitted.n_features_in_, means
+        if hasattr(fitted, "feature_names_in_"):
+            self.feature_names_in_ = fitted.feature_names_in_
+        self._constraints = constraints
+        return self
+
+    def _at_step(self, path, step):
+        """Return the fitted estimator of a step of a path."""
+        fitted = clone(self)
+        fitted._as_template(self, self.means_, self._constraints)
+        del fitted._constraints
+        record = path.steps[step]
+        fitted._settle(path.weights(step), record, self.means_, self._constraints)
+        fitted.feature_importances_ = path.leaving_alphas()
+        return fitted
+
+    def _kind(self):
+        """Return the name of the model in the registry."""
+        return "skip" if self.model == "mlp" else "linear"
+
+    def _check_groups(self, n_features):
+        """Return integer group ids (d,), None for a group a feature."""
+        if self.groups is None:
+            return None
+        groups = np.asarray(self.groups)
+        if groups.shape != (n_features,) or groups.dtype.kind not in "iu":
+            raise ValueError(
+                "The 'groups' parameter of SparseGEMINI must be None or an array of "
+                f"integers of shape ({n_features},), one for each feature. Got shape "
+                f"{groups.shape} and dtype {groups.dtype} instead. Features with the "
+                "same number are one group."
+            )
+        return groups
+
+    def _training_params(self):
+        """Return what the loops of stages and steps need to know."""
+        return {
+            "max_iter": self.max_iter,
+            "learning_rate": self.learning_rate,
+            "tol": self.tol,
+            "n_iter_no_change": self.n_iter_no_change,
+            "n_init": None,
+        }
+
+    def _get_support_mask(self):
+        """Return which features (d,) are in."""
+        check_is_fitted(self)
+        return self.feature_norms_ > 0
+
+
+def _check_path(alpha_init, alpha_multiplier, min_features, keep_threshold, refine):
+    """Refuse parameters of `path` that are not what they should be."""
+    # fit_context has switched validate_params off here.
+    rules = {
+        "alpha_init": (alpha_init, [Interval(Real, 0, None, closed="neither"), None]),
+        "alpha_multiplier": (
+            alpha_multiplier,
+            [Interval(Real, 1, None, closed="neither")],
+        ),
+        "min_features": (min_features, [Interval(Integral, 1, None, closed="left")]),
+        "keep_threshold": (
+            keep_threshold,
+            [Interval(Real, 0, 1, closed="right"), None],
+        ),
+        "refine": (refine, ["boolean"]),
+    }
+    validate_parameter_constraints(
+        {name: allowed for name, (_, allowed) in rules.items()},
+        {name: value for name, (value, _) in rules.items()},
+        caller_name="SparseGEMINI.path",
+    )

@@ -1,0 +1,209 @@
+"""Walking the regularisation path: one step a penalty, each from where the last ended.
+
+Features that are out may come back at any step. With more features than rows a step
+works on those that are in only (an active set) and looks at all others at its end: what
+a proximal step from zero would bring back comes back, and the step goes on.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from skdiffclust.gemini._models import MODELS
+from skdiffclust.gemini._path import compact
+from skdiffclust.gemini._penalties import group_norms
+from skdiffclust.gemini._training import Momentum, loss_and_gradients, train
+
+# Refinement ends where two penalties are this close.
+_SMALLEST_RATIO = 1.0005
+
+
+@dataclass(frozen=True)
+class Step:
+    """What is kept of a step; `weights` is what `compact` returns."""
+
+    alpha: float
+    objective: float
+    penalty: float
+    support: np.ndarray
+    labels: np.ndarray
+    n_iter: int
+    weights: list
+
+
+class Walk:
+    """The moving parts of a path: the model, its momentum, and the random stream.
+
+    `problem_of` takes the support (d,) and returns the Problem of a step; without the
+    dynamic regime it is the same one each time.
+    """
+
+    def __init__(self, kind, arrays, sparsity, problem_of, rng, batch_size, rate):
+        self.kind, self.sparsity, self.rng = kind, sparsity, rng
+        self.problem_of, self.batch_size = problem_of, batch_size
+        self.model = MODELS[kind].from_arrays([array.copy() for array in arrays])
+        self.optimiser = Momentum(self.model.arrays, rate)
+
+    @property
+    def support(self):
+        """Which features (d,) are in."""
+        return group_norms(self.model.inputs[0], self.sparsity.groups) > 0
+
+    def snapshot(self):
+        """Return copies of all that a step changes."""
+        arrays = [*self.model.arrays, *self.optimiser.state]
+        return [array.copy() for array in arrays], self.rng.get_state()
+
+    def restore(self, snapshot):
+        """Go back to a snapshot."""
+        arrays, stream = snapshot
+        for array, old in zip(
+            [*self.model.arrays, *self.optimiser.state], arrays, strict=True
+        ):
+            array[...] = old
+        self.rng.set_state(stream)
+
+    def record(self, alpha, n_iter):
+        """Return the Step of the arrays as they are."""
+        support = self.support
+        problem = self.problem_of(support)
+        _, objective, _ = loss_and_gradients(self.model, problem)
+        return Step(
+            alpha=float(alpha),
+            objective=float(objective),
+            penalty=self.sparsity.penalty(self.model),
+            support=support,
+            labels=self.model.logits(problem.X).argmax(axis=1),
+            n_iter=n_iter,
+            weights=compact(self.model, support),
+        )
+
+    def advance(self, alpha, loops):
+        """Train at a penalty; return its Step, or None if a callback ended the path."""
+        sparsity = replace(self.sparsity, alpha=alpha)
+        problem = self.problem_of(self.support)
+        n_samples, n_features = problem.X.shape
+        active, n_iter = self.support, 0
+        while True:
+            loop = next(loops, None)
+            if loop is None:
+                return None
+            if n_features <= n_samples or active.all():
+                self._train(self.model, self.optimiser, problem, sparsity, loop)
+                return self.record(alpha, n_iter + loop.n_iter)
+            self._train_active(active, problem, sparsity, loop)
+            n_iter += loop.n_iter
+            back = self._returning(problem, sparsity) & ~active
+            if not back.any() or loop.stop_reason == "diverged":
+                return self.record(alpha, n_iter)
+            active = active | back
+
+    def _train(self, model, optimiser, problem, sparsity, loop):
+        """Run the epochs of a step; end at the last weights, not at the best."""
+        train(
+            model,
+            problem,
+            loop,
+            optimiser,
+            batch_size=self.batch_size,
+            random_state=self.rng,
+            sparsity=sparsity,
+        )
+        if loop.stop_reason == "diverged":
+            for array, best in zip(model.arrays, loop.best_state, strict=True):
+                array[...] = best
+        # The epochs of a path are many, and only the last weights are wanted.
+        loop.best_state = None
+
+    def _train_active(self, active, problem, sparsity, loop):
+        """Run the epochs of a step on the active features (d,)."""
+        columns = np.flatnonzero(active)
+        position = np.cumsum(active) - 1
+        groups = [position[g[active[g[:, 0]]]] for g in sparsity.groups]
+        small = replace(sparsity, groups=[g for g in groups if g.size])
+        arrays, state = self._on_columns(columns)
+        model = MODELS[self.kind].from_arrays(arrays)
+        optimiser = Momentum(arrays, self.optimiser.learning_rate)
+        optimiser.state = state
+        rows = replace(problem, X=np.ascontiguousarray(problem.X[:, columns]))
+        self._train(model, optimiser, rows, small, loop)
+        self._put_back(columns, arrays, state)
+
+    def _on_columns(self, columns):
+        """Return copies of arrays and momentum, of inputs the rows of columns only."""
+        inputs = [id(array) for array in self.model.inputs]
+        chosen = [
+            columns if id(array) in inputs else slice(None)
+            for array in self.model.arrays
+        ]
+        return [
+            [array[rows].copy() for array, rows in zip(arrays, chosen, strict=True)]
+            for arrays in (self.model.arrays, self.optimiser.state)
+        ]
+
+    def _put_back(self, columns, arrays, state):
+        """Write what `_on_columns` returned back; other rows of inputs are zero."""
+        inputs = [id(array) for array in self.model.inputs]
+        for whole, previous, array, old in zip(
+            self.model.arrays, self.optimiser.state, arrays, state, strict=True
+        ):
+            rows = slice(None)
+            if id(whole) in inputs:
+                rows, whole[...], previous[...] = columns, 0, 0
+            whole[rows], previous[rows] = array, old
+
+    def _returning(self, problem, sparsity):
+        """Return which features (d,) a proximal step would bring or keep in."""
+        _, _, gradients = loss_and_gradients(self.model, problem)
+        arrays = [array.copy() for array in self.model.arrays]
+        trial = MODELS[self.kind].from_arrays(arrays)
+        rate = self.optimiser.learning_rate
+        for array, gradient in zip(arrays, gradients, strict=True):
+            array -= rate * gradient
+        sparsity.shrink(trial, rate)
+        return group_norms(trial.inputs[0], sparsity.groups) > 0
+
+
+def first_alpha(walk, loops, max_iter):
+    """Return a penalty just below where the first feature leaves; None if stopped.
+
+    Doubles the penalty until a feature leaves, and goes back to before. It begins
+    where shrinking alone, without any gradient, could not empty the smallest group.
+    """
+    norms = group_norms(walk.model.inputs[0], walk.sparsity.groups)
+    n_in = np.count_nonzero(norms)
+    rate = walk.optimiser.learning_rate
+    alpha = float(norms[norms > 0].min()) / (10 * rate * max_iter)
+    while True:
+        before = walk.snapshot()
+        step = walk.advance(alpha, loops)
+        if step is None:
+            return None
+        if np.count_nonzero(step.support) < n_in:
+            walk.restore(before)
+            return alpha / 2
+        alpha *= 2
+
+
+def walk_path(walk, loops, alpha, multiplier, min_features, refine, last_alpha=0.0):
+    """Yield the Steps of growing penalties until at most min_features are in.
+
+    With `refine`, where more than one group leaves at once, the step is taken back and
+    the penalty between the two is tried first.
+    """
+    n_in = np.count_nonzero(walk.support)
+    firsts = np.concatenate([columns[:, 0] for columns in walk.sparsity.groups])
+    while n_in > min_features:
+        before = walk.snapshot()
+        were_in = walk.support
+        step = walk.advance(alpha, loops)
+        if step is None:
+            return
+        n_left = np.count_nonzero((were_in & ~step.support)[firsts])
+        if refine and n_left > 1 and alpha > _SMALLEST_RATIO * last_alpha > 0:
+            walk.restore(before)
+            alpha = float(np.sqrt(alpha * last_alpha))
+            continue
+        yield step
+        n_in = np.count_nonzero(step.support)
+        last_alpha, alpha = alpha, alpha * multiplier

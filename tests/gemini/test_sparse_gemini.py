@@ -1,0 +1,422 @@
+"""SparseGEMINI: optimality at a fixed penalty, the path, and what survives."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import adjusted_rand_score
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+
+from skdiffclust import GEMINI, SparseGEMINI
+from skdiffclust.gemini import _sparse_gemini, _walk, gemini_score
+from skdiffclust.gemini._training import loss_and_gradients
+from skdiffclust.metrics import silhouette_scorer
+
+FAST = {
+    "mode": "ovo",
+    "max_iter": 50,
+    "tol": 0.01,
+    "n_init": 1,
+    "learning_rate": 0.05,
+    "hidden_layer_sizes": (6,),
+    "random_state": 0,
+}
+per_model = pytest.mark.parametrize("model", ["linear", "mlp"])
+
+
+def problem(n=90, noise=6, seed=0):
+    """Three clusters in the first two features, then noise."""
+    rng = np.random.RandomState(seed)
+    y = np.repeat([0, 1, 2], n // 3)
+    X = rng.normal(size=(n, 2 + noise))
+    X[:, :2] += np.array([[-4, -4], [4, -4], [0, 5]])[y]
+    return X, y
+
+
+def quiet(function, *args, **kwargs):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return function(*args, **kwargs)
+
+
+# ------------------------------------------------------------------ a fixed penalty
+
+
+@pytest.mark.parametrize("groups", [None, [0, 0, 1, 1, 2, 2, 3, 3]])
+def test_fit_meets_the_optimality_conditions_of_the_group_lasso(groups):
+    X, _ = problem(n=45)
+    sparse = SparseGEMINI(3, mode="ovo", alpha=0.3, groups=groups, random_state=0)
+    sparse.set_params(tol=1e-13, n_iter_no_change=100, max_iter=10_000, n_init=1)
+    sparse.set_params(learning_rate=0.05)
+    sparse.fit(X)
+    task, _, _ = sparse._prepare(X, None, (None, None, None))
+    _, _, (slope, _) = loss_and_gradients(sparse._fitted_model(), task)
+    W = sparse.weights_[0]
+    for group in np.unique(groups or range(8)):
+        rows = np.flatnonzero(np.array(groups or range(8)) == group)
+        norm = np.linalg.norm(W[rows])
+        if norm == 0:
+            assert np.linalg.norm(slope[rows]) <= 0.3
+        else:
+            assert_allclose(-slope[rows], 0.3 * W[rows] / norm, atol=1e-4)
+    assert 0 < sparse.get_support().sum() < 8
+
+
+@per_model
+def test_more_penalty_fewer_features(model):
+    X, y = problem()
+    sizes = [
+        quiet(SparseGEMINI(3, model=model, alpha=alpha, **FAST).fit, X)
+        .get_support()
+        .sum()
+        for alpha in (0.0, 0.3, 5.0, 1e4)
+    ]
+    assert sizes[0] == 8 and sizes[-1] == 0
+    assert (np.diff(sizes) <= 0).all()
+
+
+def test_nothing_left_is_said():
+    X, _ = problem()
+    with pytest.warns(ConvergenceWarning, match="no feature in at alpha=1e"):
+        sparse = SparseGEMINI(1, alpha=1e4, **FAST).fit(X)
+    assert not sparse.feature_norms_.any()
+
+
+def test_without_penalty_and_hierarchy_it_is_gemini():
+    X, _ = problem()
+    params = {k: v for k, v in FAST.items() if k != "tol"}
+    sparse = SparseGEMINI(3, alpha=0.0, tol=1e-6, **params).fit(X)
+    plain = GEMINI(3, tol=1e-6, **params).fit(X)
+    assert sparse.score(X) >= plain.score(X) * (1 - 1e-9)
+
+
+@per_model
+def test_a_dropped_feature_changes_nothing_in_predict(model):
+    X, _ = problem()
+    sparse = SparseGEMINI(3, model=model, **FAST)
+    sparse.path(X, min_features=2)
+    out = ~sparse.get_support()
+    assert out.any()
+    moved = X.copy()
+    moved[:, out] = np.random.RandomState(1).normal(scale=100, size=X[:, out].shape)
+    assert_array_equal(sparse.predict_proba(moved), sparse.predict_proba(X))
+    if model == "mlp":
+        bound = sparse.hierarchy * np.linalg.norm(sparse.skip_weights_, axis=1)
+        assert (np.abs(sparse.weights_[0]).max(axis=1) <= bound * (1 + 1e-12)).all()
+
+
+def test_links():
+    X, _ = problem()
+    known = np.r_[0, 0, np.full(88, -1)]
+    sparse = SparseGEMINI(3, **FAST)
+    sparse.path(X, partial_labels=known, cannot_link=[[0, 89]])
+    assert sparse.labels_[0] == sparse.labels_[1] != sparse.labels_[89]
+    with pytest.raises(ValueError, match="contradict"):
+        sparse.fit(X, must_link=[[0, 1]], cannot_link=[[0, 1]])
+
+
+# ------------------------------------------------------------------ the path
+
+
+@per_model
+@pytest.mark.parametrize("mode", ["ova", "ovo"])
+def test_path_finds_the_informative_features(model, mode):
+    X, y = problem()
+    sparse = SparseGEMINI(3, model=model, **{**FAST, "mode": mode})
+    path = quiet(sparse.path, X, min_features=2)
+    assert sparse.get_support(indices=True).tolist() == [0, 1]
+    assert path.n_features[0] == 8 and path.n_features[-1] <= 2
+    assert (np.diff(path.alphas) > 0).all()
+    assert_allclose(path.alphas[2:] / path.alphas[1:-1], 1.05)
+    # Just below where the first feature leaves.
+    assert path.n_features[1] == 8
+    if mode == "ovo":
+        assert adjusted_rand_score(y, sparse.labels_) > 0.9
+
+
+@per_model
+def test_every_attribute_is_of_the_chosen_step(model):
+    X, _ = problem()
+    sparse = SparseGEMINI(3, model=model, **FAST)
+    before = sparse.get_params()
+    path = sparse.path(X)
+    step = path.chosen
+    assert sparse.get_params() == before
+    assert sparse.alpha_ == path.alphas[step]
+    assert_array_equal(sparse.labels_, path.labels[step])
+    assert_array_equal(sparse.predict(X), sparse.labels_)
+    assert_array_equal(sparse.get_support(), path.supports[step])
+    assert_allclose(sparse.score(X), path.objectives[step], rtol=1e-9)
+    assert_allclose(sparse.feature_norms_.sum(), path.penalties[step])
+    assert sparse.n_iter_ == path.n_iters[step]
+    expected = gemini_score(sparse.predict_proba(X), X, mode="ovo")
+    assert_allclose(path.objectives[step], expected, rtol=1e-9)
+
+
+@per_model
+def test_every_step_can_be_selected(model):
+    X, _ = problem()
+    sparse = SparseGEMINI(3, model=model, **FAST)
+    path = sparse.path(X)
+    for step in range(0, len(path), 5):
+        fitted = path.select(alpha=path.alphas[step])
+        assert_array_equal(fitted.predict(X), path.labels[step])
+        assert_allclose(fitted.score(X), path.objectives[step], rtol=1e-9)
+        assert fitted.get_params() == sparse.get_params()
+    assert path.select(n_features=3).get_support().sum() <= 3
+    assert_array_equal(path.select().labels_, sparse.labels_)
+    kept = path.select(keep_threshold=0.5)
+    assert kept.get_support().sum() <= sparse.get_support().sum()
+    with pytest.raises(ValueError, match="one at a time"):
+        path.select(alpha=1.0, n_features=2)
+    with pytest.raises(ValueError, match="'n_features' parameter of select must be at"):
+        path.select(n_features=0)
+    with pytest.raises(ValueError, match="'alpha' parameter of select must be at"):
+        path.select(alpha=-1.0)
+
+
+def test_the_rule_takes_the_fewest_features_that_keep_enough():
+    X, _ = problem()
+    path = SparseGEMINI(3, **FAST).path(X, keep_threshold=0.97, min_features=1)
+    enough = (path.objectives >= 0.97 * path.objectives.max()) & (path.n_features > 0)
+    assert path.n_features[path.chosen] == path.n_features[enough].min()
+
+
+def test_importances_are_the_penalties_at_which_features_leave():
+    X, _ = problem()
+    sparse = SparseGEMINI(3, **FAST)
+    path = sparse.path(X, min_features=1)
+    order = np.argsort(-sparse.feature_importances_)
+    assert set(order[:2]) == {0, 1}
+    for feature in range(8):
+        last = np.flatnonzero(path.supports[:, feature]).max()
+        following = min(last + 1, len(path) - 1)
+        assert sparse.feature_importances_[feature] == path.alphas[following]
+    assert not hasattr(quiet(sparse.fit, X), "feature_importances_")
+
+
+@per_model
+def test_groups_leave_together(model):
+    X, _ = problem()
+    groups = np.array([0, 1, 2, 2, 2, 3, 3, 0])
+    path = SparseGEMINI(3, model=model, groups=groups, **FAST).path(X)
+    for support in path.supports:
+        for group in range(4):
+            assert len(set(support[groups == group])) == 1
+    with pytest.raises(ValueError, match="'groups' parameter of SparseGEMINI must be"):
+        SparseGEMINI(3, groups=[0, 1]).fit(X)
+
+
+def test_refinement_parts_what_leaves_at_once():
+    X, _ = problem(noise=20)
+    plain = SparseGEMINI(3, **FAST).path(X, alpha_multiplier=2.0)
+    fine = SparseGEMINI(3, **FAST).path(X, alpha_multiplier=2.0, refine=True)
+    assert np.diff(plain.n_features).min() < -3
+    assert len(np.unique(fine.n_features)) > len(np.unique(plain.n_features))
+
+
+@pytest.mark.parametrize("objective", ["mmd", "wasserstein", "kl"])
+def test_dynamic(objective):
+    X, _ = problem(n=24, noise=2)
+    params = {**FAST, "max_iter": 10, "l2": 0.01}
+    sparse = SparseGEMINI(3, dynamic=True, objective=objective, **params)
+    path = quiet(sparse.path, X, alpha_multiplier=2.0)
+    if objective != "kl":
+        step = np.flatnonzero(path.n_features == 2)[0]
+        fitted = path.select(n_features=2)
+        expected = gemini_score(
+            fitted.predict_proba(X),
+            X[:, path.supports[step]],
+            objective=objective,
+            mode="ovo",
+        )
+        assert_allclose(path.objectives[step], expected, rtol=1e-9)
+    with pytest.raises(ValueError, match="must be None with dynamic=True"):
+        sparse.path(X, keep_threshold=0.9)
+    with pytest.raises(ValueError, match="must be None with dynamic=True"):
+        path.select(keep_threshold=0.9)
+
+
+@per_model
+def test_an_active_set_rests_where_all_features_do(model):
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(30, 60))
+    X[:, :3] += 3 * np.repeat([-1, 1], 15)[:, None]
+    params = {**FAST, "mode": "ova", "tol": 1e-3, "max_iter": 300}
+    sparse = SparseGEMINI(2, model=model, **params)
+    task, _, _ = sparse._prepare(X, None, (None, None, None))
+    path = sparse.path(X, min_features=3, alpha_multiplier=1.5)
+    # At the end of every step, no feature that is out would come back.
+    for step in path.steps[2:]:
+        model_of_step = path.select(alpha=step.alpha)._fitted_model()
+        walk = _walk.Walk(
+            sparse._kind(),
+            model_of_step.arrays,
+            _sparsity(sparse, X, step.alpha),
+            lambda support: task,
+            None,
+            30,
+            sparse.learning_rate,
+        )
+        back = walk._returning(task, walk.sparsity)
+        assert not (back & ~step.support).any()
+
+
+def _sparsity(sparse, X, alpha):
+    groups = _sparse_gemini.groups_by_size(None, X.shape[1])
+    return _sparse_gemini.Sparsity(groups, sparse.hierarchy, alpha)
+
+
+def test_path_plots_and_tabulates():
+    X, _ = problem()
+    path = SparseGEMINI(3, **FAST).path(X)
+    frame = pd.DataFrame(path.to_dict())
+    assert len(frame) == len(path) and frame["chosen"].sum() == 1
+    display = path.plot()
+    assert len(display.axes_) == 2
+
+
+def test_path_takes_what_fit_takes():
+    X, _ = problem()
+    expected = SparseGEMINI(3, **FAST).path(X)
+    names = [f"v{i}" for i in range(8)]
+    sparse = SparseGEMINI(3, **FAST)
+    for same in (X.tolist(), pd.DataFrame(X, columns=names)):
+        assert_array_equal(sparse.path(same).objectives, expected.objectives)
+    assert sparse.get_feature_names_out().tolist() == ["v0", "v1"]
+    assert sparse.transform(pd.DataFrame(X, columns=names)).shape == (90, 2)
+    assert expected.select(n_features=2).transform(X).shape == (90, 2)
+    low = SparseGEMINI(3, **FAST)
+    low.path(X.astype(np.float32))
+    assert low.weights_[0].dtype == np.float32
+    assert low.transform(X.astype(np.float32)).dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"alpha_multiplier": 1.0}, "'alpha_multiplier' parameter"),
+        ({"alpha_multiplier": np.nan}, "'alpha_multiplier' parameter"),
+        ({"min_features": 0}, "'min_features' parameter"),
+        ({"keep_threshold": 1.5}, "'keep_threshold' parameter"),
+        ({"alpha_init": 0.0}, "'alpha_init' parameter"),
+        ({"alpha_init": np.nan}, "'alpha_init' parameter"),
+    ],
+)
+def test_options_of_the_path_are_refused(options, message):
+    sparse = SparseGEMINI(3)
+    with pytest.raises(ValueError, match=message):
+        sparse.path(problem()[0], **options)
+    assert not hasattr(sparse, "n_features_in_")
+
+
+def test_in_a_pipeline_and_a_search():
+    X, y = problem()
+    pipeline = make_pipeline(SparseGEMINI(3, alpha=3.0, **FAST), GEMINI(3, **FAST))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        pipeline.fit(X)
+        assert pipeline[-1].n_features_in_ < 8
+        search = GridSearchCV(
+            SparseGEMINI(3, **FAST),
+            {"alpha": [0.01, 3.0]},
+            scoring=silhouette_scorer,
+            cv=2,
+        ).fit(X)
+    assert search.best_params_["alpha"] in (0.01, 3.0)
+
+
+# ------------------------------------------------------------------ interruption
+
+
+def interrupted_after(monkeypatch, n_steps, error):
+    advance, count = _walk.Walk.advance, iter(range(1000))
+
+    def counted(self, alpha, loops):
+        if next(count) >= n_steps:
+            raise error
+        return advance(self, alpha, loops)
+
+    monkeypatch.setattr(_walk.Walk, "advance", counted)
+
+
+def test_an_interrupted_path_keeps_the_finished_steps(monkeypatch):
+    X, _ = problem()
+    whole = SparseGEMINI(3, **FAST).path(X, alpha_init=0.05)
+    interrupted_after(monkeypatch, 4, KeyboardInterrupt)
+    sparse = SparseGEMINI(3, **FAST)
+    with pytest.warns(ConvergenceWarning, match="interrupted after 5 steps, at alpha"):
+        path = sparse.path(X, alpha_init=0.05)
+    assert_array_equal(path.objectives, whole.objectives[:5])
+    assert_array_equal(sparse.predict(X), path.labels[path.chosen])
+
+
+def test_a_path_that_fails_leaves_the_old_model(monkeypatch):
+    X, _ = problem()
+    sparse = SparseGEMINI(3, **FAST)
+    sparse.path(X)
+    before = pickle.dumps(sparse)
+    interrupted_after(monkeypatch, 2, RuntimeError)
+    with pytest.raises(RuntimeError):
+        sparse.path(X[:60])
+    assert pickle.dumps(sparse) == before
+
+
+@per_model
+@pytest.mark.parametrize("batch_size", [None, 40])
+def test_a_killed_path_resumes_bit_for_bit(model, batch_size, tmp_path, monkeypatch):
+    X, _ = problem()
+    params = {**FAST, "model": model, "batch_size": batch_size, "dropout": 0.1}
+    params["max_iter"] = 10
+    alpha_init = 0.01 if model == "linear" else 1.0
+    options = {"alpha_init": alpha_init, "alpha_multiplier": 1.3, "refine": True}
+    file = tmp_path / "path.npz"
+    whole = quiet(SparseGEMINI(3, **params).path, X, **options)
+    with monkeypatch.context() as patch:
+        interrupted_after(patch, 2, SystemExit)
+        with pytest.raises(SystemExit):
+            quiet(SparseGEMINI(3, **params).path, X, **options, checkpoint=file)
+    sparse = SparseGEMINI(3, **params)
+    resumed = quiet(sparse.path, X, **options, checkpoint=file, resume=True)
+    assert len(resumed) == len(whole)
+    for step, expected in zip(resumed.steps, whole.steps, strict=True):
+        for name, value in vars(expected).items():
+            if name == "weights":
+                for ours, theirs in zip(step.weights, value, strict=True):
+                    assert_array_equal(ours, theirs)
+            else:
+                assert_array_equal(getattr(step, name), value)
+    # Once more: there is nothing left to do, and the result is the same.
+    again = quiet(sparse.path, X, **options, checkpoint=file, resume=True)
+    assert_array_equal(again.objectives, whole.objectives)
+
+
+def test_a_checkpoint_of_something_else_is_refused(tmp_path):
+    X, _ = problem()
+    file = tmp_path / "path.npz"
+    SparseGEMINI(3, **FAST).path(X, checkpoint=file)
+    with pytest.raises(ValueError, match="same data and parameters"):
+        SparseGEMINI(3, **FAST).path(X + 1e-9 * X, checkpoint=file, resume=True)
+    with pytest.raises(ValueError, match="same data and parameters"):
+        SparseGEMINI(2, **FAST).path(X, checkpoint=file, resume=True)
+    file.write_bytes(file.read_bytes()[:1000])
+    with pytest.raises(ValueError, match="cannot be read"):
+        SparseGEMINI(3, **FAST).path(X, checkpoint=file, resume=True)
+    with pytest.warns(UserWarning, match="could not be written"):
+        SparseGEMINI(3, **FAST).path(X, checkpoint=tmp_path / "no" / "path.npz")
+
+
+def test_pickle_and_clone():
+    X, _ = problem()
+    sparse = SparseGEMINI(3, **FAST)
+    path = sparse.path(X)
+    assert_array_equal(pickle.loads(pickle.dumps(sparse)).predict(X), sparse.labels_)
+    copy = pickle.loads(pickle.dumps(path)).select(n_features=2)
+    assert_array_equal(copy.predict(X), path.select(n_features=2).labels_)
+    assert not hasattr(clone(sparse), "labels_")
