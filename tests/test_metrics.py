@@ -13,7 +13,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin, clone
 from sklearn.callback import ScoringMonitor
 from sklearn.cluster import DBSCAN, KMeans
-from sklearn.datasets import make_blobs
+from sklearn.datasets import make_blobs, make_moons
 from sklearn.metrics import (
     calinski_harabasz_score,
     davies_bouldin_score,
@@ -29,13 +29,16 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from skdiffclust._compat import CallbackSupportMixin, fit_context
 from skdiffclust._history import Training, keep_state_on_error
 from skdiffclust.metrics import (
+    available_scorers,
     calinski_harabasz_scorer,
     clustering_accuracy,
     connectivity_error,
     davies_bouldin_scorer,
+    get_scorer,
     links_to_incidence,
     pair_precision,
     pair_recall,
+    path_silhouette_scorer,
     ratio_cut_score,
     silhouette_scorer,
     stability_scorer,
@@ -46,6 +49,7 @@ FLOORS = {
     silhouette_scorer: -1.0,
     calinski_harabasz_scorer: 0.0,
     davies_bouldin_scorer: -1e6,
+    path_silhouette_scorer: -1.0,
     stability_scorer: 0.0,
 }
 SCORERS = list(FLOORS)
@@ -295,6 +299,16 @@ class Fixed(ClusterMixin, BaseEstimator):
         return np.asarray(X)[:, -1].astype(np.int64)
 
 
+class Given(Fixed):
+    """Predict the labels that it was made with, for as many rows."""
+
+    def __init__(self, labels):
+        self.labels = labels
+
+    def predict(self, X):
+        return self.labels
+
+
 def labelled(X, labels):
     """Return rows whose last feature, too small to matter, holds their label."""
     return np.column_stack([1e6 * np.asarray(X), labels])
@@ -378,6 +392,48 @@ class Noise(ClusterMixin, BaseEstimator):
         # The bits of a row, weighed at random: nothing that a refit finds again.
         bits = np.floor(np.asarray(X)[:, :1] * 2.0 ** np.arange(64)) % 2
         return (bits @ self.weights_ > self.weights_.sum() / 2).astype(int)
+
+
+def test_names_of_scorers():
+    names = available_scorers()
+    assert names == sorted(names)
+    assert {get_scorer(name) for name in names} == set(SCORERS)
+    assert get_scorer() is path_silhouette_scorer
+    with pytest.raises(ValueError, match="'name' .* one of .*'stability'.* Got 'gap'"):
+        get_scorer("gap")
+
+
+def test_scorer_by_name_with_options(blobs):
+    X, _ = blobs
+    model = KMeans(4, random_state=0).fit(X)
+    scorer = pickle.loads(pickle.dumps(get_scorer("silhouette", max_samples=50)))
+    assert scorer(model, X) == silhouette_scorer(model, X, max_samples=50)
+    assert scorer(model, X) != silhouette_scorer(model, X)
+
+
+def test_path_silhouette_by_bellman_ford():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(12, 2))
+    X[5] = X[4]  # equal rows are at distance zero, which is not "no path"
+    labels = np.arange(12) % 3
+    paths = np.linalg.norm(X[:, None] - X, axis=-1) ** 3
+    for _ in range(12):
+        paths = np.min(paths[:, :, None] + paths[None], axis=1)
+    model = Given(labels)
+    for scale in (1.0, 1e-120, 1e120):
+        assert path_silhouette_scorer(model, scale * X) == pytest.approx(
+            silhouette_score(paths, labels, metric="precomputed")
+        )
+    assert path_silhouette_scorer(model, np.zeros((12, 2))) == 0.0
+
+
+def test_path_silhouette_prefers_the_moons():
+    X, y = make_moons(300, noise=0.05, random_state=0)
+    halves = KMeans(2, random_state=0, n_init=1).fit_predict(X)
+    assert silhouette_scorer(Given(halves), X) > silhouette_scorer(Given(y), X)
+    assert path_silhouette_scorer(Given(halves), X) < path_silhouette_scorer(
+        Given(y), X
+    )
 
 
 def test_stability_knows_the_number_of_blobs(blobs):
