@@ -8,8 +8,10 @@ from skdiffclust.forests._torch import (
     PerturbedForest,
     standardized_similarity,
 )
+from skdiffclust.memories._torch import AssociativeMemory
 
 __all__ = [
+    "AssociativeMemory",
     "ConnectivityLoss",
     "FenchelYoungLoss",
     "PartialFenchelYoungLoss",

@@ -38,6 +38,7 @@ from skdiffclust.memories._frame import blocks, frame_of
 
 # Inverse temperature times total variance, when it is "auto": see the user guide.
 _CONCENTRATION = 60.0
+_WORTH_A_GPU = 1e10
 
 
 class ClAM(
@@ -110,6 +111,10 @@ class ClAM(
         Whether `history_` holds the memories of every epoch.
     warm_start : bool, default=False
         Whether `fit` goes on from the memories of the last fit.
+    device : str, default="auto"
+        Where gradients are computed: "cpu" takes the explicit ones, any other name of
+        torch its autograd. "auto" is CUDA where there is one and an epoch of all
+        restarts multiplies at least 1e10 numbers, else the CPU, which is then faster.
     random_state : int, RandomState instance or None, default=None
         Seeds, order of the rows, masks.
 
@@ -133,6 +138,8 @@ class ClAM(
         The paper's β that was used.
     n_iter_ : int
         Epochs.
+    device_ : str
+        Where it was trained.
     history_ : dict of lists
         "loss" and "learning_rate" by epoch, of the best restart of the epoch; with
         `record_centers` also "cluster_centers".
@@ -197,6 +204,7 @@ class ClAM(
         "tol": [Interval(Real, 0, None, closed="left")],
         "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
         "record_centers": ["boolean"],
+        "device": [str],
         "warm_start": ["boolean"],
         "random_state": ["random_state"],
     }
@@ -206,7 +214,8 @@ class ClAM(
         mask_probability=0.15, mask_value="mean", self_supervised=True,
         metric="euclidean", weighted=False, init="k-means++", n_init=10,
         selection="loss", max_iter=200, batch_size=1024, learning_rate=0.05, tol=1e-3,
-        n_iter_no_change=8, record_centers=False, warm_start=False, random_state=None,
+        n_iter_no_change=8, record_centers=False, warm_start=False, device="auto",
+        random_state=None,
     ):  # fmt: skip
         self.n_clusters = n_clusters
         self.inverse_temperature = inverse_temperature
@@ -227,6 +236,7 @@ class ClAM(
         self.n_iter_no_change = n_iter_no_change
         self.record_centers = record_centers
         self.warm_start = warm_start
+        self.device = device
         self.random_state = random_state
 
     @keep_state_on_error
@@ -356,8 +366,23 @@ class ClAM(
             memories = check_init(self, self.init, X)
         if memories is not None:
             memories = frame.enter(memories)
+        self.device_, complete = self._resolve_device(X.size)
         run = Fit(self, X, weight, frame, random_state)
-        return run.start(self, memories, log_weights)
+        return run.start(self, memories, log_weights, complete)
+
+    def _resolve_device(self, size):
+        """Return the name of the device, and its loss with gradient if not the CPU."""
+        work = size * self.n_clusters * self.n_init
+        if self.device == "cpu" or (self.device == "auto" and work < _WORTH_A_GPU):
+            return "cpu", None
+        # torch is imported here: most fits never need it.
+        from skdiffclust._torch import resolve_device
+        from skdiffclust.memories._torch import completion_on_device
+
+        device = resolve_device(self.device, "ClAM")
+        if device.type == "cpu":
+            return "cpu", None
+        return str(device), completion_on_device(device)
 
     def _attributes(self, frame, memories, log_weights):
         """Return the fitted attributes that `predict` needs."""

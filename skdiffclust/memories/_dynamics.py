@@ -24,6 +24,17 @@ class Dynamics:
     metric: str
 
 
+@dataclass(frozen=True)
+class Completion:
+    """Value and gradient of the loss of `r` restarts on one batch."""
+
+    loss: np.ndarray  # (r,) sum over scored entries
+    gradient: np.ndarray  # (r, k, d) by the memories
+    weight_gradient: np.ndarray  # (r, k) by the log weights
+    attracted: np.ndarray  # (r, k) rows that end nearest to each memory
+    n_scored: float  # weighted number of entries that the loss is the sum of
+
+
 METRICS = ("euclidean", "cosine", "manhattan")
 _BLOCK_ENTRIES = 2**21
 

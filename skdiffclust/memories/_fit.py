@@ -31,7 +31,7 @@ class Fit:
         self._Z, self._sample_weight = frame.enter(X[sample]), self._weight[sample]
         self.restarts = None
 
-    def start(self, clam, memories, log_weights):
+    def start(self, clam, memories, log_weights, complete=None):
         """Make the descent from memories (k, d) in training units, or from seeds.
 
         `log_weights` (k,) are where the weights start.
@@ -55,7 +55,7 @@ class Fit:
             seeds, np.tile(log_weights, (len(seeds), 1)), self.dynamics, self._frame,
             learning_rate=clam.learning_rate,
             mask_probability=clam.mask_probability if clam.self_supervised else None,
-            learn_weights=clam.weighted is True,
+            learn_weights=clam.weighted is True, complete=complete,
         )  # fmt: skip
         return self
 

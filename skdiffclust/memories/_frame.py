@@ -14,7 +14,6 @@ class Frame:
     metric: str
     shift: np.ndarray  # (d,) float64
     scale: float
-    spread: float  # total variance, or deviation for "manhattan", in training units
     fill: np.ndarray  # (d,) float64, training units: what hidden features start from
     inverse_temperature: float  # in the units of the user
 
@@ -81,8 +80,7 @@ def frame_of(X, sample_weight, metric, mask_value, inverse_temperature, concentr
         inverse_temperature = concentration / spread if spread > 0 else concentration
         inverse_temperature *= 2.0 if metric == "cosine" else 1.0
     fill = (hidden - shift) / scale
-    in_units = spread if metric == "cosine" else float(n_features)
-    return Frame(metric, shift, scale, in_units, fill, float(inverse_temperature))
+    return Frame(metric, shift, scale, fill, float(inverse_temperature))
 
 
 def _directions(X):

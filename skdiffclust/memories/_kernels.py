@@ -153,7 +153,7 @@ def euclidean_rows(
     norms, bias (r, k); weight (b,). With `plain` nothing is hidden: start is target.
     The part of the loss that no memory enters is left to the caller.
     """
-    d_seen, d_target, d_gram, d_bias, d_start, curvature, attracted, loss = out
+    d_seen, d_target, d_gram, d_bias, d_start, attracted, loss = out
     n_rows, n_init, k = target.shape
     p = np.zeros((n_steps, k))
     q, s, known, first, aim = _vectors(k)
@@ -173,7 +173,6 @@ def euclidean_rows(
             _add_outer(q, q, w, d_gram[r])
             for m in range(k):
                 loss[r] += w * q[m] * (s[m] - 2.0 * aim[m] + left * first[m])
-                curvature[r, m] += w * q[m] * q[m]
                 dq[m] = 2.0 * w * (s[m] - aim[m])
             _euclidean_backward(gram[r], dq, beta, step, p, ds, dl, d_known, d_gram[r])
             for m in range(k):
@@ -261,7 +260,7 @@ def cosine_rows(
     own (b,): product of the fill with the row, hidden features. The whole loss is
     here but for the squared length of the hidden part, once.
     """
-    d_seen, d_target, d_gram, d_bias, d_start, curvature, attracted, loss = out
+    d_seen, d_target, d_gram, d_bias, d_start, attracted, loss = out
     n_rows, n_init, k = target.shape
     p, s = np.zeros((n_steps, k)), np.zeros((n_steps + 1, k))
     y, g, n = np.zeros(n_steps + 1), np.zeros(n_steps + 1), np.zeros(n_steps)
@@ -286,7 +285,6 @@ def cosine_rows(
                 -2.0 * w * g_end * outside, ds, dl, d_known, d_aim, d_gram[r],
             )  # fmt: skip
             for m in range(k):
-                curvature[r, m] += w * p[n_steps - 1, m] ** 2
                 d_bias[r, m] += dl[m]
                 d_target[i, r, m] = d_aim[m]
                 d_seen[i, r, m] = d_known[m]
@@ -319,7 +317,7 @@ def manhattan_rows(
     (r, k, d), order (r, d, k): their order in each feature; bias (r, k). The gradient
     is that of the chosen medians, which is exact where no choice is about to change.
     """
-    gradient, attracted, curvature, loss = out
+    gradient, attracted, loss = out
     n_init, k, d = memories.shape
     row, affinity, p = np.empty(d), np.empty(k), np.empty(k)
     chosen = np.zeros((n_steps, d), dtype=np.int64)
@@ -335,7 +333,6 @@ def manhattan_rows(
                 _softmax(affinity, bias[r], beta, p)
                 _manhattan_step(row, memories[r], order[r], p, step, first, chosen[t])
             attracted[r, _argmax(p)] += weight[i]
-            curvature[r, _argmax(p)] += weight[i]
             for j in range(first, d):
                 residual = row[j] - rows[i, j]
                 loss[r] += weight[i] * abs(residual)

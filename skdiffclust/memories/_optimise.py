@@ -19,16 +19,18 @@ class Descent:
     """Memories (r, k, d) and log weights (r, k) going down their loss by Adam.
 
     `rows` is a function of row numbers that returns rows in training units, so that
-    no copy of X is ever made whole.
+    no copy of X is ever made whole. `complete` is `completion_with_gradient` or its
+    twin on another device.
     """
 
     def __init__(
         self, memories, log_weights, dynamics, frame, *, learning_rate,
-        mask_probability, learn_weights,
+        mask_probability, learn_weights, complete=None,
     ):  # fmt: skip
         self.memories, self.log_weights = memories.astype(np.float64), log_weights
         self.learning_rate = self._first_rate = learning_rate
         self._dynamics, self._fill = dynamics, frame.fill
+        self._complete = complete or completion_with_gradient
         self._mask_probability, self._learn_weights = mask_probability, learn_weights
         self._moments = [
             [np.zeros_like(v), np.zeros_like(v)] for v in (self.memories, log_weights)
@@ -48,7 +50,7 @@ class Descent:
                 continue
             Z = rows(chosen)
             order, groups = self._groups(*Z.shape, random_state)
-            found = completion_with_gradient(
+            found = self._complete(
                 Z[:, order], self.memories[:, :, order].astype(Z.dtype),
                 self.log_weights, self._dynamics, groups=groups,
                 fill=self._fill[order], sample_weight=weight[chosen],
@@ -120,7 +122,7 @@ class Descent:
         n_whole = np.count_nonzero(sizes == 0)
         for first, last in dict.fromkeys(zip(stops - sizes, stops, strict=True)):
             share = n_whole if first == last else 1
-            found = completion_with_gradient(
+            found = self._complete(
                 Z, self.memories.astype(Z.dtype), self.log_weights, self._dynamics,
                 groups=[(slice(0, len(Z)), slice(int(first), int(last)))],
                 fill=self._fill, sample_weight=weight,

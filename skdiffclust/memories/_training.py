@@ -12,23 +12,10 @@ Both passes live in n_clusters dimensions (`_kernels`); only S and its pull-back
 rows and the masks, so that S is one product for all of them.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from skdiffclust.memories._dynamics import Completion
 from skdiffclust.memories._kernels import cosine_rows, euclidean_rows, manhattan_rows
-
-
-@dataclass(frozen=True)
-class Completion:
-    """Value and gradient of the loss of `r` restarts on one batch."""
-
-    loss: np.ndarray  # (r,) sum over scored entries
-    gradient: np.ndarray  # (r, k, d) by the memories
-    weight_gradient: np.ndarray  # (r, k) by the log weights
-    curvature: np.ndarray  # (r, k) rows, weighted by the squared share of each memory
-    attracted: np.ndarray  # (r, k) rows that end nearest to each memory
-    n_scored: float  # weighted number of entries that the loss is the sum of
 
 
 def completion_with_gradient(
@@ -57,14 +44,14 @@ def completion_with_gradient(
     d_products = np.zeros_like(products)
     gradient = np.zeros((r * k, d), dtype=X.dtype)
     norms = np.einsum("rkd,rkd->rk", directions, directions, dtype=np.float64)
-    totals = [np.zeros((r, k)) for _ in range(3)] + [np.zeros(r)]
+    totals = [np.zeros((r, k)) for _ in range(2)] + [np.zeros(r)]
     n_scored = 0.0
     for rows, features in groups:
         n_scored += _add_group(
             X[rows], features, flat, products[rows], d_products[rows], gradient,
             norms, log_weights, dynamics, fill, sample_weight[rows], totals,
         )  # fmt: skip
-    d_bias, curvature, attracted, loss = totals
+    d_bias, attracted, loss = totals
     gradient += d_products.T.astype(X.dtype) @ X
     gradient = gradient.reshape(r, k, d)
     if dynamics.metric == "euclidean":
@@ -74,7 +61,7 @@ def completion_with_gradient(
         radial = np.einsum("rkd,rkd->rk", gradient, directions)
         gradient -= radial[:, :, None] * directions
         gradient /= np.maximum(lengths, _tiny(X))[:, :, None]
-    return Completion(loss, gradient, d_bias, curvature, attracted, n_scored)
+    return Completion(loss, gradient, d_bias, attracted, n_scored)
 
 
 def _tiny(X):
@@ -103,8 +90,8 @@ def _add_group(
     d_target = np.empty((n_rows, r, k))
     d_seen = np.empty_like(d_target)
     d_gram, d_start = np.zeros((r, k, k)), np.zeros((r, k))
-    d_bias, curvature, attracted, loss = totals
-    out = (d_seen, d_target, d_gram, d_bias, d_start, curvature, attracted, loss)
+    d_bias, attracted, loss = totals
+    out = (d_seen, d_target, d_gram, d_bias, d_start, attracted, loss)
     shape = (n_rows, r, k)
     loss += _run(
         X, hidden, start_row, seen.reshape(shape), target.reshape(shape), start, gram,
@@ -157,7 +144,7 @@ def _manhattan(X, memories, log_weights, dynamics, groups, fill, sample_weight):
     """Return the `Completion` by city-block distances (the objective of B.8)."""
     r, k, d = memories.shape
     gradient, loss = np.zeros((r, k, d)), np.zeros(r)
-    curvature, attracted = np.zeros((r, k)), np.zeros((r, k))
+    attracted = np.zeros((r, k))
     n_scored = 0.0
     for rows, features in groups:
         plain = features.start == features.stop
@@ -172,10 +159,10 @@ def _manhattan(X, memories, log_weights, dynamics, groups, fill, sample_weight):
             X[rows][:, tail].astype(np.float64), fill[tail], moved,
             np.ascontiguousarray(order), log_weights, weight, first,
             dynamics.inverse_temperature, dynamics.step_size, dynamics.n_steps, plain,
-            (part, attracted, curvature, loss),
+            (part, attracted, loss),
         )  # fmt: skip
         gradient[:, :, tail] += part
         n_scored += float(weight.sum()) * (d - first)
     return Completion(
-        loss, gradient.astype(X.dtype), np.zeros((r, k)), curvature, attracted, n_scored
+        loss, gradient.astype(X.dtype), np.zeros((r, k)), attracted, n_scored
     )

@@ -396,6 +396,43 @@ def test_fault_24_divergence_keeps_the_best_and_says_so(monkeypatch):
         ClAM(3, random_state=0).fit(X)
 
 
+@pytest.mark.parametrize("device", ["cuda:7", "tpu", ""])
+def test_fault_25_devices_are_listed(device):
+    X, _ = blobs()
+    with pytest.raises(ValueError, match="devices present: cpu"):
+        ClAM(3, device=device).fit(X)
+    assert ClAM(3, device="cpu", max_iter=2).fit(X).device_ == "cpu"
+
+
+def test_fault_26_out_of_device_memory_halves_the_batch_twice(monkeypatch):
+    import torch
+
+    from skdiffclust.memories import _torch
+
+    X, y = blobs()
+    sizes = []
+    real = _torch._complete
+    monkeypatch.setattr(
+        "skdiffclust.memories._clam.ClAM._resolve_device",
+        lambda self, size: ("cpu", _torch.completion_on_device("cpu")),
+    )
+
+    def small(*arguments):
+        sizes.append(max(rows.stop - rows.start for rows, _ in arguments[-1]))
+        if sizes[-1] > limit:
+            raise torch.cuda.OutOfMemoryError("full")
+        return real(*arguments)
+
+    monkeypatch.setattr(_torch, "_complete", small)
+    limit = 40
+    model = ClAM(3, max_iter=2, random_state=0).fit(X)
+    assert adjusted_rand_score(y, model.labels_) == 1.0
+    assert min(sizes) <= 40 < max(sizes)
+    limit = 0
+    with pytest.raises(torch.cuda.OutOfMemoryError, match="Lower batch_size"):
+        ClAM(3, max_iter=2).fit(X)
+
+
 def test_fault_27_interruption_keeps_the_old_model(monkeypatch):
     from skdiffclust.memories import _optimise
 

@@ -1,0 +1,152 @@
+"""The torch twin: equal to NumPy, differentiable, and a layer for any encoder."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from skdiffclust.memories import _dynamics
+from skdiffclust.memories._dynamics import Dynamics
+from skdiffclust.memories._torch import completion_on_device, recall
+from skdiffclust.memories._training import completion_with_gradient
+from skdiffclust.nn import AssociativeMemory
+
+METRICS = ("euclidean", "cosine", "manhattan")
+GROUPS = [(slice(0, 9), slice(0, 2)), (slice(9, 15), slice(2, 5)),
+          (slice(15, 24), slice(0, 0))]  # fmt: skip
+
+
+def problem(metric, seed=0):
+    """Return rows, memories of three restarts, log weights, fill, sample weights."""
+    rng = np.random.RandomState(seed)
+    X = rng.randn(24, 7) + 3.0
+    if metric == "cosine":
+        X /= np.linalg.norm(X, axis=1, keepdims=True)
+    memories = X[rng.permutation(24)[:15]].reshape(3, 5, 7) + 0.1 * rng.randn(3, 5, 7)
+    return X, memories, 0.5 * rng.randn(3, 5), X.mean(axis=0), rng.rand(24)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("step_size", [0.4, 1.0])
+def test_recall_is_the_definition(metric, step_size):
+    X, memories, log_weights, _, _ = problem(metric)
+    dynamics = Dynamics(3.0, 4, step_size, metric)
+    found = recall(*(torch.tensor(a) for a in (X, memories, log_weights)), dynamics)
+    for r in range(3):
+        expected = _dynamics.recall(
+            X, memories[r], 3.0, n_steps=4, step_size=step_size, metric=metric,
+            weights=np.exp(log_weights[r]),
+        )  # fmt: skip
+        np.testing.assert_allclose(found[r], expected, atol=1e-10)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_twin_of_the_explicit_gradient(metric):
+    X, memories, log_weights, fill, weight = problem(metric)
+    dynamics = Dynamics(2.0, 3, 0.9, metric)
+    options = dict(groups=GROUPS, fill=fill, sample_weight=weight)
+    a = completion_with_gradient(X, memories, log_weights, dynamics, **options)
+    b = completion_on_device("cpu")(X, memories, log_weights, dynamics, **options)
+    np.testing.assert_allclose(a.loss, b.loss)
+    np.testing.assert_allclose(a.gradient, b.gradient, atol=1e-9)
+    np.testing.assert_allclose(a.weight_gradient, b.weight_gradient, atol=1e-9)
+    assert a.n_scored == pytest.approx(b.n_scored)
+    np.testing.assert_allclose(a.attracted.sum(), b.attracted.sum())
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_layer_is_the_functions(metric):
+    X, memories, _, fill, _ = problem(metric)
+    with torch.device("cpu"):
+        layer = AssociativeMemory(
+            5, 7, inverse_temperature=2.0, metric=metric, memories=memories[0]
+        ).double()
+    layer.memories.data = torch.tensor(memories[0])
+    rows = torch.tensor(X)
+    expected = _dynamics.energy(X, memories[0], 2.0, metric=metric)
+    np.testing.assert_allclose(layer.energy(rows).detach(), expected)
+    recalled = _dynamics.recall(X, memories[0], 2.0, metric=metric)
+    np.testing.assert_allclose(layer(rows).detach(), recalled, atol=1e-10)
+    error = recalled - X
+    error = np.abs(error) if metric == "manhattan" else error**2
+    assert layer.loss(rows).item() == pytest.approx(error.mean())
+    mask = torch.tensor(np.random.RandomState(0).rand(*X.shape) < 0.8)
+    layer.loss(rows, mask, torch.tensor(fill)).backward()
+    assert torch.isfinite(layer.memories.grad).all()
+    held = layer(rows, mask)[mask]
+    if metric != "cosine":
+        assert torch.equal(held, rows[mask])
+
+
+def test_gradcheck_through_rows_memories_and_weights():
+    X, memories, log_weights, _, _ = problem("euclidean")
+
+    def run(X, memories, log_weights):
+        return recall(X, memories, log_weights, Dynamics(0.5, 3, 0.7, "euclidean"))
+
+    inputs = (X[:4], memories[0], log_weights[0])
+    inputs = tuple(torch.tensor(a, requires_grad=True) for a in inputs)
+    assert torch.autograd.gradcheck(run, inputs, atol=1e-6)
+
+
+def test_trains_behind_an_encoder():
+    rng = np.random.RandomState(0)
+    y = np.repeat([0, 1], 60)
+    X = np.hstack([rng.randn(120, 2) + 6.0 * y[:, None], rng.randn(120, 6)])
+    rows = torch.tensor(X, dtype=torch.float32)
+    torch.manual_seed(0)
+    encoder, decoder = nn.Linear(8, 2), nn.Linear(2, 8)
+    layer = AssociativeMemory(2, 2, inverse_temperature=1.0, n_steps=2)
+    model = nn.ModuleList([encoder, decoder, layer])
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
+    losses = []
+    for _ in range(150):
+        optimizer.zero_grad()
+        loss = (decoder(layer(encoder(rows))) - rows).square().mean()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < 0.5 * losses[0]
+    labels = layer.assign(encoder(rows)).numpy()
+    assert abs(np.corrcoef(labels, y)[0, 1]) > 0.9
+
+
+def test_state_and_generator():
+    draw = torch.Generator().manual_seed(0)
+    a = AssociativeMemory(3, 2, inverse_temperature=1.0, generator=draw)
+    b = AssociativeMemory(
+        3, 2, inverse_temperature=1.0, generator=torch.Generator().manual_seed(0)
+    )
+    assert torch.equal(a.memories, b.memories)
+    assert not a.log_weights.requires_grad
+    assert AssociativeMemory(
+        3, 2, inverse_temperature=1.0, weighted=True
+    ).log_weights.requires_grad
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (dict(step_size=2.0), "step_size"),
+        (dict(step_size=1.5, metric="manhattan"), "step_size"),
+        (dict(metric="l3"), "metric"),
+        (dict(inverse_temperature=float("nan")), "inverse_temperature"),
+        (dict(memories=[[1.0]]), "memories"),
+    ],
+)
+def test_wrong_arguments_are_refused(change, message):
+    with pytest.raises(ValueError, match=message):
+        AssociativeMemory(3, 2, **{"inverse_temperature": 1.0, **change})
+
+
+@pytest.mark.gpu
+def test_same_loss_on_the_gpu():
+    if not torch.cuda.is_available():
+        pytest.skip("There is no CUDA device here.")
+    X, memories, log_weights, fill, weight = problem("euclidean")
+    dynamics = Dynamics(2.0, 3, 0.9, "euclidean")
+    options = dict(groups=GROUPS, fill=fill, sample_weight=weight)
+    a = completion_with_gradient(X, memories, log_weights, dynamics, **options)
+    b = completion_on_device("cuda")(X, memories, log_weights, dynamics, **options)
+    np.testing.assert_allclose(a.loss, b.loss)
+    np.testing.assert_allclose(a.gradient, b.gradient, atol=1e-9)
