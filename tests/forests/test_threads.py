@@ -22,7 +22,7 @@ def test_every_item_once(n_threads):
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
 def test_an_error_in_any_thread_stops_all(error):
-    calls = []
+    calls, before = [], threading.active_count()
 
     def kernel(first, last):
         calls.append(first)
@@ -34,7 +34,7 @@ def test_an_error_in_any_thread_stops_all(error):
         with pytest.raises(error, match="stop"):
             run_chunks(kernel, 10**9, (), n_threads)
         assert len(calls) < 1000
-    assert threading.active_count() == 1
+    assert threading.active_count() <= before
 
 
 def test_number_of_threads_follows_the_limits_of_others():
