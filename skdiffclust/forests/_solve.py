@@ -30,8 +30,10 @@ def spanning_edges(lengths, rows=None, nodes=None, *, algorithm="auto", n_jobs=N
         return prim(lengths.row, rows, nodes)
     if len(rows) < lengths.n_samples:
         lengths = lengths.take(rows)
-    # Kernels count vertices from 0 up.
-    _, vertices = np.unique(nodes[rows], return_inverse=True)
+    vertices = np.arange(len(rows))
+    if nodes is not everyone:
+        # Kernels count vertices from 0 up.
+        _, vertices = np.unique(nodes[rows], return_inverse=True)
     edges, found = solve(lengths, vertices)
     return rows[edges], found
 

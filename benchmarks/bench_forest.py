@@ -1,0 +1,255 @@
+"""Spanning trees against the libraries that grow them: same data, alternating runs.
+
+    python -m venv forest && forest/bin/pip install -r benchmarks/requirements.txt
+    PYTHONPATH=. forest/bin/python benchmarks/bench_forest.py points dense sparse
+
+Each line has the median time of ours, that of the peer, the median of the ratios of
+runs that followed each other, the same ratio of processor time (which a busy machine
+disturbs less), and the relative difference of the total weights of the two trees. A
+peer that takes more than half a minute runs once. Parts: points, dense, dense20000,
+sparse, growth, beyond.
+"""
+
+import os
+import sys
+import tracemalloc
+from importlib.metadata import version
+from time import perf_counter, process_time
+
+# Threads that spin while they wait would take the other thread's processor.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+import numpy as np
+from scipy.sparse import csr_array, triu
+from scipy.spatial.distance import pdist, squareform
+
+import skdiffclust
+from skdiffclust.forests._distances import (
+    lengths_of_graph,
+    lengths_of_matrix,
+    lengths_of_points,
+)
+from skdiffclust.forests._solve import spanning_edges
+
+N_RUNS = 5
+
+
+def clocked(function, *arguments):
+    """Return (seconds, processor seconds, result)."""
+    begun = perf_counter(), process_time()
+    result = function(*arguments)
+    return perf_counter() - begun[0], process_time() - begun[1], result
+
+
+def compare(case, ours, peers, data):
+    """Print a line for each peer."""
+    for name, peer in peers.items():
+        runs = []
+        for _ in range(N_RUNS):
+            wall, cpu, weight = clocked(ours, data)
+            peer_wall, peer_cpu, peer_weight = clocked(peer, data)
+            runs.append((wall, peer_wall, peer_wall / wall, peer_cpu / cpu))
+            if peer_wall > 30:
+                break
+        wall, peer_wall, ratio, cpu_ratio = np.median(runs, axis=0)
+        print(
+            f"{case:22} {name:14} ours {wall:8.3f} s  peer {peer_wall:8.3f} s  ratio "
+            f"{ratio:6.2f}  of processor time {cpu_ratio:6.2f}  "
+            f"weights differ by {abs(weight - peer_weight) / weight:.0e}",
+            flush=True,
+        )
+
+
+def ours_on_points(X):
+    return np.sqrt(spanning_edges(lengths_of_points(X, "euclidean"))[1]).sum()
+
+
+def quitefastmst_on_points(X):
+    import quitefastmst
+
+    return quitefastmst.mst_euclid(X, 0)[0].sum()
+
+
+def fast_hdbscan_on_points(X):
+    from fast_hdbscan.hdbscan import compute_minimum_spanning_tree
+
+    return compute_minimum_spanning_tree(X, min_samples=1)[0][:, 2].sum()
+
+
+def fastcluster_on_points(X):
+    import fastcluster
+
+    return fastcluster.linkage_vector(X, method="single")[:, 2].sum()
+
+
+def genieclust_on_points(X):
+    import genieclust
+
+    # Without a Gini threshold it is single linkage; it keeps its tree.
+    model = genieclust.Genie(n_clusters=2, gini_threshold=1.0).fit(X)
+    return model._tree_d_.sum()
+
+
+def ours_on_matrix(D):
+    return spanning_edges(lengths_of_matrix(D))[1].sum()
+
+
+def scipy_on_matrix(D):
+    from scipy.sparse.csgraph import minimum_spanning_tree
+
+    return minimum_spanning_tree(D).sum()
+
+
+def sklearn_on_matrix(D):
+    from sklearn.cluster import AgglomerativeClustering
+
+    model = AgglomerativeClustering(
+        None, metric="precomputed", linkage="single", distance_threshold=0.0
+    )
+    return model.fit(D).distances_.sum()
+
+
+def hdbscan_on_matrix(D):
+    from hdbscan._hdbscan_linkage import mst_linkage_core
+
+    return mst_linkage_core(D)[:, 2].sum()
+
+
+def ours_on_graph(graph):
+    return spanning_edges(lengths_of_graph(graph))[1].sum()
+
+
+def scipy_on_graph(graph):
+    from scipy.sparse.csgraph import minimum_spanning_tree
+
+    return minimum_spanning_tree(graph).sum()
+
+
+def fast_hdbscan_on_graph(graph):
+    from fast_hdbscan.kruskal import kruskal_mst_from_csr
+
+    no_core = np.zeros(graph.shape[0])
+    arrays = graph.data, graph.indices, graph.indptr, no_core
+    return kruskal_mst_from_csr(*arrays)[2][:, 2].sum()
+
+
+def normal(n_samples, n_features):
+    return np.random.default_rng(0).normal(size=(n_samples, n_features))
+
+
+def manifold(n_samples, n_features):
+    """Rows on a curved 3-dimensional manifold."""
+    rng = np.random.default_rng(0)
+    return np.sin(rng.uniform(size=(n_samples, 3)) @ rng.normal(size=(3, n_features)))
+
+
+def points():
+    """Trees of points."""
+    quite = {"quitefastmst": quitefastmst_on_points}
+    fast = {"fast_hdbscan": fast_hdbscan_on_points}
+    slow = {"fastcluster": fastcluster_on_points}
+    for case, X, peers in (
+        ("10 000 x 50", normal(10_000, 50), quite | slow),
+        ("100 000 x 2", normal(100_000, 2), quite | fast),
+        ("100 000 x 3", normal(100_000, 3), quite | fast),
+        ("100 000 x 10", normal(100_000, 10), quite),
+        ("20 000 x 50 manifold", manifold(20_000, 50), quite),
+        ("1 000 000 x 3", normal(1_000_000, 3), quite),
+        ("100 000 x 50", normal(100_000, 50), quite),
+    ):
+        compare(case, ours_on_points, peers, X)
+
+
+def dense(n_samples=10_000):
+    """Trees of a distance matrix."""
+    D = squareform(pdist(normal(n_samples, 10)))
+    peers = {"scipy": scipy_on_matrix, "scikit-learn": sklearn_on_matrix}
+    compare(
+        f"matrix {n_samples}", ours_on_matrix, peers | {"hdbscan": hdbscan_on_matrix}, D
+    )
+    tracemalloc.start()
+    ours_on_matrix(D)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    print(f"matrix {n_samples}: {peak / 2**20:.2f} MiB beyond the matrix")
+
+
+def dense20000():
+    """The larger matrix against scipy alone, which needs 12 GB beside it."""
+    D = squareform(pdist(normal(20_000, 10)))
+    compare("matrix 20000", ours_on_matrix, {"scipy": scipy_on_matrix}, D)
+
+
+def random_graph(n_samples, n_edges):
+    """Symmetric CSR graph of random lengths."""
+    rng = np.random.default_rng(0)
+    i, j = np.unique(np.sort(rng.integers(0, n_samples, (n_edges, 2))), axis=0).T
+    i, j = i[i != j], j[i != j]
+    ends = np.concatenate([i, j]), np.concatenate([j, i])
+    lengths = np.tile(rng.random(len(i)), 2)
+    return csr_array((lengths, ends), shape=(n_samples, n_samples))
+
+
+def sparse():
+    """Trees of a sparse graph, and what constraints cost."""
+    graph = random_graph(100_000, 1_000_000)
+    peers = {"scipy": scipy_on_graph, "fast_hdbscan": fast_hdbscan_on_graph}
+    compare("graph of 10^6 edges", ours_on_graph, peers, graph)
+    one_way = csr_array(triu(graph))
+    compare(
+        "the same, upper half",
+        lambda _: ours_on_graph(graph),
+        {"scipy": scipy_on_graph},
+        one_way,
+    )
+    nodes = np.arange(graph.shape[0])
+    nodes[np.random.default_rng(1).permutation(len(nodes))[:1000]] = 0
+    lengths, extra = lengths_of_graph(graph), []
+    for _ in range(2 * N_RUNS):
+        free = clocked(spanning_edges, lengths)[0]
+        extra.append(clocked(spanning_edges, lengths, None, nodes)[0] / free)
+    print(f"graph of 10^6 edges: 1000 labelled rows cost {np.median(extra) - 1:+.0%}")
+
+
+def growth():
+    """Time and what it grows with; all-k outputs beside the tree."""
+    for d, sizes in ((3, (3, 4, 5, 6, 7)), (10, (3, 4, 5)), (50, (3, 4, 5))):
+        times = []
+        for n in sizes:
+            times.append(clocked(ours_on_points, normal(10**n, d))[0])
+            print(f"10^{n} x {d}: {times[-1]:.3f} s", flush=True)
+        rates = np.diff(np.log10(times))
+        print(f"d = {d}: exponents from size to size {np.round(rates, 2).tolist()}")
+
+
+def beyond():
+    """A memmap by blocks, and two workers of joblib."""
+    from skdiffclust.forests import (
+        minimum_spanning_tree,
+        minimum_spanning_tree_by_blocks,
+    )
+
+    X = normal(100_000, 10)
+    once, _, tree = clocked(minimum_spanning_tree, X)
+    for n_jobs in (1, 2):
+        seconds, _, blocks = clocked(
+            lambda k=n_jobs: minimum_spanning_tree_by_blocks(X, n_blocks=4, n_jobs=k)
+        )
+        same = np.array_equal(tree.edges, blocks.edges)
+        print(
+            f"100 000 x 10 in 4 blocks, {n_jobs} workers: {seconds:.2f} s, at once "
+            f"{once:.2f} s, same tree: {same}",
+            flush=True,
+        )
+
+
+def main(parts):
+    names = "scipy scikit-learn fastcluster hdbscan fast_hdbscan quitefastmst".split()
+    print(", ".join(f"{name} {version(name)}" for name in ["numpy", "numba", *names]))
+    skdiffclust.warmup()
+    for part in parts:
+        globals()[part]()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:] or ["points", "dense", "sparse"])
