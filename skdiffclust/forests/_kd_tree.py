@@ -203,9 +203,9 @@ def first_step(own, is_split):
 
 
 @compiled(nogil=True)
-def next_step(at):
-    """The sibling of ancestor `at`, and the ancestor above it; 0 above the root."""
-    return (at ^ 1, at >> 1) if at > 1 else (0, 0)
+def next_step(at, level):
+    """The sibling of ancestor `at` and the ancestor above it; 0 above `level`."""
+    return (at ^ 1, at >> 1) if at >> (level + 1) else (0, 0)
 
 
 @compiled(nogil=True)
