@@ -181,7 +181,13 @@ class _Perturbed(nn.Module):
         self.generator = generator
 
     def extra_repr(self):
-        """Name the parameters in the module's text."""
+        """Name the parameters in the module's text.
+
+        Returns
+        -------
+        str
+            As in ``repr`` of a module.
+        """
         return (
             f"n_clusters={self.n_clusters}, noise_scale={self.noise_scale}, "
             f"n_perturbations={self.n_perturbations}"
@@ -252,7 +258,7 @@ class PerturbedForest(_Perturbed):
     n_clusters : int
         Number of components k.
     noise_scale : float, default=0.1
-        ε > 0, in the unit of the similarity.
+        Scale ε > 0 of the noise, in the unit of the similarity.
     n_perturbations : int, default=100
         Number of samples B.
     noise : {"normal", "gumbel"}, default="normal"
@@ -266,11 +272,9 @@ class PerturbedForest(_Perturbed):
 
     Notes
     -----
-    ``forward(similarity, constraints=None, return_connectivity=False)`` returns A_ε
-    (..., n, n) and F_ε (...,), and M_ε (..., n, n) if asked for. F_ε is the mean of
-    ⟨A, Σ + εZ⟩ and has the exact gradient A_ε for the noise drawn; A_ε and M_ε have
-    the gradient of the score function, which is noisy and needs many samples. The
-    input is symmetrised. CPU tensors run through compiled kernels, CUDA tensors
+    F_ε is the mean of ⟨A, Σ + εZ⟩ and has the exact gradient A_ε for the noise drawn;
+    A_ε and M_ε have the gradient of the score function, which is noisy and needs many
+    samples. The input is symmetrised. CPU tensors run through compiled kernels, CUDA tensors
     through a batched Borůvka on the GPU, with the same noise from the same seed.
     """
 
@@ -294,7 +298,27 @@ class PerturbedForest(_Perturbed):
         self.noise, self.antithetic = noise, antithetic
 
     def forward(self, similarity, constraints=None, return_connectivity=False):
-        """Return A_ε, F_ε and, if asked for, M_ε of similarities (..., n, n)."""
+        """Perturb similarities and solve them.
+
+        Parameters
+        ----------
+        similarity : tensor of shape (..., n, n)
+            Symmetrised; the diagonal is not read.
+        constraints : tensor or array, default=None
+            Partial labels (n,) or (..., n), with -1 for unknown, or matrices
+            (n, n) or (..., n, n) of +1, -1 and 0.
+        return_connectivity : bool, default=False
+            Also give M_ε.
+
+        Returns
+        -------
+        forest : tensor of shape (..., n, n)
+            A_ε.
+        weight : tensor of shape (...,)
+            F_ε.
+        connectivity : tensor of shape (..., n, n)
+            M_ε, only if asked for.
+        """
         batch, results = self._apply_to_items(
             similarity,
             constraints,
@@ -323,7 +347,23 @@ class _Loss(_Perturbed):
         super().__init__(n_clusters, noise_scale, n_perturbations, seed, generator)
 
     def forward(self, similarity, constraints, n_clusters=None):
-        """Return the losses (...,) of similarities (..., n, n)."""
+        """Compare similarities with what is known.
+
+        Parameters
+        ----------
+        similarity : tensor of shape (..., n, n)
+            Symmetrised; the diagonal is not read.
+        constraints : tensor, array or None
+            Partial labels (n,) or (..., n), with -1 for unknown, or matrices
+            (n, n) or (..., n, n) of +1, -1 and 0.
+        n_clusters : int or None, default=None
+            Number of components of this call; None is that of the module.
+
+        Returns
+        -------
+        tensor of shape (...,)
+            NaN where the similarity is not finite.
+        """
         n_clusters = self.n_clusters if n_clusters is None else n_clusters
 
         def call(item, request):
@@ -345,7 +385,8 @@ class PartialFenchelYoungLoss(_Loss):
     n_clusters : int or None
         Number of components k; None if every call names it.
     noise_scale : float, default=0.1
-        ε > 0, in the unit of the similarity; `standardized_similarity` makes that 1.
+        Scale ε > 0 of the noise, in the unit of the similarity, whose standard
+        deviation `standardized_similarity` makes 1.
     n_perturbations : int, default=100
         Number of samples B, in antithetic pairs.
     seed : int or None, default=None
@@ -357,11 +398,16 @@ class PartialFenchelYoungLoss(_Loss):
     --------
     skdiffclust.forests.partial_fenchel_young_loss : The same in NumPy, and what it is.
 
-    Notes
-    -----
-    ``forward(similarity, constraints, n_clusters=None)`` takes a similarity
-    (..., n, n) and partial labels (n,) or (..., n), with -1 for unknown, or matrices
-    (..., n, n) of +1, -1 and 0. The loss is NaN where the similarity is not finite.
+    Examples
+    --------
+    >>> import torch
+    >>> from skdiffclust.nn import PartialFenchelYoungLoss, standardized_similarity
+    >>> embedding = torch.tensor([[0.0], [0.1], [1.0], [1.3]], requires_grad=True)
+    >>> loss = PartialFenchelYoungLoss(2)(
+    ...     standardized_similarity(embedding), torch.tensor([0, -1, -1, 0]))
+    >>> loss.backward()
+    >>> embedding.grad.shape
+    torch.Size([4, 1])
     """
 
     def _value_and_gradient(self, matrix, request):
@@ -377,7 +423,7 @@ class ConnectivityLoss(_Loss):
     n_clusters : int or None
         Number of components k; None if every call names it.
     noise_scale : float, default=0.1
-        ε > 0, in the unit of the similarity.
+        Scale ε > 0 of the noise, in the unit of the similarity.
     n_perturbations : int, default=100
         Number of samples B, even and at least 4.
     seed : int or None, default=None
@@ -388,14 +434,24 @@ class ConnectivityLoss(_Loss):
     See Also
     --------
     skdiffclust.forests.connectivity_loss : The same in NumPy, and what it is.
-
-    Notes
-    -----
-    Called as `PartialFenchelYoungLoss`.
     """
 
-    def __init__(self, n_clusters, **kwargs):
-        super().__init__(n_clusters, **kwargs)
+    def __init__(
+        self,
+        n_clusters,
+        *,
+        noise_scale=0.1,
+        n_perturbations=100,
+        seed=None,
+        generator=None,
+    ):
+        super().__init__(
+            n_clusters,
+            noise_scale=noise_scale,
+            n_perturbations=n_perturbations,
+            seed=seed,
+            generator=generator,
+        )
         if self.n_perturbations < 4 or self.n_perturbations % 2:
             raise ValueError(
                 "The 'n_perturbations' parameter of ConnectivityLoss must be even and "
@@ -407,13 +463,21 @@ class ConnectivityLoss(_Loss):
         return _connectivity_loss(matrix, request)
 
 
+def partial_loss(similarity, constraints, n_clusters, noise):
+    """Return the partial loss () of a tensor (n, n), for Constraints and a Noise."""
+    request = _Request(n_clusters, noise, constraints)
+    return _StoredGradient.apply(
+        similarity, lambda matrix: _partial_loss(matrix, request)
+    )
+
+
 class FenchelYoungLoss(_Perturbed):
     """Fenchel-Young loss between a similarity and a known forest.
 
     Parameters
     ----------
     noise_scale : float, default=0.1
-        ε > 0, in the unit of the similarity.
+        Scale ε > 0 of the noise, in the unit of the similarity.
     n_perturbations : int, default=100
         Number of samples B, in antithetic pairs.
     seed : int or None, default=None
@@ -427,9 +491,8 @@ class FenchelYoungLoss(_Perturbed):
 
     Notes
     -----
-    ``forward(similarity, forest)`` takes a similarity (n, n) and the target forest as
-    edges (m, 2); the number of clusters is n - m. Antithetic noise of an even number of
-    samples cancels in ⟨A°, Σ + εZ⟩, an odd number is not taken.
+    The number of clusters is n - m for a forest of m edges. The antithetic noise of an
+    even number of samples cancels in ⟨A°, Σ + εZ⟩; an odd number is not taken.
     """
 
     def __init__(
@@ -443,7 +506,20 @@ class FenchelYoungLoss(_Perturbed):
             )
 
     def forward(self, similarity, forest):
-        """Return the loss of a similarity (n, n) and a forest (m, 2)."""
+        """Compare a similarity with a forest.
+
+        Parameters
+        ----------
+        similarity : tensor of shape (n, n)
+            Symmetrised; the diagonal is not read.
+        forest : tensor or array of shape (m, 2)
+            Edges of the target, without a cycle.
+
+        Returns
+        -------
+        tensor of shape ()
+            Never negative but for rounding.
+        """
         n = similarity.shape[-1]
         edges = torch.as_tensor(forest, device=similarity.device).long()
         _fenchel_young.check_forest(edges.cpu().numpy(), n)
