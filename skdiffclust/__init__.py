@@ -11,6 +11,7 @@ _ESTIMATORS = {
     "GEMINI": "skdiffclust.gemini",
     "PRCut": "skdiffclust.cuts",
     "SpanningForestClustering": "skdiffclust.forests",
+    "SpanningForestEmbedding": "skdiffclust.forests",
     "SparseGEMINI": "skdiffclust.gemini",
     "warmup": "skdiffclust.forests._warmup",
 }
@@ -30,6 +31,7 @@ __all__ = [
     "GEMINI",
     "PRCut",
     "SpanningForestClustering",
+    "SpanningForestEmbedding",
     "SparseGEMINI",
     "__version__",
     "cuts",

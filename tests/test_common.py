@@ -8,6 +8,7 @@ from skdiffclust import (
     ClAM,
     PRCut,
     SpanningForestClustering,
+    SpanningForestEmbedding,
     SparseGEMINI,
 )
 
@@ -18,6 +19,7 @@ ESTIMATORS = [
     PRCut(encoder=None),
     SpanningForestClustering(),
     SparseGEMINI(),
+    SpanningForestEmbedding(max_iter=5),
 ]
 
 # Estimator name -> {check: reason}. Only what scikit-learn's own KMeans fails too.
@@ -32,6 +34,7 @@ EXPECTED_FAILED_CHECKS = {
     "PRCut": {},
     "SpanningForestClustering": {},
     "SparseGEMINI": {},
+    "SpanningForestEmbedding": {},
 }
 
 # Estimator name -> the least number of checks that scikit-learn 1.9 runs on it.
@@ -41,6 +44,7 @@ N_CHECKS = {
     "PRCut": 50,
     "SpanningForestClustering": 45,
     "SparseGEMINI": 45,
+    "SpanningForestEmbedding": 45,
 }
 
 # The checks that may skip themselves -> reason.

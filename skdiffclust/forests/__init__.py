@@ -1,6 +1,7 @@
 """Maximum spanning k-forests: single linkage as a clusterer."""
 
 from skdiffclust.forests._blocks import minimum_spanning_tree_by_blocks
+from skdiffclust.forests._embedding import SpanningForestEmbedding
 from skdiffclust.forests._fenchel_young import (
     connectivity_loss,
     fenchel_young_loss,
@@ -20,6 +21,7 @@ __all__ = [
     "PerturbedForestResult",
     "SpanningForest",
     "SpanningForestClustering",
+    "SpanningForestEmbedding",
     "SpanningTree",
     "calinski_harabasz_curve",
     "connectivity_loss",

@@ -274,8 +274,8 @@ class PerturbedForest(_Perturbed):
     -----
     F_ε is the mean of ⟨A, Σ + εZ⟩ and has the exact gradient A_ε for the noise drawn;
     A_ε and M_ε have the gradient of the score function, which is noisy and needs many
-    samples. The input is symmetrised. CPU tensors run through compiled kernels, CUDA tensors
-    through a batched Borůvka on the GPU, with the same noise from the same seed.
+    samples. The input is symmetrised. CPU tensors run through compiled kernels, CUDA
+    tensors through a batched Borůvka on the GPU, with the same noise from one seed.
     """
 
     def __init__(
@@ -367,9 +367,7 @@ class _Loss(_Perturbed):
         n_clusters = self.n_clusters if n_clusters is None else n_clusters
 
         def call(item, request):
-            if not torch.isfinite(item.detach()).all():
-                return item.sum() * torch.nan
-            return _StoredGradient.apply(
+            return _stored(
                 item, lambda matrix: self._value_and_gradient(matrix, request)
             )
 
@@ -466,9 +464,14 @@ class ConnectivityLoss(_Loss):
 def partial_loss(similarity, constraints, n_clusters, noise):
     """Return the partial loss () of a tensor (n, n), for Constraints and a Noise."""
     request = _Request(n_clusters, noise, constraints)
-    return _StoredGradient.apply(
-        similarity, lambda matrix: _partial_loss(matrix, request)
-    )
+    return _stored(similarity, lambda matrix: _partial_loss(matrix, request))
+
+
+def _stored(similarity, value_and_gradient):
+    """Return a loss () with its gradient stored, NaN for what is not finite."""
+    if not torch.isfinite(similarity.detach()).all():
+        return similarity.sum() * torch.nan
+    return _StoredGradient.apply(similarity, value_and_gradient)
 
 
 class FenchelYoungLoss(_Perturbed):

@@ -1,0 +1,115 @@
+"""What is known of the rows of an embedding: checked, counted, split."""
+
+import numpy as np
+from sklearn.utils import check_consistent_length, column_or_1d
+
+from skdiffclust._affinity import refuse_masked
+from skdiffclust._constraints import as_constraints
+
+_NAME = "SpanningForestEmbedding"
+
+
+def check_target(y, n_samples):
+    """Return y as int64 (n_samples,) of labels of at least -1."""
+    refuse_masked(y, name="y")
+    y = column_or_1d(y, warn=True)
+    check_consistent_length(np.empty(n_samples), y)
+    numbers = y
+    if y.dtype.kind == "O":
+        try:
+            numbers = y.astype(np.float64)
+        except (TypeError, ValueError):
+            numbers = y.astype(str)
+    if numbers.dtype.kind not in "biuf":
+        raise ValueError(
+            f"The 'y' parameter of {_NAME} must be integers, with -1 for unknown. Got "
+            f"values of type {y.dtype} instead. Encode classes with LabelEncoder first."
+        )
+    if not np.isfinite(numbers).all():
+        raise ValueError(
+            f"Input y contains NaN or infinity: the 'y' parameter of {_NAME} must be "
+            "integers. Got a value that is none instead. Use -1 for unknown."
+        )
+    labels = numbers.astype(np.int64)
+    wrong = (labels != numbers) | (labels < -1)
+    if wrong.any():
+        raise ValueError(
+            f"Unknown label type: the 'y' parameter of {_NAME} must be integers of at "
+            f"least -1, which means unknown. Got {numbers[wrong][0]} instead. Encode "
+            "classes as 0, 1, ...."
+        )
+    return labels
+
+
+def known_constraints(n_samples, y, must_link, cannot_link):
+    """Return the constraints of labels (n,) or links; one of the two must be given."""
+    linked = must_link is not None or cannot_link is not None
+    if y is not None and linked:
+        raise ValueError(
+            f"The 'y' parameter of {_NAME} must be None where links are given. Got "
+            "both instead. Turn the labels into links, or leave the links out."
+        )
+    if y is not None:
+        return as_constraints(n_samples, partial_labels=y)
+    if not linked:
+        raise ValueError(
+            f"{_NAME} requires y to be passed, but the target y is None. Pass y, with "
+            "-1 for unknown, or must_link or cannot_link."
+        )
+    return as_constraints(n_samples, must_link=must_link, cannot_link=cannot_link)
+
+
+def link_pairs(constraints):
+    """Return pairs of rows (m, 2) that the links of closed constraints connect.
+
+    A chain through every group of several rows, and a pair of rows for each two groups
+    that must part.
+    """
+    order = np.argsort(constraints.groups, kind="stable")
+    groups = constraints.groups[order]
+    linked = groups[:-1] == groups[1:]
+    chains = np.column_stack([order[:-1][linked], order[1:][linked]])
+    first = np.unique(constraints.groups, return_index=True)[1]
+    return np.concatenate([chains, first[constraints.cannot]]).astype(np.int64)
+
+
+def check_number_of_clusters(n_clusters, y, n_samples):
+    """Return the number of clusters; without y, or with unknown rows, it is needed."""
+    if n_clusters is None:
+        if y is None or (y < 0).any():
+            what = "links say" if y is None else "rows without a label hide"
+            raise ValueError(
+                f"The 'n_clusters' parameter of {_NAME} must be an integer here, since "
+                f"{what} not how many classes there are. Got None instead. Give the "
+                "number of classes, those without any label included."
+            )
+        n_clusters = len(np.unique(y))
+    if n_clusters > n_samples:
+        raise ValueError(
+            f"The 'n_clusters' parameter of {_NAME} must be at most the number of "
+            f"samples, n_samples={n_samples}. Got {n_clusters} instead."
+        )
+    return int(n_clusters)
+
+
+def split_labelled(y, fraction, random_state):
+    """Hide a fraction of the labels (n,): return those left and the rows held out."""
+    if not fraction:
+        return y, np.empty(0, dtype=np.int64)
+    if y is None:
+        raise ValueError(
+            f"The 'validation_fraction' parameter of {_NAME} must be 0 where links are "
+            f"given. Got {fraction} instead."
+        )
+    labelled = np.flatnonzero(y >= 0)
+    n_held_out = int(round(fraction * len(labelled)))
+    if not 2 <= n_held_out < len(labelled):
+        raise ValueError(
+            f"The 'validation_fraction' parameter of {_NAME} must hold out at least "
+            f"two labelled rows and leave one. Got {fraction} instead, with "
+            f"{len(labelled)} labelled rows."
+        )
+    held_out = np.sort(random_state.permutation(labelled)[:n_held_out])
+    left = y.copy()
+    left[held_out] = -1
+    return left, held_out
