@@ -17,6 +17,7 @@ _ESTIMATORS = {
 }
 _MODULES = {
     "cuts",
+    "datasets",
     "forests",
     "gemini",
     "memories",
@@ -35,6 +36,7 @@ __all__ = [
     "SparseGEMINI",
     "__version__",
     "cuts",
+    "datasets",
     "forests",
     "gemini",
     "memories",

@@ -33,6 +33,7 @@ from skdiffclust.metrics import (
     calinski_harabasz_scorer,
     clustering_accuracy,
     connectivity_error,
+    correct_variable_rate,
     davies_bouldin_scorer,
     get_scorer,
     links_to_incidence,
@@ -42,6 +43,7 @@ from skdiffclust.metrics import (
     ratio_cut_score,
     silhouette_scorer,
     stability_scorer,
+    variable_selection_error_rate,
 )
 
 LABEL_METRICS = [clustering_accuracy, connectivity_error, pair_precision, pair_recall]
@@ -679,3 +681,19 @@ def test_scorers_in_a_monitor(blobs):
     # Two epochs and the whole fit.
     assert len(scored) == 3
     assert np.isfinite([[row[s.__name__] for s in SCORERS] for row in scored]).all()
+
+
+def test_rates_of_a_selection():
+    true = np.array([True, True, False, False, False])
+    assert variable_selection_error_rate(true, true) == 0
+    assert correct_variable_rate(true, true) == 1
+    everything = np.ones(5, dtype=bool)
+    assert variable_selection_error_rate(true, everything) == 1 - 2 / 5
+    assert correct_variable_rate(true, everything) == 1
+    assert correct_variable_rate(true, ~true) == 0
+    with pytest.raises(
+        ValueError, match="'support' parameter of correct_variable_rate"
+    ):
+        correct_variable_rate(true, [0, 1])
+    with pytest.raises(ValueError, match="must have an informative feature"):
+        correct_variable_rate(~everything, true)

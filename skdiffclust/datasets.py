@@ -1,0 +1,294 @@
+"""Synthetic problems of the papers; nothing is downloaded."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.utils import check_array, check_random_state
+
+__all__ = [
+    "SyntheticClusters",
+    "add_noise_background",
+    "make_celeux_one",
+    "make_celeux_two",
+    "make_gaussian_mixture",
+    "make_student_mixture",
+]
+
+# Scenario of the first problem -> (rows, noise features, distance of the means).
+_SCENARIOS = {
+    1: (30, 20, 0.6),
+    2: (30, 20, 1.7),
+    3: (300, 20, 0.6),
+    4: (300, 20, 1.7),
+    5: (300, 95, 1.7),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class SyntheticClusters:
+    """Rows with known clusters and known informative features.
+
+    Unpacks as ``X, y, informative``.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n_samples, n_features), float64
+        Rows.
+    y : ndarray of shape (n_samples,), int64
+        Component that the row was drawn from.
+    informative : ndarray of shape (n_features,), bool
+        Which features tell the components apart, without those that only repeat them.
+    """
+
+    X: np.ndarray
+    y: np.ndarray
+    informative: np.ndarray
+
+    def __iter__(self):
+        """Unpack as X, y, informative."""
+        return iter((self.X, self.y, self.informative))
+
+
+def make_celeux_one(scenario=5, *, random_state=None):
+    r"""Three Gaussian clusters in five features, among features of noise.
+
+    The first problem of [1]_ and Section 5.3 of [2]_: components of equal proportions,
+    identity covariance and means :math:`\alpha \mathbf 1`, :math:`-\alpha \mathbf 1`
+    and 0 in five features; p features of standard normal noise after them.
+
+    Parameters
+    ----------
+    scenario : {1, 2, 3, 4, 5}, default=5
+        (n, p, alpha) is (30, 20, 0.6), (30, 20, 1.7), (300, 20, 0.6), (300, 20, 1.7)
+        or (300, 95, 1.7).
+    random_state : int, RandomState instance or None, default=None
+        Draws components and features.
+
+    Returns
+    -------
+    data : SyntheticClusters
+        ``X, y, informative``.
+
+    Raises
+    ------
+    ValueError
+        If the scenario is none of these.
+
+    References
+    ----------
+    .. [1] G. Celeux et al., "Comparing model selection and regularization approaches
+       to variable selection in model-based clustering", Journal de la Société
+       Française de Statistique 155(2), 2014.
+    .. [2] L. Ohl et al., "Sparse and geometry-aware generalisation of the mutual
+       information for joint discriminative clustering and feature selection",
+       Statistics and Computing 34:155, 2024.
+
+    Examples
+    --------
+    >>> from skdiffclust.datasets import make_celeux_one
+    >>> X, y, informative = make_celeux_one(scenario=4, random_state=0)
+    >>> X.shape, int(informative.sum())
+    ((300, 25), 5)
+    """
+    if scenario not in _SCENARIOS:
+        raise ValueError(
+            "The 'scenario' parameter of make_celeux_one must be an integer from 1 to "
+            f"5. Got {scenario!r} instead. Scenario 5 has the most features."
+        )
+    n_samples, n_noise, distance = _SCENARIOS[scenario]
+    rng = check_random_state(random_state)
+    means = distance * np.outer([1.0, -1.0, 0.0], np.ones(5))
+    X, y = _gaussians(n_samples, means, np.stack([np.eye(5)] * 3), rng)
+    X = np.hstack([X, rng.normal(size=(n_samples, n_noise))])
+    return SyntheticClusters(X, y, np.arange(X.shape[1]) < 5)
+
+
+def make_celeux_two(n_samples=2000, *, random_state=None):
+    r"""Four Gaussian clusters in two features, and others that depend on those.
+
+    The second problem of [1]_ and Section 5.3 of [2]_: means (0, 0), (4, 0), (0, 2) and
+    (4, 2), equal proportions, identity covariance. Features 3 to 11 are linear in the
+    first two plus Gaussian noise (equations (16) and (17)), so they are redundant;
+    features 12 to 14 are normal with means 3.2, 3.6 and 4.
+
+    Parameters
+    ----------
+    n_samples : int, default=2000
+        Number of rows.
+    random_state : int, RandomState instance or None, default=None
+        Draws components and features.
+
+    Returns
+    -------
+    data : SyntheticClusters
+        ``X, y, informative``; informative are the first two.
+
+    References
+    ----------
+    .. [1] G. Celeux et al., "Comparing model selection and regularization approaches
+       to variable selection in model-based clustering", Journal de la Société
+       Française de Statistique 155(2), 2014.
+    .. [2] L. Ohl et al., "Sparse and geometry-aware generalisation of the mutual
+       information for joint discriminative clustering and feature selection",
+       Statistics and Computing 34:155, 2024.
+
+    Examples
+    --------
+    >>> from skdiffclust.datasets import make_celeux_two
+    >>> X, y, informative = make_celeux_two(100, random_state=0)
+    >>> X.shape, informative.nonzero()[0]
+    ((100, 14), array([0, 1]))
+    """
+    rng = check_random_state(random_state)
+    means = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 2.0], [4.0, 2.0]])
+    first, y = _gaussians(n_samples, means, np.stack([np.eye(2)] * 4), rng)
+    offset = np.array([0, 0, 0.4, 0.8, 1.2, 1.6, 2.0, 2.4, 2.8])
+    slopes = np.array(
+        [
+            [0.5, 2.0, 0.0, -1.0, 2.0, 0.5, 4.0, 3.0, 2.0],
+            [1.0, 0.0, 3.0, 2.0, -4.0, 0.0, 0.5, 0.0, 1.0],
+        ]
+    )
+    noise = rng.multivariate_normal(np.zeros(9), _redundant_covariance(), n_samples)
+    last = rng.normal(loc=[3.2, 3.6, 4.0], size=(n_samples, 3))
+    X = np.hstack([first, offset + first @ slopes + noise, last])
+    return SyntheticClusters(X, y, np.arange(14) < 2)
+
+
+def _redundant_covariance():
+    """Return the covariance (9, 9) of equation (17)."""
+    covariance = np.diag([1.0, 1.0, 1.0, 0.5, 0.5, 0.0, 0.0, 0.0, 0.0])
+    for start, angle, scales in ((5, np.pi / 3, [1, 3]), (7, np.pi / 6, [2, 6])):
+        c, s = np.cos(angle), np.sin(angle)
+        rotation = np.array([[c, -s], [s, c]])
+        block = rotation.T @ np.diag(scales) @ rotation
+        covariance[start : start + 2, start : start + 2] = block
+    return covariance
+
+
+def make_gaussian_mixture(
+    n_samples, means, covariances, *, proportions=None, random_state=None
+):
+    """Draw rows from a mixture of Gaussian components.
+
+    Parameters
+    ----------
+    n_samples : int
+        Number of rows.
+    means : array-like of shape (n_components, n_features)
+        Means of the components.
+    covariances : array-like of shape (n_components, n_features, n_features)
+        Their covariances.
+    proportions : array-like of shape (n_components,), default=None
+        Their probabilities; None for equal ones.
+    random_state : int, RandomState instance or None, default=None
+        Draws components and rows.
+
+    Returns
+    -------
+    data : SyntheticClusters
+        ``X, y, informative``; all features are informative.
+
+    Examples
+    --------
+    >>> from skdiffclust.datasets import make_gaussian_mixture
+    >>> X, y, _ = make_gaussian_mixture(
+    ...     50, [[0], [9]], [[[1]], [[1]]], random_state=0)
+    >>> X.shape, bool(((X[:, 0] > 4.5) == y).all())
+    ((50, 1), True)
+    """
+    rng = check_random_state(random_state)
+    means, covariances = np.asarray(means, float), np.asarray(covariances, float)
+    X, y = _gaussians(n_samples, means, covariances, rng, proportions)
+    return SyntheticClusters(X, y, np.ones(X.shape[1], dtype=bool))
+
+
+def make_student_mixture(
+    n_samples, means, scales, *, degrees=2.0, proportions=None, random_state=None
+):
+    """Draw rows from a mixture of multivariate Student-t components.
+
+    A row is its mean plus a Gaussian of the scale matrix, divided by the root of an
+    independent chi-square variable over its degrees of freedom: with few degrees far
+    outliers are common, and with two or fewer there is no variance.
+
+    Parameters
+    ----------
+    n_samples : int
+        Number of rows.
+    means : array-like of shape (n_components, n_features)
+        Locations of the components.
+    scales : array-like of shape (n_components, n_features, n_features)
+        Their scale matrices.
+    degrees : float, default=2
+        Degrees of freedom of all components.
+    proportions : array-like of shape (n_components,), default=None
+        Their probabilities; None for equal ones.
+    random_state : int, RandomState instance or None, default=None
+        Draws components and rows.
+
+    Returns
+    -------
+    data : SyntheticClusters
+        ``X, y, informative``; all features are informative.
+
+    Raises
+    ------
+    ValueError
+        If `degrees` is not positive.
+
+    Examples
+    --------
+    >>> from skdiffclust.datasets import make_student_mixture
+    >>> X, y, _ = make_student_mixture(50, [[0], [9]], [[[1]], [[1]]], random_state=0)
+    >>> X.shape
+    (50, 1)
+    """
+    if not degrees > 0:
+        raise ValueError(
+            "The 'degrees' parameter of make_student_mixture must be positive. Got "
+            f"{degrees!r} instead. One is the Cauchy distribution."
+        )
+    rng = check_random_state(random_state)
+    means, scales = np.asarray(means, float), np.asarray(scales, float)
+    centred, y = _gaussians(n_samples, np.zeros_like(means), scales, rng, proportions)
+    shrink = np.sqrt(rng.chisquare(degrees, size=n_samples) / degrees)
+    X = means[y] + centred / shrink[:, None]
+    return SyntheticClusters(X, y, np.ones(X.shape[1], dtype=bool))
+
+
+def add_noise_background(images, *, random_state=None):
+    """Replace the black background of images by uniform noise (as MNIST-BR does).
+
+    Parameters
+    ----------
+    images : array-like of shape (n_samples, n_pixels)
+        Grey levels, not negative.
+    random_state : int, RandomState instance or None, default=None
+        Draws the noise.
+
+    Returns
+    -------
+    images : ndarray of shape (n_samples, n_pixels), float64
+        Where the image is black, noise that is uniform up to the largest grey level;
+        elsewhere the image.
+
+    Examples
+    --------
+    >>> from skdiffclust.datasets import add_noise_background
+    >>> noisy = add_noise_background([[0, 16], [8, 0]], random_state=0)
+    >>> noisy[[0, 1], [1, 0]]
+    array([16.,  8.])
+    """
+    images = check_array(images, dtype=np.float64)
+    rng = check_random_state(random_state)
+    noise = rng.uniform(0, images.max(), size=images.shape)
+    return np.where(images > 0, images, noise)
+
+
+def _gaussians(n_samples, means, covariances, rng, proportions=None):
+    """Return rows (n, d) and their components (n,)."""
+    y = rng.choice(len(means), size=n_samples, p=proportions)
+    roots = np.linalg.cholesky(covariances)
+    normal = rng.normal(size=(n_samples, means.shape[1]))
+    return means[y] + np.einsum("nij,nj->ni", roots[y], normal), y.astype(np.int64)
