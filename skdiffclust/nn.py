@@ -8,12 +8,14 @@ from skdiffclust.forests._torch import (
     PerturbedForest,
     standardized_similarity,
 )
+from skdiffclust.gemini._torch import GEMINILoss
 from skdiffclust.memories._torch import AssociativeMemory
 
 __all__ = [
     "AssociativeMemory",
     "ConnectivityLoss",
     "FenchelYoungLoss",
+    "GEMINILoss",
     "PartialFenchelYoungLoss",
     "PerturbedForest",
     "RatioCutLoss",

@@ -16,6 +16,7 @@ def transport(source, target, relation, key):
     which POT starts from: from one iteration to the next they hardly move.
     """
     distances = relation.matrix
+    source = np.ascontiguousarray(source)
     target = target * (source.sum() / target.sum())
     solve = _pot_solver()
     if solve is None:

@@ -1,0 +1,217 @@
+"""The objectives as a torch loss, for a training loop and a network of one's own."""
+
+import torch
+from torch import nn
+
+from skdiffclust._torch import sum_over_processes
+from skdiffclust.gemini._objectives import OBJECTIVES
+from skdiffclust.gemini._relations import Matrix
+from skdiffclust.gemini._transport import transport
+
+_ROUNDINGS = 8
+
+GENERATORS = {
+    "chi2": lambda r: (r - 1) ** 2,
+    "hellinger": lambda r: 1 - torch.sqrt(r),
+    "kl": lambda r: r * torch.log(r),
+    "tv": lambda r: torch.abs(r - 1) / 2,
+}
+
+
+class GEMINILoss(nn.Module):
+    r"""Minus a generalised mutual information, of the logits of any network.
+
+    The twin of :func:`~skdiffclust.gemini.gemini_score`: with
+    ``assignments = softmax(logits)`` the loss is minus that score of the batch.
+
+    Parameters
+    ----------
+    objective : str, default="mmd"
+        One of :func:`~skdiffclust.gemini.available_objectives`.
+    mode : {"ova", "ovo"}, default="ova"
+        One-vs-all or one-vs-one.
+    relation : {"features", "matrix"}, default="features"
+        What the second argument of the call is, for "mmd" and "wasserstein": explicit
+        features of the rows, whose linear kernel or Euclidean distance is taken (a
+        feature map of one's own is applied before), or the matrix of kernel values or
+        distances between the rows of the batch.
+    reduce : callable, default=None
+        Sums a tensor over processes. None is that of ``torchrun``, where there is one:
+        f-divergences and "mmd" of features are then those of all processes together.
+        Matrices and transport are of the rows of a process, and are refused there.
+
+    See Also
+    --------
+    skdiffclust.gemini.gemini_score : The same in NumPy.
+
+    Notes
+    -----
+    Equal to the NumPy definition in float64. Transport is solved exactly on the CPU,
+    and its potentials are what is differentiated. A batch must have many rows of each
+    cluster, since the objective is that of its rows only.
+
+    References
+    ----------
+    L. Ohl et al., "Sparse and geometry-aware generalisation of the mutual information
+    for joint discriminative clustering and feature selection", Statistics and Computing
+    34:155, 2024.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skdiffclust.nn import GEMINILoss
+    >>> X = torch.tensor([[0.0], [1.0], [4.0], [5.0]])
+    >>> logits = torch.tensor([[9.0, 0.0]] * 2 + [[0.0, 9.0]] * 2, requires_grad=True)
+    >>> loss = GEMINILoss("mmd")(logits, X)
+    >>> loss.backward()
+    >>> round(loss.item(), 2), logits.grad.shape
+    (-2.0, torch.Size([4, 2]))
+    """
+
+    def __init__(
+        self, objective="mmd", *, mode="ova", relation="features", reduce=None
+    ):
+        super().__init__()
+        for name, value, choices in (
+            ("objective", objective, sorted(OBJECTIVES)),
+            ("mode", mode, ["ova", "ovo"]),
+            ("relation", relation, ["features", "matrix"]),
+        ):
+            if value not in choices:
+                raise ValueError(
+                    f"The {name!r} parameter of GEMINILoss must be one of {choices}. "
+                    f"Got {value!r} instead. Choose one of them."
+                )
+        self.objective, self.mode, self.relation = objective, mode, relation
+        self.reduce = sum_over_processes if reduce is None else reduce
+
+    def forward(self, logits, relation=None):
+        """Compute the loss of a batch.
+
+        Parameters
+        ----------
+        logits : tensor of shape (n_rows, n_clusters)
+            Output of the network.
+        relation : tensor, default=None
+            Features (n_rows, ...), flattened, or a matrix (n_rows, n_rows); not
+            differentiated. The f-divergences take none.
+
+        Returns
+        -------
+        loss : tensor of shape ()
+            Minus the objective.
+
+        Raises
+        ------
+        ValueError
+            If the relation is missing, does not fit, or is not of all processes.
+        """
+        assignments = torch.softmax(logits, dim=1)
+        if self.objective in GENERATORS:
+            return -self._divergence(assignments)
+        relation = self._check(assignments, relation)
+        if self.objective == "wasserstein":
+            return -_wasserstein(assignments, relation, self.mode)
+        return -self._mmd(assignments, relation)
+
+    def _check(self, assignments, relation):
+        """Return features (n, r), or a matrix (n, n), of the dtype of assignments."""
+        n_rows = len(assignments)
+        if relation is None or len(relation) != n_rows:
+            got = None if relation is None else tuple(relation.shape)
+            raise ValueError(
+                f"The 'relation' argument of GEMINILoss must have {n_rows} rows, like "
+                f"the logits. Got {got} instead. Pass the features of the batch."
+            )
+        relation = relation.detach().to(assignments.dtype).reshape(n_rows, -1)
+        alone = self.relation == "matrix" or self.objective == "wasserstein"
+        if alone and float(self.reduce(torch.ones(1))) > 1:
+            raise ValueError(
+                "The 'relation' parameter of GEMINILoss must be 'features' with "
+                "objective='mmd' in several processes, where no one has the rows of "
+                f"all. Got {self.relation!r} and {self.objective!r} instead."
+            )
+        if self.relation == "matrix" and relation.shape[1] != n_rows:
+            raise ValueError(
+                "The 'relation' argument of GEMINILoss must be a square matrix. Got "
+                f"{tuple(relation.shape)} instead. Or set relation='features'."
+            )
+        if self.objective == "wasserstein" and self.relation == "features":
+            relation = torch.cdist(relation, relation, compute_mode=_EXACT)
+        return relation
+
+    def _divergence(self, assignments):
+        """Return the f-divergence of assignments (n, k)."""
+        f = GENERATORS[self.objective]
+        floor = torch.finfo(assignments.dtype).eps ** 0.75
+        assignments = assignments.clamp_min(floor)
+        n_rows = self.reduce(assignments.new_tensor([float(len(assignments))]))
+        share = self.reduce(assignments.sum(dim=0)) / n_rows
+        ratio = assignments / share
+        if self.mode == "ova":
+            return (share * self.reduce(f(ratio).sum(dim=0)) / n_rows).sum()
+        total = 0.0
+        for other, weight in enumerate(share):
+            second = ratio[:, other : other + 1]
+            terms = self.reduce((second * f(ratio / second)).sum(dim=0)) / n_rows
+            total = total + weight * (share * terms).sum()
+        return total
+
+    def _mmd(self, assignments, relation):
+        """Return the MMD from S_k = pi_k (m_k - m), as the NumPy definition does."""
+        n_rows = self.reduce(assignments.new_tensor([float(len(assignments))]))
+        share = self.reduce(assignments.sum(dim=0)) / n_rows
+        columns = (assignments - share) / n_rows
+        epsilon = torch.finfo(assignments.dtype).eps
+        if self.relation == "matrix":
+            centred = relation - relation.mean(dim=0)
+            gram = columns.T @ (centred - centred.mean(dim=1, keepdim=True)) @ columns
+            size = relation.abs().max()
+        else:
+            mean = self.reduce(relation.sum(dim=0)) / n_rows
+            sums = self.reduce((relation - mean).T @ columns)
+            gram = sums.T @ sums
+            size, epsilon = relation.square().sum(dim=1).max(), epsilon**2
+        noise = size * epsilon * columns.detach().abs().sum(dim=0).max() ** 2
+        norms = gram.diagonal()
+        if self.mode == "ova":
+            return _safe_sqrt(norms, noise).sum()
+        own = norms[:, None] * share.square()
+        squares = own + own.T - 2 * torch.outer(share, share) * gram
+        apart = ~torch.eye(len(share), dtype=torch.bool, device=share.device)
+        rounding = own.detach().max() * torch.finfo(assignments.dtype).eps
+        return _safe_sqrt(squares[apart], noise + rounding).sum()
+
+
+_EXACT = "donot_use_mm_for_euclid_dist"
+
+
+def _safe_sqrt(squares, noise):
+    """Return square roots, 0 with gradient 0 within rounding of 0."""
+    real = squares > _ROUNDINGS * noise
+    return torch.where(real, torch.where(real, squares, 1.0).sqrt(), 0.0)
+
+
+def _wasserstein(assignments, distances, mode):
+    """Return the Wasserstein objective; gradients flow through the densities."""
+    share = assignments.mean(dim=0)
+    densities = (assignments / assignments.sum(dim=0)).T
+    matrix = Matrix(distances.double().cpu().numpy())
+    uniform = torch.full_like(densities[0], 1 / len(assignments))
+    if mode == "ova":
+        costs = [_cost(density, uniform, matrix, 0) for density in densities]
+        return (share * torch.stack(costs)).sum()
+    total = share.sum() * 0.0
+    for k in range(len(share)):
+        for other in range(k):
+            cost = _cost(densities[k], densities[other], matrix, (k, other))
+            total = total + 2 * share[k] * share[other] * cost
+    return total
+
+
+def _cost(first, second, matrix, key):
+    """Return the cost of transport between densities (n,), by its potentials."""
+    arrays = [t.detach().double().cpu().numpy() for t in (first, second)]
+    _, potentials = transport(*arrays, matrix, key)
+    u, v = (torch.as_tensor(p).to(first) for p in potentials)
+    return first @ u + second @ v

@@ -1,0 +1,116 @@
+"""GEMINILoss, against the definition in NumPy, and for sums over processes."""
+
+import threading
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose
+
+from skdiffclust._assignments import softmax, softmax_backward
+from skdiffclust.gemini import available_objectives, gemini_score
+from skdiffclust.nn import GEMINILoss
+
+per_case = pytest.mark.parametrize(
+    "objective, mode",
+    [(name, mode) for name in available_objectives() for mode in ("ova", "ovo")],
+)
+
+
+def problem(n=12, k=3, d=4, seed=0):
+    rng = np.random.RandomState(seed)
+    return rng.normal(size=(n, k)), rng.normal(size=(n, d))
+
+
+@per_case
+def test_value_and_gradient_are_those_of_the_definition(objective, mode):
+    logits, X = problem()
+    leaf = torch.tensor(logits, requires_grad=True)
+    loss = GEMINILoss(objective, mode=mode)(leaf, torch.tensor(X))
+    loss.backward()
+    P = softmax(logits)
+    value, gradient = gemini_score(
+        P, X, objective=objective, mode=mode, return_gradient=True
+    )
+    assert_allclose(-loss.item(), value, rtol=1e-12)
+    expected = softmax_backward(P, gradient)
+    assert_allclose(-leaf.grad.numpy(), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("mode", ["ova", "ovo"])
+@pytest.mark.parametrize("objective", ["mmd", "wasserstein"])
+def test_a_matrix_is_its_relation(objective, mode):
+    logits, X = problem()
+    leaf = torch.tensor(logits)
+    matrix = X @ X.T
+    if objective == "wasserstein":
+        matrix = np.linalg.norm(X[:, None] - X, axis=2)
+    loss = GEMINILoss(objective, mode=mode, relation="matrix")
+    expected = GEMINILoss(objective, mode=mode)(leaf, torch.tensor(X))
+    assert_allclose(loss(leaf, torch.tensor(matrix)), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("objective", ["mmd", "kl", "chi2"])
+@pytest.mark.parametrize("mode", ["ova", "ovo"])
+def test_the_sums_of_two_processes_are_those_of_all_rows(objective, mode):
+    logits, X = problem()
+    whole = GEMINILoss(objective, mode=mode)(torch.tensor(logits), torch.tensor(X))
+    barrier, slots, results = threading.Barrier(2), [None, None], [None, None]
+
+    def run(part):
+        def reduce(tensor):
+            slots[part] = tensor
+            barrier.wait()
+            total = slots[0] + slots[1]
+            barrier.wait()
+            return total
+
+        rows = slice(part, None, 2)
+        loss = GEMINILoss(objective, mode=mode, reduce=reduce)
+        results[part] = loss(torch.tensor(logits[rows]), torch.tensor(X[rows]))
+
+    threads = [threading.Thread(target=run, args=(part,)) for part in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=20)
+    assert_allclose(results, [whole.item()] * 2, rtol=1e-12)
+
+
+@per_case
+def test_equal_rows_have_a_finite_gradient(objective, mode):
+    leaf = torch.zeros(6, 3, dtype=torch.float64, requires_grad=True)
+    GEMINILoss(objective, mode=mode)(leaf, torch.ones(6, 2)).backward()
+    assert torch.isfinite(leaf.grad).all()
+
+
+def test_images_are_flattened_and_float32_is_kept():
+    logits, _ = problem()
+    images = torch.rand(12, 1, 3, 3)
+    loss = GEMINILoss()(torch.tensor(logits, dtype=torch.float32), images)
+    assert loss.dtype == torch.float32
+
+
+def test_wrong_input_is_refused():
+    logits, X = (torch.tensor(array) for array in problem())
+    with pytest.raises(ValueError, match="'objective' parameter of GEMINILoss"):
+        GEMINILoss("mean")
+    with pytest.raises(
+        ValueError, match="must have 12 rows, like the logits. Got None"
+    ):
+        GEMINILoss()(logits)
+    with pytest.raises(ValueError, match="must be a square matrix"):
+        GEMINILoss(relation="matrix")(logits, X)
+    with pytest.raises(ValueError, match="in several processes"):
+        GEMINILoss("wasserstein", reduce=lambda tensor: 2 * tensor)(logits, X)
+
+
+@pytest.mark.gpu
+@per_case
+def test_on_a_gpu(objective, mode):
+    if not torch.cuda.is_available():
+        pytest.skip("There is no CUDA device here.")
+    logits, X = problem()
+    value = gemini_score(softmax(logits), X, objective=objective, mode=mode)
+    arrays = (torch.tensor(array, device="cuda") for array in (logits, X))
+    assert_allclose(-GEMINILoss(objective, mode=mode)(*arrays).item(), value, rtol=1e-9)
