@@ -262,6 +262,7 @@ class EncoderTraining:
         self.model = ModuleModel(
             self.module, self.data.n_clusters, self.weight_decay, self.device
         )
+        self.model.logits(self.X)  # refuses outputs of another width, rows too large
 
     def _set_layers(self, weights, biases):
         """Train copies of these layers, in NumPy or, off the CPU, in torch."""

@@ -117,10 +117,20 @@ def _pattern(graph):
 
 def equal_rows(X):
     """Return group ids (n,) int64, in order of first row, equal where rows are."""
-    numbers = {}
     # Adding 0 makes one number of 0.0 and -0.0.
     rows = np.ascontiguousarray(X) + 0.0
-    return np.array([numbers.setdefault(row.tobytes(), len(numbers)) for row in rows])
+    bits = rows.view(np.uint64 if rows.dtype == np.float64 else np.uint32)
+    factors = np.random.RandomState(0).randint(1, 2**31, size=X.shape[1]) * 2 + 1
+    # Sums that wrap around: exact, so equal rows are among those with equal sums.
+    sums = (bits * factors.astype(np.uint64)).sum(axis=1, dtype=np.uint64)
+    _, first, group = np.unique(sums, return_index=True, return_inverse=True)
+    keys = first[group]  # a row with the same sum
+    if len(first) < len(rows):
+        differs = (rows != rows[keys]).any(axis=1)
+        shared = np.flatnonzero(np.isin(keys, keys[differs]))
+        numbers = {}
+        keys[shared] = [numbers.setdefault(rows[i].tobytes(), i) for i in shared]
+    return np.unique(keys, return_inverse=True)[1]
 
 
 def check_components(graph, n_clusters, *, given, owner):

@@ -406,7 +406,6 @@ class PRCut(
         check_is_fitted(self)
         return self._assigner.assignments(validate_rows(self, X, reset=False))
 
-    @available_if(_has_rows)
     def transform(self, X):
         """Give the last hidden layer of an "mlp", else the soft assignments.
 
@@ -482,3 +481,7 @@ class PRCut(
         tags.input_tags.positive_only = is_precomputed(self)
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+# The wrapper of set_output hides what `available_if` says; this puts it back.
+PRCut.transform = available_if(_has_rows)(PRCut.transform)

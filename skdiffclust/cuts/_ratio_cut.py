@@ -265,7 +265,8 @@ def check_graph(graph, *, caller, name="graph"):
                 f"similarities between samples. Got shape {graph.shape} instead. Pass "
                 "one row and one column per sample."
             )
-    graph = check_precomputed(graph, name=name, kind="similarity")
+    if not _is_clean(graph):
+        graph = check_precomputed(graph, name=name, kind="similarity")
     graph = sp.csr_array(graph)
     if graph.nnz and graph.data.min() < 0:
         raise ValueError(
@@ -286,6 +287,25 @@ def check_graph(graph, *, caller, name="graph"):
         indptr = graph.indptr.astype(np.int32, copy=False)
         graph = sp.csr_array((graph.data, indices, indptr), shape=graph.shape)
     return graph
+
+
+def _is_clean(graph):
+    """Whether a graph is a finite, symmetric float64 CSR matrix without diagonal.
+
+    A transposition is cheaper than the sort that symmetrises.
+    """
+    if not sp.issparse(graph) or graph.format != "csr" or graph.dtype != np.float64:
+        return False
+    n, m = graph.shape
+    if n != m or not graph.has_canonical_format or not np.isfinite(graph.data).all():
+        return False
+    mirror = graph.T.tocsr()
+    return (
+        np.array_equal(graph.indptr, mirror.indptr)
+        and np.array_equal(graph.indices, mirror.indices)
+        and np.array_equal(graph.data, mirror.data)
+        and not graph.diagonal().any()
+    )
 
 
 def _check_assignments(assignments, n, *, caller):

@@ -199,7 +199,9 @@ def _as_block(block, like):
         block = sp.coo_array(block)
         indices = torch.from_numpy(np.stack([block.row, block.col]).astype(np.int64))
         values = torch.from_numpy(block.data.astype(np.float64))
-        block = torch.sparse_coo_tensor(indices, values, block.shape)
+        block = torch.sparse_coo_tensor(
+            indices, values, block.shape, check_invariants=True
+        )
     block = torch.as_tensor(block)
     if block.layout not in (torch.strided, torch.sparse_coo):
         block = block.to_sparse_coo()

@@ -1,0 +1,546 @@
+"""PRCut: what it promises, what it refuses, and what a bad run leaves behind."""
+
+import pickle
+import threading
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.cluster import SpectralClustering
+from sklearn.datasets import load_digits, make_blobs, make_moons
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import adjusted_rand_score
+from sklearn.neighbors import KNeighborsTransformer
+
+from skdiffclust import PRCut
+from skdiffclust.cuts import ratio_cut
+
+# A fit in a tenth of a second.
+QUICK = {"max_iter": 5, "hidden_layer_sizes": (8,), "n_init": 2, "random_state": 0}
+ENCODERS = [None, "linear", "mlp"]
+
+
+@pytest.fixture(scope="module")
+def blobs():
+    return make_blobs(120, centers=4, cluster_std=1.5, random_state=0)
+
+
+def symmetric(rng, n, density):
+    upper = np.triu(rng.random_sample((n, n)) * (rng.rand(n, n) < density), 1)
+    return upper + upper.T
+
+
+# ---------------------------------------------------------------- what it promises
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_free_labels_never_cut_more_than_spectral_clustering(seed):
+    X, _ = load_digits(return_X_y=True)
+    model = PRCut(10, encoder=None, random_state=seed).fit(X)
+    peer = SpectralClustering(10, affinity="precomputed", random_state=seed)
+    labels = peer.fit_predict(model.affinity_matrix_)
+    cut = ratio_cut(model.affinity_matrix_, labels).value
+    assert model.ratio_cut_ <= cut * (1 + 1e-12)  # sums in another order
+    assert model.n_clusters_ == 10
+
+
+@pytest.mark.parametrize("encoder", ENCODERS)
+@pytest.mark.parametrize("init", ["spectral", "k-means++", "random"])
+def test_finds_blobs_and_predicts_them(encoder, init):
+    X, y = make_blobs(200, centers=3, cluster_std=1.5, random_state=3)
+    model = PRCut(3, encoder=encoder, init=init, random_state=0).fit(X[:150])
+    assert adjusted_rand_score(y[150:], model.predict(X[150:])) > 0.8
+    assert model.ratio_cut_ == ratio_cut(model.affinity_matrix_, model.labels_).value
+
+
+def test_a_line_cannot_part_moons_but_a_perceptron_can():
+    X, y = make_moons(200, noise=0.05, random_state=0)
+    linear, perceptron = (
+        PRCut(2, encoder=encoder, random_state=0).fit(X) for encoder in ENCODERS[1:]
+    )
+    assert linear.ratio_cut_ > linear.polished_ratio_cut_
+    assert adjusted_rand_score(y, perceptron.labels_) > 0.9
+
+
+@pytest.mark.parametrize("encoder", ENCODERS)
+def test_labels_are_those_of_predict_ordered_by_size(encoder, blobs):
+    X, _ = blobs
+    model = PRCut(4, encoder=encoder, **QUICK).fit(X)
+    np.testing.assert_array_equal(model.labels_, model.predict(X))
+    chunks = [model.predict(X[i : i + 7]) for i in range(0, len(X), 7)]
+    np.testing.assert_array_equal(model.labels_, np.concatenate(chunks))
+    assert model.labels_.dtype == np.int64
+    np.testing.assert_array_equal(model.cluster_sizes_, np.bincount(model.labels_))
+    assert (np.diff(model.cluster_sizes_) <= 0).all()
+    assignments = model.predict_proba(X)
+    np.testing.assert_allclose(assignments.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(assignments.argmax(axis=1), model.labels_)
+    width = 8 if encoder == "mlp" else 4
+    assert model.transform(X).shape == (120, width)
+    assert len(model.get_feature_names_out()) == width
+    # The number of trees of scikit-learn's search may order ties differently.
+    assert model.score(X) == pytest.approx(-model.ratio_cut_, rel=0.05)
+
+
+@pytest.mark.parametrize("encoder", ENCODERS)
+def test_equal_rows_never_part(encoder, blobs):
+    X = np.repeat(blobs[0][:60], 2, axis=0)
+    model = PRCut(4, encoder=encoder, n_neighbors=15, **QUICK).fit(X)
+    assert (model.labels_.reshape(60, 2) == model.labels_[::2, None]).all()
+    np.testing.assert_array_equal(model.predict(X[::2]), model.labels_[::2])
+
+
+def test_a_new_row_goes_where_the_cut_is_least(blobs):
+    X, _ = blobs
+    model = PRCut(4, encoder=None, **QUICK).fit(X[:100])
+    for row in X[100:110]:
+        links = model._assigner.affinity.links(row[None])
+        graph = sp.block_array([[model.affinity_matrix_, links.T], [links, None]])
+        cuts = [
+            ratio_cut(graph, np.append(model.labels_, label)).value
+            for label in range(4)
+        ]
+        assert model.predict(row[None]) == np.argmin(cuts)
+
+
+def test_encoders_keep_no_rows_and_nothing_of_torch(blobs):
+    X, _ = blobs
+    model = PRCut(4, **QUICK).fit(X)
+    stored = pickle.dumps(model)
+    assert b"torch" not in stored
+    np.testing.assert_array_equal(pickle.loads(stored).predict(X), model.labels_)
+    assert [w.shape for w in model.coefs_] == [(2, 8), (8, 4)]
+    assert [b.shape for b in model.intercepts_] == [(8,), (4,)]
+    with pytest.raises(AttributeError):
+        model.encoder_  # noqa: B018
+
+
+@pytest.mark.parametrize("affinity", ["rbf", "cosine"])
+@pytest.mark.parametrize("encoder", [None, "mlp"])
+def test_dense_affinities(affinity, encoder):
+    X, y = make_blobs(60, centers=[[3, 0], [0, 3]], cluster_std=0.5, random_state=0)
+    model = PRCut(2, affinity=affinity, temperature=0.5, encoder=encoder, **QUICK)
+    assert adjusted_rand_score(y, model.fit(X).labels_) == 1.0
+    assert adjusted_rand_score(y, model.predict(X + 1e-3)) == 1.0
+    a, b = model.affinity_matrix_[0, 1], X[:2]
+    expected = (
+        np.exp(-np.sum((b[0] - b[1]) ** 2) / 0.5)
+        if affinity == "rbf"
+        else np.exp(b[0] @ b[1] / np.linalg.norm(b[0]) / np.linalg.norm(b[1]) / 0.5)
+    )
+    assert a == pytest.approx(expected)
+
+
+def test_affinity_of_a_callable_and_of_a_transformer(blobs):
+    X, _ = blobs
+
+    def inverse(X, Y):
+        return 1.0 / (1.0 + np.square(X[:, None] - Y[None]).sum(axis=2))
+
+    for affinity in (
+        inverse,
+        KNeighborsTransformer(n_neighbors=8, mode="distance"),
+    ):
+        model = PRCut(4, affinity=affinity, encoder=None, **QUICK).fit(X)
+        np.testing.assert_array_equal(model.predict(X), model.labels_)
+        assert len(model.predict(X + 1e-3)) == 120
+    assert set(model.affinity_matrix_.data) == {1.0}  # distances are not weights
+
+
+def test_a_precomputed_graph_has_labels_and_no_predict(blobs):
+    graph = PRCut(4, encoder=None, **QUICK).fit(blobs[0]).affinity_matrix_
+    for given in (graph, graph.toarray(), sp.csc_matrix(graph)):
+        model = PRCut(4, affinity="precomputed", encoder=None, **QUICK).fit(given)
+        assert model.ratio_cut_ == ratio_cut(graph, model.labels_).value
+    for method in ("predict", "predict_proba", "transform", "score", "partial_fit"):
+        assert not hasattr(model, method)
+
+
+def test_partial_labels_join_the_graph(blobs):
+    X, y = blobs
+    known = np.where(np.arange(120) % 3 == 0, y, -1)
+    model = PRCut(4, encoder=None, **QUICK).fit(X, partial_labels=known)
+    graph = model.affinity_matrix_
+    rows = np.flatnonzero(known >= 0)
+    block = graph[rows][:, rows].toarray() > 0
+    same = known[rows][:, None] == known[rows]
+    np.fill_diagonal(same, False)
+    np.testing.assert_array_equal(block, same)
+    assert adjusted_rand_score(y[rows], model.labels_[rows]) > 0.8
+
+
+def test_all_labels_known_make_it_a_classifier():
+    X, y = load_digits(return_X_y=True)
+    X, y = X[:600], y[:600]
+    model = PRCut(10, n_init=2, random_state=0)
+    model.fit(X[:400], partial_labels=y[:400])
+    assert model.ratio_cut_ == 0.0
+    assert adjusted_rand_score(y[400:], model.predict(X[400:])) > 0.6
+
+
+def test_restarts_without_free_labels_keep_the_best_that_uses_all_clusters(blobs):
+    X, _ = blobs
+    settings = {"init": "random", "polish": False, "max_iter": 15, "random_state": 0}
+    for encoder in ("linear", None):
+        one = PRCut(4, encoder=encoder, n_init=1, **settings)
+        many = PRCut(4, encoder=encoder, n_init=6, **settings)
+        few, best = (_fit_quietly(model, X) for model in (one, many))
+        assert np.isnan(best.polished_ratio_cut_)
+        assert best.n_clusters_ >= few.n_clusters_
+        assert min(best.history_["loss"]) <= min(few.history_["loss"])
+
+
+def _fit_quietly(model, X):
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return model.fit(X)
+
+
+@pytest.mark.parametrize("objective", ["exact", "bound"])
+@pytest.mark.parametrize("sampling", ["full", "pairs", "neighbors"])
+def test_soft_training_alone_lowers_the_cut(objective, sampling):
+    X, y = make_blobs(90, centers=3, cluster_std=0.7, random_state=1)
+    model = PRCut(
+        3,
+        encoder="linear",
+        init="random",
+        polish=False,
+        objective=objective,
+        sampling=sampling,
+        batch_size=30,
+        learning_rate=0.05,
+        max_iter=60,
+        n_init=2,
+        random_state=0,
+    ).fit(X)
+    assert model.n_clusters_ == 3
+    assert adjusted_rand_score(y, model.labels_) > 0.9
+
+
+def test_a_stream_is_learned_batch_by_batch():
+    X, y = make_blobs(600, centers=4, cluster_std=0.8, random_state=3)
+    model = PRCut(4, encoder="linear", max_iter=20, random_state=0)
+    for start in range(0, 600, 150):
+        before = model.coefs_ if start else None
+        kept = [w.copy() for w in before] if start else None
+        model.partial_fit(X[start : start + 150])
+        if start:  # arrays are replaced, never written
+            for old, copy in zip(before, kept, strict=True):
+                np.testing.assert_array_equal(old, copy)
+    assert adjusted_rand_score(y, model.predict(X)) > 0.9
+    assert len(model.labels_) == 150
+    assert not hasattr(PRCut(encoder=None), "partial_fit")
+
+
+@pytest.mark.parametrize("encoder", [None, "mlp"])
+def test_the_same_seed_gives_the_same_bits(encoder, blobs):
+    first, second = (PRCut(4, encoder=encoder, **QUICK).fit(blobs[0]) for _ in range(2))
+    np.testing.assert_array_equal(first.labels_, second.labels_)
+    assert first.history_ == second.history_
+
+
+def test_global_random_streams_are_left_alone(blobs):
+    before = np.random.get_state()[1].copy()  # noqa: NPY002
+    PRCut(4, **QUICK).fit(blobs[0])
+    np.testing.assert_array_equal(before, np.random.get_state()[1])  # noqa: NPY002
+
+
+def test_callbacks_see_every_epoch(blobs):
+    from sklearn.callback import ScoringMonitor
+
+    monitor = ScoringMonitor(scoring="adjusted_rand_score")
+    model = PRCut(4, **QUICK).set_callbacks(monitor).fit(*blobs)
+    assert model.n_iter_ == len(model.history_["loss"])
+    assert len(monitor.get_logs().data) >= model.n_iter_
+
+
+# ------------------------------------------------------------------ what it refuses
+
+
+@pytest.mark.parametrize(
+    "change, match",
+    [
+        ({"n_clusters": 0}, "'n_clusters' parameter of PRCut"),
+        ({"n_clusters": 121}, "at most the number of rows, n_samples=120. Got 121"),
+        ({"n_clusters": 2.5}, "'n_clusters' parameter of PRCut"),
+        ({"n_clusters": "3"}, "'n_clusters' parameter of PRCut"),
+        ({"temperature": np.nan}, "'temperature' parameter of PRCut"),
+        ({"balance_weight": np.nan}, "'balance_weight' parameter of PRCut"),
+        ({"learning_rate": 0.0}, "'learning_rate' parameter of PRCut"),
+        ({"averaging_rate": 0.0}, "'averaging_rate' parameter of PRCut"),
+        ({"init": "pca"}, "'init' parameter of PRCut"),
+        ({"encoder": "tree"}, "'encoder' parameter of PRCut"),
+        ({"hidden_layer_sizes": (0,)}, "'hidden_layer_sizes' parameter of PRCut"),
+        ({"device": "abacus"}, "'device' parameter of PRCut must be 'auto' or one of"),
+        ({"affinity": "precomputed"}, "'encoder' parameter of PRCut must be None"),
+    ],
+)
+def test_wrong_parameters_are_refused_by_name(change, match, blobs):
+    with pytest.raises(ValueError, match=match):
+        PRCut(**(QUICK | {"n_clusters": 4} | change)).fit(blobs[0])
+
+
+@pytest.mark.parametrize(
+    "X, match",
+    [
+        ([[0.0, np.nan], [1.0, 2.0]], "NaN"),
+        ([[0.0, np.inf], [1.0, 2.0]], "infinity"),
+        (np.array([[1e300], [-1e300], [0.0]]), "distances overflow"),
+        (np.array([[1e36], [-1e36], [0.0]], dtype=np.float32), "float32"),
+        ([["a"], ["b"]], "must be numeric"),
+        (np.array([[1 + 2j], [3]]), "Complex"),
+        (np.array(["2020-01-01"], dtype="datetime64[D]")[:, None], "must be numeric"),
+        (np.ma.masked_array([[1.0], [2.0]], mask=[[0], [1]]), "masked"),
+        (sp.csr_array(np.eye(4)), "Sparse"),
+    ],
+)
+def test_wrong_rows_are_refused(X, match):
+    with pytest.raises((ValueError, TypeError), match=match):
+        PRCut(2, **QUICK).fit(X)
+
+
+@pytest.mark.parametrize(
+    "graph, match",
+    [
+        (np.ones((3, 3)), "one vertex for each row of X, 120. Got 3"),
+        (np.ones((120, 3)), "square matrix"),
+        (-np.ones((120, 120)), "must not have negative weights"),
+        (np.full((120, 120), np.nan), "must be finite. Got NaN"),
+    ],
+)
+def test_wrong_graphs_are_refused(graph, match, blobs):
+    with pytest.raises(ValueError, match=match):
+        PRCut(4, **QUICK).fit(blobs[0], graph=graph)
+
+
+def test_a_given_graph_in_more_parts_than_clusters_is_refused(blobs):
+    parts = sp.block_diag([np.ones((40, 40))] * 3, format="csr")
+    with pytest.raises(ValueError, match="3 parts that no edge joins.*n_clusters=2"):
+        PRCut(2, **QUICK).fit(blobs[0], graph=parts)
+    assert PRCut(3, **QUICK).fit(blobs[0], graph=parts).polished_ratio_cut_ == 0.0
+
+
+def test_own_neighbours_in_more_parts_than_clusters_are_warned_of():
+    X, _ = make_blobs(90, centers=3, cluster_std=0.1, random_state=0)
+    with pytest.warns(UserWarning, match="3 parts that no edge joins"):
+        model = PRCut(2, encoder=None, n_neighbors=5, **QUICK).fit(X)
+    assert model.ratio_cut_ == 0.0 and model.n_clusters_ == 2
+
+
+def test_isolated_vertices_are_warned_of(blobs):
+    graph = PRCut(4, encoder=None, **QUICK).fit(blobs[0]).affinity_matrix_.toarray()
+    graph[5] = graph[:, 5] = 0.0
+    with pytest.warns(UserWarning, match="1 vertices without an edge"):
+        model = PRCut(4, encoder=None, **QUICK).fit(blobs[0], graph=graph)
+    assert np.isfinite(model.ratio_cut_)
+
+
+def test_an_asymmetric_graph_is_symmetrised_with_a_warning(blobs):
+    X, _ = blobs
+    rng = np.random.RandomState(0)
+    with pytest.warns(UserWarning, match="not symmetric"):
+        model = PRCut(4, encoder=None, **QUICK).fit(X, graph=rng.rand(120, 120))
+    assert abs(model.affinity_matrix_ - model.affinity_matrix_.T).max() == 0
+
+
+def test_what_needs_rows_is_refused_for_a_graph():
+    graph = symmetric(np.random.RandomState(0), 20, 0.9)
+    common = {"affinity": "precomputed", "encoder": None} | QUICK
+    with pytest.raises(ValueError, match="'init' parameter of PRCut"):
+        PRCut(2, init="k-means++", **common).fit(graph)
+    with pytest.raises(ValueError, match="'graph' parameter of PRCut.fit"):
+        PRCut(2, **common).fit(graph, graph=graph)
+    with pytest.raises(AttributeError, match="no attribute 'predict'"):
+        PRCut(2, **common).fit(graph).predict(graph)
+
+
+def test_a_callable_of_the_wrong_shape_is_refused(blobs):
+    with pytest.raises(ValueError, match=r"return weights of shape \(120, 120\)"):
+        PRCut(4, affinity=lambda X, Y: np.ones(3), **QUICK).fit(blobs[0])
+
+
+def test_contradicting_labels_and_too_few_clusters_are_refused(blobs):
+    labels = np.arange(120) % 5
+    with pytest.raises(ValueError, match="'n_clusters' parameter must be at least 5"):
+        PRCut(4, **QUICK).fit(blobs[0], partial_labels=labels)
+
+
+# -------------------------------------------------------------- odd data, bad runs
+
+
+@pytest.mark.parametrize("encoder", ENCODERS)
+def test_equal_rows_make_fewer_clusters_with_a_warning(encoder):
+    X = np.repeat([[0.0, 0.0], [1.0, 1.0]], 10, axis=0)
+    with pytest.warns(ConvergenceWarning, match="2 clusters instead of 3.*distinct"):
+        model = PRCut(3, encoder=encoder, n_neighbors=12, **QUICK).fit(X)
+    assert model.n_clusters_ == 2
+    assert (model.labels_.reshape(2, 10) == model.labels_[::10, None]).all()
+
+
+@pytest.mark.parametrize("encoder", ENCODERS)
+def test_one_row_is_one_cluster(encoder):
+    model = PRCut(1, encoder=encoder, **QUICK).fit([[1.0, 2.0]])
+    assert model.labels_.tolist() == [0] and model.ratio_cut_ == 0.0
+    with pytest.raises(ValueError, match="at most the number of rows, n_samples=1"):
+        PRCut(2, encoder=encoder, **QUICK).fit([[1.0, 2.0]])
+
+
+@pytest.mark.parametrize("encoder", ENCODERS)
+def test_offsets_constant_features_and_dtypes_change_nothing(encoder, blobs):
+    X = np.round(blobs[0] * 4) / 4
+    expected = PRCut(4, encoder=encoder, **QUICK).fit(X).labels_
+    moved = np.column_stack([X + 1e6, np.full(120, 7.0)])
+    model = PRCut(4, encoder=encoder, **QUICK).fit(moved)
+    assert adjusted_rand_score(expected, model.labels_) > 0.8
+    scaled = ((X - X.min()) * 4).astype(np.uint8)
+    labels = PRCut(4, encoder=encoder, **QUICK).fit(scaled).labels_
+    for dtype in (np.int64, ">f8", np.longdouble, object, np.float32):
+        other = PRCut(4, encoder=encoder, **QUICK).fit(scaled.astype(dtype)).labels_
+        if dtype is np.float32 and encoder is not None:
+            assert adjusted_rand_score(labels, other) > 0.95
+        else:
+            np.testing.assert_array_equal(labels, other)
+
+
+def test_float32_stays_float32(blobs):
+    X = blobs[0].astype(np.float32)
+    model = PRCut(4, **QUICK).fit(X)
+    assert {w.dtype for w in model.coefs_} == {np.dtype(np.float32)}
+    assert model.predict_proba(X).dtype == np.float32
+
+
+@pytest.mark.parametrize("batch_size", [7, 119, 1000])
+def test_any_batch_size_works(batch_size, blobs):
+    for sampling in ("full", "pairs", "neighbors"):
+        model = PRCut(4, batch_size=batch_size, sampling=sampling, **QUICK)
+        assert model.fit(blobs[0]).n_clusters_ == 4
+
+
+def test_diverging_training_keeps_the_best_weights_and_says_so(blobs, monkeypatch):
+    from skdiffclust.cuts import _training
+
+    steps = iter(range(10**6))
+    true = _training.Objective.batch_gradient
+
+    def broken(self, rows, assignments):
+        gradient = true(self, rows, assignments)
+        return gradient * (np.nan if next(steps) > 2 else 1.0)
+
+    monkeypatch.setattr(_training.Objective, "batch_gradient", broken)
+    with pytest.warns(ConvergenceWarning, match="diverged in epoch .* learning_rate"):
+        model = PRCut(4, **QUICK).fit(blobs[0])
+    assert np.isfinite(model.ratio_cut_)
+    assert all(np.isfinite(w).all() for w in model.coefs_)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
+def test_an_interrupted_fit_leaves_the_old_model(error, blobs, monkeypatch):
+    from skdiffclust.cuts import _training
+
+    X, _ = blobs
+    model = PRCut(4, **QUICK).fit(X)
+    labels = model.labels_
+
+    def stop(*args):
+        raise error
+
+    monkeypatch.setattr(_training.Objective, "batch_gradient", stop)
+    with pytest.raises(error):
+        model.fit(X[:50])
+    assert model.labels_ is labels
+    np.testing.assert_array_equal(model.predict(X), labels)
+    unfitted = PRCut(4, **QUICK)
+    with pytest.raises(error):
+        unfitted.fit(X)
+    assert not hasattr(unfitted, "n_features_in_")
+
+
+def test_threads_may_fit_and_predict_at_once(blobs):
+    X, _ = blobs
+    expected = PRCut(4, encoder=None, **QUICK).fit(X).labels_
+    found = []
+
+    def work():
+        found.append(PRCut(4, encoder=None, **QUICK).fit(X).predict(X))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 4
+    for labels in found:
+        np.testing.assert_array_equal(labels, expected)
+
+
+def test_parameters_and_data_are_never_written(blobs):
+    X = blobs[0].copy()
+    X.flags.writeable = False
+    graph = PRCut(4, encoder=None, **QUICK).fit(X).affinity_matrix_
+    data, indices = graph.data.copy(), graph.indices.copy()
+    model = PRCut(4, **QUICK)
+    parameters = str(clone(model).get_params())
+    model.fit(X, graph=graph)
+    model.score(X)
+    assert str(model.get_params()) == parameters
+    np.testing.assert_array_equal(graph.data, data)
+    np.testing.assert_array_equal(graph.indices, indices)
+
+
+def test_score_has_a_floor_where_a_cluster_is_missing(blobs):
+    X, _ = blobs
+    model = PRCut(4, encoder=None, **QUICK).fit(X)
+    part = X[model.labels_ < 2]
+    assert model.score(part) < -100
+    assert model.score(part[:1]) == 0.0  # one row has no edge
+
+
+def fuzz(n_graphs, seed):
+    """Fit small graphs of every kind; return the messages of those refused."""
+    rng = np.random.RandomState(seed)
+    messages = []
+    for _ in range(n_graphs):
+        n, k = rng.randint(2, 24), rng.randint(1, 7)
+        graph = symmetric(rng, n, rng.choice([0.0, 0.1, 0.4, 1.0]))
+        graph *= 10.0 ** rng.uniform(-6, 6, size=(n, n)) if rng.rand() < 0.4 else 1.0
+        graph = np.triu(graph, 1) + np.triu(graph, 1).T
+        isolated = rng.rand(n) < rng.choice([0.0, 0.3])
+        graph[isolated] = graph[:, isolated] = 0.0
+        X = rng.normal(size=(n, 2)) if rng.rand() < 0.8 else np.zeros((n, 2))
+        model = PRCut(
+            k,
+            encoder=[None, None, "linear"][rng.randint(3)],
+            init=["spectral", "k-means++", "random"][rng.randint(3)],
+            polish=bool(rng.rand() < 0.7),
+            objective=["exact", "bound"][rng.randint(2)],
+            sampling=["full", "pairs", "neighbors"][rng.randint(3)],
+            batch_size=16,
+            max_iter=2,
+            n_init=2,
+            random_state=0,
+        )
+        try:
+            model.fit(X, graph=graph)
+        except ValueError as error:
+            messages.append(str(error))
+            continue
+        assert np.isfinite(model.ratio_cut_)
+        assert np.isfinite(model.predict_proba(X)).all()
+        assert 1 <= model.n_clusters_ <= k
+    return messages
+
+
+@pytest.mark.parametrize(
+    "n_graphs, seed",
+    [(60, 0), pytest.param(1000, 1, marks=pytest.mark.paper)],
+)
+# Isolated vertices, equal rows and emptied clusters are all warned of.
+@pytest.mark.filterwarnings("ignore")
+def test_small_graphs_of_every_kind_end_finite_or_with_a_message(n_graphs, seed):
+    for message in fuzz(n_graphs, seed):
+        assert (
+            "at most the number of rows" in message or "parts that no edge" in message
+        )

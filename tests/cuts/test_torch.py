@@ -1,0 +1,283 @@
+"""RatioCutLoss against NumPy, the dense formula and two processes; torch encoders."""
+
+import socket
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from sklearn.base import clone
+from sklearn.datasets import make_blobs
+from sklearn.metrics import adjusted_rand_score
+from torch import nn
+
+from skdiffclust import PRCut
+from skdiffclust._encoder import init_layers
+from skdiffclust.cuts._torch import ModuleModel
+from skdiffclust.cuts._training import block_loss_with_gradients
+from skdiffclust.nn import RatioCutLoss
+
+
+def problem(dtype=torch.float64):
+    rng = np.random.RandomState(0)
+    block = rng.rand(6, 8) * (rng.rand(6, 8) < 0.5)
+    logits = [torch.tensor(rng.normal(size=(n, 3)), dtype=dtype) for n in (6, 8)]
+    return block, [side.requires_grad_(True) for side in logits]
+
+
+def dense(block, left, right, weight, prior):
+    """The textbook loss with a tensor (a, b, k)."""
+    P, Q = left.softmax(1), right.softmax(1)
+    pairs = P[:, None] + Q[None] - 2 * P[:, None] * Q[None]
+    mean = 0.5 * (P.mean(0) + Q.mean(0))
+    cut = 0.5 * (torch.tensor(block)[:, :, None] * pairs).sum((0, 1))
+    kl = (mean * (mean / prior).log()).sum()
+    return (cut / mean).sum() / block.sum() + weight * kl
+
+
+@pytest.mark.parametrize("form", [torch.tensor, sp.csr_array, "sparse"])
+def test_loss_and_gradients_are_those_of_the_dense_formula(form):
+    block, sides = problem()
+    given = torch.tensor(block).to_sparse() if form == "sparse" else form(block)
+    prior = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)
+    loss = RatioCutLoss(3, balance_weight=2.0, prior=[5, 3, 2]).double()
+    value = loss(given, *sides)
+    expected = dense(block, *sides, 2.0, prior)
+    assert value.item() == pytest.approx(expected.item(), rel=1e-6)
+    for ours, theirs in zip(
+        torch.autograd.grad(value, sides),
+        torch.autograd.grad(expected, sides),
+        strict=True,
+    ):
+        torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-9)
+
+
+def test_the_numpy_twin_agrees():
+    block, sides = problem()
+    loss = RatioCutLoss(3, balance_weight=0.0).double()
+    value = loss(block=torch.tensor(block), left=sides[0], right=sides[1])
+    P = [side.softmax(1) for side in sides]
+    gradients = torch.autograd.grad(value, sides)
+    arrays = [side.detach().numpy() for side in P]
+    mean = 0.5 * arrays[0].mean(axis=0) + 0.5 * arrays[1].mean(axis=0)
+    expected, slopes = block_loss_with_gradients(sp.csr_array(block), *arrays, mean)
+    assert value.item() == pytest.approx(expected, rel=1e-12)
+    for side, slope, gradient in zip(sides, slopes, gradients, strict=True):
+        pulled = torch.autograd.grad(
+            (side.softmax(1) * torch.tensor(slope)).sum(), side
+        )
+        torch.testing.assert_close(gradient, pulled[0], rtol=1e-9, atol=1e-12)
+
+
+def test_one_side_is_the_graph_of_a_batch():
+    block, (left, _) = problem()
+    graph = torch.tensor(block[:, :6] + block[:, :6].T)
+    loss = RatioCutLoss(3).double()
+    both = RatioCutLoss(3).double()
+    assert loss(graph, left).item() == both(graph, left, left).item()
+
+
+def test_proportions_run_in_training_and_stand_in_evaluation():
+    block, sides = problem()
+    loss = RatioCutLoss(3, averaging_rate=0.5).double()
+    batch = 0.5 * sum(side.softmax(1).mean(0) for side in sides).detach()
+    loss(torch.tensor(block), *sides)
+    torch.testing.assert_close(loss.proportions, batch)
+    other = [side.detach() * 2 for side in sides]
+    later = 0.5 * sum(side.softmax(1).mean(0) for side in other)
+    loss(torch.tensor(block), *other)
+    torch.testing.assert_close(loss.proportions, 0.5 * batch + 0.5 * later)
+    before = loss.eval().proportions.clone()
+    loss(torch.tensor(block), *sides)
+    torch.testing.assert_close(loss.proportions, before)
+
+
+def test_collapsed_assignments_keep_finite_gradients():
+    logits = torch.full((5, 3), -200.0, dtype=torch.float64)
+    logits[:, 0] = 200.0
+    logits.requires_grad_(True)
+    loss = RatioCutLoss(3).double()(torch.ones(5, 5, dtype=torch.float64), logits)
+    (gradient,) = torch.autograd.grad(loss, logits)
+    assert torch.isfinite(loss) and torch.isfinite(gradient).all()
+
+
+def test_a_block_without_edges_is_balance_alone():
+    _, (left, _) = problem()
+    loss = RatioCutLoss(3, balance_weight=0.0).double()(torch.zeros(6, 6), left)
+    (gradient,) = torch.autograd.grad(loss, left)
+    assert loss.item() == 0.0 and not gradient.any()
+
+
+@pytest.mark.parametrize(
+    "change, match",
+    [
+        ({"averaging_rate": 0.0}, "'averaging_rate' parameter of RatioCutLoss"),
+        ({"balance_weight": float("nan")}, "'balance_weight' parameter"),
+        ({"prior": [1.0, 0.0, 1.0]}, "'prior' parameter of RatioCutLoss"),
+        ({"prior": [1.0, 1.0]}, "'prior' parameter of RatioCutLoss"),
+    ],
+)
+def test_wrong_parameters_are_refused(change, match):
+    with pytest.raises(ValueError, match=match):
+        RatioCutLoss(3, **change)
+
+
+def test_wrong_blocks_and_logits_are_refused():
+    block, sides = problem()
+    loss = RatioCutLoss(3).double()
+    with pytest.raises(ValueError, match=r"right row, \(6, 8\). Got \(8, 6\)"):
+        loss(torch.tensor(block).T, *sides)
+    with pytest.raises(ValueError, match="finite logits and weights"):
+        loss(torch.tensor(block), sides[0] * torch.nan, sides[1])
+
+
+def _process(rank, port, blocks, logits, folder):
+    """Compute the loss of one half in its process."""
+    torch.set_num_threads(1)
+    dist.init_process_group(
+        "gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2
+    )
+    loss = RatioCutLoss(3, balance_weight=2.0).double()
+    left, right = (side.clone().requires_grad_(True) for side in logits[rank])
+    value = loss(blocks[rank], left, right)
+    gradients = torch.autograd.grad(value, (left, right))
+    # DistributedDataParallel averages the gradients of processes.
+    left, right = (gradient.numpy() / 2 for gradient in gradients)
+    np.savez(folder / f"{rank}.npz", value=value.item(), left=left, right=right)
+    dist.destroy_process_group()
+
+
+def test_two_processes_have_the_loss_of_one(tmp_path):
+    block, sides = problem()
+    rows, columns = (slice(0, 2), slice(2, 6)), (slice(0, 5), slice(5, 8))
+    blocks = [torch.tensor(block[r, c]) for r, c in zip(rows, columns, strict=True)]
+    logits = [
+        (sides[0][r].detach(), sides[1][c].detach())
+        for r, c in zip(rows, columns, strict=True)
+    ]
+    together = RatioCutLoss(3, balance_weight=2.0).double()
+    value = together(torch.block_diag(*blocks), *sides)
+    gradients = torch.autograd.grad(value, sides)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    mp.spawn(_process, (port, blocks, logits, tmp_path), nprocs=2)
+    for rank in range(2):
+        with np.load(tmp_path / f"{rank}.npz") as found:
+            assert found["value"] == pytest.approx(value.item(), rel=1e-12)
+            for name, gradient, part in (
+                ("left", gradients[0], rows[rank]),
+                ("right", gradients[1], columns[rank]),
+            ):
+                np.testing.assert_allclose(found[name], gradient[part], atol=1e-12)
+
+
+# ------------------------------------------------------------------------ encoders
+
+
+@pytest.fixture(scope="module")
+def blobs():
+    X, y = make_blobs(150, centers=3, cluster_std=1.0, random_state=0)
+    return X.astype(np.float32), y
+
+
+def network():
+    return nn.Sequential(nn.Linear(2, 16), nn.GELU(), nn.Dropout(0.1), nn.Linear(16, 3))
+
+
+def test_a_module_is_copied_trained_and_kept_on_the_cpu(blobs):
+    X, y = blobs
+    module = network()
+    before = {name: value.clone() for name, value in module.state_dict().items()}
+    model = PRCut(3, encoder=module, max_iter=5, random_state=0)
+    state = torch.get_rng_state()
+    model.fit(X)
+    assert torch.equal(state, torch.get_rng_state())
+    for name, value in module.state_dict().items():
+        assert torch.equal(value, before[name])
+    assert adjusted_rand_score(y, model.labels_) > 0.6
+    np.testing.assert_array_equal(model.labels_, model.predict(X))
+    one_by_one = [model.predict(row[None])[0] for row in X[:10]]
+    np.testing.assert_array_equal(model.labels_[:10], one_by_one)
+    assert model.encoder_ is not module and model.device_ == "cpu"
+    assert model.transform(X).shape == (150, 3)
+    again = clone(model).fit(X)
+    np.testing.assert_array_equal(again.labels_, model.labels_)
+    labels = model.labels_
+    model.partial_fit(X[:70])
+    assert adjusted_rand_score(labels[:70], model.labels_) > 0.8
+
+
+def test_wrong_modules_are_refused(blobs):
+    X, _ = blobs
+    with pytest.raises(ValueError, match="one output for each of 4 clusters"):
+        PRCut(4, encoder=network(), max_iter=2).fit(X)
+    with pytest.raises(TypeError, match="nn.Module. Got function instead"):
+        PRCut(3, encoder=lambda X: X).fit(X)
+    with pytest.raises(ValueError, match="must have parameters to train"):
+        PRCut(3, encoder=nn.Identity()).fit(X)
+    with pytest.raises(ValueError, match="must fit float32"):
+        PRCut(3, encoder=network(), max_iter=2).fit(X.astype(np.float64) * 1e38)
+
+
+def test_torch_trains_named_encoders_like_numpy(blobs, monkeypatch):
+    from skdiffclust.cuts import _fitting
+
+    X, _ = blobs
+    model = PRCut(3, encoder="linear", max_iter=5, n_init=2, random_state=0)
+    expected = model.fit(X.astype(np.float64)).coefs_[0].copy()
+    # Any device but "cpu" goes through torch; this one is the CPU all the same.
+    monkeypatch.setattr(
+        _fitting, "find_device", lambda estimator: torch.device("cpu:0")
+    )
+    found = clone(model).fit(X.astype(np.float64))
+    np.testing.assert_allclose(found.coefs_[0], expected, rtol=1e-6, atol=1e-8)
+
+
+def test_a_batch_that_does_not_fit_is_halved_without_changing_the_step(monkeypatch):
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(12, 4))
+    weights, biases = init_layers([4, 3], rng, np.float64)
+
+    class Small(nn.Linear):
+        limit = 100
+
+        def forward(self, rows):
+            if self.training and len(rows) > self.limit:
+                raise torch.cuda.OutOfMemoryError("no room")
+            return super().forward(rows)
+
+    results = []
+    for limit in (100, 4):
+        module = Small(4, 3, dtype=torch.float64)
+        with torch.no_grad():
+            module.weight.copy_(torch.tensor(weights[0].T))
+            module.bias.copy_(torch.tensor(biases[0]))
+        module.limit = limit
+        model = ModuleModel(module, 3, 0.0, "cpu")
+        model.step(X, lambda logits: logits - 1.0, 0.1)
+        results.append(model.state())
+    for name, array in results[0].items():
+        np.testing.assert_allclose(array, results[1][name], rtol=1e-12)
+    module.limit = 1
+    with pytest.raises(torch.cuda.OutOfMemoryError, match="Lower batch_size"):
+        model.step(X, lambda logits: logits, 0.1)
+
+
+@pytest.mark.gpu
+def test_cuda_trains_what_the_cpu_predicts(blobs):
+    if not torch.cuda.is_available():
+        pytest.skip("There is no CUDA device here.")
+    X, y = blobs
+    model = PRCut(3, device="cuda", max_iter=5, random_state=0).fit(X)
+    assert model.device_ == "cuda"
+    assert adjusted_rand_score(y, model.predict(X)) > 0.8
+
+
+def test_cuda_without_cuda_is_refused(blobs):
+    if torch.cuda.is_available():
+        pytest.skip("There is a CUDA device here.")
+    with pytest.raises(ValueError, match="devices present: cpu. Got 'cuda'"):
+        PRCut(3, device="cuda").fit(blobs[0])
