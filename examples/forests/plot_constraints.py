@@ -14,6 +14,7 @@ import numpy as np
 from sklearn.datasets import make_blobs
 
 from skdiffclust import SpanningForestClustering
+from skdiffclust.plotting import SpanningForestDisplay
 
 centers = np.array([[0, 0], [4, 0], [0, 5], [4, 5]])
 X, group = make_blobs(200, centers=centers, cluster_std=0.7, random_state=4)
@@ -31,20 +32,21 @@ partial_labels[firsts] = [0, 1, 0, 1]
 
 must_link = [[firsts[0], firsts[3]]]
 
+# %%
+# Dashed are the edges of the plain tree that the forest leaves out.
+
 clusterer = SpanningForestClustering(n_clusters=2)
 runs = {
-    "no constraint, k = 2": clusterer.fit(X).labels_,
-    "4 labels, k = 2": clusterer.fit(X, partial_labels=partial_labels).labels_,
-    "a must-link, k = 3": clusterer.set_params(n_clusters=3)
-    .fit(X, must_link=must_link)
-    .labels_,
+    "no constraint, k = 2": (2, {}),
+    "4 labels, k = 2": (2, {"partial_labels": partial_labels}),
+    "a must-link, k = 3": (3, {"must_link": must_link}),
 }
 fig, axes = plt.subplots(1, 3, figsize=(11, 3.6), layout="constrained")
-for ax, (name, labels) in zip(axes, runs.items(), strict=True):
-    ax.scatter(*X.T, c=labels, s=12, cmap="tab10", vmax=9)
+for ax, (name, (n_clusters, known)) in zip(axes, runs.items(), strict=True):
+    clusterer.set_params(n_clusters=n_clusters).fit(X, **known)
+    SpanningForestDisplay.from_estimator(clusterer, X, ax=ax)
     ax.set_title(name)
-    ax.set(xticks=[], yticks=[], aspect="equal")
-axes[1].scatter(*X[firsts].T, s=60, facecolors="none", edgecolors="black")
+axes[1].scatter(*X[firsts].T, s=60, facecolors="none", edgecolors="black", zorder=3)
 axes[2].plot(*X[must_link[0]].T, "k-", linewidth=1.5)
 plt.show()
 

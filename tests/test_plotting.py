@@ -1,0 +1,216 @@
+"""Displays, by their artists."""
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from sklearn.datasets import make_moons
+from sklearn.exceptions import NotFittedError
+from sklearn.mixture import GaussianMixture
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skdiffclust import GEMINI, SpanningForestClustering
+from skdiffclust.plotting import (
+    ConnectivityDisplay,
+    SpanningForestDisplay,
+    TrainingHistoryDisplay,
+)
+
+mpl.use("Agg")
+import matplotlib.pyplot as plt
+
+
+@pytest.fixture(autouse=True)
+def closed_figures():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def moons():
+    return make_moons(60, noise=0.04, random_state=0)
+
+
+def ends(lines):
+    """Return the set of segments of a LineCollection, whichever end comes first."""
+    return {frozenset(map(tuple, part)) for part in lines.get_segments()}
+
+
+# ------------------------------------------------------------------ forests
+
+
+def test_forest_edges_and_cut_edges(moons):
+    X, _ = moons
+    forest = SpanningForestClustering(4).fit(X)
+    display = SpanningForestDisplay.from_estimator(forest, X)
+    expected = {frozenset(map(tuple, X[edge])) for edge in forest.forest_edges_}
+    tree = {frozenset(map(tuple, X[edge])) for edge in forest.edges_}
+    assert ends(display.edges_) == expected
+    assert ends(display.cut_edges_) == tree - expected
+    assert len(tree - expected) == 3
+    # A line style is (offset, pattern); a solid line has no pattern.
+    assert display.cut_edges_.get_linestyle()[0][1] is not None
+    assert display.edges_.get_linestyle()[0][1] is None
+    assert_array_equal(display.points_.get_offsets(), X)
+    colours = display.points_.get_facecolors()
+    for cluster in range(4):
+        assert len(np.unique(colours[forest.labels_ == cluster], axis=0)) == 1
+    assert len(np.unique(colours, axis=0)) == 4
+
+
+def test_forest_of_one_cluster_and_of_singletons():
+    X = np.array([[0.0, 0.0], [1.0, 0.0], [5.0, 0.0]])
+    one = SpanningForestDisplay.from_estimator(SpanningForestClustering(1).fit(X), X)
+    assert len(one.edges_.get_segments()) == 2
+    assert not one.cut_edges_.get_segments()
+    each = SpanningForestDisplay.from_estimator(SpanningForestClustering(3).fit(X), X)
+    assert not each.edges_.get_segments()
+    assert len(each.cut_edges_.get_segments()) == 2
+
+
+def test_constrained_forest(moons):
+    X, y = moons
+    forest = SpanningForestClustering(2).fit(X, must_link=[[0, 59]])
+    display = SpanningForestDisplay.from_estimator(forest, X)
+    assert frozenset([tuple(X[0]), tuple(X[59])]) in ends(display.edges_)
+    assert not ends(display.edges_) & ends(display.cut_edges_)
+    assert len(ends(display.edges_)) == 58
+
+
+def test_forest_of_a_given_relation_is_drawn_anywhere(moons):
+    X, _ = moons
+    distances = np.abs(X[:, :1] - X[:, 0])
+    forest = SpanningForestClustering(2, metric="precomputed").fit(distances)
+    display = SpanningForestDisplay.from_estimator(forest, X, point_kw={"s": 3})
+    assert display.points_.get_sizes() == [3]
+
+
+def test_forest_on_given_axes_and_with_styles(moons):
+    X, _ = moons
+    figure, ax = plt.subplots()
+    forest = SpanningForestClustering(2).fit(X)
+    display = SpanningForestDisplay.from_estimator(
+        forest, X, ax=ax, edge_kw={"colors": "blue"}, cut_kw={"linewidths": 4}
+    )
+    assert display.ax_ is ax and display.figure_ is figure
+    assert_array_equal(display.edges_.get_colors()[0], [0, 0, 1, 1])
+    assert display.cut_edges_.get_linewidths() == [4]
+    # A display can be drawn again, elsewhere.
+    assert display.plot().ax_ is not ax
+
+
+def test_negative_labels_are_grey():
+    display = SpanningForestDisplay(np.eye(2), [[0, 1]], [True], [-1, 0]).plot()
+    red, green, blue, _ = display.points_.get_facecolors()[0]
+    assert red == green == blue
+
+
+def test_positions_refused(moons):
+    X, _ = moons
+    forest = SpanningForestClustering(2).fit(X)
+    with pytest.raises(ValueError, match=r"'positions' .* \(60, 2\).* Got \(60, 3\)"):
+        SpanningForestDisplay.from_estimator(forest, np.ones((60, 3)))
+    with pytest.raises(ValueError, match=r"\(60, 2\).* Got \(5, 2\) instead. Choose"):
+        SpanningForestDisplay.from_estimator(forest, X[:5])
+
+
+# ------------------------------------------------------------------ connectivity
+
+
+def test_connectivity_of_hard_labels(moons):
+    X, _ = moons
+    model = make_pipeline(StandardScaler(), SpanningForestClustering(3)).fit(X)
+    display = ConnectivityDisplay.from_estimator(model, X)
+    drawn = display.image_.get_array()
+    labels = np.sort(model.predict(X))
+    assert_array_equal(drawn, labels[:, None] == labels)
+    assert_array_equal(model.predict(X)[display.order_], labels)
+    # Two borders between three clusters, in both directions; a colour bar.
+    borders = {line.get_xdata()[0] for line in display.ax_.lines} - {0, 1}
+    assert borders == {np.sum(labels == 0) - 0.5, np.sum(labels < 2) - 0.5}
+    assert len(display.ax_.lines) == 4
+    assert len(display.figure_.axes) == 2
+
+
+def test_connectivity_of_probabilities(moons):
+    X, _ = moons
+    model = GaussianMixture(2, random_state=0).fit(X)
+    display = ConnectivityDisplay.from_estimator(model, X, colorbar=False)
+    proba = model.predict_proba(X)
+    assert_array_equal(display.connectivity, proba @ proba.T)
+    assert len(display.figure_.axes) == 1
+
+
+def test_connectivity_of_several_clusterings():
+    labels = [[0, 0, 1, 1], [5, 5, 5, 7], [0, 1, 2, 3]]
+    display = ConnectivityDisplay.from_labels(labels)
+    assert_array_equal(
+        display.connectivity * 3,
+        [[3, 2, 1, 0], [2, 3, 1, 0], [1, 1, 3, 1], [0, 0, 1, 3]],
+    )
+    assert_array_equal(display.order_, [0, 1, 2, 3])
+
+
+def test_connectivity_with_names_of_clusters():
+    display = ConnectivityDisplay.from_labels([["b", "a", "b"]])
+    assert_array_equal(display.image_.get_array(), [[1, 0, 0], [0, 1, 1], [0, 1, 1]])
+    assert len(display.ax_.lines) == 2
+
+
+def test_connectivity_of_many_rows_is_of_some_of_them():
+    labels = np.arange(2000) % 3
+    display = ConnectivityDisplay.from_labels([labels], max_samples=40)
+    assert display.image_.get_array().shape == (40, 40)
+    again = ConnectivityDisplay.from_labels([labels], max_samples=40)
+    assert_array_equal(display.labels, again.labels)
+    assert set(display.labels) == {0, 1, 2}
+
+
+def test_connectivity_refused():
+    with pytest.raises(
+        ValueError, match=r"'connectivity' .* 2 labels. Got .* \(2, 3\)"
+    ):
+        ConnectivityDisplay(np.ones((2, 3)), [0, 1]).plot()
+
+
+# ------------------------------------------------------------------ training
+
+
+def test_history_of_an_estimator(moons):
+    X, _ = moons
+    model = GEMINI(2, max_iter=7, n_init=1, tol=0, random_state=0).fit(X)
+    display = TrainingHistoryDisplay.from_estimator(model)
+    assert set(display.lines_) == set(model.history_)
+    for axes, (name, line) in zip(display.axes_, display.lines_.items(), strict=True):
+        assert_array_equal(line.get_xdata(), np.arange(1, model.n_iter_ + 1))
+        assert_array_equal(line.get_ydata(), model.history_[name])
+        assert axes.get_ylabel() == name
+
+
+def test_history_columns_and_axes():
+    history = {"loss": [2.0, 1.0], "objective": [0.0, 3.0]}
+    figure, ax = plt.subplots()
+    display = TrainingHistoryDisplay(history).plot(
+        ax, columns=["objective"], color="red"
+    )
+    assert list(display.axes_) == [ax] and display.figure_ is figure
+    assert display.lines_["objective"].get_color() == "red"
+    with pytest.raises(ValueError, match="'columns' .* Got .'accuracy'. instead"):
+        TrainingHistoryDisplay(history).plot(columns=["accuracy"])
+    with pytest.raises(ValueError, match="'columns' .* Got .. instead"):
+        TrainingHistoryDisplay({}).plot()
+    with pytest.raises(ValueError, match="'ax' .* Got 1 instead. Choose with"):
+        TrainingHistoryDisplay(history).plot(ax)
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda model: SpanningForestDisplay.from_estimator(model, np.ones((3, 2))),
+        TrainingHistoryDisplay.from_estimator,
+    ],
+)
+def test_not_fitted(draw):
+    with pytest.raises(NotFittedError):
+        draw(GEMINI())

@@ -1,0 +1,156 @@
+"""Every estimator in pipelines, searches and frames, with and without routing."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from numpy.testing import assert_array_equal
+from sklearn.base import clone
+from sklearn.datasets import make_blobs
+from sklearn.metrics import adjusted_rand_score
+from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skdiffclust import GEMINI, ClAM, PRCut, SpanningForestClustering
+from skdiffclust.metrics import (
+    available_scorers,
+    get_scorer,
+    links_to_incidence,
+    silhouette_scorer,
+)
+
+# One row an estimator, set to train for no longer than three far blobs need.
+ESTIMATORS = [
+    ClAM(n_init=2, max_iter=20, random_state=0),
+    GEMINI(mode="ovo", n_init=1, max_iter=40, random_state=0),
+    PRCut(max_iter=20, random_state=0),
+    SpanningForestClustering(),
+]
+TAKING_CONSTRAINTS = [e for e in ESTIMATORS if hasattr(e, "set_fit_request")]
+FOLDS = KFold(3, shuffle=True, random_state=0)
+
+
+def named(estimators):
+    """Parametrise over estimators."""
+    return pytest.mark.parametrize(
+        "estimator", estimators, ids=lambda estimator: type(estimator).__name__
+    )
+
+
+@pytest.fixture(scope="module")
+def blobs():
+    return make_blobs(
+        90, centers=[[0, 0], [9, 0], [0, 9]], cluster_std=0.6, random_state=0
+    )
+
+
+@pytest.fixture
+def frame(blobs):
+    return pd.DataFrame(blobs[0] * [1, 50], columns=["width", "price"])
+
+
+def search_of(estimator, scoring=silhouette_scorer, candidates=(2, 3), **options):
+    """Return a search for n_clusters in a pipeline that ends in the estimator."""
+    model = make_pipeline(StandardScaler(), clone(estimator))
+    grid = {f"{model.steps[-1][0]}__n_clusters": list(candidates)}
+    options = {"cv": FOLDS, "error_score": "raise"} | options
+    return GridSearchCV(model, grid, scoring=scoring, **options)
+
+
+def chosen(search):
+    """Return the n_clusters that a search chose."""
+    (value,) = search.best_params_.values()
+    return value
+
+
+@named(ESTIMATORS)
+def test_every_scorer_finds_the_blobs(estimator, blobs):
+    X, y = blobs
+    scoring = {name: get_scorer(name) for name in available_scorers()}
+    search = search_of(estimator, scoring, refit="path_silhouette").fit(X)
+    assert chosen(search) == 3
+    for name in scoring:
+        assert np.isfinite(search.cv_results_[f"mean_test_{name}"]).all()
+    # The stability of two clusters out of three is a matter of the method.
+    for name in set(scoring) - {"stability"}:
+        assert_array_equal(search.cv_results_[f"rank_test_{name}"], [2, 1])
+    assert adjusted_rand_score(y, search.predict(X)) == 1.0
+
+
+@named(ESTIMATORS)
+def test_frames_and_set_output(estimator, frame, blobs):
+    model = make_pipeline(StandardScaler(), clone(estimator).set_params(n_clusters=3))
+    plain = clone(model).fit(frame.to_numpy())
+    model.set_output(transform="pandas").fit(frame)
+    assert_array_equal(model[-1].feature_names_in_, ["width", "price"])
+    assert_array_equal(model.predict(frame), plain.predict(frame.to_numpy()))
+    assert chosen(search_of(estimator).fit(frame)) == 3
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.predict(frame[["price", "width"]])
+
+
+@named(ESTIMATORS)
+def test_a_pipeline_is_cloned_and_printed(estimator):
+    model = make_pipeline(StandardScaler(), estimator)
+    name = type(estimator).__name__
+    assert repr(clone(model)) == repr(model)
+    assert f"{name}(" in repr(model)
+    assert name in model._repr_html_()
+
+
+@pytest.fixture(scope="module")
+def serial(blobs):
+    return {
+        type(e).__name__: search_of(e).fit(blobs[0]).cv_results_["mean_test_score"]
+        for e in ESTIMATORS
+    }
+
+
+@pytest.mark.paper  # two processes take seconds to start and to load what they need
+@named(ESTIMATORS)
+def test_two_processes_find_the_same(estimator, serial, blobs):
+    search = search_of(estimator, n_jobs=2).fit(blobs[0])
+    expected = serial[type(estimator).__name__]
+    assert_array_equal(search.cv_results_["mean_test_score"], expected)
+
+
+def fit_with(search, X, routing, **known):
+    """Fit a search whose last step gets metadata, with routing or without."""
+    name, step = search.estimator.steps[-1]
+    if routing:
+        step.set_fit_request(**dict.fromkeys(known, True))
+        return search.fit(X, **known)
+    return search.fit(X, **{f"{name}__{key}": value for key, value in known.items()})
+
+
+@pytest.mark.parametrize("routing", [False, True])
+@named(TAKING_CONSTRAINTS)
+def test_partial_labels_in_a_search(estimator, routing, blobs):
+    X, y = blobs
+    # Wrong on purpose: two of the three blobs are one class, and that must be obeyed.
+    merged = np.where(y == 2, 1, y)
+    with sklearn.config_context(enable_metadata_routing=routing):
+        search = search_of(estimator, candidates=[2])
+        fit_with(search, X, routing, partial_labels=merged)
+    assert adjusted_rand_score(merged, search.predict(X)) == 1.0
+
+
+@pytest.mark.parametrize("routing", [False, True])
+@named(TAKING_CONSTRAINTS)
+def test_links_in_a_search(estimator, routing, blobs):
+    X, y = blobs
+    rows = [np.flatnonzero(y == label) for label in range(3)]
+    # A fold keeps some of these links, with both their ends.
+    pairs = np.column_stack([rows[1], rows[2]])
+    incidence = links_to_incidence(pairs, len(X))
+    merged = np.where(y == 2, 1, y)
+    with sklearn.config_context(enable_metadata_routing=routing):
+        search = search_of(estimator, candidates=[2])
+        fit_with(search, X, routing, must_link=incidence)
+    assert adjusted_rand_score(merged, search.predict(X)) == 1.0
+    pairs_of_rows = pairs[:5]
+    with sklearn.config_context(enable_metadata_routing=routing):
+        search = search_of(estimator, candidates=[2])
+        with pytest.raises(ValueError, match="links_to_incidence|incidence"):
+            fit_with(search, X, routing, must_link=pairs_of_rows)
