@@ -1,0 +1,164 @@
+"""ClAM against k-means: fit time, time of a step, growth with n, d and k, memory.
+
+    OMP_NUM_THREADS=1 python benchmarks/bench_clam.py [--quick]
+
+Times are medians of alternating runs in this process, given as ratios. Real data are
+read from ../shared/data, relative to the root of the project.
+"""
+
+import platform
+import sys
+import time
+import tracemalloc
+import warnings
+from pathlib import Path
+
+import numpy as np
+import sklearn
+import torch
+from sklearn.cluster import KMeans, MiniBatchKMeans
+from sklearn.datasets import load_digits, load_wine, make_blobs
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.preprocessing import StandardScaler
+
+from skdiffclust import ClAM
+from skdiffclust.memories._dynamics import Dynamics
+from skdiffclust.memories._masking import mask_groups
+from skdiffclust.memories._torch import completion_on_device
+from skdiffclust.memories._training import completion_with_gradient
+
+DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+def load(name):
+    """Return rows and the number of classes of a data set, or None."""
+    if name in ("digits", "wine"):
+        X, y = {"digits": load_digits, "wine": load_wine}[name](return_X_y=True)
+    elif not (DATA / f"{name}.npz").exists():
+        return None
+    else:
+        with np.load(DATA / f"{name}.npz", allow_pickle=False) as archive:
+            X, y = archive["X"], archive["y"]
+    return StandardScaler().fit_transform(X.astype(float)), len(np.unique(y))
+
+
+def seconds(work):
+    """Return the processor time of a call, which a busy machine changes least."""
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
+def compare_fits(name, X, n_clusters, repeats):
+    """Print fit times over those of k-means, and what the inertias are."""
+    ratios, mini, models = [], [], []
+    for state in range(repeats):
+        km = KMeans(n_clusters, n_init=10, random_state=state)
+        mb = MiniBatchKMeans(n_clusters, n_init=10, random_state=state)
+        ours = ClAM(n_clusters, random_state=state)
+        peer, small, own = (seconds(lambda m=m: m.fit(X)) for m in (km, mb, ours))
+        ratios.append(own / peer)
+        mini.append(own / small)
+        models = [km, ours, own]
+    km, ours, own = models
+    print(
+        f"{name:14s} {len(X):7d} x {X.shape[1]:4d} k={n_clusters:3d}  over KMeans "
+        f"{np.median(ratios):6.2f}  over MiniBatchKMeans {np.median(mini):6.2f}  "
+        f"{own:7.2f} s, {ours.n_iter_} epochs, inertia ratio "
+        f"{ours.inertia_ / km.inertia_:.3f}",
+        flush=True,
+    )
+
+
+def compare_steps(n, d, k, batch_size, repeats=5):
+    """Print the time of one step against torch, by products and by differences."""
+    rng = np.random.RandomState(0)
+    X, memories = rng.randn(batch_size, d), rng.randn(1, k, d)
+    order, groups = mask_groups(batch_size, d, 0.15, rng)
+    arguments = X, memories, np.zeros((1, k)), Dynamics(60.0 / d, 3, 1.0, "euclidean")
+    options = dict(groups=groups, fill=np.zeros(d), sample_weight=np.ones(batch_size))
+    twin = completion_on_device("cpu")
+
+    def run(function):
+        return seconds(lambda: [function(*arguments, **options) for _ in range(20)])
+
+    ours, torchs, wide = [], [], []
+    for _ in range(repeats + 1):
+        ours.append(run(completion_with_gradient))
+        torchs.append(run(twin))
+        wide.append(
+            seconds(lambda: [broadcast_step(X, memories[0]) for _ in range(20)])
+        )
+    ours, torchs, wide = (np.array(a[1:]) for a in (ours, torchs, wide))
+    print(
+        f"step {n} x {d}, k={k}, batch {batch_size}: torch autograd / ours "
+        f"{np.median(torchs / ours):.1f}, broadcast autograd / ours "
+        f"{np.median(wide / ours):.1f}",
+        flush=True,
+    )
+
+
+def broadcast_step(X, memories):
+    """Take the gradient as the published code forms it: rows x memories x features."""
+    rows = torch.from_numpy(X)
+    rho = torch.from_numpy(memories).requires_grad_()
+    seen = (torch.rand(rows.shape[1]) > 0.15).to(rows.dtype)
+    v = rows * seen
+    beta = 60.0 / rows.shape[1]
+    for _ in range(3):
+        gap = rho - v[:, None]
+        share = torch.softmax(-beta * gap.square().sum(-1), 1)
+        v = v + (1 - seen) * (share[:, :, None] * gap).sum(1)
+    ((1 - seen) * (v - rows)).square().sum().backward()
+    return rho.grad
+
+
+def growth():
+    """Print the time of an epoch as n, d and k double."""
+    base = dict(n=20000, d=64, k=10)
+    for name in base:
+        line = []
+        for factor in (1, 2, 4):
+            size = {**base, name: base[name] * factor}
+            X = np.random.RandomState(0).randn(size["n"], size["d"])
+            model = ClAM(size["k"], n_init=3, selection="silhouette", init=X[: size["k"]],
+                         max_iter=4, tol=0.0, random_state=0)  # fmt: skip
+            line.append(np.median([seconds(lambda m=model, X=X: m.fit(X))
+                                   for _ in range(3)]))  # fmt: skip
+        print(f"four epochs, {name} x 1, 2, 4:", np.round(np.array(line) / line[0], 2))
+
+
+def memory():
+    """Print what a fit needs beyond X."""
+    X = np.random.RandomState(0).randn(1_000_000, 50).astype(np.float32)
+    ClAM(10, n_init=2, max_iter=2).fit(X[:1000])
+    tracemalloc.start()
+    ClAM(10, max_iter=2, random_state=0).fit(X)
+    print(
+        f"1 000 000 x 50 float32: {tracemalloc.get_traced_memory()[1] / 2**20:.0f} MiB"
+    )
+    tracemalloc.stop()
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore", ConvergenceWarning)
+    torch.set_num_threads(1)
+    print(platform.processor() or platform.machine(), "scikit-learn",
+          sklearn.__version__, "numpy", np.__version__, "torch", torch.__version__)  # fmt: skip
+    quick = "--quick" in sys.argv
+    ClAM(3, n_init=2).fit(np.random.RandomState(0).randn(60, 4))  # compiles
+    for name in ("zoo", "ecoli", "wine", "movlib", "heart_statlog", "digits", "ctg",
+                 "isolet", "letter"):  # fmt: skip
+        if (pair := load(name)) is not None:
+            compare_fits(name, *pair, repeats=3)
+    compare_steps(300, 16, 8, 256)
+    compare_steps(1797, 64, 10, 1024)
+    compare_steps(200_000, 64, 10, 1024)
+    if not quick:
+        X, _ = make_blobs(200_000, 64, centers=10, cluster_std=6.0, random_state=0)
+        compare_fits("blobs", X, 10, repeats=1)
+        if (DATA / "mnist_t10k.npz").exists():
+            with np.load(DATA / "mnist_t10k.npz", allow_pickle=False) as archive:
+                compare_fits("mnist_t10k", archive["X"].astype(float), 10, repeats=1)
+        growth()
+        memory()
