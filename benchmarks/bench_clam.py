@@ -121,10 +121,18 @@ def growth():
         for factor in (1, 2, 4):
             size = {**base, name: base[name] * factor}
             X = np.random.RandomState(0).randn(size["n"], size["d"])
-            model = ClAM(size["k"], n_init=3, selection="silhouette", init=X[: size["k"]],
-                         max_iter=4, tol=0.0, random_state=0)  # fmt: skip
-            line.append(np.median([seconds(lambda m=model, X=X: m.fit(X))
-                                   for _ in range(3)]))  # fmt: skip
+            model = ClAM(
+                size["k"],
+                n_init=3,
+                selection="silhouette",
+                init=X[: size["k"]],
+                max_iter=4,
+                tol=0.0,
+                random_state=0,
+            )
+            line.append(
+                np.median([seconds(lambda m=model, X=X: m.fit(X)) for _ in range(3)])
+            )
         print(f"four epochs, {name} x 1, 2, 4:", np.round(np.array(line) / line[0], 2))
 
 
@@ -143,12 +151,28 @@ def memory():
 if __name__ == "__main__":
     warnings.simplefilter("ignore", ConvergenceWarning)
     torch.set_num_threads(1)
-    print(platform.processor() or platform.machine(), "scikit-learn",
-          sklearn.__version__, "numpy", np.__version__, "torch", torch.__version__)  # fmt: skip
+    print(
+        platform.processor() or platform.machine(),
+        "scikit-learn",
+        sklearn.__version__,
+        "numpy",
+        np.__version__,
+        "torch",
+        torch.__version__,
+    )
     quick = "--quick" in sys.argv
     ClAM(3, n_init=2).fit(np.random.RandomState(0).randn(60, 4))  # compiles
-    for name in ("zoo", "ecoli", "wine", "movlib", "heart_statlog", "digits", "ctg",
-                 "isolet", "letter"):  # fmt: skip
+    for name in (
+        "zoo",
+        "ecoli",
+        "wine",
+        "movlib",
+        "heart_statlog",
+        "digits",
+        "ctg",
+        "isolet",
+        "letter",
+    ):
         if (pair := load(name)) is not None:
             compare_fits(name, *pair, repeats=3)
     compare_steps(300, 16, 8, 256)

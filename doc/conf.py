@@ -14,6 +14,7 @@ sys.path.insert(0, str(ROOT))
 # The first example is not to be timed for what all of them load.
 import matplotlib.pyplot  # noqa: E402, F401
 import sklearn.cluster  # noqa: E402, F401
+import torch  # noqa: E402, F401
 
 import skdiffclust  # noqa: E402
 
