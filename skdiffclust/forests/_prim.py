@@ -13,7 +13,9 @@ from skdiffclust._compiled import compiled
 _BLOCK = 512
 _LAST = np.iinfo(np.int64).max
 _FIRST = np.iinfo(np.int64).min
-# What `_key` makes of -inf, the mark of the rows that are in the tree.
+# No key is so small: the lowest of a block has to be looked for.
+_UNKNOWN = _FIRST
+# The key of -inf, the mark of the rows that are in the tree.
 _ARRIVED = int(np.array(-np.inf).view(np.int64)) ^ _LAST
 # Entries of the relation between two checks for an interruption: about 0.1 s.
 _CHUNK = 2**27
@@ -79,6 +81,15 @@ def _edges(state):
 
 
 @compiled(nogil=True)
+def _any_closer(values, shortest):
+    """Whether any edge offered is as short as the one known; most often none is."""
+    n_closer = np.int64(0)
+    for j in range(len(values)):
+        n_closer += values[j] <= shortest[j]
+    return n_closer > 0
+
+
+@compiled(nogil=True)
 def _lower(values, shortest, nearest, i):
     """Shorten the edges of one block of columns by those that row i offers."""
     for j in range(len(values)):
@@ -141,16 +152,21 @@ def grow_on_matrix(D, graph, state, shortest, nearest, edges, lengths, n_steps):
     n_samples = len(D)
     everyone = np.arange(n_samples)
     bits = shortest.view(np.int64)
-    lows = np.empty((n_samples + _BLOCK - 1) // _BLOCK, dtype=np.int64)
+    lows = np.full((n_samples + _BLOCK - 1) // _BLOCK, _UNKNOWN)
     for _ in range(n_steps):
         arrivals = members[starts[state[0]] : starts[state[0] + 1]]
         for i in arrivals:
-            shortest[i], nearest[i] = -np.inf, -1
+            shortest[i], nearest[i], lows[i // _BLOCK] = -np.inf, -1, _UNKNOWN
         for block in range(len(lows)):
             b = slice(block * _BLOCK, min((block + 1) * _BLOCK, n_samples))
+            if lows[block] == _LAST:
+                continue
             for i in arrivals:
-                _lower(D[i, b], shortest[b], nearest[b], i)
-            lows[block] = _lowest(bits[b])
+                if _any_closer(D[i, b], shortest[b]):
+                    _lower(D[i, b], shortest[b], nearest[b], i)
+                    lows[block] = _UNKNOWN
+            if lows[block] == _UNKNOWN:
+                lows[block] = _lowest(bits[b])
         lowest = lows.min()
         if lowest == _LAST:
             return False
@@ -211,7 +227,7 @@ def grow_on_points(
     _, members, starts = graph
     n_kept = len(kept)
     bits = shortest.view(np.int64)
-    lows = np.empty((n_kept + _BLOCK - 1) // _BLOCK, dtype=np.int64)
+    lows = np.full((n_kept + _BLOCK - 1) // _BLOCK, _UNKNOWN)
     values = np.empty(_BLOCK)
     core_kept = core[kept]
     is_raised = core.max() > 0
@@ -219,19 +235,21 @@ def grow_on_points(
         arrivals = members[starts[state[0]] : starts[state[0] + 1]]
         for i in arrivals:
             at = np.searchsorted(kept, i)
-            shortest[at], nearest[at] = -np.inf, -1
+            shortest[at], nearest[at], lows[at // _BLOCK] = -np.inf, -1, _UNKNOWN
         for block in range(len(lows)):
             b = slice(block * _BLOCK, min((block + 1) * _BLOCK, n_kept))
-            if (nearest[b] == -1).all():
-                lows[block] = _LAST
+            if lows[block] == _LAST:
                 continue
             found = values[: b.stop - b.start]
             for i in arrivals:
                 _distances(points[i], columns, b.start, found)
                 if is_raised:
                     _raise(found, core[i], core_kept[b])
-                _lower(found, shortest[b], nearest[b], i)
-            lows[block] = _lowest(bits[b])
+                if _any_closer(found, shortest[b]):
+                    _lower(found, shortest[b], nearest[b], i)
+                    lows[block] = _UNKNOWN
+            if lows[block] == _UNKNOWN:
+                lows[block] = _lowest(bits[b])
         lowest = lows.min()
         if lowest == _LAST:
             return False
