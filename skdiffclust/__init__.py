@@ -42,8 +42,44 @@ __all__ = [
     "memories",
     "metrics",
     "plotting",
+    "show_versions",
     "warmup",
 ]
+
+
+def show_versions():
+    """Print the versions of Python, the package and all that it can use.
+
+    For a bug report. Nothing is imported: versions are read from the metadata of what
+    is installed.
+
+    See Also
+    --------
+    sklearn.show_versions : The same for scikit-learn, with its BLAS and OpenMP.
+
+    Examples
+    --------
+    >>> import skdiffclust
+    >>> skdiffclust.show_versions()  # doctest: +ELLIPSIS
+    python        3...
+    machine       ...
+    skdiffclust   ...
+    numpy         ...
+    """
+    import platform
+    from importlib import metadata
+
+    print(f"{'python':13s} {platform.python_version()}")
+    print(f"{'machine':13s} {platform.platform()}")
+    print(f"{'skdiffclust':13s} {__version__}")
+    needed = ["numpy", "scipy", "scikit-learn", "numba", "torch"]
+    optional = ["matplotlib", "rich", "POT", "pandas", "polars", "skops"]
+    for name in needed + optional:
+        try:
+            version = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            version = "not installed"
+        print(f"{name:13s} {version}")
 
 
 def __getattr__(name):

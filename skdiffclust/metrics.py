@@ -525,14 +525,13 @@ def available_scorers():
     return sorted(_scorers())
 
 
-def get_scorer(name="path_silhouette", **options):
+def get_scorer(name, **options):
     """Return a scorer by name, for `scoring=` in a search.
 
     Parameters
     ----------
-    name : str, default="path_silhouette"
-        One of `available_scorers`. The default was fixed before it was compared with
-        the others on the sets of the benchmarks.
+    name : str
+        One of `available_scorers`.
     **options : int
         Parameters of the scorer, such as `max_samples`.
 

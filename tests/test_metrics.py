@@ -400,7 +400,6 @@ def test_names_of_scorers():
     names = available_scorers()
     assert names == sorted(names)
     assert {get_scorer(name) for name in names} == set(SCORERS)
-    assert get_scorer() is path_silhouette_scorer
     with pytest.raises(ValueError, match="'name' .* one of .*'stability'.* Got 'gap'"):
         get_scorer("gap")
 

@@ -6,6 +6,7 @@ import pkgutil
 import re
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,23 @@ def test_every_public_name_is_on_an_api_page(name):
 def test_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="no attribute 'KMeans'"):
         skdiffclust.KMeans  # noqa: B018
+
+
+def test_show_versions(capsys, monkeypatch):
+    def version(name):
+        if name == "POT":
+            raise metadata.PackageNotFoundError(name)
+        return f"1.2+{name}"
+
+    monkeypatch.setattr(metadata, "version", version)
+    skdiffclust.show_versions()
+    shown = dict(
+        line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines()
+    )
+    assert shown["skdiffclust"] == skdiffclust.__version__
+    assert shown["torch"] == "1.2+torch"
+    assert shown["POT"] == "not installed"
+    assert shown["python"] in sys.version
 
 
 def test_import_is_light():
