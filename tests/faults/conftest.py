@@ -4,16 +4,38 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import make_blobs
+from sklearn.utils.validation import has_fit_parameter
 
-from skdiffclust import SpanningForestClustering
+from skdiffclust import (
+    GEMINI,
+    ClAM,
+    PRCut,
+    SpanningForestClustering,
+    SparseGEMINI,
+)
 
 # Every estimator of points, cheap enough to fit a hundred rows in a moment.
-CLUSTERERS = [SpanningForestClustering(3)]
+CLUSTERERS = [
+    ClAM(3, n_init=2, random_state=0),
+    GEMINI(3, max_iter=100, random_state=0),
+    PRCut(3, max_iter=20, random_state=0),
+    SpanningForestClustering(3),
+    SparseGEMINI(3, max_iter=100, random_state=0),
+]
 
 
 @pytest.fixture(params=CLUSTERERS, ids=lambda estimator: type(estimator).__name__)
 def clusterer(request):
     """A fresh clusterer of three clusters."""
+    return clone(request.param)
+
+
+@pytest.fixture(
+    params=[e for e in CLUSTERERS if has_fit_parameter(e, "must_link")],
+    ids=lambda estimator: type(estimator).__name__,
+)
+def constrained(request):
+    """A fresh clusterer of three clusters that takes partial labels and links."""
     return clone(request.param)
 
 
