@@ -14,6 +14,7 @@ from skdiffclust._affinity import (
     refuse_overflow,
     unit_rows,
 )
+from skdiffclust.forests import _tiers
 
 
 def _half(squared):
@@ -135,13 +136,7 @@ def mutual_reachability(lengths, min_samples):
     The core distance of a row is the distance to its `min_samples`-th nearest row,
     itself counted. Rows at distance zero stay at distance zero.
     """
-    everyone = np.arange(lengths.n_samples)
-    core = np.array(
-        [
-            np.partition(lengths.row(i, everyone), min_samples - 1)[min_samples - 1]
-            for i in everyone
-        ]
-    )
+    core = _core_lengths(lengths, min_samples)
 
     def row(i, rows):
         plain = lengths.row(i, rows)
@@ -149,3 +144,16 @@ def mutual_reachability(lengths, min_samples):
         return np.where(plain == 0, 0, raised)
 
     return replace(lengths, row=row, core=core)
+
+
+def _core_lengths(lengths, min_samples):
+    """Length (n,) from each row to its `min_samples`-th nearest, itself counted."""
+    if lengths.points is not None and lengths.n_samples > _tiers.SMALL:
+        from skdiffclust.forests._euclidean import core_lengths
+        from skdiffclust.forests._threads import thread_count
+
+        return core_lengths(lengths.points, min_samples, thread_count(None))
+    everyone, nth = np.arange(lengths.n_samples), min_samples - 1
+    return np.array(
+        [np.partition(lengths.row(i, everyone), nth)[nth] for i in everyone]
+    )

@@ -72,6 +72,8 @@ _FEW_PAIRS = 32, False
 _ALL_PAIRS = 256, True
 # With so few features boxes always do.
 _LOW = 3
+# Differences of a feature that a probe looks at, at most.
+_CHUNK = 1e9
 
 
 def boruvka(points, nodes, n_threads, *, leaves=None, n_neighbors=6, is_split=False):
@@ -86,17 +88,8 @@ def boruvka(points, nodes, n_threads, *, leaves=None, n_neighbors=6, is_split=Fa
     and only to the others. Returns edges (m, 2) with i < j and their lengths (m,); m
     is the number of vertices less one.
     """
-    n_samples = len(points)
-    near = (
-        np.empty((n_samples, n_neighbors)),
-        np.empty((n_samples, n_neighbors), dtype=np.int32),
-    )
-    if leaves is None and points.shape[1] > _LOW:
-        tree = _probe(points, near, n_threads, is_split)
-    else:
-        tree = build_tree(points, *(leaves or _FEW_PAIRS), n_threads, is_split=is_split)
-    n_leaves = len(tree.starts) - 1
-    nearest_rows(tree, near, n_threads)
+    tree, near = _neighborhood(points, n_neighbors, n_threads, leaves, is_split)
+    n_samples, n_leaves = len(points), len(tree.starts) - 1
     rows = Rows(
         *near,
         np.empty(n_samples, dtype=np.int32),
@@ -126,17 +119,40 @@ def boruvka(points, nodes, n_threads, *, leaves=None, n_neighbors=6, is_split=Fa
     return edges, lengths
 
 
+def core_lengths(points, min_samples, n_threads):
+    """Squared distance (n,) of each row to the `min_samples`-th nearest, itself one."""
+    core = np.zeros(len(points))
+    if min_samples > 1:
+        tree, near = _neighborhood(points, min_samples - 1, n_threads)
+        core[tree.order] = near[0][:, -1]
+    return core
+
+
+def _neighborhood(points, n_neighbors, n_threads, leaves=None, is_split=False):
+    """Build a tree of the points and find the nearest rows of each."""
+    near = (
+        np.empty((len(points), n_neighbors)),
+        np.empty((len(points), n_neighbors), dtype=np.int32),
+    )
+    if leaves is None and points.shape[1] > _LOW:
+        tree = _probe(points, near, n_threads, is_split)
+    else:
+        tree = build_tree(points, *(leaves or _FEW_PAIRS), n_threads, is_split=is_split)
+    nearest_rows(tree, near, n_threads)
+    return tree, near
+
+
 def _probe(points, near, n_threads, is_split):
     """Return the tree in which the neighbours of a sample of rows are found sooner."""
     best, fastest = None, np.inf
     for leaf_size, is_filtered in (_FEW_PAIRS, _ALL_PAIRS):
         tree = build_tree(points, leaf_size, is_filtered, n_threads, is_split=is_split)
         n_leaves = len(tree.starts) - 1
+        n_tried = max(1, min(n_leaves // 64, int(_CHUNK / leaf_size / points.size)))
         find_neighbors(0, 0, tree, *near, 0)  # compiles, if it must
         begun = thread_time()
-        first = n_leaves // 2
-        find_neighbors(first, first + max(1, n_leaves // 64), tree, *near, 0)
-        seconds = (thread_time() - begun) / max(1, n_leaves // 64) * n_leaves
+        find_neighbors(n_leaves // 2, n_leaves // 2 + n_tried, tree, *near, 0)
+        seconds = (thread_time() - begun) * n_leaves / n_tried
         # The filter will look at each pair of leaves once, not twice.
         seconds *= 0.6 if is_filtered else 1.0
         if seconds < fastest:

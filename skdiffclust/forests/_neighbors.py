@@ -21,7 +21,7 @@ from skdiffclust.forests._tiles import (
 
 STACK = 128
 # Float32 differences of a feature that one call of a kernel looks at: under 0.1 s.
-_CHUNK = 2e9
+_CHUNK = 1e9
 
 
 def nearest_rows(tree, near, n_threads):

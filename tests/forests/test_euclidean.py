@@ -1,11 +1,18 @@
 """Borůvka on a kd-tree, against Kruskal, bit for bit."""
 
+import _thread
+import multiprocessing
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from time import process_time
+
 import numpy as np
 import pytest
+from scipy.spatial.distance import cdist
 
 from skdiffclust.forests import _threads
 from skdiffclust.forests._distances import lengths_of_points
-from skdiffclust.forests._euclidean import boruvka
+from skdiffclust.forests._euclidean import boruvka, core_lengths
 from skdiffclust.forests._kd_tree import build_tree
 from skdiffclust.forests._solve import spanning_edges
 
@@ -84,3 +91,42 @@ def test_tree_holds_every_row_in_a_box(n_samples):
         rows = tree.points[tree.starts[leaf] : tree.starts[leaf + 1]]
         assert np.array_equal(tree.tiles[leaf, :, :size], rows.T)
         assert np.isinf(tree.tiles[leaf, :, size:]).all()
+
+
+@pytest.mark.parametrize("n_features", [2, 30])
+@pytest.mark.parametrize("min_samples", [1, 2, 9])
+def test_core_lengths(n_features, min_samples):
+    X = np.random.default_rng(0).integers(0, 3, (300, n_features)).astype(float)
+    squares = np.sort(cdist(X, X, "sqeuclidean"), axis=1)
+    found = core_lengths(X, min_samples, 2)
+    assert np.array_equal(found, squares[:, min_samples - 1])
+
+
+def test_an_interruption_is_seen_within_a_second():
+    X = np.random.default_rng(0).normal(size=(60_000, 40))
+    boruvka(X[:500], np.arange(500), 2)  # compiles
+    sent = []
+
+    def interrupt():
+        # Processor time: how busy the machine is does not matter.
+        sent.append(process_time())
+        _thread.interrupt_main()
+
+    timer = threading.Timer(0.7, interrupt)
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        boruvka(X, np.arange(len(X)), 2)
+    assert process_time() - sent[0] < 1
+    assert threading.active_count() <= 2
+
+
+def test_concurrent_fits_and_a_fork_give_the_same_forest():
+    X = np.random.default_rng(0).normal(size=(3000, 5))
+    nodes = np.arange(len(X))
+    expected = boruvka(X, nodes, 2)
+    with ThreadPoolExecutor(4) as pool:
+        for found in pool.map(lambda _: boruvka(X, nodes, 2), range(8)):
+            assert_same_forest(found, expected)
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        for found in pool.starmap(boruvka, [(X, nodes, 2)] * 2):
+            assert_same_forest(found, expected)
