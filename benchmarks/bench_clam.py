@@ -49,13 +49,13 @@ def seconds(work):
     return time.process_time() - start
 
 
-def compare_fits(name, X, n_clusters, repeats):
+def compare_fits(name, X, n_clusters, repeats, **params):
     """Print fit times over those of k-means, and what the inertias are."""
     ratios, mini, models = [], [], []
     for state in range(repeats):
         km = KMeans(n_clusters, n_init=10, random_state=state)
         mb = MiniBatchKMeans(n_clusters, n_init=10, random_state=state)
-        ours = ClAM(n_clusters, random_state=state)
+        ours = ClAM(n_clusters, random_state=state, **params)
         peer, small, own = (seconds(lambda m=m: m.fit(X)) for m in (km, mb, ours))
         ratios.append(own / peer)
         mini.append(own / small)
@@ -86,9 +86,7 @@ def compare_steps(n, d, k, batch_size, repeats=5):
     for _ in range(repeats + 1):
         ours.append(run(completion_with_gradient))
         torchs.append(run(twin))
-        wide.append(
-            seconds(lambda: [broadcast_step(X, memories[0]) for _ in range(20)])
-        )
+        wide.append(seconds(lambda: broadcast_steps(X, memories[0], 20)))
     ours, torchs, wide = (np.array(a[1:]) for a in (ours, torchs, wide))
     print(
         f"step {n} x {d}, k={k}, batch {batch_size}: torch autograd / ours "
@@ -98,19 +96,20 @@ def compare_steps(n, d, k, batch_size, repeats=5):
     )
 
 
-def broadcast_step(X, memories):
-    """Take the gradient as the published code forms it: rows x memories x features."""
+def broadcast_steps(X, memories, n_steps):
+    """Take gradients as the published code forms them: rows x memories x features."""
     rows = torch.from_numpy(X)
     rho = torch.from_numpy(memories).requires_grad_()
-    seen = (torch.rand(rows.shape[1]) > 0.15).to(rows.dtype)
-    v = rows * seen
     beta = 60.0 / rows.shape[1]
-    for _ in range(3):
-        gap = rho - v[:, None]
-        share = torch.softmax(-beta * gap.square().sum(-1), 1)
-        v = v + (1 - seen) * (share[:, :, None] * gap).sum(1)
-    ((1 - seen) * (v - rows)).square().sum().backward()
-    return rho.grad
+    for _ in range(n_steps):
+        seen = (torch.rand(rows.shape[1]) > 0.15).to(rows.dtype)
+        v = rows * seen
+        for _ in range(3):
+            gap = rho - v[:, None]
+            share = torch.softmax(-beta * gap.square().sum(-1), 1)
+            v = v + (1 - seen) * (share[:, :, None] * gap).sum(1)
+        ((1 - seen) * (v - rows)).square().sum().backward()
+        rho.grad = None
 
 
 def growth():
@@ -121,18 +120,10 @@ def growth():
         for factor in (1, 2, 4):
             size = {**base, name: base[name] * factor}
             X = np.random.RandomState(0).randn(size["n"], size["d"])
-            model = ClAM(
-                size["k"],
-                n_init=3,
-                selection="silhouette",
-                init=X[: size["k"]],
-                max_iter=4,
-                tol=0.0,
-                random_state=0,
-            )
-            line.append(
-                np.median([seconds(lambda m=model, X=X: m.fit(X)) for _ in range(3)])
-            )
+            start = X[: size["k"]]
+            model = ClAM(size["k"], init=start, max_iter=4, random_state=0)
+            times = [seconds(lambda m=model, X=X: m.fit(X)) for _ in range(3)]
+            line.append(np.median(times))
         print(f"four epochs, {name} x 1, 2, 4:", np.round(np.array(line) / line[0], 2))
 
 
@@ -151,30 +142,15 @@ def memory():
 if __name__ == "__main__":
     warnings.simplefilter("ignore", ConvergenceWarning)
     torch.set_num_threads(1)
-    print(
-        platform.processor() or platform.machine(),
-        "scikit-learn",
-        sklearn.__version__,
-        "numpy",
-        np.__version__,
-        "torch",
-        torch.__version__,
-    )
+    versions = {m.__name__: m.__version__ for m in (sklearn, np, torch)}
+    print(platform.processor() or platform.machine(), versions)
     quick = "--quick" in sys.argv
     ClAM(3, n_init=2).fit(np.random.RandomState(0).randn(60, 4))  # compiles
-    for name in (
-        "zoo",
-        "ecoli",
-        "wine",
-        "movlib",
-        "heart_statlog",
-        "digits",
-        "ctg",
-        "isolet",
-        "letter",
-    ):
+    for name in ("zoo", "ecoli", "wine", "movlib", "heart_statlog", "digits", "ctg",
+                 "isolet", "letter"):  # fmt: skip
         if (pair := load(name)) is not None:
             compare_fits(name, *pair, repeats=3)
+            compare_fits("  with masks", *pair, repeats=3, self_supervised=True)
     compare_steps(300, 16, 8, 256)
     compare_steps(1797, 64, 10, 1024)
     compare_steps(200_000, 64, 10, 1024)

@@ -25,7 +25,7 @@ def check_sample_weight(sample_weight, n_samples):
 def check_problem(clam, X, weight, first):
     """Refuse what this ClAM cannot do with rows X (n, d) of these weights."""
     n_samples = np.count_nonzero(weight)
-    if first and clam.n_clusters > n_samples:
+    if first and clam.n_clusters != "auto" and clam.n_clusters > n_samples:
         raise ValueError(
             "The 'n_clusters' parameter of ClAM must be at most the number of samples, "
             f"n_samples={n_samples}. Got {clam.n_clusters} instead. Ask for fewer "
@@ -62,7 +62,8 @@ def refuse_zero_rows(X):
 def check_init(clam, memories, X):
     """Return memories (k, d) to start from, in the dtype of X."""
     memories = np.array(memories, dtype=X.dtype)
-    expected = (clam.n_clusters, X.shape[1])
+    n_clusters = len(memories) if clam.n_clusters == "auto" else clam.n_clusters
+    expected = (n_clusters, X.shape[1])
     if memories.shape != expected or not np.isfinite(memories).all():
         raise ValueError(
             "The 'init' parameter of ClAM must be finite, of shape (n_clusters, "

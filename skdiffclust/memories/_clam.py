@@ -50,16 +50,19 @@ class ClAM(
 ):
     r"""Cluster with associative memories (ClAM), a relaxation of k-means.
 
-    A row falls towards `n_clusters` memories, which are trained so that rows with some
-    features hidden fall to where the hidden features were: eq. (9) of [1]_. The
-    memories are then centres of clusters, and a row belongs to the memory that it
-    falls to. Choose it where k-means would do and a differentiable loss, weights of
-    clusters, or another geometry is wanted.
+    A row falls towards `n_clusters` memories, which are trained so that rows are
+    recalled as they were (eq. 8 of [1]_), or so that hidden features are (eq. 9, with
+    `self_supervised`). The memories are then centres of clusters, and a row belongs to
+    the memory that it falls to. Choose it where k-means would do and a differentiable
+    loss, weights of clusters, or another geometry is wanted.
 
     Parameters
     ----------
-    n_clusters : int, default=8
-        Number of memories.
+    n_clusters : int or "auto", default=8
+        Number of memories. "auto" starts from the square root of n_samples, at most
+        40, merges two at a time by Ward's rule, and takes the number at which rows are
+        on average nearest to their memory relative to the second nearest. It never
+        gives one cluster while rows differ; see the user guide for how often it errs.
     inverse_temperature : float or "auto", default="auto"
         The paper's β, in units of one over the squared distance (over the distance for
         "manhattan"). "auto" is 60 over the total variance of X, so that the scale of X
@@ -75,9 +78,10 @@ class ClAM(
         the rows of a batch are masked.
     mask_value : {"mean", "min", "max"}, default="mean"
         What a hidden feature starts from, over the rows of `fit`.
-    self_supervised : bool, default=True
+    self_supervised : bool, default=False
         Whether features are hidden from half of the rows (eq. 9), or all rows are
-        recalled whole (eq. 8).
+        recalled whole (eq. 8). Whole rows won the search for a default: see the user
+        guide.
     metric : {"euclidean", "cosine", "manhattan"}, default="euclidean"
         Geometry: squared Euclidean distance, the cosine on the unit sphere, or the
         city-block distance, which resists outliers.
@@ -157,12 +161,13 @@ class ClAM(
     An epoch costs O(n (k d + T k²)) for each restart: see `_training` for how the
     steps T leave d alone. Beyond X it needs memory for one batch.
 
-    We differ from the paper. Half of the rows of a batch are masked, in groups that
-    hide one block of features each, so that each feature is hidden equally often in
-    every batch; the others are recalled whole. The loss is a mean over scored entries.
-    Seeds are settled first, because soft steps from raw seeds lose memories; one that
-    attracts nobody in an epoch is put on a row that is badly served. Restarts are
-    chosen by loss, as the text of the paper says; its code chooses by silhouette.
+    We differ from the paper. Nothing is hidden by default. With masks, half of the
+    rows of a batch are masked, in groups that hide one block of features each, so that
+    each feature is hidden equally often in every batch; the others are recalled whole.
+    The loss is a mean over scored entries. Seeds are settled first, because soft steps
+    from raw seeds lose memories; one that attracts nobody in an epoch is put on a row
+    that is badly served. Restarts are chosen by loss, as the text of the paper says;
+    its code chooses by silhouette.
 
     Sample weights multiply the loss of a row. A row of weight two is not exactly two
     rows, because batches and masks are drawn by row number.
@@ -183,7 +188,10 @@ class ClAM(
     """
 
     _parameter_constraints = {
-        "n_clusters": [Interval(Integral, 1, None, closed="left")],
+        "n_clusters": [
+            StrOptions({"auto"}),
+            Interval(Integral, 1, None, closed="left"),
+        ],
         "inverse_temperature": [
             StrOptions({"auto"}),
             Interval(Real, 0, None, closed="neither"),
@@ -211,7 +219,7 @@ class ClAM(
 
     def __init__(
         self, n_clusters=8, *, inverse_temperature="auto", n_steps=3, step_size=1.0,
-        mask_probability=0.15, mask_value="mean", self_supervised=True,
+        mask_probability=0.15, mask_value="mean", self_supervised=False,
         metric="euclidean", weighted=False, init="k-means++", n_init=10,
         selection="loss", max_iter=200, batch_size=1024, learning_rate=0.05, tol=1e-3,
         n_iter_no_change=8, record_centers=False, warm_start=False, device="auto",
@@ -356,24 +364,29 @@ class ClAM(
         # numba is imported here: it would weigh on the import of the package.
         from skdiffclust.memories._fit import Fit
 
-        memories = None
-        given = None if isinstance(self.weighted, (bool, np.bool_)) else self.weighted
-        log_weights = np.log(check_weights(given, self.n_clusters))
+        run = Fit(self, X, weight, frame, random_state)
+        memories, n_clusters = None, self.n_clusters
         if continues:
             memories = check_init(self, self.cluster_centers_, X)
-            log_weights = np.log(self.cluster_weights_)
         elif not isinstance(self.init, str):
             memories = check_init(self, self.init, X)
         if memories is not None:
-            memories = frame.enter(memories)
-        self.device_, complete = self._resolve_device(X.size)
-        run = Fit(self, X, weight, frame, random_state)
+            n_clusters, memories = len(memories), frame.enter(memories)
+        elif n_clusters == "auto":
+            n_clusters = run.count_clusters()
+        if continues:
+            log_weights = np.log(self.cluster_weights_)
+        else:
+            is_flag = isinstance(self.weighted, (bool, np.bool_))
+            given = None if is_flag else self.weighted
+            log_weights = np.log(check_weights(given, n_clusters))
+        self.device_, complete = self._resolve_device(X.size * n_clusters)
         return run.start(self, memories, log_weights, complete)
 
     def _resolve_device(self, size):
         """Return the name of the device, and its loss with gradient if not the CPU."""
-        work = size * self.n_clusters * self.n_init
-        if self.device == "cpu" or (self.device == "auto" and work < _WORTH_A_GPU):
+        is_small = size * self.n_init < _WORTH_A_GPU
+        if self.device == "cpu" or (self.device == "auto" and is_small):
             return "cpu", None
         # torch is imported here: most fits never need it.
         from skdiffclust._torch import resolve_device
@@ -395,22 +408,23 @@ class ClAM(
     def _settle(self, X, weight, frame, memories, log_weights, *, reorder):
         """Assign the fitted attributes, clusters by size; return their old numbers."""
         memories = memories.astype(X.dtype)
-        order = np.arange(self.n_clusters)
+        n_clusters = len(memories)
+        order = np.arange(n_clusters)
         for name, value in self._attributes(frame, memories, log_weights).items():
             setattr(self, name, value)
         labels = self._assign(X)
         if reorder:
-            order = order_by_size(labels, self.n_clusters)
+            order = order_by_size(labels, n_clusters)
             self.cluster_centers_ = memories[order]
             self.cluster_weights_ = self.cluster_weights_[order]
             labels = self._assign(X)
         self.labels_ = labels
         self.inertia_ = self._inertia(X, weight)
-        sizes = np.bincount(labels, minlength=self.n_clusters)
+        sizes = np.bincount(labels, minlength=n_clusters)
         self.n_clusters_ = int(np.count_nonzero(sizes))
-        if self.n_clusters_ < self.n_clusters:
+        if self.n_clusters_ < n_clusters:
             warnings.warn(
-                f"ClAM found {self.n_clusters_} clusters instead of {self.n_clusters}, "
+                f"ClAM found {self.n_clusters_} clusters instead of {n_clusters}, "
                 f"with {', '.join(map(str, sizes))} rows. Ask for fewer clusters, "
                 "raise inverse_temperature, or check X for equal rows.",
                 ConvergenceWarning,

@@ -7,6 +7,7 @@ from sklearn.metrics import silhouette_score
 
 from skdiffclust.memories._assign import assign
 from skdiffclust.memories._dynamics import Dynamics, entropy
+from skdiffclust.memories._merging import count_clusters
 from skdiffclust.memories._optimise import Descent
 from skdiffclust.memories._seeding import sample_rows, seed_memories
 
@@ -29,7 +30,10 @@ class Fit:
         self.dynamics = Dynamics(frame.beta, clam.n_steps, clam.step_size, clam.metric)
         sample = sample_rows(len(X), weight, random_state)
         self._Z, self._sample_weight = frame.enter(X[sample]), self._weight[sample]
-        self.restarts = None
+
+    def count_clusters(self):
+        """Return the number of clusters that merging memories finds."""
+        return count_clusters(self._Z, self._sample_weight, self._random_state)
 
     def start(self, clam, memories, log_weights, complete=None):
         """Make the descent from memories (k, d) in training units, or from seeds.
@@ -39,9 +43,8 @@ class Fit:
         self._raced = memories is not None
         self._is_exact = False
         if memories is None:
-            n_init = clam.n_init
             seeds, costs = seed_memories(
-                self._Z, self._sample_weight, clam.n_clusters, clam.init, n_init,
+                self._Z, self._sample_weight, len(log_weights), clam.init, clam.n_init,
                 self._random_state,
             )  # fmt: skip
             # Every row sits on a memory: there is nothing to learn.

@@ -62,9 +62,10 @@ def test_blobs_in_every_geometry(metric, self_supervised, weighted):
     assert (np.diff(np.bincount(model.labels_)) <= 0).all()
 
 
-def test_centres_are_centres():
+@pytest.mark.parametrize("self_supervised", [False, True])
+def test_centres_are_centres(self_supervised):
     X, _ = blobs(600, d=10, k=4, seed=3, cluster_std=3.0)
-    model = ClAM(4, random_state=0).fit(X)
+    model = ClAM(4, self_supervised=self_supervised, random_state=0).fit(X)
     means = np.stack([X[model.labels_ == label].mean(axis=0) for label in range(4)])
     ratio = np.linalg.norm(model.cluster_centers_, axis=1) / np.linalg.norm(
         means, axis=1
@@ -75,7 +76,7 @@ def test_centres_are_centres():
 def test_plain_loss_is_as_good_as_k_means():
     X, _ = load_iris(return_X_y=True)
     X = StandardScaler().fit_transform(X)
-    ours = ClAM(3, self_supervised=False, random_state=0).fit(X).inertia_
+    ours = ClAM(3, random_state=0).fit(X).inertia_
     assert ours <= 1.01 * KMeans(3, n_init=10, random_state=0).fit(X).inertia_
 
 
