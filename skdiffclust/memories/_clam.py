@@ -108,7 +108,7 @@ class ClAM(
         plateau of the loss; training ends at one 32nd of it.
     tol : float, default=1e-3
         Smallest relative fall of the loss that is no plateau.
-    n_iter_no_change : int, default=8
+    n_iter_no_change : int, default=5
         Batches without such a fall after which the learning rate halves; an epoch
         counts for at most 16 batches.
     record_centers : bool, default=False
@@ -222,7 +222,7 @@ class ClAM(
         mask_probability=0.15, mask_value="mean", self_supervised=False,
         metric="euclidean", weighted=False, init="k-means++", n_init=10,
         selection="loss", max_iter=200, batch_size=1024, learning_rate=0.05, tol=1e-3,
-        n_iter_no_change=8, record_centers=False, warm_start=False, device="auto",
+        n_iter_no_change=5, record_centers=False, warm_start=False, device="auto",
         random_state=None,
     ):  # fmt: skip
         self.n_clusters = n_clusters
