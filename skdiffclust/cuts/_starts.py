@@ -41,6 +41,9 @@ def free_labels(graph, X, groups, n_clusters, *, init, polished, n_init, random_
     nodes, sizes = graph, np.ones(len(groups))
     if n_groups < len(groups):
         nodes, sizes = contract(graph, groups, n_groups, sizes)
+    n_parts, parts = connected_components(nodes, directed=False)
+    if n_parts == n_clusters:
+        return parts[groups].astype(np.int64)  # nothing is cut
     if init == "random":
         return search(nodes, n_clusters, n_init, random_state, sizes=sizes)[groups]
     if init == "spectral":

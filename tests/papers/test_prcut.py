@@ -1,0 +1,133 @@
+"""What the paper of PRCut shows, and what this package promises beyond it.
+
+Where the paper's data need a download (CIFAR, Fashion-MNIST, and the VaDE, CLIP and
+DINOv2 rows of Tables 2 to 4) nothing is reproduced. The figures that these tests print
+are in doc/reproductions.rst.
+"""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.cluster import SpectralClustering
+from sklearn.datasets import load_digits
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import adjusted_rand_score
+from sklearn.model_selection import train_test_split
+
+from skdiffclust import PRCut
+from skdiffclust.cuts import ratio_cut
+from skdiffclust.cuts._polish import polish
+from skdiffclust.metrics import clustering_accuracy
+
+pytestmark = pytest.mark.paper
+SEEDS = range(5)
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    graph = PRCut(10, encoder=None, init="random", n_init=1).fit(X).affinity_matrix_
+    return X, y, graph
+
+
+def test_table_1_label_similarity_classifies_digits(digits):
+    X, y, _ = digits
+    accuracies = []
+    for seed in SEEDS:
+        train, test, y_train, y_test = train_test_split(
+            X, y, test_size=0.2, random_state=seed, stratify=y
+        )
+        model = PRCut(10, random_state=seed).fit(train, partial_labels=y_train)
+        accuracies.append(clustering_accuracy(y_test, model.predict(test)))
+    print(np.round(accuracies, 3))
+    assert np.median(accuracies) >= 0.96 and min(accuracies) >= 0.94
+
+
+@pytest.mark.parametrize("name", ["usps_train", "mnist_t10k"])
+def test_table_1_label_similarity_classifies_images(name, shared_data):
+    X, y = shared_data(name)
+    X = X.astype(np.float32)
+    train, test, y_train, y_test = train_test_split(
+        X, y, test_size=0.2, random_state=0, stratify=y
+    )
+    model = PRCut(10, objective="bound", max_iter=20, random_state=0)
+    model.fit(train, partial_labels=y_train)
+    accuracy = clustering_accuracy(y_test, model.predict(test))
+    print(name, round(accuracy, 3))
+    assert accuracy >= 0.93
+
+
+def test_table_2_free_labels_and_encoders_against_spectral_clustering(digits):
+    X, y, graph = digits
+    cuts = {}
+    for seed in SEEDS:
+        peer = SpectralClustering(10, affinity="precomputed", random_state=seed)
+        labels = peer.fit_predict(graph).astype(np.int64)
+        spectral = ratio_cut(graph, labels).value
+        polished = ratio_cut(graph, polish(graph, labels, 10)).value
+        for init in ("spectral", "random"):
+            for encoder in (None, "linear", "mlp"):
+                model = PRCut(10, encoder=encoder, init=init, random_state=seed)
+                model.fit(X, graph=graph)
+                assert model.n_clusters_ == 10
+                value = model.ratio_cut_ / spectral
+                cuts.setdefault((init, encoder), []).append(value)
+        cuts.setdefault("polished", []).append(polished / spectral)
+    medians = {name: np.median(values) for name, values in cuts.items()}
+    print({name: round(value, 4) for name, value in medians.items()})
+    assert max(cuts["spectral", None]) <= 1.0
+    assert all(
+        medians[init, e] <= 1.03
+        for init in ("spectral", "random")
+        for e in ("linear", "mlp")
+    )
+    assert medians["random", None] <= 1.05
+    # Beyond spectral clustering with the same polish, on digits:
+    assert medians["random", None] < medians["polished"]
+
+
+def test_table_2_the_recipe_of_the_paper_stays_above_spectral_clustering(digits):
+    X, _, graph = digits
+    spectral = SpectralClustering(10, affinity="precomputed", random_state=0)
+    peer = ratio_cut(graph, spectral.fit_predict(graph)).value
+    model = PRCut(
+        10,
+        hidden_layer_sizes=(512,),
+        init="random",
+        polish=False,
+        objective="bound",
+        sampling="pairs",
+        batch_size=898,
+        learning_rate=1e-3,
+        max_iter=300,
+        tol=0.0,
+        n_init=1,
+        random_state=0,
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # clusters may empty
+        model.fit(X, graph=graph)
+    print(model.n_clusters_, model.ratio_cut_, peer)
+    assert model.n_clusters_ < 10 or model.ratio_cut_ > peer
+
+
+def test_predicting_a_held_out_fifth_is_nearly_refitting_on_all(digits):
+    X, _, _ = digits
+    for encoder, floor in ((None, 0.9), ("mlp", 0.85)):
+        agreement, between_seeds = [], []
+        for seed in SEEDS:
+            held = np.random.RandomState(seed).permutation(len(X))[: len(X) // 5]
+            rest = np.setdiff1d(np.arange(len(X)), held)
+            part = PRCut(10, encoder=encoder, random_state=seed).fit(X[rest])
+            full, other = (
+                PRCut(10, encoder=encoder, random_state=s).fit(X)
+                for s in (seed, seed + 100)
+            )
+            assert part.n_clusters_ == 10
+            agreement.append(
+                adjusted_rand_score(full.labels_[held], part.predict(X[held]))
+            )
+            between_seeds.append(adjusted_rand_score(full.labels_, other.labels_))
+        print(encoder, np.round(agreement, 3), np.round(between_seeds, 3))
+        assert np.median(agreement) >= 0.9 and min(agreement) >= floor
