@@ -1,0 +1,49 @@
+"""Learning through clustering: what the paper shows, on what is at hand."""
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.paper
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+
+
+def script(name):
+    """Load a script of the benchmarks as a module."""
+    spec = importlib.util.spec_from_file_location(name, BENCHMARKS / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_unit_noise_leaves_the_raw_clustering_right():
+    denoising = script("reproduce_denoising")
+    assert all(
+        denoising.error(*denoising.problem(seed, 1.0)) == 0 for seed in range(10)
+    )
+
+
+def test_a_linear_map_leaves_out_the_noise():
+    found = [script("reproduce_denoising").denoise(seed) for seed in range(5)]
+    assert np.median([raw for raw, _ in found]) > 0.15
+    steps = [500 if steps is None else steps for _, steps in found]
+    assert np.median(steps) < 250
+
+
+def test_digits_with_100_labels_and_three_classes_withheld(tmp_path, monkeypatch):
+    digits = script("reproduce_digits")
+    monkeypatch.setattr(digits, "RESULTS", tmp_path / "digits.jsonl")
+    trial = {"learning_rate": 3e-3, "weight_decay": 1e-4}
+    for seed in range(3):
+        clustering, probe = (
+            {
+                method: digits.run(method, trial, seed, 100, 3, "test")[measure]
+                for method in ("ours", "cross-entropy", "raw")
+            }
+            for measure in ("clustering", "probe")
+        )
+        assert clustering["ours"] < clustering["cross-entropy"]
+        assert clustering["ours"] < clustering["raw"]
+        assert probe["ours"] < probe["cross-entropy"]
