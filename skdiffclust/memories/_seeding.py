@@ -5,7 +5,7 @@ from sklearn.cluster import kmeans_plusplus
 
 # Rows that seeding, racing and selection look at; more would change little.
 MAX_ROWS = 8192
-_LLOYD_STEPS = 20
+_LLOYD_STEPS = 50
 
 
 def sample_rows(n_samples, sample_weight, random_state):

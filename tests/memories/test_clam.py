@@ -17,7 +17,7 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from skdiffclust import ClAM
 from skdiffclust.memories import energy, entropy, recall
@@ -503,6 +503,15 @@ def test_fault_33_thread_limits_are_left_alone():
     before = threadpool_info()
     ClAM(3, random_state=0, n_init=2).fit(X)
     assert threadpool_info() == before
+
+
+def test_one_thread_and_two_agree():
+    X, _ = blobs(800, d=20, k=4, cluster_std=4.0)
+    labels = []
+    for n_threads in (1, 2):
+        with threadpool_limits(n_threads):
+            labels.append(ClAM(4, random_state=0, n_init=3).fit(X).labels_)
+    assert adjusted_rand_score(*labels) >= 0.99
 
 
 def test_parameters_are_as_they_were():
