@@ -1,0 +1,73 @@
+"""Equal rows, label similarity and the affinities, by brute force."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from skdiffclust.cuts._graph import Affinity, add_labels, equal_rows
+from skdiffclust.cuts._ratio_cut import check_graph
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("n_features", [1, 4, 100])
+def test_equal_rows_are_those_that_are_equal(dtype, n_features):
+    rng = np.random.RandomState(0)
+    X = rng.randint(0, 3, size=(80, n_features)).astype(dtype)
+    X[40:60] = X[:20]
+    X[60:, 1:] = X[:20, 1:]  # rows that differ at most in one column
+    X[0], X[70] = 0.0, -0.0
+    groups = equal_rows(X)
+    same = (X[:, None] == X[None]).all(axis=2)
+    np.testing.assert_array_equal(groups[:, None] == groups, same)
+    first = np.unique(groups, return_index=True)[1]
+    assert (np.diff(first) > 0).all()
+
+
+def test_nearest_neighbours_are_joined_either_way():
+    X = np.random.RandomState(0).normal(size=(30, 3)) + 1e6
+    graph = Affinity("nearest_neighbors", 4, 1.0, "test").fit(X).toarray()
+    distances = np.linalg.norm(X[:, None] - X[None], axis=2)
+    np.fill_diagonal(distances, np.inf)
+    near = distances <= np.sort(distances, axis=1)[:, [3]]
+    np.testing.assert_array_equal(graph, near | near.T)
+
+
+def test_links_of_new_rows_are_to_their_nearest():
+    rng = np.random.RandomState(0)
+    affinity = Affinity("nearest_neighbors", 4, 1.0, "test")
+    X, new = rng.normal(size=(30, 3)), rng.normal(size=(5, 3))
+    affinity.fit(X)
+    distances = np.linalg.norm(new[:, None] - X[None], axis=2)
+    near = distances <= np.sort(distances, axis=1)[:, [3]]
+    np.testing.assert_array_equal(affinity.links(new).toarray(), near)
+
+
+def test_labels_join_and_part():
+    graph = check_graph(np.ones((5, 5)) * 3.0, caller="test")
+    joined = add_labels(graph, np.array([0, 0, 1, -1, 1]), "test").toarray()
+    expected = np.full((5, 5), 3.0)
+    np.fill_diagonal(expected, 0.0)
+    for i in (0, 1):
+        for j in (2, 4):
+            expected[i, j] = expected[j, i] = 0.0
+    np.testing.assert_array_equal(joined, expected)
+    empty = add_labels(sp.csr_array((3, 3)), np.array([0, 0, -1]), "test")
+    assert empty[0, 1] == 1.0 and empty.nnz == 2
+
+
+def test_too_many_pairs_of_one_label_are_refused_at_once():
+    n = 20_000
+    with pytest.raises(
+        ValueError, match="'partial_labels' parameter .* Keep the labels"
+    ):
+        add_labels(sp.csr_array((n, n)), np.zeros(n, dtype=int), "PRCut")
+
+
+def test_a_graph_that_is_clean_is_taken_as_it_is():
+    graph = check_graph(np.ones((4, 4)), caller="test")
+    again = check_graph(graph, caller="test")
+    assert np.shares_memory(graph.data, again.data)
+    with_zero = graph.copy()
+    with_zero.data[:] = 0.0
+    assert check_graph(with_zero, caller="test").nnz == 0
+    assert with_zero.nnz == 12
