@@ -44,8 +44,8 @@ class _BlockCut(torch.autograd.Function):
 def block_loss(block, left, right, proportions):
     """Return L_tr / sum(W) of a block (a, b): the twin of `block_loss_with_gradients`.
 
-    `block` is a dense or sparse coordinate tensor. `proportions` (k,) is differentiated like
-    any other tensor; sums go over all processes of ``torchrun``.
+    `block` is a dense tensor or a sparse one of coordinates. `proportions` (k,) is
+    differentiated like any other tensor; sums go over all processes of ``torchrun``.
     """
     cut = sum_over_processes(_BlockCut.apply(block, left, right))
     total = torch.sparse.sum(block) if block.is_sparse else block.sum()
@@ -194,7 +194,7 @@ def _mean_over_processes(log_assignments):
 
 
 def _as_block(block, like):
-    """Return a block as a tensor of the dtype and device of `like`, dense or by coordinates."""
+    """Return a block as a tensor of the dtype and device of `like`, dense or sparse."""
     if sp.issparse(block):
         block = sp.coo_array(block)
         indices = torch.from_numpy(np.stack([block.row, block.col]).astype(np.int64))
