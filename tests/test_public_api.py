@@ -112,11 +112,27 @@ def test_readme_example_prints_what_it_says():
     assert run_python(code, "-W", "error").strip() == expected
 
 
-def test_getting_started_runs():
+def test_getting_started_runs(tmp_path):
     page = (ROOT / "doc" / "getting_started.rst").read_text(encoding="utf-8")
-    code = "\n".join(literal_blocks(page, "python"))
-    chosen = run_python(f"{code}\nprint(search.best_params_)", "-W", "error")
+    blocks = literal_blocks(page, "python")
+    assert all(len(block.splitlines()) < 30 for block in blocks)
+    # It writes files, which are not to be left in the project.
+    start = f"import os, skdiffclust; os.chdir({str(tmp_path)!r})"
+    code = "\n".join([start, *blocks, "print(sum(1 for _ in open('labels.csv')))"])
+    chosen, n_labels = run_python(code, "-W", "error").splitlines()
     assert "n_clusters" in chosen
+    assert int(n_labels) == 178
+
+
+@pytest.mark.parametrize(
+    "page", ["gpu", "partial_labels", "persistence", "security", "tuning"]
+)
+def test_user_guide_runs(page, tmp_path):
+    path = ROOT / "doc" / "user_guide" / f"{page}.rst"
+    blocks = literal_blocks(path.read_text(encoding="utf-8"), "python")
+    assert blocks
+    start = f"import os, skdiffclust; os.chdir({str(tmp_path)!r})"
+    run_python("\n".join([start, *blocks]), "-W", "error")
 
 
 def test_readme_commands_are_one_line_each():
