@@ -1,0 +1,76 @@
+"""
+===========================================
+A search for the number of clusters, watched
+===========================================
+
+No labels are needed to search: the scorers of :mod:`skdiffclust.metrics` judge what a
+fitted pipeline predicts on rows that were held out. The training of the winner is then
+watched by scikit-learn's own callbacks: ``ScoringMonitor`` scores every epoch, and
+``ProgressBar`` (which needs rich) would draw a bar for each restart.
+"""
+
+import os
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.callback import ScoringMonitor
+from sklearn.datasets import load_wine
+from sklearn.metrics import adjusted_rand_score
+from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skdiffclust import GEMINI
+from skdiffclust.metrics import get_scorer, silhouette_scorer
+
+# Fewer candidates and epochs where the gallery is only tested.
+REDUCED = os.environ.get("SKDIFFCLUST_REDUCED") == "1"
+max_iter, candidates = (40, [2, 3, 4]) if REDUCED else (300, [2, 3, 4, 5, 6])
+
+X, y = load_wine(return_X_y=True)
+
+# %%
+# The rows of a data set often come in order, so the folds are shuffled: without it,
+# whole clusters would be missing from a fold.
+
+model = make_pipeline(
+    StandardScaler(), GEMINI(mode="ovo", n_init=1, max_iter=max_iter, random_state=0)
+)
+names = ["silhouette", "calinski_harabasz", "stability"]
+search = GridSearchCV(
+    model,
+    {"gemini__n_clusters": candidates},
+    scoring={name: get_scorer(name) for name in names},
+    refit="silhouette",
+    cv=KFold(3, shuffle=True, random_state=0),
+).fit(X)
+ari = adjusted_rand_score(y, search.predict(X))
+print(f"chosen: {search.best_params_}, adjusted Rand index {ari:.2f}")
+
+# %%
+# The best pipeline once more, with a monitor on its last step. A ``ProgressBar()``
+# would be passed to ``set_callbacks`` beside it. In a ScoringMonitor, a scorer stands
+# in a dictionary.
+
+monitor = ScoringMonitor(scoring={"silhouette": silhouette_scorer})
+best = search.best_estimator_
+best[-1].set_callbacks(monitor)
+best.fit(X)
+epochs = [row["silhouette"] for row in monitor.get_logs().data][:-1]
+
+# %%
+# Scores have different units: each is drawn between its least and its greatest value.
+
+fig, axes = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
+for name in names:
+    scores = search.cv_results_[f"mean_test_{name}"]
+    scaled = (scores - scores.min()) / np.ptp(scores)
+    axes[0].plot(candidates, scaled, "o-", label=name)
+axes[0].set(title="held-out scores, rescaled", xlabel="n_clusters", xticks=candidates)
+axes[0].legend()
+axes[1].plot(np.arange(1, len(epochs) + 1), epochs)
+axes[1].set(title="silhouette while the winner trains", xlabel="epoch")
+plt.show()
+
+# %%
+# The scores agree on three clusters, and those are the three growers of the wines.
