@@ -8,6 +8,7 @@ with 100 labels. The digits 0, 1 and 2 have none: they find their places because
 unlabelled rows take part in the forests.
 """
 
+import os
 import sys
 from pathlib import Path
 
@@ -19,6 +20,9 @@ from sklearn.manifold import TSNE
 from skdiffclust import SpanningForestEmbedding
 from skdiffclust.forests import maximum_spanning_forest
 from skdiffclust.metrics import connectivity_error
+
+# The continuous integration asks for a short run; the picture then says little.
+reduced = os.environ.get("SKDIFFCLUST_REDUCED") == "1"
 
 X, y = load_digits(return_X_y=True)
 order = np.random.RandomState(0).permutation(len(X))
@@ -38,7 +42,7 @@ embedding = SpanningForestEmbedding(
     encoder="mlp",
     hidden_layer_sizes=(256,),
     learning_rate=3e-3,
-    max_iter=20,
+    max_iter=2 if reduced else 20,
     random_state=0,
 ).fit(X[train], labels)
 
