@@ -1,7 +1,7 @@
 """
-=====================================
+==================================
 Where methods agree on real digits
-=====================================
+==================================
 
 Methods that ask different questions of the data and give the same answer are worth
 more than one that is sure of itself. Six methods cluster scikit-learn's digits; a

@@ -1,7 +1,7 @@
 """
-===========================================
+============================================
 A search for the number of clusters, watched
-===========================================
+============================================
 
 No labels are needed to search: the scorers of :mod:`skdiffclust.metrics` judge what a
 fitted pipeline predicts on rows that were held out. The training of the winner is then

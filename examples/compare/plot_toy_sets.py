@@ -1,7 +1,7 @@
 """
-=================================
+===============================
 Which shapes does a method see?
-=================================
+===============================
 
 The toy sets of scikit-learn's comparison of clusterers, with the methods of this
 package beside four of scikit-learn. Every method is told the true number of clusters

@@ -1,7 +1,7 @@
 """
-==============================================
+=============================================
 What an encoder makes of the cut of its graph
-==============================================
+=============================================
 
 The free labels of ``PRCut`` belong to the rows of one graph. An encoder says what any
 row's label is. A linear one can only part the plane by lines, so its cut is higher; a

@@ -1,7 +1,7 @@
 """
-================================
+=================================
 A lower cut, and new rows at once
-================================
+=================================
 
 Spectral clustering relaxes the ratio-cut of the neighbours graph and stops there.
 ``PRCut`` lowers the cut itself: first by moving single digits, then, without any

@@ -1,7 +1,7 @@
 """
-==================================================
+=================================================
 Digits from 100 labels, three classes without any
-==================================================
+=================================================
 
 A small network learns an embedding of handwritten digits whose spanning forest agrees
 with 100 labels. The digits 0, 1 and 2 have none: they find their places because
@@ -27,7 +27,7 @@ reduced = os.environ.get("SKDIFFCLUST_REDUCED") == "1"
 X, y = load_digits(return_X_y=True)
 order = np.random.RandomState(0).permutation(len(X))
 X, y = X[order].astype(np.float32) / 16, y[order]
-train, test = slice(0, 1200), slice(1200, None)
+train, test = slice(0, 1200), slice(1200, 1328 if reduced else None)
 
 labels = np.full(1200, -1)
 known = np.flatnonzero(y[train] >= 3)[:100]

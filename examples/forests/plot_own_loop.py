@@ -1,7 +1,7 @@
 """
-==============================
+============================
 A training loop of one's own
-==============================
+============================
 
 The partial Fenchel-Young loss is a torch module: it takes a similarity and what is
 known of the rows, and its gradient does the rest. Here it learns to leave out two

@@ -1,7 +1,7 @@
 """
-==========================================
+======================================
 Basins of attraction, from cold to hot
-==========================================
+======================================
 
 A row belongs to the memory that it falls to. With a high inverse temperature β the
 basins of attraction are the Voronoi cells of the memories; with a low one all memories

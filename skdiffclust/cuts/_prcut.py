@@ -78,8 +78,7 @@ class PRCut(
     ----------
     n_clusters : int, default=8
         Number of clusters.
-    affinity : {"nearest_neighbors", "rbf", "cosine", "precomputed"}, callable or \
-            neighbours transformer, default="nearest_neighbors"
+    affinity : str, callable or transformer, default="nearest_neighbors"
         Similarity of two rows. "nearest_neighbors" is 1 if either is among the
         `n_neighbors` nearest of the other, else 0; "rbf" is ``exp(-d² / temperature)``
         and "cosine" ``exp(cos / temperature)``, both dense. "precomputed": X is the

@@ -150,8 +150,9 @@ def perturbed_forest(
     Kruskal's algorithm on O(n²) memory, whatever `n_perturbations`, or O(n_edges) for
     a sparse similarity. The noise is a function of (seed, draw, i, j), so the result
     does not depend on the number of threads, and free and constrained forests of one
-    seed share it. It has 32 bits: |z| < 6.34 for normal noise. Edges that so bounded a
-    noise cannot bring into a forest are dropped beforehand, which changes no bit.
+    seed share it. It has 32 bits: ``|z| < 6.34`` for normal noise. Edges that so
+    bounded a noise cannot bring into a forest are dropped beforehand, which changes no
+    bit.
 
     Unlike the code published with the paper, the noise is symmetric: with n × n noise
     of which one triangle is read, the value is not F_ε. Constrained forests are not the

@@ -87,10 +87,10 @@ class ClAM(
         city-block distance, which resists outliers.
     weighted : bool or array-like of shape (n_clusters,), default=False
         Attraction of each memory (eq. 10): equal, learned (True), or given.
-    init : {"k-means++", "random"} or array-like of shape (n_clusters, n_features), \
-            default="k-means++"
+    init : {"k-means++", "random"} or array-like, default="k-means++"
         Where memories start: k-means++ rows settled by at most 50 of Lloyd's steps, on
-        at most 8192 rows; rows drawn at random; or the given ones.
+        at most 8192 rows; rows drawn at random; or the given ones,
+        (n_clusters, n_features).
     n_init : int, default=10
         Number of restarts, trained side by side. With an array as `init`, one.
     selection : {"loss", "silhouette"}, default="loss"

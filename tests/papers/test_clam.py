@@ -1,6 +1,6 @@
 """Saha et al., ICML 2023: Tables 1, 2, 3, 8 and 9, Table 10, on the data at hand.
 
-Run as a script, it prints the tables of doc/reproductions.rst; as tests, it holds what
+Run as a script, it prints the tables of doc/reproductions; as tests, it holds what
 was reproduced. Silhouettes stand beside the number of clusters found.
 """
 

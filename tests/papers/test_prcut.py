@@ -2,7 +2,7 @@
 
 Where the paper's data need a download (CIFAR, Fashion-MNIST, and the VaDE, CLIP and
 DINOv2 rows of Tables 2 to 4) nothing is reproduced. The figures that these tests print
-are in doc/reproductions.rst.
+are in doc/reproductions.
 """
 
 import warnings
