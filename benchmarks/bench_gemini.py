@@ -1,0 +1,215 @@
+"""GEMINI against gemclus: the same problem, the same schedule, the same result.
+
+Run it where both packages are installed::
+
+    OMP_NUM_THREADS=1 python benchmarks/bench_gemini.py path step fit growth wide
+
+Both run in this process, one after the other, on the same data; the ratio of their
+times and whether the results agree are printed. gemclus's schedule (Nesterov momentum,
+its patience, its first penalty) is written here from the parts of our package.
+"""
+
+import sys
+import time
+import tracemalloc
+
+import gemclus
+import numpy as np
+from gemclus.linear import LinearMMD, LinearWasserstein
+from gemclus.sparse import SparseLinearMMD
+from sklearn.datasets import load_breast_cancer
+from sklearn.preprocessing import scale
+
+from skdiffclust.datasets import make_celeux_one
+from skdiffclust.gemini import GEMINI, SparseGEMINI
+from skdiffclust.gemini._models import Perceptron
+from skdiffclust.gemini._objectives import OBJECTIVES
+from skdiffclust.gemini._penalties import (
+    group_penalty,
+    groups_by_size,
+    soft_threshold_groups,
+)
+from skdiffclust.gemini._relations import make_relation
+from skdiffclust.gemini._training import Adam, Problem, loss_and_gradients
+
+RATE = 1e-3
+
+
+def problem_and_model(X, n_clusters, mode, name="mmd", seed=0):
+    """Return our Problem, and the linear model that gemclus draws."""
+    n, d = X.shape
+    rng, bound = np.random.RandomState(seed), np.sqrt(1 / d)
+    W = rng.uniform(-bound, bound, size=(d, n_clusters))
+    b = rng.uniform(-bound, bound, size=(1, n_clusters))
+    row = OBJECTIVES[name]
+    relation = make_relation(row.relation, X, "linear", "euclidean")
+    weights = np.full(n, 1 / n)
+    problem = Problem(X, weights, relation, row.with_gradient(mode))
+    return problem, Perceptron([W], [b.ravel()])
+
+
+def adam(problem, model, n_iter):
+    """Train by Adam for exactly n_iter epochs."""
+    optimiser = Adam(model.arrays, RATE)
+    for _ in range(n_iter):
+        optimiser.step(model.arrays, loss_and_gradients(model, problem)[2])
+
+
+def gemclus_path(X, n_clusters, mode, max_iter):
+    """Return numbers of features and objectives of the steps of gemclus's schedule."""
+    problem, model = problem_and_model(X, n_clusters, mode)
+    groups = groups_by_size(None, X.shape[1])
+    adam(problem, model, max_iter)
+    velocities = [np.zeros_like(array) for array in model.arrays]
+    weights, alpha = model.weights[0], 1e-2
+    n_features, objectives = [], []
+    _, value, gradients = loss_and_gradients(model, problem)
+    while np.count_nonzero(weights.any(axis=1)) > 2:
+        best, smallest, stalled = value, alpha * group_penalty(weights, groups), 0
+        for _ in range(max_iter):
+            for array, g, v in zip(model.arrays, gradients, velocities, strict=True):
+                v *= 0.9
+                v -= RATE * g
+                array += 0.9 * v - RATE * g
+            soft_threshold_groups(weights, alpha * RATE, groups)
+            _, value, gradients = loss_and_gradients(model, problem)
+            penalty = alpha * group_penalty(weights, groups)
+            stalled += 1
+            if value > 1.01 * best or penalty < 0.99 * smallest:
+                best, smallest, stalled = value, penalty, 0
+            if stalled == 10:
+                break
+        n_features.append(np.count_nonzero(weights.any(axis=1)))
+        objectives.append(value)
+        alpha *= 1.05
+    return np.array(n_features), np.array(objectives)
+
+
+def seconds(function, *args, **kwargs):
+    """Return the processor time of a call, which a busy machine hardly changes."""
+    start = time.process_time()
+    result = function(*args, **kwargs)
+    return time.process_time() - start, result
+
+
+def report(what, theirs, ours, agreement):
+    """Print one line."""
+    ratio = theirs / ours
+    print(
+        f"{what:44s} gemclus {theirs:9.4f} s, ours {ours:9.5f} s: {ratio:8.1f} times; "
+        f"{agreement}",
+        flush=True,
+    )
+
+
+def bench_path(max_iter=1000):
+    """Time whole linear paths on scenario 5."""
+    X, *_ = make_celeux_one(5, random_state=0)
+    X -= X.mean(axis=0)
+    for mode in ("ova", "ovo"):
+        peer = SparseLinearMMD(
+            3, ovo=mode == "ovo", random_state=0, max_iter=max_iter, batch_size=None
+        )
+        ours, (sizes, values) = seconds(gemclus_path, X, 3, mode, max_iter)
+        theirs, (_, found, _, _, counts) = seconds(peer.path, X)
+        same = np.array_equal(sizes, counts)
+        gap = np.abs(values - found).max() if same else np.nan
+        what = f"path, scenario 5, {mode}, {len(sizes)} steps"
+        report(what, theirs, ours, f"same numbers: {same}, GEMINI within {gap:.1e}")
+
+
+def bench_step():
+    """Time one iteration at n = 5000."""
+    X = np.random.RandomState(0).normal(size=(5000, 20))
+    X -= X.mean(axis=0)
+    for mode in ("ova", "ovo"):
+        peer = LinearMMD(3, ovo=mode == "ovo", random_state=0, max_iter=1)
+        theirs, _ = seconds(peer.fit, X)
+        problem, model = problem_and_model(X, 3, mode)
+        adam(problem, model, 1)
+        ours = np.median([seconds(adam, problem, model, 1)[0] for _ in range(20)])
+        gap = np.abs(peer.W_ - problem_and_model(X, 3, mode)[1].weights[0]).max()
+        what = f"one iteration, 5000 x 20, {mode}"
+        report(what, theirs, ours, f"weights moved by {gap:.1e}")
+
+
+def bench_fit(n_iter=300):
+    """Time a fit of breast cancer."""
+    X = scale(load_breast_cancer(return_X_y=True)[0])
+    for mode in ("ova", "ovo"):
+        peer = LinearMMD(2, ovo=mode == "ovo", random_state=0, max_iter=n_iter)
+        theirs, _ = seconds(peer.fit, X)
+        problem, model = problem_and_model(X, 2, mode)
+        ours, _ = seconds(adam, problem, model, n_iter)
+        gap = np.abs(peer.W_ - model.weights[0]).max()
+        what = f"fit, breast cancer, {mode}, {n_iter} epochs"
+        report(what, theirs, ours, f"weights within {gap:.1e}")
+
+
+def bench_wasserstein(n_iter=20):
+    """Time transport, which both leave to POT; ours starts from the last potentials."""
+    X, *_ = make_celeux_one(4, random_state=0)
+    X -= X.mean(axis=0)
+    for mode in ("ova", "ovo"):
+        peer = LinearWasserstein(3, ovo=mode == "ovo", random_state=0, max_iter=n_iter)
+        theirs, _ = seconds(peer.fit, X)
+        problem, model = problem_and_model(X, 3, mode, "wasserstein")
+        ours, _ = seconds(adam, problem, model, n_iter)
+        gap = np.abs(peer.W_ - model.weights[0]).max()
+        what = f"fit, Wasserstein, scenario 4, {mode}, {n_iter} epochs"
+        report(what, theirs, ours, f"weights within {gap:.1e}")
+
+
+def bench_growth():
+    """Print time and memory of ours as n grows, linear kernel."""
+    for n in (10**3, 10**4, 10**5):
+        X = np.random.RandomState(0).normal(size=(n, 50))
+        X[: n // 2] += 1
+        tracemalloc.start()
+        model = GEMINI(3, max_iter=50, n_init=1, n_iter_no_change=None, random_state=0)
+        spent, _ = seconds(model.fit, X)
+        peak = tracemalloc.get_traced_memory()[1] / 2**20
+        tracemalloc.stop()
+        print(
+            f"fit {n:7d} x 50, 50 epochs: {spent:8.3f} s, {1e6 * spent / n:6.2f} us a "
+            f"row, peak {peak:7.1f} MiB beside X",
+            flush=True,
+        )
+
+
+def bench_wide(n_features=25_904):
+    """Time the path on wide data with the active set, and without it."""
+    from skdiffclust.gemini import _walk
+
+    rng = np.random.RandomState(0)
+    source = np.repeat([0, 1, 2], [52, 96, 23])
+    X = rng.normal(size=(171, n_features)).astype(np.float32)
+    X[:, :2000] += rng.normal(size=(3, 2000))[source]
+    sparse = SparseGEMINI(
+        3, mode="ova", max_iter=100, tol=0.01, n_init=1, random_state=0
+    )
+    ours, path = seconds(sparse.path, X, min_features=400, alpha_multiplier=1.02)
+    whole = _walk.Walk._train_active
+
+    def without(self, active, problem, sparsity, loop):
+        self._train(self.model, self.optimiser, problem, sparsity, loop)
+
+    _walk.Walk._train_active = without
+    dense, other = seconds(sparse.path, X, min_features=400, alpha_multiplier=1.02)
+    _walk.Walk._train_active = whole
+    print(
+        f"path, 171 x {n_features}: active set {ours:.1f} s ({len(path)} steps, "
+        f"{path.n_iters.sum()} epochs), all features {dense:.1f} s "
+        f"({len(other)} steps, {other.n_iters.sum()} epochs): {dense / ours:.1f} "
+        "times; features left "
+        f"{path.n_features[-1]} and {other.n_features[-1]}, in common "
+        f"{np.sum(path.supports[-1] & other.supports[-1])}",
+        flush=True,
+    )
+
+
+if __name__ == "__main__":
+    print(f"gemclus {gemclus.__version__}, numpy {np.__version__}")
+    names = sys.argv[1:] or "path step fit wasserstein growth wide".split()
+    for name in names:
+        globals()[f"bench_{name}"]()
