@@ -13,6 +13,7 @@ _ESTIMATORS = {
     "SpanningForestClustering": "skdiffclust.forests",
     "SpanningForestEmbedding": "skdiffclust.forests",
     "SparseGEMINI": "skdiffclust.gemini",
+    "SparseGEMINICV": "skdiffclust.gemini",
     "warmup": "skdiffclust.forests._warmup",
 }
 _MODULES = {
@@ -34,6 +35,7 @@ __all__ = [
     "SpanningForestClustering",
     "SpanningForestEmbedding",
     "SparseGEMINI",
+    "SparseGEMINICV",
     "__version__",
     "cuts",
     "datasets",

@@ -10,6 +10,7 @@ from skdiffclust import (
     SpanningForestClustering,
     SpanningForestEmbedding,
     SparseGEMINI,
+    SparseGEMINICV,
 )
 
 ESTIMATORS = [
@@ -20,6 +21,7 @@ ESTIMATORS = [
     SpanningForestClustering(),
     SparseGEMINI(),
     SpanningForestEmbedding(max_iter=5),
+    SparseGEMINICV(mode="ovo", n_alphas=4, n_resamples=2),
 ]
 
 # Estimator name -> {check: reason}. Only what scikit-learn's own KMeans fails too.
@@ -35,6 +37,7 @@ EXPECTED_FAILED_CHECKS = {
     "SpanningForestClustering": {},
     "SparseGEMINI": {},
     "SpanningForestEmbedding": {},
+    "SparseGEMINICV": {},
 }
 
 # Estimator name -> the least number of checks that scikit-learn 1.9 runs on it.
@@ -45,6 +48,7 @@ N_CHECKS = {
     "SpanningForestClustering": 45,
     "SparseGEMINI": 45,
     "SpanningForestEmbedding": 45,
+    "SparseGEMINICV": 45,
 }
 
 # The checks that may skip themselves -> reason.

@@ -266,7 +266,8 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
             step = walk.record(self.alpha, 0)
         training.stop()
         next(loops, None)
-        self._settle(walk.model.arrays, step, means, constraints)
+        self._settle(walk.model.arrays, step, means)
+        self._warn(step, constraints)
         self.history_ = training.loops[-1].history
         vars(self).pop("feature_importances_", None)
         training.finish()
@@ -360,12 +361,11 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         training = Training(self, problem.X, y, **self._training_params())
         steps = self._walk(problem, training, means, options, checkpoint, resume)
 
-        threshold = 0.9 if keep_threshold is None else keep_threshold
-        template = clone(self)._as_template(self, means, constraints)
-        path = SparsePath.from_steps(
-            steps, self._kind(), None if self.dynamic else threshold, template
-        )
-        self._settle(path.weights(path.chosen), steps[path.chosen], means, constraints)
+        threshold = None if self.dynamic else keep_threshold or 0.9
+        template = clone(self)._as_template(self, means)
+        path = SparsePath.from_steps(steps, self._kind(), threshold, template)
+        self._settle(path.weights(path.chosen), steps[path.chosen], means)
+        self._warn(steps[path.chosen], constraints)
         self.feature_importances_ = path.leaving_alphas()
         self.history_ = training.loops[-1].history
         training.finish()
@@ -473,13 +473,17 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
 
         return problem_of
 
-    def _settle(self, arrays, step, means, constraints):
+    def _settle(self, arrays, step, means):
         """Assign the fitted attributes of a Step."""
         model = MODELS[self._kind()].from_arrays(arrays)
         for name, value in self._attributes(model, means).items():
             setattr(self, name, value)
         self.alpha_, self.n_iter_, self.labels_ = step.alpha, step.n_iter, step.labels
-        self.n_clusters_ = self._report(step.labels, constraints)
+        self.n_clusters_ = len(np.unique(step.labels))
+
+    def _warn(self, step, constraints):
+        """Warn of empty clusters, of links that are not met, and of no features."""
+        self._report(step.labels, constraints)
         if not step.support.any():
             warnings.warn(
                 f"SparseGEMINI has no feature in at alpha={step.alpha:.4g}. Lower "
@@ -502,21 +506,18 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
             ),
         }
 
-    def _as_template(self, fitted, means, constraints):
+    def _as_template(self, fitted, means):
         """Take from a fitted estimator what the estimators of all steps share."""
         self.n_features_in_, self.means_ = fitted.n_features_in_, means
         if hasattr(fitted, "feature_names_in_"):
             self.feature_names_in_ = fitted.feature_names_in_
-        self._constraints = constraints
         return self
 
     def _at_step(self, path, step):
         """Return the fitted estimator of a step of a path."""
         fitted = clone(self)
-        fitted._as_template(self, self.means_, self._constraints)
-        del fitted._constraints
-        record = path.steps[step]
-        fitted._settle(path.weights(step), record, self.means_, self._constraints)
+        fitted._as_template(self, self.means_)
+        fitted._settle(path.weights(step), path.steps[step], self.means_)
         fitted.feature_importances_ = path.leaving_alphas()
         return fitted
 

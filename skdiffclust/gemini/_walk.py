@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from skdiffclust._assignments import softmax
 from skdiffclust.gemini._models import MODELS
 from skdiffclust.gemini._path import compact
 from skdiffclust.gemini._penalties import group_norms
@@ -67,16 +68,30 @@ class Walk:
         """Return the Step of the arrays as they are."""
         support = self.support
         problem = self.problem_of(support)
-        _, objective, _ = loss_and_gradients(self.model, problem)
+        logits = self.model.logits(problem.X)
+        objective, _ = problem.objective(
+            softmax(logits), problem.row_weights, problem.relation
+        )
         return Step(
             alpha=float(alpha),
             objective=float(objective),
             penalty=self.sparsity.penalty(self.model),
             support=support,
-            labels=self.model.logits(problem.X).argmax(axis=1),
+            labels=self._empty_last(logits.argmax(axis=1)),
             n_iter=n_iter,
             weights=compact(self.model, support),
         )
+
+    def _empty_last(self, labels):
+        """Put clusters that have emptied after the others; return the new labels."""
+        n_clusters = self.model.arrays[-1].shape[-1]
+        is_empty = np.bincount(labels, minlength=n_clusters) == 0
+        order = np.argsort(is_empty, kind="stable")
+        for arrays in (self.model.arrays, self.optimiser.state):
+            moved = MODELS[self.kind].from_arrays(arrays).permute_outputs(order)
+            for array, new in zip(arrays, moved.arrays, strict=True):
+                array[...] = new
+        return np.argsort(order)[labels]
 
     def advance(self, alpha, loops):
         """Train at a penalty; return its Step, or None if a callback ended the path."""
