@@ -100,7 +100,9 @@ class Affinity:
             cosines = (
                 unit_rows(X.astype(np.float64)) @ unit_rows(self.X.astype(np.float64)).T
             )
-            return np.exp(cosines / self.temperature)
+            # Less 1, a factor of all weights, so that a low temperature does not
+            # overflow.
+            return np.exp((cosines - 1.0) / self.temperature)
         return np.exp(-(distance_matrix(X, self.X) ** 2) / self.temperature)
 
 

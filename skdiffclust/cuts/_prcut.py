@@ -78,11 +78,11 @@ class PRCut(
     ----------
     n_clusters : int, default=8
         Number of clusters.
-    affinity : str, callable or transformer, default="nearest_neighbors"
+    affinity : str, callable or neighbours transformer, default="nearest_neighbors"
         Similarity of two rows. "nearest_neighbors" is 1 if either is among the
         `n_neighbors` nearest of the other, else 0; "rbf" is ``exp(-d² / temperature)``
-        and "cosine" ``exp(cos / temperature)``, both dense. "precomputed": X is the
-        graph, a symmetric matrix of weights >= 0, which needs ``encoder=None``. A
+        and "cosine" ``exp((cos - 1) / temperature)``, both dense. "precomputed": X is
+        the graph, a symmetric matrix of weights >= 0, which needs ``encoder=None``. A
         callable maps (X, Y) to weights (n_X, n_Y). Of a transformer, such as
         :class:`~sklearn.neighbors.KNeighborsTransformer`, every stored entry is an
         edge of weight 1, so distances are not read as similarities.

@@ -71,3 +71,9 @@ def test_a_graph_that_is_clean_is_taken_as_it_is():
     with_zero.data[:] = 0.0
     assert check_graph(with_zero, caller="test").nnz == 0
     assert with_zero.nnz == 12
+
+
+def test_a_dense_affinity_beyond_memory_is_refused_at_once():
+    X = np.random.RandomState(0).normal(size=(400_000, 1))
+    with pytest.raises(ValueError, match="rbf affinity of 400000 x 400000.*nearest_n"):
+        Affinity("rbf", 10, 1.0, "PRCut").fit(X)

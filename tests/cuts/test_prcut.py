@@ -127,9 +127,23 @@ def test_dense_affinities(affinity, encoder):
     expected = (
         np.exp(-np.sum((b[0] - b[1]) ** 2) / 0.5)
         if affinity == "rbf"
-        else np.exp(b[0] @ b[1] / np.linalg.norm(b[0]) / np.linalg.norm(b[1]) / 0.5)
+        else np.exp(
+            (b[0] @ b[1] / np.linalg.norm(b[0]) / np.linalg.norm(b[1]) - 1) / 0.5
+        )
     )
     assert a == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("affinity", ["rbf", "cosine"])
+@pytest.mark.parametrize("temperature", [1e-3, 1e6])
+# At the low temperature some rows have no neighbour within reach.
+@pytest.mark.filterwarnings("ignore:The graph of PRCut")
+@pytest.mark.filterwarnings("ignore:Number of distinct clusters")
+def test_extreme_temperatures_stay_finite(affinity, temperature, blobs):
+    model = PRCut(
+        4, affinity=affinity, temperature=temperature, encoder=None, **QUICK
+    ).fit(blobs[0])
+    assert np.isfinite(model.ratio_cut_)
 
 
 def test_affinity_of_a_callable_and_of_a_transformer(blobs):
