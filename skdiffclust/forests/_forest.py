@@ -161,8 +161,10 @@ def _mask(positions, tree):
 def _join(parts, may_cut, lengths):
     """Join edge lists into one tree, with bridges between what they leave apart."""
     edges = np.concatenate([edges for edges, _ in parts])
-    parted = components(edges, lengths.n_samples)
-    firsts = np.unique(parted, return_index=True)[1]
+    firsts = np.zeros(1, dtype=np.int64)
+    if len(edges) < lengths.n_samples - 1:
+        parted = components(edges, lengths.n_samples)
+        firsts = np.unique(parted, return_index=True)[1]
     bridges = np.column_stack([firsts[:-1], firsts[1:]])
     values = [np.full(len(bridges), np.inf), *(values for _, values in parts)]
     edges, values = np.concatenate([bridges, edges]), np.concatenate(values)

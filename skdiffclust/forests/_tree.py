@@ -17,7 +17,11 @@ from skdiffclust.forests._tiers import compiled_above_small
 
 def cut_order(edges, lengths):
     """Permutation that sorts edges by decreasing (length, i, j)."""
-    return np.lexsort((edges[:, 1], edges[:, 0], lengths))[::-1]
+    order = np.argsort(lengths)
+    ordered = lengths[order]
+    if (ordered[1:] == ordered[:-1]).any():
+        order = np.lexsort((edges[:, 1], edges[:, 0], lengths))
+    return order[::-1]
 
 
 def components(edges, n_samples):
