@@ -17,7 +17,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdiffclust._affinity import refuse_overflow
 from skdiffclust._assignments import order_by_size
-from skdiffclust._compat import CallbackSupportMixin, Interval, StrOptions, fit_context
+from skdiffclust._compat import (
+    CallbackSupportMixin,
+    HasMethods,
+    Interval,
+    StrOptions,
+    fit_context,
+)
 from skdiffclust._history import EpochLoop, Training, keep_state_on_error
 from skdiffclust._validation import validate_rows
 from skdiffclust.memories._checks import (
@@ -113,6 +119,11 @@ class ClAM(
         counts for at most 16 batches.
     record_centers : bool, default=False
         Whether `history_` holds the memories of every epoch.
+    encoder : "mlp", torch.nn.Module or None, default=None
+        Deep ClAM: rows pass an encoder that is first trained, end to end with memories
+        and a linear decoder, to give the rows back from its recalled code; "mlp" has
+        one hidden layer of 64 units and at most 10 outputs. Memories and all methods
+        are then in the space of its outputs. A module is copied, not changed.
     warm_start : bool, default=False
         Whether `fit` goes on from the memories of the last fit.
     device : str, default="auto"
@@ -144,6 +155,8 @@ class ClAM(
         Epochs.
     device_ : str
         Where it was trained.
+    encoder_ : tuple of lists of ndarray, torch.nn.Module or None
+        Weights and biases of the "mlp"; the trained copy of a module, on the CPU.
     history_ : dict of lists
         "loss" and "learning_rate" by epoch, of the best restart of the epoch; with
         `record_centers` also "cluster_centers".
@@ -212,6 +225,7 @@ class ClAM(
         "tol": [Interval(Real, 0, None, closed="left")],
         "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
         "record_centers": ["boolean"],
+        "encoder": [StrOptions({"mlp"}), HasMethods("state_dict"), None],
         "device": [str],
         "warm_start": ["boolean"],
         "random_state": ["random_state"],
@@ -222,8 +236,8 @@ class ClAM(
         mask_probability=0.15, mask_value="mean", self_supervised=False,
         metric="euclidean", weighted=False, init="k-means++", n_init=10,
         selection="loss", max_iter=200, batch_size=1024, learning_rate=0.05, tol=1e-3,
-        n_iter_no_change=5, record_centers=False, warm_start=False, device="auto",
-        random_state=None,
+        n_iter_no_change=5, record_centers=False, encoder=None, warm_start=False,
+        device="auto", random_state=None,
     ):  # fmt: skip
         self.n_clusters = n_clusters
         self.inverse_temperature = inverse_temperature
@@ -243,6 +257,7 @@ class ClAM(
         self.tol = tol
         self.n_iter_no_change = n_iter_no_change
         self.record_centers = record_centers
+        self.encoder = encoder
         self.warm_start = warm_start
         self.device = device
         self.random_state = random_state
@@ -278,11 +293,12 @@ class ClAM(
         """
         continues = self.warm_start and hasattr(self, "cluster_centers_")
         X, weight = self._check(X, sample_weight)
-        frame = self._frame_of(X, weight)
         random_state = check_random_state(self.random_state)
+        rows, X = X, self._learn_code(X, weight, random_state, continues)
+        frame = self._frame_of(X, weight)
         run = self._start(X, weight, frame, random_state, continues)
         training = Training(
-            self, X, y, max_iter=self.max_iter, learning_rate=self.learning_rate
+            self, rows, y, max_iter=self.max_iter, learning_rate=self.learning_rate
         )
         for loop in training:
             run.iterate(loop, self._attributes, self.record_centers)
@@ -320,6 +336,12 @@ class ClAM(
         ValueError
             If X or a parameter is not as described.
         """
+        if self.encoder is not None:
+            raise ValueError(
+                "The 'encoder' parameter of ClAM must be None for partial_fit. Got "
+                f"{self.encoder!r} instead. Fit the encoder on a sample, and stream "
+                "what it makes of the rows."
+            )
         first = not hasattr(self, "_stream")
         X, weight = self._check(X, sample_weight, first=first)
         if first:
@@ -351,6 +373,30 @@ class ClAM(
         weight = check_sample_weight(sample_weight, len(X))
         check_problem(self, X, weight, first)
         return X, weight
+
+    def _learn_code(self, X, weight, random_state, continues):
+        """Return the rows that memories see: X, or its code by a trained encoder."""
+        if self.encoder is None:
+            self.encoder_ = None
+            return X
+        from skdiffclust._torch import resolve_device
+        from skdiffclust.memories._deep import train_encoder
+
+        if not continues:
+            self._input_frame = self._frame_of(X, weight)
+            k = 8 if self.n_clusters == "auto" else self.n_clusters
+            device = resolve_device(self.device, "ClAM")
+            Z = self._input_frame.enter(X)
+            self.encoder_ = train_encoder(self, Z, weight, k, random_state, device)
+        return self._code(X)
+
+    def _code(self, X):
+        """Return rows as the memories see them."""
+        if self.encoder is None:
+            return X
+        from skdiffclust.memories._deep import encode
+
+        return encode(self.encoder_, self._input_frame.enter(X)).astype(X.dtype)
 
     def _frame_of(self, X, weight):
         """Return the units of training for these rows."""
@@ -589,9 +635,9 @@ class ClAM(
         return -total / float(weight.sum())
 
     def _rows(self, X):
-        """Return rows to predict, checked."""
+        """Return rows to predict, checked and encoded."""
         check_is_fitted(self)
-        X = validate_rows(self, X, reset=False, order="C")
+        X = self._code(validate_rows(self, X, reset=False, order="C"))
         refuse_overflow([X, self.cluster_centers_])
         if self.metric == "cosine":
             refuse_zero_rows(X)
