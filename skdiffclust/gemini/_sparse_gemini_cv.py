@@ -101,7 +101,7 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
 
     Notes
     -----
-    The cost is that of `n_resamples` + 1 paths of `n_alphas` steps.
+    The cost is that of `n_resamples` + 1 paths.
 
     References
     ----------
@@ -115,7 +115,8 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
     >>> from skdiffclust import SparseGEMINICV
     >>> X = np.random.RandomState(0).normal(size=(90, 5))
     >>> X[:, 1] += np.repeat([-6, 6], 45)
-    >>> stable = SparseGEMINICV(n_alphas=5, n_resamples=3, n_init=1, random_state=0)
+    >>> stable = SparseGEMINICV(
+    ...     n_alphas=5, n_resamples=3, n_init=1, learning_rate=0.1, random_state=0)
     >>> stable.fit(X).get_support(indices=True)
     array([1])
     """
@@ -263,15 +264,12 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         """Return labels (a, n), supports (a, d) and objectives (a,) of a subset."""
         n_rows = max(int(round(self.sample_fraction * len(X))), 2)
         rows = np.sort(rng.choice(len(X), size=n_rows, replace=False))
+        # In the small steps of the whole path: coarser ones would leave less time to
+        # leave. After the last step of a path that ended early all stays as it was.
         path = _quiet_path(
-            self._sparse(rng),
-            X[rows],
-            alpha_init=grid[0],
-            alpha_multiplier=grid[1] / grid[0],
-            min_features=1,
+            self._sparse(rng), X[rows], alpha_init=grid[0], min_features=1
         )
-        # After the last step of a path that ended early all stays as it was.
-        steps = np.minimum(np.arange(1, len(grid) + 1), len(path) - 1)
+        steps = np.searchsorted(path.alphas, grid * (1 + 1e-9), side="right") - 1
         labels = [path.select(alpha=path.alphas[step]).predict(X) for step in steps]
         return np.array(labels), path.supports[steps], path.objectives[steps]
 
