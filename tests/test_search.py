@@ -8,13 +8,21 @@ import pytest
 import sklearn
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
+from sklearn.callback import ProgressBar, ScoringMonitor
 from sklearn.datasets import make_blobs
 from sklearn.metrics import adjusted_rand_score
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skdiffclust import GEMINI, ClAM, PRCut, SpanningForestClustering, SparseGEMINI
+from skdiffclust import (
+    GEMINI,
+    ClAM,
+    PRCut,
+    SpanningForestClustering,
+    SpanningForestEmbedding,
+    SparseGEMINI,
+)
 from skdiffclust.metrics import (
     available_scorers,
     get_scorer,
@@ -175,3 +183,36 @@ def test_links_in_a_search(estimator, routing, blobs):
         search = search_of(estimator, candidates=[2])
         with pytest.raises(ValueError, match="links_to_incidence|incidence"):
             fit_with(search, X, routing, must_link=pairs_of_rows)
+
+
+def test_an_embedding_before_a_clusterer(frame, blobs):
+    known = np.where(np.arange(len(frame)) % 3, -1, blobs[1])
+    embedding = SpanningForestEmbedding(3, n_components=2, max_iter=2, random_state=0)
+    model = make_pipeline(StandardScaler(), embedding, SpanningForestClustering())
+    search = GridSearchCV(
+        model.set_output(transform="pandas"),
+        {"spanningforestclustering__n_clusters": [2, 3]},
+        scoring=silhouette_scorer,
+        cv=FOLDS,
+        error_score="raise",
+    ).fit(frame, known)
+    assert chosen(search) == 3
+    embedded = search.best_estimator_[:-1].transform(frame)
+    assert list(embedded.columns) == [f"spanningforestembedding{i}" for i in range(2)]
+
+
+@named([e for e in ESTIMATORS if hasattr(e, "set_callbacks")])
+def test_callbacks_in_a_search(estimator, blobs, capsys):
+    pytest.importorskip("rich")
+    monitor = ScoringMonitor(scoring={"silhouette": silhouette_scorer})
+    watched = clone(estimator).set_params(max_iter=2, n_clusters=3)
+    watched.set_callbacks(monitor)
+    # A bar belongs to whatever is fitted outermost.
+    search = search_of(watched, candidates=[3]).set_callbacks(ProgressBar())
+    search.fit(blobs[0])
+    scores = [row["silhouette"] for row in monitor.get_logs().data]
+    # Three folds and the refit, each with at least one epoch and its end.
+    assert len(scores) >= 8
+    assert np.isfinite(scores).all()
+    assert "GridSearchCV - fit" in capsys.readouterr().out
+    assert len(search.best_estimator_[-1].labels_) == len(blobs[0])

@@ -152,7 +152,7 @@ def train(
     *,
     batch_size,
     random_state,
-    attributes=dict,
+    attributes=None,
     sparsity=None,
 ):
     """Run the epochs of a loop; its best state is a list of copies of the arrays.
@@ -160,7 +160,8 @@ def train(
     With one batch an epoch, the loss that is recorded is that of the arrays before the
     step, which is known anyway, and no step follows the last one: the arrays end as
     recorded. With more batches it is the mean over them. `attributes` makes fitted
-    attributes of a model, for callbacks; `sparsity` is applied after each step.
+    attributes of a model, for callbacks, which without it are told of no estimator;
+    `sparsity` is applied after each step.
     """
     whole = batch_size >= len(problem.X)
 
@@ -185,7 +186,7 @@ def train(
             loop.record(
                 loss,
                 state=lambda: [array.copy() for array in model.arrays],
-                attributes=lambda: attributes(model),
+                attributes=attributes and (lambda: attributes(model)),
                 objective=value,
             )
             if whole and loop.stop_reason is None:
