@@ -13,6 +13,8 @@ from skdiffclust.forests._partition import (
     move_groups,
 )
 
+_TILE = 32
+
 
 @compiled(nogil=True)
 def solve(similarity, groups, conflicts, colours, greedy, n_clusters):
@@ -46,9 +48,13 @@ def _perturb(seed, unit, mirror, scale, table, similarity, noisy):
         pair_bits(keys[0, i], keys[1, i], columns[i + 1 :], bits[:m], depth[:m])
         quantiles(bits[:m], depth[:m], mirror, table, draws[:m])
         for e in range(m):
-            value = similarity[i, i + 1 + e] + scale * draws[e]
-            noisy[i, i + 1 + e] = value
-            noisy[i + 1 + e, i] = value
+            noisy[i, i + 1 + e] = similarity[i, i + 1 + e] + scale * draws[e]
+    # Tile by tile, since a column at a time misses the cache.
+    for top in range(0, n, _TILE):
+        for left in range(top, n, _TILE):
+            for i in range(top, min(top + _TILE, n)):
+                for j in range(max(left, i + 1), min(left + _TILE, n)):
+                    noisy[j, i] = noisy[i, j]
 
 
 @compiled(nogil=True)

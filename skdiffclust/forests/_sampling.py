@@ -138,7 +138,12 @@ def sample_free(seed, samples, mirrors, scale, table, edges, n_edges):
     for s in range(n_samples):
         sample = samples[0] + s
         unit, mirror = sample // mirrors, sample % mirrors
-        draw_list(seed, unit, mirror, indptr, columns, table, keys, buffers, draws)
+        if mirror and s and table[0, 0] == -table[512, 0]:
+            # The mirror image of a symmetric draw is its negative, bit for bit.
+            for e in range(m):
+                draws[e] = -draws[e]
+        else:
+            draw_list(seed, unit, mirror, indptr, columns, table, keys, buffers, draws)
         for e in range(m):
             values[e] = weights[e] + scale * draws[e]
         heaviest_forest(values, heads, tails, n_edges, high, low, work)
