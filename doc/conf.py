@@ -35,6 +35,15 @@ templates_path = ["_templates"]
 # The gallery's own pages of running times ask a content network for their tables.
 exclude_patterns = ["_build", "sg_execution_times.rst", "**/sg_execution_times.rst"]
 
+# Every reference to a name or page of ours must resolve. The documentation of others is
+# not asked for theirs, since the build needs no network.
+nitpicky = True
+nitpick_ignore_regex = [
+    (r"py:obj", r"encoder_"),  # a property in a list of attributes has no page
+    (r"py:.*", r"(sklearn|scipy|numpy|torch|matplotlib|joblib)\..*"),
+    (r"py:.*", r"pickle|functools\..*"),
+]
+
 html_theme = "pydata_sphinx_theme"
 html_theme_options = {"navigation_with_keys": False, "secondary_sidebar_items": []}
 html_sidebars = {"index": []}

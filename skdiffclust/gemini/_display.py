@@ -44,7 +44,7 @@ class SparsePathDisplay:
         Parameters
         ----------
         path : SparsePath
-            What :meth:`SparseGEMINI.path` returns.
+            What :meth:`skdiffclust.SparseGEMINI.path` returns.
 
         Returns
         -------

@@ -9,7 +9,7 @@ from skdiffclust.gemini._models import MODELS
 
 @dataclass(frozen=True, eq=False)
 class SparsePath:
-    """The steps of :meth:`SparseGEMINI.path`, by increasing penalty.
+    """The steps of :meth:`skdiffclust.SparseGEMINI.path`, by increasing penalty.
 
     The first step has no penalty. All arrays have one entry, or row, a step.
 
@@ -44,7 +44,7 @@ class SparsePath:
 
     See Also
     --------
-    SparseGEMINI : Its method `path` makes these.
+    skdiffclust.SparseGEMINI : Its method `path` makes these.
     """
 
     alphas: np.ndarray

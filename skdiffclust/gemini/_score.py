@@ -14,8 +14,9 @@ def available_objectives():
     Returns
     -------
     list of str
-        What the `objective` parameter of `gemini_score`, :class:`GEMINI` and
-        :class:`SparseGEMINI` takes, in alphabetical order.
+        What the `objective` parameter of `gemini_score`,
+        :class:`~skdiffclust.GEMINI` and :class:`~skdiffclust.SparseGEMINI` takes, in
+        alphabetical order.
 
     Examples
     --------
