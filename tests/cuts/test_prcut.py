@@ -549,7 +549,7 @@ def fuzz(n_graphs, seed):
 
 @pytest.mark.parametrize(
     "n_graphs, seed",
-    [(60, 0), pytest.param(1000, 1, marks=pytest.mark.paper)],
+    [(40, 0), pytest.param(1000, 1, marks=pytest.mark.paper)],
 )
 # Isolated vertices, equal rows and emptied clusters are all warned of.
 @pytest.mark.filterwarnings("ignore")
