@@ -105,7 +105,7 @@ def test_core_lengths(n_features, min_samples):
 def test_an_interruption_is_seen_within_a_second():
     X = np.random.default_rng(0).normal(size=(60_000, 40))
     boruvka(X[:500], np.arange(500), 2)  # compiles
-    sent = []
+    sent, before = [], threading.active_count()
 
     def interrupt():
         # Processor time: how busy the machine is does not matter.
@@ -117,7 +117,7 @@ def test_an_interruption_is_seen_within_a_second():
     with pytest.raises(KeyboardInterrupt):
         boruvka(X, np.arange(len(X)), 2)
     assert process_time() - sent[0] < 1
-    assert threading.active_count() <= 2
+    assert threading.active_count() <= before + 1  # the timer may not have ended
 
 
 def test_concurrent_fits_and_a_fork_give_the_same_forest():
