@@ -44,6 +44,14 @@ class Nowhere:
 for cache in (caching.CompileResultCacheImpl, caching.CodeLibraryCacheImpl):
     cache._locator_classes = [Nowhere]
 
+from importlib import import_module
+from pkgutil import walk_packages
+import skdiffclust
+
+# Kernels that could not be compiled would raise when their module is imported.
+for module in walk_packages(skdiffclust.__path__, "skdiffclust."):
+    import_module(module.name)
+
 from skdiffclust.forests._union_find import find, singletons
 print(find(singletons(4), 3))
 """

@@ -2,8 +2,8 @@
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 
+from skdiffclust._compiled import compiled
 from skdiffclust.cuts._polish import polish
 from skdiffclust.cuts._ratio_cut import cut_of_labels
 
@@ -119,7 +119,7 @@ def _pair_leftovers(groups):
     return groups, int(groups.max()) + 1
 
 
-@njit(cache=True)
+@compiled()
 def match(indptr, indices, data, sizes, order):
     """Pair nodes by the heaviest edge for their sizes; return (groups (n,), count)."""
     groups = np.full(len(order), -1, np.int64)
@@ -141,14 +141,14 @@ def match(indptr, indices, data, sizes, order):
     return groups, n_groups
 
 
-@njit(cache=True, inline="always")
+@compiled(inline="always")
 def _change(links, sizes, cuts, i, j):
     """Return by how much the cut changes if clusters i and j become one."""
     joined = (cuts[i] + cuts[j] - 2.0 * links[i, j]) / (sizes[i] + sizes[j])
     return joined - cuts[i] / sizes[i] - cuts[j] / sizes[j]
 
 
-@njit(cache=True)
+@compiled()
 def _best_partner(links, sizes, cuts, alive, i):
     """Return the cluster that i is best merged with, and the change of the cut."""
     best, best_change = -1, np.inf
@@ -160,7 +160,7 @@ def _best_partner(links, sizes, cuts, alive, i):
     return best, best_change
 
 
-@njit(cache=True)
+@compiled()
 def merge_pairs(links, sizes, cuts, n_clusters):
     """Return the owner (n,) of each node after merging down to n_clusters.
 

@@ -1,7 +1,8 @@
 """Greedy moves that lower the ratio-cut of any labelling, and never empty a cluster."""
 
 import numpy as np
-from numba import njit
+
+from skdiffclust._compiled import compiled
 
 # Work of one kernel call, in edges visited: about 0.1 s between interruptions.
 _CHUNK = 2**24
@@ -100,7 +101,7 @@ class _State:
         )
 
 
-@njit(cache=True)
+@compiled()
 def cluster_sums(indptr, indices, data, sizes, labels, n_clusters):
     """Return cuts, sizes and counts, each (k,), of the clusters of labels (n,)."""
     cuts, volumes = np.zeros(n_clusters), np.zeros(n_clusters)
@@ -115,13 +116,13 @@ def cluster_sums(indptr, indices, data, sizes, labels, n_clusters):
     return cuts, volumes, counts
 
 
-@njit(cache=True, inline="always")
+@compiled(inline="always")
 def _ratio(cut, volume):
     """Return cut / volume, 0 for an empty volume; cuts below 0 are rounding."""
     return max(cut, 0.0) / volume if volume > 0.0 else 0.0
 
 
-@njit(cache=True)
+@compiled()
 def move_nodes(
     indptr,
     indices,
@@ -188,7 +189,7 @@ def move_nodes(
     return n_moved
 
 
-@njit(cache=True)
+@compiled()
 def _links_to(indptr, indices, data, labels, i, a, b):
     """Return the weights of node i's edges into clusters a and b."""
     into_a, into_b = 0.0, 0.0
@@ -201,7 +202,7 @@ def _links_to(indptr, indices, data, labels, i, a, b):
     return into_a, into_b
 
 
-@njit(cache=True)
+@compiled()
 def swap_nodes(
     indptr,
     indices,

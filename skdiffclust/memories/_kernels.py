@@ -8,13 +8,14 @@ Every function loops over restarts, then rows, and writes into arrays of its cal
 from math import exp, sqrt
 
 import numpy as np
-from numba import njit
+
+from skdiffclust._compiled import compiled
 
 # exp(-40) is below the rounding of one: such memories take no part in a step.
 _NEGLIGIBLE = -40.0
 # Sums may be reordered for vector units; NaN and infinity keep their meaning.
 _FAST = {"contract", "reassoc", "nsz", "arcp"}
-_kernel = njit(cache=True, nogil=True, fastmath=_FAST, error_model="numpy")
+_kernel = compiled(nogil=True, fastmath=_FAST, error_model="numpy")
 
 
 @_kernel
