@@ -99,8 +99,9 @@ class SpanningForestClustering(ClusterMixin, BaseEstimator):
     Notes
     -----
     Ties are broken by a total order (length, smaller row, larger row), so the tree is
-    unique. Prim's algorithm takes O(n² d) time and O(n d) memory. The training rows
-    are kept in the fitted estimator, because `predict` needs them.
+    unique. At most O(n² d) time, near O(n log n) where the data fill few dimensions,
+    and O(n d) memory. The training rows are kept in the fitted estimator, because
+    `predict` needs them.
 
     References
     ----------
