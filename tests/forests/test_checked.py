@@ -27,18 +27,24 @@ def naive(first, second, lengths, constraints):
     return taken
 
 
+def random_constraints(rng, n):
+    """Labels and links of random rows that do not contradict each other."""
+    while True:
+        labels = np.where(rng.random(n) < 0.3, rng.integers(0, 2, n), -1)
+        links = rng.integers(0, n, (int(rng.integers(0, n)), 2))
+        links = links[links[:, 0] != links[:, 1]]
+        try:
+            return as_constraints(n, labels, links[::2], links[1::2])
+        except ValueError:
+            continue
+
+
 @pytest.mark.parametrize("seed", range(60))
 def test_checked_kruskal(seed, monkeypatch):
     monkeypatch.setattr(_checked, "_CHUNK", 7)
     rng = np.random.default_rng(seed)
     n = int(rng.integers(2, 16))
-    labels = np.where(rng.random(n) < 0.3, rng.integers(0, 2, n), -1)
-    links = rng.integers(0, n, (int(rng.integers(0, n)), 2))
-    links = links[links[:, 0] != links[:, 1]]
-    try:
-        constraints = as_constraints(n, labels, links[::2], links[1::2])
-    except ValueError:
-        pytest.skip("These random links contradict each other.")
+    constraints = random_constraints(rng, n)
     D = squareform(pdist(rng.integers(0, 4, (n, 2))))
     first, second = np.triu_indices(n, 1)
     taken = checked_kruskal(first, second, D[first, second], constraints)
