@@ -2,13 +2,14 @@
 
 An encoder is two lists, one entry a layer: ``weights[l]`` of shape (n_in, n_out), the
 transpose of what a torch ``Linear`` holds, and ``biases[l]`` of shape (n_out,). One
-layer is a linear model; between layers there is a ReLU, after the last one nothing.
-float32 stays float32.
+layer is a linear model; between layers there is an activation, of `ACTIVATIONS` and a
+ReLU by default; after the last layer there is nothing. float32 stays float32.
 
 - `init_layers` draws the arrays,
 - `forward` is for ``predict``: a row's output does not depend on the rows beside it,
 - `forward_with_inputs` and `backward` are for training with explicit gradients,
-- `dropout_masks` draws the masks that both of these take.
+- `dropout_masks` draws the masks that both of these take,
+- `activate` is the activation alone.
 
 >>> import numpy as np
 >>> from skdiffclust._encoder import (
@@ -26,7 +27,9 @@ True
 """
 
 import numpy as np
+from scipy.special import ndtr
 
+ACTIVATIONS = "gelu", "relu", "tanh"
 # Rows of a block in `forward`, a multiple of what matrix products handle at once.
 _BLOCK_ROWS = 256
 
@@ -44,7 +47,33 @@ def init_layers(layer_sizes, random_state, dtype):
     return weights, biases
 
 
-def forward(X, weights, biases):
+def activate(hidden, activation):
+    """Return the activation of hidden units (n, h), which may be overwritten.
+
+    "gelu" is the exact z Φ(z), Φ being the normal distribution, as torch's default.
+    """
+    if activation == "gelu":
+        hidden *= ndtr(hidden)
+        return hidden
+    if activation == "tanh":
+        return np.tanh(hidden, out=hidden)
+    return np.maximum(hidden, 0, out=hidden)
+
+
+def _activate_with_slope(hidden, activation):
+    """Return the activation (n, h) and its derivative (n, h); hidden is overwritten."""
+    if activation == "gelu":
+        below = ndtr(hidden)
+        slope = np.exp(-0.5 * hidden * hidden)
+        slope *= hidden * hidden.dtype.type(1.0 / np.sqrt(2.0 * np.pi))
+        slope += below
+        hidden *= below
+        return hidden, slope
+    hidden = activate(hidden, activation)
+    return hidden, 1 - hidden * hidden if activation == "tanh" else hidden > 0
+
+
+def forward(X, weights, biases, activation="relu"):
     """Return the output (n, n_out) for rows X (n, n_in), row by row the same bits.
 
     A matrix product may round a row differently when it stands elsewhere or among
@@ -57,28 +86,36 @@ def forward(X, weights, biases):
         rows = X[start : start + _BLOCK_ROWS]
         block = np.zeros((_BLOCK_ROWS, X.shape[1]), dtype=weights[0].dtype)
         block[: len(rows)] = rows
-        result, _ = forward_with_inputs(block, weights, biases)
-        output[start : start + len(rows)] = result[: len(rows)]
+        hidden = _affine(block, weights[0], biases[0])
+        for weight, bias in zip(weights[1:], biases[1:], strict=True):
+            hidden = _affine(activate(hidden, activation), weight, bias)
+        output[start : start + len(rows)] = hidden[: len(rows)]
     return output
 
 
-def forward_with_inputs(X, weights, biases, masks=None):
-    """Return the output (n, n_out), and the list of what entered each layer.
+def _affine(X, weight, bias):
+    """Return X @ weight + bias, (n, n_out)."""
+    output = X @ weight
+    output += bias
+    return output
 
-    `masks` holds a factor (n, n_hidden) for each hidden layer, as `dropout_masks`
-    draws them; None is no dropout.
+
+def forward_with_inputs(X, weights, biases, masks=None, activation="relu"):
+    """Return the output (n, n_out), and for each layer what `backward` needs of it.
+
+    That is a pair: what entered the layer, and the slope of the activation there, None
+    for the first layer. `masks` holds a factor (n, n_hidden) for each hidden layer, as
+    `dropout_masks` draws them; None is no dropout.
     """
-    inputs = []
-    hidden = X
-    for layer, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
-        if layer:
-            np.maximum(hidden, 0, out=hidden)
-            if masks is not None:
-                hidden *= masks[layer - 1]
-        inputs.append(hidden)
-        hidden = hidden @ weight
-        hidden += bias
-    return hidden, inputs
+    inputs = [(X, None)]
+    output = _affine(X, weights[0], biases[0])
+    for layer in range(1, len(weights)):
+        hidden, slope = _activate_with_slope(output, activation)
+        if masks is not None:
+            hidden *= masks[layer - 1]
+        inputs.append((hidden, slope))
+        output = _affine(hidden, weights[layer], biases[layer])
+    return output, inputs
 
 
 def backward(gradient, inputs, weights, masks=None):
@@ -89,11 +126,12 @@ def backward(gradient, inputs, weights, masks=None):
     """
     weight_gradients, bias_gradients = [], []
     for layer in reversed(range(len(weights))):
-        weight_gradients.append(inputs[layer].T @ gradient)
+        entered, slope = inputs[layer]
+        weight_gradients.append(entered.T @ gradient)
         bias_gradients.append(gradient.sum(axis=0))
         if layer:
             gradient = gradient @ weights[layer].T
-            gradient *= inputs[layer] > 0
+            gradient *= slope
             if masks is not None:
                 gradient *= masks[layer - 1]
     return weight_gradients[::-1], bias_gradients[::-1]

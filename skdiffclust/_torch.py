@@ -8,6 +8,7 @@ import torch.distributed as dist
 from torch import nn
 
 _OUT_OF_MEMORY_TRIES = 2
+_ACTIVATIONS = {"gelu": nn.GELU, "relu": nn.ReLU, "tanh": nn.Tanh}
 
 
 def resolve_device(device, owner):
@@ -92,8 +93,8 @@ def isolated_streams(random_state, device="cpu"):
         yield
 
 
-def encoder_module(weights, biases, *, device="cpu"):
-    """Return the linear or ReLU network of two lists of arrays as an nn.Sequential.
+def encoder_module(weights, biases, *, activation="relu", device="cpu"):
+    """Return the linear model or network of two lists of arrays as an nn.Sequential.
 
     The form is that of `skdiffclust._encoder`: ``weights[l]`` has shape (n_in, n_out).
     The module has copies, in the dtype of the arrays, so training leaves them alone.
@@ -105,7 +106,7 @@ def encoder_module(weights, biases, *, device="cpu"):
         with torch.no_grad():
             linear.weight.copy_(weight.T)
             linear.bias.copy_(bias)
-        layers += [linear, nn.ReLU()]
+        layers += [linear, _ACTIVATIONS[activation]()]
     return nn.Sequential(*layers[:-1]).to(device)
 
 

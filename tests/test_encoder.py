@@ -6,6 +6,8 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skdiffclust._encoder import (
+    ACTIVATIONS,
+    activate,
     backward,
     dropout_masks,
     forward,
@@ -13,6 +15,7 @@ from skdiffclust._encoder import (
     init_layers,
 )
 
+TORCH = {"gelu": torch.nn.functional.gelu, "relu": torch.relu, "tanh": torch.tanh}
 SIZES = [[5, 3], [5, 7, 3], [5, 8, 6, 4, 2]]
 
 
@@ -22,12 +25,13 @@ def problem(sizes, dtype=np.float64, n=11, seed=0):
     return X, *init_layers(sizes, rng, dtype), rng
 
 
+@pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("sizes", SIZES)
 @pytest.mark.parametrize("dropout", [0.0, 0.4])
-def test_every_gradient_is_that_of_torch(sizes, dropout):
+def test_every_gradient_is_that_of_torch(sizes, dropout, activation):
     X, weights, biases, rng = problem(sizes)
     masks = dropout_masks(len(X), weights, dropout, rng)
-    output, inputs = forward_with_inputs(X, weights, biases, masks)
+    output, inputs = forward_with_inputs(X, weights, biases, masks, activation)
     target = rng.normal(size=output.shape)
     gradients = backward(2 * (output - target), inputs, weights, masks)
 
@@ -38,7 +42,7 @@ def test_every_gradient_is_that_of_torch(sizes, dropout):
     hidden = torch.tensor(X)
     for layer, (weight, bias) in enumerate(zip(*leaves, strict=True)):
         if layer:
-            hidden = torch.relu(hidden)
+            hidden = TORCH[activation](hidden)
             if masks is not None:
                 hidden = hidden * torch.tensor(masks[layer - 1])
         hidden = hidden @ weight + bias
@@ -49,10 +53,11 @@ def test_every_gradient_is_that_of_torch(sizes, dropout):
             assert_allclose(mine, leaf.grad.numpy(), atol=1e-12)
 
 
+@pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("sizes", SIZES)
-def test_every_gradient_is_that_of_central_differences(sizes):
+def test_every_gradient_is_that_of_central_differences(sizes, activation):
     X, weights, biases, _ = problem(sizes)
-    output, inputs = forward_with_inputs(X, weights, biases)
+    output, inputs = forward_with_inputs(X, weights, biases, activation=activation)
     gradients = backward(np.cos(output), inputs, weights)
     for arrays, ours in zip((weights, biases), gradients, strict=True):
         for array, gradient in zip(arrays, ours, strict=True):
@@ -60,26 +65,39 @@ def test_every_gradient_is_that_of_central_differences(sizes):
                 value, sides = array[index], []
                 for step in (1e-6, -1e-6):
                     array[index] = value + step
-                    sides.append(np.sin(forward(X, weights, biases)).sum())
+                    output = forward(X, weights, biases, activation)
+                    sides.append(np.sin(output).sum())
                 array[index] = value
                 assert_allclose(gradient[index], np.diff(sides)[0] / -2e-6, atol=1e-7)
 
 
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_activations_are_those_of_torch_far_out_too(activation, dtype):
+    far = np.array([-1e30, -40, -6, -1e-20, 0, 1e-20, 0.5, 6, 40, 1e30], dtype=dtype)
+    expected = TORCH[activation](torch.tensor(far)).numpy()
+    found = activate(far.copy(), activation)
+    assert found.dtype == dtype
+    tolerance = {np.float32: 3e-7, np.float64: 1e-15}[dtype]
+    assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("sizes", [[50, 3], [50, 64, 3], [3, 1]])
-def test_a_row_does_not_depend_on_its_neighbours(sizes, dtype):
+def test_a_row_does_not_depend_on_its_neighbours(sizes, dtype, activation):
     X, weights, biases, rng = problem(sizes, dtype, n=700)
     X[600:] = X[:100]
-    whole = forward(X, weights, biases)
+    whole = forward(X, weights, biases, activation)
     assert whole.dtype == dtype
     assert_array_equal(whole[600:], whole[:100])
     for chunk in (1, 7, 300):
         parts = [
-            forward(X[start : start + chunk], weights, biases)
+            forward(X[start : start + chunk], weights, biases, activation)
             for start in range(0, len(X), chunk)
         ]
         assert_array_equal(np.concatenate(parts), whole)
-    training, _ = forward_with_inputs(X, weights, biases)
+    training, _ = forward_with_inputs(X, weights, biases, activation=activation)
     assert_allclose(whole, training, atol=1e-5 if dtype == np.float32 else 1e-13)
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from skdiffclust import _torch
-from skdiffclust._encoder import forward, init_layers
+from skdiffclust._encoder import ACTIVATIONS, forward, init_layers
 from skdiffclust._history import EpochLoop
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -93,10 +93,11 @@ def make_layers(sizes, dtype=np.float64):
 
 @pytest.mark.parametrize("sizes", [(5, 2), (5, 7, 3)])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_encoder_there_and_back(sizes, dtype):
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_encoder_there_and_back(sizes, dtype, activation):
     layers = make_layers(sizes, dtype)
     before = torch.random.get_rng_state()
-    module = _torch.encoder_module(*layers)
+    module = _torch.encoder_module(*layers, activation=activation)
     assert torch.equal(before, torch.random.get_rng_state())
     for arrays, back in zip(layers, _torch.encoder_arrays(module), strict=True):
         for one, other in zip(arrays, back, strict=True):
@@ -107,7 +108,8 @@ def test_encoder_there_and_back(sizes, dtype):
     with torch.no_grad():
         output = module(torch.from_numpy(X)).numpy()
     tolerance = 1e-5 if dtype == np.float32 else 1e-12
-    np.testing.assert_allclose(output, forward(X, *layers), atol=tolerance)
+    expected = forward(X, *layers, activation)
+    np.testing.assert_allclose(output, expected, atol=tolerance)
 
 
 def test_training_the_module_leaves_the_arrays_alone():

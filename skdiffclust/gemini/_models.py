@@ -111,7 +111,7 @@ class SkipPerceptron:
     def backward(self, gradient, inputs, masks=None):
         """Return the gradients of all arrays."""
         others = self.perceptron.backward(gradient, inputs, masks)
-        return [inputs[0].T @ gradient, *others]
+        return [inputs[0][0].T @ gradient, *others]
 
     def logits(self, X):
         """Return logits (n, k) that depend on their row only."""
