@@ -6,7 +6,7 @@ import numpy as np
 
 from skdiffclust._affinity import center
 from skdiffclust._assignments import softmax
-from skdiffclust._encoder import forward
+from skdiffclust._encoder import activate, forward
 from skdiffclust.cuts._graph import equal_rows
 
 
@@ -29,22 +29,28 @@ class LayersAssigner:
 
     weights: list
     biases: list
+    activation: str
     frame: Frame
 
     def assignments(self, X):
         """Return the soft assignments (n, k) of rows X (n, d)."""
-        return softmax(forward(self.frame(X), self.weights, self.biases))
+        return softmax(self._logits(X))
 
     def labels(self, X):
         """Return the labels (n,) of rows X (n, d)."""
-        return forward(self.frame(X), self.weights, self.biases).argmax(axis=1)
+        return self._logits(X).argmax(axis=1)
 
     def features(self, X):
         """Return the last hidden layer (n, h), or the assignments without any."""
         if len(self.weights) == 1:
             return self.assignments(X)
-        hidden = forward(self.frame(X), self.weights[:-1], self.biases[:-1])
-        return np.maximum(hidden, 0.0)
+        layers = self.weights[:-1], self.biases[:-1]
+        hidden = forward(self.frame(X), *layers, self.activation)
+        return activate(hidden, self.activation)
+
+    def _logits(self, X):
+        """Return the outputs (n, k) for rows X (n, d)."""
+        return forward(self.frame(X), self.weights, self.biases, self.activation)
 
     @property
     def n_features_out(self):

@@ -245,6 +245,7 @@ class EncoderTraining:
             prior = np.maximum(prior, _LEAST_PRIOR / n_clusters)
         self.objective = Objective(data.graph, self.settings, prior / prior.sum())
         self.weight_decay, self.device = estimator.weight_decay, find_device(estimator)
+        self.activation = estimator.activation
         self.columns = np.arange(n_clusters)
         if callable(estimator.encoder):
             self._copy_module(estimator.encoder)
@@ -268,12 +269,12 @@ class EncoderTraining:
         """Train copies of these layers, in NumPy or, off the CPU, in torch."""
         self.module = None
         if str(self.device) == "cpu":
-            self.model = Layers(weights, biases, self.weight_decay)
+            self.model = Layers(weights, biases, self.activation, self.weight_decay)
             return
         from skdiffclust._torch import encoder_module
         from skdiffclust.cuts._torch import ModuleModel
 
-        self.module = encoder_module(weights, biases)
+        self.module = encoder_module(weights, biases, activation=self.activation)
         self.model = ModuleModel(
             self.module, self.data.n_clusters, self.weight_decay, self.device
         )
@@ -345,6 +346,7 @@ class EncoderTraining:
         return LayersAssigner(
             [*weights[:-1], weights[-1][:, order]],
             [*biases[:-1], biases[-1][order]],
+            self.activation,
             self.frame,
         )
 

@@ -19,6 +19,7 @@ from skdiffclust._compat import (
     StrOptions,
     fit_context,
 )
+from skdiffclust._encoder import ACTIVATIONS
 from skdiffclust._history import Training, keep_state_on_error
 from skdiffclust._validation import validate_rows
 from skdiffclust.cuts._fitting import (
@@ -99,7 +100,9 @@ class PRCut(
         Map from rows to logits. None: free assignments. A module takes rows as they
         are and gives `n_clusters` outputs; it is copied, never written.
     hidden_layer_sizes : tuple of int, default=(128,)
-        Widths of the hidden ReLU layers of "mlp".
+        Widths of the hidden layers of "mlp".
+    activation : {"gelu", "relu", "tanh"}, default="gelu"
+        What follows each hidden layer of "mlp"; "gelu" is the exact :math:`z \Phi(z)`.
     weight_decay : float, default=1e-4
         Decoupled weight decay.
     init : {"spectral", "k-means++", "random"}, default="spectral"
@@ -213,6 +216,7 @@ class PRCut(
         "objective": [StrOptions({"exact", "bound"})],
         "encoder": [StrOptions({"mlp", "linear"}), callable, None],
         "hidden_layer_sizes": ["array-like"],
+        "activation": [StrOptions(set(ACTIVATIONS))],
         "weight_decay": [Interval(Real, 0, 1, closed="left")],
         "init": [StrOptions({"spectral", "k-means++", "random"})],
         "polish": ["boolean"],
@@ -238,6 +242,7 @@ class PRCut(
         objective="exact",
         encoder="mlp",
         hidden_layer_sizes=(128,),
+        activation="gelu",
         weight_decay=1e-4,
         init="spectral",
         polish=True,
@@ -256,7 +261,7 @@ class PRCut(
         self.affinity, self.n_neighbors = affinity, n_neighbors
         self.temperature = temperature
         self.objective, self.encoder = objective, encoder
-        self.hidden_layer_sizes = hidden_layer_sizes
+        self.hidden_layer_sizes, self.activation = hidden_layer_sizes, activation
         self.weight_decay = weight_decay
         self.init, self.polish = init, polish
         self.balance_weight, self.averaging_rate = balance_weight, averaging_rate
@@ -416,7 +421,7 @@ class PRCut(
         Returns
         -------
         features : ndarray of shape (n_samples, n_features_out)
-            Hidden units after the ReLU, or assignments.
+            Hidden units after the activation, or assignments.
         """
         check_is_fitted(self)
         return self._assigner.features(validate_rows(self, X, reset=False))

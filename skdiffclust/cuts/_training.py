@@ -58,18 +58,21 @@ class Adam:
 class Layers:
     """Copies of the layers of a linear model or perceptron, with their optimiser."""
 
-    def __init__(self, weights, biases, weight_decay):
+    def __init__(self, weights, biases, activation, weight_decay):
+        self.activation = activation
         self.weights = [weight.copy() for weight in weights]
         self.biases = [bias.copy() for bias in biases]
         self.optimizer = Adam([*self.weights, *self.biases], weight_decay)
 
     def logits(self, X):
         """Return the outputs (n, k) for rows X (n, d)."""
-        return forward(X, self.weights, self.biases)
+        return forward(X, self.weights, self.biases, self.activation)
 
     def step(self, X, gradient_of, rate):
         """Take a step; gradient_of maps logits (b, k) to their gradient (b, k)."""
-        logits, inputs = forward_with_inputs(X, self.weights, self.biases)
+        logits, inputs = forward_with_inputs(
+            X, self.weights, self.biases, activation=self.activation
+        )
         gradient = gradient_of(logits).astype(logits.dtype, copy=False)
         self.optimizer.step(sum(backward(gradient, inputs, self.weights), []), rate)
 

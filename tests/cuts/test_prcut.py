@@ -6,6 +6,7 @@ import threading
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import torch
 from sklearn.base import clone
 from sklearn.cluster import SpectralClustering
 from sklearn.datasets import load_digits, make_blobs, make_moons
@@ -61,6 +62,19 @@ def test_a_line_cannot_part_moons_but_a_perceptron_can():
     )
     assert linear.ratio_cut_ > linear.polished_ratio_cut_
     assert adjusted_rand_score(y, perceptron.labels_) > 0.9
+
+
+@pytest.mark.parametrize("activation", ["gelu", "relu", "tanh"])
+def test_the_activation_is_what_stands_between_the_layers(activation, blobs):
+    X, _ = blobs
+    model = PRCut(4, activation=activation, **QUICK).fit(X)
+    rows = torch.from_numpy((X - X.mean(axis=0)) / (X - X.mean(axis=0)).std())
+    first, last = (torch.from_numpy(weight) for weight in model.coefs_)
+    apply = {**vars(torch), "gelu": torch.nn.functional.gelu}[activation]
+    hidden = apply(rows @ first + torch.from_numpy(model.intercepts_[0]))
+    np.testing.assert_allclose(model.transform(X), hidden, atol=1e-12)
+    logits = hidden @ last + torch.from_numpy(model.intercepts_[1])
+    np.testing.assert_allclose(model.predict_proba(X), logits.softmax(1), atol=1e-12)
 
 
 @pytest.mark.parametrize("encoder", ENCODERS)
@@ -287,6 +301,7 @@ def test_callbacks_see_every_epoch(blobs):
         ({"averaging_rate": 0.0}, "'averaging_rate' parameter of PRCut"),
         ({"init": "pca"}, "'init' parameter of PRCut"),
         ({"encoder": "tree"}, "'encoder' parameter of PRCut"),
+        ({"activation": "sine"}, "'activation' parameter of PRCut must be a str among"),
         ({"hidden_layer_sizes": (0,)}, "'hidden_layer_sizes' parameter of PRCut"),
         ({"device": "abacus"}, "'device' parameter of PRCut must be 'auto' or one of"),
         ({"affinity": "precomputed"}, "'encoder' parameter of PRCut must be None"),

@@ -222,11 +222,16 @@ def test_wrong_modules_are_refused(blobs):
         PRCut(3, encoder=network(), max_iter=2).fit(X.astype(np.float64) * 1e38)
 
 
-def test_torch_trains_named_encoders_like_numpy(blobs, monkeypatch):
+@pytest.mark.parametrize(
+    "change",
+    [{"encoder": "linear"}, {"activation": "gelu"}, {"activation": "tanh"}],
+)
+def test_torch_trains_named_encoders_like_numpy(change, blobs, monkeypatch):
     from skdiffclust.cuts import _fitting
 
     X, _ = blobs
-    model = PRCut(3, encoder="linear", max_iter=5, n_init=2, random_state=0)
+    model = PRCut(3, hidden_layer_sizes=(8,), max_iter=5, n_init=2, random_state=0)
+    model.set_params(**change)
     expected = model.fit(X.astype(np.float64)).coefs_[0].copy()
     # Any device but "cpu" goes through torch; this one is the CPU all the same.
     monkeypatch.setattr(

@@ -166,6 +166,6 @@ def test_fitting_labels_reaches_them():
     rng = np.random.RandomState(0)
     X = rng.normal(size=(60, 2))
     labels = (X[:, 0] > 0).astype(int)
-    model = Layers(*init_layers([2, 2], rng, np.float64), 0.0)
+    model = Layers(*init_layers([2, 2], rng, np.float64), "relu", 0.0)
     fit_labels(model, X, labels, settings(learning_rate=0.1), rng)
     assert np.mean(model.logits(X).argmax(axis=1) == labels) > 0.95
