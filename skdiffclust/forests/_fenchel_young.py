@@ -3,7 +3,6 @@
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.utils import check_random_state
 
 from skdiffclust._compat import Interval, validate_params
 from skdiffclust._constraints import check_pairs
@@ -348,7 +347,7 @@ def observations(n, constraints):
 
 def _loss_noise(noise_scale, n_perturbations, random_state):
     """Return the antithetic normal noise of a loss."""
-    seed = draw_seed(check_random_state(random_state))
+    seed = draw_seed(random_state)
     n_samples = int(n_perturbations)
     return Noise(float(noise_scale), n_samples, "normal", n_samples > 1, seed)
 

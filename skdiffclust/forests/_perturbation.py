@@ -5,7 +5,6 @@ from numbers import Integral, Real
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.utils import check_random_state
 
 from skdiffclust._affinity import check_dense_size, check_precomputed
 from skdiffclust._compat import Interval, StrOptions, validate_params
@@ -177,14 +176,13 @@ def perturbed_forest(
     """
     relation = checked_relation(similarity, n_clusters, neighbors, omitted_similarity)
     constraints = constraints_for(relation, constraints)
-    rng = check_random_state(random_state)
     n_perturbations = int(n_perturbations) if noise_scale > 0 else 1
     plan = Noise(
         float(noise_scale),
         n_perturbations,
         noise,
         bool(antithetic) and n_perturbations > 1,
-        draw_seed(rng),
+        draw_seed(random_state),
     )
     sampler = make_sampler(relation, constraints, n_clusters, plan)
     sums = sum_samples(sampler, relation, plan, connectivity=return_connectivity)

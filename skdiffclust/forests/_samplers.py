@@ -21,6 +21,9 @@ _SECONDS_FREE, _SECONDS_CONSTRAINED, SECONDS_DRAW = 5e-9, 4e-8, 3e-9
 # Above this share of all pairs, a list is dense enough to be pruned.
 _PRUNED_DENSITY = 0.125
 _FIXED_PARTS = 8
+# Edges of the first chunk of a forest: over the rank of the lowest accepted weight,
+# and at most, over the number of rows.
+_MARGIN, _MOST_ABOVE = 1.15, 8
 
 
 @dataclass(frozen=True)
@@ -74,14 +77,14 @@ class FreeSampler:
 
     def __init__(self, relation, n_clusters, noise):
         from skdiffclust.forests._pruning import can_enter, kept_edges
-        from skdiffclust.forests._sampling import heaviest_forest, workspace
+        from skdiffclust.forests._sampling import cuts_of, heaviest_forest, workspace
 
         n, self.noise = relation.n_samples, noise
         self.n_edges = n - n_clusters
         weights, _, _, heads, tails = self.edges = relation.edges
         work = workspace(len(weights), n)
-        limits = weights.max(initial=0.0), weights.min(initial=0.0)
-        n_found = heaviest_forest(weights, heads, tails, self.n_edges, *limits, work)
+        cuts = cuts_of(weights, 2.0 * n)
+        n_found = heaviest_forest(weights, heads, tails, self.n_edges, cuts, work)
         if n_found < self.n_edges:
             raise ValueError(
                 f"The 'n_clusters' parameter must be at least {n - n_found}, the "
@@ -91,9 +94,15 @@ class FreeSampler:
         self.kept = None
         n_pairs = n * (n - 1) / 2
         if noise.kind == "normal" and len(weights) > _PRUNED_DENSITY * n_pairs:
-            slack = noise_width(noise) + 1e-12 * max(map(abs, limits))
+            slack = noise_width(noise) + 1e-12 * np.abs(weights).max(initial=0.0)
             enters = can_enter(work[-1][:n_found], weights, heads, tails, n, slack)
             self.edges, self.kept = kept_edges(enters, self.edges)
+        # One chunk above the lowest accepted weight holds nearly all noisy forests.
+        lowest = weights[work[-1][n_found - 1]] if n_found else np.inf
+        n_above = np.count_nonzero(self.edges[0] >= lowest)
+        self.cuts = cuts_of(
+            self.edges[0], float(min(_MARGIN * n_above, _MOST_ABOVE * n))
+        )
         self.seconds = _SECONDS_FREE * (len(self.edges[0]) + 10 * n)
 
     def sample(self, first, last):
@@ -109,6 +118,7 @@ class FreeSampler:
             noise.table,
             self.edges,
             self.n_edges,
+            self.cuts,
         )
         if self.kept is not None:
             forests = self.kept[forests]

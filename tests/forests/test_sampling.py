@@ -11,7 +11,12 @@ from skdiffclust.forests._noise import quantile_table
 from skdiffclust.forests._pruning import can_enter, kept_edges
 from skdiffclust.forests._relation import relation_of
 from skdiffclust.forests._samplers import FreeSampler, Noise, noise_width
-from skdiffclust.forests._sampling import heaviest_forest, sample_free, workspace
+from skdiffclust.forests._sampling import (
+    cuts_of,
+    heaviest_forest,
+    sample_free,
+    workspace,
+)
 
 
 def similarities(n, kind, seed):
@@ -80,6 +85,7 @@ def sampled(relation, noise, n_clusters):
         quantile_table(noise.kind),
         relation.edges,
         relation.n_samples - n_clusters,
+        cuts_of(relation.weights, float(relation.n_samples)),
     )
 
 
@@ -150,9 +156,8 @@ def test_bottlenecks_are_those_of_the_forest():
     relation = relation_of(similarities(n, "points", 5))
     weights, _, columns, heads, tails = relation.edges
     work = workspace(len(weights), n)
-    n_found = heaviest_forest(
-        weights, heads, tails, n - k, weights.max(), weights.min(), work
-    )
+    cuts = cuts_of(weights, float(n))
+    n_found = heaviest_forest(weights, heads, tails, n - k, cuts, work)
     accepted = work[-1][:n_found].copy()
     # By brute force: the narrowest edge on the way between two rows in the forest.
     narrow = np.full((n, n), -np.inf)
@@ -187,3 +192,22 @@ def test_thousand_cases_kruskal_is_prim():
         pairs = np.column_stack([relation.heads, relation.columns])
         for s, matrix in enumerate(noisy_copies(relation, noise)):
             np.testing.assert_array_equal(pairs[forests[s]], forest_by_prim(matrix, k))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_forests_do_not_depend_on_where_the_work_is_divided(kind):
+    n, k = 40, 3
+    weights, _, _, heads, tails = relation_of(similarities(n, kind, 2)).edges
+    work = workspace(len(weights), n)
+    accepted = []
+    for wanted in (1.0, 2.0 * n, 1e9):
+        cuts = cuts_of(weights, wanted)
+        assert cuts[-1] == -np.inf
+        assert (np.diff(cuts) < 0).all()
+        assert heaviest_forest(weights, heads, tails, n - k, cuts, work) == n - k
+        accepted.append(work[-1][: n - k].copy())
+    assert (accepted[0] == accepted[1]).all()
+    assert (accepted[0] == accepted[2]).all()
+    if kind in ("points", "random"):
+        n_above = np.sum(weights >= cuts_of(weights, 2.0 * n)[0])
+        assert 2 * n <= n_above < 3 * n
