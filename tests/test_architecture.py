@@ -29,6 +29,7 @@ KERNELS = {
     "forests/_sampling.py",
     "forests/_tiles.py",
     "forests/_union_find.py",
+    "gemini/_fused.py",
     "memories/_kernels.py",
 }
 # Loops that are compiled only when there are many rows.

@@ -26,7 +26,7 @@ from skdiffclust.gemini._models import Perceptron, SkipPerceptron
 from skdiffclust.gemini._objectives import OBJECTIVES
 from skdiffclust.gemini._relations import make_relation
 from skdiffclust.gemini._supervision import broken_links
-from skdiffclust.gemini._training import Problem
+from skdiffclust.gemini._training import Problem, fused_mmd
 
 positive = Interval(Integral, 1, None, closed="left")
 not_negative = Interval(Real, 0, None, closed="left")
@@ -166,13 +166,18 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         if constraints is not None:
             check_feasible(constraints, self.n_clusters)
         row = OBJECTIVES[self.objective]
+        relation = make_relation(row.relation, X, self.kernel, self.metric)
+        fused = None
+        if self.objective == "mmd" and self.model == "linear" and constraints is None:
+            fused = fused_mmd(self.mode, relation, self.n_clusters)
         return Problem(
             X,
             row_weights,
-            make_relation(row.relation, X, self.kernel, self.metric),
+            relation,
             row.with_gradient(self.mode),
             constraints=constraints,
             link_weight=self.link_weight,
+            fused=fused,
             **params,
         )
 

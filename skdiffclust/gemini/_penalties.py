@@ -35,8 +35,9 @@ def group_norms(weights, groups):
 
 def group_penalty(weights, groups):
     """Return the sum of the norms of the groups of rows of weights (d, k)."""
-    squares = np.einsum("ij,ij->i", weights, weights)
-    return float(sum(np.sqrt(squares[c].sum(axis=1)).sum() for c in groups))
+    from skdiffclust.gemini._fused import sum_of_norms
+
+    return sum(sum_of_norms(weights, columns) for columns in groups)
 
 
 def soft_threshold_groups(weights, threshold, groups):
@@ -46,13 +47,10 @@ def soft_threshold_groups(weights, threshold, groups):
     `threshold` becomes exactly zero. Equation (13) is elementwise, which is another
     penalty; this is its vector form.
     """
-    norms = group_norms(weights, groups)
-    kept = norms > threshold
-    factors = np.zeros_like(norms)
-    np.divide(norms - threshold, norms, out=factors, where=kept)
-    weights *= factors[:, None]
-    # Zero times infinity or a negative number is not plus zero.
-    weights[~kept] = 0.0
+    from skdiffclust.gemini._fused import shrink_groups
+
+    for columns in groups:
+        shrink_groups(weights, threshold, columns)
 
 
 def hierarchical_prox(skip, hidden, threshold, hierarchy, groups):

@@ -15,6 +15,9 @@ from skdiffclust.gemini._penalties import (
 )
 from skdiffclust.gemini._supervision import supervision_with_gradient
 
+# With more clusters than this, matrix products are as fast as loops over clusters.
+_MOST_FUSED = 8
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -28,10 +31,43 @@ class Problem:
     dropout: float = 0.0
     constraints: Constraints | None = None
     link_weight: float = 1.0
+    # What `fused_mmd` returns, for a linear model; None computes by definition.
+    fused: Callable | None = None
 
     def on_indices(self):
         """Return the problem for free assignments, whose X are indices of rows."""
-        return replace(self, X=np.arange(len(self.row_weights)))
+        return replace(self, X=np.arange(len(self.row_weights)), fused=None)
+
+
+def fused_mmd(mode, relation, n_clusters):
+    """Return a compiled function for the MMD of a linear model, None for none.
+
+    It takes (model, X, row_weights, relation) and returns the value and the gradients
+    of minus the value. There is one for features, in place of a kernel matrix, and for
+    few clusters: with more, matrix products are as fast.
+    """
+    if n_clusters > _MOST_FUSED or not hasattr(relation, "features"):
+        return None
+
+    def value_and_gradients(model, X, row_weights, relation):
+        from skdiffclust.gemini._fused import mmd_of_linear
+
+        (weights,), (biases,) = model.weights, model.biases
+        value, by_weights, by_biases = mmd_of_linear(
+            X,
+            relation.features,
+            row_weights,
+            np.ascontiguousarray(weights.T),
+            biases,
+            relation.noise,
+            mode == "ovo",
+        )
+        return value, [
+            np.ascontiguousarray(by_weights.T, dtype=weights.dtype),
+            by_biases.astype(biases.dtype, copy=False),
+        ]
+
+    return value_and_gradients
 
 
 def loss_and_gradients(model, problem, rows=None, random_state=None):
@@ -45,6 +81,20 @@ def loss_and_gradients(model, problem, rows=None, random_state=None):
     if rows is not None:
         X, weights = X[rows], weights[rows] / weights[rows].sum()
         relation = None if relation is None else relation.take(rows)
+    if problem.fused is None:
+        loss, value, gradients = _by_definition(
+            model, problem, X, weights, relation, rows, random_state
+        )
+    else:
+        value, gradients = problem.fused(model, X, weights, relation)
+        loss = -value
+    if problem.l2:
+        loss += problem.l2 * _add_decay(model, gradients, problem.l2)
+    return loss, value, gradients
+
+
+def _by_definition(model, problem, X, weights, relation, rows, random_state):
+    """Return what `loss_and_gradients` does, without l2, for the rows X of a batch."""
     masks = None
     if problem.dropout and random_state is not None:
         masks = model.masks(len(X), problem.dropout, random_state)
@@ -59,8 +109,6 @@ def loss_and_gradients(model, problem, rows=None, random_state=None):
         loss += problem.link_weight * penalty
         gradient += problem.link_weight * slope
     gradients = model.backward(softmax_backward(assignments, gradient), inputs, masks)
-    if problem.l2:
-        loss += problem.l2 * _add_decay(model, gradients, problem.l2)
     return loss, value, gradients
 
 

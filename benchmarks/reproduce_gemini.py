@@ -1,0 +1,246 @@
+"""The Sparse GEMINI paper beyond the MMD rows: what takes long, resumable.
+
+    python benchmarks/reproduce_gemini.py wasserstein dynamic real figure2 wide mnist
+    python benchmarks/reproduce_gemini.py tables pictures
+
+The first line runs cells, for example one scenario, mode and model; each is appended to
+``reproduce_gemini.jsonl`` in the current folder, and what is there is not run again.
+``tables`` prints their means and deviations, ``pictures`` draws Figures 2 to 5. The MMD
+rows of Tables 2, 4 and 8 are in ``tests/papers/test_gemini.py``.
+"""
+
+import itertools
+import json
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import adjusted_rand_score
+from sklearn.preprocessing import scale
+
+from skdiffclust import SparseGEMINI
+from skdiffclust.datasets import (
+    add_noise_background,
+    make_celeux_one,
+    make_celeux_two,
+)
+from skdiffclust.gemini._penalties import group_norms
+from skdiffclust.metrics import correct_variable_rate, variable_selection_error_rate
+
+RESULTS = Path("reproduce_gemini.jsonl")
+DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+COMMON = {"max_iter": 100, "tol": 0.01, "n_init": 1}
+SCENARIOS, MODES, MODELS = (1, 2, 3, 4, 5, "D2"), ("ovo", "ova"), ("linear", "mlp")
+
+
+def problem(scenario, seed):
+    """Return rows, classes, and which features are informative."""
+    if scenario == "D2":
+        return make_celeux_two(random_state=seed)
+    return make_celeux_one(scenario, random_state=seed)
+
+
+def synthetic_path(scenario, seed, **params):
+    """Return the estimator after its path, the path, classes, informative features."""
+    X, y, informative = problem(scenario, seed)
+    if params["objective"] == "wasserstein" and scenario == "D2":
+        # Exact transport between 2000 rows would take hours.
+        params["batch_size"] = 200
+    sparse = SparseGEMINI(
+        y.max() + 1,
+        hidden_layer_sizes=20,
+        learning_rate=0.01,
+        random_state=seed,
+        **{**COMMON, **params},
+    )
+    path = sparse.path(X, min_features=int(informative.sum()))
+    return sparse, path, y, informative
+
+
+def run_wasserstein(scenario, mode, model, seed):
+    """Return a run of Table 2 or 8."""
+    sparse, path, y, informative = synthetic_path(
+        scenario, seed, objective="wasserstein", mode=mode, model=model
+    )
+    support = sparse.get_support()
+    return {
+        "ARI": adjusted_rand_score(y, sparse.labels_),
+        "VSER": variable_selection_error_rate(informative, support),
+        "CVR": correct_variable_rate(informative, support),
+        "variables": int(support.sum()),
+        "ARI, last step": adjusted_rand_score(y, path.labels[-1]),
+    }
+
+
+def run_dynamic(scenario, objective, mode, seed):
+    """Return a run of Table 7: the last step that has features."""
+    sparse, _, y, _ = synthetic_path(
+        scenario, seed, objective=objective, mode=mode, model="mlp", dynamic=True
+    )
+    return {"ARI": adjusted_rand_score(y, sparse.labels_)}
+
+
+def load(name):
+    """Return rows and classes of a real data set."""
+    with np.load(DATA / f"{name}.npz", allow_pickle=False) as archive:
+        return archive["X"], archive["y"]
+
+
+def run_real(name, objective, model, seed):
+    """Return a run of Table 4 with its curves, for Figures 4 and 5."""
+    X, y = load(name)
+    X = X.astype(np.float64)
+    heart = name == "heart_statlog"
+    sparse = SparseGEMINI(
+        2,
+        objective=objective,
+        model=model,
+        hidden_layer_sizes=10 if heart else 20,
+        batch_size=90 if heart else 87,
+        learning_rate=1e-3,
+        random_state=seed,
+        **COMMON,
+    )
+    path = sparse.path(scale(X) if heart else X, alpha_multiplier=1.1)
+    return {
+        "ARI": adjusted_rand_score(y, sparse.labels_),
+        "variables": int(sparse.get_support().sum()),
+        "ARI, all": adjusted_rand_score(y, path.labels[0]),
+        "support": sparse.get_support(indices=True).tolist(),
+        "alphas": path.alphas.tolist(),
+        "objectives": path.objectives.tolist(),
+        "n_features": path.n_features.tolist(),
+    }
+
+
+def run_figure2(scenario, seed):
+    """Return the norms of the skip weights along a path."""
+    _, path, _, _ = synthetic_path(
+        scenario, seed, objective="wasserstein", mode="ova", model="mlp"
+    )
+    features = [np.arange(path.supports.shape[1])[:, None]]
+    norms = [group_norms(path.weights(t)[0], features) for t in range(len(path))]
+    return {"alphas": path.alphas.tolist(), "norms": np.array(norms).tolist()}
+
+
+def transcripts(seed, n_features=25_904):
+    """Return a stand-in for Prostate-BCR: rows, recurrences, and their sources.
+
+    Three sources of 52, 96 and 23 patients shift 4000 transcripts each in its own way
+    (the batch effect); a recurrence shifts 50 others a little.
+    """
+    rng = np.random.RandomState(seed)
+    source = np.repeat([0, 1, 2], [52, 96, 23])
+    recurs = rng.randint(2, size=len(source))
+    X = rng.normal(size=(len(source), n_features)).astype(np.float32)
+    X[:, :4000] += rng.normal(size=(3, 4000)).astype(np.float32)[source]
+    X[:, 4000:4050] += 0.5 * recurs[:, None]
+    return X, recurs, source
+
+
+def run_wide(model, n_clusters, seed):
+    """Return a run of Tables 5 and 6 on the stand-in."""
+    X, recurs, source = transcripts(seed)
+    sparse = SparseGEMINI(
+        n_clusters,
+        model=model,
+        hidden_layer_sizes=100,
+        learning_rate=1e-3,
+        random_state=seed,
+        **COMMON,
+    )
+    path = sparse.path(X, min_features=400, alpha_multiplier=1.02)
+    return {
+        "variables": int(sparse.get_support().sum()),
+        "of the batch effect": float(sparse.get_support()[:4000].mean()),
+        "ARI, recurrences": adjusted_rand_score(recurs, sparse.labels_),
+        "ARI, sources": adjusted_rand_score(source, sparse.labels_),
+        "ARI, sources, all": adjusted_rand_score(source, path.labels[0]),
+        "ARI, sources, last": adjusted_rand_score(source, path.labels[-1]),
+        "variables, last": int(path.n_features[-1]),
+        "steps": len(path),
+    }
+
+
+def run_mnist(background, seed, n_rows=3000):
+    """Return a run of Section 5.4: 1200 and 1200 hidden units, to 50 pixels."""
+    X, y = load("mnist_t10k")
+    X, y = X[:n_rows] / 255, y[:n_rows]
+    if background:
+        X = add_noise_background(X, random_state=seed)
+    sparse = SparseGEMINI(
+        10,
+        model="mlp",
+        hidden_layer_sizes=(1200, 1200),
+        dropout=0.05,
+        learning_rate=1e-3,
+        batch_size=500,
+        random_state=seed,
+        **COMMON,
+    )
+    path = sparse.path(X.astype(np.float32), min_features=50, alpha_init=0.01)
+    return {
+        "ARI": adjusted_rand_score(y, sparse.labels_),
+        "clusters": sparse.n_clusters_,
+        "variables": int(sparse.get_support().sum()),
+        "alphas": path.alphas.tolist(),
+        "objectives": path.objectives.tolist(),
+        "n_features": path.n_features.tolist(),
+        "leaving": path.leaving_alphas().tolist(),
+    }
+
+
+def cases(n_runs, *choices):
+    """Return all combinations of choices with a seed after them, seed by seed."""
+    return [(*case, s) for s in range(n_runs) for case in itertools.product(*choices)]
+
+
+PARTS = {
+    "wasserstein": (run_wasserstein, cases(5, SCENARIOS[:5], MODES, MODELS)),
+    "d2": (run_wasserstein, cases(5, ("D2",), MODES, MODELS)),
+    "dynamic": (
+        run_dynamic,
+        [
+            *cases(20, SCENARIOS, ("mmd",), MODES),
+            *cases(5, SCENARIOS, ("wasserstein",), MODES),
+        ],
+    ),
+    "real": (
+        run_real,
+        cases(20, ("heart_statlog", "house_votes_84"), ("mmd", "wasserstein"), MODELS),
+    ),
+    "figure2": (run_figure2, cases(1, (5, "D2"))),
+    "wide": (run_wide, cases(3, MODELS, (2, 3))),
+    "mnist": (run_mnist, cases(1, (False, True))),
+}
+
+
+def finished():
+    """Return the results in the file: (part, *case) -> dict."""
+    if not RESULTS.exists():
+        return {}
+    lines = map(json.loads, RESULTS.read_text().splitlines())
+    return {(part, *case): found for part, case, found in lines}
+
+
+def run(part):
+    """Run the cells of a part that are not in the file."""
+    function, cells = PARTS[part]
+    for case in cells:
+        if (part, *case) in finished():
+            continue
+        with warnings.catch_warnings():
+            # Scenarios of few rows do not always use all clusters.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            found = function(*case)
+        with RESULTS.open("a") as file:
+            file.write(json.dumps([part, case, found]) + "\n")
+        shown = {k: v for k, v in found.items() if not isinstance(v, list)}
+        print(part, *case, shown, flush=True)
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:] or PARTS:
+        run(name)

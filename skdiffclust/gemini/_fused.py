@@ -1,0 +1,213 @@
+"""MMD of the linear model with its gradients, and the group lasso, in compiled loops.
+
+The first is the same as `Perceptron.forward`, a softmax, the MMDs of `_objectives` on
+`Features`, and `Perceptron.backward`, which define it. On a few hundred rows those
+spend most of their time between array operations; on many they read every row from
+memory more often. Sums are float64 throughout.
+"""
+
+import numpy as np
+
+from skdiffclust._compiled import compiled
+
+# Sums may be taken in any order, to use vector registers. NaN and infinity stay.
+_loops = compiled(nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+
+# Squared distances below this many roundings of their parts count as zero.
+_ROUNDINGS = 8
+# Rows that are read twice while they are at hand.
+_BLOCK = 64
+
+
+@_loops
+def _project(rows, directions, start, stop, products):
+    """Write <x_i, T_k> (n, k) for the rows x (n, d) from start to stop and T (k, d)."""
+    for i in range(start, stop):
+        for k in range(len(directions)):
+            product = 0.0
+            for j in range(rows.shape[1]):
+                product += rows[i, j] * directions[k, j]
+            products[i, k] = product
+
+
+@_loops
+def _accumulate(rows, factors, start, stop, sums):
+    """Add sum_i c_ik x_i to sums (k, d), for the rows x (n, d) from start to stop.
+
+    The factors c (n + 3, k) end with three rows of zeros.
+    """
+    for first in range(start, stop, 4):
+        # Four rows at once; after the last one, the last one again, times zero.
+        second, third = min(first + 1, stop - 1), min(first + 2, stop - 1)
+        fourth = min(first + 3, stop - 1)
+        for k in range(len(sums)):
+            c0, c1 = factors[first, k], factors[first + 1, k]
+            c2, c3 = factors[first + 2, k], factors[first + 3, k]
+            for j in range(rows.shape[1]):
+                near = c0 * rows[first, j] + c1 * rows[second, j]
+                sums[k, j] += near + c2 * rows[third, j] + c3 * rows[fourth, j]
+
+
+@_loops
+def _forward(X, row_weights, weights, biases):
+    """Return P = softmax(X W + b) (n, k) for weights W' (k, d), and pi (k,)."""
+    assignments, share = np.empty((len(X), len(biases))), np.zeros(len(biases))
+    _project(X, weights, 0, len(X), assignments)
+    for i in range(len(X)):
+        largest, total = -np.inf, 0.0
+        for k in range(len(biases)):
+            assignments[i, k] += biases[k]
+            largest = max(largest, assignments[i, k])
+        for k in range(len(biases)):
+            assignments[i, k] = np.exp(assignments[i, k] - largest)
+            total += assignments[i, k]
+        for k in range(len(biases)):
+            assignments[i, k] /= total
+            share[k] += row_weights[i] * assignments[i, k]
+    return assignments, share
+
+
+@_loops
+def _differences(features, row_weights, assignments, share):
+    """Return sum_i w_i (P_ik - pi_k) f_i and, last, sum_i w_i f_i (k + 1, r).
+
+    And the largest sum of absolute factors.
+    """
+    n_samples, n_clusters = assignments.shape
+    factors, sizes = np.zeros((n_samples + 3, n_clusters + 1)), np.zeros(n_clusters)
+    for i in range(n_samples):
+        factors[i, n_clusters] = row_weights[i]
+        for k in range(n_clusters):
+            factors[i, k] = row_weights[i] * (assignments[i, k] - share[k])
+            sizes[k] += abs(factors[i, k])
+    sums = np.zeros((n_clusters + 1, features.shape[1]))
+    _accumulate(features, factors, 0, n_samples, sums)
+    largest = 0.0
+    for k in range(n_clusters):
+        largest = max(largest, sizes[k])
+    return sums, largest
+
+
+@_loops
+def _one_vs_all(gram, noise):
+    """Return the value, its derivatives by S as a factor (k, k) of S, and by pi."""
+    mixing, value = np.zeros_like(gram), 0.0
+    for k in range(len(gram)):
+        if gram[k, k] > noise:
+            mixing[k, k] = 1 / np.sqrt(gram[k, k])
+            value += np.sqrt(gram[k, k])
+    return value, mixing, np.zeros(len(gram))
+
+
+@_loops
+def _one_vs_one(gram, share, noise):
+    """Return the value, its derivatives by S as a factor (k, k) of S, and by pi."""
+    mixing, shift = np.zeros_like(gram), np.zeros(len(gram))
+    value, largest = 0.0, 0.0
+    for k in range(len(gram)):
+        for other in range(len(gram)):
+            largest = max(largest, gram[k, k] * share[other] ** 2)
+    noise += _ROUNDINGS * 2.0**-52 * largest
+    for k in range(len(gram)):
+        for other in range(len(gram)):
+            a, b = share[k], share[other]
+            square = b * b * gram[k, k] + a * a * gram[other, other]
+            square -= 2 * a * b * gram[k, other]
+            if k != other and square > noise:
+                length = np.sqrt(square)
+                value += length
+                mixing[k, k] += 2 * b * b / length
+                mixing[k, other] -= 2 * a * b / length
+                shift[k] += 2 * (a * gram[other, other] - b * gram[k, other]) / length
+    return value, mixing, shift
+
+
+@_loops
+def _backward(X, features, row_weights, assignments, directions, shift):
+    """Return minus the gradients by W' (k, d) and by b (k,).
+
+    The gradient by P_ik is w_i (<f_i, T_k> + t_k) for directions T (k, r), shift t.
+    """
+    n_samples, n_clusters = assignments.shape
+    by_weights, by_biases = np.zeros((n_clusters, X.shape[1])), np.zeros(n_clusters)
+    slopes = np.zeros((n_samples + 3, n_clusters))
+    for start in range(0, n_samples, _BLOCK):
+        stop = min(start + _BLOCK, n_samples)
+        _project(features, directions, start, stop, slopes)
+        for i in range(start, stop):
+            mean = 0.0
+            for k in range(n_clusters):
+                slopes[i, k] += shift[k]
+                mean += assignments[i, k] * slopes[i, k]
+            for k in range(n_clusters):
+                slopes[i, k] = (
+                    row_weights[i] * assignments[i, k] * (mean - slopes[i, k])
+                )
+                by_biases[k] += slopes[i, k]
+        _accumulate(X, slopes, start, stop, by_weights)
+    return by_weights, by_biases
+
+
+@_loops
+def mmd_of_linear(X, features, row_weights, weights, biases, noise, one_vs_one):
+    """Return the MMD, and minus its gradients by W' (k, d) and b (k,), float64.
+
+    X (n, d) are the rows, `features` (n, r) those of the kernel, `row_weights` (n,) sum
+    to one, `weights` is W' (k, d); `noise` is that of `Features`.
+    """
+    assignments, share = _forward(X, row_weights, weights, biases)
+    sums, size = _differences(features, row_weights, assignments, share)
+    n_clusters, n_features = len(share), features.shape[1]
+    gram = np.zeros((n_clusters, n_clusters))
+    for k in range(n_clusters):
+        for other in range(n_clusters):
+            for j in range(n_features):
+                gram[k, other] += sums[k, j] * sums[other, j]
+    noise = _ROUNDINGS * noise * size**2
+    if one_vs_one:
+        value, mixing, shift = _one_vs_one(gram, share, noise)
+    else:
+        value, mixing, shift = _one_vs_all(gram, noise)
+    directions = np.zeros((n_clusters, n_features))
+    for k in range(n_clusters):
+        for other in range(n_clusters):
+            for j in range(n_features):
+                directions[k, j] += mixing[k, other] * sums[other, j]
+        for j in range(n_features):
+            # The features are centred on the way.
+            shift[k] -= directions[k, j] * sums[n_clusters, j]
+    by_weights, by_biases = _backward(
+        X, features, row_weights, assignments, directions, shift
+    )
+    return value, by_weights, by_biases
+
+
+@_loops
+def _norm(weights, columns):
+    """Return the norm of the rows `columns` of weights (d, k)."""
+    square = 0.0
+    for j in columns:
+        for k in range(weights.shape[1]):
+            square += np.float64(weights[j, k]) ** 2
+    return np.sqrt(square)
+
+
+@_loops
+def sum_of_norms(weights, groups):
+    """Return the sum of the norms of groups (g, size) of rows of weights (d, k)."""
+    total = 0.0
+    for columns in groups:
+        total += _norm(weights, columns)
+    return total
+
+
+@_loops
+def shrink_groups(weights, threshold, groups):
+    """Multiply groups (g, size) of rows of weights (d, k) by 1 - threshold / norm."""
+    for columns in groups:
+        norm = _norm(weights, columns)
+        factor = 1 - threshold / norm if norm > threshold else 0.0
+        for j in columns:
+            for k in range(weights.shape[1]):
+                # Zero times infinity or a negative number is not plus zero.
+                weights[j, k] = weights[j, k] * factor if factor > 0 else 0.0

@@ -1,0 +1,109 @@
+"""The compiled loops against the array operations that define them."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.kernel_approximation import Nystroem
+
+from skdiffclust import SparseGEMINI
+from skdiffclust.gemini import _training
+from skdiffclust.gemini._models import new_model
+from skdiffclust.gemini._objectives import OBJECTIVES
+from skdiffclust.gemini._penalties import groups_by_size, soft_threshold_groups
+from skdiffclust.gemini._relations import make_relation
+from skdiffclust.gemini._training import Problem, fused_mmd, loss_and_gradients
+
+per_mode = pytest.mark.parametrize("mode", ["ova", "ovo"])
+
+
+def task(X, mode, n_clusters, kernel="linear", seed=0, **params):
+    rng = np.random.RandomState(seed)
+    relation = make_relation("kernel", X, kernel, None)
+    weights = rng.uniform(0.5, 1.5, len(X)).astype(X.dtype)
+    problem = Problem(
+        X,
+        weights / weights.sum(),
+        relation,
+        OBJECTIVES["mmd"].with_gradient(mode),
+        fused=fused_mmd(mode, relation, n_clusters),
+        **params,
+    )
+    return problem, new_model(
+        "linear", *X.shape[:1], [X.shape[1], n_clusters], rng, X.dtype
+    )
+
+
+def both(problem, model, rows=None):
+    assert problem.fused is not None
+    defined = loss_and_gradients(model, replace(problem, fused=None), rows)
+    return loss_and_gradients(model, problem, rows), defined
+
+
+@per_mode
+@pytest.mark.parametrize("shape", [(1, 1), (3, 2), (66, 5), (130, 33), (7, 40)])
+@pytest.mark.parametrize("n_clusters", [1, 2, 5])
+@pytest.mark.parametrize("dtype, atol", [(np.float64, 1e-14), (np.float32, 1e-6)])
+def test_value_and_gradients_are_those_of_the_definition(
+    mode, shape, n_clusters, dtype, atol
+):
+    X = np.random.RandomState(1).normal(size=shape).astype(dtype)
+    for rows in (None, np.arange(0, len(X), 2)):
+        found, expected = both(*task(X, mode, n_clusters, l2=0.1), rows)
+        assert_allclose(found[:2], expected[:2], atol=atol)
+        for one, other in zip(found[2], expected[2], strict=True):
+            assert one.dtype == other.dtype == dtype
+            assert_allclose(one, other, atol=atol)
+
+
+@per_mode
+def test_features_of_a_transformer(mode):
+    X = np.random.RandomState(1).normal(size=(50, 3))
+    found, expected = both(*task(X, mode, 3, Nystroem(n_components=9, random_state=0)))
+    assert_allclose(found[1], expected[1], atol=1e-14)
+    assert_allclose(found[2][0], expected[2][0], atol=1e-14)
+
+
+@per_mode
+def test_equal_rows_have_no_gradient(mode):
+    X = np.tile(np.random.RandomState(1).normal(size=4), (30, 1)) - 0.3
+    _, value, gradients = both(*task(X, mode, 3))[0]
+    assert value == 0
+    assert all((gradient == 0).all() for gradient in gradients)
+
+
+@per_mode
+def test_one_row_for_each_cluster_at_the_ends_of_the_simplex(mode):
+    problem, model = task(np.eye(3) * 100, mode, 3)
+    model.weights[0][...] = np.eye(3) * 100
+    found, expected = both(problem, model)
+    assert found[1] > 0
+    assert_allclose(found[1], expected[1], rtol=1e-14)
+
+
+def test_more_clusters_and_kernel_matrices_have_none():
+    X = np.random.RandomState(1).normal(size=(30, 3))
+    assert fused_mmd("ova", make_relation("kernel", X, "linear", None), 9) is None
+    assert fused_mmd("ova", make_relation("kernel", X, "rbf", None), 2) is None
+
+
+@per_mode
+def test_the_same_path(mode, monkeypatch):
+    X = np.random.RandomState(1).normal(size=(40, 6))
+    X[:, :2] += 3 * np.arange(40)[:, None] % 9
+    sparse = SparseGEMINI(3, mode=mode, n_init=1, max_iter=60, random_state=0)
+    path = sparse.path(X, alpha_multiplier=1.3)
+    monkeypatch.setattr(_training, "_MOST_FUSED", 0)
+    defined = sparse.path(X, alpha_multiplier=1.3)
+    assert_array_equal(path.supports, defined.supports)
+    assert_array_equal(path.labels, defined.labels)
+    assert_allclose(path.objectives, defined.objectives, rtol=1e-10)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_shrinking_in_place_leaves_plus_zero(order):
+    weights = np.array([[-3.0, -4.0], [-1.0, 0.0], [0.0, 0.0]], order=order)
+    soft_threshold_groups(weights, 1.0, groups_by_size(None, 3))
+    assert_allclose(weights, [[-2.4, -3.2], [0, 0], [0, 0]])
+    assert not np.signbit(weights[1:]).any()
