@@ -13,6 +13,22 @@ import numpy as np
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
+# "3" or "0-9": tests that take `global_random_seed` run once for each of these.
+SEEDS = os.environ.get("SKDIFFCLUST_TEST_SEEDS", "0")
+
+
+def pytest_generate_tests(metafunc):
+    """Run the tests of faults for every seed asked for; with ``-m long`` for 100."""
+    if "global_random_seed" in metafunc.fixturenames:
+        is_long = metafunc.config.option.markexpr == "long"
+        first, _, last = ("0-99" if is_long else SEEDS).partition("-")
+        seeds = range(int(first), int(last or first) + 1)
+        marks = [pytest.mark.long] if is_long else []
+        metafunc.parametrize(
+            "global_random_seed",
+            [pytest.param(seed, marks=marks) for seed in seeds],
+            scope="session",
+        )
 
 
 @pytest.fixture(scope="session")

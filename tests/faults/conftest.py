@@ -24,24 +24,33 @@ CLUSTERERS = [
 ]
 
 
+def seeded(estimator, seed):
+    """A clone with a seed, where it draws anything."""
+    estimator = clone(estimator)
+    if "random_state" in estimator.get_params():
+        estimator.set_params(random_state=seed)
+    return estimator
+
+
 @pytest.fixture(params=CLUSTERERS, ids=lambda estimator: type(estimator).__name__)
-def clusterer(request):
+def clusterer(request, global_random_seed):
     """A fresh clusterer of three clusters."""
-    return clone(request.param)
+    return seeded(request.param, global_random_seed)
 
 
 @pytest.fixture(
     params=[e for e in CLUSTERERS if has_fit_parameter(e, "must_link")],
     ids=lambda estimator: type(estimator).__name__,
 )
-def constrained(request):
+def constrained(request, global_random_seed):
     """A fresh clusterer of three clusters that takes partial labels and links."""
-    return clone(request.param)
+    return seeded(request.param, global_random_seed)
 
 
 @pytest.fixture(scope="session")
-def blobs():
+def blobs(global_random_seed):
     """Three groups of 30 rows with 4 features, float64, in C order."""
-    X, _ = make_blobs(90, n_features=4, centers=3, random_state=0)
+    centers = [[1.0, 4.0, 2.0, 1.0], [-2.0, 3.0, 9.0, -8.0], [9.0, -3.0, -6.0, 2.0]]
+    X, _ = make_blobs(90, centers=centers, random_state=global_random_seed)
     X.setflags(write=False)
     return np.ascontiguousarray(X)
