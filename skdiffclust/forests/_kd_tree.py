@@ -113,31 +113,38 @@ def _widest(points, start, stop):
 @compiled(nogil=True)
 def _select(points, order, start, stop, middle, feature):
     """Move rows so that no row before `middle` exceeds one after it (quickselect)."""
-    left, right = start, stop - 1
-    while left < right:
+    left, right = start, stop
+    while right - left > 1:
         step = (right - left) // 8
         a = points[left + step, feature]
         b = points[(left + right) // 2, feature]
-        c = points[right - step, feature]
+        c = points[right - 1 - step, feature]
         pivot = max(min(a, b), min(max(a, b), c))
-        i, j = left, right
-        while i <= j:
-            while points[i, feature] < pivot:
-                i += 1
-            while points[j, feature] > pivot:
-                j -= 1
-            if i <= j:
-                order[i], order[j] = order[j], order[i]
-                for f in range(points.shape[1]):
-                    points[i, f], points[j, f] = points[j, f], points[i, f]
-                i += 1
-                j -= 1
-        if middle <= j:
-            right = j
-        elif middle >= i:
-            left = i
-        else:
+        # Every row is moved, needed or not: a branch would be guessed wrong each
+        # second time.
+        low = left
+        for i in range(left, right):
+            is_low = points[i, feature] < pivot
+            _swap(points, order, i, low)
+            low += is_low
+        if middle < low:
+            right = low
+            continue
+        left = low
+        for i in range(low, right):
+            if points[i, feature] == pivot:
+                _swap(points, order, i, left)
+                left += 1
+        if middle < left:
             return
+
+
+@compiled(nogil=True, forceinline=True)
+def _swap(points, order, i, j):
+    """Swap two positions."""
+    for f in range(points.shape[1]):
+        points[i, f], points[j, f] = points[j, f], points[i, f]
+    order[i], order[j] = order[j], order[i]
 
 
 @compiled(nogil=True)
@@ -172,7 +179,7 @@ def bound_nodes(boxes):
             boxes[node, 1, f] = max(boxes[2 * node, 1, f], boxes[2 * node + 1, 1, f])
 
 
-@compiled(nogil=True)
+@compiled(nogil=True, forceinline=True)
 def box_gap(boxes, node, other):
     """Lower bound of the squared distances between rows of two nodes.
 
@@ -208,7 +215,7 @@ def next_step(at, level):
     return (at ^ 1, at >> 1) if at >> (level + 1) else (0, 0)
 
 
-@compiled(nogil=True)
+@compiled(nogil=True, forceinline=True)
 def push_children(boxes, own, node, stack, gaps, depth):
     """Put both children of `node` on the stack, the one nearer to `own` on top."""
     left, right = box_gap(boxes, own, 2 * node), box_gap(boxes, own, 2 * node + 1)

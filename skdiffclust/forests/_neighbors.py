@@ -16,6 +16,7 @@ from skdiffclust.forests._tiles import (
     filter_block,
     measure,
     measure_filtered,
+    tile_distances,
     tile_gaps,
 )
 
@@ -64,15 +65,23 @@ def find_neighbors(first, last, tree, distances, positions, level):
     tiles, single, single_tiles = tree.tiles, tree.single, tree.single_tiles
     bounds, n_leaves, width = tree.bounds, len(tree.starts) - 1, tree.tiles.shape[2]
     is_split = tree.is_split
-    work, block = np.empty((2, width)), np.empty((LANES, width), dtype=np.float32)
+    work, block = np.empty((3, width)), np.empty((LANES, width), dtype=np.float32)
     hits, active = np.empty((2, width + LANES), dtype=np.int64)
+    lists = np.empty((distances.shape[1], width))
+    places = np.empty(lists.shape, dtype=np.int64)
     stack, gaps = np.empty(STACK, dtype=np.int64), np.empty(STACK)
     for leaf in range(first, last):
-        own = n_leaves + leaf
-        for i in range(starts[leaf], starts[leaf + 1]):
-            distances[i], positions[i] = np.inf, -1
-        radius = np.inf
+        own, start, count = n_leaves + leaf, starts[leaf], starts[leaf + 1] - starts[leaf]
+        lists[:], places[:] = np.inf, -1
         node, at = first_step(own, is_split)
+        if node == own and len(single) == 0:
+            _meet_own(points, start, count, tiles, leaf, work[0], lists, places)
+            node, at = next_step(at, level)
+        work[2] = -np.inf
+        for w in range(count):
+            distances[start + w], positions[start + w] = lists[:, w], places[:, w]
+            work[2, w] = lists[-1, w]
+        radius = work[2].max()
         while node > 0:
             stack[0], gaps[0] = node, box_gap(boxes, own, node)
             depth = 1
@@ -84,7 +93,7 @@ def find_neighbors(first, last, tree, distances, positions, level):
                 if node < n_leaves:
                     depth = push_children(boxes, own, node, stack, gaps, depth)
                     continue
-                radius = _meet(
+                _meet(
                     points,
                     starts,
                     boxes,
@@ -103,10 +112,36 @@ def find_neighbors(first, last, tree, distances, positions, level):
                     hits,
                     active,
                 )
+                radius = work[2].max()
             node, at = next_step(at, level)
 
 
 @compiled(nogil=True)
+def _meet_own(points, start, count, tiles, leaf, found, lists, places):
+    """Lists (k, w) of the nearest rows, in its own leaf, of each row of a leaf.
+
+    Each row in turn is offered to all rows at once, so vector units do the work.
+    """
+    carried = np.empty(len(found), dtype=np.int64)
+    for own in range(count):
+        tile_distances(points, start + own, tiles, leaf, found)
+        found[own], carried[:] = np.inf, start + own
+        for at in range(len(lists)):
+            _keep_nearer(found, carried, lists[at], places[at])
+
+
+@compiled(nogil=True)
+def _keep_nearer(found, carried, distances, places):
+    """Swap (w,) what is found with what is kept, wherever it is nearer."""
+    for w in range(len(found)):
+        here, new, place, new_place = distances[w], found[w], places[w], carried[w]
+        closer = new < here
+        distances[w], found[w] = new if closer else here, here if closer else new
+        places[w] = new_place if closer else place
+        carried[w] = place if closer else new_place
+
+
+@compiled(nogil=True, forceinline=True)
 def _meet(
     points,
     starts,
@@ -128,9 +163,9 @@ def _meet(
 ):
     """Offer the rows of leaf `other` to those of `leaf` as neighbours.
 
-    Returns the largest distance at which one of these still takes neighbours.
+    ``work[2]`` holds the distances within which these still take neighbours.
     """
-    found, nearest = work[0], work[1]
+    found, nearest, radii = work[0], work[1], work[2]
     start, count = starts[other], starts[other + 1] - starts[other]
     last = distances.shape[1] - 1
     # With many features boxes that nearly touch rule no row out.
@@ -140,7 +175,7 @@ def _meet(
     n_active = 0
     for i in range(starts[leaf], starts[leaf + 1]):
         active[n_active] = i
-        n_active += nearest[i - starts[leaf]] < distances[i, last]
+        n_active += nearest[i - starts[leaf]] < radii[i - starts[leaf]]
     for q in range(n_active):
         i = active[q]
         if len(single):
@@ -159,13 +194,10 @@ def _meet(
             j = start + hits[h]
             if j != i and found[h] < distances[i, last]:
                 _insert(distances, positions, i, j, found[h])
-    radius = 0.0
-    for i in range(starts[leaf], starts[leaf + 1]):
-        radius = max(radius, distances[i, last])
-    return radius
+        radii[i - starts[leaf]] = distances[i, last]
 
 
-@compiled(nogil=True)
+@compiled(nogil=True, forceinline=True)
 def _insert(distances, positions, i, j, distance):
     """Insert neighbour j of i by distance, without a branch."""
     for at in range(distances.shape[1] - 1, -1, -1):

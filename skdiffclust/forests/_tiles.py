@@ -37,7 +37,7 @@ def bar_of(limit, bounds):
     return np.float32(distance * distance * (1.0 + 1e-6))
 
 
-@compiled(nogil=True)
+@compiled(nogil=True, forceinline=True)
 def tile_gaps(tiles, leaf, boxes, node, out):
     """Lower bounds (w,) of the squared distances from rows of a leaf to a node."""
     out[:] = 0.0
@@ -50,13 +50,13 @@ def tile_gaps(tiles, leaf, boxes, node, out):
             out[w] += gap * gap
 
 
-@compiled(nogil=True)
+@compiled(nogil=True, forceinline=True)
 def measure(points, i, tiles, leaf, count, limit, found, hits):
     """List the columns of a leaf within `limit` of row i, in `hits`, with lengths.
 
     Returns their number; ``found[h]`` is the squared distance of column ``hits[h]``.
     """
-    _tile_distances(points, i, tiles, leaf, found)
+    tile_distances(points, i, tiles, leaf, found)
     n_hits = 0
     for w in range(count):
         distance = found[w]
@@ -87,8 +87,8 @@ def measure_filtered(points, i, block, k, start, count, bar, found, hits):
     return n_hits
 
 
-@compiled(nogil=True)
-def _tile_distances(points, i, tiles, leaf, out):
+@compiled(nogil=True, forceinline=True)
+def tile_distances(points, i, tiles, leaf, out):
     """Squared distances (w,) from a row to those of a leaf, summed in order."""
     n_features, width = tiles.shape[1], tiles.shape[2]
     p, q = points[i, 0], points[i, 1 if n_features > 1 else 0]
