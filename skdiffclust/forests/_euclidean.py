@@ -50,7 +50,8 @@ class Rows(NamedTuple):
     skipped : ndarray of shape (n,), int32
         How many of them are in the own component.
     reach : ndarray of shape (n,), float64
-        No row outside the component, found ones excepted, is nearer than this.
+        No row outside the component, found ones excepted, is nearer than this;
+        infinite while the nearest rows tell all.
     length, other : ndarray of shape (n,), float64 and int32
         Nearest row outside that was found, -1 if none.
     component : ndarray of shape (n,), int32
@@ -96,7 +97,7 @@ def boruvka(points, nodes, n_threads, *, leaves=None, n_neighbors=6, is_split=Fa
         np.empty(n_samples),
         np.empty(n_samples),
         np.empty(n_samples, dtype=np.int32),
-        nodes[tree.order].astype(np.int32),
+        by_first_place(nodes[tree.order], nodes.max() + 1),
     )
     run_chunks(begin, n_samples, (rows,), n_threads)
     sizes = np.bincount(rows.component)
@@ -161,11 +162,28 @@ def _probe(points, near, n_threads, is_split):
 
 
 @compiled(nogil=True)
+def by_first_place(nodes, n_vertices):
+    """Numbers (n,) int32 of the vertices of positions, in the order of their first.
+
+    Rows that are near each other then have numbers that are, and caches are of use.
+    """
+    numbers = np.full(n_vertices, -1, dtype=np.int32)
+    component = np.empty(len(nodes), dtype=np.int32)
+    n_seen = 0
+    for i in range(len(nodes)):
+        if numbers[nodes[i]] < 0:
+            numbers[nodes[i]] = n_seen
+            n_seen += 1
+        component[i] = numbers[nodes[i]]
+    return component
+
+
+@compiled(nogil=True)
 def begin(first, last, rows):
     """Set what is known of a range of positions before the first round."""
     for i in range(first, last):
-        rows.skipped[i], rows.other[i], rows.length[i] = 0, -1, np.inf
-        rows.reach[i] = rows.distances[i, -1]
+        rows.skipped[i], rows.reach[i] = 0, np.inf
+        rows.length[i], rows.other[i] = rows.distances[i, 0], rows.positions[i, 0]
 
 
 @compiled(nogil=True)
@@ -176,6 +194,7 @@ def renew(first, last, tree, rows, uniform, best, largest):
     """
     distances, positions, skipped = rows.distances, rows.positions, rows.skipped
     length, other, component = rows.length, rows.other, rows.component
+    reach = rows.reach
     starts, n_leaves, n_neighbors = (
         tree.starts,
         len(tree.starts) - 1,
@@ -192,16 +211,21 @@ def renew(first, last, tree, rows, uniform, best, largest):
             own = component[i]
             if own != component[start]:
                 uniform[n_leaves + leaf] = _MIXED
-            if other[i] >= 0 and component[other[i]] == own:
-                length[i], other[i] = np.inf, -1
+            # Its edge cannot be the first of the component, whatever it is.
+            if length[i] > best[own]:
+                continue
             at = skipped[i]
-            while at < n_neighbors and (
-                positions[i, at] < 0 or component[positions[i, at]] == own
-            ):
+            while other[i] < 0 or component[other[i]] == own:
                 at += 1
-            skipped[i] = at
-            if at < n_neighbors and distances[i, at] <= length[i]:
+                if at >= n_neighbors:
+                    length[i], other[i], at = np.inf, -1, n_neighbors
+                    break
                 length[i], other[i] = distances[i, at], positions[i, at]
+                if length[i] > best[own]:
+                    break
+            skipped[i] = at
+            if length[i] >= distances[i, n_neighbors - 1] and reach[i] == np.inf:
+                reach[i] = distances[i, n_neighbors - 1]
             if length[i] < best[own]:
                 best[own] = length[i]
 
@@ -220,8 +244,8 @@ def search(first, last, tree, rows, uniform, best, largest):
     order, points, starts, boxes = tree.order, tree.points, tree.starts, tree.boxes
     tiles, single, single_tiles = tree.tiles, tree.single, tree.single_tiles
     length, other, component = rows.length, rows.other, rows.component
-    distances, skipped, reach = rows.distances, rows.skipped, rows.reach
-    bounds, n_leaves, width = tree.bounds, len(tree.starts) - 1, tree.tiles.shape[2]
+    reach, bounds = rows.reach, tree.bounds
+    n_leaves, width = len(tree.starts) - 1, tree.tiles.shape[2]
     is_split = tree.is_split
     work, block = np.empty((3, width)), np.empty((LANES, width), dtype=np.float32)
     hits, active, wanted = np.empty((3, width + LANES), dtype=np.int64)
@@ -231,8 +255,7 @@ def search(first, last, tree, rows, uniform, best, largest):
         n_wanted, radius = 0, -1.0
         for i in range(starts[leaf], starts[leaf + 1]):
             limit = best[component[i]]
-            is_open = _may_find(distances, skipped, reach, i, limit)
-            if is_open and component[i] != largest:
+            if reach[i] <= limit and component[i] != largest:
                 wanted[n_wanted], radii[n_wanted] = i, limit
                 n_wanted += 1
                 radius = max(radius, limit)
@@ -278,16 +301,7 @@ def search(first, last, tree, rows, uniform, best, largest):
             reach[i] = max(reach[i], radii[q])
 
 
-@compiled(nogil=True)
-def _may_find(distances, skipped, reach, i, limit):
-    """Whether a search from row i could change the edge of its component."""
-    last = distances.shape[1] - 1
-    if skipped[i] <= last and distances[i, skipped[i]] < distances[i, last]:
-        return False
-    return reach[i] <= limit
-
-
-@compiled(nogil=True)
+@compiled(nogil=True, forceinline=True)
 def _look(
     order,
     points,

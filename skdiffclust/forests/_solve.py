@@ -35,7 +35,7 @@ def spanning_edges(lengths, rows=None, nodes=None, *, algorithm="auto", n_jobs=N
         # Kernels count vertices from 0 up.
         _, vertices = np.unique(nodes[rows], return_inverse=True)
     edges, found = solve(lengths, vertices)
-    return rows[edges], found
+    return (rows[edges] if len(rows) < lengths.n_samples else edges), found
 
 
 def _solver(lengths, n_rows, algorithm, n_jobs):
@@ -118,8 +118,8 @@ def _by_boruvka(lengths, vertices, n_jobs):
 
     points = lengths.points
     copies, kept, vertices = join_copies(points, vertices)
-    if len(kept) < len(points):
-        points = points[kept]
-    edges, values = boruvka(points, vertices, thread_count(n_jobs))
+    if len(kept) == len(points):
+        return boruvka(points, vertices, thread_count(n_jobs))
+    edges, values = boruvka(points[kept], vertices, thread_count(n_jobs))
     edges = np.concatenate([copies, kept[edges]])
     return edges, np.concatenate([np.zeros(len(copies)), values])
