@@ -1,60 +1,137 @@
 """Digits with few labels and withheld classes: ours, cross-entropy, raw pixels.
 
-    python benchmarks/reproduce_digits.py [--labels 100] [--withheld 3] [--seeds 5]
+    python benchmarks/reproduce_digits.py [--data digits] [--labels 100] [--withheld 3]
+        [--seeds 5]
 
-Section 4.2 of the paper on the 8 x 8 digits of scikit-learn. Both methods train the
-same multilayer perceptron and are tuned with the same trials on the same validation
-rows, of a seed that is not used afterwards; each is selected once on the clustering
-error and once on the error of a linear probe. Results are appended to
-``reproduce_digits.jsonl`` in the current folder, and what is there is not run again.
+Section 4.2 of the paper: a perceptron on the 8 x 8 digits of scikit-learn, or with
+``--data mnist`` LeNet-5 on the test split of MNIST. Both methods train the same network
+for as many steps, and are tuned with the same trials on the same validation rows, of a
+seed that is not used afterwards; each is selected once on the clustering error and once
+on the error of a linear probe. Results are appended to ``reproduce_DATA.jsonl`` in the
+current folder, and what is there is not run again.
 """
 
 import argparse
 import json
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+import torch
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
+from torch import nn
 
 from skdiffclust import SpanningForestEmbedding
-from skdiffclust._encoder import forward, init_layers
+from skdiffclust._encoder import init_layers
+from skdiffclust._torch import encoder_module
 from skdiffclust.forests._embedding_training import batch_error
 
-RESULTS = Path("reproduce_digits.jsonl")
-HIDDEN, N_COMPONENTS, BATCH, N_EPOCHS = 256, 32, 64, 30
-TRIALS = [
-    {"learning_rate": rate, "weight_decay": decay}
-    for rate in (1e-3, 3e-3)
-    for decay in (1e-4, 1e-2)
-]
+BATCH, N_COMPONENTS, N_CLASSES, TUNING_SEED = 64, 32, 10, 100
+MNIST = Path(__file__).resolve().parents[2] / "shared" / "data" / "mnist_t10k.npz"
 
 
-def split(seed, n_labels, n_withheld):
-    """Return training rows with partial labels, a probe set, validation and test."""
+def perceptron(seed):
+    """Return the untrained "mlp" encoder of the estimator for images of 64 pixels."""
+    rng = np.random.RandomState(seed)
+    return encoder_module(*init_layers([64, 256, N_COMPONENTS], rng, np.float32))
+
+
+def lenet(seed):
+    """Return an untrained LeNet-5 for images (1, 28, 28); torch is seeded by now."""
+    return nn.Sequential(
+        *(nn.Conv2d(1, 6, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2)),
+        *(nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()),
+        *(nn.Linear(400, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU()),
+        nn.Linear(84, N_COMPONENTS),
+    )
+
+
+def small_digits():
+    """Return the 8 x 8 digits as rows (1797, 64) between 0 and 1, and classes."""
     X, y = load_digits(return_X_y=True)
-    X = (X / 16).astype(np.float32)
+    return (X / 16).astype(np.float32), y
+
+
+def mnist():
+    """Return the test split of MNIST as images (10000, 1, 28, 28), and classes."""
+    with np.load(MNIST, allow_pickle=False) as data:
+        X, y = data["X"], data["y"]
+    return (X / 255).astype(np.float32).reshape(-1, 1, 28, 28), y
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Data, the network for it, how long it is trained and how it is tuned."""
+
+    load: object
+    network: object
+    n_steps: int
+    n_probe_of_each_class: int
+    n_train: int
+    n_validation: int
+    trials: list = field(default_factory=list)
+
+
+SETTINGS = {
+    "digits": Setting(
+        small_digits,
+        perceptron,
+        750,
+        20,
+        900,
+        300,
+        [
+            {"learning_rate": rate, "weight_decay": decay}
+            for rate in (1e-3, 3e-3)
+            for decay in (1e-4, 1e-2)
+        ],
+    ),
+    "mnist": Setting(
+        mnist,
+        lenet,
+        2000,
+        100,
+        6000,
+        1000,
+        [{"learning_rate": rate, "weight_decay": 1e-4} for rate in (1e-3, 3e-3)],
+    ),
+}
+
+
+def split(setting, seed, n_labels, n_withheld):
+    """Return training rows with partial labels, a probe set, validation and test."""
+    X, y = setting.load()
     order = np.random.RandomState(seed).permutation(len(X))
-    probe = np.concatenate([order[y[order] == c][:20] for c in range(10)])
+    n_probe, n_train = setting.n_probe_of_each_class, setting.n_train
+    probe = np.concatenate([order[y[order] == c][:n_probe] for c in range(N_CLASSES)])
     rest = order[~np.isin(order, probe)]
-    train, validation, test = rest[:900], rest[900:1200], rest[1200:]
-    labels = np.full(len(train), -1)
+    last = n_train + setting.n_validation
+    train, validation, test = rest[:n_train], rest[n_train:last], rest[last:]
+    labels = np.full(n_train, -1)
     known = np.flatnonzero(y[train] >= n_withheld)[:n_labels]
     labels[known] = y[train][known]
     sets = {"probe": probe, "validation": validation, "test": test}
     return X[train], labels, {name: (X[rows], y[rows]) for name, rows in sets.items()}
 
 
-def ours(X, labels, trial, seed):
+def fresh(setting, seed, *head):
+    """Return the network, and what follows it, with weights of a seed."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return nn.Sequential(setting.network(seed), *(make() for make in head))
+
+
+def ours(setting, X, labels, trial, seed):
     """Return the embedding function of the partial Fenchel-Young loss."""
+    n_others = np.count_nonzero(labels < 0)
+    in_epoch = n_others // (BATCH // 2) if n_others else -(-len(labels) // BATCH)
     return (
         SpanningForestEmbedding(
-            10,
-            encoder="mlp",
-            hidden_layer_sizes=(HIDDEN,),
-            n_components=N_COMPONENTS,
+            N_CLASSES,
+            encoder=fresh(setting, seed),
             batch_size=BATCH,
-            max_iter=N_EPOCHS,
+            max_iter=-(-setting.n_steps // max(in_epoch, 1)),
             random_state=seed,
             **trial,
         )
@@ -63,31 +140,34 @@ def ours(X, labels, trial, seed):
     )
 
 
-def cross_entropy(X, labels, trial, seed):
+def cross_entropy(setting, X, labels, trial, seed):
     """Return the embedding function of a classifier, for as many steps as ours."""
-    import torch
-
-    from skdiffclust._torch import encoder_arrays, encoder_module
-
     rng = np.random.RandomState(seed)
     known = np.flatnonzero(labels >= 0)
-    sizes = [X.shape[1], HIDDEN, N_COMPONENTS, 10]
-    module = encoder_module(*init_layers(sizes, rng, X.dtype))
+    module = fresh(setting, seed, lambda: nn.Linear(N_COMPONENTS, N_CLASSES))
     optimizer = torch.optim.Adam(
         module.parameters(),
         lr=trial["learning_rate"],
         weight_decay=trial["weight_decay"],
     )
-    n_steps = N_EPOCHS * ((len(X) - len(known)) // (BATCH // 2))
-    for _ in range(n_steps):
+    for _ in range(setting.n_steps):
         rows = rng.choice(known, size=min(BATCH, len(known)), replace=False)
         optimizer.zero_grad()
         logits = module(torch.from_numpy(X[rows]))
         target = torch.from_numpy(labels[rows])
-        torch.nn.functional.cross_entropy(logits, target).backward()
+        nn.functional.cross_entropy(logits, target).backward()
         optimizer.step()
-    weights, biases = encoder_arrays(module)
-    return lambda rows: forward(rows, weights[:-1], biases[:-1])
+
+    def embed(rows):
+        with torch.no_grad():
+            return module[0](torch.from_numpy(rows)).numpy()
+
+    return embed
+
+
+def pixels(setting, X, labels, trial, seed):
+    """Return the function that leaves images as they are."""
+    return lambda rows: rows.reshape(len(rows), -1)
 
 
 def errors(embed, probe, rows, y, withheld):
@@ -98,7 +178,7 @@ def errors(embed, probe, rows, y, withheld):
     scale = np.abs(embed(probe[0])).max()
     model.fit(embed(probe[0]) / scale, probe[1])
     found = {
-        "clustering": batch_error(embedding, y, 10, BATCH, "sqeuclidean"),
+        "clustering": batch_error(embedding, y, N_CLASSES, BATCH, "sqeuclidean"),
         "probe": 1 - model.score(embedding / scale, y),
     }
     if hidden.any():
@@ -108,68 +188,84 @@ def errors(embed, probe, rows, y, withheld):
     return found
 
 
-METHODS = {"ours": ours, "cross-entropy": cross_entropy}
+METHODS = {"ours": ours, "cross-entropy": cross_entropy, "raw": pixels}
 
 
-def run(method, trial, seed, n_labels, n_withheld, part):
-    """Return the errors of one fit, from the file if they are there."""
-    key = {
-        "method": method,
-        "trial": trial,
-        "seed": seed,
-        "n_labels": n_labels,
-        "n_withheld": n_withheld,
-        "part": part,
-    }
-    if RESULTS.exists():
-        for line in RESULTS.read_text(encoding="utf-8").splitlines():
-            entry = json.loads(line)
-            if entry["key"] == key:
-                return entry["errors"]
-    X, labels, sets = split(seed, n_labels, n_withheld)
-    embed = (lambda rows: rows) if method == "raw" else None
-    embed = embed or METHODS[method](X, labels, trial, seed)
-    found = errors(embed, sets["probe"], *sets[part], n_withheld)
-    with RESULTS.open("a", encoding="utf-8") as file:
-        file.write(json.dumps({"key": key, "errors": found}) + "\n")
-    return found
+class Runs:
+    """Fits of one setting whose errors are kept in a file.
 
+    Parameters
+    ----------
+    data : {"digits", "mnist"}
+    folder : Path
+        Where the file is.
+    """
 
-def select(method, n_labels, n_withheld):
-    """Return the best trials by clustering and by probe error, on seed 100."""
-    tried = [
-        run(method, trial, 100, n_labels, n_withheld, "validation") for trial in TRIALS
-    ]
-    return {
-        criterion: TRIALS[int(np.argmin([found[criterion] for found in tried]))]
-        for criterion in ("clustering", "probe")
-    }
+    def __init__(self, data, folder):
+        self.setting = SETTINGS[data]
+        self.path = folder / f"reproduce_{data}.jsonl"
 
+    def run(self, method, trial, seed, n_labels, n_withheld, part):
+        """Return the errors of one fit, from the file if they are there."""
+        key = {
+            "method": method,
+            "trial": trial,
+            "seed": seed,
+            "n_labels": n_labels,
+            "n_withheld": n_withheld,
+            "part": part,
+        }
+        if self.path.exists():
+            for line in self.path.read_text(encoding="utf-8").splitlines():
+                entry = json.loads(line)
+                if entry["key"] == key:
+                    return entry["errors"]
+        X, labels, sets = split(self.setting, seed, n_labels, n_withheld)
+        embed = METHODS[method](self.setting, X, labels, trial, seed)
+        found = errors(embed, sets["probe"], *sets[part], n_withheld)
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"key": key, "errors": found}) + "\n")
+        return found
 
-def compare(n_labels, n_withheld, seeds):
-    """Return {(method, criterion): list of errors by seed}."""
-    table = {}
-    for method in METHODS:
-        for criterion, trial in select(method, n_labels, n_withheld).items():
-            table[method, criterion] = [
-                run(method, trial, seed, n_labels, n_withheld, "test") for seed in seeds
-            ]
-    table["raw", "none"] = [
-        run("raw", {}, seed, n_labels, n_withheld, "test") for seed in seeds
-    ]
-    return table
+    def select(self, method, n_labels, n_withheld):
+        """Return the best trials by clustering and by probe error, on one seed."""
+        trials = self.setting.trials
+        tried = [
+            self.run(method, trial, TUNING_SEED, n_labels, n_withheld, "validation")
+            for trial in trials
+        ]
+        return {
+            criterion: trials[int(np.argmin([found[criterion] for found in tried]))]
+            for criterion in ("clustering", "probe")
+        }
+
+    def compare(self, n_labels, n_withheld, seeds):
+        """Return {(method, criterion): list of errors by seed}."""
+        table = {}
+        for method in ("ours", "cross-entropy"):
+            for criterion, trial in self.select(method, n_labels, n_withheld).items():
+                table[method, criterion] = [
+                    self.run(method, trial, seed, n_labels, n_withheld, "test")
+                    for seed in seeds
+                ]
+        table["raw", "none"] = [
+            self.run("raw", {}, seed, n_labels, n_withheld, "test") for seed in seeds
+        ]
+        return table
 
 
 def main():
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", choices=list(SETTINGS), default="digits")
     parser.add_argument("--labels", type=int, nargs="+", default=[100, 250, 500])
     parser.add_argument("--withheld", type=int, nargs="+", default=[0, 3, 6])
     parser.add_argument("--seeds", type=int, default=5)
     args = parser.parse_args()
+    runs = Runs(args.data, Path())
     for n_labels in args.labels:
         for n_withheld in args.withheld:
-            table = compare(n_labels, n_withheld, range(args.seeds))
+            table = runs.compare(n_labels, n_withheld, range(args.seeds))
             for (method, criterion), found in table.items():
                 figures = " ".join(
                     f"{name} {np.mean([one[name] for one in found]):.3f}"

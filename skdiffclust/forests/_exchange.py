@@ -130,7 +130,7 @@ def exchange(similarity, component, groups, conflicts, state):
     Changes component (n,) and the state in place; returns whether it did.
     """
     changed = False
-    up, totals = state[0], state[4]
+    up, totals = state[0], state[5]
     found = component.copy()
     for _ in range(_MAX_EXCHANGES):
         least = _TOLERANCE * (1.0 + abs(totals.sum()))

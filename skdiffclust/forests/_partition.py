@@ -39,7 +39,7 @@ def contract(similarity, groups, colours, n_clusters):
     c <= n_clusters <= c + number of groups without a colour.
     """
     n, n_groups = len(groups), len(colours)
-    block, first = np.empty(n, dtype=np.int64), np.full(n_groups + 1, -1)
+    block = np.empty(n, dtype=np.int64)
     number, n_blocks, n_colours = np.full(n_groups + 1, -1), 0, 0
     for i in range(n):
         group = groups[i]
@@ -51,23 +51,28 @@ def contract(similarity, groups, colours, n_clusters):
         block[i] = number[slot]
     edges, weights = tree_of_blocks(similarity, block, n_blocks)
     order = heaviest_first(edges, weights, n)
+    n_kept = n_blocks - (n_colours > 0) + n_colours - n_clusters
+    kept = edges[order[:n_kept]]
+    return joined_components(groups, colours, kept[:, 0], kept[:, 1])
+
+
+@compiled(nogil=True)
+def joined_components(groups, colours, heads, tails):
+    """Components (n,) of the rows that groups, colours and edges (m,) join."""
+    n, n_groups = len(groups), len(colours)
+    # The first row of each group, or of each colour.
+    first = np.full(2 * n_groups, -1)
     parents, sizes = singletons(n), np.ones(n, dtype=np.int64)
-    first_of_colour = np.full(n_colours, -1)
     for i in range(n):
-        group, colour = groups[i], colours[groups[i]]
-        if first[group] < 0:
-            first[group] = i
-        anchor = first[group]
-        if colour >= 0:
-            if first_of_colour[colour] < 0:
-                first_of_colour[colour] = i
-            anchor = first_of_colour[colour]
-        root, other = find(parents, anchor), find(parents, i)
+        colour = colours[groups[i]]
+        slot = groups[i] if colour < 0 else n_groups + colour
+        if first[slot] < 0:
+            first[slot] = i
+        root, other = find(parents, first[slot]), find(parents, i)
         if root != other:
             union(parents, sizes, root, other)
-    n_kept = n_blocks - (n_colours > 0) + n_colours - n_clusters
-    for e in order[:n_kept]:
-        union(parents, sizes, find(parents, edges[e, 0]), find(parents, edges[e, 1]))
+    for e in range(len(heads)):
+        union(parents, sizes, find(parents, heads[e]), find(parents, tails[e]))
     return _number_components(parents)[0]
 
 
@@ -108,16 +113,20 @@ def merge_greedily(similarity, groups, conflicts, n_clusters):
 
 @compiled(nogil=True)
 def forest_state(n, n_clusters):
-    """Arrays of a forest: of rows (n,) up, previous, above; of trees (k,) last, total.
+    """Arrays of rows (n,) up, previous, above, best; of trees (k,) last, total, least.
 
     ``up[v]`` is the neighbour of v towards its root and ``above[v]`` the weight of that
-    edge; from ``last[c]`` along `previous` every row comes before its neighbour.
+    edge; from ``last[c]`` along `previous` every row comes before its neighbour. The
+    heaviest edge of v in its tree weighs ``best[v]``, the lightest of a tree
+    ``least[c]``.
     """
     return (
         np.full(n, -1, dtype=np.int64),
         np.full(n, -1, dtype=np.int64),
         np.zeros(n),
+        np.zeros(n),
         np.full(n_clusters, -1, dtype=np.int64),
+        np.zeros(n_clusters),
         np.zeros(n_clusters),
     )
 
@@ -125,14 +134,17 @@ def forest_state(n, n_clusters):
 @compiled(nogil=True)
 def grow_tree(similarity, component, c, state):
     """Solve component c by its own tree."""
-    up, previous, above, last, totals = state
+    up, previous, above, best, last, totals, least = state
     rows = np.flatnonzero(component == c)
-    totals[c] = tree_of_rows(similarity, rows, up)
-    earlier = -1
+    totals[c], least[c] = tree_of_rows(similarity, rows, up), np.inf
+    best[rows], earlier = -np.inf, -1
     for v in rows:
         previous[v] = earlier
         if up[v] >= 0:
             above[v] = similarity[v, up[v]]
+            least[c] = min(least[c], above[v])
+            best[v] = max(best[v], above[v])
+            best[up[v]] = max(best[up[v]], above[v])
         earlier = v
     last[c] = earlier
 
@@ -145,7 +157,7 @@ def _weight_with(similarity, v, c, state, best):
     is the lighter of the two, to the row above; the heavier one stays. best (n,) is
     scratch.
     """
-    up, previous, above, last, _ = state
+    up, previous, above, _, last, _, _ = state
     u, total = last[c], 0.0
     while u >= 0:
         best[u] = similarity[v, u]
@@ -159,48 +171,81 @@ def _weight_with(similarity, v, c, state, best):
 
 
 @compiled(nogil=True)
-def _may_join(group, target, groups, component, conflicts):
-    """Whether no group in component `target` conflicts with `group`."""
-    for j in range(len(groups)):
-        if component[j] == target and conflicts[group, groups[j]]:
+def _members(labels, k):
+    """Rows in the order of their labels (n,) below k, and where each label starts."""
+    starts = np.zeros(k + 1, dtype=np.int64)
+    for label in labels:
+        starts[label + 1] += 1
+    starts = np.cumsum(starts)
+    filled, order = starts.copy(), np.empty(len(labels), dtype=np.int64)
+    for i in range(len(labels)):
+        order[filled[labels[i]]] = i
+        filled[labels[i]] += 1
+    return order, starts
+
+
+@compiled(nogil=True)
+def _may_join(group, members, groups, conflicts):
+    """Whether no row of `members` (m,) is in a group that conflicts with `group`."""
+    for j in members:
+        if conflicts[group, groups[j]]:
             return False
     return True
 
 
+# The order of a sum may change: a bound has room for the last bits.
+@compiled(nogil=True, fastmath={"reassoc", "nsz", "nnan"})
+def _bound_joining(values, order, starts, least, asked, bounds):
+    """Bound from above (k,) what a row adds to the trees `asked`, by its values (n,).
+
+    The best of its edges to the members, and of all what they have over the lightest
+    edge of the tree: each one more takes the place of an edge.
+    """
+    for c in range(len(least)):
+        if not asked[c]:
+            continue
+        top, total, floor = -np.inf, 0.0, least[c]
+        for p in range(starts[c], starts[c + 1]):
+            value = values[order[p]]
+            top = max(top, value)
+            total += max(value - floor, 0.0)
+        bounds[c] = total + min(top, floor)
+
+
 @compiled(nogil=True)
-def _best_move(similarity, rows, component, groups, conflicts, state, news, scratch):
+def _best_move(
+    similarity, rows, inside, component, groups, conflicts, state, asked, scratch
+):
     """Best component for the rows of a group, or the one where they are.
 
-    Components without news (k,) have been tried; scratch is (n,) float64 and int64.
+    `inside` are the `_members` of the components; those not `asked` (k,) were tried;
+    scratch is (k,) and (n,) float64 and (n,) int64.
     """
-    totals, k = state[4], len(state[4])
+    best, totals = state[3], state[5]
+    bounds, work, trial = scratch
     group, home, v = groups[rows[0]], component[rows[0]], rows[0]
     target, gain, without = home, _TOLERANCE * (1.0 + abs(totals[home])), np.nan
-    most = np.inf
     if len(rows) == 1:
+        _bound_joining(similarity[v], inside[0], inside[1], state[6], asked, bounds)
+    for c in range(len(totals)):
+        if c == home or not asked[c]:
+            continue
         # A row leaves with at least its best edge: those left behind lose no less.
-        most = -np.inf
-        u = state[3][home]
-        while u >= 0:
-            if u != v:
-                most = max(most, similarity[v, u])
-            u = state[1][u]
-        most = totals[home] - most
-    for c in range(k):
-        if c == home or not (news[c] or news[home]):
+        if len(rows) == 1 and bounds[c] - best[v] <= 0.5 * gain:
+            continue
+        members = inside[0][inside[1][c] : inside[1][c + 1]]
+        if not _may_join(group, members, groups, conflicts):
             continue
         if len(rows) == 1:
-            joined = _weight_with(similarity, v, c, state, scratch[0])
-            if joined + most - totals[c] - totals[home] <= gain:
+            joined = _weight_with(similarity, v, c, state, work)
+            if joined - totals[c] - best[v] <= gain:
                 continue
-        if not _may_join(group, c, groups, component, conflicts):
-            continue
         if np.isnan(without):
             kept = np.flatnonzero((component == home) & (groups != group))
-            without = tree_of_rows(similarity, kept, scratch[1])
+            without = tree_of_rows(similarity, kept, trial)
         if len(rows) > 1:
-            members = np.flatnonzero((component == c) | (groups == group))
-            joined = tree_of_rows(similarity, members, scratch[1])
+            both = np.flatnonzero((component == c) | (groups == group))
+            joined = tree_of_rows(similarity, both, trial)
         change = joined + without - totals[c] - totals[home]
         if change > gain:
             target, gain = c, change
@@ -213,34 +258,39 @@ def move_groups(similarity, component, groups, conflicts, state):
 
     Changes component (n,) and the state in place.
     """
-    n, n_groups = len(groups), len(conflicts)
-    order = np.argsort(groups, kind="mergesort")
-    starts = np.zeros(n_groups + 1, dtype=np.int64)
-    sizes = np.zeros(len(state[4]), dtype=np.int64)
-    for i in range(n):
-        starts[groups[i] + 1] += 1
-        sizes[component[i]] += 1
-    starts = np.cumsum(starts)
-    scratch = np.empty(n), np.empty(n, dtype=np.int64)
+    n_groups, k = len(conflicts), len(state[5])
+    order, starts = _members(groups, n_groups)
+    inside = _members(component, k)
+    scratch = np.empty(k), np.empty(len(groups)), np.empty(len(groups), dtype=np.int64)
     # When a component last changed, and when a group was last tried, in steps.
-    changed = np.zeros(len(state[4]), dtype=np.int64)
+    changed, latest = np.zeros(k, dtype=np.int64), 0
     tried = np.full(n_groups, -1, dtype=np.int64)
+    asked = np.empty(k, dtype=np.bool_)
     n_idle, group = 0, 0
     for step in range(_MAX_SWEEPS * n_groups):
         rows = order[starts[group] : starts[group + 1]]
         home = component[rows[0]]
         n_idle += 1
-        if sizes[home] > len(rows):
-            news = changed > tried[group]
-            tried[group] = step
-            target = _best_move(
-                similarity, rows, component, groups, conflicts, state, news, scratch
-            )
+        if inside[1][home + 1] - inside[1][home] > len(rows):
+            since, tried[group], target = tried[group], step, home
+            for c in range(k):
+                asked[c] = max(changed[c], changed[home]) > since
+            if latest > since:
+                target = _best_move(
+                    similarity,
+                    rows,
+                    inside,
+                    component,
+                    groups,
+                    conflicts,
+                    state,
+                    asked,
+                    scratch,
+                )
             if target != home:
-                changed[home] = changed[target] = step
+                changed[home] = changed[target] = latest = step
                 component[rows] = target
-                sizes[home] -= len(rows)
-                sizes[target] += len(rows)
+                inside = _members(component, k)
                 grow_tree(similarity, component, home, state)
                 grow_tree(similarity, component, target, state)
                 n_idle = 0

@@ -16,8 +16,8 @@ from skdiffclust.forests._relation import Relation
 # Threads pay above this; a chunk is the time between two checks for an interruption.
 _PARALLEL_SECONDS = 0.02
 _CHUNK_SECONDS = 0.2
-# Rough cost of one edge in one sample, of a constrained one, and of its weighing.
-_SECONDS_FREE, _SECONDS_CONSTRAINED, SECONDS_DRAW = 5e-9, 4e-8, 3e-9
+# Rough cost of one edge in one sample, of a pair in a constrained one, of its weighing.
+_SECONDS_FREE, _SECONDS_CONSTRAINED, SECONDS_DRAW = 5e-9, 3e-9, 3e-9
 # Above this share of all pairs, a list is dense enough to be pruned.
 _PRUNED_DENSITY = 0.125
 _FIXED_PARTS = 8
@@ -140,7 +140,14 @@ class ConstrainedSampler:
     def __init__(self, relation, constraints, n_clusters, noise):
         problem = ConstrainedProblem(constraints, n_clusters)
         self.noise, self.n_edges = noise, relation.n_samples - n_clusters
-        self.similarity = np.ascontiguousarray(relation.similarity, dtype=np.float64)
+        self.weights = relation.weights
+        self.merging, self.ends = None, (np.empty(0, dtype=np.int32),) * 2
+        if not problem.greedy:
+            colours = problem.colours[problem.groups]
+            kept, self.merging = _between(
+                relation, problem.groups, colours, n_clusters, noise
+            )
+            self.ends = relation.heads[kept], relation.columns[kept]
         self.problem = (
             problem.groups,
             problem.conflicts,
@@ -148,21 +155,27 @@ class ConstrainedSampler:
             problem.greedy,
             n_clusters,
         )
-        self.seconds = _SECONDS_CONSTRAINED * relation.n_samples**2
+        n = relation.n_samples
+        self.seconds = _SECONDS_CONSTRAINED * n * (n + 60)
 
     def sample(self, first, last):
         """Return forests, components, weights and lowest values of some samples."""
         from skdiffclust.forests._constrained_sampling import sample_constrained
 
         noise = self.noise
+        merged = np.empty((0, 0), dtype=np.int64)
+        if self.merging is not None:
+            merged = self.merging.sample(first, last)[0].astype(np.int64)
         return sample_constrained(
             noise.seed,
             (first, last),
             noise.mirrors,
             noise.scale,
             noise.table,
-            self.similarity,
+            self.weights,
             self.problem,
+            merged,
+            self.ends,
         )
 
 
@@ -189,21 +202,12 @@ class ContractedSampler:
     def __init__(self, relation, constraints, n_clusters, noise):
         check_feasible(constraints, n_clusters)
         n, groups = relation.n_samples, constraints.groups
-        labelled = constraints.classes >= 0
-        _, blocks = np.unique(np.where(labelled, -1, groups), return_inverse=True)
-        n_blocks, n_classes = int(blocks.max()) + 1, constraints.n_classes
-        heads, columns = relation.heads, relation.columns
-        inside = groups[heads] == groups[columns]
-        between = blocks[heads] != blocks[columns]
+        inside = groups[relation.heads] == groups[relation.columns]
         _check_spans(relation, inside, constraints)
-        n_between = n_blocks - (n_classes > 0) + n_classes - n_clusters
-        everyone = np.arange(n)
+        part = _part(relation, inside, np.arange(n))
         self.parts = [
-            (np.flatnonzero(kept), FreeSampler(part, n - n_edges, noise))
-            for kept, part, n_edges in (
-                (inside, _part(relation, inside, everyone), n - constraints.n_groups),
-                (between, _part(relation, between, blocks), n_between),
-            )
+            (np.flatnonzero(inside), FreeSampler(part, constraints.n_groups, noise)),
+            _between(relation, groups, constraints.classes, n_clusters, noise),
         ]
         self.noise, self.n_edges = noise, n - n_clusters
         self.seconds = sum(sampler.seconds for _, sampler in self.parts)
@@ -215,6 +219,21 @@ class ContractedSampler:
         others, _, more, least = two.sample(first, last)
         forests = np.hstack([inside[forests], between[others]])
         return forests, labels[:, :0], totals + more, np.minimum(lows, least)
+
+
+def _between(relation, groups, colours, n_clusters, noise):
+    """Return the edges between components-to-be, and the sampler of those that join.
+
+    All rows of a colour (n,), -1 for none, are contracted into one vertex, every other
+    group (n,) into one; the forests have `n_clusters` trees once colours are told apart
+    again.
+    """
+    _, blocks = np.unique(np.where(colours >= 0, -1, groups), return_inverse=True)
+    n_colours = int(colours.max()) + 1
+    n_edges = int(blocks.max()) + 1 - (n_colours > 0) + n_colours - n_clusters
+    kept = np.flatnonzero(blocks[relation.heads] != blocks[relation.columns])
+    part = _part(relation, kept, blocks)
+    return kept, FreeSampler(part, relation.n_samples - n_edges, noise)
 
 
 def _check_spans(relation, inside, constraints):

@@ -32,14 +32,13 @@ def test_a_linear_map_leaves_out_the_noise():
     assert np.median(steps) < 250
 
 
-def test_digits_with_100_labels_and_three_classes_withheld(tmp_path, monkeypatch):
-    digits = script("reproduce_digits")
-    monkeypatch.setattr(digits, "RESULTS", tmp_path / "digits.jsonl")
+def test_digits_with_100_labels_and_three_classes_withheld(tmp_path):
+    runs = script("reproduce_digits").Runs("digits", tmp_path)
     trial = {"learning_rate": 3e-3, "weight_decay": 1e-4}
     for seed in range(3):
         clustering, probe = (
             {
-                method: digits.run(method, trial, seed, 100, 3, "test")[measure]
+                method: runs.run(method, trial, seed, 100, 3, "test")[measure]
                 for method in ("ours", "cross-entropy", "raw")
             }
             for measure in ("clustering", "probe")
