@@ -15,6 +15,7 @@ from skdiffclust import (
 
 ESTIMATORS = [
     ClAM(),
+    ClAM(encoder="mlp", max_iter=5),
     GEMINI(),
     PRCut(),
     PRCut(encoder=None),

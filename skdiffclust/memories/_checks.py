@@ -31,7 +31,13 @@ def check_problem(clam, X, weight, first):
             f"n_samples={n_samples}. Got {clam.n_clusters} instead. Ask for fewer "
             "clusters."
         )
-    if clam.metric == "cosine":
+    if clam.encoder is not None and not isinstance(clam.init, str):
+        raise ValueError(
+            "The 'init' parameter of ClAM must be 'k-means++' or 'random' with an "
+            "encoder. Got an array instead, but codes are not known before training. "
+            "Fit with max_iter=1 and go on with warm_start."
+        )
+    if clam.metric == "cosine" and clam.encoder is None:
         refuse_zero_rows(X)
     if clam.metric != "manhattan":
         return

@@ -13,6 +13,7 @@ from sklearn.base import (
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import pairwise_distances
 from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skdiffclust._affinity import refuse_overflow
@@ -45,6 +46,18 @@ from skdiffclust.memories._frame import blocks, frame_of
 # Inverse temperature times total variance, when it is "auto": see the user guide.
 _CONCENTRATION = 60.0
 _WORTH_A_GPU = 1e10
+# What an encoder adds to the attributes that `predict` needs.
+_CODER = ("encoder_", "_input_frame", "device_")
+
+
+def _has_no_encoder(estimator):
+    """Whether memories are all there is to train, as on a stream."""
+    if estimator.encoder is not None:
+        raise AttributeError(
+            "ClAM with an encoder has no partial_fit. Fit the encoder on a sample, and "
+            "stream what it makes of the rows to a ClAM of its own."
+        )
+    return True
 
 
 class ClAM(
@@ -123,13 +136,15 @@ class ClAM(
         Deep ClAM: rows pass an encoder that is first trained, end to end with memories
         and a linear decoder, to give the rows back from its recalled code; "mlp" has
         one hidden layer of 64 units and at most 10 outputs. Memories and all methods
-        are then in the space of its outputs. A module is copied, not changed.
+        are then in the space of its outputs. A module is copied, not changed; it maps
+        rows to vectors. Its first step is a tenth of `learning_rate`.
     warm_start : bool, default=False
-        Whether `fit` goes on from the memories of the last fit.
+        Whether `fit` goes on from the memories, and the encoder, of the last fit.
     device : str, default="auto"
         Where gradients are computed: "cpu" takes the explicit ones, any other name of
         torch its autograd. "auto" is CUDA where there is one and an epoch of all
-        restarts multiplies at least 1e10 numbers, else the CPU, which is then faster.
+        restarts multiplies at least 1e10 numbers, else the CPU, which is then faster;
+        an encoder is trained on CUDA wherever there is one.
     random_state : int, RandomState instance or None, default=None
         Seeds, order of the rows, masks.
 
@@ -152,14 +167,14 @@ class ClAM(
     inverse_temperature_ : float
         The paper's β that was used.
     n_iter_ : int
-        Epochs.
+        Epochs; of the encoder, if there is one.
     device_ : str
         Where it was trained.
     encoder_ : tuple of lists of ndarray, torch.nn.Module or None
         Weights and biases of the "mlp"; the trained copy of a module, on the CPU.
     history_ : dict of lists
         "loss" and "learning_rate" by epoch, of the best restart of the epoch; with
-        `record_centers` also "cluster_centers".
+        `record_centers` also "cluster_centers". With an encoder, those of its training.
     n_features_in_ : int
         Number of features seen during `fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -292,23 +307,32 @@ class ClAM(
             If fewer clusters are found than asked, or training diverges.
         """
         continues = self.warm_start and hasattr(self, "cluster_centers_")
+        continues = continues and (self.encoder_ is None) == (self.encoder is None)
         X, weight = self._check(X, sample_weight)
         random_state = check_random_state(self.random_state)
-        rows, X = X, self._learn_code(X, weight, random_state, continues)
+        options = {"max_iter": self.max_iter, "learning_rate": self.learning_rate}
+        training = Training(self, X, y, **options)
+        centers = self.cluster_centers_ if continues else None
+        loops, coder = training, {}
+        if self.encoder is not None:
+            # Callbacks watch the encoder; then its codes get memories of their own.
+            X, centers, coder = self._learn_code(
+                training, X, weight, random_state, centers
+            )
+            loops = [EpochLoop(self, **options)]
         frame = self._frame_of(X, weight)
-        run = self._start(X, weight, frame, random_state, continues)
-        training = Training(
-            self, rows, y, max_iter=self.max_iter, learning_rate=self.learning_rate
-        )
-        for loop in training:
+        run = self._start(X, weight, frame, random_state, centers)
+        for loop in loops:
             run.iterate(loop, self._attributes, self.record_centers)
+        restart, loss = run.choose(loop.best_state)
+        found = self._attributes(frame.inverse_temperature, *run.pick(restart))
+        self._settle(X, weight, found | coder, reorder=not continues)
         best = training.best
-        restart, loss = run.choose(best.best_state)
-        self._settle(X, weight, frame, *run.pick(restart), reorder=not continues)
         self.loss_, self.history_, self.n_iter_ = loss, best.history, best.n_iter
         training.finish()
         return self
 
+    @available_if(_has_no_encoder)
     @keep_state_on_error
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y=None, sample_weight=None):
@@ -336,12 +360,6 @@ class ClAM(
         ValueError
             If X or a parameter is not as described.
         """
-        if self.encoder is not None:
-            raise ValueError(
-                "The 'encoder' parameter of ClAM must be None for partial_fit. Got "
-                f"{self.encoder!r} instead. Fit the encoder on a sample, and stream "
-                "what it makes of the rows."
-            )
         first = not hasattr(self, "_stream")
         X, weight = self._check(X, sample_weight, first=first)
         if first:
@@ -350,7 +368,8 @@ class ClAM(
             moments = None
         else:
             frame, moments, random_state = self._stream
-        run = self._start(X, weight, frame, random_state, not first)
+        centers = None if first else self.cluster_centers_
+        run = self._start(X, weight, frame, random_state, centers)
         run.descent.resume(moments)
         loop = EpochLoop(
             self,
@@ -360,7 +379,8 @@ class ClAM(
         )
         run.iterate(loop, self._attributes, self.record_centers)
         restart, loss = run.choose(loop.best_state)
-        order = self._settle(X, weight, frame, *run.pick(restart), reorder=first)
+        found = self._attributes(frame.inverse_temperature, *run.pick(restart))
+        order = self._settle(X, weight, found, reorder=first)
         self._stream = frame, run.descent.moments(restart, order), random_state
         self.loss_, self.history_ = loss, loop.history
         self.n_iter_ = len(loop.history["loss"])
@@ -374,46 +394,61 @@ class ClAM(
         check_problem(self, X, weight, first)
         return X, weight
 
-    def _learn_code(self, X, weight, random_state, continues):
-        """Return the rows that memories see: X, or its code by a trained encoder."""
-        if self.encoder is None:
-            self.encoder_ = None
-            return X
-        from skdiffclust._torch import resolve_device
-        from skdiffclust.memories._deep import train_encoder
+    def _learn_code(self, training, X, weight, random_state, centers):
+        """Train the encoder; return codes, memories to go on from, and attributes.
 
-        if not continues:
-            self._input_frame = self._frame_of(X, weight)
-            k = 8 if self.n_clusters == "auto" else self.n_clusters
-            device = resolve_device(self.device, "ClAM")
-            Z = self._input_frame.enter(X)
-            self.encoder_ = train_encoder(self, Z, weight, k, random_state, device)
-        return self._code(X)
+        `centers` are the memories of the last fit if it goes on, else None.
+        """
+        # The trained encoder needs torch, which is not imported for anything else.
+        from skdiffclust._torch import resolve_device
+        from skdiffclust.memories._deep import DeepTraining, encode
+
+        device = resolve_device(self.device, "ClAM")
+        frame = self._frame_of(X, weight, "euclidean")
+        deep = DeepTraining(
+            self, X, weight, frame, random_state, device, centers, _CONCENTRATION
+        )
+
+        def attributes():
+            return {
+                **self._attributes(*deep.memories()),
+                "encoder_": deep.encoder(),
+                "_input_frame": frame,
+                "device_": str(device),
+            }
+
+        for loop in training:
+            deep.run(loop, attributes)
+        found = attributes()
+        code = encode(found["encoder_"], frame.enter(X)).astype(X.dtype)
+        goes_on = None if centers is None else found["cluster_centers_"]
+        return code, goes_on, {name: found[name] for name in _CODER}
 
     def _code(self, X):
         """Return rows as the memories see them."""
-        if self.encoder is None:
+        if self.encoder_ is None:
             return X
         from skdiffclust.memories._deep import encode
 
         return encode(self.encoder_, self._input_frame.enter(X)).astype(X.dtype)
 
-    def _frame_of(self, X, weight):
+    def _frame_of(self, X, weight, metric=None):
         """Return the units of training for these rows."""
         return frame_of(
-            X, weight, self.metric, self.mask_value, self.inverse_temperature,
-            _CONCENTRATION,
+            X, weight, metric or self.metric, self.mask_value,
+            self.inverse_temperature, _CONCENTRATION,
         )  # fmt: skip
 
-    def _start(self, X, weight, frame, random_state, continues):
-        """Return the restarts to train, from the fitted memories if it continues."""
+    def _start(self, X, weight, frame, random_state, centers):
+        """Return the restarts to train, from `centers` of a last fit if any."""
         # numba is imported here: it would weigh on the import of the package.
         from skdiffclust.memories._fit import Fit
 
         run = Fit(self, X, weight, frame, random_state)
         memories, n_clusters = None, self.n_clusters
+        continues = centers is not None
         if continues:
-            memories = check_init(self, self.cluster_centers_, X)
+            memories = check_init(self, centers, X)
         elif not isinstance(self.init, str):
             memories = check_init(self, self.init, X)
         if memories is not None:
@@ -443,21 +478,22 @@ class ClAM(
             return "cpu", None
         return str(device), completion_on_device(device)
 
-    def _attributes(self, frame, memories, log_weights):
-        """Return the fitted attributes that `predict` needs."""
+    def _attributes(self, inverse_temperature, memories, log_weights):
+        """Return the fitted attributes that `predict` needs without an encoder."""
         return {
             "cluster_centers_": memories,
             "cluster_weights_": np.exp(log_weights),
-            "inverse_temperature_": frame.inverse_temperature,
+            "inverse_temperature_": inverse_temperature,
+            "encoder_": None,
         }
 
-    def _settle(self, X, weight, frame, memories, log_weights, *, reorder):
+    def _settle(self, X, weight, attributes, *, reorder):
         """Assign the fitted attributes, clusters by size; return their old numbers."""
-        memories = memories.astype(X.dtype)
+        for name, value in attributes.items():
+            setattr(self, name, value)
+        self.cluster_centers_ = memories = self.cluster_centers_.astype(X.dtype)
         n_clusters = len(memories)
         order = np.arange(n_clusters)
-        for name, value in self._attributes(frame, memories, log_weights).items():
-            setattr(self, name, value)
         labels = self._assign(X)
         if reorder:
             order = order_by_size(labels, n_clusters)

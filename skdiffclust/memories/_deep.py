@@ -1,102 +1,334 @@
 """Deep ClAM: an encoder trained end to end with memories in its latent space."""
 
+import copy
+from dataclasses import replace
+
 import numpy as np
 
+from skdiffclust._affinity import refuse_overflow
 from skdiffclust._batches import mini_batches
 from skdiffclust._encoder import forward, init_layers
+from skdiffclust.memories._dynamics import check_weights
+from skdiffclust.memories._merging import count_clusters
+from skdiffclust.memories._optimise import Plateau
+from skdiffclust.memories._seeding import sample_rows, seed_memories
 
 _HIDDEN, _LATENT = 64, 10
-_RATE = 5e-3  # of Adam
-_EPOCHS, _STEPS = 20, 200  # at least so many
+_SLOWER = 0.1  # of the learning rate: an encoder wants smaller steps than memories
+_EXACT = 1e-12  # loss, in training units, that is rounding
+_BLOCK_ROWS = 256
 
 
-def train_encoder(clam, Z, weight, n_clusters, random_state, device):
-    """Return (weights, biases) of the "mlp", or a trained copy of the user's module.
+class DeepTraining:
+    """Encoder, linear decoder and memories, trained as an autoencoder of rows X (n, d).
 
-    Z (n, d) are rows in training units. The loss is that of an autoencoder whose code
-    is recalled: ``|| x - decoder(recall(encoder(x))) ||^2``, with hidden features if
-    self_supervised. Half of it scores the code as it is, without which memories that
-    are still anywhere teach the encoder nothing. The linear decoder is dropped.
+    Parameters
+    ----------
+    clam : ClAM
+        Read for its parameters and, if training goes on, its last fit.
+    X : ndarray of shape (n_samples, n_features)
+    weight : ndarray of shape (n_samples,)
+    frame : Frame
+        Units of training for X.
+    random_state : RandomState
+    device : torch.device
+    centers : ndarray of shape (n_clusters, n_outputs) or None
+        Memories of the last fit, if training goes on from them and its encoder.
+    concentration : float
+        Inverse temperature "auto" times the total variance of the first codes.
     """
-    import torch
 
-    from skdiffclust._torch import (
-        encoder_arrays,
-        isolated_streams,
-        to_tensor,
+    def __init__(
+        self, clam, X, weight, frame, random_state, device, centers, concentration
+    ):
+        import torch
+
+        from skdiffclust._torch import isolated_streams
+
+        self._clam, self._X, self._frame = clam, X, frame
+        self._weight = (weight * (len(weight) / weight.sum())).astype(X.dtype)
+        self._random_state, self._device = random_state, device
+        self._concentration = concentration
+        sample = sample_rows(len(X), weight, random_state)
+        self._sample = frame.enter(X[sample]), self._weight[sample]
+        # Codes of a new module say nothing yet, and memories would hold on to that.
+        self._warms_up = clam.encoder != "mlp" and centers is None
+        with isolated_streams(random_state, device):
+            self._parts = self._start(centers)
+        trained = [p for p in self._parts.parameters() if p.requires_grad]
+        self._parts["memory"].memories.requires_grad_(not self._warms_up)
+        self._plateau = Plateau(clam.learning_rate, clam.tol, clam.n_iter_no_change)
+        self._optimizer = torch.optim.Adam(trained, lr=_SLOWER * clam.learning_rate)
+
+    def _start(self, centers):
+        """Return encoder, decoder and memories where training starts, on the device.
+
+        The decoder is fitted to a sample, so that a warm start need not keep one.
+        """
+        from torch import nn
+
+        from skdiffclust._torch import to_tensor
+
+        clam, rows = self._clam, self._sample[0]
+        encoder = _first_encoder(clam, rows, self._random_state, centers is not None)
+        code = self._codes(encoder.to(self._device))
+        if centers is not None:
+            memories, shares = centers, clam.cluster_weights_
+        else:
+            is_flag = isinstance(clam.weighted, (bool, np.bool_))
+            k = self._n_clusters()
+            shares = check_weights(None if is_flag else clam.weighted, k)
+            memories = np.tile(code.mean(axis=0), (k, 1))
+            if not self._warms_up:
+                memories = self._seeds(code, k)
+        parts = nn.ModuleDict({
+            "encoder": encoder,
+            "decoder": _isometry(code, rows),
+            "memory": _memory(clam, memories, shares, self._temperature(code)),
+        })  # fmt: skip
+        return parts.to(self._device, to_tensor(rows[:0]).dtype)
+
+    def _n_clusters(self):
+        """Return the number of memories."""
+        if self._clam.n_clusters == "auto":
+            return count_clusters(*self._sample, self._random_state)
+        return self._clam.n_clusters
+
+    def _codes(self, encoder):
+        """Return the codes (m, p), float64, of the sample, on the sphere for cosine."""
+        code = encode(encoder, self._sample[0]).astype(np.float64)
+        if self._clam.metric == "cosine":
+            code /= np.linalg.norm(code, axis=1, keepdims=True)
+        return code
+
+    def _seeds(self, code, n_clusters):
+        """Return memories (k, p) among codes (m, p) of the sample."""
+        clam, weight = self._clam, self._sample[1]
+        seeds = seed_memories(code, weight, n_clusters, clam.init, 1,
+                              self._random_state)[0]  # fmt: skip
+        return seeds[0]
+
+    def _temperature(self, code):
+        """Return the inverse temperature for codes (m, p)."""
+        given = self._clam.inverse_temperature
+        variance = max(float(code.var(axis=0).sum()), 1e-12)
+        return self._concentration / variance if given == "auto" else given
+
+    def _end_warm_up(self):
+        """Put the memories, all of which were the mean code, on seeds."""
+        import torch
+
+        self._warms_up = False
+        memory = self._parts["memory"]
+        code = self._codes(self._parts["encoder"])
+        seeds = self._seeds(code, len(memory.memories))
+        with torch.no_grad():
+            memory.memories.copy_(torch.from_numpy(seeds))
+        memory.memories.requires_grad_()
+        memory.dynamics = replace(
+            memory.dynamics, inverse_temperature=self._temperature(code)
+        )
+
+    def run(self, loop, attributes):
+        """Run the epochs of a loop, and go back to the best weights."""
+        from skdiffclust._torch import (
+            isolated_streams,
+            load_module_state,
+            module_state,
+            train,
+        )
+
+        clam, n_batches = self._clam, -(-len(self._X) // self._clam.batch_size)
+
+        def close(loop, loss):
+            columns = {"learning_rate": self._plateau.learning_rate}
+            if clam.record_centers:
+                columns["cluster_centers"] = self.memories()[1]
+            if self._plateau.cool(loss, n_batches):
+                loop.stop("learning_rate")
+            if loss <= _EXACT:
+                loop.stop("exact")
+            if self._warms_up and self._plateau.learning_rate < clam.learning_rate:
+                self._end_warm_up()
+            for group in self._optimizer.param_groups:
+                group["lr"] = _SLOWER * self._plateau.learning_rate
+            loop.record(
+                loss * self._frame.loss_unit,
+                state=lambda: module_state(self._parts),
+                attributes=attributes,
+                **columns,
+            )
+
+        with isolated_streams(self._random_state, self._device):
+            train(
+                loop,
+                self._parts,
+                lambda size: mini_batches(len(self._X), size, self._random_state),
+                self._loss,
+                self._optimizer,
+                batch_size=min(clam.batch_size, len(self._X)),
+                close=close,
+            )
+        load_module_state(self._parts, loop.best_state)
+        self._parts.eval()
+
+    def _loss(self, chosen):
+        """Return the loss of a batch of row numbers, None without any weight."""
+        from skdiffclust._torch import to_tensor
+
+        if not self._weight[chosen].any():
+            return None
+        rows = self._frame.enter(self._X[chosen])
+        start = self._hide(rows) if self._clam.self_supervised else rows
+        rows, start, weight = (
+            to_tensor(a, self._device) for a in (rows, start, self._weight[chosen])
+        )
+        encoder, decoder = self._parts["encoder"], self._parts["decoder"]
+        return self._parts["memory"].reconstruction_loss(
+            rows, encoder, decoder, start, weight
+        )
+
+    def _hide(self, rows):
+        """Return rows (b, d) with a share of the features hidden from half of them."""
+        n_features = rows.shape[1]
+        n_hidden = max(1, round(self._clam.mask_probability * n_features))
+        hidden = self._random_state.permutation(n_features)[:n_hidden]
+        start = rows.copy()
+        start[: len(rows) // 2, hidden] = self._frame.fill[hidden]
+        return start
+
+    def encoder(self):
+        """Return the encoder as it is kept: lists of arrays, or a module on the CPU."""
+        from skdiffclust._torch import encoder_arrays
+
+        if self._clam.encoder == "mlp":
+            return encoder_arrays(self._parts["encoder"])
+        return copy.deepcopy(self._parts["encoder"]).cpu().eval()
+
+    def memories(self):
+        """Return inverse temperature, memories (k, p) and log weights (k,)."""
+        from skdiffclust._torch import to_numpy
+
+        memory = self._parts["memory"]
+        found = to_numpy(memory.memories), to_numpy(memory.log_weights)
+        return memory.dynamics.inverse_temperature, *found
+
+
+def _first_encoder(clam, rows, random_state, continues):
+    """Return the module to train: that of the last fit, a copy, or a new one."""
+    from skdiffclust._torch import encoder_module, to_tensor
+
+    if clam.encoder != "mlp":
+        module = copy.deepcopy(clam.encoder_ if continues else clam.encoder)
+        return module.to(to_tensor(rows[:0]).dtype)
+    if continues:
+        return encoder_module(*clam.encoder_)
+    return encoder_module(*_principal_layers(rows, random_state))
+
+
+def _principal_layers(rows, random_state):
+    """Return weights and biases of the "mlp" that starts as principal components.
+
+    A component is the difference of its positive and its negative part, two hidden
+    units; the others start at random and without any say. Seeds among codes of random
+    layers would be bad ones, and training would hold on to them.
+    """
+    n_features = rows.shape[1]
+    width = min(_LATENT, n_features)
+    weights, biases = init_layers(
+        [n_features, _HIDDEN, width], random_state, rows.dtype
     )
-
-    rows = to_tensor(Z, device)
-    row_weight = to_tensor(weight.astype(Z.dtype), device)
-    with isolated_streams(random_state, device):
-        module, decoder, layer = _modules(clam, rows, n_clusters, random_state)
-        parameters = [*module.parameters(), *decoder.parameters(), *layer.parameters()]
-        optimizer = torch.optim.Adam(parameters, lr=_RATE)
-        module.train()
-        n_batches = -(-len(Z) // clam.batch_size)
-        for _ in range(max(_EPOCHS, _STEPS // n_batches)):
-            for chosen in mini_batches(len(Z), clam.batch_size, random_state):
-                part, start = rows[chosen], rows[chosen]
-                if clam.self_supervised:
-                    seen = torch.rand(part.shape[1], device=device)
-                    start = start * (seen >= clam.mask_probability)
-                code = module(start)
-                error = (decoder(code) - part).square().mean(1)
-                error = error + (decoder(layer(code)) - part).square().mean(1)
-                optimizer.zero_grad()
-                (error * row_weight[chosen]).mean().backward()
-                optimizer.step()
-    module = module.cpu().eval()
-    if clam.encoder == "mlp":
-        return encoder_arrays(module)
-    return module
+    centred = rows - rows.mean(axis=0)
+    directions = np.linalg.svd(centred, full_matrices=False)[2][:width]
+    k = len(directions)
+    weights[0][:, : 2 * k] = np.concatenate([directions, -directions]).T
+    biases[0][: 2 * k] = 0.0
+    weights[1][:] = 0.0
+    weights[1][:k, :k] = np.eye(k)
+    weights[1][k : 2 * k, :k] = -np.eye(k)
+    biases[1][:] = 0.0
+    return weights, biases
 
 
-def _modules(clam, rows, n_clusters, random_state):
-    """Return encoder, linear decoder and memories on the device of the rows (n, d)."""
-    import copy
+def _isometry(code, rows):
+    """Return a linear module from codes (m, p) to rows (m, d) that keeps distances.
 
+    It starts as the best isometry (Procrustes) and stays one, so that codes are as far
+    from each other as the rows that they stand for: a free decoder would leave the
+    encoder to stretch its outputs at will, and with them the clusters.
+    """
+    from torch.nn.utils.parametrizations import orthogonal
+
+    from skdiffclust._torch import encoder_module
+
+    centred = code - code.mean(axis=0)
+    left, _, right = np.linalg.svd(centred.T @ rows, full_matrices=False)
+    turn = left @ right
+    bias = rows.mean(axis=0) - code.mean(axis=0) @ turn
+    linear = encoder_module([turn], [bias])[0]
+    return orthogonal(linear, orthogonal_map="cayley")
+
+
+def _memory(clam, memories, shares, inverse_temperature):
+    """Return the layer of memories (k, p) with their weights (k,)."""
     import torch
-    from torch import nn
 
-    from skdiffclust._torch import encoder_module, to_numpy
     from skdiffclust.memories._torch import AssociativeMemory
 
-    n_features, dtype = rows.shape[1], rows.dtype
-    if isinstance(clam.encoder, str):
-        width = min(_LATENT, n_features)
-        sizes = [n_features, _HIDDEN, width]
-        layers = init_layers(sizes, random_state, to_numpy(rows[:1]).dtype)
-        module = encoder_module(*layers)
-    else:
-        module = copy.deepcopy(clam.encoder)
-    module = module.to(rows.device, dtype)
-    with torch.no_grad():
-        code = module.eval()(rows[: max(n_clusters, 256)])
-    first = random_state.permutation(len(code))[:n_clusters]
     layer = AssociativeMemory(
-        n_clusters,
-        code.shape[1],
-        inverse_temperature=10.0 / max(float(code.var(0).sum()), 1e-6),
-        memories=code[first].float().cpu(),
-    )
-    decoder = nn.Linear(code.shape[1], n_features)
-    return module, decoder.to(rows.device, dtype), layer.to(rows.device, dtype)
+        *memories.shape,
+        inverse_temperature=float(inverse_temperature),
+        n_steps=clam.n_steps,
+        step_size=clam.step_size,
+        metric=clam.metric,
+        weighted=clam.weighted is True,
+    ).double()
+    with torch.no_grad():
+        layer.memories.copy_(torch.from_numpy(memories))
+        layer.log_weights.copy_(torch.from_numpy(np.log(shares)))
+    return layer
 
 
 def encode(encoder, Z):
-    """Return the latent rows (n, p), float64, of rows Z (n, d) in training units."""
+    """Return the codes (n, p) of rows Z (n, d) in training units.
+
+    Blocks all have one shape, filled up with the last row, so that equal rows have
+    equal codes however they are cut in chunks.
+    """
     if isinstance(encoder, tuple):
-        return forward(Z, *encoder).astype(np.float64)
+        return _checked(forward(Z, *encoder))
     import torch
 
     from skdiffclust._torch import to_numpy, to_tensor
 
     parameter = next(encoder.parameters(), None)
-    dtype = torch.float32 if parameter is None else parameter.dtype
-    with torch.no_grad():
-        parts = [
-            to_numpy(encoder(to_tensor(Z[i : i + 1024], dtype=dtype)))
-            for i in range(0, len(Z), 1024)
-        ]
-    return np.concatenate(parts).astype(np.float64)
+    dtype, device = to_tensor(Z[:0]).dtype, "cpu"
+    if parameter is not None:
+        dtype, device = parameter.dtype, parameter.device
+    was_training, codes = encoder.training, []
+    encoder.eval()
+    for start in range(0, len(Z), _BLOCK_ROWS):
+        rows = Z[start : start + _BLOCK_ROWS]
+        block = np.concatenate([rows, rows[-1:].repeat(_BLOCK_ROWS - len(rows), 0)])
+        with torch.no_grad():
+            code = encoder(to_tensor(block, device, dtype))
+        if code.ndim != 2 or len(code) != _BLOCK_ROWS:
+            raise ValueError(
+                "The 'encoder' parameter of ClAM must map rows (n, n_features) to "
+                f"codes (n, n_outputs). Got {tuple(code.shape)} for rows "
+                f"{tuple(block.shape)} instead. Flatten its output."
+            )
+        codes.append(to_numpy(code)[: len(rows)])
+    encoder.train(was_training)
+    return _checked(np.concatenate(codes))
+
+
+def _checked(code):
+    """Return codes (n, p), refused if they are not finite or overflow."""
+    if not np.isfinite(code).all():
+        raise ValueError(
+            "The 'encoder' parameter of ClAM must give finite codes. Got NaN or "
+            "infinity instead. Rescale X, or look at the module."
+        )
+    refuse_overflow([code], code.dtype)
+    return code

@@ -8,14 +8,14 @@ from sklearn.metrics import silhouette_score
 from skdiffclust.memories._assign import assign
 from skdiffclust.memories._dynamics import Dynamics, entropy
 from skdiffclust.memories._merging import count_clusters
-from skdiffclust.memories._optimise import Descent
+from skdiffclust.memories._optimise import Descent, Plateau
 from skdiffclust.memories._seeding import sample_rows, seed_memories
 
 _SILHOUETTE_ROWS = 2000
 _FINALISTS = 0.3  # of the restarts are trained to the end when the loss selects
 _TIE = 1.02  # losses nearer than this are told apart by entropy
 _RACE_EPOCHS = 5  # of restarts whose start says nothing yet
-_EXACT = 1e-20  # squared distance per entry that is rounding, in training units
+_EXACT = 16  # times the rounding of one: squared distance per entry that is none
 
 
 class Fit:
@@ -26,7 +26,7 @@ class Fit:
         self._weight = weight * (len(weight) / weight.sum())
         self._selection, self._batch_size = clam.selection, clam.batch_size
         self._has_masks = clam.self_supervised
-        self._tol, self._patience = clam.tol, clam.n_iter_no_change
+        self._plateau = Plateau(clam.learning_rate, clam.tol, clam.n_iter_no_change)
         self.dynamics = Dynamics(frame.beta, clam.n_steps, clam.step_size, clam.metric)
         sample = sample_rows(len(X), weight, random_state)
         self._Z, self._sample_weight = frame.enter(X[sample]), self._weight[sample]
@@ -48,7 +48,9 @@ class Fit:
                 self._random_state,
             )  # fmt: skip
             # Every row sits on a memory: there is nothing to learn.
-            self._is_exact = costs.min() <= _EXACT * self._Z.size
+            self._is_exact = (
+                costs.min() <= _EXACT * np.finfo(self._Z.dtype).eps * self._Z.size
+            )
             if clam.init != "random" and self._selection == "loss":
                 seeds = seeds[self._winners(costs)]
                 self._raced = True
@@ -89,14 +91,17 @@ class Fit:
             columns = {"learning_rate": descent.learning_rate}
             if record_centers:
                 columns["cluster_centers"] = self._frame.leave(descent.memories[best])
-            if descent.cool(losses[best], n_batches, self._tol, self._patience):
+            if self._plateau.cool(losses[best], n_batches):
                 loop.stop("learning_rate")
+            descent.learning_rate = self._plateau.learning_rate
             if self._is_exact:
                 loop.stop("exact")
             loop.record(
                 losses[best] * self._frame.loss_unit,
                 state=descent.copy_state,
-                attributes=lambda b=best: attributes(self._frame, *self.pick(b)),
+                attributes=lambda b=best: attributes(
+                    self._frame.inverse_temperature, *self.pick(b)
+                ),
                 **columns,
             )
 

@@ -15,6 +15,29 @@ _TRIALS = 16  # the most batches that an epoch counts for on a plateau
 _STREAM_STEPS = 100  # after which a stream has slowed down by the root of two
 
 
+class Plateau:
+    """A learning rate that halves where the loss stops falling, as in Table 5."""
+
+    def __init__(self, learning_rate, tol, patience):
+        self.learning_rate = self._first_rate = learning_rate
+        self._tol, self._patience = tol, patience
+        self._best, self._n_stalled = np.inf, 0
+
+    def cool(self, loss, n_batches):
+        """Note the loss of an epoch; return whether the learning rate is spent.
+
+        An epoch of many batches counts as several.
+        """
+        if loss < self._best - self._tol * abs(self._best) or self._best == np.inf:
+            self._best, self._n_stalled = loss, 0
+            return False
+        self._n_stalled += min(n_batches, _TRIALS)
+        while self._n_stalled >= self._patience:
+            self._n_stalled -= self._patience
+            self.learning_rate *= _SLOWER
+        return self.learning_rate < _SLOWEST * self._first_rate
+
+
 class Descent:
     """Memories (r, k, d) and log weights (r, k) going down their loss by Adam.
 
@@ -28,7 +51,7 @@ class Descent:
         mask_probability, learn_weights, complete=None,
     ):  # fmt: skip
         self.memories, self.log_weights = memories.astype(np.float64), log_weights
-        self.learning_rate = self._first_rate = learning_rate
+        self.learning_rate = learning_rate
         self._dynamics, self._fill = dynamics, frame.fill
         self._complete = complete or completion_with_gradient
         self._mask_probability, self._learn_weights = mask_probability, learn_weights
@@ -36,7 +59,6 @@ class Descent:
             [np.zeros_like(v), np.zeros_like(v)] for v in (self.memories, log_weights)
         ]
         self._n_steps = 0
-        self._best, self._n_stalled = np.inf, 0
 
     def epoch(self, rows, weight, batch_size, random_state):
         """Pass once over rows numbered 0 to n - 1; return the loss (r,) per entry.
@@ -97,20 +119,6 @@ class Descent:
             self.memories[restart, dead[: len(worst)]] = Z[worst]
             for moment in self._moments[0]:
                 moment[restart, dead] = 0.0
-
-    def cool(self, loss, n_batches, tol, patience):
-        """Lower the learning rate on a plateau of the loss; return whether it is spent.
-
-        As in the paper's Table 5; an epoch of many batches counts as several.
-        """
-        if loss < self._best - tol * abs(self._best) or self._best == np.inf:
-            self._best, self._n_stalled = loss, 0
-            return False
-        self._n_stalled += min(n_batches, _TRIALS)
-        while self._n_stalled >= patience:
-            self._n_stalled -= patience
-            self.learning_rate *= _SLOWER
-        return self.learning_rate < _SLOWEST * self._first_rate
 
     def evaluate(self, Z, weight):
         """Return the loss (r,) per entry of rows Z (m, d) under every mask in turn."""

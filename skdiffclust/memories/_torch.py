@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from skdiffclust._torch import to_numpy, to_tensor
+from skdiffclust._torch import sum_over_processes, to_numpy, to_tensor
 from skdiffclust.memories._dynamics import METRICS, Completion, Dynamics
 
 
@@ -144,6 +144,15 @@ def _medians(share, memories):
     return values.unsqueeze(-3).expand(shape).gather(-1, chosen).squeeze(-1)
 
 
+def _mean(values, weight=None):
+    """Return the weighted mean of a tensor over all processes of ``torchrun``."""
+    weight = torch.ones_like(values) if weight is None else weight
+    total, mass = sum_over_processes(
+        torch.stack([(values * weight).sum(), weight.sum()])
+    )
+    return total / mass
+
+
 class AssociativeMemory(nn.Module):
     r"""Memories that rows fall towards, as a layer: recall, energy and loss.
 
@@ -273,14 +282,46 @@ class AssociativeMemory(nn.Module):
         Returns
         -------
         torch.Tensor of shape ()
-            Mean squared error (absolute error for "manhattan").
+            Mean squared error (absolute error for "manhattan"), of the rows of all
+            processes under ``torchrun``.
         """
         hidden = None if mask is None else (~mask).expand(X.shape)
         start = X if mask is None else torch.where(hidden, fill, X)
         error = self(start, mask) - X
         metric = self.dynamics.metric
         error = error.abs() if metric == "manhattan" else error.square()
-        return error.mean() if mask is None else error[hidden].mean()
+        return _mean(error if mask is None else error[hidden])
+
+    def reconstruction_loss(self, X, encoder, decoder, start=None, sample_weight=None):
+        """Return the loss of an autoencoder whose code is recalled: deep ClAM.
+
+        The mean of ``|| x - decoder(code) ||^2 + || x - decoder(recall(code)) ||^2``
+        per entry. The first half teaches the encoder while memories are still anywhere;
+        the second one draws codes to memories, and memories to codes.
+
+        Parameters
+        ----------
+        X : torch.Tensor of shape (n_samples, n_inputs)
+            Rows to give back.
+        encoder : callable
+            From rows (n_samples, n_inputs) to codes (n_samples, n_features).
+        decoder : callable
+            From codes (of unit length for "cosine") to rows.
+        start : torch.Tensor of shape (n_samples, n_inputs), default=None
+            Rows of which some features are hidden, for the encoder; None is X.
+        sample_weight : torch.Tensor of shape (n_samples,), default=None
+            Weight of each row in the mean.
+
+        Returns
+        -------
+        torch.Tensor of shape ()
+            Loss, of the rows of all processes under ``torchrun``.
+        """
+        code = encoder(X if start is None else start)
+        if self.dynamics.metric == "cosine":
+            code = _on_sphere(code)
+        error = (decoder(code) - X).square() + (decoder(self(code)) - X).square()
+        return _mean(error.mean(dim=1), sample_weight)
 
     def energy(self, X):
         """Return the energy of rows, eq. (1), (10) or (12).

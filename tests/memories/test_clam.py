@@ -269,6 +269,12 @@ def test_faults_5_and_8_fewer_rows_than_clusters():
         model = ClAM(6, random_state=0).fit(X)
     assert model.n_clusters_ == 4
     assert len(np.unique(model.labels_.reshape(4, 5), axis=1)) == 4
+    # Distances of equal rows are no more than rounding where they are no whole numbers.
+    for dtype in ("f4", "f8"):
+        X = np.random.RandomState(0).randn(4, 3).astype(dtype).repeat(5, axis=0)
+        model = ClAM(4, random_state=0).fit(X)
+        assert model.n_iter_ == 1
+        assert len(np.unique(model.labels_.reshape(4, 5), axis=1)) == 4
 
 
 def test_faults_6_and_7_number_of_clusters():
@@ -457,15 +463,19 @@ def test_fault_27_interruption_keeps_the_old_model(monkeypatch):
 
 def test_fault_30_state_is_numpy_and_loads_without_kernels():
     X, _ = blobs()
-    model = ClAM(3, random_state=0, n_init=2).fit(X)
+    params = dict(random_state=0, n_init=2, max_iter=2)
+    models = [ClAM(3, encoder=encoder, **params).fit(X) for encoder in (None, "mlp")]
     code = (
-        "import sys, pickle; model = pickle.load(sys.stdin.buffer); "
-        "print('numba' in sys.modules, 'torch' in sys.modules, model.n_clusters_)"
+        "import sys, pickle; models, X = pickle.load(sys.stdin.buffer); "
+        "print('numba' in sys.modules, [len(m.predict(X)) for m in models], "
+        "'torch' in sys.modules)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], input=pickle.dumps(model), capture_output=True
+        [sys.executable, "-c", code],
+        input=pickle.dumps((models, X)),
+        capture_output=True,
     )
-    assert done.stdout.decode().split() == ["False", "False", "3"], done.stderr
+    assert done.stdout.decode().strip() == "False [150, 150] False", done.stderr
 
 
 def test_fault_31_threads():

@@ -5,11 +5,20 @@ import pickle
 import numpy as np
 import pytest
 import torch
+from sklearn.callback import ScoringMonitor
 from sklearn.datasets import make_blobs
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from torch import nn
 
 from skdiffclust import ClAM
+from skdiffclust.memories import _deep
+from skdiffclust.metrics import silhouette_scorer
+
+FAST = dict(n_init=2, max_iter=30, random_state=0)
 
 
 def blobs(seed=0):
@@ -17,49 +26,223 @@ def blobs(seed=0):
     return make_blobs(240, 12, centers=3, cluster_std=2.0, random_state=seed)
 
 
+def network(n_outputs=3):
+    """Return a fresh torch encoder of 12 features."""
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(12, 16), nn.Tanh(), nn.Linear(16, n_outputs))
+
+
 def test_mlp_finds_the_blobs_and_is_numpy():
     X, y = blobs()
     before = torch.get_rng_state()
-    model = ClAM(3, encoder="mlp", random_state=0, n_init=3).fit(X)
+    model = ClAM(3, encoder="mlp", **FAST).fit(X)
     assert torch.equal(torch.get_rng_state(), before)
     assert adjusted_rand_score(y, model.labels_) > 0.9
     assert model.cluster_centers_.shape == (3, 10)
     assert np.array_equal(model.predict(X), model.labels_)
     assert all(isinstance(w, np.ndarray) for part in model.encoder_ for w in part)
-    assert model.transform(X).shape == (240, 3)
-    assert np.isfinite(model.score(X))
+    assert model.device_ in ("cpu", "cuda")
+    assert len(model.history_["loss"]) == model.n_iter_ <= 30
+    again = ClAM(3, encoder="mlp", **FAST).fit(X)
+    assert np.array_equal(again.cluster_centers_, model.cluster_centers_)
+
+
+@pytest.mark.parametrize("encoder", ["mlp", "module"])
+def test_methods_go_through_the_encoder(encoder):
+    X, _ = blobs()
+    encoder = network() if encoder == "module" else encoder
+    model = ClAM(4, encoder=encoder, **FAST).fit(X)
+    code = model._code(X)
+    width = model.cluster_centers_.shape[1]
+    assert model.transform(X).shape == (240, 4)
+    assert model.recall(X).shape == (240, width)
+    assert model.trajectories(X).shape == (4, 240, width)
+    expected = -np.mean((model.recall(X) - code) ** 2)
+    assert model.score(X) == pytest.approx(expected)
+    assert np.isfinite(model.energy(X)).all() and np.isfinite(model.entropy(X)).all()
+    far = np.linalg.norm(code[:, None] - model.cluster_centers_, axis=2)
+    np.testing.assert_allclose(model.transform(X), far, rtol=1e-6)
+    whole = model.predict(np.vstack([X, X[:20]]))
+    assert np.array_equal(whole[240:], whole[:20])
     for size in (1, 7):
         parts = [model.predict(X[i : i + size]) for i in range(0, 21, size)]
-        assert np.array_equal(np.concatenate(parts), model.labels_[:21])
+        assert np.array_equal(np.concatenate(parts), whole[:21])
     loaded = pickle.loads(pickle.dumps(model))
     assert np.array_equal(loaded.predict(X), model.labels_)
-    again = ClAM(3, encoder="mlp", random_state=0, n_init=3).fit(X)
-    assert np.array_equal(again.cluster_centers_, model.cluster_centers_)
+
+
+def test_codes_are_as_far_apart_as_rows():
+    X, _ = blobs()
+    model = ClAM(3, encoder="mlp", **FAST).fit(X)
+    Z = model._input_frame.enter(X)
+    Z = Z - Z.mean(axis=0)
+    principal = Z @ np.linalg.svd(Z, full_matrices=False)[2][:10].T
+    code = model._code(X)
+    ratio = np.sum(code.var(axis=0)) / np.sum(principal.var(axis=0))
+    assert 0.8 < ratio < 1.2
+
+
+@pytest.mark.parametrize("metric", ["cosine", "manhattan"])
+def test_every_geometry(metric):
+    X, y = blobs()
+    model = ClAM(3, metric=metric, encoder="mlp", **FAST).fit(X)
+    assert adjusted_rand_score(y, model.labels_) > 0.9
+    assert np.array_equal(model.predict(X), model.labels_)
 
 
 @pytest.mark.parametrize("self_supervised", [False, True])
 def test_module_is_copied_and_trained(self_supervised):
     X, y = blobs(1)
-    torch.manual_seed(0)
-    module = nn.Sequential(nn.Linear(12, 16), nn.Tanh(), nn.Linear(16, 3))
+    module = network()
     before = [p.clone() for p in module.parameters()]
-    model = ClAM(
-        3, encoder=module, self_supervised=self_supervised, random_state=0, n_init=3
-    ).fit(X)
+    params = {**FAST, "max_iter": 150}
+    model = ClAM(3, encoder=module, self_supervised=self_supervised, **params).fit(X)
     assert adjusted_rand_score(y, model.labels_) > 0.9
     assert all(
         torch.equal(a, b) for a, b in zip(module.parameters(), before, strict=True)
     )
     trained = zip(model.encoder_.parameters(), before, strict=True)
     assert not any(torch.equal(a, b) for a, b in trained)
+    assert all(p.device.type == "cpu" for p in model.encoder_.parameters())
     assert model.cluster_centers_.shape == (3, 3)
     assert model.get_params()["encoder"] is module
 
 
-def test_streams_and_other_things_are_refused():
+def test_learning_rate_falls_on_a_plateau_and_training_stops():
     X, _ = blobs()
-    with pytest.raises(ValueError, match="encoder.*partial_fit"):
+    params = {**FAST, "max_iter": 500, "tol": 0.01}
+    model = ClAM(3, encoder=network(), record_centers=True, **params).fit(X)
+    assert model.history_["loss"][-1] < 0.8 * model.history_["loss"][0]
+    rates = model.history_["learning_rate"]
+    assert rates[0] == 0.05
+    assert rates[-1] < 0.05 / 16
+    assert model.n_iter_ < 500
+    assert len(model.history_["cluster_centers"]) == model.n_iter_
+
+
+def test_warm_start_goes_on_and_keeps_the_order():
+    X, _ = blobs()
+    model = ClAM(3, encoder="mlp", warm_start=True, **FAST).fit(X)
+    labels = model.labels_
+    model.fit(X)
+    assert np.array_equal(model.labels_, labels)
+    module = ClAM(3, encoder=network(), warm_start=True, **FAST).fit(X)
+    weights = [p.clone() for p in module.encoder_.parameters()]
+    reached = module.history_["loss"][-1]
+    module.set_params(max_iter=1, learning_rate=1e-9).fit(X)
+    assert module.history_["loss"][0] < 1.05 * reached
+    for new, old in zip(module.encoder_.parameters(), weights, strict=True):
+        torch.testing.assert_close(new, old, atol=1e-6, rtol=0)
+
+
+def test_callbacks_watch_every_epoch_through_a_search():
+    X, _ = blobs()
+    monitor = ScoringMonitor(scoring={"silhouette": silhouette_scorer})
+    model = ClAM(encoder="mlp", n_init=1, max_iter=3, random_state=0)
+    search = GridSearchCV(
+        make_pipeline(StandardScaler(), model.set_callbacks(monitor)),
+        {"clam__n_clusters": [2, 3]},
+        scoring=silhouette_scorer,
+        cv=2,
+    ).fit(X)
+    assert search.best_params_ == {"clam__n_clusters": 3}
+    rows = monitor.get_logs().data
+    assert len(rows) >= 4 * 3
+    assert all(np.isfinite(row["silhouette"]) for row in rows)
+
+
+def test_number_of_clusters_is_found_among_codes():
+    X, _ = blobs()
+    assert ClAM("auto", encoder="mlp", **FAST).fit(X).n_clusters_ == 3
+
+
+def test_rows_of_no_weight_are_not_there():
+    X, y = blobs()
+    far = np.vstack([X, np.full((3, 12), 500.0)])
+    weight = np.r_[np.ones(len(X)), np.zeros(3)]
+    model = ClAM(3, encoder="mlp", batch_size=2, **{**FAST, "max_iter": 3})
+    model.fit(far, sample_weight=weight)
+    assert adjusted_rand_score(y, model.labels_[: len(X)]) > 0.9
+
+
+def test_float32_and_read_only_rows():
+    X, y = blobs()
+    X = X.astype(np.float32)
+    X.flags.writeable = False
+    model = ClAM(3, encoder="mlp", **FAST).fit(X)
+    assert model.encoder_[0][0].dtype == model.cluster_centers_.dtype == np.float32
+    assert adjusted_rand_score(y, model.labels_) > 0.9
+
+
+def test_refusals():
+    X, _ = blobs()
+    with pytest.raises(AttributeError) as caught:
         ClAM(3, encoder="mlp").partial_fit(X)
+    assert "stream what it makes of the rows" in str(caught.value.__cause__)
     with pytest.raises(ValueError, match="encoder"):
         ClAM(3, encoder="cnn").fit(X)
+    with pytest.raises(ValueError, match="init.*codes are not known"):
+        ClAM(3, encoder="mlp", init=X[:3]).fit(X)
+    with pytest.raises(ValueError, match=r"encoder.*\(256, 4, 3\).*Flatten"):
+        ClAM(3, encoder=nn.Unflatten(1, (4, 3))).fit(X)
+    with pytest.raises(ValueError, match="devices present: cpu"):
+        ClAM(3, encoder="mlp", device="tpu").fit(X)
+    constant = nn.Linear(12, 2)
+    nn.init.constant_(constant.weight, np.nan)
+    with pytest.raises(ValueError, match="finite codes.*look at the module"):
+        ClAM(3, encoder=constant).fit(X)
     assert ClAM(3, max_iter=2).fit(X).encoder_ is None
+
+
+def test_interruption_and_divergence(monkeypatch):
+    X, y = blobs()
+    model = ClAM(3, encoder="mlp", **FAST).fit(X)
+    before, losses = dict(vars(model)), []
+    real = _deep.DeepTraining._loss
+
+    def interrupt(self, chosen):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_deep.DeepTraining, "_loss", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X)
+    assert vars(model) == before
+
+    def broken(self, chosen):
+        losses.append(real(self, chosen) * (np.nan if len(losses) == 3 else 1.0))
+        return losses[-1]
+
+    monkeypatch.setattr(_deep.DeepTraining, "_loss", broken)
+    with pytest.warns(ConvergenceWarning, match="diverged in epoch 4.*learning_rate"):
+        model = ClAM(3, encoder="mlp", **FAST).fit(X)
+    assert adjusted_rand_score(y, model.labels_) > 0.9
+    assert model.n_iter_ == 4
+
+
+def test_out_of_device_memory_halves_the_batch(monkeypatch):
+    X, y = blobs()
+    real, sizes = _deep.DeepTraining._loss, []
+
+    def small(self, chosen):
+        sizes.append(len(chosen))
+        if len(chosen) > 100:
+            raise torch.cuda.OutOfMemoryError("full")
+        return real(self, chosen)
+
+    monkeypatch.setattr(_deep.DeepTraining, "_loss", small)
+    model = ClAM(3, encoder="mlp", **FAST).fit(X)
+    assert sizes[:2] == [240, 240] or max(sizes) == 240
+    assert min(sizes) <= 100
+    assert adjusted_rand_score(y, model.labels_) > 0.9
+
+
+@pytest.mark.gpu
+def test_on_a_gpu():
+    if not torch.cuda.is_available():
+        pytest.skip("There is no CUDA device.")
+    X, y = blobs()
+    for encoder in ("mlp", network()):
+        model = ClAM(3, encoder=encoder, device="cuda", **FAST).fit(X)
+        assert model.device_ == "cuda"
+        assert adjusted_rand_score(y, model.labels_) > 0.9
+        assert np.array_equal(model.predict(X), model.labels_)

@@ -1,8 +1,12 @@
 """The torch twin: equal to NumPy, differentiable, and a layer for any encoder."""
 
+import socket
+
 import numpy as np
 import pytest
 import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
 from torch import nn
 
 from skdiffclust.memories import _dynamics
@@ -150,3 +154,55 @@ def test_same_loss_on_the_gpu():
     b = completion_on_device("cuda")(X, memories, log_weights, dynamics, **options)
     np.testing.assert_allclose(a.loss, b.loss)
     np.testing.assert_allclose(a.gradient, b.gradient, atol=1e-9)
+
+
+def deep_losses(rows):
+    """Return the losses of some rows by layer and encoder, and their gradients."""
+    X, memories, _, _, weight = problem("euclidean")
+    X, weight = torch.tensor(X), torch.tensor(weight)
+    torch.manual_seed(0)
+    encoder, decoder = nn.Linear(7, 3).double(), nn.Linear(3, 7).double()
+    layer = AssociativeMemory(4, 3, inverse_temperature=0.7, weighted=True).double()
+    inner = AssociativeMemory(
+        5, 7, inverse_temperature=0.3, memories=memories[0]
+    ).double()
+    mask = torch.arange(7) > 1
+    losses = {
+        "plain": inner.loss(X[rows]),
+        "masked": inner.loss(X[rows], mask),
+        "deep": layer.reconstruction_loss(
+            X[rows], encoder, decoder, X[rows] * mask, weight[rows]
+        ),
+    }
+    weights = [*encoder.parameters(), *layer.parameters(), inner.memories]
+    found = {name: loss.item() for name, loss in losses.items()}
+    gradients = torch.autograd.grad(sum(losses.values()), weights)
+    return found, [gradient.numpy() for gradient in gradients]
+
+
+def _process(rank, port, parts, folder):
+    """Compute the losses of a part of the rows in its process."""
+    torch.set_num_threads(1)
+    dist.init_process_group(
+        "gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2
+    )
+    losses, gradients = deep_losses(parts[rank])
+    np.savez(folder / f"{rank}.npz", *gradients, **losses)
+    dist.destroy_process_group()
+
+
+def test_two_processes_have_the_loss_and_gradient_of_one(tmp_path):
+    expected, gradients = deep_losses(slice(0, 24))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    parts = slice(0, 7), slice(7, 24)  # of different sizes
+    mp.spawn(_process, (port, parts, tmp_path), nprocs=2)
+    found = [np.load(tmp_path / f"{rank}.npz") for rank in range(2)]
+    for part in found:
+        for name, value in expected.items():
+            assert float(part[name]) == pytest.approx(value, rel=1e-12)
+    for i, gradient in enumerate(gradients):
+        # DistributedDataParallel averages the gradients of processes.
+        mean = np.mean([part[f"arr_{i}"] for part in found], axis=0)
+        np.testing.assert_allclose(mean, gradient, atol=1e-12)
