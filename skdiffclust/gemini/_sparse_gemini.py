@@ -257,8 +257,9 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
             met, or the loss diverges.
         """
         links = (partial_labels, must_link, cannot_link)
-        problem, means, constraints = self._prepare(X, sample_weight, links)
-        training = Training(self, problem.X, y, **self._training_params())
+        X, row_weights, means = self._check_rows(X, sample_weight)
+        problem, constraints = self._prepare(X, row_weights, means, links)
+        training = Training(self, X, y, **self._training_params())
         loops = iter(training)
         walk = self._first_stage(problem, training, loops, means)
         step = walk.advance(self.alpha, loops)
@@ -357,8 +358,9 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         if self.dynamic and keep_threshold is not None:
             raise ValueError(_DYNAMIC_MESSAGE.format(keep_threshold))
         links = (partial_labels, must_link, cannot_link)
-        problem, means, constraints = self._prepare(X, sample_weight, links)
-        training = Training(self, problem.X, y, **self._training_params())
+        X, row_weights, means = self._check_rows(X, sample_weight)
+        problem, constraints = self._prepare(X, row_weights, means, links)
+        training = Training(self, X, y, **self._training_params())
         steps = self._walk(problem, training, means, options, checkpoint, resume)
 
         threshold = None if self.dynamic else keep_threshold or 0.9
@@ -412,15 +414,14 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         next(loops, None)
         return steps
 
-    def _prepare(self, X, sample_weight, links):
-        """Return the Problem for rows X, the mean of features, and the constraints."""
-        X, row_weights, means = self._check_rows(X, sample_weight)
+    def _prepare(self, X, row_weights, means, links):
+        """Return the Problem for validated rows X (n, d), and the constraints."""
         constraints = as_constraints(len(X), *links)
         rows = center(X, means, dtype=X.dtype)
         problem = self._problem(
             rows, row_weights, constraints, l2=self.l2, dropout=self.dropout
         )
-        return problem, means, constraints
+        return problem, constraints
 
     def _first_stage(self, problem, training, loops, means):
         """Train without penalty; return the Walk that starts from the best restart."""
@@ -453,6 +454,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
             rng,
             batch_size,
             self.learning_rate,
+            lambda model: self._attributes(model, means),
         )
 
     def _problem_of(self, problem):

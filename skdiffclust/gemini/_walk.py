@@ -11,7 +11,7 @@ import numpy as np
 
 from skdiffclust._assignments import softmax
 from skdiffclust.gemini._models import MODELS
-from skdiffclust.gemini._path import compact
+from skdiffclust.gemini._path import compact, expand
 from skdiffclust.gemini._penalties import group_norms
 from skdiffclust.gemini._training import Momentum, loss_and_gradients, train
 
@@ -36,12 +36,16 @@ class Walk:
     """The moving parts of a path: the model, its momentum, and the random stream.
 
     `problem_of` takes the support (d,) and returns the Problem of a step; without the
-    dynamic regime it is the same one each time.
+    dynamic regime it is the same one each time. `attributes` makes fitted attributes of
+    a model, for callbacks.
     """
 
-    def __init__(self, kind, arrays, sparsity, problem_of, rng, batch_size, rate):
+    def __init__(
+        self, kind, arrays, sparsity, problem_of, rng, batch_size, rate, attributes
+    ):
         self.kind, self.sparsity, self.rng = kind, sparsity, rng
         self.problem_of, self.batch_size = problem_of, batch_size
+        self.attributes = attributes
         self.model = MODELS[kind].from_arrays([array.copy() for array in arrays])
         self.optimiser = Momentum(self.model.arrays, rate)
 
@@ -104,7 +108,14 @@ class Walk:
             if loop is None:
                 return None
             if n_features <= n_samples or active.all():
-                self._train(self.model, self.optimiser, problem, sparsity, loop)
+                self._train(
+                    self.model,
+                    self.optimiser,
+                    problem,
+                    sparsity,
+                    loop,
+                    self.attributes,
+                )
                 return self.record(alpha, n_iter + loop.n_iter)
             self._train_active(active, problem, sparsity, loop)
             n_iter += loop.n_iter
@@ -113,7 +124,7 @@ class Walk:
                 return self.record(alpha, n_iter)
             active = active | back
 
-    def _train(self, model, optimiser, problem, sparsity, loop):
+    def _train(self, model, optimiser, problem, sparsity, loop, attributes):
         """Run the epochs of a step; end at the last weights, not at the best."""
         train(
             model,
@@ -122,6 +133,7 @@ class Walk:
             optimiser,
             batch_size=self.batch_size,
             random_state=self.rng,
+            attributes=attributes,
             sparsity=sparsity,
         )
         if loop.stop_reason == "diverged":
@@ -141,7 +153,12 @@ class Walk:
         optimiser = Momentum(arrays, self.optimiser.learning_rate)
         optimiser.state = state
         rows = replace(problem, X=np.ascontiguousarray(problem.X[:, columns]))
-        self._train(model, optimiser, rows, small, loop)
+
+        def attributes(model):
+            whole = expand(self.kind, model.arrays, active)
+            return self.attributes(MODELS[self.kind].from_arrays(whole))
+
+        self._train(model, optimiser, rows, small, loop, attributes)
         self._put_back(columns, arrays, state)
 
     def _on_columns(self, columns):

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
+from sklearn.callback import ScoringMonitor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 from sklearn.model_selection import GridSearchCV
@@ -55,7 +56,7 @@ def test_fit_meets_the_optimality_conditions_of_the_group_lasso(groups):
     sparse.set_params(tol=1e-13, n_iter_no_change=100, max_iter=10_000, n_init=1)
     sparse.set_params(learning_rate=0.05)
     sparse.fit(X)
-    task, _, _ = sparse._prepare(X, None, (None, None, None))
+    task, _ = sparse._prepare(*sparse._check_rows(X, None), (None, None, None))
     _, _, (slope, _) = loss_and_gradients(sparse._fitted_model(), task)
     W = sparse.weights_[0]
     for group in np.unique(groups or range(8)):
@@ -250,7 +251,7 @@ def test_an_active_set_rests_where_all_features_do(model):
     X[:, :3] += 3 * np.repeat([-1, 1], 15)[:, None]
     params = {**FAST, "mode": "ova", "tol": 1e-3, "max_iter": 300}
     sparse = SparseGEMINI(2, model=model, **params)
-    task, _, _ = sparse._prepare(X, None, (None, None, None))
+    task, _ = sparse._prepare(*sparse._check_rows(X, None), (None, None, None))
     path = sparse.path(X, min_features=3, alpha_multiplier=1.5)
     # At the end of every step, no feature that is out would come back.
     for step in path.steps[2:]:
@@ -263,9 +264,31 @@ def test_an_active_set_rests_where_all_features_do(model):
             None,
             30,
             sparse.learning_rate,
+            None,
         )
         back = walk._returning(task, walk.sparsity)
         assert not (back & ~step.support).any()
+
+
+@per_model
+@pytest.mark.parametrize("n_noise", [5, 57])  # features in all, or in an active set
+def test_a_monitor_sees_every_epoch_of_a_path(model, n_noise):
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(30, 3 + n_noise))
+    X[:, :3] += 3 * np.repeat([-1, 1], 15)[:, None]
+    scoring = {
+        "features": lambda estimator, X, y: estimator.get_support().sum(),
+        "objective": lambda estimator, X, y: estimator.score(X),
+    }
+    monitor = ScoringMonitor(scoring=scoring)
+    sparse = SparseGEMINI(2, model=model, **{**FAST, "max_iter": 20})
+    path = sparse.set_callbacks(monitor).path(X, min_features=3, alpha_multiplier=1.5)
+    *_, last = epochs = [
+        row for row in monitor.get_logs().data if row["task_name"] == "epoch"
+    ]
+    assert len(epochs) >= path.n_iters.sum()
+    assert last["features"] == path.n_features[-1] == 3
+    assert last["objective"] == pytest.approx(path.objectives[-1])
 
 
 def _sparsity(sparse, X, alpha):
