@@ -42,7 +42,8 @@ with warnings.catch_warnings():
     labels = {name: c.fit_predict(X) for name, c in clusterers.items()}
 
 # %%
-# The adjusted Rand index of every pair; the last line is against the true digits.
+# Left, the adjusted Rand index of every pair; the last line is against the true digits.
+# Right, in how many of the clusterings two rows share a cluster, ordered by the first.
 
 known = labels | {"digits": y}
 names = list(known)
@@ -56,10 +57,6 @@ ticks = range(len(names))
 axes[0].set_xticks(ticks, names, rotation=40, ha="right")
 axes[0].set_yticks(ticks, names)
 axes[0].set_title("adjusted Rand index of two methods")
-
-# %%
-# In how many of the clusterings two rows share a cluster, ordered by the first one.
-
 ConnectivityDisplay.from_labels(list(labels.values()), ax=axes[1])
 axes[1].set_title("fraction of methods that agree")
 plt.show()

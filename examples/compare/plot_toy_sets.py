@@ -80,13 +80,14 @@ for row, (X, y) in zip(axes, sets, strict=True):
         labels = clusterer.fit_predict(X)
         seconds = perf_counter() - start
         ax.scatter(*X.T, c=np.where(labels < 0, 7, labels), s=4, cmap="tab10", vmax=9)
-        ari = "" if y is None else f" {adjusted_rand_score(y, labels):.2f}"
-        ax.set_title(name + ari, fontsize=10)
+        # The sum makes a zero of minus zero.
+        ari = None if y is None else round(adjusted_rand_score(y, labels), 2) + 0.0
+        ax.set_title(name if ari is None else f"{name} {ari:.2f}", fontsize=10)
         ax.set_xlabel(f"{seconds:.2g} s", fontsize=8)
         ax.set(xticks=[], yticks=[])
 plt.show()
 
 # %%
-# What is empty between clusters decides: the forest and PRCut follow rings, moons and
-# stretched blobs; ClAM and GEMINI, which compare with centres and means, round blobs.
-# Every method divides the last set, which has nothing to find.
+# What is empty between clusters decides: the forest and PRCut follow rings and moons,
+# the forest stretched blobs, too; ClAM and GEMINI, which compare with centres and
+# means, see round blobs. Every method divides the last set, which has nothing to find.

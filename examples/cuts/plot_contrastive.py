@@ -80,3 +80,8 @@ for name, rows in found.items():
     print(f"{name:28s} accuracy {accuracy:.3f}, sizes {np.bincount(model.labels_)}")
 ax.set(xlim=(0, 1.1), xlabel="accuracy against the digits")
 ax.invert_yaxis()
+plt.show()
+
+# %%
+# Here the pixels win: a short contrastive training forgets more of these small images
+# than it learns.

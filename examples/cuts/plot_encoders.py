@@ -29,3 +29,8 @@ for ax, encoder in zip(axes, (None, "linear", "mlp"), strict=True):
     ax.contourf(grid_x, grid_y, shade, levels=1, cmap="coolwarm", alpha=0.25)
     ax.scatter(*X.T, c=model.labels_, cmap="coolwarm", s=8)
     ax.set_title(f"encoder={encoder!r}: ratio-cut {model.ratio_cut_:.2f}")
+plt.show()
+
+# %%
+# All three predict the whole plane. The cut of the line is four times as high; that of
+# the perceptron is the cut of the free labels.

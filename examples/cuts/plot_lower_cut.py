@@ -65,3 +65,8 @@ ax.set(
     xticks=range(10),
 )
 ax.legend()
+plt.show()
+
+# %%
+# Moving single digits lowers the cuts of spectral clustering's most cut clusters, and
+# the search, which never saw an eigenvector, ends at least as low.

@@ -1,18 +1,21 @@
 """
-==============
-A forest grows
-==============
+===================================
+A forest grows, and with it every k
+===================================
 
 A spanning forest of 120 points, one edge after the other: the most similar pair first,
 no cycles. After n - k edges there are k trees, and they are the clusters. The last
-edges are long: they cross what is empty, and leaving them out is single linkage.
+edges are long: they cross what is empty, and leaving them out is single linkage. The
+order of the edges holds the clusters for every k, so one fit is enough.
 """
 
 import matplotlib.pyplot as plt
 import numpy as np
+from scipy.cluster.hierarchy import dendrogram
 from sklearn.datasets import make_moons
 
 from skdiffclust import SpanningForestClustering
+from skdiffclust.forests import calinski_harabasz_curve
 from skdiffclust.plotting import SpanningForestDisplay
 
 X, _ = make_moons(120, noise=0.08, random_state=3)
@@ -24,7 +27,7 @@ X, _ = make_moons(120, noise=0.08, random_state=3)
 clusterer = SpanningForestClustering(n_clusters=1, min_cluster_size=1).fit(X)
 rank = np.arange(len(X) - 1)
 
-fig, axes = plt.subplots(1, 4, figsize=(12, 3), layout="constrained")
+fig, axes = plt.subplots(1, 4, figsize=(12, 2.2), layout="constrained")
 for ax, n_clusters in zip(axes, (80, 25, 5, 2), strict=True):
     labels = clusterer.cut(n_clusters)
     is_alone = np.bincount(labels)[labels] == 1
@@ -32,8 +35,35 @@ for ax, n_clusters in zip(axes, (80, 25, 5, 2), strict=True):
         X, clusterer.edges_, rank < n_clusters - 1, np.where(is_alone, -1, labels)
     ).plot(ax, cut_kw={"visible": n_clusters <= 5})
     ax.set_title(f"{len(X) - n_clusters} edges, k = {n_clusters}")
-
 plt.show()
 
 # %%
-# With two trees left, they are the two moons; the dashed edge is the one left out.
+# With two trees left, they are the two moons; the dashed edge is the one left out. How
+# many trees should be left? ``n_clusters=None`` takes the number after which the next
+# cut is shortest, relatively. The dendrogram is scipy's.
+
+clusterer.set_params(n_clusters=None, min_cluster_size="auto").fit(X)
+print(f"clusters by the widest gap: {clusterer.n_clusters_}")
+
+fig, axes = plt.subplots(1, 3, figsize=(12, 3.2), layout="constrained")
+dendrogram(
+    clusterer.linkage_,
+    ax=axes[0],
+    no_labels=True,
+    color_threshold=clusterer.cut_distance_,
+    above_threshold_color="0.6",
+)
+axes[0].set_title("dendrogram, cut where labels_ are")
+
+numbers = np.arange(2, 11)
+lengths = clusterer.edge_lengths_
+axes[1].plot(numbers, lengths[numbers - 2] / lengths[numbers - 1], "o-")
+axes[1].set(title="ratio of successive edge lengths", xlabel="k", xticks=numbers)
+curve = calinski_harabasz_curve(X, clusterer.linkage_)
+axes[2].plot(numbers, curve[numbers], "o-")
+axes[2].set(title="Calinski-Harabasz index", xlabel="k", xticks=numbers)
+plt.show()
+
+# %%
+# The longest edge is the one between the moons, and the ratio has its maximum at two.
+# The Calinski-Harabasz index, made for round clusters, would rather have six arcs.

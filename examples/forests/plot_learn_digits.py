@@ -80,3 +80,7 @@ if "sphinx_gallery" not in sys.modules:
     picture = Path("learn_digits.png")
     fig.savefig(picture, dpi=120)
     print(f"The picture is in {picture.resolve()}.")
+
+# %%
+# The error in batches of 64 test rows is about a quarter of that of the raw pixels. The
+# three withheld digits lie together, though zero is near to five, and two to three.

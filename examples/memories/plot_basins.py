@@ -1,11 +1,12 @@
 """
-======================================
-Basins of attraction, from cold to hot
-======================================
+==========================================
+Basins of attraction, and ways into memory
+==========================================
 
 A row belongs to the memory that it falls to. With a high inverse temperature β the
 basins of attraction are the Voronoi cells of the memories; with a low one all memories
-pull together, and basins vanish (Figures 4, 11 and 12 of Saha et al., ICML 2023).
+pull together, and basins vanish (Figures 4, 11 and 12 of Saha et al., ICML 2023). The
+lines are recall trajectories: the way of a row, step by step, to where it falls.
 """
 
 import warnings
@@ -16,6 +17,7 @@ from scipy.spatial import Voronoi, voronoi_plot_2d
 from sklearn.inspection import DecisionBoundaryDisplay
 
 from skdiffclust import ClAM
+from skdiffclust.memories import attraction_step
 
 memories = np.array([[0.0, 0.0], [1.0, 0.15], [1.7, 1.0], [0.3, 1.1], [1.0, 1.9]])
 rows = np.random.RandomState(0).uniform(-0.6, 2.4, (400, 2))
@@ -37,13 +39,23 @@ for beta, ax in zip([1.2, 2.0, 5.0, 100.0], axes, strict=True):
         clam, rows, response_method="predict", multiclass_colors="Pastel1", ax=ax,
         plot_method="pcolormesh", grid_resolution=200,
     )  # fmt: skip
-    voronoi_plot_2d(Voronoi(memories), ax=ax, show_points=False, show_vertices=False)
+    voronoi_plot_2d(
+        Voronoi(memories), ax=ax, show_points=False, show_vertices=False,
+        line_colors="0.5", line_width=0.8,
+    )  # fmt: skip
+    way = [rows[:12]]
+    for _ in range(30):
+        way.append(attraction_step(way[-1], memories, beta, step_size=0.3))
+    for trajectory in np.swapaxes(way, 0, 1):
+        ax.plot(*trajectory.T, color="tab:blue", lw=1)
+        ax.plot(*trajectory[0], "o", color="tab:blue", markersize=3)
     ax.plot(*memories.T, "k.", markersize=8)
     ax.set(title=f"β = {beta:g}: {clam.n_clusters_} basins", xticks=[], yticks=[])
     ax.set(xlim=(-0.6, 2.4), ylim=(-0.6, 2.4))
 plt.show()
 
 # %%
-# At β = 100 the basins are the Voronoi cells, drawn as lines. In between, a memory may
-# win rows that are nearer to another one, because its neighbours pull in the same
-# direction.
+# At β = 100 the basins are the Voronoi cells, drawn as lines, and rows go straight to
+# their memory. In between, a way bends where neighbours pull in the same direction, and
+# a memory may win rows that are nearer to another one; at β = 1.2 ways end between the
+# memories.

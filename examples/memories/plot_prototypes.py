@@ -51,3 +51,7 @@ for name, pictures, line in zip(names, [rows, start, completed], axes, strict=Tr
         ax.axis("off")
     line[0].set_title(name, fontsize=8, loc="left")
 plt.show()
+
+# %%
+# Ten rows become blurred means within some epochs, and two of the ten are forms of the
+# same digit. Recall fills a hidden half with that of the memory it falls to.

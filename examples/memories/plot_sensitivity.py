@@ -60,3 +60,8 @@ for product in (10, 60, 300):
 axes[1].set(xlabel="entropy of attraction", ylabel="rows", yscale="log")
 axes[1].legend()
 plt.show()
+
+# %%
+# From ten times less than the default to ten times more, all end at the silhouette of
+# k-means or just below: on wine this parameter needs no tuning. The entropy tells soft
+# from hard.

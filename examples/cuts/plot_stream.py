@@ -1,0 +1,87 @@
+"""
+=====================
+A stream that drifts
+=====================
+
+Rows arrive a hundred at a time, and the three clusters that they come from wander.
+``partial_fit`` takes each batch once and forgets it; the model labels rows at any
+moment. Every batch is predicted first, as new data, and learned from afterwards.
+"""
+
+import os
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.cluster import MiniBatchKMeans
+
+from skdiffclust import ClAM, PRCut
+
+# Fewer batches where the gallery is only tested.
+n_batches = 5 if os.environ.get("SKDIFFCLUST_REDUCED") == "1" else 40
+rng = np.random.RandomState(0)
+
+
+def draw(time):
+    """Return 100 rows and their sources; the sources go round a third of a circle."""
+    angle = 2 * np.pi / 3 * (np.arange(3) + time / 40)
+    centers = 4 * np.column_stack([np.cos(angle), np.sin(angle)])
+    source = rng.randint(3, size=100)
+    return centers[source] + 0.9 * rng.randn(100, 2), source
+
+
+# %%
+# The first batch gives each cluster the name of its source. Names must hold from then
+# on: at the end, each source is where another one was at the beginning.
+
+X, source = draw(0)
+streams = {
+    "ClAM": ClAM(3, random_state=0),
+    "PRCut": PRCut(3, random_state=0),
+    "mini-batch k-means": MiniBatchKMeans(3, n_init=5, random_state=0),
+}
+names = {}
+for name, model in streams.items():
+    labels = model.partial_fit(X).predict(X)
+    names[name] = np.array(
+        [np.bincount(source[labels == c]).argmax() for c in range(3)]
+    )
+
+batches = [(X, source)]
+accuracy = {name: [] for name in streams}
+track = [streams["ClAM"].cluster_centers_]
+for time in range(1, n_batches + 1):
+    X, source = draw(time)
+    batches.append((X, source))
+    for name, model in streams.items():
+        accuracy[name].append(np.mean(names[name][model.predict(X)] == source))
+        model.partial_fit(X)
+    track.append(streams["ClAM"].cluster_centers_)
+
+# %%
+# Left the first and the last batch, by source, and the way of ClAM's memories.
+
+fig, axes = plt.subplots(1, 2, figsize=(9.5, 3.8), layout="constrained")
+for (X, source), marker, alpha in zip(
+    batches[::n_batches], "x.", (0.35, 1), strict=True
+):
+    colours = plt.get_cmap("tab10")(source)
+    axes[0].scatter(*X.T, c=colours, marker=marker, s=22, alpha=alpha)
+for memory in np.swapaxes(track, 0, 1):
+    axes[0].plot(*memory.T, "k-", lw=1)
+    axes[0].plot(*memory[-1], "k*", markersize=12)
+axes[0].set(
+    title="crosses: first batch, dots: last", aspect="equal", xticks=[], yticks=[]
+)
+for name, scores in accuracy.items():
+    axes[1].plot(np.arange(1, n_batches + 1), scores, label=name)
+    print(f"{name:20s} last batch {scores[-1]:.2f}")
+axes[1].set(
+    xlabel="batch", ylabel="right before it was learned from", ylim=(-0.03, 1.03)
+)
+axes[1].legend()
+plt.show()
+
+# %%
+# ClAM's memories go with their clusters. The running means of k-means weigh all rows of
+# the past alike and fall behind. PRCut takes small steps on a stream and keeps the
+# boundaries of its first batch: use it where clusters stay in their places.

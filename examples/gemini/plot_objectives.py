@@ -1,0 +1,74 @@
+"""
+====================
+Objectives compared
+====================
+
+A GEMINI compares the rows of clusters by a distance between distributions, and each
+distance has its own idea of a good clustering. The f-divergences (here ``"kl"``) see no
+distances between rows at all: they need the penalty ``l2`` on the weights, and are then
+regularised information maximisation, RIM. After a Nyström transformer the boundaries of
+the same model are no straight lines any more: RIM becomes kernel RIM.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.datasets import make_blobs, make_circles, make_moons
+from sklearn.kernel_approximation import Nystroem
+from sklearn.metrics import adjusted_rand_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skdiffclust import GEMINI
+
+blobs = make_blobs([200, 40, 20], centers=[[0, 0], [5, 0], [2, 4.5]], random_state=0)
+problems = {
+    "unequal blobs": blobs,
+    "moons": make_moons(200, noise=0.05, random_state=0),
+    "circles": make_circles(200, noise=0.05, factor=0.4, random_state=0),
+}
+shared = {"mode": "ovo", "learning_rate": 0.1, "max_iter": 300, "random_state": 0}
+objectives = {
+    "MMD": {"objective": "mmd"},
+    "Wasserstein": {"objective": "wasserstein", "n_init": 1, "max_iter": 60},
+    "RIM": {"objective": "kl", "mode": "ova", "l2": 0.003},
+}
+
+
+def models(k):
+    """Return {title: clusterer} for k clusters."""
+    plain = {
+        name: GEMINI(k, **(shared | options)) for name, options in objectives.items()
+    }
+    nystroem = Nystroem(gamma=3.0, n_components=60, random_state=0)
+    after = {f"{n}, Nyström": make_pipeline(nystroem, plain[n]) for n in ("MMD", "RIM")}
+    return plain | after
+
+
+# %%
+# The shade is the cluster of every point of the plane.
+
+fig, axes = plt.subplots(3, 5, figsize=(12, 6.8), layout="constrained")
+colours = plt.get_cmap("tab10")
+for row, (problem, (X, y)) in zip(axes, problems.items(), strict=True):
+    row[0].set_ylabel(problem, fontsize=12)
+    X = StandardScaler().fit_transform(X)
+    low, high = X.min(axis=0) - 0.4, X.max(axis=0) + 0.4
+    across, up = np.meshgrid(*np.linspace(low, high, 100).T)
+    plane = np.column_stack([across.ravel(), up.ravel()])
+    for ax, (name, model) in zip(row, models(y.max() + 1).items(), strict=True):
+        labels = model.fit(X).predict(X)
+        shade = colours(model.predict(plane)).reshape(*across.shape, 4)
+        ax.imshow(
+            shade, origin="lower", extent=[low[0], high[0], low[1], high[1]],
+            alpha=0.25, aspect="auto",
+        )  # fmt: skip
+        ax.scatter(*X.T, color=colours(labels), s=6)
+        ari = round(adjusted_rand_score(y, labels), 2) + 0.0
+        ax.set_title(f"{name}: ARI {ari:.2f}", fontsize=10)
+        ax.set(xticks=[], yticks=[])
+plt.show()
+
+# %%
+# As long as boundaries are straight, the three hardly differ; bent by the Nyström
+# features they part, and MMD finds moons and circles. All want clusters of one size:
+# none leaves the large blob whole.
