@@ -26,7 +26,8 @@ import zlib
 
 import numpy as np
 
-_FORMAT = 1
+# 2: the digest is also that of the header.
+_FORMAT = 2
 _HEADER = "header"
 
 
@@ -41,7 +42,7 @@ def save_checkpoint(path, kind, header, arrays):
         {
             "format": _FORMAT,
             "kind": kind,
-            "digest": _digest(arrays),
+            "digest": _digest(header, arrays),
             "content": header,
         }
     )
@@ -96,16 +97,41 @@ def load_checkpoint(path, kind):
         zlib.error,
     ) as error:
         raise _refusal(path, f"a file that cannot be read ({error})") from error
-    if found != (_FORMAT, kind):
-        raise _refusal(path, f"format {found[0]!r} of {found[1]!r}, not of {kind!r},")
-    if digest != _digest(arrays):
-        raise _refusal(path, "arrays that are not those that were written")
+    if found[0] != _FORMAT:
+        raise _refusal(path, f"format {found[0]!r}, where this one is {_FORMAT},")
+    if found[1] != kind:
+        raise _refusal(path, f"a file of {found[1]!r}, not of {kind!r},")
+    if digest != _digest(content, arrays):
+        raise _refusal(path, "content that is not what was written")
     return content, arrays
 
 
-def _digest(arrays):
-    """Return a digest of names, types, shapes and bytes of arrays."""
+def fingerprint(arrays, params):
+    """Return a digest of data and parameters that a resumed computation must share."""
     digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(f"{array.dtype} {array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    for name in sorted(params):
+        # The name of a function, since its repr is an address.
+        value = getattr(params[name], "__qualname__", params[name])
+        digest.update(f"{name}={value!r};".encode())
+    return digest.hexdigest()
+
+
+def check_fingerprint(path, header, expected):
+    """Refuse the header of a checkpoint of other data or parameters."""
+    if header.get("fingerprint") != expected:
+        raise ValueError(
+            f"The checkpoint {os.fspath(path)!r} must be of the same data and "
+            "parameters. Got others instead. Pass what it was written with, or "
+            "resume=False to start again."
+        )
+
+
+def _digest(header, arrays):
+    """Return a digest of a header and of names, types, shapes and bytes of arrays."""
+    digest = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
     for name in sorted(arrays):
         array = np.ascontiguousarray(arrays[name])
         digest.update(f"{name} {array.dtype.str} {array.shape} ".encode())

@@ -51,6 +51,17 @@ from skdiffclust._compat import CALLBACKS_ATTRIBUTE
 
 # A loss this many times its own scale above the best one will not come back.
 _BLOW_UP = 1e3
+# What of an EpochLoop moves, besides the best state.
+_MOVING = (
+    "history",
+    "n_iter",
+    "best_loss",
+    "best_epoch",
+    "stop_reason",
+    "_scale",
+    "_reference",
+    "_n_stalled",
+)
 
 
 def keep_state_on_error(method):
@@ -282,6 +293,30 @@ class EpochLoop:
             self.stop("callback")
         if self.n_iter == self._max_iter:
             self.stop("max_iter")
+
+    def snapshot(self):
+        """Return what `restore` needs, but for `best_state`.
+
+        Returns
+        -------
+        dict
+            Of what JSON can hold.
+        """
+        return {name: getattr(self, name) for name in _MOVING}
+
+    def restore(self, snapshot, best_state):
+        """Go on where another loop of the same parameters was.
+
+        Parameters
+        ----------
+        snapshot : dict
+            What `snapshot` of the other returned.
+        best_state : object
+            Its `best_state`.
+        """
+        for name in _MOVING:
+            setattr(self, name, snapshot[name])
+        self.best_state = best_state
 
     def _has_diverged(self, loss):
         """Tell whether the loss is not finite or far above where it has been."""

@@ -1,11 +1,14 @@
 """What every torch twin needs: devices, arrays, random streams, encoders, the loop."""
 
+import os
 from contextlib import contextmanager
 
 import numpy as np
 import torch
 import torch.distributed as dist
 from torch import nn
+
+from skdiffclust._checkpoint import check_fingerprint, load_checkpoint, save_checkpoint
 
 _OUT_OF_MEMORY_TRIES = 2
 _ACTIVATIONS = {"gelu": nn.GELU, "relu": nn.ReLU, "tanh": nn.Tanh}
@@ -127,7 +130,9 @@ def load_module_state(module, state):
     module.load_state_dict({name: to_tensor(value) for name, value in state.items()})
 
 
-def train(loop, module, batches, loss_of, optimizer, *, batch_size, close):
+def train(
+    loop, module, batches, loss_of, optimizer, *, batch_size, close, checkpoint=None
+):
     """Run the epochs of `loop`: draw batches, take steps, close each epoch.
 
     Parameters
@@ -146,6 +151,8 @@ def train(loop, module, batches, loss_of, optimizer, *, batch_size, close):
     close : callable
         ``close(loop, mean_loss)`` calls ``loop.record``; `mean_loss` is the mean over
         the batches that had a loss, 0 if none had one.
+    checkpoint : LoopCheckpoint or None, default=None
+        Where the loop goes on from, and what it leaves after each epoch.
 
     Returns
     -------
@@ -158,6 +165,8 @@ def train(loop, module, batches, loss_of, optimizer, *, batch_size, close):
         When halving twice was not enough, with advice.
     """
     n_tries = 0
+    if checkpoint is not None:
+        batch_size = checkpoint.load(loop, module, optimizer, batch_size)
     for _ in loop:
         while True:
             try:
@@ -175,6 +184,8 @@ def train(loop, module, batches, loss_of, optimizer, *, batch_size, close):
             batch_size = max(batch_size // 2, 1)
         module.eval()
         close(loop, mean_loss)
+        if checkpoint is not None:
+            checkpoint.save(loop, module, optimizer, batch_size)
     return batch_size
 
 
@@ -191,6 +202,81 @@ def _epoch(module, batches, loss_of, optimizer):
         optimizer.step()
         losses.append(loss.detach())
     return float(torch.stack(losses).mean()) if losses else 0.0
+
+
+class LoopCheckpoint:
+    """All that `train` changes, in a file that is replaced after each epoch.
+
+    What goes on from it has the same bits as what was never interrupted.
+
+    Parameters
+    ----------
+    file : path-like
+    kind : str
+        What it is a checkpoint of.
+    digest : str
+        `fingerprint` of the data and parameters; those of the file must be the same.
+    random_state : RandomState
+        The stream that batches are drawn from.
+    resume : bool
+        Whether to go on from the file, if there is one.
+    """
+
+    def __init__(self, file, kind, digest, random_state, *, resume):
+        self.file, self.kind, self.digest = file, kind, digest
+        self.random_state, self.resume = random_state, resume
+
+    def save(self, loop, module, optimizer, batch_size):
+        """Write the state after an epoch; warn if that cannot be done."""
+        name, keys, *position = self.random_state.get_state()
+        state = optimizer.state_dict()["state"]
+        arrays = {"stream": keys, "torch_stream": to_numpy(torch.get_rng_state())}
+        if torch.cuda.is_initialized():
+            arrays["cuda_stream"] = to_numpy(torch.cuda.get_rng_state())
+        for i, values in state.items():
+            for key, value in values.items():
+                arrays[f"optimizer.{i}.{key}"] = to_numpy(value)
+        for key, value in module_state(module).items():
+            arrays[f"module.{key}"] = value
+        for key, value in (loop.best_state or {}).items():
+            arrays[f"best.{key}"] = value
+        header = {
+            "fingerprint": self.digest,
+            "stream": [name, *position],
+            "loop": loop.snapshot(),
+            "batch_size": int(batch_size),
+        }
+        save_checkpoint(self.file, self.kind, header, arrays)
+
+    def load(self, loop, module, optimizer, batch_size):
+        """Put everything where the file left it; return the batch size there."""
+        if not self.resume or not os.path.exists(self.file):
+            return batch_size
+        header, arrays = load_checkpoint(self.file, self.kind)
+        check_fingerprint(self.file, header, self.digest)
+        name, *position = header["stream"]
+        self.random_state.set_state((name, arrays["stream"], *position))
+        torch.set_rng_state(to_tensor(arrays["torch_stream"]))
+        if "cuda_stream" in arrays and torch.cuda.is_available():
+            torch.cuda.set_rng_state(to_tensor(arrays["cuda_stream"]))
+        load_module_state(module, _under("module.", arrays))
+        state = {}
+        for name, value in _under("optimizer.", arrays).items():
+            i, key = name.split(".")
+            state.setdefault(int(i), {})[key] = to_tensor(value)
+        groups = optimizer.state_dict()["param_groups"]
+        optimizer.load_state_dict({"state": state, "param_groups": groups})
+        loop.restore(header["loop"], _under("best.", arrays) or None)
+        return header["batch_size"]
+
+
+def _under(prefix, arrays):
+    """Return the arrays whose names begin so, without that beginning."""
+    return {
+        name.removeprefix(prefix): array
+        for name, array in arrays.items()
+        if name.startswith(prefix)
+    }
 
 
 class _SumOverProcesses(torch.autograd.Function):

@@ -80,7 +80,7 @@ def test_altered(path):
         arrays = {name: archive[name] for name in archive.files}
     arrays["weights"] = arrays["weights"] + 1
     np.savez(path, **arrays)
-    with pytest.raises(ValueError, match="not those that were written"):
+    with pytest.raises(ValueError, match="not what was written"):
         load_checkpoint(path, "toy")
 
 

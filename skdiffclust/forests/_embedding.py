@@ -196,7 +196,16 @@ class SpanningForestEmbedding(
 
     @keep_state_on_error
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None, *, must_link=None, cannot_link=None):
+    def fit(
+        self,
+        X,
+        y=None,
+        *,
+        must_link=None,
+        cannot_link=None,
+        checkpoint=None,
+        resume=False,
+    ):
         """Learn the embedding from labels or links.
 
         Parameters
@@ -211,6 +220,11 @@ class SpanningForestEmbedding(
             (n_samples, n_links). Use one of the last two in a cross-validation.
         cannot_link : array-like or sparse matrix, default=None
             Rows that do not share one: index pairs or incidence.
+        checkpoint : path-like or None, default=None
+            File (.npz) that is written after each epoch.
+        resume : bool, default=False
+            Go on from the checkpoint, if there is one; bit for bit what the fit would
+            have been without the interruption, for an integer `random_state`.
 
         Returns
         -------
@@ -221,7 +235,8 @@ class SpanningForestEmbedding(
         ------
         ValueError
             If there are neither labels nor links, `y` is not integer-valued, the number
-            of clusters is not known, or X is not as described.
+            of clusters is not known, X is not as described, or the checkpoint is not
+            one of the same data and parameters.
 
         Warns
         -----
@@ -232,7 +247,7 @@ class SpanningForestEmbedding(
 
         X = self._check_rows(X, reset=True)
         y = None if y is None else check_target(y, len(X))
-        known_constraints(len(X), y, must_link, cannot_link)
+        known = known_constraints(len(X), y, must_link, cannot_link)
         n_clusters = check_number_of_clusters(self.n_clusters, y, len(X))
         device = resolve_device(self.device, type(self).__name__)
         rng = check_random_state(self.random_state)
@@ -240,6 +255,9 @@ class SpanningForestEmbedding(
         batches = self._batches(len(X), left, must_link, cannot_link, n_clusters)
         module = self._start(X, rng, resume=self.warm_start)
         trainer = Trainer(self, module, X, n_clusters, rng, device)
+        if checkpoint is not None:
+            data = vars(known).values()
+            checkpoint = trainer.checkpoint(checkpoint, data, resume=resume)
         training = Training(
             self,
             X,
@@ -249,7 +267,9 @@ class SpanningForestEmbedding(
             n_iter_no_change=self.n_iter_no_change,
         )
         for loop in training:
-            trainer.run(loop, batches, held_out, y, lambda: self._fitted(trainer))
+            trainer.run(
+                loop, batches, held_out, y, lambda: self._fitted(trainer), checkpoint
+            )
         self._settle(trainer, training.best)
         training.finish()
         return self

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from skdiffclust._checkpoint import fingerprint
 from skdiffclust.forests._hash import draw_seed
 from skdiffclust.forests._samplers import Noise
 from skdiffclust.forests._spanning import maximum_spanning_forest
@@ -37,7 +38,7 @@ class Trainer:
             weight_decay=estimator.weight_decay,
         )
 
-    def run(self, loop, batches, held_out, y, attributes):
+    def run(self, loop, batches, held_out, y, attributes, checkpoint=None):
         """Run the epochs of a loop; leave the module with its best weights."""
         from skdiffclust._torch import isolated_streams, load_module_state, train
 
@@ -59,9 +60,20 @@ class Trainer:
                 self.optimizer,
                 batch_size=self.settings.batch_size,
                 close=close,
+                checkpoint=checkpoint,
             )
         load_module_state(self.module, loop.best_state)
         self.module.eval()
+
+    def checkpoint(self, file, data, *, resume):
+        """Return the LoopCheckpoint in a file, for data that are a list of arrays."""
+        from skdiffclust._torch import LoopCheckpoint
+
+        arrays = [self.X, *data, *self.state().values()]
+        digest = fingerprint(arrays, self.settings.get_params())
+        return LoopCheckpoint(
+            file, "SpanningForestEmbedding", digest, self.rng, resume=resume
+        )
 
     def state(self):
         """Copy the weights."""

@@ -1,28 +1,18 @@
 """A path as a checkpoint, and a checkpoint as a path that goes on bit for bit."""
 
-import hashlib
 import os
 
 import numpy as np
 
-from skdiffclust._checkpoint import load_checkpoint, save_checkpoint
+from skdiffclust._checkpoint import (
+    check_fingerprint,
+    load_checkpoint,
+    save_checkpoint,
+)
 from skdiffclust.gemini._walk import Step
 
 _KIND = "SparseGEMINI.path"
 _COLUMNS = ("alpha", "objective", "penalty", "n_iter", "support", "labels")
-
-
-def fingerprint(arrays, params):
-    """Return a digest of data and parameters that a resumed path must share."""
-    digest = hashlib.sha256()
-    for array in arrays:
-        digest.update(f"{array.dtype} {array.shape}".encode())
-        digest.update(np.ascontiguousarray(array).tobytes())
-    for name in sorted(params):
-        # The name of a function, since its repr is an address.
-        value = getattr(params[name], "__qualname__", params[name])
-        digest.update(f"{name}={value!r};".encode())
-    return digest.hexdigest()
 
 
 def save_path(file, steps, walk, digest):
@@ -51,12 +41,7 @@ def load_path(file, walk, digest):
     if not os.path.exists(file):
         return []
     header, arrays = load_checkpoint(file, _KIND)
-    if header.get("fingerprint") != digest:
-        raise ValueError(
-            f"The checkpoint {os.fspath(file)!r} must be of the same data and "
-            "parameters. Got others instead. Pass what it was written with, or "
-            "resume=False to start again."
-        )
+    check_fingerprint(file, header, digest)
     moving, _ = walk.snapshot()
     found = [arrays[f"moving{i}"] for i in range(len(moving))]
     name, position, has_gauss, cached = header["stream"]

@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from skdiffclust._affinity import center
+from skdiffclust._checkpoint import fingerprint
 from skdiffclust._compat import (
     PAIRWISE_METRICS,
     HasMethods,
@@ -28,7 +29,7 @@ from skdiffclust.gemini._objectives import OBJECTIVES
 from skdiffclust.gemini._path import _DYNAMIC_MESSAGE, SparsePath
 from skdiffclust.gemini._penalties import group_norms, groups_by_size
 from skdiffclust.gemini._relations import make_relation
-from skdiffclust.gemini._resume import fingerprint, load_path, save_path
+from skdiffclust.gemini._resume import load_path, save_path
 from skdiffclust.gemini._training import OPTIMISERS, Sparsity, train
 from skdiffclust.gemini._walk import Walk, first_alpha, walk_path
 
