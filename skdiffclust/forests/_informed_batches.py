@@ -34,6 +34,12 @@ class InformedBatches:
             self.units = np.flatnonzero(constraints.classes >= 0)[:, None]
         else:
             self.units = links
+        if not len(self.units):
+            raise ValueError(
+                "SpanningForestEmbedding must be given some label or link to learn "
+                "from. Got unknown rows only instead. Pass y with a class for some "
+                "rows, or pairs in must_link or cannot_link."
+            )
         informed = np.zeros(n_samples, dtype=bool)
         informed[self.units] = True
         self.others = np.flatnonzero(~informed)

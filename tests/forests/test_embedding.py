@@ -278,6 +278,14 @@ def test_what_must_be_given():
         make().fit(sparse.csr_array(X), y)
 
 
+@pytest.mark.parametrize(
+    "known", [{"y": [-1] * 6}, {"must_link": np.empty((0, 2), dtype=int)}]
+)
+def test_nothing_known_at_all_is_refused(known):
+    with pytest.raises(ValueError, match="some label or link to learn from"):
+        make(2).fit(np.arange(12.0).reshape(6, 2), **known)
+
+
 @pytest.mark.parametrize("value", [1e300, np.float32(1e36)])
 def test_rows_whose_distances_overflow_are_refused(value):
     X, y = hidden_signal()
