@@ -77,7 +77,8 @@ def keep_state_on_error(method):
     ``history_``, are replaced and never written in place. Old attributes are put back
     before new ones go, so a concurrent ``predict`` finds a fitted estimator at every
     moment. Two concurrent fits of one object have no defined winner. A ``path`` that
-    shall keep its finished steps catches the interruption itself.
+    shall keep its finished steps catches the interruption itself. An interruption that
+    numba turned into a SystemError is raised as what it was.
 
     Parameters
     ----------
@@ -107,8 +108,13 @@ def keep_state_on_error(method):
         before = vars(estimator).copy()
         try:
             return method(estimator, *args, **kwargs)
-        except BaseException:
+        except BaseException as error:
             _restore(estimator, before)
+            # What becomes of a Ctrl-C while a compiled kernel packs its result.
+            while isinstance(error, SystemError) and error.__cause__ is not None:
+                error = error.__cause__
+            if isinstance(error, KeyboardInterrupt):
+                raise error from None
             raise
 
     return guarded

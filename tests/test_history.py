@@ -539,6 +539,20 @@ def test_predict_of_another_thread_sees_the_old_state_at_every_line(X):
     assert all(answers)
 
 
+def test_an_interruption_inside_of_a_kernel_is_one(X):
+    class Compiled(Toy):
+        @keep_state_on_error
+        @fit_context(prefer_skip_nested_validation=True)
+        def fit(self, X, y=None):
+            try:
+                raise SystemError("inner") from KeyboardInterrupt()
+            except SystemError as error:
+                raise SystemError("returned a result with an exception set") from error
+
+    with pytest.raises(KeyboardInterrupt):
+        Compiled().fit(X)
+
+
 def test_decorator_keeps_name_and_signature():
     assert Toy.fit.__name__ == "fit"
     assert Toy.partial_fit.__name__ == "partial_fit"

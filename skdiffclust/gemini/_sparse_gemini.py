@@ -163,6 +163,9 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
     array([1])
     """
 
+    # Of an interrupted path; not where it is a part of something larger.
+    _keeps_steps = True
+
     _parameter_constraints = {
         **BaseGEMINI._parameter_constraints,
         "kernel": [StrOptions(KERNEL_NAMES), callable, HasMethods("fit_transform")],
@@ -404,6 +407,8 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
                 if checkpoint is not None:
                     save_path(checkpoint, steps, walk, digest)
         except KeyboardInterrupt:
+            if not self._keeps_steps:
+                raise
             warnings.warn(
                 f"The path was interrupted after {len(steps)} steps, at alpha="
                 f"{steps[-1].alpha:.4g} with {steps[-1].support.sum()} features. They "

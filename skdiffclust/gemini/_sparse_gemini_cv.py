@@ -239,7 +239,9 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         """Return a SparseGEMINI of these parameters, and a seed from rng."""
         shared = SparseGEMINI().get_params().keys() & self.get_params().keys()
         params = {name: getattr(self, name) for name in shared}
-        return SparseGEMINI(**params).set_params(random_state=rng.randint(2**31 - 1))
+        sparse = SparseGEMINI(**params).set_params(random_state=rng.randint(2**31 - 1))
+        sparse._keeps_steps = False
+        return sparse
 
     def _grid(self, path):
         """Return the penalties (n_alphas,) between the ends of a path."""
