@@ -62,8 +62,8 @@ def test_expectation_is_the_enumeration_of_eight_rows(normalized):
 
 @pytest.mark.parametrize("n, k", [(100, 3), (1000, 10), (600, 100)])
 def test_hard_assignments_give_the_cut_itself(n, k):
-    rng = np.random.RandomState(1)
-    graph = sp.random_array((n, n), density=10 / n, rng=rng, format="csr")
+    rng, generator = np.random.RandomState(1), np.random.default_rng(1)
+    graph = sp.random_array((n, n), density=10 / n, rng=generator, format="csr")
     graph = graph + graph.T
     labels = rng.randint(k, size=n)
     P = np.eye(k)[labels]
@@ -158,8 +158,8 @@ def test_gradient_is_autograd(function, normalized):
 
 @pytest.mark.parametrize("normalized", [False, True])
 def test_exact_gradient_by_central_differences_of_many_rows(normalized):
-    rng = np.random.RandomState(4)
-    graph = sp.random_array((400, 400), density=0.02, rng=rng, format="csr")
+    rng, generator = np.random.RandomState(4), np.random.default_rng(4)
+    graph = sp.random_array((400, 400), density=0.02, rng=generator, format="csr")
     graph = sp.csr_array(graph + graph.T)
     degrees = graph.sum(axis=1)
     P = random_assignments(rng, 400, 4, 2.0)
