@@ -11,40 +11,78 @@ from skdiffclust import (
     ClAM,
     PRCut,
     SpanningForestClustering,
+    SpanningForestEmbedding,
     SparseGEMINI,
+    SparseGEMINICV,
 )
 
-# Every estimator of points, cheap enough to fit a hundred rows in a moment.
-CLUSTERERS = [
-    ClAM(3, n_init=2, random_state=0),
-    GEMINI(3, max_iter=100, random_state=0),
-    PRCut(3, max_iter=20, random_state=0),
-    SpanningForestClustering(3),
-    SparseGEMINI(3, max_iter=100, random_state=0),
-]
+# Cheap enough to fit a hundred rows in a moment.
+QUICK = {
+    "ClAM": ClAM(3, n_init=2),
+    "GEMINI": GEMINI(3, max_iter=100),
+    "PRCut": PRCut(3, max_iter=20),
+    "PRCut-free": PRCut(3, encoder=None),
+    "SpanningForestClustering": SpanningForestClustering(3),
+    "SparseGEMINI": SparseGEMINI(3, max_iter=100),
+}
+CLUSTERERS = {
+    **QUICK,
+    "ClAM-deep": ClAM(3, n_init=2, encoder="mlp"),
+    "SparseGEMINICV": SparseGEMINICV(3, n_alphas=2, n_resamples=2, max_iter=100),
+}
+EMBEDDING = SpanningForestEmbedding(3, n_components=2, max_iter=3, n_perturbations=4)
+ESTIMATORS = {**CLUSTERERS, "SpanningForestEmbedding": EMBEDDING}
 
 
-def seeded(estimator, seed):
-    """A clone with a seed, where it draws anything."""
-    estimator = clone(estimator)
-    if "random_state" in estimator.get_params():
-        estimator.set_params(random_state=seed)
-    return estimator
+def fixture_of(estimators, what):
+    """A fixture that gives a fresh one of the estimators, seeded."""
+
+    @pytest.fixture(params=estimators)
+    def fixture(request, global_random_seed):
+        estimator = clone(estimators[request.param])
+        if "random_state" in estimator.get_params():
+            estimator.set_params(random_state=global_random_seed)
+        return estimator
+
+    fixture.__doc__ = what
+    return fixture
 
 
-@pytest.fixture(params=CLUSTERERS, ids=lambda estimator: type(estimator).__name__)
-def clusterer(request, global_random_seed):
-    """A fresh clusterer of three clusters."""
-    return seeded(request.param, global_random_seed)
-
-
-@pytest.fixture(
-    params=[e for e in CLUSTERERS if has_fit_parameter(e, "must_link")],
-    ids=lambda estimator: type(estimator).__name__,
+quick = fixture_of(QUICK, "A clusterer that many fits of cost little.")
+clusterer = fixture_of(CLUSTERERS, "Any clusterer.")
+estimator = fixture_of(ESTIMATORS, "Any estimator; the embedding learns of labels.")
+constrained = fixture_of(
+    {n: e for n, e in CLUSTERERS.items() if has_fit_parameter(e, "must_link")},
+    "A clusterer that takes partial labels and links.",
 )
-def constrained(request, global_random_seed):
-    """A fresh clusterer of three clusters that takes partial labels and links."""
-    return seeded(request.param, global_random_seed)
+
+
+@pytest.fixture(scope="session")
+def fit():
+    """``fit(estimator, X)``, with a label for every other row if it must have some."""
+
+    def fit(estimator, X):
+        if hasattr(estimator, "labels_") or hasattr(type(estimator), "fit_predict"):
+            return estimator.fit(X)
+        return estimator.fit(
+            X, np.where(np.arange(len(X)) % 2, np.arange(len(X)) % 3, -1)
+        )
+
+    return fit
+
+
+@pytest.fixture(scope="session")
+def answer():
+    """``answer(estimator, X)``: labels of rows, or their embedding."""
+
+    def answer(estimator, X):
+        return (
+            estimator.predict(X)
+            if hasattr(estimator, "labels_")
+            else estimator.transform(X)
+        )
+
+    return answer
 
 
 @pytest.fixture(scope="session")

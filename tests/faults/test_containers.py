@@ -29,19 +29,27 @@ def whole(X):
         object,
     ],
 )
-def test_any_numeric_dtype_gives_the_same_partition(clusterer, blobs, dtype):
+def test_any_numeric_dtype_gives_the_same_partition(quick, blobs, dtype):
     X = whole(blobs)
-    expected = clusterer.fit(X).labels_
-    assert np.array_equal(clusterer.fit(X.astype(dtype)).labels_, expected)
-    assert np.array_equal(clusterer.predict(X.astype(dtype)), expected)
+    expected = quick.fit(X).labels_
+    assert np.array_equal(quick.fit(X.astype(dtype)).labels_, expected)
+    assert np.array_equal(quick.predict(X.astype(dtype)), expected)
 
 
-def test_booleans_are_zeros_and_ones(clusterer, blobs):
+def test_small_integers_and_objects_are_the_same_numbers(estimator, blobs, fit, answer):
+    X = whole(blobs)
+    expected = answer(fit(estimator, X), X)
+    for dtype in (np.uint8, object):
+        fit(estimator, X.astype(dtype))
+        assert np.array_equal(answer(estimator, X.astype(dtype)), expected)
+
+
+def test_booleans_are_zeros_and_ones(quick, blobs):
     X = blobs > np.median(blobs, axis=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # few distinct rows
-        expected = clusterer.fit(X.astype(float)).labels_
-        assert np.array_equal(clusterer.fit(X).labels_, expected)
+        expected = quick.fit(X.astype(float)).labels_
+        assert np.array_equal(quick.fit(X).labels_, expected)
 
 
 def containers(X, folder):
@@ -59,21 +67,31 @@ def containers(X, folder):
     yield "polars", pl.DataFrame(X, schema=names)
 
 
-def test_any_container_gives_the_same_labels(clusterer, blobs, tmp_path):
-    expected = clusterer.fit(blobs).labels_
+def test_any_container_gives_the_same_labels(quick, blobs, tmp_path):
+    expected = quick.fit(blobs).labels_
     for name, X in containers(blobs, tmp_path):
-        labels = clusterer.fit(X).labels_
+        labels = quick.fit(X).labels_
         assert np.array_equal(labels, expected), name
-        assert np.array_equal(clusterer.predict(X), expected), name
-        assert hasattr(clusterer, "feature_names_in_") == (name in ("pandas", "polars"))
+        assert np.array_equal(quick.predict(X), expected), name
+        assert hasattr(quick, "feature_names_in_") == (name in ("pandas", "polars"))
 
 
-def test_nothing_that_was_passed_is_written(clusterer, blobs):
+def test_memory_maps_and_frames_give_the_same_answer(
+    estimator, blobs, fit, answer, tmp_path
+):
+    expected = answer(fit(estimator, blobs), blobs)
+    for name, X in containers(blobs, tmp_path):
+        if name in ("strided", "read-only memmap", "pandas"):
+            fit(estimator, X)
+            assert np.array_equal(answer(estimator, X), expected), name
+
+
+def test_nothing_that_was_passed_is_written(estimator, blobs, fit, answer):
     X = blobs.copy()
-    parameters = clusterer.get_params()
-    clusterer.fit(X).predict(X)
+    parameters = estimator.get_params()
+    answer(fit(estimator, X), X)
     assert np.array_equal(X, blobs)
-    assert clusterer.get_params() == parameters
+    assert estimator.get_params() == parameters
 
 
 @pytest.mark.parametrize(
@@ -108,13 +126,13 @@ def test_nothing_that_was_passed_is_written(clusterer, blobs):
         (np.empty((3, 0)), ValueError, "0 feature"),
     ],
 )
-def test_rows_that_are_no_numbers(clusterer, X, error, message):
-    clusterer.set_params(n_clusters=1)
+def test_rows_that_are_no_numbers(estimator, X, error, message):
+    estimator.set_params(n_clusters=1)
     with pytest.raises(error, match=message):
-        clusterer.fit(X)
+        estimator.fit(X, np.zeros(2, dtype=int))
 
 
-def test_predict_with_another_number_of_features(clusterer, blobs):
-    clusterer.fit(blobs)
+def test_new_rows_with_another_number_of_features(estimator, blobs, fit, answer):
+    fit(estimator, blobs)
     with pytest.raises(ValueError, match="X has 2 features, but .* is expecting 4"):
-        clusterer.predict(blobs[:, :2])
+        answer(estimator, blobs[:, :2])
