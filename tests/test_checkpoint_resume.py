@@ -1,4 +1,4 @@
-"""Fits and paths that are killed, disks that are full, files that are not as written."""
+"""Fits and paths that are killed, full disks, files that are not as written."""
 
 import multiprocessing
 import os

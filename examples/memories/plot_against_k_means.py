@@ -5,7 +5,7 @@ Beside k-means: elongated clusters and outliers
 
 Memories with squared distances see what centres see. Where k-means fails, they fail
 with it, and the remedy is another geometry: a linear map for clusters that are long,
-the city-block distance for far rows (Figures 1 and 13 and B.8 of Saha et al., ICML 2023,
+the city-block distance for far rows (Figures 1 and 13 and B.8 of Saha et al., 2023,
 where ClAM finds both without a remedy; here it does not).
 """
 

@@ -71,7 +71,8 @@ def find_neighbors(first, last, tree, distances, positions, level):
     places = np.empty(lists.shape, dtype=np.int64)
     stack, gaps = np.empty(STACK, dtype=np.int64), np.empty(STACK)
     for leaf in range(first, last):
-        own, start, count = n_leaves + leaf, starts[leaf], starts[leaf + 1] - starts[leaf]
+        own, start = n_leaves + leaf, starts[leaf]
+        count = starts[leaf + 1] - start
         lists[:], places[:] = np.inf, -1
         node, at = first_step(own, is_split)
         if node == own and len(single) == 0:
