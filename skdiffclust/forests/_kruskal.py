@@ -7,36 +7,42 @@ from skdiffclust.forests._union_find import find, singletons, union
 
 # Edges looked at between two checks for an interruption: 0.1 to 0.2 s.
 _CHUNK = 2**21
-# Edges sorted at a time, for each vertex: two leave one large tree and little beside.
+# Edges sorted at a time, for each tree: two leave one large tree and little beside.
 _SORTED = 2
 # Lengths that are drawn to find the longest of those.
 _SAMPLE = 1001
 
 
-def kruskal(first, second, lengths, nodes, *, n_wanted=None):
-    """Positions of the edges (m,) of the minimum spanning forest, in total order.
+def kruskal(first, second, lengths, nodes):
+    """Positions of the edges (m,) of the minimum spanning forest.
 
     Edges ``(first[e], second[e])`` with ``first < second`` are listed in lexicographic
     order; infinite ones are no edges. Rows with the same id in `nodes` (n,), ids 0 up,
-    count as one vertex. Stops at `n_wanted` edges, by default at a single tree. The
-    shortest edges are sorted and taken first; of the others only those are sorted that
-    still join two trees. O(m log m) time, O(m + n) memory.
+    count as one vertex. The first edge of every vertex, in the total order, is taken
+    before anything is sorted. Then the shortest edges are sorted and taken, and of the
+    others only those are sorted that still join two trees. O(m log m) time, O(m + n)
+    memory.
     """
     n_vertices = int(nodes.max()) + 1
-    n_wanted = n_vertices - 1 if n_wanted is None else n_wanted
     edges = first, second, lengths
     trees = singletons(n_vertices), np.ones(n_vertices, dtype=np.int64)
-    chosen = np.empty(min(n_wanted, len(lengths)), dtype=np.int64)
-    n_chosen, left = 0, np.arange(len(lengths))
-    while len(left) and n_chosen < len(chosen):
-        batch, left = _shortest(left, lengths[left], _SORTED * n_vertices)
-        order = batch[np.argsort(lengths[batch])]
-        settle_ties(lengths, order)
+    chosen = np.empty(min(n_vertices - 1, len(lengths)), dtype=np.int64)
+    nearest, shortest = np.full(n_vertices, -1), np.full(n_vertices, np.inf)
+    for start in range(0, len(lengths), _CHUNK):
+        first_edges(start, start + _CHUNK, edges, nodes, nearest, shortest)
+    order, left = nearest[nearest >= 0], np.arange(len(lengths))
+    roots, n_chosen = nodes, 0
+    while n_chosen < len(chosen):
         for start in range(0, len(order), _CHUNK):
             chunk = order[start : start + _CHUNK]
-            n_chosen = take_edges(chunk, edges, nodes, trees, chosen, n_chosen)
-        if len(left):
-            left = still_open(left, first, second, nodes, trees[0])
+            n_chosen = take_edges(chunk, edges, roots, trees, chosen, n_chosen)
+        if not len(left):
+            break
+        roots = roots_of(nodes, trees[0])
+        left = still_open(left, edges, roots)
+        batch, left = _shortest(left, lengths, _SORTED * (n_vertices - n_chosen))
+        order = batch[np.argsort(lengths[batch])]
+        settle_ties(lengths, order)
     return chosen[:n_chosen]
 
 
@@ -44,11 +50,40 @@ def _shortest(positions, lengths, n_shortest):
     """Part positions (m,) into about `n_shortest` of the shortest and the others."""
     if len(positions) < 2 * n_shortest:
         return positions, positions[:0]
-    sample = np.sort(lengths[:: len(lengths) // _SAMPLE + 1])
+    sample = np.sort(lengths[positions[:: len(positions) // _SAMPLE + 1]])
     limit = sample[len(sample) * n_shortest // len(positions)]
-    # At least one edge is short, even where NaN or one length fills the sample.
-    is_short = ~(lengths > limit)
-    return positions[is_short], positions[~is_short]
+    return part(positions, lengths, limit)
+
+
+@compiled(nogil=True)
+def first_edges(start, stop, edges, nodes, nearest, shortest):
+    """First edge in the total order at each vertex, among edges `start` to `stop`.
+
+    `nearest` (n_vertices,) becomes its position, `shortest` its length.
+    """
+    first, second, lengths = edges
+    for e in range(start, min(stop, len(lengths))):
+        one, other = nodes[first[e]], nodes[second[e]]
+        if one == other:
+            continue
+        # Of equal lengths the one that is listed before precedes.
+        if lengths[e] < shortest[one]:
+            nearest[one], shortest[one] = e, lengths[e]
+        if lengths[e] < shortest[other]:
+            nearest[other], shortest[other] = e, lengths[e]
+
+
+@compiled(nogil=True)
+def part(positions, lengths, limit):
+    """Positions (m,) of the edges no longer than `limit`, and of the others."""
+    short, long = np.empty(len(positions), np.int64), np.empty(len(positions), np.int64)
+    n_short = n_long = 0
+    for e in positions:
+        short[n_short], long[n_long] = e, e
+        # At least one edge is short, even where one length fills the sample.
+        n_short += lengths[e] <= limit
+        n_long += lengths[e] > limit
+    return short[:n_short], long[:n_long]
 
 
 @compiled(nogil=True)
@@ -63,20 +98,46 @@ def settle_ties(lengths, order):
 
 
 @compiled(nogil=True)
-def take_edges(order, edges, nodes, components, chosen, n_chosen):
-    """Append to `chosen` the edges of `order` that join two trees; return how many."""
-    first, second, lengths = edges
-    parents, sizes = components
-    for e in order:
-        if n_chosen == len(chosen) or not lengths[e] < np.inf:
-            break
-        one = find(parents, nodes[first[e]])
-        other = find(parents, nodes[second[e]])
+def take_edges(order, edges, roots, trees, chosen, n_chosen):
+    """Append to `chosen` the edges of `order` that join two trees; return how many.
+
+    `roots` (n,) are vertices of the rows whose trees have not been parted since.
+    """
+    first, second, _ = edges
+    parents, sizes = trees
+    # Read ahead of the loop that waits for each result.
+    ends = np.empty((len(order), 2), dtype=np.int32)
+    for at in range(len(order)):
+        e = order[at]
+        ends[at, 0], ends[at, 1] = roots[first[e]], roots[second[e]]
+    for at in range(len(order)):
+        one, other = find(parents, ends[at, 0]), find(parents, ends[at, 1])
         if one != other:
             union(parents, sizes, one, other)
-            chosen[n_chosen] = e
+            chosen[n_chosen] = order[at]
             n_chosen += 1
     return n_chosen
+
+
+@compiled(nogil=True)
+def roots_of(nodes, parents):
+    """Root (n,) int32 of the tree of each row."""
+    roots = np.empty(len(nodes), dtype=np.int32)
+    for i in range(len(nodes)):
+        roots[i] = find(parents, nodes[i])
+    return roots
+
+
+@compiled(nogil=True)
+def still_open(positions, edges, roots):
+    """Those of the edges at `positions` (m,) that join two trees."""
+    first, second, lengths = edges
+    kept = np.empty(len(positions), dtype=np.int64)
+    n_kept = 0
+    for e in positions:
+        kept[n_kept] = e
+        n_kept += (roots[first[e]] != roots[second[e]]) & (lengths[e] < np.inf)
+    return kept[:n_kept]
 
 
 @compiled(nogil=True)
@@ -99,15 +160,3 @@ def upper_edges(indptr, indices, values):
                 first[e], second[e], lengths[e] = i, indices[at], values[at]
                 e += 1
     return first, second, lengths
-
-
-@compiled(nogil=True)
-def still_open(positions, first, second, nodes, parents):
-    """Those of the edges at `positions` (m,) that join two trees."""
-    kept = np.empty(len(positions), dtype=np.int64)
-    n_kept = 0
-    for e in positions:
-        kept[n_kept] = e
-        one, other = find(parents, nodes[first[e]]), find(parents, nodes[second[e]])
-        n_kept += one != other
-    return kept[:n_kept]

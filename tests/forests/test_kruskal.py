@@ -23,14 +23,15 @@ def test_the_lightest_forest_by_enumeration(seed):
     n = int(rng.integers(2, 7))
     first, second, lengths = complete(rng, n, integers=seed % 2)
     n_wanted = int(rng.integers(1, n))
-    chosen = kruskal(first, second, lengths, np.arange(n), n_wanted=n_wanted)
+    tree = np.sort(kruskal(first, second, lengths, np.arange(n)))
+    chosen = tree[np.argsort(lengths[tree], kind="stable")][:n_wanted]
     weights = []
     for edges in combinations(range(len(first)), n_wanted):
         e = list(edges)
         adjacency = csr_array((np.ones(len(e)), (first[e], second[e])), shape=(n, n))
         if connected_components(adjacency)[0] == n - n_wanted:
             weights.append(lengths[e].sum())
-    assert len(chosen) == n_wanted
+    assert len(tree) == n - 1
     assert lengths[chosen].sum() == pytest.approx(min(weights), rel=1e-12)
 
 
@@ -70,6 +71,21 @@ def test_rows_of_one_node_are_one_vertex_and_infinite_edges_are_none():
     first, second = np.triu_indices(4, 1)
     lengths = np.array([1.0, 5.0, 4.0, 3.0, 6.0, np.inf])
     chosen = kruskal(first, second, lengths, np.array([0, 0, 1, 2]))
-    assert chosen.tolist() == [3, 2]
+    assert sorted(chosen) == [2, 3]
     alone = kruskal(first, second, np.full(6, np.inf), np.arange(4))
     assert len(alone) == 0
+
+
+@pytest.mark.parametrize("n_levels", [1, 2, 50])
+def test_the_tree_of_the_total_order_under_ties(n_levels):
+    rng = np.random.default_rng(0)
+    first, second = np.triu_indices(200, 1)
+    lengths = rng.integers(0, n_levels, len(first)).astype(float)
+    parents, expected = np.arange(200), []
+    for e in np.argsort(lengths, kind="stable"):
+        one, other = parents[first[e]], parents[second[e]]
+        if one != other:
+            parents[parents == one] = other
+            expected.append(e)
+    chosen = kruskal(first, second, lengths, np.arange(200))
+    assert np.array_equal(np.sort(chosen), np.sort(expected))
