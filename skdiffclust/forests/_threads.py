@@ -35,19 +35,20 @@ def run_chunks(kernel, n_items, arguments, n_threads):
         try:
             _drain(queue, kernel, arguments)
         except BaseException as error:
-            queue.error = error
-            queue.next = queue.n_items
+            queue.error, queue.is_closed = error, True
 
     n_threads = min(n_threads, n_items)
     threads = [threading.Thread(target=work) for _ in range(n_threads - 1)]
-    for thread in threads:
-        thread.start()
     try:
+        for thread in threads:
+            thread.start()
         _drain(queue, kernel, arguments)
     finally:
-        queue.next = queue.n_items
+        # Without the lock: an interruption may have come while it was held.
+        queue.is_closed = True
         for thread in threads:
-            thread.join()
+            if thread.ident is not None:
+                thread.join()
     if queue.error is not None:
         raise queue.error
 
@@ -57,12 +58,12 @@ class _Queue:
 
     def __init__(self, n_items):
         self.n_items, self.size, self.next = n_items, 1, 0
-        self.lock, self.error = threading.Lock(), None
+        self.lock, self.error, self.is_closed = threading.Lock(), None, False
 
     def take(self):
-        """Return the next range, empty at the end."""
+        """Return the next range, empty at the end and once the queue is closed."""
         with self.lock:
-            first = min(self.next, self.n_items)
+            first = self.n_items if self.is_closed else self.next
             self.next = last = min(first + self.size, self.n_items)
         return first, last
 

@@ -2,6 +2,7 @@
 
 import _thread
 import multiprocessing
+import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from time import process_time
@@ -102,6 +103,15 @@ def test_core_lengths(n_features, min_samples):
     assert np.array_equal(found, squares[:, min_samples - 1])
 
 
+@pytest.fixture
+def signal_of_interruption():
+    """A shell starts what runs in its background with this signal ignored."""
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, handler)
+
+
+@pytest.mark.usefixtures("signal_of_interruption")
 def test_an_interruption_is_seen_within_a_second():
     X = np.random.default_rng(0).normal(size=(60_000, 40))
     boruvka(X[:500], np.arange(500), 2)  # compiles

@@ -1,6 +1,7 @@
 """Chunks on threads: every item once, errors and interruptions come through."""
 
 import threading
+from time import sleep
 
 import pytest
 from threadpoolctl import threadpool_limits
@@ -34,6 +35,21 @@ def test_an_error_in_any_thread_stops_all(error):
         with pytest.raises(error, match="stop"):
             run_chunks(kernel, 10**9, (), n_threads)
         assert len(calls) < 1000
+    assert threading.active_count() <= before
+
+
+def test_an_interruption_while_threads_start_stops_those_that_run(monkeypatch):
+    before, start, started = threading.active_count(), threading.Thread.start, []
+
+    def interrupted_start(thread):
+        if started:
+            raise KeyboardInterrupt
+        started.append(thread)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted_start)
+    with pytest.raises(KeyboardInterrupt):
+        run_chunks(lambda first, last: sleep(0.05), 200, (), 3)
     assert threading.active_count() <= before
 
 
