@@ -19,6 +19,7 @@ KERNELS = {
     "forests/_estimators.py",
     "forests/_euclidean.py",
     "forests/_exchange.py",
+    "forests/_hierarchy.py",
     "forests/_kd_tree.py",
     "forests/_kruskal.py",
     "forests/_neighbors.py",

@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from skdiffclust._affinity import nearest_row
-from skdiffclust._assignments import relabel_by_size
+from skdiffclust._assignments import order_by_size
 from skdiffclust._compat import PAIRWISE_METRICS, Interval, StrOptions, fit_context
 from skdiffclust._constraints import as_constraints, check_feasible
 from skdiffclust._history import keep_state_on_error
@@ -371,4 +371,6 @@ def _hold_equal_rows(tree):
 
 def _labels(tree, is_cut):
     """Labels by size of what the cuts leave, and how many there are."""
-    return relabel_by_size(components(tree.edges[~is_cut], len(tree.edges) + 1))
+    n_clusters = 1 + int(np.count_nonzero(is_cut))
+    parted = components(tree.edges[~is_cut], len(tree.edges) + 1)
+    return np.argsort(order_by_size(parted, n_clusters))[parted], n_clusters

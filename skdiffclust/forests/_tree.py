@@ -12,6 +12,7 @@ from sklearn.utils import check_array
 
 from skdiffclust._affinity import center
 from skdiffclust._compat import single_linkage_label
+from skdiffclust.forests import _tiers
 from skdiffclust.forests._tiers import compiled_above_small
 
 
@@ -25,7 +26,14 @@ def cut_order(edges, lengths):
 
 
 def components(edges, n_samples):
-    """Component of each row (n_samples,) int64 in the forest of `edges`. O(n)."""
+    """Component of each row (n_samples,) int64 in the forest of `edges`. O(n α(n)).
+
+    They are numbered in the order of their first rows.
+    """
+    if n_samples > _tiers.SMALL:
+        from skdiffclust.forests._hierarchy import compiled_components
+
+        return compiled_components(edges, n_samples)
     return connected_components(_adjacency(edges, n_samples), directed=False)[1].astype(
         np.int64
     )
@@ -35,6 +43,10 @@ def linkage_matrix(edges, lengths):
     """Return scipy's linkage matrix (n - 1, 4) of a tree in cut order. O(n α(n))."""
     if not len(edges):
         return np.empty((0, 4))
+    if len(edges) > _tiers.SMALL:
+        from skdiffclust.forests._hierarchy import compiled_merges
+
+        return compiled_merges(edges[::-1], lengths[::-1])
     merges = np.column_stack([edges, lengths])[::-1]
     return single_linkage_label(np.ascontiguousarray(merges, dtype=np.float64))
 

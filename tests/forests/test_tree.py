@@ -6,7 +6,7 @@ from scipy.cluster.hierarchy import fcluster, is_valid_linkage, linkage
 from scipy.spatial.distance import squareform
 from sklearn.metrics import calinski_harabasz_score
 
-from skdiffclust.forests import _tiers, calinski_harabasz_curve
+from skdiffclust.forests import _hierarchy, _tiers, calinski_harabasz_curve
 from skdiffclust.forests._distances import lengths_of_matrix, lengths_of_points
 from skdiffclust.forests._forest import grow_tree
 from skdiffclust.forests._tree import components, cut, linkage_matrix
@@ -52,6 +52,21 @@ def test_cut_with_a_minimum_size(seed, compiled, monkeypatch):
     expected, expected_kept = naive_cut(edges, n_cuts, min_size)
     assert list(positions) == expected
     assert kept == (expected_kept if min_size > 1 else 1)
+
+
+@pytest.mark.parametrize("n", [1, 2, 50])
+def test_compiled_components_and_merges_are_those_of_few_rows(n, monkeypatch):
+    rng = np.random.default_rng(n)
+    edges, lengths = random_tree(rng, n)
+    kept = edges[rng.random(n - 1) < 0.7]
+    few = components(kept, n), linkage_matrix(edges, lengths)
+    monkeypatch.setattr(_tiers, "SMALL", 0)
+    monkeypatch.setattr(_hierarchy, "_CHUNK", 7)
+    for many, expected in zip(
+        (components(kept, n), linkage_matrix(edges, lengths)), few, strict=True
+    ):
+        assert many.dtype == expected.dtype
+        assert np.array_equal(many, expected)
 
 
 @pytest.mark.parametrize("seed", range(10))
