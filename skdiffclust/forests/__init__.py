@@ -7,6 +7,10 @@ from skdiffclust.forests._fenchel_young import (
     fenchel_young_loss,
     partial_fenchel_young_loss,
 )
+from skdiffclust.forests._neighbor_similarity import (
+    NeighborSimilarity,
+    neighbor_similarity,
+)
 from skdiffclust.forests._perturbation import PerturbedForestResult, perturbed_forest
 from skdiffclust.forests._spanning import (
     SpanningForest,
@@ -18,6 +22,7 @@ from skdiffclust.forests._spanning_forest import SpanningForestClustering
 from skdiffclust.forests._tree import calinski_harabasz_curve
 
 __all__ = [
+    "NeighborSimilarity",
     "PerturbedForestResult",
     "SpanningForest",
     "SpanningForestClustering",
@@ -29,6 +34,7 @@ __all__ = [
     "maximum_spanning_forest",
     "minimum_spanning_tree",
     "minimum_spanning_tree_by_blocks",
+    "neighbor_similarity",
     "partial_fenchel_young_loss",
     "perturbed_forest",
 ]
