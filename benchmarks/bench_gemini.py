@@ -16,12 +16,12 @@ import tracemalloc
 import gemclus
 import numpy as np
 from gemclus.linear import LinearMMD, LinearWasserstein
-from gemclus.sparse import SparseLinearMMD
+from gemclus.sparse import SparseLinearMMD, SparseLinearModel
 from sklearn.datasets import load_breast_cancer
 from sklearn.preprocessing import scale
 
 from skdiffclust.datasets import make_celeux_one
-from skdiffclust.gemini import GEMINI, SparseGEMINI
+from skdiffclust.gemini import GEMINI, SparseGEMINI, _walk
 from skdiffclust.gemini._models import Perceptron
 from skdiffclust.gemini._objectives import OBJECTIVES
 from skdiffclust.gemini._penalties import (
@@ -61,16 +61,18 @@ def adam(problem, model, n_iter):
         optimiser.step(model.arrays, loss_and_gradients(model, problem)[2])
 
 
-def gemclus_path(X, n_clusters, mode, max_iter):
+def gemclus_path(
+    X, n_clusters, mode, max_iter, name="mmd", *, multiplier=1.05, min_features=2
+):
     """Return numbers of features and objectives of the steps of gemclus's schedule."""
-    problem, model = problem_and_model(X, n_clusters, mode)
+    problem, model = problem_and_model(X, n_clusters, mode, name)
     groups = groups_by_size(None, X.shape[1])
     adam(problem, model, max_iter)
     velocities = [np.zeros_like(array) for array in model.arrays]
     weights, alpha = model.weights[0], 1e-2
     n_features, objectives = [], []
     _, value, gradients = loss_and_gradients(model, problem)
-    while np.count_nonzero(weights.any(axis=1)) > 2:
+    while np.count_nonzero(weights.any(axis=1)) > min_features:
         best, smallest, stalled = value, alpha * group_penalty(weights, groups), 0
         for _ in range(max_iter):
             for array, g, v in zip(model.arrays, gradients, velocities, strict=True):
@@ -87,7 +89,7 @@ def gemclus_path(X, n_clusters, mode, max_iter):
                 break
         n_features.append(np.count_nonzero(weights.any(axis=1)))
         objectives.append(value)
-        alpha *= 1.05
+        alpha *= multiplier
     return np.array(n_features), np.array(objectives)
 
 
@@ -174,6 +176,24 @@ def bench_wasserstein(n_iter=20):
         report(what, theirs, ours, f"weights within {gap:.1e}")
 
 
+def bench_wasserstein_path(max_iter=50):
+    """Time whole Wasserstein paths on scenario 4."""
+    X, *_ = make_celeux_one(4, random_state=0)
+    X -= X.mean(axis=0)
+    for mode in ("ova", "ovo"):
+        peer = SparseLinearModel(
+            3, gemini=f"wasserstein_{mode}", random_state=0, max_iter=max_iter
+        )
+        ours, (sizes, values) = seconds(
+            gemclus_path, X, 3, mode, max_iter, "wasserstein"
+        )
+        theirs, (_, found, _, _, counts) = seconds(peer.path, X)
+        same = np.array_equal(sizes, counts)
+        gap = np.abs(values - found).max() if same else np.nan
+        what = f"path, Wasserstein, {mode}, {len(sizes)} steps"
+        report(what, theirs, ours, f"same numbers: {same}, GEMINI within {gap:.1e}")
+
+
 def bench_growth():
     """Print time and memory of ours as n grows, linear kernel."""
     for n in (10**3, 10**4, 10**5):
@@ -192,39 +212,52 @@ def bench_growth():
 
 
 def bench_wide(n_features=25_904):
-    """Time the path on wide data with the active set, and without it."""
-    from skdiffclust.gemini import _walk
-
+    """Time the path on wide data: gemclus's schedule, and ours."""
     rng = np.random.RandomState(0)
     source = np.repeat([0, 1, 2], [52, 96, 23])
     X = rng.normal(size=(171, n_features)).astype(np.float32)
     X[:, :2000] += rng.normal(size=(3, 2000))[source]
+    X -= X.mean(axis=0)
+    # gemclus takes 64 bits; fewer steps than its own, so as to end.
+    wide, few = X.astype(np.float64), {"min_features": 400}
+    peer = SparseLinearMMD(3, random_state=0, max_iter=100, batch_size=None)
+    ours, (sizes, values) = seconds(
+        gemclus_path, wide, 3, "ova", 100, multiplier=1.1, **few
+    )
+    theirs, (_, found, _, _, counts) = seconds(
+        peer.path, wide, alpha_multiplier=1.1, **few
+    )
+    same = np.array_equal(sizes, counts)
+    gap = np.abs(values - found).max() if same else np.nan
+    what = f"path, 171 x {n_features}, {len(counts)} steps"
+    report(what, theirs, ours, f"same numbers: {same}, GEMINI within {gap:.1e}")
+
     sparse = SparseGEMINI(
         3, mode="ova", max_iter=100, tol=0.01, n_init=1, random_state=0
     )
-    ours, path = seconds(sparse.path, X, min_features=400, alpha_multiplier=1.02)
+    with_set, path = seconds(sparse.path, X, alpha_multiplier=1.02, **few)
     whole = _walk.Walk._train_active
-
-    def without(self, active, problem, sparsity, loop):
-        self._train(self.model, self.optimiser, problem, sparsity, loop)
-
-    _walk.Walk._train_active = without
-    dense, other = seconds(sparse.path, X, min_features=400, alpha_multiplier=1.02)
+    _walk.Walk._train_active = lambda self, active, *args: self._train(
+        self.model, self.optimiser, *args
+    )
+    without, other = seconds(sparse.path, X, alpha_multiplier=1.02, **few)
     _walk.Walk._train_active = whole
     print(
-        f"path, 171 x {n_features}: active set {ours:.1f} s ({len(path)} steps, "
-        f"{path.n_iters.sum()} epochs), all features {dense:.1f} s "
-        f"({len(other)} steps, {other.n_iters.sum()} epochs): {dense / ours:.1f} "
-        "times; features left "
-        f"{path.n_features[-1]} and {other.n_features[-1]}, in common "
+        f"our own path, 171 x {n_features}: active set {with_set:.1f} s ({len(path)} "
+        f"steps, {path.n_iters.sum()} epochs, {np.mean(path.n_features):.0f} features "
+        f"on average), all features {without:.1f} s ({len(other)} steps, "
+        f"{other.n_iters.sum()} epochs); features left {path.n_features[-1]} and "
+        f"{other.n_features[-1]}, in common "
         f"{np.sum(path.supports[-1] & other.supports[-1])}",
         flush=True,
     )
 
 
+ALL = "path step fit wasserstein wasserstein_path growth wide"
+
 if __name__ == "__main__":
     print(f"gemclus {gemclus.__version__}, numpy {np.__version__}")
     warm_up()
-    names = sys.argv[1:] or "path step fit wasserstein growth wide".split()
+    names = sys.argv[1:] or ALL.split()
     for name in names:
         globals()[f"bench_{name}"]()

@@ -1,8 +1,9 @@
 """Walking the regularisation path: one step a penalty, each from where the last ended.
 
-Features that are out may come back at any step. With more features than rows a step
-works on those that are in only (an active set) and looks at all others at its end: what
-a proximal step from zero would bring back comes back, and the step goes on.
+Features that are out may come back at any step. With more features than rows, and at
+least half of them out, a step works on those that are in only (an active set) and looks
+at all others at its end: what a proximal step from zero would bring back comes back,
+and the step goes on. With fewer out, copies of the others cost more than they save.
 """
 
 from dataclasses import dataclass, replace
@@ -107,7 +108,7 @@ class Walk:
             loop = next(loops, None)
             if loop is None:
                 return None
-            if n_features <= n_samples or active.all():
+            if n_features <= n_samples or 2 * np.count_nonzero(active) > n_features:
                 self._train(
                     self.model,
                     self.optimiser,
