@@ -93,6 +93,7 @@ class Fit:
                 columns["cluster_centers"] = self._frame.leave(descent.memories[best])
             if self._plateau.cool(losses[best], n_batches):
                 loop.stop("learning_rate")
+            cooled = self._plateau.learning_rate < descent.learning_rate
             descent.learning_rate = self._plateau.learning_rate
             if self._is_exact:
                 loop.stop("exact")
@@ -104,6 +105,9 @@ class Fit:
                 ),
                 **columns,
             )
+            if cooled and self._selection == "loss" and not self._has_masks:
+                # Smaller steps no longer change which restart is the best.
+                descent.keep([best])
 
     def pick(self, restart):
         """Return memories (k, d), user units, and log weights (k,) of a restart."""

@@ -344,6 +344,37 @@ def manhattan_rows(
 
 
 @_kernel
+def settle_rows(
+    rows, squares, weight, products, norms, restarts, nearest, far, sums, sizes
+):
+    """Give each row its nearest memory; return which restarts (r,) changed in that.
+
+    rows (n, d) with squared lengths and weights (n,); products (n, r * k) of rows and
+    memories, norms (r, k). Adds to sums (r, k, d) and sizes (r, k), and writes, in the
+    lines `restarts` (r,), nearest and squared distances far, both (n_init, n).
+    """
+    n_rows, d = rows.shape
+    n_init, k = norms.shape
+    moved = np.zeros(n_init, dtype=np.bool_)
+    for r in range(n_init):
+        line = restarts[r]
+        for i in range(n_rows):
+            best, gap = 0, np.inf
+            for m in range(k):
+                value = norms[r, m] - 2.0 * products[i, r * k + m]
+                if value < gap:
+                    best, gap = m, value
+            if nearest[line, i] != best:
+                moved[r] = True
+                nearest[line, i] = best
+            far[line, i] = max(squares[i] + gap, 0.0)
+            sizes[r, best] += weight[i]
+            for j in range(d):
+                sums[r, best, j] += weight[i] * rows[i, j]
+    return moved
+
+
+@_kernel
 def assign_rows(rows, memories, bias, beta, step, n_steps, geometry, labels):
     """Write the memory nearest to the recalled row; rows (b, d), memories (k, d).
 
