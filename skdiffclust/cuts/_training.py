@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
+from skdiffclust._affinity import nearest_rows
 from skdiffclust._assignments import softmax, softmax_backward
 from skdiffclust._batches import mini_batches
 from skdiffclust._encoder import backward, forward, forward_with_inputs
@@ -16,6 +17,11 @@ _FLOOR = 1e-3
 _LAST_RATE = 0.1
 # Few rows make few steps an epoch: the labels are fitted for at least so many.
 _LEAST_STEPS = 2000
+# In this part of them each row is moved as far as its neighbours are: by one of so many
+# differences of a row and one of so many neighbours.
+_MOVED = 0.8
+_N_MOVES = 512
+_N_NEIGHBORS = 10
 _DECAYS = 0.9, 0.999
 _EPSILON = 1e-8
 
@@ -247,18 +253,37 @@ def train(loop, model, X, objective, random_state, close):
 
 
 def fit_labels(model, X, labels, settings, random_state):
-    """Fit the model of X (n, d) to labels (n,) by their log-likelihood."""
+    """Fit the model of X (n, d) to labels (n,) by their log-likelihood.
+
+    Rows are moved at first, at random and about as far as neighbours are apart: a new
+    row is that far from those seen, and should have their label.
+    """
+    moves = _moves_to_neighbors(X, random_state)
     n_steps = -(-len(X) // settings.batch_size)
     n_epochs = max(settings.max_iter, -(-_LEAST_STEPS // n_steps))
     for epoch in range(n_epochs):
         rate = _rate(settings, epoch, n_epochs)
         n_wrong = np.zeros(1, dtype=np.int64)
+        moved = epoch < _MOVED * n_epochs
         for rows in mini_batches(len(X), settings.batch_size, random_state):
-            model.step(X[rows], _likelihood(labels[rows], n_wrong), rate)
-        # Right on all rows is as low a cut as the labels have; a few epochs more
-        # widen the margin.
-        if not n_wrong[0] and epoch >= n_epochs // 4:
+            batch = X[rows]
+            if moved:
+                batch += moves[random_state.randint(len(moves), size=len(rows))]
+            model.step(batch, _likelihood(labels[rows], n_wrong), rate)
+        # Right on all rows as they are is as low a cut as the labels have.
+        if not moved and not n_wrong[0]:
             return
+
+
+def _moves_to_neighbors(X, random_state):
+    """Return differences (m, d) between rows of X (n, d) and near ones."""
+    rows = random_state.permutation(len(X))[:_N_MOVES]
+    points = X.astype(np.float64, copy=False)
+    found = nearest_rows(points, points[rows], min(_N_NEIGHBORS + 1, len(X)))
+    # The first is the row itself, or its equal.
+    n_found = found.shape[1]
+    columns = random_state.randint(min(1, n_found - 1), n_found, size=len(rows))
+    return X[found[np.arange(len(rows)), columns]] - X[rows]
 
 
 def _likelihood(labels, n_wrong):

@@ -15,6 +15,7 @@ from skdiffclust.cuts._training import (
     Layers,
     Objective,
     Settings,
+    _moves_to_neighbors,
     _with_neighbors,
     block_loss_with_gradients,
     fit_labels,
@@ -160,6 +161,17 @@ def test_neighbours_are_drawn_by_weight_and_isolated_rows_stay():
     assert (found[:, 1] == 0).all() and (found[:, 3] == 3).all()
     _, block = _with_neighbors(graph, np.arange(4), rng)
     np.testing.assert_allclose(block.toarray(), np.diag([4.0, 1.0, 3.0, 0.0]))
+
+
+def test_rows_are_moved_as_far_as_neighbours_are():
+    rng = np.random.RandomState(0)
+    centers = 1e3 * np.arange(20)[:, None, None]
+    X = (centers + rng.normal(size=(20, 30, 4))).reshape(600, 4)
+    moves = _moves_to_neighbors(X, rng)
+    assert moves.shape == (512, 4)
+    assert 0.1 < np.median(np.abs(moves)) < 1.0 and np.abs(moves).max() < 10.0
+    np.testing.assert_array_equal(_moves_to_neighbors(X[:1], rng), 0.0)
+    np.testing.assert_array_equal(_moves_to_neighbors(np.ones((30, 2)), rng), 0.0)
 
 
 def test_fitting_labels_reaches_them():

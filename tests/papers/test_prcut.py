@@ -114,7 +114,7 @@ def test_table_2_the_recipe_of_the_paper_stays_above_spectral_clustering(digits)
 
 def test_predicting_a_held_out_fifth_is_nearly_refitting_on_all(digits):
     X, _, _ = digits
-    for encoder, floor in ((None, 0.9), ("mlp", 0.85)):
+    for encoder in (None, "mlp"):
         agreement, between_seeds = [], []
         for seed in SEEDS:
             held = np.random.RandomState(seed).permutation(len(X))[: len(X) // 5]
@@ -130,4 +130,4 @@ def test_predicting_a_held_out_fifth_is_nearly_refitting_on_all(digits):
             )
             between_seeds.append(adjusted_rand_score(full.labels_, other.labels_))
         print(encoder, np.round(agreement, 3), np.round(between_seeds, 3))
-        assert np.median(agreement) >= 0.9 and min(agreement) >= floor
+        assert min(agreement) >= 0.9
