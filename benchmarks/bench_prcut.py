@@ -1,14 +1,15 @@
 """How low does PRCut cut, and how fast, against spectral clustering?
 
-Four questions, each a subcommand; without one, the first three.
+Four questions, each a subcommand.
 
     python benchmarks/bench_prcut.py steps    # a training step against (b, b, k)
-    python benchmarks/bench_prcut.py fits     # fit times against SpectralClustering
+    python benchmarks/bench_prcut.py fits NAME ...    # times against SpectralClustering
     python benchmarks/bench_prcut.py growth   # cost in n, edges and clusters
     python benchmarks/bench_prcut.py table NAME ...   # cuts and agreement, 5 seeds
 
+`fits` and `table` add a line of JSON a fit to --output and go on where they stopped.
 Both sides are given the same graph. Times are CPU seconds of alternating runs on one
-thread. The table needs the data sets under ../shared/data.
+thread. They need the data sets under ../shared/data.
 """
 
 import json
@@ -17,6 +18,7 @@ import os
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import argparse
+import itertools
 import sys
 import time
 import warnings
@@ -69,6 +71,19 @@ def seconds(function, *arguments, **keywords):
     return time.process_time() - start, result
 
 
+def read(output):
+    """Return the lines of a file of JSON lines that may not be there yet."""
+    output.touch()
+    return [json.loads(line) for line in output.read_text().splitlines()]
+
+
+def add(output, lines, line):
+    """Add a line to the list and to the file."""
+    lines.append(line)
+    with output.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(line) + "\n")
+
+
 def dense_loss(block, left, right, weight):
     """The loss of a batch as published: a tensor (b, b, k), the KL of the mean."""
     P, Q = left.softmax(1), right.softmax(1)
@@ -119,48 +134,48 @@ def steps():
 
 
 def growing_graphs():
-    """Yield (name, graph, n_clusters)."""
-    if (SHARED / "mnist_t10k.npz").exists():
-        X, _ = load("mnist_t10k")
-        yield "mnist 2 000", neighbours(X[:2000], 25), 10
-        yield "mnist 10 000", neighbours(X, 25), 10
-        yield "letter 20 000", neighbours(load("letter")[0], 50), 26
-    X, _ = make_blobs(60_000, n_features=8, centers=20, cluster_std=3.5, random_state=0)
-    yield "blobs 60 000", neighbours(X, 15), 20
+    """Return {name: function that gives (graph, n_clusters)}."""
 
-
-def fits():
-    """Time fits on one graph, and compare the ratio-cuts."""
-    print(
-        "data              edges     spectral s   random s  ratio   polished spectral"
-    )
-    for name, graph, k in growing_graphs():
-        ratios, cuts = [], []
-        for seed in range(1 if graph.shape[0] > 5000 else 3):
-            peer = SpectralClustering(k, affinity="precomputed", random_state=seed)
-            model = PRCut(
-                k,
-                affinity="precomputed",
-                encoder=None,
-                init="random",
-                random_state=seed,
-            )
-            slow, _ = seconds(peer.fit, graph)
-            if not seed:
-                model.fit(graph)  # compiles
-            fast, _ = seconds(model.fit, graph)
-            ratios.append(slow / fast)
-            cuts.append(
-                [ratio_cut(graph, m.labels_).value for m in (peer, model)]
-                + [ratio_cut(graph, polish(graph, peer.labels_.astype(int), k)).value]
-            )
-        peer_cut, cut, polished = np.median(cuts, axis=0)
-        print(
-            f"{name:15s} {graph.nnz:9d} {slow:8.2f} {fast:8.2f}"
-            f"   {np.median(ratios):6.1f}x   RC {peer_cut:.3f} spectral, "
-            f"{polished:.3f} polished, {cut:.3f} random start",
-            flush=True,
+    def blobs():
+        X, _ = make_blobs(
+            60_000, n_features=8, centers=20, cluster_std=3.5, random_state=0
         )
+        return neighbours(X, 15), 20
+
+    return {
+        "mnist 2 000": lambda: (neighbours(load("mnist_t10k")[0][:2000], 25), 10),
+        "mnist 10 000": lambda: (neighbours(load("mnist_t10k")[0], 25), 10),
+        "letter 20 000": lambda: (neighbours(load("letter")[0], 50), 26),
+        "blobs 60 000": blobs,
+    }
+
+
+def fits(names, n_seeds, output):
+    """Time fits on one graph, and compare the ratio-cuts; resumable like the table."""
+    lines = read(output)
+    for name, seed in itertools.product(names or growing_graphs(), range(n_seeds)):
+        if any((x["data"], x["seed"]) == (name, seed) for x in lines):
+            continue
+        graph, k = growing_graphs()[name]()
+        peer = SpectralClustering(k, affinity="precomputed", random_state=seed)
+        model = PRCut(
+            k, affinity="precomputed", encoder=None, init="random", random_state=seed
+        )
+        model.fit(graph[:500][:, :500])  # compiles
+        fast, _ = seconds(model.fit, graph)
+        slow, _ = seconds(peer.fit, graph)
+        labels = peer.labels_.astype(np.int64)
+        polished = polish(graph, labels, k)
+        found = {"spectral": labels, "polished": polished, "random": model.labels_}
+        values = {key: ratio_cut(graph, value).value for key, value in found.items()}
+        values |= {"edges": graph.nnz // 2, "s_spectral": slow, "s_random": fast}
+        add(output, lines, {"data": name, "seed": seed} | values)
+    for name in dict.fromkeys(x["data"] for x in lines):
+        group = [x for x in lines if x["data"] == name]
+        keys = [key for key in group[0] if key not in ("data", "seed")]
+        medians = {key: np.median([x[key] for x in group]) for key in keys}
+        ratio = np.median([x["s_spectral"] / x["s_random"] for x in group])
+        print(name, len(group), f"ratio {ratio:.1f}", medians)
 
 
 def growth():
@@ -308,8 +323,7 @@ def share_starts(folder):
 def table(names, n_seeds, output, rows):
     """Measure what is not in the file of JSON lines yet, and print all medians."""
     spectral = share_starts(output.with_suffix(".starts"))
-    output.touch()
-    lines = [json.loads(line) for line in output.read_text().splitlines()]
+    lines = read(output)
     done = {(line["data"], line["seed"], line["row"]) for line in lines}
     for name in names:
         left = [
@@ -321,9 +335,7 @@ def table(names, n_seeds, output, rows):
         problem = Problem(name) if left else None
         for seed, row in left:
             values = problem.measure(row, seed, spectral)
-            lines.append({"data": name, "seed": seed, "row": row} | values)
-            with output.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(lines[-1]) + "\n")
+            add(output, lines, {"data": name, "seed": seed, "row": row} | values)
     print_medians(lines)
 
 
@@ -349,18 +361,19 @@ def main():
     parser.add_argument("what", nargs="*", default=[])
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--rows", nargs="*", default=list(ROWS), choices=list(ROWS))
-    parser.add_argument("--output", type=Path, default=Path("prcut_table.jsonl"))
+    parser.add_argument("--output", type=Path, default=Path("prcut.jsonl"))
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     print("Python", sys.version.split()[0], "scikit-learn", sklearn.__version__)
-    what = arguments.what or ["steps", "fits", "growth"]
-    if what[0] == "table":
-        names = what[1:] or list(N_NEIGHBORS)
+    what, *names = arguments.what or ["steps"]
+    if what == "table":
+        names = names or list(N_NEIGHBORS)
         table(names, arguments.seeds, arguments.output, arguments.rows)
-        return
-    for question in what:
-        {"steps": steps, "fits": fits, "growth": growth}[question]()
+    elif what == "fits":
+        fits(names, arguments.seeds, arguments.output)
+    else:
+        {"steps": steps, "growth": growth}[what]()
 
 
 if __name__ == "__main__":
