@@ -164,8 +164,17 @@ class _Task:
             estimator=self._estimator,
             X=self._X,
             y=self._y,
-            reconstruction_attributes=attributes,
+            reconstruction_attributes=attributes and _nameless(attributes),
         )
+
+
+def _nameless(attributes):
+    """Return the attributes, lazily, of an estimator that knows no names of features.
+
+    The rows that callbacks get are validated and have none: to predict them with an
+    estimator that has seen names would warn.
+    """
+    return lambda: {**attributes(), "feature_names_in_": None}
 
 
 class EpochLoop:
@@ -472,4 +481,4 @@ class Training:
 
     def finish(self):
         """End the fit task; call it once the fitted attributes are assigned."""
-        self._task.end(attributes={})
+        self._task.end(attributes=dict)

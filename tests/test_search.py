@@ -22,6 +22,7 @@ from skdiffclust import (
     SpanningForestClustering,
     SpanningForestEmbedding,
     SparseGEMINI,
+    SparseGEMINICV,
 )
 from skdiffclust.metrics import (
     available_scorers,
@@ -39,6 +40,8 @@ ESTIMATORS = [
     SparseGEMINI(**TRAINING, link_weight=10.0, random_state=0),
     SpanningForestClustering(),
 ]
+# A third of a second a fit.
+DEEP = ClAM(encoder="mlp", n_init=1, max_iter=10, random_state=0)
 
 
 def taking(name):
@@ -57,9 +60,10 @@ FOLDS = KFold(3, shuffle=True, random_state=0)
 
 def named(estimators):
     """Parametrise over estimators."""
-    return pytest.mark.parametrize(
-        "estimator", estimators, ids=lambda estimator: type(estimator).__name__
-    )
+    named = [pytest.param(e, id=type(e).__name__) for e in estimators]
+    if ESTIMATORS[0] in estimators:
+        named.append(pytest.param(DEEP, id="deep ClAM", marks=pytest.mark.paper))
+    return pytest.mark.parametrize("estimator", named)
 
 
 @pytest.fixture(scope="module")
@@ -103,6 +107,26 @@ def test_every_scorer_finds_the_blobs(estimator, blobs):
     assert adjusted_rand_score(y, search.predict(X)) == 1.0
 
 
+def test_a_search_over_an_encoder(blobs):
+    X, y = blobs
+    search = search_of(DEEP, candidates=[3], cv=2).fit(X)
+    assert np.isfinite(search.best_score_)
+    assert adjusted_rand_score(y, search.predict(X)) == 1.0
+
+
+def test_a_search_over_paths(frame, blobs):
+    # It selects among features, so one of them is noise.
+    frame = frame.assign(noise=np.random.RandomState(0).normal(size=len(frame)))
+    monitor = ScoringMonitor(scoring={"silhouette": silhouette_scorer})
+    sparse = SparseGEMINICV(**TRAINING, n_resamples=2, min_features=2, random_state=0)
+    search = search_of(sparse.set_callbacks(monitor))
+    search.estimator.set_output(transform="pandas")
+    assert chosen(search.fit(frame)) == 3
+    assert adjusted_rand_score(blobs[1], search.predict(frame)) == 1.0
+    assert list(search.best_estimator_[-1].get_feature_names_out()) == list(frame)[:2]
+    assert np.isfinite([row["silhouette"] for row in monitor.get_logs().data]).all()
+
+
 @named(ESTIMATORS)
 def test_frames_and_set_output(estimator, frame, blobs):
     model = make_pipeline(StandardScaler(), clone(estimator).set_params(n_clusters=3))
@@ -131,8 +155,8 @@ def test_a_pipeline_is_cloned_and_printed(estimator):
 @pytest.fixture(scope="module")
 def serial(blobs):
     return {
-        type(e).__name__: search_of(e).fit(blobs[0]).cv_results_["mean_test_score"]
-        for e in ESTIMATORS
+        repr(e): search_of(e).fit(blobs[0]).cv_results_["mean_test_score"]
+        for e in [*ESTIMATORS, DEEP]
     }
 
 
@@ -140,8 +164,7 @@ def serial(blobs):
 @named(ESTIMATORS)
 def test_two_processes_find_the_same(estimator, serial, blobs):
     search = search_of(estimator, n_jobs=2).fit(blobs[0])
-    expected = serial[type(estimator).__name__]
-    assert_array_equal(search.cv_results_["mean_test_score"], expected)
+    assert_array_equal(search.cv_results_["mean_test_score"], serial[repr(estimator)])
 
 
 def fit_with(search, X, routing, **known):
@@ -202,17 +225,17 @@ def test_an_embedding_before_a_clusterer(frame, blobs):
 
 
 @named([e for e in ESTIMATORS if hasattr(e, "set_callbacks")])
-def test_callbacks_in_a_search(estimator, blobs, capsys):
+def test_callbacks_in_a_search(estimator, frame, capsys):
     pytest.importorskip("rich")
     monitor = ScoringMonitor(scoring={"silhouette": silhouette_scorer})
     watched = clone(estimator).set_params(max_iter=2, n_clusters=3)
     watched.set_callbacks(monitor)
     # A bar belongs to whatever is fitted outermost.
     search = search_of(watched, candidates=[3]).set_callbacks(ProgressBar())
-    search.fit(blobs[0])
+    search.fit(frame)
     scores = [row["silhouette"] for row in monitor.get_logs().data]
     # Three folds and the refit, each with at least one epoch and its end.
     assert len(scores) >= 8
     assert np.isfinite(scores).all()
     assert "GridSearchCV - fit" in capsys.readouterr().out
-    assert len(search.best_estimator_[-1].labels_) == len(blobs[0])
+    assert len(search.best_estimator_[-1].labels_) == len(frame)
