@@ -10,10 +10,11 @@ from sklearn.mixture import GaussianMixture
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skdiffclust import GEMINI, SpanningForestClustering
+from skdiffclust import GEMINI, SpanningForestClustering, SparseGEMINI
 from skdiffclust.plotting import (
     ConnectivityDisplay,
     SpanningForestDisplay,
+    SparsePathDisplay,
     TrainingHistoryDisplay,
 )
 
@@ -214,3 +215,37 @@ def test_history_columns_and_axes():
 def test_not_fitted(draw):
     with pytest.raises(NotFittedError):
         draw(GEMINI())
+
+
+# ------------------------------------------------------------------ paths
+
+
+@pytest.mark.parametrize("model", ["linear", "mlp"])
+def test_path_of_an_estimator(model):
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(40, 4)) + 4 * np.repeat([[0, 0, 0, 0], [1, 1, 0, 0]], 20, 0)
+    sparse = SparseGEMINI(2, model=model, max_iter=20, n_init=1, random_state=0)
+    options = {"min_features": 1, "alpha_multiplier": 1.5}
+    display = SparsePathDisplay.from_estimator(sparse, X, **options)
+    assert not hasattr(sparse, "labels_")
+    path = sparse.path(X, **options)
+    alphas = path.alphas[1:]  # the first is zero
+    for name in ("objectives", "n_features"):
+        (line,) = display.lines_[name]
+        assert_array_equal(line.get_xdata(), alphas)
+        assert_array_equal(line.get_ydata(), getattr(path, name)[1:])
+    curves = np.array([line.get_ydata() for line in display.lines_["weights"]]).T
+    assert_array_equal(curves > 0, path.supports[1:])
+    assert_array_equal(curves[path.chosen - 1], sparse.feature_norms_)
+    for ax in display.axes_:
+        (marker,) = [line for line in ax.lines if line.get_linestyle() == ":"]
+        assert set(marker.get_xdata()) == {sparse.alpha_}
+
+
+def test_path_on_given_axes():
+    columns = [0.1, 0.2], [1.0, 0.9], [2, 1], [[0.5, 0.2], [0.4, 0.0]]
+    fig, axes = plt.subplots(1, 3)
+    display = SparsePathDisplay(*columns, chosen=1).plot(ax=axes)
+    assert display.figure_ is fig
+    with pytest.raises(ValueError, match="must be three Axes. Got 2"):
+        SparsePathDisplay(*columns, chosen=1).plot(ax=axes[:2])

@@ -187,13 +187,13 @@ class SparsePath:
         columns["chosen"] = np.arange(len(self)) == self.chosen
         return columns
 
-    def plot(self, *, axes=None):
-        """Draw the objective and the number of features over the penalty.
+    def plot(self, ax=None):
+        """Draw objective, number of features and their weights over the penalty.
 
         Parameters
         ----------
-        axes : pair of matplotlib axes, default=None
-            Where to draw; None makes a new figure.
+        ax : array-like of 3 matplotlib Axes or None, default=None
+            Where to draw; None makes a figure.
 
         Returns
         -------
@@ -202,7 +202,7 @@ class SparsePath:
         """
         from skdiffclust.gemini._display import SparsePathDisplay
 
-        return SparsePathDisplay.from_path(self).plot(axes=axes)
+        return SparsePathDisplay.from_path(self, ax=ax)
 
     def leaving_alphas(self):
         """Return the penalty at which each feature leaves for good.

@@ -301,8 +301,7 @@ def test_path_plots_and_tabulates():
     path = SparseGEMINI(3, **FAST).path(X)
     frame = pd.DataFrame(path.to_dict())
     assert len(frame) == len(path) and frame["chosen"].sum() == 1
-    display = path.plot()
-    assert len(display.axes_) == 2
+    assert len(path.plot().axes_) == 3
 
 
 def test_path_takes_what_fit_takes():
