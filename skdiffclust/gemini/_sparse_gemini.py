@@ -381,12 +381,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         """Return the Steps of a path; those that are finished, if interrupted."""
         loops = iter(training)
         walk = self._first_stage(problem, training, loops, means)
-        digest = None
-        if checkpoint is not None:
-            data = [problem.X, problem.row_weights]
-            if problem.constraints is not None:
-                data += vars(problem.constraints).values()
-            digest = fingerprint(data, {**self.get_params(), **options})
+        digest = self._digest(problem, options) if checkpoint is not None else None
         multiplier = options["alpha_multiplier"]
         steps = load_path(checkpoint, walk, digest) if resume and checkpoint else []
         steps = steps or [walk.record(0.0, training.best.n_iter)]
@@ -419,6 +414,13 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         training.stop()
         next(loops, None)
         return steps
+
+    def _digest(self, problem, options):
+        """Return the fingerprint of the data, parameters and options of a path."""
+        data = [problem.X, problem.row_weights]
+        if problem.constraints is not None:
+            data += vars(problem.constraints).values()
+        return fingerprint(data, {**self.get_params(), **options})
 
     def _prepare(self, X, row_weights, means, links):
         """Return the Problem for validated rows X (n, d), and the constraints."""
