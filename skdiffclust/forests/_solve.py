@@ -35,7 +35,7 @@ def spanning_edges(lengths, rows=None, nodes=None, *, algorithm="auto", n_jobs=N
         # Kernels count vertices from 0 up.
         _, vertices = np.unique(nodes[rows], return_inverse=True)
     edges, found = solve(lengths, vertices)
-    return (rows[edges] if len(rows) < lengths.n_samples else edges), found
+    return (edges if rows is everyone else rows[edges]), found
 
 
 def _solver(lengths, n_rows, algorithm, n_jobs):
