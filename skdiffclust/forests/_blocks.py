@@ -71,6 +71,7 @@ def minimum_spanning_tree_by_blocks(X, *, n_blocks=None, n_jobs=None):
     ([[1, 2], [1, 3], [0, 2]], [4.0, 2.0, 1.0])
     """
     from skdiffclust.forests._copies import join_copies
+    from skdiffclust.forests._kruskal import merge_edges
 
     refuse_silent_conversion(X)
     X = check_array(X, dtype=[np.float64, np.float32])
@@ -86,8 +87,8 @@ def minimum_spanning_tree_by_blocks(X, *, n_blocks=None, n_jobs=None):
         found.append((edges, lengths))
         n_waiting += len(edges)
         if n_waiting > _WAITING * len(X):
-            found, n_waiting = [_merge(found, len(X))], 0
-    edges, lengths = _merge(found, len(X))
+            found, n_waiting = [merge_edges(found, np.arange(len(X)))], 0
+    edges, lengths = merge_edges(found, np.arange(len(X)))
     order = cut_order(edges, lengths)
     return SpanningTree(edges[order], np.sqrt(lengths[order]))
 
@@ -133,15 +134,3 @@ def _edges_of(X, *blocks):
         points, np.arange(len(rows)), thread_count(None), is_split=len(blocks) == 2
     )
     return rows[edges], lengths
-
-
-def _merge(found, n_samples):
-    """Minimum spanning forest of the edges of several."""
-    from skdiffclust.forests._kruskal import kruskal
-
-    edges = np.concatenate([edges for edges, _ in found])
-    lengths = np.concatenate([lengths for _, lengths in found])
-    order = np.lexsort(edges.T[::-1])
-    edges, lengths = edges[order], lengths[order]
-    chosen = kruskal(edges[:, 0], edges[:, 1], lengths, np.arange(n_samples))
-    return edges[chosen], lengths[chosen]

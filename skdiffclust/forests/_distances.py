@@ -1,7 +1,9 @@
 """The relation behind a forest: lengths from one row to others, however it is given."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from threading import Lock
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
@@ -15,6 +17,9 @@ from skdiffclust._affinity import (
     unit_rows,
 )
 from skdiffclust.forests import _tiers
+
+# Lengths in a part of the matrix, of 8 MB, that core distances are read from.
+_LENGTHS_AT_ONCE = 2**20
 
 
 def _half(squared):
@@ -46,6 +51,8 @@ class Lengths:
         What compiled kernels read instead of calling `row`: points whose squared
         Euclidean distances the lengths are, or the lengths themselves. All None for
         other metrics.
+    between : callable (rows, others) -> (len(rows), len(others)) float64, or None
+        Lengths of the edges between two sets of rows; None for a sparse graph.
     core : ndarray (n,) or None
         Core distances to which the lengths were raised.
     """
@@ -57,6 +64,7 @@ class Lengths:
     matrix: np.ndarray | None = None
     graph: csr_array | None = None
     core: np.ndarray | None = None
+    between: Callable | None = None
 
     def take(self, rows):
         """Lengths between ascending `rows` (m,), numbered from 0."""
@@ -68,6 +76,7 @@ class Lengths:
             matrix=None if self.matrix is None else self.matrix[np.ix_(rows, rows)],
             graph=None if self.graph is None else self.graph[rows][:, rows],
             core=None if self.core is None else self.core[rows],
+            between=self.between and (lambda a, b: self.between(rows[a], rows[b])),
         )
 
 
@@ -95,16 +104,23 @@ def lengths_of_points(X, metric):
         points = unit_rows(X) if metric == "cosine" else X
         points = np.ascontiguousarray(points, dtype=np.float64)
 
-        def row(i, rows):
-            return cdist(points[i : i + 1], points[rows], "sqeuclidean")[0]
+        def between(rows, others):
+            return cdist(points[rows], points[others], "sqeuclidean")
 
     else:
         params = fitted_metric_params(X, metric, None)
+        # A function of the user need not be fit for several threads.
+        lock = Lock() if callable(metric) else nullcontext()
 
-        def row(i, rows):
-            return block_distances(X[i : i + 1], X[rows], metric, params)[0]
+        def between(rows, others):
+            with lock:
+                return block_distances(X[rows], X[others], metric, params)
 
-    return Lengths(len(X), row, _FINISH.get(metric, np.asarray), points=points)
+    def row(i, rows):
+        return between([i], rows)[0]
+
+    finish = _FINISH.get(metric, np.asarray)
+    return Lengths(len(X), row, finish, points=points, between=between)
 
 
 def lengths_of_matrix(distances):
@@ -114,6 +130,7 @@ def lengths_of_matrix(distances):
         lambda i, rows: distances[i, rows],
         np.asarray,
         matrix=distances,
+        between=lambda rows, others: distances[np.ix_(rows, others)],
     )
 
 
@@ -138,12 +155,16 @@ def mutual_reachability(lengths, min_samples):
     """
     core = _core_lengths(lengths, min_samples)
 
-    def row(i, rows):
-        plain = lengths.row(i, rows)
-        raised = np.maximum(plain, np.maximum(core[i], core[rows]))
-        return np.where(plain == 0, 0, raised)
+    def raised(plain, ends, rows):
+        return np.where(plain == 0, 0, np.maximum(plain, np.maximum(ends, core[rows])))
 
-    return replace(lengths, row=row, core=core)
+    def row(i, rows):
+        return raised(lengths.row(i, rows), core[i], rows)
+
+    def between(rows, others):
+        return raised(lengths.between(rows, others), core[rows, None], others)
+
+    return replace(lengths, row=row, core=core, between=lengths.between and between)
 
 
 def _core_lengths(lengths, min_samples):
@@ -154,6 +175,9 @@ def _core_lengths(lengths, min_samples):
 
         return core_lengths(lengths.points, min_samples, thread_count(None))
     everyone, nth = np.arange(lengths.n_samples), min_samples - 1
-    return np.array(
-        [np.partition(lengths.row(i, everyone), nth)[nth] for i in everyone]
+    step = max(1, _LENGTHS_AT_ONCE // lengths.n_samples)
+    found = (
+        lengths.between(everyone[start : start + step], everyone)
+        for start in range(0, lengths.n_samples, step)
     )
+    return np.concatenate([np.partition(part, nth)[:, nth] for part in found])

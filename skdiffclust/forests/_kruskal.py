@@ -46,6 +46,16 @@ def kruskal(first, second, lengths, nodes):
     return chosen[:n_chosen]
 
 
+def merge_edges(found, nodes):
+    """Minimum spanning forest of several lists of edges (m, 2) and lengths (m,)."""
+    edges = np.concatenate([edges for edges, _ in found])
+    lengths = np.concatenate([lengths for _, lengths in found])
+    order = np.lexsort(edges.T[::-1])
+    edges, lengths = edges[order], lengths[order]
+    chosen = kruskal(edges[:, 0], edges[:, 1], lengths, nodes)
+    return edges[chosen], lengths[chosen]
+
+
 def _shortest(positions, lengths, n_shortest):
     """Part positions (m,) into about `n_shortest` of the shortest and the others."""
     if len(positions) < 2 * n_shortest:

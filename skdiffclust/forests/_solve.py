@@ -59,7 +59,7 @@ def _solver(lengths, n_rows, algorithm, n_jobs):
         return _by_kruskal
     if lengths.points is not None and lengths.core is None:
         return partial(_by_boruvka, n_jobs=n_jobs)
-    return _by_prim if _has_kernel(lengths) else None
+    return _by_prim if _has_kernel(lengths) else partial(_by_blocks, n_jobs=n_jobs)
 
 
 def _has_kernel(lengths):
@@ -108,6 +108,14 @@ def _by_prim(lengths, vertices):
     if lengths.matrix is not None:
         return prim_on_matrix(np.ascontiguousarray(lengths.matrix), vertices)
     return prim_on_points(lengths.points, vertices, lengths.core)
+
+
+def _by_blocks(lengths, vertices, n_jobs):
+    """Grow the tree of each pair of blocks of rows, and merge them."""
+    from skdiffclust.forests._metric_blocks import edges_by_blocks
+    from skdiffclust.forests._threads import thread_count
+
+    return edges_by_blocks(lengths.between, vertices, thread_count(n_jobs))
 
 
 def _by_boruvka(lengths, vertices, n_jobs):

@@ -1,11 +1,13 @@
 """Whatever kernel is chosen, the forest is the same."""
 
+from time import sleep
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist
 
-from skdiffclust.forests import _tiers
+from skdiffclust.forests import _metric_blocks, _tiers
 from skdiffclust.forests._distances import (
     lengths_of_graph,
     lengths_of_matrix,
@@ -36,6 +38,7 @@ def relations(rng):
         "graph": lengths_of_graph(graph),
         "raised points": mutual_reachability(lengths_of_points(X, "l2"), 4),
         "raised matrix": mutual_reachability(lengths_of_matrix(D), 4),
+        "raised manhattan": mutual_reachability(lengths_of_points(X, "manhattan"), 4),
     }
 
 
@@ -49,6 +52,7 @@ def test_every_tier_and_algorithm(kind, seed, monkeypatch):
     cases = [(), (None, nodes), (rows,), (rows, nodes)]
     expected = [forest(lengths, *case) for case in cases]
     monkeypatch.setattr(_tiers, "SMALL", 0)
+    monkeypatch.setattr(_metric_blocks, "_ROWS", 7)
     for algorithm in ("auto", "prim", "kruskal"):
         for case, theirs in zip(cases, expected, strict=True):
             assert forest(lengths, *case, algorithm=algorithm) == theirs
@@ -58,3 +62,29 @@ def test_boruvka_is_for_points_only():
     lengths = lengths_of_matrix(np.ones((3, 3)))
     with pytest.raises(ValueError, match="'algorithm' parameter.*Got 'boruvka'"):
         spanning_edges(lengths, algorithm="boruvka")
+
+
+def test_blocks_merged_on_the_way_and_any_number_of_threads(monkeypatch):
+    X = np.random.default_rng(0).integers(0, 9, (150, 3)).astype(float)
+    expected = forest(lengths_of_points(X, "manhattan"))
+    monkeypatch.setattr(_tiers, "SMALL", 0)
+    monkeypatch.setattr(_metric_blocks, "_ROWS", 6)
+    for n_jobs in (1, 3):
+        assert forest(lengths_of_points(X, "manhattan"), n_jobs=n_jobs) == expected
+
+
+def test_a_function_as_metric_is_called_by_one_thread_at_a_time(monkeypatch):
+    inside = []
+
+    def distance(x, y):
+        inside.append(1)
+        assert len(inside) == 1
+        sleep(0)
+        inside.pop()
+        return np.abs(x - y).sum()
+
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    monkeypatch.setattr(_tiers, "SMALL", 0)
+    monkeypatch.setattr(_metric_blocks, "_ROWS", 5)
+    expected = forest(lengths_of_points(X, "manhattan"))
+    assert forest(lengths_of_points(X, distance), n_jobs=4) == expected
