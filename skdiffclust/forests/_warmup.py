@@ -4,15 +4,18 @@ import numpy as np
 from scipy.sparse import diags_array
 
 from skdiffclust.forests import _tiers
+from skdiffclust.forests._perturbation import perturbed_forest
 from skdiffclust.forests._spanning_forest import SpanningForestClustering
 
 
 def warmup():
     """Compile the kernels of the forests, once for each installation.
 
-    Up to 3000 rows nothing is compiled. Above, the first fit of its kind waits for
-    numba; what it compiles is kept in numba's cache on disk, and later processes load
-    it. Call this when an image is built, or before times are measured.
+    :class:`SpanningForestClustering` compiles nothing for up to 3000 rows. Above, and
+    where perturbed forests are sampled, to learn through a clustering, the first call
+    of its kind waits for numba; what it compiles is kept in numba's cache on disk, and
+    later processes load it. Call this when an image is built, or before times are
+    measured.
 
     Notes
     -----
@@ -33,3 +36,10 @@ def warmup():
     SpanningForestClustering(metric="precomputed").fit(chain)
     prim_on_points(points[:2], np.arange(2))
     prim_on_matrix(np.zeros((2, 2)), np.arange(2))
+    similarity, links = np.zeros((4, 4)), np.zeros((4, 4), dtype=np.int64)
+    links[0, 1], links[1, 2] = 1, -1
+    for constraints in (None, [0, 1, 0, -1], links):
+        for noise in ("normal", "gumbel"):  # the first prunes edges
+            perturbed_forest(
+                similarity, 2, noise=noise, n_perturbations=2, constraints=constraints
+            )
