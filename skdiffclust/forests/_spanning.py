@@ -171,7 +171,9 @@ def minimum_spanning_tree(X, *, metric="euclidean"):
 
     Notes
     -----
-    Prim's algorithm with the total order (length, i, j): O(n² d) time, O(n d) memory.
+    Ties are broken by the total order (length, i, j). At most O(n² d) time, near
+    O(n log n) where the data fill few dimensions, and O(n d) memory; O(m log m) for a
+    sparse matrix of m entries.
 
     Examples
     --------
