@@ -6,12 +6,14 @@
 Each line has the median time of ours, that of the peer, the median of the ratios of
 runs that followed each other, the same ratio of processor time (which a busy machine
 disturbs less), and the relative difference of the total weights of the two trees. A
-peer that takes more than half a minute runs once. Parts: points, dense, dense20000,
-sparse, growth, beyond.
+peer that takes more than half a minute runs once. Parts: points, few, ten, wide,
+million, dense, dense20000, sparse, metrics, growth3, growth10, growth50, fit, workers,
+memmap, compile.
 """
 
 import os
 import resource
+import subprocess
 import sys
 import tempfile
 import tracemalloc
@@ -146,20 +148,41 @@ def manifold(n_samples, n_features):
 
 
 def points():
-    """Trees of points."""
+    """Trees of 10 000 or 20 000 points."""
     quite = {"quitefastmst": quitefastmst_on_points}
-    fast = {"fast_hdbscan": fast_hdbscan_on_points}
     slow = {"fastcluster": fastcluster_on_points}
-    for case, X, peers in (
-        ("10 000 x 50", normal(10_000, 50), quite | slow),
-        ("100 000 x 2", normal(100_000, 2), quite | fast),
-        ("100 000 x 3", normal(100_000, 3), quite | fast),
-        ("100 000 x 10", normal(100_000, 10), quite),
-        ("20 000 x 50 manifold", manifold(20_000, 50), quite),
-        ("1 000 000 x 3", normal(1_000_000, 3), quite),
-        ("100 000 x 50", normal(100_000, 50), quite),
-    ):
-        compare(case, ours_on_points, peers, X)
+    compare("10 000 x 50", ours_on_points, quite | slow, normal(10_000, 50))
+    compare("20 000 x 50 manifold", ours_on_points, quite, manifold(20_000, 50))
+
+
+def few():
+    """Trees of 100 000 points of few features."""
+    peers = {
+        "quitefastmst": quitefastmst_on_points,
+        "genieclust": genieclust_on_points,
+        "fast_hdbscan": fast_hdbscan_on_points,
+    }
+    for d in (2, 3):
+        compare(f"100 000 x {d}", ours_on_points, peers, normal(100_000, d))
+
+
+def against_quitefastmst(n_samples, n_features):
+    """Trees of larger data against the fastest of the others."""
+    peers = {"quitefastmst": quitefastmst_on_points}
+    X = normal(n_samples, n_features)
+    compare(f"{n_samples} x {n_features}", ours_on_points, peers, X)
+
+
+def ten():
+    against_quitefastmst(100_000, 10)
+
+
+def wide():
+    against_quitefastmst(100_000, 50)
+
+
+def million():
+    against_quitefastmst(1_000_000, 3)
 
 
 def dense(n_samples=10_000):
@@ -213,28 +236,90 @@ def sparse():
     print(f"graph of 10^6 edges: 1000 labelled rows cost {np.median(extra) - 1:+.0%}")
 
 
-def growth():
-    """Processor time and what it grows with; all-k outputs beside the tree."""
-    for d, sizes in ((3, (4, 5, 6, 7)), (50, (3, 4, 5))):
-        times = []
-        for n in sizes:
-            X = normal(10**n, d)
-            wall, cpu, _ = clocked(ours_on_points, X)
-            times.append(cpu)
-            memory = peak_memory() / X.nbytes
-            print(
-                f"10^{n} x {d}: {wall:.2f} s, processor {cpu:.2f} s, peak memory of "
-                f"the process {memory:.1f} x the data",
-                flush=True,
+def metrics():
+    """Trees of a metric that no kernel knows, against the tier for few rows."""
+    lengths = lengths_of_points(normal(10_000, 10), "manhattan")
+    compare(
+        "10 000 x 10 manhattan",
+        lambda _: spanning_edges(lengths)[1].sum(),
+        {"row by row": lambda _: spanning_edges(lengths, algorithm="prim")[1].sum()},
+        None,
+    )
+
+
+def grow(n_features, exponents):
+    """Processor time for 10^e rows, and the exponent with which it grows."""
+    times = []
+    for e in exponents:
+        X = normal(10**e, n_features)
+        wall, cpu, _ = clocked(ours_on_points, X)
+        times.append(cpu)
+        memory = peak_memory() / X.nbytes
+        print(
+            f"10^{e} x {n_features}: {wall:.2f} s, processor {cpu:.2f} s, peak memory "
+            f"of the process {memory:.1f} x the data",
+            flush=True,
+        )
+    rates = np.round(np.diff(np.log10(times)), 2)
+    print(f"{n_features} features: exponents from size to size {rates.tolist()}")
+
+
+def growth3():
+    grow(3, (4, 5, 6, 7))
+
+
+def growth10():
+    grow(10, (3, 4, 5, 6))
+
+
+def growth50():
+    grow(50, (3, 4, 5))
+
+
+def fit():
+    """What follows the tree in a fit: the linkage matrix and the labels."""
+    from skdiffclust.forests._forest import cut_into
+    from skdiffclust.forests._spanning_forest import CutTree, _labels
+    from skdiffclust.forests._tree import linkage_matrix
+
+    for n_samples in (200_000, 1_000_000):
+        X = normal(n_samples, 3)
+        model = skdiffclust.SpanningForestClustering(10, min_cluster_size=1)
+        fits, extras = [], []
+        for _ in range(3):
+            fits.append(clocked(model.fit, X)[1])
+            tree = CutTree(model.edges_, model.edge_lengths_, np.ones(len(X) - 1, bool))
+            is_cut, _ = cut_into(tree, 10, 1)
+            merges = clocked(linkage_matrix, tree.edges, tree.lengths)[1]
+            extras.append(merges + clocked(_labels, tree, is_cut)[1])
+        share = np.median(extras) / np.median(fits)
+        print(
+            f"{n_samples} x 3: fit {np.median(fits):.2f} s of processor, of which the "
+            f"linkage matrix and the labels {share:.1%}",
+            flush=True,
+        )
+
+
+def compile_kernels():
+    """Seconds of the first fits in a process without a cache, and of all kernels."""
+    code = (
+        "import numpy as np, skdiffclust; from time import perf_counter as now\n"
+        "X = np.random.default_rng(0).random((4000, 3)); begun = now()\n"
+        "skdiffclust.SpanningForestClustering().fit(X); first = now() - begun\n"
+        "skdiffclust.warmup(); print(f'{first:.1f} s for points, '"
+        " f'{now() - begun:.1f} s for all kernels')"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        variables = os.environ | {"NUMBA_CACHE_DIR": folder}
+        for case in ("compiled", "loaded"):
+            run = subprocess.run(
+                [sys.executable, "-c", code],
+                env=variables,
+                capture_output=True,
+                text=True,
+                check=True,
             )
-        rates = np.diff(np.log10(times))
-        print(f"d = {d}: exponents from size to size {np.round(rates, 2).tolist()}")
-    X = normal(10**6, 3)
-    model = skdiffclust.SpanningForestClustering(10, min_cluster_size=1)
-    fit = clocked(model.fit, X)[1]
-    tree = clocked(ours_on_points, X)[1]
-    cut = clocked(model.cut, 20)[1]
-    print(f"10^6 x 3: fit {fit:.2f} s of processor, tree {tree:.2f}, cut {cut:.2f}")
+            print(f"{case}: {run.stdout.strip()}", flush=True)
 
 
 def peak_memory():
@@ -242,8 +327,8 @@ def peak_memory():
     return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
-def beyond():
-    """A memmap by blocks, and two workers of joblib."""
+def workers():
+    """One tree by two workers of joblib."""
     from skdiffclust.forests import (
         minimum_spanning_tree,
         minimum_spanning_tree_by_blocks,
@@ -252,24 +337,40 @@ def beyond():
     X = normal(100_000, 10)
     once, _, tree = clocked(minimum_spanning_tree, X)
     for n_jobs in (1, 2):
-        seconds, _, blocks = clocked(
-            lambda k=n_jobs: minimum_spanning_tree_by_blocks(X, n_blocks=4, n_jobs=k)
-        )
+        seconds = []
+        for _ in range(3):
+            wall, _, blocks = clocked(
+                lambda k=n_jobs: minimum_spanning_tree_by_blocks(
+                    X, n_blocks=4, n_jobs=k
+                )
+            )
+            seconds.append(wall)
         same = np.array_equal(tree.edges, blocks.edges)
         print(
-            f"100 000 x 10 in 4 blocks, {n_jobs} workers: {seconds:.2f} s, at once "
-            f"{once:.2f} s, same tree: {same}",
+            f"100 000 x 10 in 4 blocks, {n_jobs} workers: {np.median(seconds):.2f} s, "
+            f"at once {once:.2f} s, same tree: {same}",
             flush=True,
         )
+
+
+def memmap():
+    """A million rows from a file, by blocks."""
+    from skdiffclust.forests import minimum_spanning_tree_by_blocks
+
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/X.npy"
         np.save(path, manifold(10**6, 10))
         before, X = peak_memory(), np.load(path, mmap_mode="r")
-        seconds = clocked(lambda: minimum_spanning_tree_by_blocks(X, n_blocks=4))[0]
+        seconds, _, tree = clocked(
+            lambda: minimum_spanning_tree_by_blocks(X, n_blocks=4)
+        )
         print(
             f"memmap of 10^6 x 10 in 4 blocks: {seconds:.1f} s, peak memory "
-            f"{peak_memory() / 2**30:.2f} GiB ({before / 2**30:.2f} before)"
+            f"{peak_memory() / 2**30:.2f} GiB ({before / 2**30:.2f} before)",
+            flush=True,
         )
+        error = abs(tree.lengths.sum() / ours_on_points(np.array(X)) - 1)
+        print(f"differs from the weight of the tree at once by {error:.0e}")
 
 
 def main(parts):
@@ -277,7 +378,7 @@ def main(parts):
     print(", ".join(f"{name} {version(name)}" for name in ["numpy", "numba", *names]))
     skdiffclust.warmup()
     for part in parts:
-        globals()[part]()
+        globals()[{"compile": "compile_kernels"}.get(part, part)]()
 
 
 if __name__ == "__main__":
