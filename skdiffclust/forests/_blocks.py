@@ -77,18 +77,16 @@ def minimum_spanning_tree_by_blocks(X, *, n_blocks=None, n_jobs=None):
     X = check_array(X, dtype=[np.float64, np.float32])
     refuse_overflow([X])
     edges, kept, _ = join_copies(X, np.arange(len(X)))
-    found = [(edges, np.zeros(len(edges)))]
-    blocks = _split(kept, n_blocks or _block_count(X, n_jobs))
-    tasks = Parallel(n_jobs=n_jobs, return_as="generator")(
-        delayed(_edges_of)(X, *blocks_of_task) for blocks_of_task in _tasks(blocks)
-    )
-    n_waiting = 0
-    for edges, lengths in tasks:
-        found.append((edges, lengths))
-        n_waiting += len(edges)
-        if n_waiting > _WAITING * len(X):
-            found, n_waiting = [merge_edges(found, np.arange(len(X)))], 0
-    edges, lengths = merge_edges(found, np.arange(len(X)))
+    found = edges, np.zeros(len(edges))
+    tasks = list(_tasks(_split(kept, n_blocks or _block_count(X, n_jobs))))
+    # Not a generator of results, which some backends cannot be asked for.
+    at_once = max(1, _WAITING * len(X) // max(1, _most_edges(tasks)))
+    with Parallel(n_jobs=n_jobs) as parallel:
+        for start in range(0, len(tasks), at_once):
+            part = tasks[start : start + at_once]
+            grown = parallel(delayed(_edges_of)(X, *blocks) for blocks in part)
+            found = merge_edges([found, *grown], np.arange(len(X)))
+    edges, lengths = found
     order = cut_order(edges, lengths)
     return SpanningTree(edges[order], np.sqrt(lengths[order]))
 
@@ -112,6 +110,11 @@ def _split(rows, n_blocks):
     sizes = np.full(n_blocks, size)
     sizes[n_blocks - n_larger :] += 1
     return [block for block in np.split(rows, np.cumsum(sizes)[:-1]) if len(block)]
+
+
+def _most_edges(tasks):
+    """Number of edges that a task finds, at most."""
+    return max(sum(len(block) for block in task) for task in tasks)
 
 
 def _tasks(blocks):
