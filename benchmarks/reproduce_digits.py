@@ -90,7 +90,7 @@ SETTINGS = {
     "mnist": Setting(
         mnist,
         lenet,
-        2000,
+        1000,
         100,
         6000,
         1000,
