@@ -1,17 +1,22 @@
 """Perturbed forests and the partial loss against scipy and a while-loop in JAX.
 
     python benchmarks/bench_perturbed.py [--sizes 64 128] [--samples 100] [--jax]
+    python benchmarks/bench_perturbed.py --large ../shared/data/letter.npz
 
 (i) ``scipy.sparse.csgraph.minimum_spanning_tree`` in a loop over noisy copies of the
-same similarity; (ii) with ``--jax`` a jit-compiled while-loop Kruskal made of matrix
-operations, as in Section 9 of the paper, mapped over the samples. Rounds of the
-methods alternate, and the median of their ratios is printed with whether the results
-agree. Times are processor times, which other work on the machine changes least. "draw"
-is the cost of all the noise alone, without any forest. Set OMP_NUM_THREADS=1 for one
-thread.
+same similarity, for at most 50 samples and in proportion for more; (ii) with ``--jax``
+a jit-compiled while-loop Kruskal made of matrix operations, as in Section 9 of the
+paper, mapped over the samples. Rounds of the methods alternate, each with a new seed,
+and the median of their ratios is printed with whether the results agree. Times are
+processor times, which other work on the machine changes least, or with ``--clock`` wall
+times, as for two threads. "draw" is the cost of all the noise alone, mirror images
+included, without any forest. Memory is what the peak of a fresh process grows by during
+a call. ``--large`` takes a file of rows X and runs on their nearest neighbours. Set
+OMP_NUM_THREADS for the number of threads.
 """
 
 import argparse
+import multiprocessing
 import resource
 import time
 
@@ -20,11 +25,15 @@ import scipy
 from scipy.sparse.csgraph import minimum_spanning_tree
 from sklearn.datasets import load_digits
 
-from skdiffclust.forests import partial_fenchel_young_loss, perturbed_forest
-from skdiffclust.forests._relation import relation_of
-from skdiffclust.forests._samplers import Noise, weighted_scores
+from skdiffclust.forests import (
+    neighbor_similarity,
+    partial_fenchel_young_loss,
+    perturbed_forest,
+)
+from skdiffclust.forests._noise import draw_list, quantile_table
+from skdiffclust.forests._relation import triangle
 
-N_CLUSTERS, SCALE = 10, 0.1
+N_CLUSTERS, SCALE, SCIPY_SAMPLES = 10, 0.1, 50
 
 
 def digits_batch(n):
@@ -40,9 +49,9 @@ def digits_batch(n):
     return similarity, y
 
 
-def scipy_loop(similarity, n_samples):
+def scipy_loop(similarity, n_samples, seed=0):
     """Mean ⟨A, Σ + εZ⟩ and A by scipy, one noisy copy after the other."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     n = len(similarity)
     upper = np.triu_indices(n, 1)
     clean = similarity[upper]
@@ -117,86 +126,174 @@ def constraint_matrix(labels):
     return matrix
 
 
-def methods(similarity, labels, n_samples, with_scipy, with_jax):
-    """Return {name: function of no argument that gives a value}."""
-    options = {"noise_scale": SCALE, "n_perturbations": n_samples, "random_state": 0}
-    relation = relation_of(similarity)
-    plan = Noise(SCALE, n_samples, "normal", True, np.uint64(0))
-    ones = np.ones(n_samples)
+def draw_all(n, n_samples, seed):
+    """Draw the noise of all pairs for all samples, those of a pair once; return one."""
+    indptr, columns, _ = triangle(n)
+    draws, keys = np.empty(len(columns)), np.empty((2, n), dtype=np.uint32)
+    buffers, table = (
+        (np.empty(n, dtype=np.uint32), np.empty(n)),
+        quantile_table("normal"),
+    )
+    for unit in range(n_samples // 2):
+        draw_list(
+            np.uint64(seed), unit, 0, indptr, columns, table, keys, buffers, draws
+        )
+    return draws[0]
+
+
+def methods(similarity, labels, n_samples, with_jax):
+    """Return {name: function of a seed that gives a value}."""
+    options = {"noise_scale": SCALE, "n_perturbations": n_samples}
+    n_scipy = min(n_samples, SCIPY_SAMPLES)
     found = {
-        "forward": lambda: perturbed_forest(similarity, N_CLUSTERS, **options).weight,
-        "loss": lambda: partial_fenchel_young_loss(
-            similarity, labels, N_CLUSTERS, return_gradient=True, **options
+        "forward": lambda seed: (
+            perturbed_forest(
+                similarity, N_CLUSTERS, random_state=seed, **options
+            ).weight
+        ),
+        "loss": lambda seed: partial_fenchel_young_loss(
+            similarity,
+            labels,
+            N_CLUSTERS,
+            return_gradient=True,
+            random_state=seed,
+            **options,
         )[0],
-        "draw": lambda: float(weighted_scores(relation, plan, ones).sum()),
+        "draw": lambda seed: draw_all(len(similarity), n_samples, seed),
+        "scipy forward": lambda seed: scipy_loop(similarity, n_scipy, seed)[0],
     }
-    if with_scipy:
-        found["scipy forward"] = lambda: scipy_loop(similarity, n_samples)[0]
     if with_jax:
         free, bound = jax_kruskal(False), jax_kruskal(True)
         known = constraint_matrix(labels)
-        found["jax forward"] = lambda: free(similarity, known, n_samples)[0]
-        found["jax loss"] = lambda: (
-            free(similarity, known, n_samples)[0]
-            - bound(similarity, known, n_samples)[0]
+        found["jax forward"] = lambda seed: free(similarity, known, n_samples, seed)[0]
+        found["jax loss"] = lambda seed: (
+            free(similarity, known, n_samples, seed)[0]
+            - bound(similarity, known, n_samples, seed)[0]
         )
     return found
 
 
-def measure(functions, n_rounds):
+def measure(functions, n_rounds, clock):
     """Run the functions in turn; return their times (rounds,) and last values."""
     times, values = {name: [] for name in functions}, {}
     for function in functions.values():
-        function()
-    for _ in range(n_rounds):
+        function(0)
+    for seed in range(1, n_rounds + 1):
         for name, function in functions.items():
-            start = time.process_time()
-            values[name] = function()
-            times[name].append(time.process_time() - start)
+            start = clock()
+            values[name] = function(seed)
+            times[name].append(clock() - start)
     return {name: np.array(taken) for name, taken in times.items()}, values
+
+
+def grown_by(n, n_samples, with_labels, queue):
+    """Put into a queue the bytes that the peak of this process grows by in a call."""
+    small, few = digits_batch(32)
+    similarity, labels = digits_batch(n)
+
+    def call(matrix, known):
+        options = {"n_perturbations": n_samples, "random_state": 0}
+        if with_labels:
+            options["return_gradient"] = True
+            return partial_fenchel_young_loss(matrix, known, N_CLUSTERS, **options)
+        return perturbed_forest(matrix, N_CLUSTERS, **options)
+
+    call(small, few)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    call(similarity, labels)
+    queue.put(1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before))
+
+
+def peak(n, n_samples, with_labels):
+    """Return the MB that a call needs beyond its inputs, in a fresh process."""
+    context = multiprocessing.get_context("spawn")
+    queue = context.Queue()
+    process = context.Process(target=grown_by, args=(n, n_samples, with_labels, queue))
+    process.start()
+    grown = queue.get()
+    process.join()
+    return grown / 1e6
+
+
+def measure_large(path, n_neighbors, n_clusters, n_samples, clock):
+    """Print the cost of neighbours and of their perturbed forest."""
+    with np.load(path, allow_pickle=False) as data:
+        X = data["X"].astype(float)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    perturbed_forest(neighbor_similarity(X[:500], n_neighbors).similarity, 100)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    start = clock()
+    near = neighbor_similarity(X, n_neighbors)
+    middle = clock()
+    found = perturbed_forest(
+        near.similarity,
+        n_clusters,
+        noise_scale=SCALE,
+        n_perturbations=n_samples,
+        omitted_similarity=near.omitted_similarity,
+        random_state=0,
+    )
+    end = clock()
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    print(
+        f"{len(X)} rows, {n_neighbors} neighbours, {near.similarity.nnz // 2} edges, "
+        f"{n_clusters} clusters, B {n_samples}: neighbours {middle - start:.2f} s, "
+        f"forests {end - middle:.2f} s, peak grew {grown * 1024 / 1e6:.0f} MB, "
+        f"certified {found.certified:.2f}, F {found.weight:.1f} "
+        f"± {found.weight_stderr:.1f}"
+    )
 
 
 def main():
     """Print one line for each size."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--sizes", type=int, nargs="+", default=[32, 64, 128, 256, 512])
-    parser.add_argument("--samples", type=int, nargs="+", default=[100])
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument(
+        "--sizes", type=int, nargs="+", default=[32, 64, 128, 256, 512, 1024]
+    )
+    parser.add_argument("--samples", type=int, nargs="+", default=[100, 1000])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--clock", action="store_true")
     parser.add_argument("--jax", action="store_true")
+    parser.add_argument("--large")
     args = parser.parse_args()
+    clock = time.perf_counter if args.clock else time.process_time
     versions = [f"numpy {np.__version__}", f"scipy {scipy.__version__}"]
     if args.jax:
         import jax
 
         versions.append(f"jax {jax.__version__}")
     print(", ".join(versions))
+    if args.large:
+        for n_neighbors in (15, 30):
+            measure_large(args.large, n_neighbors, 1000, 100, clock)
+        return
     for n_samples in args.samples:
         for n in args.sizes:
-            similarity, labels = digits_batch(n)
-            functions = methods(similarity, labels, n_samples, True, args.jax)
-            functions["forward"]()
-            before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-            functions["forward"]()
-            grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-            times, values = measure(functions, args.rounds)
-            ratios = {
-                name: float(np.median(times[name] / times[name.split()[-1]]))
-                for name in times
-                if " " in name
-            }
-            agree = abs(values["scipy forward"] - values["forward"])
-            print(
-                f"n {n:5d} B {n_samples:5d} "
-                f"forward {1e3 * np.median(times['forward']):8.2f} ms "
-                f"loss {1e3 * np.median(times['loss']):8.2f} ms "
-                f"draw {1e3 * np.median(times['draw']):8.2f} ms | "
-                + " ".join(
-                    f"{name}: {ratio:.0f} times" for name, ratio in ratios.items()
-                )
-                + f" | F differs by {agree / abs(values['forward']):.1e}"
-                f", peak grew {grown / 1024:.0f} MB",
-                flush=True,
-            )
+            compare(n, n_samples, args.rounds, args.jax, clock)
+
+
+def compare(n, n_samples, n_rounds, with_jax, clock):
+    """Print times, ratios and memory of one size."""
+    similarity, labels = digits_batch(n)
+    functions = methods(similarity, labels, n_samples, with_jax)
+    times, values = measure(functions, n_rounds, clock)
+    times["scipy forward"] *= n_samples / min(n_samples, SCIPY_SAMPLES)
+    ratios = [
+        f"{name}: {np.median(times[name] / times[name.split()[-1]]):.0f} times"
+        for name in times
+        if " " in name
+    ]
+    agree = abs(values["scipy forward"] - values["forward"]) / abs(values["forward"])
+    costs = [
+        f"{name} {1e3 * np.median(times[name]):.2f} ms"
+        for name in ("forward", "loss", "draw")
+    ]
+    print(
+        f"n {n} B {n_samples} {', '.join(costs)} | {', '.join(ratios)} | F differs by "
+        f"{agree:.1e} | peak grew {peak(n, n_samples, False):.0f} MB forward, "
+        f"{peak(n, n_samples, True):.0f} MB loss",
+        flush=True,
+    )
 
 
 if __name__ == "__main__":
