@@ -31,21 +31,20 @@ def solve(similarity, groups, conflicts, colours, greedy, n_clusters):
         component, n_found = merge_greedily(similarity, groups, conflicts, n_clusters)
     if n_found != n_clusters:
         component = contract(similarity, groups, colours, n_clusters)
-    return component, improve(
-        similarity, component, groups, conflicts, greedy, n_clusters
-    )
+    state = improve(similarity, component, groups, conflicts, n_clusters)
+    while greedy and exchange(similarity, component, groups, conflicts, state):
+        move_groups(similarity, component, groups, conflicts, state)
+    return component, state[0]
 
 
 @compiled(nogil=True)
-def improve(similarity, component, groups, conflicts, greedy, n_clusters):
-    """Solve the trees of components (n,) and move groups; return `up` (n,)."""
+def improve(similarity, component, groups, conflicts, n_clusters):
+    """Solve the trees of components (n,) and move groups; return the `forest_state`."""
     state = forest_state(len(groups), n_clusters)
     for c in range(n_clusters):
         grow_tree(similarity, component, c, state)
     move_groups(similarity, component, groups, conflicts, state)
-    while greedy and exchange(similarity, component, groups, conflicts, state):
-        move_groups(similarity, component, groups, conflicts, state)
-    return state[0]
+    return state
 
 
 @compiled(nogil=True)
@@ -86,43 +85,81 @@ def _add_noise(weights, scale, draws, noisy):
 
 
 @compiled(nogil=True)
-def sample_constrained(
+def _perturb(seed, sample, is_first, mirrors, scale, table, weights, draws, noisy):
+    """Write the noisy copy of a sample; `draws` (m,) are kept for its mirror image."""
+    unit, mirror = sample // mirrors, sample % mirrors
+    if mirror and not is_first and table[0, 0] == -table[512, 0]:
+        # The mirror image of a symmetric draw is its negative, bit for bit.
+        _add_noise(weights, -scale, draws, noisy)
+    else:
+        _draw_pairs(seed, unit, mirror, table, len(noisy), draws)
+        _add_noise(weights, scale, draws, noisy)
+
+
+@compiled(nogil=True)
+def _record(up, noisy, forest):
+    """Write the edges (n - k,) of `up` (n,) as positions in the row-major list.
+
+    Returns their weight and the lowest one.
+    """
+    n, a, total, low = len(up), 0, 0.0, np.inf
+    for v in range(n):
+        if up[v] >= 0:
+            i, j = min(v, up[v]), max(v, up[v])
+            forest[a] = i * (2 * n - i - 1) // 2 + j - i - 1
+            total += noisy[i, j]
+            low = min(low, noisy[i, j])
+            a += 1
+    return total, low
+
+
+@compiled(nogil=True)
+def _results(n_samples, n, n_clusters):
+    """Arrays that `sample_free` returns, to be filled."""
+    return (
+        np.empty((n_samples, n - n_clusters), dtype=np.int32),
+        np.empty((n_samples, n), dtype=np.int32),
+        np.empty(n_samples),
+        np.empty(n_samples),
+    )
+
+
+@compiled(nogil=True)
+def sample_labelled(
     seed, samples, mirrors, scale, table, weights, problem, merged, ends
 ):
-    """Solve the constrained samples first <= s < last of all pairs of weights (m,).
+    """Solve the samples first <= s < last of all pairs of weights (m,), under labels.
 
-    problem is (groups, conflicts, colours, greedy, n_clusters). Where it is not greedy,
-    merged (s, m) are the edges of the contracted graph that join components, as
-    positions in `ends`, two arrays. Returns what `sample_free` returns, with edges as
-    positions in the row-major list of all pairs.
+    problem is (groups, conflicts, colours, n_clusters); merged (s, e) are the edges of
+    the contracted graph that join components, as positions in `ends`, two arrays.
+    Returns what `sample_free` returns, with edges as positions in the row-major list of
+    all pairs.
     """
-    groups, conflicts, colours, greedy, n_clusters = problem
+    groups, conflicts, colours, n_clusters = problem
     n, n_samples = len(groups), samples[1] - samples[0]
     noisy, draws = np.empty((n, n + _PADDING)), np.empty(len(weights))
-    forests = np.empty((n_samples, n - n_clusters), dtype=np.int32)
-    labels = np.empty((n_samples, n), dtype=np.int32)
-    totals, lows = np.zeros(n_samples), np.full(n_samples, np.inf)
+    forests, labels, totals, lows = _results(n_samples, n, n_clusters)
     for s in range(n_samples):
-        unit, mirror = (samples[0] + s) // mirrors, (samples[0] + s) % mirrors
-        if mirror and s and table[0, 0] == -table[512, 0]:
-            # The mirror image of a symmetric draw is its negative, bit for bit.
-            _add_noise(weights, -scale, draws, noisy)
-        else:
-            _draw_pairs(seed, unit, mirror, table, n, draws)
-            _add_noise(weights, scale, draws, noisy)
-        if greedy:
-            component, up = solve(noisy, groups, conflicts, colours, greedy, n_clusters)
-        else:
-            heads, tails = ends[0][merged[s]], ends[1][merged[s]]
-            component = joined_components(groups, colours, heads, tails)
-            up = improve(noisy, component, groups, conflicts, greedy, n_clusters)
+        sample = samples[0] + s
+        _perturb(seed, sample, s == 0, mirrors, scale, table, weights, draws, noisy)
+        heads, tails = ends[0][merged[s]], ends[1][merged[s]]
+        component = joined_components(groups, colours, heads, tails)
+        state = improve(noisy, component, groups, conflicts, n_clusters)
         labels[s] = component
-        a = 0
-        for v in range(n):
-            if up[v] >= 0:
-                i, j = min(v, up[v]), max(v, up[v])
-                forests[s, a] = i * (2 * n - i - 1) // 2 + j - i - 1
-                totals[s] += noisy[i, j]
-                lows[s] = min(lows[s], noisy[i, j])
-                a += 1
+        totals[s], lows[s] = _record(state[0], noisy, forests[s])
+    return forests, labels, totals, lows
+
+
+@compiled(nogil=True)
+def sample_linked(seed, samples, mirrors, scale, table, weights, problem):
+    """As `sample_labelled`, under cannot-links: greedily, then by larger moves too."""
+    groups, conflicts, colours, n_clusters = problem
+    n, n_samples = len(groups), samples[1] - samples[0]
+    noisy, draws = np.empty((n, n + _PADDING)), np.empty(len(weights))
+    forests, labels, totals, lows = _results(n_samples, n, n_clusters)
+    for s in range(n_samples):
+        sample = samples[0] + s
+        _perturb(seed, sample, s == 0, mirrors, scale, table, weights, draws, noisy)
+        labels[s], up = solve(noisy, groups, conflicts, colours, True, n_clusters)
+        totals[s], lows[s] = _record(up, noisy, forests[s])
     return forests, labels, totals, lows

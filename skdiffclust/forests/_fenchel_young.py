@@ -14,7 +14,7 @@ from skdiffclust.forests._perturbation import (
     score_gradient,
     sum_samples,
 )
-from skdiffclust.forests._relation import Relation
+from skdiffclust.forests._relation import Relation, freeze
 from skdiffclust.forests._samplers import (
     Noise,
     make_sampler,
@@ -360,6 +360,7 @@ def _target_relation(relation, edges):
     edges = edges[np.lexsort((edges[:, 1], edges[:, 0]))]
     heads, columns = edges.T.astype(np.int32)
     indptr = np.concatenate([[0], np.cumsum(np.bincount(heads, minlength=n))])
+    freeze(indptr, columns, heads)
     target = Relation(
         n, np.zeros(len(edges)), indptr, columns, heads, relation.similarity
     )

@@ -74,6 +74,7 @@ def relation_of(similarity, neighbors=None, omitted=-np.inf):
         heads = np.repeat(np.arange(n, dtype=np.int32), np.diff(upper.indptr))
         indptr, columns = upper.indptr.astype(np.int64), upper.indices.astype(np.int32)
         weights = upper.data.astype(np.float64, copy=False)
+        freeze(indptr, columns, heads)
         return Relation(n, weights, indptr, columns, heads, similarity, omitted)
     indptr, columns, heads = triangle(n)
     weights = similarity[heads, columns]
@@ -82,9 +83,9 @@ def relation_of(similarity, neighbors=None, omitted=-np.inf):
     kept = _among_heaviest(similarity, neighbors)[heads, columns]
     omitted = max(omitted, weights[~kept].max(initial=-np.inf))
     indptr = np.concatenate([[0], np.cumsum(np.bincount(heads[kept], minlength=n))])
-    return Relation(
-        n, weights[kept], indptr, columns[kept], heads[kept], similarity, omitted
-    )
+    columns, heads = columns[kept], heads[kept]
+    freeze(indptr, columns, heads)
+    return Relation(n, weights[kept], indptr, columns, heads, similarity, omitted)
 
 
 def triangle(n):
@@ -97,9 +98,14 @@ def _new_triangle(n):
     heads, columns = (ends.astype(np.int32) for ends in np.triu_indices(n, 1))
     indptr = np.concatenate([[0], np.cumsum(np.arange(n - 1, -1, -1))])
     arrays = indptr.astype(np.int64), columns, heads
+    freeze(*arrays)
+    return arrays
+
+
+def freeze(*arrays):
+    """Make arrays read-only: kernels are compiled once more for those that are not."""
     for array in arrays:
         array.flags.writeable = False
-    return arrays
 
 
 _cached_triangle = lru_cache(maxsize=8)(_new_triangle)

@@ -11,7 +11,7 @@ from scipy.sparse.csgraph import connected_components
 from skdiffclust._compat import effective_n_threads
 from skdiffclust._constraints import check_feasible
 from skdiffclust.forests._constrained import ConstrainedProblem
-from skdiffclust.forests._relation import Relation
+from skdiffclust.forests._relation import Relation, freeze
 
 # Threads pay above this; a chunk is the time between two checks for an interruption.
 _PARALLEL_SECONDS = 0.02
@@ -97,6 +97,7 @@ class FreeSampler:
             slack = noise_width(noise) + 1e-12 * np.abs(weights).max(initial=0.0)
             enters = can_enter(work[-1][:n_found], weights, heads, tails, n, slack)
             self.edges, self.kept = kept_edges(enters, self.edges)
+            freeze(*self.edges[1:])
         # One chunk above the lowest accepted weight holds nearly all noisy forests.
         lowest = weights[work[-1][n_found - 1]] if n_found else np.inf
         n_above = np.count_nonzero(self.edges[0] >= lowest)
@@ -141,7 +142,7 @@ class ConstrainedSampler:
         problem = ConstrainedProblem(constraints, n_clusters)
         self.noise, self.n_edges = noise, relation.n_samples - n_clusters
         self.weights = relation.weights
-        self.merging, self.ends = None, (np.empty(0, dtype=np.int32),) * 2
+        self.merging = None
         if not problem.greedy:
             colours = problem.colours[problem.groups]
             kept, self.merging = _between(
@@ -152,7 +153,6 @@ class ConstrainedSampler:
             problem.groups,
             problem.conflicts,
             problem.colours,
-            problem.greedy,
             n_clusters,
         )
         n = relation.n_samples
@@ -160,13 +160,13 @@ class ConstrainedSampler:
 
     def sample(self, first, last):
         """Return forests, components, weights and lowest values of some samples."""
-        from skdiffclust.forests._constrained_sampling import sample_constrained
+        from skdiffclust.forests._constrained_sampling import (
+            sample_labelled,
+            sample_linked,
+        )
 
         noise = self.noise
-        merged = np.empty((0, 0), dtype=np.int64)
-        if self.merging is not None:
-            merged = self.merging.sample(first, last)[0].astype(np.int64)
-        return sample_constrained(
+        arguments = (
             noise.seed,
             (first, last),
             noise.mirrors,
@@ -174,9 +174,11 @@ class ConstrainedSampler:
             noise.table,
             self.weights,
             self.problem,
-            merged,
-            self.ends,
         )
+        if self.merging is None:
+            return sample_linked(*arguments)
+        merged = self.merging.sample(first, last)[0]
+        return sample_labelled(*arguments, merged.astype(np.int64), self.ends)
 
 
 class ContractedSampler:
@@ -257,14 +259,17 @@ def _part(relation, kept, vertices):
     """Return the kept edges (m,) of a relation between other vertices (n,)."""
     heads, columns = relation.heads[kept], relation.columns[kept]
     counts = np.bincount(heads, minlength=relation.n_samples)
+    indptr = np.concatenate([[0], np.cumsum(counts)])
+    ends = vertices[heads].astype(np.int32), vertices[columns].astype(np.int32)
+    freeze(indptr, columns, heads, *ends)
     return Relation(
         relation.n_samples,
         relation.weights[kept],
-        np.concatenate([[0], np.cumsum(counts)]),
+        indptr,
         columns,
         heads,
         relation.similarity,
-        ends=(vertices[heads].astype(np.int32), vertices[columns].astype(np.int32)),
+        ends=ends,
     )
 
 
