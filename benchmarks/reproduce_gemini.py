@@ -1,12 +1,13 @@
 """The Sparse GEMINI paper beyond the MMD rows: what takes long, resumable.
 
-    python benchmarks/reproduce_gemini.py wasserstein dynamic real figure2 wide mnist
+    python benchmarks/reproduce_gemini.py [PART ...]
     python benchmarks/reproduce_gemini.py tables pictures
 
-The first line runs cells, for example one scenario, mode and model; each is appended to
-``reproduce_gemini.jsonl`` in the current folder, and what is there is not run again.
-``tables`` prints their means and deviations, ``pictures`` draws Figures 2 to 5. The MMD
-rows of Tables 2, 4 and 8 are in ``tests/papers/test_gemini.py``.
+The parts are the keys of ``PARTS`` below. Each cell of one, for example a scenario, a
+mode and a model with a seed, is appended to ``reproduce_gemini.jsonl`` in the current
+folder, and what is there is not run again. ``tables`` prints means and deviations,
+``pictures`` draws Figures 2 to 5. The MMD rows of Tables 2, 4 and 8 are in
+``tests/papers/test_gemini.py``.
 """
 
 import itertools
@@ -15,10 +16,11 @@ import sys
 import warnings
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
-from sklearn.preprocessing import scale
+from sklearn.preprocessing import FunctionTransformer, scale
 
 from skdiffclust import SparseGEMINI
 from skdiffclust.datasets import (
@@ -64,6 +66,11 @@ def run_wasserstein(scenario, mode, model, seed):
     sparse, path, y, informative = synthetic_path(
         scenario, seed, objective="wasserstein", mode=mode, model=model
     )
+    return rates(sparse, path, y, informative)
+
+
+def rates(sparse, path, y, informative):
+    """Return the scores of the chosen step, and the ARI of the last one."""
     support = sparse.get_support()
     return {
         "ARI": adjusted_rand_score(y, sparse.labels_),
@@ -72,6 +79,52 @@ def run_wasserstein(scenario, mode, model, seed):
         "variables": int(support.sum()),
         "ARI, last step": adjusted_rand_score(y, path.labels[-1]),
     }
+
+
+def run_batches(scenario, model, seed):
+    """Return a run of Table 8 by the paper's step size, on batches of 100 rows."""
+    return rates(
+        *synthetic_path(
+            scenario,
+            seed,
+            objective="mmd",
+            mode="ova",
+            model=model,
+            learning_rate=1e-3,
+            batch_size=100,
+        )
+    )
+
+
+def times(X, factors):
+    """Return features times factors."""
+    return X * factors
+
+
+def run_redundant(weighting, model, seed):
+    """Return a run on D2 with a penalty for each feature, by what it shares.
+
+    Features are standardised. With R²_j the share of feature j that the others explain
+    linearly, its factor of the penalty is (1 - R²_j) to the power of `weighting` / 2: 1
+    spares features that others repeat, -1 penalises them. A factor c_j of the penalty
+    is the same as features x_j / c_j before the model, and x_j before the kernel.
+    """
+    X, y, informative = problem("D2", seed)
+    X = scale(X)
+    unshared = 1 / np.diag(np.linalg.inv(np.corrcoef(X.T)))
+    factors = unshared ** (weighting / 2)
+    sparse = SparseGEMINI(
+        4,
+        mode="ovo",
+        model=model,
+        kernel=FunctionTransformer(times, kw_args={"factors": factors}),
+        hidden_layer_sizes=20,
+        learning_rate=0.01,
+        random_state=seed,
+        **COMMON,
+    )
+    path = sparse.path(X / factors, min_features=2)
+    return rates(sparse, path, y, informative)
 
 
 def run_dynamic(scenario, objective, mode, seed):
@@ -164,8 +217,8 @@ def run_wide(model, n_clusters, seed):
     }
 
 
-def run_mnist(background, seed, n_rows=3000):
-    """Return a run of Section 5.4: 1200 and 1200 hidden units, to 50 pixels."""
+def run_mnist(background, seed, n_rows=2000):
+    """Return a run of Section 5.4, smaller: 300 and 300 units, steps of 20 %."""
     X, y = load("mnist_t10k")
     X, y = X[:n_rows] / 255, y[:n_rows]
     if background:
@@ -173,14 +226,14 @@ def run_mnist(background, seed, n_rows=3000):
     sparse = SparseGEMINI(
         10,
         model="mlp",
-        hidden_layer_sizes=(1200, 1200),
+        hidden_layer_sizes=(300, 300),
         dropout=0.05,
         learning_rate=1e-3,
         batch_size=500,
         random_state=seed,
         **COMMON,
     )
-    path = sparse.path(X.astype(np.float32), min_features=50, alpha_init=0.01)
+    path = sparse.path(X.astype(np.float32), min_features=50, alpha_multiplier=1.2)
     return {
         "ARI": adjusted_rand_score(y, sparse.labels_),
         "clusters": sparse.n_clusters_,
@@ -204,15 +257,17 @@ PARTS = {
         run_dynamic,
         [
             *cases(20, SCENARIOS, ("mmd",), MODES),
-            *cases(5, SCENARIOS, ("wasserstein",), MODES),
+            *cases(5, SCENARIOS[:5], ("wasserstein",), MODES),
         ],
     ),
     "real": (
         run_real,
-        cases(20, ("heart_statlog", "house_votes_84"), ("mmd", "wasserstein"), MODELS),
+        cases(5, ("heart_statlog", "house_votes_84"), ("mmd", "wasserstein"), MODELS),
     ),
+    "batches": (run_batches, cases(20, (3, 4, 5), MODELS)),
+    "redundant": (run_redundant, cases(20, (0, 1, -1), MODELS)),
     "figure2": (run_figure2, cases(1, (5, "D2"))),
-    "wide": (run_wide, cases(3, MODELS, (2, 3))),
+    "wide": (run_wide, cases(2, MODELS, (2, 3))),
     "mnist": (run_mnist, cases(1, (False, True))),
 }
 
@@ -241,6 +296,90 @@ def run(part):
         print(part, *case, shown, flush=True)
 
 
+def tables():
+    """Print means and deviations over seeds, and how often a feature is selected."""
+    groups = {}
+    for (*case, _), found in finished().items():
+        groups.setdefault(tuple(case), []).append(found)
+    for case, runs in groups.items():
+        print(*case, f"({len(runs)} runs)", end=": ")
+        for name, value in runs[0].items():
+            if not isinstance(value, list):
+                values = [one[name] for one in runs]
+                print(f"{name} {np.mean(values):.2f} ({np.std(values):.2f})", end="; ")
+        print()
+        if "support" in runs[0]:
+            chosen = np.concatenate([one["support"] for one in runs])
+            features, counts = np.unique(chosen.astype(int), return_counts=True)
+            order = np.argsort(-counts, kind="stable")
+            shares = [f"{features[i]}: {counts[i] / len(runs):.0%}" for i in order]
+            print("    selected:", ", ".join(shares))
+
+
+def figure2(results):
+    """Draw the norms of skip weights: informative, redundant, noise."""
+    figure, axes = plt.subplots(1, 2, figsize=(8, 3), layout="constrained")
+    kinds = {5: [("g", 0, 5), ("k", 5, 100)]}
+    kinds["D2"] = [("g", 0, 2), ("r", 2, 11), ("k", 11, 14)]
+    for ax, scenario in zip(axes, kinds, strict=True):
+        found = results["figure2", scenario, 0]
+        norms = np.array(found["norms"])
+        for color, start, stop in kinds[scenario]:
+            ax.plot(found["alphas"], norms[:, start:stop], color, linewidth=0.8)
+        ax.set(xscale="log", xlabel="penalty alpha", title=f"problem {scenario}")
+    axes[0].set_ylabel("norm of the skip weights")
+    return figure
+
+
+def figure3(results):
+    """Draw when pixels leave, and the objective over the number of pixels."""
+    figure, axes = plt.subplots(1, 4, figsize=(12, 3), layout="constrained")
+    for first, background in ((0, False), (2, True)):
+        found = results["mnist", background, 0]
+        leaving = np.log(found["leaving"]).reshape(28, 28)
+        axes[first].imshow(leaving, cmap="coolwarm")
+        axes[first].set_axis_off()
+        axes[first].set_title("MNIST-BR" if background else "MNIST")
+        axes[first + 1].plot(found["n_features"], found["objectives"], marker=".")
+        axes[first + 1].invert_xaxis()
+        axes[first + 1].set(xlabel="pixels", ylabel="GEMINI")
+    return figure
+
+
+def curves(results, name):
+    """Draw Figure 4 or 5: each run's objective and number of features."""
+    figure, axes = plt.subplots(1, 2, figsize=(8, 3), layout="constrained")
+    for objective, color in (("wasserstein", "tab:blue"), ("mmd", "tab:red")):
+        runs = [
+            v for k, v in results.items() if k[:4] == ("real", name, objective, "mlp")
+        ]
+        for i, run in enumerate(runs):
+            style = {"color": color, "alpha": 0.5, "label": "" if i else objective}
+            axes[0].plot(run["n_features"], run["objectives"], **style)
+            axes[1].step(run["alphas"][1:], run["n_features"][1:], **style)
+    axes[0].invert_xaxis()
+    axes[0].set(xlabel="features", ylabel="GEMINI")
+    axes[0].legend()
+    axes[1].set(xscale="log", xlabel="penalty alpha", ylabel="features")
+    return figure
+
+
+def pictures():
+    """Draw Figures 2 to 5 from the results."""
+    results = finished()
+    drawn = {
+        "figure2": figure2(results),
+        "figure3": figure3(results),
+        "figure4": curves(results, "house_votes_84"),
+        "figure5": curves(results, "heart_statlog"),
+    }
+    for name, figure in drawn.items():
+        figure.savefig(f"gemini_{name}.png", dpi=80)
+
+
 if __name__ == "__main__":
     for name in sys.argv[1:] or PARTS:
-        run(name)
+        if name in ("tables", "pictures"):
+            globals()[name]()
+        else:
+            run(name)
