@@ -31,6 +31,7 @@ KERNELS = {
     "forests/_tiles.py",
     "forests/_union_find.py",
     "gemini/_fused.py",
+    "memories/_block_kernels.py",
     "memories/_kernels.py",
 }
 # Loops that are compiled only when there are many rows.

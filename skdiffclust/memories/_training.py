@@ -14,8 +14,9 @@ rows and the masks, so that S is one product for all of them.
 
 import numpy as np
 
+from skdiffclust.memories._block_kernels import euclidean_rows
 from skdiffclust.memories._dynamics import Completion
-from skdiffclust.memories._kernels import cosine_rows, euclidean_rows, manhattan_rows
+from skdiffclust.memories._kernels import cosine_rows, manhattan_rows
 
 
 def completion_with_gradient(
@@ -33,14 +34,13 @@ def completion_with_gradient(
         return _manhattan(X, memories, log_weights, dynamics, groups, fill,
                           sample_weight)  # fmt: skip
     r, k, d = memories.shape
-    lengths = np.ones((r, k))
     directions = memories
     if dynamics.metric == "cosine":
         lengths = np.sqrt(np.einsum("rkd,rkd->rk", memories, memories))
         directions = memories / np.maximum(lengths, _tiny(X))[:, :, None]
     flat = directions.reshape(r * k, d)
     # A column of features beside a column of memories: X is read once for all.
-    products = (X @ flat.T).astype(np.float64)
+    products = (X @ flat.T).astype(np.float64, copy=False)
     d_products = np.zeros_like(products)
     gradient = np.zeros((r * k, d), dtype=X.dtype)
     norms = np.einsum("rkd,rkd->rk", directions, directions, dtype=np.float64)
@@ -52,7 +52,7 @@ def completion_with_gradient(
             norms, log_weights, dynamics, fill, sample_weight[rows], totals,
         )  # fmt: skip
     d_bias, attracted, loss = totals
-    gradient += d_products.T.astype(X.dtype) @ X
+    gradient += d_products.T.astype(X.dtype, copy=False) @ X
     gradient = gradient.reshape(r, k, d)
     if dynamics.metric == "euclidean":
         scale = (2.0 * dynamics.inverse_temperature * d_bias).astype(X.dtype)
@@ -79,13 +79,16 @@ def _add_group(
     scored = slice(None) if plain else features
     hidden = np.ascontiguousarray(X[:, scored])
     flat_hidden = np.ascontiguousarray(flat[:, scored])
-    target = products if plain else (hidden @ flat_hidden.T).astype(np.float64)
+    target = products
+    if not plain:
+        target = (hidden @ flat_hidden.T).astype(np.float64, copy=False)
     seen = products if plain else products - target
     by_restart = flat_hidden.reshape(r, k, -1)
-    gram = np.matmul(by_restart, by_restart.transpose(0, 2, 1)).astype(np.float64)
+    gram = np.matmul(by_restart, by_restart.transpose(0, 2, 1))
     start_row = None if plain else fill[features]
+    is_filled = not plain and start_row.any()
     start = np.zeros((r, k))
-    if not plain and start_row.any():
+    if is_filled:
         start = by_restart.astype(np.float64) @ start_row
     d_target = np.empty((n_rows, r, k))
     d_seen = np.empty_like(d_target)
@@ -94,19 +97,19 @@ def _add_group(
     out = (d_seen, d_target, d_gram, d_bias, d_start, attracted, loss)
     shape = (n_rows, r, k)
     loss += _run(
-        X, hidden, start_row, seen.reshape(shape), target.reshape(shape), start, gram,
-        norms, log_weights, weight, dynamics, plain, out,
+        X, hidden, start_row, seen.reshape(shape), target.reshape(shape), start,
+        gram.astype(np.float64, copy=False), norms, log_weights, weight, dynamics,
+        plain, out,
     )  # fmt: skip
+    d_products[:] = (d_target if plain else d_seen).reshape(n_rows, r * k)
     d_gram += d_gram.transpose(0, 2, 1)
-    inside = np.matmul(d_gram.astype(X.dtype), by_restart).reshape(r * k, -1)
-    d_target = d_target.reshape(n_rows, r * k)
-    if plain:
-        d_products[:] = d_target
-    else:
-        d_products[:] = d_seen.reshape(n_rows, r * k)
-        inside += (d_target - d_products).T.astype(X.dtype) @ hidden
-        if start_row.any():
-            inside += np.outer(d_start.ravel(), start_row)
+    inside = np.matmul(d_gram.astype(X.dtype, copy=False), by_restart)
+    inside = inside.reshape(r * k, -1)
+    if not plain:
+        pull = d_target.reshape(n_rows, r * k) - d_products
+        inside += pull.T.astype(X.dtype, copy=False) @ hidden
+    if is_filled:
+        inside += np.outer(d_start.ravel(), start_row)
     gradient[:, scored] += inside
     return float(weight.sum()) * hidden.shape[1]
 
@@ -124,8 +127,9 @@ def _run(
             plain, out,
         )  # fmt: skip
         left = (1.0 - step) ** n_steps
-        rest = hidden * (1.0 - left) if plain else hidden - left * start_row
-        return np.einsum("i,ij,ij->", weight, rest, rest, dtype=np.float64)
+        rest = hidden if plain else hidden - left * start_row
+        share = (1.0 - left) ** 2 if plain else 1.0
+        return share * (weight @ np.einsum("ij,ij->i", rest, rest, dtype=np.float64))
     inner = np.einsum("ij,ij->i", hidden, hidden, dtype=np.float64)
     outside = np.einsum("ij,ij->i", X, X, dtype=np.float64) - inner
     own, scale = np.zeros(len(X)), np.zeros(len(X))
