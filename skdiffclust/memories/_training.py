@@ -102,9 +102,7 @@ def _add_group(
         plain, out,
     )  # fmt: skip
     d_products[:] = (d_target if plain else d_seen).reshape(n_rows, r * k)
-    d_gram += d_gram.transpose(0, 2, 1)
-    inside = np.matmul(d_gram.astype(X.dtype, copy=False), by_restart)
-    inside = inside.reshape(r * k, -1)
+    inside = _pull_back(d_gram, by_restart)
     if not plain:
         pull = d_target.reshape(n_rows, r * k) - d_products
         inside += pull.T.astype(X.dtype, copy=False) @ hidden
@@ -112,6 +110,13 @@ def _add_group(
         inside += np.outer(d_start.ravel(), start_row)
     gradient[:, scored] += inside
     return float(weight.sum()) * hidden.shape[1]
+
+
+def _pull_back(d_gram, memories):
+    """Return the gradient (r * k, d) by memories (r, k, d) of their products."""
+    both = d_gram + d_gram.transpose(0, 2, 1)
+    gradient = np.matmul(both.astype(memories.dtype, copy=False), memories)
+    return gradient.reshape(-1, memories.shape[2])
 
 
 def _run(
