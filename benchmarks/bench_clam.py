@@ -1,9 +1,10 @@
 """ClAM against k-means: fit time, time of a step, growth with n, d and k, memory.
 
-    OMP_NUM_THREADS=1 python benchmarks/bench_clam.py [--quick]
+    OMP_NUM_THREADS=1 python benchmarks/bench_clam.py [PART ...]
 
-Times are medians of alternating runs in this process, given as ratios. Real data are
-read from ../shared/data, relative to the root of the project.
+Parts are fits, steps, large, growth, memory and gpu; all of them by default. Times are
+medians of alternating runs in this process, given as ratios. Real data are read from
+../shared/data, relative to the root of the project.
 """
 
 import functools
@@ -141,37 +142,73 @@ def growth():
 
 
 def memory():
-    """Print what a fit needs beyond X."""
+    """Print what a fit, and predictions, need beyond X."""
     X = np.random.RandomState(0).randn(1_000_000, 50).astype(np.float32)
-    ClAM(10, n_init=2, max_iter=2).fit(X[:1000])
-    tracemalloc.start()
-    ClAM(10, max_iter=2, random_state=0).fit(X)
-    print(
-        f"1 000 000 x 50 float32: {tracemalloc.get_traced_memory()[1] / 2**20:.0f} MiB"
-    )
-    tracemalloc.stop()
+    model = ClAM(10, n_init=2, max_iter=2).fit(X[:1000])
+    model.transform(X[:1000])
+    model = ClAM(10, max_iter=2, random_state=0)
+    for name in ("fit", "predict", "transform"):
+        tracemalloc.start()
+        out = getattr(model, name)(X)
+        peak = tracemalloc.get_traced_memory()[1] - getattr(out, "nbytes", 0)
+        tracemalloc.stop()
+        print(f"{name} of 1 000 000 x 50 float32: {peak / 2**20:.0f} MiB beyond X")
 
+
+def small_fits():
+    """Compare fits of small sets, with and without masks."""
+    for name in ("zoo", "ecoli", "wine", "movlib", "heart_statlog", "digits", "ctg",
+                 "isolet", "letter"):  # fmt: skip
+        if (pair := load(name)) is not None:
+            repeats = 1 if name == "letter" else 5
+            compare_fits(name, *pair, repeats=repeats)
+            compare_fits("  with masks", *pair, repeats=repeats, self_supervised=True)
+
+
+def large_fits():
+    """Compare fits of large sets."""
+    X, _ = make_blobs(200_000, 64, centers=10, cluster_std=6.0, random_state=0)
+    compare_fits("blobs", X, 10, repeats=1)
+    if (DATA / "mnist_t10k.npz").exists():
+        with np.load(DATA / "mnist_t10k.npz", allow_pickle=False) as archive:
+            compare_fits("mnist_t10k", archive["X"].astype(float), 10, repeats=1)
+
+
+def steps():
+    """Compare steps on a small, a middling and a large set."""
+    compare_steps(300, 16, 8, 256)
+    compare_steps(1797, 64, 10, 1024)
+    compare_steps(200_000, 64, 10, 1024)
+
+
+def gpu():
+    """Print the seconds of an epoch on the GPU, if there is one."""
+    if not torch.cuda.is_available():
+        print("no GPU is at hand")
+        return
+    X = np.random.RandomState(0).randn(1_000_000, 64).astype(np.float32)
+    for batch_size in (1024, 65536):
+        model = ClAM(10, device="cuda", n_init=1, init=X[:10], batch_size=batch_size)
+        model.set_params(max_iter=1).fit(X)
+        times = []
+        for n_epochs in (1, 4):
+            start = time.perf_counter()
+            model.set_params(max_iter=n_epochs, tol=0.0).fit(X)
+            times.append(time.perf_counter() - start)
+        each = (times[1] - times[0]) / 3
+        print(
+            f"1 000 000 x 64 on a GPU, batches of {batch_size}: {each:.2f} s an epoch"
+        )
+
+
+PARTS = {"fits": small_fits, "steps": steps, "large": large_fits, "growth": growth,
+         "memory": memory, "gpu": gpu}  # fmt: skip
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore", ConvergenceWarning)
     torch.set_num_threads(1)
     versions = {m.__name__: m.__version__ for m in (sklearn, np, torch)}
     print(platform.processor() or platform.machine(), versions)
-    quick = "--quick" in sys.argv
     ClAM(3, n_init=2).fit(np.random.RandomState(0).randn(60, 4))  # compiles
-    for name in ("zoo", "ecoli", "wine", "movlib", "heart_statlog", "digits", "ctg",
-                 "isolet", "letter"):  # fmt: skip
-        if (pair := load(name)) is not None:
-            compare_fits(name, *pair, repeats=3)
-            compare_fits("  with masks", *pair, repeats=3, self_supervised=True)
-    compare_steps(300, 16, 8, 256)
-    compare_steps(1797, 64, 10, 1024)
-    compare_steps(200_000, 64, 10, 1024)
-    if not quick:
-        X, _ = make_blobs(200_000, 64, centers=10, cluster_std=6.0, random_state=0)
-        compare_fits("blobs", X, 10, repeats=1)
-        if (DATA / "mnist_t10k.npz").exists():
-            with np.load(DATA / "mnist_t10k.npz", allow_pickle=False) as archive:
-                compare_fits("mnist_t10k", archive["X"].astype(float), 10, repeats=1)
-        growth()
-        memory()
+    for part in sys.argv[1:] or PARTS:
+        PARTS[part]()
