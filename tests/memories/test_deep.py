@@ -1,6 +1,8 @@
 """Deep ClAM: the encoder is trained with memories, and kept as plain as can be."""
 
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -172,6 +174,23 @@ def test_float32_and_read_only_rows():
     model = ClAM(3, encoder="mlp", **FAST).fit(X)
     assert model.encoder_[0][0].dtype == model.cluster_centers_.dtype == np.float32
     assert adjusted_rand_score(y, model.labels_) > 0.9
+
+
+def test_fault_30_state_is_numpy_and_loads_without_kernels():
+    X, _ = blobs()
+    params = dict(random_state=0, n_init=2, max_iter=2)
+    models = [ClAM(3, encoder=encoder, **params).fit(X) for encoder in (None, "mlp")]
+    code = (
+        "import sys, pickle; models, X = pickle.load(sys.stdin.buffer); "
+        "print('numba' in sys.modules, [len(m.predict(X)) for m in models], "
+        "'torch' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        input=pickle.dumps((models, X)),
+        capture_output=True,
+    )
+    assert done.stdout.decode().strip() == "False [240, 240] False", done.stderr
 
 
 def test_refusals():

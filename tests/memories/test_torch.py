@@ -7,9 +7,12 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
+from sklearn.datasets import make_blobs
+from sklearn.metrics import adjusted_rand_score
 from torch import nn
 
-from skdiffclust.memories import _dynamics
+from skdiffclust import ClAM
+from skdiffclust.memories import _dynamics, _torch
 from skdiffclust.memories._dynamics import Dynamics
 from skdiffclust.memories._torch import completion_on_device, recall
 from skdiffclust.memories._training import completion_with_gradient
@@ -141,6 +144,39 @@ def test_state_and_generator():
 def test_wrong_arguments_are_refused(change, message):
     with pytest.raises(ValueError, match=message):
         AssociativeMemory(3, 2, **{"inverse_temperature": 1.0, **change})
+
+
+@pytest.mark.parametrize("device", ["cuda:7", "tpu", ""])
+def test_fault_25_devices_are_listed(device):
+    X, _ = make_blobs(150, 6, centers=3, random_state=0)
+    with pytest.raises(ValueError, match="devices present: cpu"):
+        ClAM(3, device=device).fit(X)
+    assert ClAM(3, device="cpu", max_iter=2).fit(X).device_ == "cpu"
+
+
+def test_fault_26_out_of_device_memory_halves_the_batch_twice(monkeypatch):
+    X, y = make_blobs(150, 6, centers=3, random_state=0)
+    sizes = []
+    real = _torch._complete
+    monkeypatch.setattr(
+        "skdiffclust.memories._clam.ClAM._resolve_device",
+        lambda self, size: ("cpu", _torch.completion_on_device("cpu")),
+    )
+
+    def small(*arguments):
+        sizes.append(max(rows.stop - rows.start for rows, _ in arguments[-1]))
+        if sizes[-1] > limit:
+            raise torch.cuda.OutOfMemoryError("full")
+        return real(*arguments)
+
+    monkeypatch.setattr(_torch, "_complete", small)
+    limit = 40
+    model = ClAM(3, max_iter=2, random_state=0).fit(X)
+    assert adjusted_rand_score(y, model.labels_) == 1.0
+    assert min(sizes) <= 40 < max(sizes)
+    limit = 0
+    with pytest.raises(torch.cuda.OutOfMemoryError, match="Lower batch_size"):
+        ClAM(3, max_iter=2).fit(X)
 
 
 @pytest.mark.gpu
