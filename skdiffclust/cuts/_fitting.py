@@ -246,6 +246,7 @@ class EncoderTraining:
         self.objective = Objective(data.graph, self.settings, prior / prior.sum())
         self.weight_decay, self.device = estimator.weight_decay, find_device(estimator)
         self.activation = estimator.activation
+        self.moving = estimator.encoder != "linear"
         self.columns = np.arange(n_clusters)
         if callable(estimator.encoder):
             self._copy_module(estimator.encoder)
@@ -283,7 +284,12 @@ class EncoderTraining:
         """Fit the free labels, then run the epochs."""
         if self.target is not None:
             fit_labels(
-                self.model, self.X, self.target, self.settings, self.random_state
+                self.model,
+                self.X,
+                self.target,
+                self.settings,
+                self.random_state,
+                moving=self.moving,
             )
 
         def close(loop, assignments, **columns):

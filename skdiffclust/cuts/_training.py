@@ -17,8 +17,8 @@ _FLOOR = 1e-3
 _LAST_RATE = 0.1
 # Few rows make few steps an epoch: the labels are fitted for at least so many.
 _LEAST_STEPS = 2000
-# In this part of them each row is moved as far as its neighbours are: by one of so many
-# differences of a row and one of so many neighbours.
+# In this part of them rows are moved, but not those of a linear model, which cannot
+# bend around them; by one of so many differences to one of so many neighbours.
 _MOVED = 0.8
 _N_MOVES = 512
 _N_NEIGHBORS = 10
@@ -252,11 +252,11 @@ def train(loop, model, X, objective, random_state, close):
         close(loop, assignments, objective=value, balance=balance)
 
 
-def fit_labels(model, X, labels, settings, random_state):
+def fit_labels(model, X, labels, settings, random_state, *, moving):
     """Fit the model of X (n, d) to labels (n,) by their log-likelihood.
 
-    Rows are moved at first, at random and about as far as neighbours are apart: a new
-    row is that far from those seen, and should have their label.
+    With `moving`, rows are moved at first, at random and about as far as neighbours are
+    apart: a new row is that far from those seen, and should have their label.
     """
     moves = _moves_to_neighbors(X, random_state)
     n_steps = -(-len(X) // settings.batch_size)
@@ -264,14 +264,15 @@ def fit_labels(model, X, labels, settings, random_state):
     for epoch in range(n_epochs):
         rate = _rate(settings, epoch, n_epochs)
         n_wrong = np.zeros(1, dtype=np.int64)
-        moved = epoch < _MOVED * n_epochs
+        moved = moving and epoch < _MOVED * n_epochs
         for rows in mini_batches(len(X), settings.batch_size, random_state):
             batch = X[rows]
             if moved:
                 batch += moves[random_state.randint(len(moves), size=len(rows))]
             model.step(batch, _likelihood(labels[rows], n_wrong), rate)
-        # Right on all rows as they are is as low a cut as the labels have.
-        if not moved and not n_wrong[0]:
+        # Right on all rows as they are is as low a cut as the labels have; a few
+        # epochs more widen the margin.
+        if not moved and not n_wrong[0] and epoch >= n_epochs // 4:
             return
 
 

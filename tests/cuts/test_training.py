@@ -174,10 +174,12 @@ def test_rows_are_moved_as_far_as_neighbours_are():
     np.testing.assert_array_equal(_moves_to_neighbors(np.ones((30, 2)), rng), 0.0)
 
 
-def test_fitting_labels_reaches_them():
+@pytest.mark.parametrize("moving", [False, True])
+def test_fitting_labels_reaches_them(moving):
     rng = np.random.RandomState(0)
     X = rng.normal(size=(60, 2))
     labels = (X[:, 0] > 0).astype(int)
     model = Layers(*init_layers([2, 2], rng, np.float64), "relu", 0.0)
-    fit_labels(model, X, labels, settings(learning_rate=0.1), rng)
+    chosen = settings(learning_rate=0.1)
+    fit_labels(model, X, labels, chosen, rng, moving=moving)
     assert np.mean(model.logits(X).argmax(axis=1) == labels) > 0.95
