@@ -271,9 +271,11 @@ def fit_labels(model, X, labels, settings, random_state, *, moving):
                 batch += moves[random_state.randint(len(moves), size=len(rows))]
             model.step(batch, _likelihood(labels[rows], n_wrong), rate)
         # Right on all rows as they are is as low a cut as the labels have; a few
-        # epochs more widen the margin.
-        if not moved and not n_wrong[0] and epoch >= n_epochs // 4:
-            return
+        # epochs more widen the margin, and so do rows that are moved.
+        if not n_wrong[0] and epoch >= n_epochs // 4:
+            if not moved:
+                return
+            moving = False
 
 
 def _moves_to_neighbors(X, random_state):

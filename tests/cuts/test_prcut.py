@@ -541,7 +541,8 @@ def fuzz(n_graphs, seed):
         X = rng.normal(size=(n, 2)) if rng.rand() < 0.8 else np.zeros((n, 2))
         model = PRCut(
             k,
-            encoder=[None, None, "linear"][rng.randint(3)],
+            encoder=[None, None, "linear", "mlp"][rng.randint(4)],
+            hidden_layer_sizes=(4,),
             init=["spectral", "k-means++", "random"][rng.randint(3)],
             polish=bool(rng.rand() < 0.7),
             objective=["exact", "bound"][rng.randint(2)],
