@@ -6,8 +6,10 @@ import pkgutil
 import re
 import subprocess
 import sys
+import tomllib
 from importlib import metadata
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 
@@ -125,7 +127,7 @@ def test_getting_started_runs(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "page", ["gpu", "partial_labels", "persistence", "security", "tuning"]
+    "page", ["gemini", "gpu", "partial_labels", "persistence", "security", "tuning"]
 )
 def test_user_guide_runs(page, tmp_path):
     path = ROOT / "doc" / "user_guide" / f"{page}.rst"
@@ -133,6 +135,21 @@ def test_user_guide_runs(page, tmp_path):
     assert blocks
     start = f"import os, skdiffclust; os.chdir({str(tmp_path)!r})"
     run_python("\n".join([start, *blocks]), "-W", "error")
+
+
+def test_badges_are_true():
+    readme = (ROOT / "README.rst").read_text(encoding="utf-8")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    (scikit_learn,) = [d for d in project["dependencies"] if d.startswith("scikit")]
+    badges = re.findall(r"badge/(\S+)-blue\n +:alt: (.*)\n", readme)
+    said = [unquote(badge).replace("--", "-") for badge, _ in badges]
+    assert said == [
+        f"python-≥ {project['requires-python'].removeprefix('>=')}",
+        f"scikit-learn-≥ {scikit_learn.partition('>=')[2]}",
+        f"licence-{project['license']}",
+    ]
+    for text, (_, alternative) in zip(said, badges, strict=True):
+        assert re.search(r"[\d.]+", text)[0] in alternative
 
 
 def test_readme_commands_are_one_line_each():
