@@ -1,5 +1,6 @@
 """The public face: names, docstrings, what an import loads, and the README."""
 
+import ast
 import importlib
 import inspect
 import pkgutil
@@ -58,6 +59,19 @@ def test_every_public_name_is_on_an_api_page(name):
     module = importlib.import_module(name)
     public = {n for n in module.__all__ if callable(getattr(module, n))}
     assert public <= listed
+
+
+def test_editors_see_every_name():
+    stub = ast.parse((ROOT / "skdiffclust" / "__init__.pyi").read_text("utf-8"))
+    seen = {"__version__", "show_versions"}
+    for node in stub.body:
+        if isinstance(node, ast.ImportFrom):
+            (alias,) = node.names
+            assert alias.name == alias.asname
+            found = pkgutil.resolve_name(f"{node.module}:{alias.name}")
+            assert found is getattr(skdiffclust, alias.name)
+            seen.add(alias.name)
+    assert seen == {*skdiffclust.__all__, "nn"}
 
 
 def test_unknown_name_is_an_attribute_error():
