@@ -43,7 +43,7 @@ TARGETS = {
     "_constraints.py": ["tests/test_constraints.py"],
     "_encoder.py": ["tests/test_encoder.py"],
     "_history.py": ["tests/test_history.py"],
-    "_validation.py": ["tests/faults/test_containers.py"],
+    "_validation.py": ["tests/gemini/test_gemini.py"],
     "metrics.py": ["tests/test_metrics.py"],
     "cuts/_ratio_cut.py": ["tests/cuts/test_ratio_cut.py"],
     "cuts/_polish.py": ["tests/cuts/test_polish.py"],
@@ -177,7 +177,7 @@ def run_tests(copied, tests):
 
 
 def is_killed(copied, module, source, seconds):
-    """Tell whether the tests of a module fail with this source in a copied tree."""
+    """Return whether the tests of a module fail with this source, and if by time."""
     target = copied / "skdiffclust" / module
     original = target.read_text(encoding="utf-8")
     target.write_text(source, encoding="utf-8")
@@ -191,7 +191,7 @@ def is_killed(copied, module, source, seconds):
         child.kill()
         child.join()
     target.write_text(original, encoding="utf-8")
-    return ended not in (0, 5)  # 5: there was no test
+    return ended not in (0, 5), ended is None  # 5: there was no test
 
 
 def sample(n_mutants, seed):
@@ -210,7 +210,8 @@ def show(out):
     """Print the share of killed mutants, and the survivors with their lines."""
     rows = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
     killed = [row["killed"] for row in rows]
-    print(f"{sum(killed)} of {len(killed)} mutants killed ({np.mean(killed):.1%})")
+    print(f"{sum(killed)} of {len(killed)} mutants killed ({np.mean(killed):.1%}), ")
+    print(f"{sum(row['by_time'] for row in rows)} of them by their time")
     for kind, n in Counter(row["kind"] for row in rows).items():
         n_killed = sum(row["killed"] for row in rows if row["kind"] == kind)
         print(f"  {kind}: {n_killed} of {n}")
@@ -248,7 +249,8 @@ def main():
             source = (PACKAGE / module).read_text(encoding="utf-8")
             mutant, line = mutate(source, number, kind)
             row = {"module": module, "line": line, "kind": kind}
-            row["killed"] = is_killed(copied, module, mutant, options.seconds)
+            killed, by_time = is_killed(copied, module, mutant, options.seconds)
+            row |= {"killed": killed, "by_time": by_time}
             with options.out.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(row) + "\n")
     return show(options.out)

@@ -2,6 +2,7 @@
 
 import os
 from contextlib import contextmanager
+from contextvars import ContextVar
 
 import numpy as np
 import torch
@@ -170,7 +171,8 @@ def train(
     for _ in loop:
         while True:
             try:
-                mean_loss = _epoch(module, batches(batch_size), loss_of, optimizer)
+                with alone():
+                    mean_loss = _epoch(module, batches(batch_size), loss_of, optimizer)
                 break
             except torch.cuda.OutOfMemoryError as error:
                 optimizer.zero_grad(set_to_none=True)
@@ -279,6 +281,25 @@ def _under(prefix, arrays):
     }
 
 
+# Where a fit runs, which is of its own process alone, whatever others there are.
+_alone = ContextVar("alone", default=False)
+
+
+@contextmanager
+def alone():
+    """Take no notice of other processes inside the block: their fits may end sooner."""
+    token = _alone.set(True)
+    try:
+        yield
+    finally:
+        _alone.reset(token)
+
+
+def _has_others():
+    """Whether there are processes of ``torchrun`` to work with."""
+    return dist.is_available() and dist.is_initialized() and not _alone.get()
+
+
 class _SumOverProcesses(torch.autograd.Function):
     """All-reduced sum; its backward pass sums the gradients of all processes."""
 
@@ -300,6 +321,40 @@ def sum_over_processes(tensor):
     same loss, and the averaged gradients of DistributedDataParallel are the gradients
     of that loss, exactly.
     """
-    if dist.is_available() and dist.is_initialized():
-        return _SumOverProcesses.apply(tensor)
-    return tensor
+    return _SumOverProcesses.apply(tensor) if _has_others() else tensor
+
+
+def gather_over_processes(tensor):
+    """Return the rows of the processes of ``torchrun``, one after the other.
+
+    For losses between all rows, such as `PartialFenchelYoungLoss`: gather what the
+    encoder makes of the rows of a process, and let every process compute the one loss
+    of the joint batch, with one `seed`. The averaged gradients of
+    DistributedDataParallel are then those of that loss, exactly.
+
+    Parameters
+    ----------
+    tensor : tensor of shape (n_rows, ...)
+        Rows of this process; their number may differ between processes.
+
+    Returns
+    -------
+    tensor of shape (n_rows of all processes, ...)
+        In the order of the ranks; the tensor itself where there is one process.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skdiffclust.nn import gather_over_processes
+    >>> gather_over_processes(torch.arange(3))
+    tensor([0, 1, 2])
+    """
+    if not _has_others():
+        return tensor
+    rank, counts = dist.get_rank(), torch.zeros(dist.get_world_size(), dtype=torch.long)
+    counts[rank] = len(tensor)
+    counts = sum_over_processes(counts.to(tensor.device)).tolist()
+    # Each process puts its rows into zeros, and the sum is all of them.
+    before, after = sum(counts[:rank]), sum(counts[rank + 1 :])
+    parts = [tensor.new_zeros((n, *tensor.shape[1:])) for n in (before, after)]
+    return sum_over_processes(torch.cat([parts[0], tensor, parts[1]]))

@@ -1,5 +1,6 @@
 """Losses and operators as torch modules, for a training loop of one's own."""
 
+from skdiffclust._torch import gather_over_processes
 from skdiffclust.cuts._torch import RatioCutLoss
 from skdiffclust.forests._torch import (
     ConnectivityLoss,
@@ -19,5 +20,6 @@ __all__ = [
     "PartialFenchelYoungLoss",
     "PerturbedForest",
     "RatioCutLoss",
+    "gather_over_processes",
     "standardized_similarity",
 ]
