@@ -16,10 +16,10 @@ import copy
 import json
 import multiprocessing
 import os
+import resource
 import shutil
 import sys
 import tempfile
-from collections import Counter
 from pathlib import Path
 
 # Before numba is imported; the children inherit it.
@@ -166,8 +166,9 @@ def tests_of(module):
     return [test for test in found if test and (ROOT / test).exists()]
 
 
-def run_tests(copied, tests):
+def run_tests(copied, tests, seconds):
     """In a child: run tests on the copied tree, and end with pytest's status."""
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
     os.chdir(copied)
     sys.path.insert(0, str(copied))
     silent = os.open(os.devnull, os.O_WRONLY)
@@ -176,22 +177,26 @@ def run_tests(copied, tests):
     os._exit(int(pytest.main(["-q", "-x", "-p", "no:cacheprovider", *tests])))
 
 
-def is_killed(copied, module, source, seconds):
-    """Return whether the tests of a module fail with this source, and if by time."""
+def status(copied, tests, seconds):
+    """Return the status of tests: 0 passed, 1 failed, below 0 stopped for their time.
+
+    A fork has torch, scikit-learn and pytest loaded, but nothing of the package.
+    """
+    context = multiprocessing.get_context("fork")
+    child = context.Process(target=run_tests, args=(copied, tests, seconds))
+    child.start()
+    child.join()
+    return child.exitcode
+
+
+def try_mutant(copied, module, source, tests, seconds):
+    """Return the status of the tests with another source of a module."""
     target = copied / "skdiffclust" / module
     original = target.read_text(encoding="utf-8")
     target.write_text(source, encoding="utf-8")
-    # A fork has torch, scikit-learn and pytest loaded, but nothing of the package.
-    context = multiprocessing.get_context("fork")
-    child = context.Process(target=run_tests, args=(copied, tests_of(module)))
-    child.start()
-    child.join(seconds)
-    ended = child.exitcode
-    if ended is None:
-        child.kill()
-        child.join()
+    found = status(copied, tests, seconds)
     target.write_text(original, encoding="utf-8")
-    return ended not in (0, 5), ended is None  # 5: there was no test
+    return found
 
 
 def sample(n_mutants, seed):
@@ -206,20 +211,42 @@ def sample(n_mutants, seed):
     return [every[i] for i in chosen]
 
 
+def read(out):
+    """Return {test: passes without any change} and the rows of mutants."""
+    lines = out.read_text(encoding="utf-8").splitlines() if out.exists() else []
+    rows = [json.loads(line) for line in lines]
+    passes = {row["test"]: row["passes"] for row in rows if "test" in row}
+    return passes, [row for row in rows if "test" not in row]
+
+
 def show(out):
     """Print the share of killed mutants, and the survivors with their lines."""
-    rows = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
-    killed = [row["killed"] for row in rows]
-    print(f"{sum(killed)} of {len(killed)} mutants killed ({np.mean(killed):.1%}), ")
-    print(f"{sum(row['by_time'] for row in rows)} of them by their time")
-    for kind, n in Counter(row["kind"] for row in rows).items():
-        n_killed = sum(row["killed"] for row in rows if row["kind"] == kind)
-        print(f"  {kind}: {n_killed} of {n}")
+    passes, rows = read(out)
+    killed = [row["status"] != 0 for row in rows]
+    by_time = sum(row["status"] < 0 for row in rows)
+    print(
+        f"{sum(killed)} of {len(killed)} mutants killed ({np.mean(killed):.1%}), "
+        f"{by_time} of them by their time"
+    )
+    left_out = sorted(test for test, passing in passes.items() if not passing)
+    print(f"not used, since they need the compiler or more time: {left_out}")
+    for kind in sorted({row["kind"] for row in rows}):
+        found = [row["status"] != 0 for row in rows if row["kind"] == kind]
+        print(f"  {kind}: {sum(found)} of {len(found)}")
     for row in rows:
-        if not row["killed"]:
+        if row["status"] == 0:
             lines = (PACKAGE / row["module"]).read_text(encoding="utf-8").splitlines()
             text = lines[row["line"] - 1].strip()
             print(f"  {row['module']}:{row['line']} {row['kind']}: {text}")
+
+
+def copy_tree(copied):
+    """Copy what the tests need."""
+    ignore = shutil.ignore_patterns("__pycache__")
+    for name in ("skdiffclust", "tests"):
+        shutil.copytree(ROOT / name, copied / name, ignore=ignore)
+    for name in ("setup.cfg", "pyproject.toml"):
+        shutil.copy(ROOT / name, copied / name)
 
 
 def main():
@@ -227,33 +254,32 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--n-mutants", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--seconds", type=float, default=300.0, help="for one mutant")
+    parser.add_argument("--seconds", type=int, default=60, help="of CPU, for a mutant")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--show", action="store_true")
     options = parser.parse_args()
-    if options.show:
-        return show(options.out)
-    done = options.out.read_text().splitlines() if options.out.exists() else []
+    passes, rows = read(options.out)
+
+    def write(row):
+        with options.out.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+
     with tempfile.TemporaryDirectory() as folder:
         copied = Path(folder)
-        for name in ("skdiffclust", "tests", "setup.cfg", "pyproject.toml"):
-            source = ROOT / name
-            if source.is_dir():
-                ignore = shutil.ignore_patterns("__pycache__")
-                shutil.copytree(source, copied / name, ignore=ignore)
-            else:
-                shutil.copy(source, copied / name)
-        for module, number, kind in sample(options.n_mutants, options.seed)[
-            len(done) :
-        ]:
+        copy_tree(copied)
+        left = [] if options.show else sample(options.n_mutants, options.seed)
+        for module, number, kind in left[len(rows) :]:
+            for test in tests_of(module):
+                if test not in passes:
+                    passes[test] = status(copied, [test], options.seconds // 2) == 0
+                    write({"test": test, "passes": passes[test]})
+            tests = [test for test in tests_of(module) if passes[test]]
             source = (PACKAGE / module).read_text(encoding="utf-8")
             mutant, line = mutate(source, number, kind)
-            row = {"module": module, "line": line, "kind": kind}
-            killed, by_time = is_killed(copied, module, mutant, options.seconds)
-            row |= {"killed": killed, "by_time": by_time}
-            with options.out.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(row) + "\n")
-    return show(options.out)
+            found = try_mutant(copied, module, mutant, tests, options.seconds)
+            row = {"module": module, "line": line, "kind": kind, "status": found}
+            write(row | {"tests": tests})
+    show(options.out)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,231 @@
+"""Whether memory stays where it was: many fits, many predictions, many rows.
+
+    python benchmarks/soak.py            # everything, under five minutes
+    python benchmarks/soak.py fits rows  # some of it
+
+Each part runs in a process of its own and prints what it measured; a bound that does
+not hold ends it with an error.
+
+fits      200 x 5 again and again (2000 times for forests, 200 for what is trained):
+          at most 1 KiB a fit by tracemalloc, and no growth of the process that lasts
+predict   1000 predictions from 8 threads at once are those of one thread
+rows      10^6 x 50 float32 within 1 GiB beyond the input, for ClAM, PRCut and GEMINI
+forests   SpanningForestClustering on 10^6 x 3, and on a sorted chain of 2 10^6 rows
+refusals  200 000 rows where all pairs would be needed: refused in under a second
+"""
+
+import argparse
+import gc
+import os
+import resource
+import subprocess
+import sys
+import time
+import tracemalloc
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import clone
+
+from skdiffclust import (
+    GEMINI,
+    ClAM,
+    PRCut,
+    SpanningForestClustering,
+    SpanningForestEmbedding,
+    SparseGEMINI,
+)
+
+KIB, GIB = 2**10, 2**30
+TRAINED = [
+    ClAM(3, n_init=2, max_iter=10, random_state=0),
+    GEMINI(3, max_iter=10, random_state=0),
+    PRCut(3, encoder=None, random_state=0),
+    PRCut(3, encoder="linear", init="random", polish=False, max_iter=3, random_state=0),
+    SparseGEMINI(3, max_iter=10, random_state=0),
+    SpanningForestEmbedding(3, max_iter=1, n_perturbations=4, random_state=0),
+]
+
+
+def resident():
+    """Return the bytes of this process that are in memory."""
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * resource.getpagesize()
+
+
+def groups(n_samples, n_features, dtype=np.float64):
+    """Return rows (n, d) in three groups."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n_samples, n_features), dtype=dtype)
+    X[: n_samples // 3, 0] += 8
+    X[n_samples // 3 : 2 * n_samples // 3, 1] += 8
+    return X
+
+
+def soak_fits():
+    """Fit 200 rows again and again."""
+    X = groups(200, 5)
+    y = np.arange(200) % 3
+    cases = [(SpanningForestClustering(3), 2000)] + [(model, 200) for model in TRAINED]
+    for model, n_fits in cases:
+
+        def fit(n_fits, model=model):
+            for _ in range(n_fits):
+                model.fit(X, y)
+            gc.collect()
+
+        fit(n_fits // 2)  # caches fill
+        before = resident()
+        start = time.perf_counter()
+        fit(n_fits)
+        seconds = time.perf_counter() - start
+        lasting = resident() - before
+        tracemalloc.start()
+        before, _ = tracemalloc.get_traced_memory()
+        fit(n_fits)
+        grown = (tracemalloc.get_traced_memory()[0] - before) / n_fits
+        tracemalloc.stop()
+        print(
+            f"fits: {type(model).__name__:24} {n_fits:5} fits in {seconds:5.1f} s: "
+            f"{grown:6.0f} bytes a fit by tracemalloc, {lasting / KIB:5.0f} KiB of the "
+            "process after all"
+        )
+        assert grown <= KIB, model
+        assert lasting <= KIB * KIB, model  # one copy of X a fit would be 1.6 MiB
+
+
+def soak_predict():
+    """Predict from 8 threads at once."""
+    X = groups(200, 5)
+    models = [m for m in [SpanningForestClustering(3), *TRAINED] if _predicts(m)]
+    for model in models:
+        expected = clone(model).fit(X)
+        rows = [np.random.default_rng(i).permutation(200) for i in range(1000)]
+        start = time.perf_counter()
+        with ThreadPoolExecutor(8) as pool:
+            found = list(pool.map(lambda r, m=expected: m.predict(X[r]), rows))
+        seconds = time.perf_counter() - start
+        wrong = sum(
+            not np.array_equal(labels, expected.labels_[r])
+            for labels, r in zip(found, rows, strict=True)
+        )
+        print(
+            f"predict: {type(model).__name__:24} 1000 from 8 threads in "
+            f"{seconds:5.1f} s, {wrong} wrong"
+        )
+        assert not wrong, model
+
+
+def _predicts(model):
+    """Whether an estimator is a clusterer."""
+    return not isinstance(model, SpanningForestEmbedding)
+
+
+def soak_rows(name):
+    """Fit 10^6 x 50 float32; the peak of the process beyond the input."""
+    n = 1_000_000
+    X = groups(n, 50, np.float32)
+    fit_params = {}
+    if name == "ClAM":
+        model = ClAM(10, max_iter=1, n_init=2, batch_size=8192, random_state=0)
+    elif name == "GEMINI":
+        model = GEMINI(
+            10, model="linear", max_iter=2, n_init=1, batch_size=8192, random_state=0
+        )
+    else:
+        model = PRCut(
+            10, encoder="linear", init="random", polish=False, max_iter=2,
+            batch_size=8192, random_state=0,
+        )  # fmt: skip
+        ring = sp.diags_array([1.0, 1.0, 1.0], offsets=[1, 2, 3], shape=(n, n))
+        fit_params["graph"] = sp.csr_array(ring + ring.T)
+    small = X[:2000]
+    parameters = dict(fit_params)
+    if parameters:
+        parameters["graph"] = parameters["graph"][:2000][:, :2000]
+    clone(model).fit(small, **parameters)  # what is loaded and compiled
+    gc.collect()
+    before = resident()
+    start = time.perf_counter()
+    model.fit(X, **fit_params)
+    seconds = time.perf_counter() - start
+    beyond = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * KIB - before
+    given = X.nbytes / GIB
+    print(
+        f"rows: {name:8} 1000000 x 50 float32 ({given:.2f} GiB) in {seconds:5.1f} s: "
+        f"{beyond / GIB:5.2f} GiB beyond the input at its peak"
+    )
+    assert beyond <= GIB, name
+
+
+def soak_forests():
+    """Cluster 10^6 x 3, and a sorted chain."""
+    chain = np.cumsum(np.random.default_rng(0).uniform(0.5, 1.5, 2_000_000))[:, None]
+    for what, X in (("10^6 x 3", groups(1_000_000, 3)), ("sorted chain", chain)):
+        SpanningForestClustering(3).fit(X[:4000])
+        before, start = resident(), time.perf_counter()
+        model = SpanningForestClustering(3).fit(X)
+        seconds = time.perf_counter() - start
+        beyond = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * KIB - before
+        print(
+            f"forests: {what:12} in {seconds:5.1f} s, {beyond / GIB:.2f} GiB beyond "
+            f"the input, clusters of {np.bincount(model.labels_).tolist()}"
+        )
+
+
+def soak_refusals():
+    """Ask for all pairs of 200 000 rows."""
+    X = groups(200_000, 2)
+    cases = [
+        (SpanningForestClustering(3, algorithm="kruskal"), {}),
+        (SpanningForestClustering(3), {"cannot_link": [[0, 1]]}),
+        (GEMINI(3, kernel="rbf"), {}),
+        (GEMINI(3, objective="wasserstein"), {}),
+        (SparseGEMINI(3, kernel="rbf"), {}),
+        (PRCut(3, affinity="rbf"), {}),
+    ]
+    for model, metadata in cases:
+        start = time.perf_counter()
+        try:
+            model.fit(X, **metadata)
+        except (ValueError, MemoryError) as error:
+            seconds = time.perf_counter() - start
+            print(f"refusals: {model} in {seconds:.2f} s: {str(error)[:120]}")
+            assert seconds < 1 and "GiB" in str(error), model
+        else:
+            raise AssertionError(f"{model} was not refused")
+
+
+PARTS = {
+    "fits": soak_fits,
+    "predict": soak_predict,
+    "rows-ClAM": lambda: soak_rows("ClAM"),
+    "rows-PRCut": lambda: soak_rows("PRCut"),
+    "rows-GEMINI": lambda: soak_rows("GEMINI"),
+    "forests": soak_forests,
+    "refusals": soak_refusals,
+}
+
+
+def main():
+    """Run the parts, each in a process of its own."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("parts", nargs="*", help="fits, predict, rows, ...")
+    parser.add_argument("--only", choices=PARTS, help="run one part in this process")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    if options.only:
+        PARTS[options.only]()
+        return
+    start = time.perf_counter()
+    for part in PARTS:
+        if not options.parts or part.split("-")[0] in options.parts:
+            command = [sys.executable, __file__, "--only", part]
+            subprocess.run(command, check=True, env=dict(os.environ))
+    print(f"all in {time.perf_counter() - start:.0f} s")
+
+
+if __name__ == "__main__":
+    main()
