@@ -23,7 +23,7 @@ from torch.nn import functional
 from skdiffclust import PRCut
 from skdiffclust.metrics import clustering_accuracy
 
-N_STEPS = 40 if os.environ.get("SKDIFFCLUST_REDUCED") == "1" else 300
+N_STEPS = 15 if os.environ.get("SKDIFFCLUST_REDUCED") == "1" else 300
 X, y = load_digits(return_X_y=True)
 images = torch.tensor(X.reshape(-1, 1, 8, 8) / 16.0, dtype=torch.float32)
 

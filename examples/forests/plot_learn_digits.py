@@ -42,7 +42,7 @@ embedding = SpanningForestEmbedding(
     encoder="mlp",
     hidden_layer_sizes=(256,),
     learning_rate=3e-3,
-    max_iter=2 if reduced else 20,
+    max_iter=1 if reduced else 20,
     random_state=0,
 ).fit(X[train], labels)
 

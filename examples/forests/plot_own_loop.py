@@ -8,6 +8,7 @@ known of the rows, and its gradient does the rest. Here it learns to leave out t
 dimensions of noise that drown four clusters: Section 4.1 of the paper.
 """
 
+import os
 import sys
 from pathlib import Path
 
@@ -16,6 +17,8 @@ import torch
 
 from skdiffclust.nn import PartialFenchelYoungLoss, standardized_similarity
 
+# Fewer steps where the gallery is only tested.
+n_steps = 50 if os.environ.get("SKDIFFCLUST_REDUCED") == "1" else 150
 generator = torch.Generator().manual_seed(0)
 labels = torch.arange(4).repeat_interleave(15)
 centers = torch.tensor([[0.98, 4.30], [2.06, 0.90], [-1.53, 2.92], [-1.25, 7.84]])
@@ -29,7 +32,7 @@ weights = torch.randn(4, 2, generator=generator, requires_grad=True)
 criterion = PartialFenchelYoungLoss(4, n_perturbations=100, generator=generator)
 optimizer = torch.optim.Adam([weights], lr=0.05)
 losses = []
-for _ in range(150):
+for _ in range(n_steps):
     rows = torch.randperm(60, generator=generator)[:32]
     loss = criterion(standardized_similarity(X[rows] @ weights), labels[rows])
     optimizer.zero_grad()
