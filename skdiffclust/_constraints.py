@@ -254,9 +254,15 @@ def _as_integers(array, title, what):
             f"{title} must be {what}. Got values of type {_type_name(array)} instead. "
             "Encode them as integers first."
         )
-    if array.dtype.kind == "f":
+    # NumPy 2.0 ends the process where strided integers are compared with 2**63, which
+    # is beyond their type: so each kind is compared with what it can hold.
+    if array.dtype.kind == "i":
+        return array.astype(np.int64)
+    if array.dtype.kind == "u":
+        whole = array.astype(np.uint64) <= np.uint64(2**63 - 1)
+    else:
         array = array.astype(np.float64, copy=False)
-    whole = (array >= -(2**63)) & (array < 2**63) & (array == np.floor(array))
+        whole = (array >= -(2.0**63)) & (array < 2.0**63) & (array == np.floor(array))
     if not whole.all():
         raise ValueError(
             f"{title} must be {what}. Got the value {array[~whole][0]} instead."
