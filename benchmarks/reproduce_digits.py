@@ -1,14 +1,15 @@
 """Digits with few labels and withheld classes: ours, cross-entropy, raw pixels.
 
     python benchmarks/reproduce_digits.py [--data digits] [--labels 100] [--withheld 3]
-        [--seeds 5]
+        [--seeds 5] [--picture FILE]
 
 Section 4.2 of the paper: a perceptron on the 8 x 8 digits of scikit-learn, or with
 ``--data mnist`` LeNet-5 on the test split of MNIST. Both methods train the same network
 for as many steps, and are tuned with the same trials on the same validation rows, of a
 seed that is not used afterwards; each is selected once on the clustering error and once
 on the error of a linear probe. Results are appended to ``reproduce_DATA.jsonl`` in the
-current folder, and what is there is not run again.
+current folder, and what is there is not run again. ``--picture`` draws a t-SNE of test
+rows as embedded by ours with the first trial instead.
 """
 
 import argparse
@@ -90,7 +91,7 @@ SETTINGS = {
     "mnist": Setting(
         mnist,
         lenet,
-        1000,
+        2000,
         100,
         6000,
         1000,
@@ -254,6 +255,26 @@ class Runs:
         return table
 
 
+def draw(setting, n_labels, n_withheld, path, n_rows=1500):
+    """Draw test rows as embedded by ours; classes without labels have black edges."""
+    import matplotlib.pyplot as plt
+    from sklearn.manifold import TSNE
+
+    X, labels, sets = split(setting, 0, n_labels, n_withheld)
+    rows, y = (part[:n_rows] for part in sets["test"])
+    embedding = ours(setting, X, labels, setting.trials[0], 0)(rows)
+    points = TSNE(init="pca", random_state=0).fit_transform(embedding)
+    _, ax = plt.subplots(figsize=(6, 5), layout="constrained")
+    for c in range(N_CLASSES):
+        edge = "black" if c < n_withheld else "none"
+        name = f"{c}, no label" if c < n_withheld else str(c)
+        x = points[y == c].T
+        ax.scatter(*x, s=14, color=f"C{c}", edgecolor=edge, linewidth=0.6, label=name)
+    ax.set(xticks=[], yticks=[], title=f"{n_labels} labels")
+    ax.legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
+    plt.savefig(path, dpi=110)
+
+
 def main():
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -261,7 +282,11 @@ def main():
     parser.add_argument("--labels", type=int, nargs="+", default=[100, 250, 500])
     parser.add_argument("--withheld", type=int, nargs="+", default=[0, 3, 6])
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--picture")
     args = parser.parse_args()
+    if args.picture:
+        draw(SETTINGS[args.data], args.labels[0], args.withheld[0], args.picture)
+        return
     runs = Runs(args.data, Path())
     for n_labels in args.labels:
         for n_withheld in args.withheld:
