@@ -238,7 +238,7 @@ def bench_wide(n_features=25_904):
     with_set, path = seconds(sparse.path, X, alpha_multiplier=1.02, **few)
     whole = _walk.Walk._train_active
     _walk.Walk._train_active = lambda self, active, *args: self._train(
-        self.model, self.optimiser, *args
+        self.model, self.optimiser, *args, self.attributes
     )
     without, other = seconds(sparse.path, X, alpha_multiplier=1.02, **few)
     _walk.Walk._train_active = whole
