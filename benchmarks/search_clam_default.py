@@ -35,11 +35,11 @@ CANDIDATES = {
     f"c={c} {name}": {"c": c, **changes}
     for c in (15, 30, 60, 120, 300)
     for name, changes in {
-        "masked": {},
-        "plain": {"self_supervised": False},
+        "masked": {"self_supervised": True},
+        "plain": {},
     }.items()
 } | {
-    f"c=30 {key}={value}": {"c": 30, key: value}
+    f"c=30 {key}={value}": {"c": 30, "self_supervised": True, key: value}
     for key, values in {
         "mask_probability": (0.07, 0.25, 0.4),
         "learning_rate": (0.01, 0.02, 0.1),
@@ -142,7 +142,7 @@ def report(title, found, base):
 
 if __name__ == "__main__":
     if "--judge" in sys.argv:
-        table(TUNING, {"default": {}, "plain": {"self_supervised": False}})
-        table(JUDGED, {"default": {}, "plain": {"self_supervised": False}})
+        table(TUNING, {"default": {}, "masked": {"self_supervised": True}})
+        table(JUDGED, {"default": {}, "masked": {"self_supervised": True}})
     else:
         table(TUNING, CANDIDATES)

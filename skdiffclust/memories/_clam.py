@@ -99,8 +99,8 @@ class ClAM(
         What a hidden feature starts from, over the rows of `fit`.
     self_supervised : bool, default=False
         Whether features are hidden from half of the rows (eq. 9), or all rows are
-        recalled whole (eq. 8). Whole rows won the search for a default: see the user
-        guide.
+        recalled whole (eq. 8). The paper hides features; whole rows won the search for
+        a default: see the user guide.
     metric : {"euclidean", "cosine", "manhattan"}, default="euclidean"
         Geometry: squared Euclidean distance, the cosine on the unit sphere, or the
         city-block distance, which resists outliers.
@@ -114,8 +114,9 @@ class ClAM(
         Number of restarts, trained side by side. With an array as `init`, one.
     selection : {"loss", "silhouette"}, default="loss"
         Which restart is kept, among those that found the most clusters: that of least
-        loss, for which three in ten restarts are trained to the end, or that of
-        largest silhouette, on at most 2000 rows, for which all are. Losses with masks
+        loss, for which three in ten restarts are trained, and, without masks, one once
+        the learning rate falls; or that of largest silhouette, on at most 2000 rows,
+        for which all are trained to the end. Losses with masks
         that differ by less than 2 % are taken as equal; then the restart of least
         entropy (eq. 13) is kept.
     max_iter : int, default=200
