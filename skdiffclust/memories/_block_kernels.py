@@ -167,17 +167,17 @@ def _close(aim, first, w, left, q, s, dq, d_gram):
 
 @_kernel
 def euclidean_rows(
-    seen, target, start, gram, norms, bias, weight, beta, step, n_steps, plain, out
+    products, target, start, gram, norms, bias, weight, beta, step, n_steps, plain, out
 ):
     """Add up loss and gradients of rows, Euclidean; `out` as in `_training`.
 
-    seen, target (b, r, k): products of rows and memories over the seen and the hidden
-    features; start (r, k): of the fill; gram (r, k, k): of memories, hidden features;
-    norms, bias (r, k); weight (b,). With `plain` nothing is hidden: start is target.
-    The part of the loss that no memory enters is left to the caller. Rows of no weight
-    fill the last block up; what they leave is zero.
+    products, target (b, r, k): of rows and memories over all and over the hidden
+    features, d_all and d_hidden the gradients by them; start (r, k): of the fill; gram
+    (r, k, k): of memories, hidden features; norms, bias (r, k); weight (b,). With `plain`
+    nothing is hidden: start is target. The part of the loss that no memory enters is
+    left to the caller. Rows of no weight fill the last block up and leave zeros.
     """
-    d_seen, d_target, d_gram, d_bias, d_start, attracted, loss = out
+    d_all, d_hidden, d_gram, d_bias, d_start, attracted, loss = out
     n_rows, n_init, k = target.shape
     p = np.zeros((n_steps, k, _LANES))
     known, first = np.zeros((k, _LANES)), np.zeros((k, _LANES))
@@ -195,9 +195,11 @@ def euclidean_rows(
             if plain:
                 first[:] = aim
             else:
-                _load(seen, begin, count, r, known)
+                _load(products, begin, count, r, known)
                 for m in range(k):
-                    first[m] = start[r, m]
+                    for i in range(_LANES):
+                        known[m, i] -= aim[m, i]
+                        first[m, i] = start[r, m]
             _forward(
                 known, first, gram[r], norms[r], bias[r], beta, step, p, q, s, scratch
             )
@@ -210,10 +212,12 @@ def euclidean_rows(
                         best = m
                     by_start = ds[m, i] + 2.0 * w[i] * left * q[m, i]
                     d_bias[r, m] += dl[m, i]
-                    d_target[begin + i, r, m] = -2.0 * w[i] * q[m, i]
-                    d_seen[begin + i, r, m] = 2.0 * beta * dl[m, i]
+                    by_target = -2.0 * w[i] * q[m, i]
                     if plain:
-                        d_target[begin + i, r, m] += by_start
+                        d_all[begin + i, r, m] = by_target + by_start
                     else:
+                        by_seen = 2.0 * beta * dl[m, i]
+                        d_all[begin + i, r, m] = by_seen
+                        d_hidden[begin + i, r, m] = by_target - by_seen
                         d_start[r, m] += by_start
                 attracted[r, best] += w[i]

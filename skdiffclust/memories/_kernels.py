@@ -183,7 +183,19 @@ def _cosine_backward(
 
 @_kernel
 def cosine_rows(
-    seen, target, start, gram, bias, weight, scale, own, beta, step, n_steps, plain, out
+    products,
+    target,
+    start,
+    gram,
+    bias,
+    weight,
+    scale,
+    own,
+    beta,
+    step,
+    n_steps,
+    plain,
+    out,
 ):
     """Add up loss and gradients of rows of unit length; `out` as in `_training`.
 
@@ -191,7 +203,7 @@ def cosine_rows(
     own (b,): product of the fill with the row, hidden features. The whole loss is
     here but for the squared length of the hidden part, once.
     """
-    d_seen, d_target, d_gram, d_bias, d_start, attracted, loss = out
+    d_all, d_hidden, d_gram, d_bias, d_start, attracted, loss = out
     n_rows, n_init, k = target.shape
     p, s = np.zeros((n_steps, k)), np.zeros((n_steps + 1, k))
     y, g, n = np.zeros(n_steps + 1), np.zeros(n_steps + 1), np.zeros(n_steps)
@@ -202,7 +214,7 @@ def cosine_rows(
             w, outside = weight[i, 0], weight[i, 1]
             for m in range(k):
                 aim[m] = target[i, r, m]
-                known[m] = 0.0 if plain else seen[i, r, m]
+                known[m] = 0.0 if plain else products[i, r, m] - aim[m]
                 first[m] = aim[m] if plain else scale[i] * start[r, m]
             aim[k] = 1.0 if plain else scale[i] * own[i]
             _cosine_forward(
@@ -217,11 +229,11 @@ def cosine_rows(
             )  # fmt: skip
             for m in range(k):
                 d_bias[r, m] += dl[m]
-                d_target[i, r, m] = d_aim[m]
-                d_seen[i, r, m] = d_known[m]
                 if plain:
-                    d_target[i, r, m] += ds[m]
+                    d_all[i, r, m] = d_aim[m] + ds[m]
                 else:
+                    d_all[i, r, m] = d_known[m]
+                    d_hidden[i, r, m] = d_aim[m] - d_known[m]
                     d_start[r, m] += scale[i] * ds[m]
 
 

@@ -82,7 +82,6 @@ def _add_group(
     target = products
     if not plain:
         target = (hidden @ flat_hidden.T).astype(np.float64, copy=False)
-    seen = products if plain else products - target
     by_restart = flat_hidden.reshape(r, k, -1)
     gram = np.matmul(by_restart, by_restart.transpose(0, 2, 1))
     start_row = None if plain else fill[features]
@@ -90,22 +89,21 @@ def _add_group(
     start = np.zeros((r, k))
     if is_filled:
         start = by_restart.astype(np.float64) @ start_row
-    d_target = np.empty((n_rows, r, k))
-    d_seen = np.empty_like(d_target)
+    shape = (n_rows, r, k)
+    d_hidden = np.empty(shape)
     d_gram, d_start = np.zeros((r, k, k)), np.zeros((r, k))
     d_bias, attracted, loss = totals
-    out = (d_seen, d_target, d_gram, d_bias, d_start, attracted, loss)
-    shape = (n_rows, r, k)
+    d_all = d_products.reshape(shape)  # a view
+    out = (d_all, d_hidden, d_gram, d_bias, d_start, attracted, loss)
     loss += _run(
-        X, hidden, start_row, seen.reshape(shape), target.reshape(shape), start,
+        X, hidden, start_row, products.reshape(shape), target.reshape(shape), start,
         gram.astype(np.float64, copy=False), norms, log_weights, weight, dynamics,
         plain, out,
     )  # fmt: skip
-    d_products[:] = (d_target if plain else d_seen).reshape(n_rows, r * k)
     inside = _pull_back(d_gram, by_restart)
     if not plain:
-        pull = d_target.reshape(n_rows, r * k) - d_products
-        inside += pull.T.astype(X.dtype, copy=False) @ hidden
+        d_hidden = d_hidden.reshape(n_rows, r * k)
+        inside += d_hidden.T.astype(X.dtype, copy=False) @ hidden
     if is_filled:
         inside += np.outer(d_start.ravel(), start_row)
     gradient[:, scored] += inside
@@ -120,7 +118,7 @@ def _pull_back(d_gram, memories):
 
 
 def _run(
-    X, hidden, start_row, seen, target, start, gram, norms, log_weights, weight,
+    X, hidden, start_row, products, target, start, gram, norms, log_weights, weight,
     dynamics, plain, out,
 ):  # fmt: skip
     """Run the kernel of the metric; return the part of the loss without memories."""
@@ -128,8 +126,8 @@ def _run(
     n_steps = dynamics.n_steps
     if dynamics.metric == "euclidean":
         euclidean_rows(
-            seen, target, start, gram, norms, log_weights, weight, beta, step, n_steps,
-            plain, out,
+            products, target, start, gram, norms, log_weights, weight, beta, step,
+            n_steps, plain, out,
         )  # fmt: skip
         left = (1.0 - step) ** n_steps
         rest = hidden if plain else hidden - left * start_row
@@ -143,7 +141,7 @@ def _run(
         length = np.sqrt(np.maximum(outside, 0.0) + start_row @ start_row)
         scale = np.divide(1.0, length, out=scale, where=length > 0)
     cosine_rows(
-        seen, target, start, gram, log_weights, np.column_stack([weight, outside]),
+        products, target, start, gram, log_weights, np.column_stack([weight, outside]),
         scale, own, beta, step, n_steps, plain, out,
     )  # fmt: skip
     return weight @ inner
