@@ -163,6 +163,7 @@ def fits(names, n_seeds, output):
         )
         model.fit(neighbours(load("digits")[0], 10))  # compiles
         fast, _ = seconds(model.fit, graph)
+        print(f"{name}: random start {fast:.1f} s, {model.ratio_cut_:.3f}", flush=True)
         slow, _ = seconds(peer.fit, graph)
         labels = peer.labels_.astype(np.int64)
         polished = polish(graph, labels, k)
