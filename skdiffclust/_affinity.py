@@ -60,8 +60,8 @@ def _physical_memory():
 
 def refuse_overflow(arrays, dtype=np.float64):
     """Raise if a squared distance between rows of the arrays could overflow dtype."""
-    low = np.min([array.min(axis=0) for array in arrays], axis=0)
-    high = np.max([array.max(axis=0) for array in arrays], axis=0)
+    low = np.min([array.min(axis=0) for array in arrays], axis=0).astype(np.float64)
+    high = np.max([array.max(axis=0) for array in arrays], axis=0).astype(np.float64)
     with np.errstate(over="ignore"):
         diagonal = np.sum(np.square(high - low))
     # |x|^2 + |y|^2 - 2xy passes through four times the squared diagonal.
@@ -76,10 +76,14 @@ def refuse_overflow(arrays, dtype=np.float64):
 
 def column_means(X):
     """Return the means (d,), float64, of finite X (n, d); exact where constant."""
-    X = np.asarray(X, dtype=np.float64)
+    X = _as_floats(X)
     refuse_overflow([X], np.float64)
     # Summed as differences from a row: an offset of 1e6 costs no digits.
-    return X[0] + np.mean(X - X[0], axis=0)
+    first = X[0].astype(np.float64)
+    total = np.zeros(X.shape[1])
+    for rows in _row_blocks(X):
+        total += np.sum(rows - first, axis=0)
+    return first + total / len(X)
 
 
 def center(X, means=None, *, dtype=np.float64):
@@ -89,11 +93,27 @@ def center(X, means=None, *, dtype=np.float64):
     The subtraction is done in float64 whatever `dtype` is.  ValueError ("distances
     overflow ... rescale") if squared distances would not fit `dtype`.
     """
-    X = np.asarray(X, dtype=np.float64)
+    X = _as_floats(X)
     if means is None:
         means = column_means(X)
     refuse_overflow([X, means[None, :]], dtype)
-    return (X - means).astype(dtype, copy=False)
+    centred, start = np.empty(X.shape, dtype=dtype), 0
+    for rows in _row_blocks(X):
+        centred[start : start + len(rows)] = rows - means
+        start += len(rows)
+    return centred
+
+
+def _as_floats(X):
+    """Return X as an array of floats; float32 is not copied."""
+    X = np.asarray(X)
+    return X if X.dtype == np.float32 else np.asarray(X, dtype=np.float64)
+
+
+def _row_blocks(X, n_rows=2**16):
+    """Yield blocks of rows of X in float64."""
+    for start in range(0, len(X), n_rows):
+        yield X[start : start + n_rows].astype(np.float64, copy=False)
 
 
 def distance_matrix(X, Y=None, *, metric="euclidean", metric_params=None):

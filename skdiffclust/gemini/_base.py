@@ -156,7 +156,7 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
             sample_weight, X, dtype=X.dtype, ensure_non_negative=True
         )
         weights = weights / weights.sum(dtype=np.float64).astype(X.dtype)
-        refuse_overflow([X.astype(np.float64, copy=False)], X.dtype)
+        refuse_overflow([X], X.dtype)
         # As differences from a row: an offset costs no digits.
         first = X[0].astype(np.float64)
         return X, weights, first + weights.astype(np.float64) @ (X - first)
