@@ -19,7 +19,7 @@ def warmup():
 
     Notes
     -----
-    Half a minute on two cores when nothing is cached, a second when everything is.
+    A minute of processor time when nothing is cached, two seconds when everything is.
     Where numba finds no folder to write a cache to, it holds for this process only.
 
     Examples
