@@ -46,3 +46,11 @@ def test_digits_with_100_labels_and_three_classes_withheld(tmp_path):
         assert clustering["ours"] < clustering["cross-entropy"]
         assert clustering["ours"] < clustering["raw"]
         assert probe["ours"] < probe["cross-entropy"]
+
+
+def test_two_views_of_an_image_teach_what_moves_leave_alone(monkeypatch):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    links = script("reproduce_links")
+    raw, learned = (links.views(variant, 0) for variant in ("raw", "10 clusters"))
+    assert learned["clustering"] < raw["clustering"]
+    assert learned["probe"] < raw["probe"]
