@@ -173,9 +173,9 @@ def euclidean_rows(
 
     products, target (b, r, k): of rows and memories over all and over the hidden
     features, d_all and d_hidden the gradients by them; start (r, k): of the fill; gram
-    (r, k, k): of memories, hidden features; norms, bias (r, k); weight (b,). With `plain`
-    nothing is hidden: start is target. The part of the loss that no memory enters is
-    left to the caller. Rows of no weight fill the last block up and leave zeros.
+    (r, k, k): of memories, hidden features; norms, bias (r, k); weight (b,). If
+    `plain`, nothing is hidden: start is target. The part of the loss that no memory
+    enters is left to the caller. Rows of no weight fill the last block up, with zeros.
     """
     d_all, d_hidden, d_gram, d_bias, d_start, attracted, loss = out
     n_rows, n_init, k = target.shape
