@@ -4,7 +4,7 @@ Four questions, each a subcommand.
 
     python benchmarks/bench_prcut.py steps    # a training step against (b, b, k)
     python benchmarks/bench_prcut.py fits NAME ...    # times against SpectralClustering
-    python benchmarks/bench_prcut.py growth   # cost in n, edges and clusters
+    python benchmarks/bench_prcut.py growth   # cost in n, neighbours and k
     python benchmarks/bench_prcut.py table NAME ...   # cuts and agreement, 5 seeds
 
 `fits` and `table` add a line of JSON a fit to --output and go on where they stopped.
@@ -179,30 +179,30 @@ def fits(names, n_seeds, output):
         print(name, len(group), f"ratio {ratio:.1f}", medians)
 
 
-def growth():
+def growth(names):
     """Time fits of encoder=None, init="random" as n, edges and clusters double."""
-    for what, values in (
-        ("n", [5000, 10_000, 20_000, 40_000]),
-        ("neighbours", [10, 20, 40, 80]),
-        ("k", [5, 10, 20, 40]),
-    ):
-        times = []
-        for value in values:
-            n, m, k = {
-                "n": (value, 15, 10),
-                "neighbours": (10_000, value, 10),
-                "k": (10_000, 15, value),
-            }[what]
+    doubled = {
+        "n": [5000, 10_000, 20_000, 40_000],
+        "neighbours": [10, 20, 40, 80],
+        "k": [5, 10, 20, 40],
+    }
+    for what in names or doubled:
+        for value in doubled[what]:
+            case = {"n": 10_000, "neighbours": 15, "k": 10} | {what: value}
             X, _ = make_blobs(
-                n, n_features=6, centers=20, cluster_std=3.0, random_state=0
+                case["n"], n_features=6, centers=20, cluster_std=3.0, random_state=0
             )
-            graph = neighbours(X, m)
+            graph = neighbours(X, case["neighbours"])
             model = PRCut(
-                k, affinity="precomputed", encoder=None, init="random", random_state=0
+                case["k"],
+                affinity="precomputed",
+                encoder=None,
+                init="random",
+                random_state=0,
             )
             model.fit(graph)
-            times.append(min(seconds(model.fit, graph)[0] for _ in range(3)))
-        print(what, *(f"{v}: {t:.2f} s" for v, t in zip(values, times, strict=True)))
+            took = min(seconds(model.fit, graph)[0] for _ in range(3))
+            print(f"{what} {value}: {graph.nnz // 2} edges {took:.2f} s", flush=True)
 
 
 def describe(graph, y, labels, k):
@@ -373,8 +373,10 @@ def main():
         table(names, arguments.seeds, arguments.output, arguments.rows)
     elif what == "fits":
         fits(names, arguments.seeds, arguments.output)
+    elif what == "growth":
+        growth(names)
     else:
-        {"steps": steps, "growth": growth}[what]()
+        steps()
 
 
 if __name__ == "__main__":
