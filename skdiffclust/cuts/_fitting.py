@@ -76,7 +76,7 @@ def prepare(estimator, X, graph, partial_labels, *, reset=True):
         groups = np.arange(graph.shape[0])
     else:
         rows = validate_rows(estimator, X, reset=reset)
-        refuse_overflow([rows.astype(np.float64, copy=False)])
+        refuse_overflow([rows])
         affinity = make_affinity(estimator)
         graph = affinity.fit(rows) if graph is None else _relate(affinity, graph, rows)
         groups = equal_rows(rows)
@@ -396,7 +396,8 @@ def make_settings(estimator, *, rate=1.0, batch_size=None):
 def make_frame(rows):
     """Return the `Frame` of rows (n, d)."""
     means = column_means(rows)
-    spread = np.sqrt(np.mean(np.square(rows - means)))
+    gaps = rows - means
+    spread = np.sqrt(np.mean(np.square(gaps, out=gaps)))
     return Frame(means, float(spread) if spread > 0 else 1.0, rows.dtype.type)
 
 
