@@ -136,7 +136,7 @@ def soak_rows(name):
         )
     else:
         model = PRCut(
-            10, encoder="linear", init="random", polish=False, max_iter=2,
+            10, encoder="linear", init="random", polish=False, n_init=1, max_iter=2,
             batch_size=8192, random_state=0,
         )  # fmt: skip
         ring = sp.diags_array([1.0, 1.0, 1.0], offsets=[1, 2, 3], shape=(n, n))
