@@ -1,6 +1,5 @@
 """From rows to the relation between them: distances, kernels, nearest rows, graphs."""
 
-import os
 import warnings
 
 import numpy as np
@@ -10,6 +9,8 @@ from scipy.spatial.distance import cdist
 from sklearn.metrics.pairwise import pairwise_distances, pairwise_kernels
 from sklearn.utils import check_array
 
+from skdiffclust._validation import check_dense_size, refuse_masked
+
 _EUCLIDEAN = ("euclidean", "l2", "nan_euclidean")
 # Metrics that are a function of the Euclidean distance of (mapped) rows.
 _EUCLIDEAN_LIKE = (*_EUCLIDEAN, "sqeuclidean", "cosine")
@@ -18,44 +19,6 @@ _TREE_MAX_FEATURES = 10
 _TREE_SLACK = 1e-12  # far above the rounding of a sum of _TREE_MAX_FEATURES squares
 _BLOCK_ENTRIES = 2**22
 _SYMMETRY_TOLERANCE = 1e-8
-_GIB = 2.0**30
-_WARN_GIB = 2.0
-
-
-def refuse_masked(X, *, name="X"):
-    """Raise ValueError if X is a masked array, whose mask would be lost silently."""
-    if isinstance(X, np.ma.MaskedArray):
-        raise ValueError(
-            f"The {name!r} parameter must be a plain array. Got a masked array "
-            "instead. Fill or drop the masked entries first, e.g. X.filled(0)."
-        )
-
-
-def check_dense_size(n_rows, n_columns=None, *, itemsize=8, what, remedy):
-    """Warn above 2 GiB, and refuse above physical memory, before a dense allocation.
-
-    `what` names the matrix ("the distance matrix"), `remedy` is a sentence.
-    """
-    n_columns = n_rows if n_columns is None else n_columns
-    size = float(n_rows) * float(n_columns) * itemsize / _GIB
-    if size <= _WARN_GIB:
-        return
-    text = f"{what} of {n_rows} x {n_columns} entries takes {size:.1f} GiB"
-    memory = _physical_memory() / _GIB
-    if size > memory:
-        raise ValueError(
-            f"{text}, more than the {memory:.1f} GiB of this machine's memory. {remedy}"
-        )
-    warnings.warn(f"{text}. {remedy}", UserWarning, stacklevel=3)
-
-
-def _physical_memory():
-    """Return the bytes of physical memory, or 64 GiB where the system cannot say."""
-    try:
-        size = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, OSError, ValueError):
-        return 64 * _GIB
-    return size if size > 0 else 64 * _GIB
 
 
 def refuse_overflow(arrays, dtype=np.float64):

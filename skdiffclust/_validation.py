@@ -1,15 +1,17 @@
-"""What every estimator asks of the rows it is given."""
+"""What every estimator asks of the rows it is given, and of memory."""
 
+import os
+import warnings
 from datetime import date, timedelta
 
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils.validation import validate_data
 
-from skdiffclust._affinity import refuse_masked
-
 # In an object array, what float() would take for a number or choke on.
 _NOT_NUMBERS = (str, bytes, complex, date, timedelta, np.datetime64, np.timedelta64)
+_GIB = 2.0**30
+_WARN_GIB = 2.0
 
 
 def validate_rows(estimator, X, *, reset=True, **check_params):
@@ -51,3 +53,39 @@ def refuse_silent_conversion(X):
             f"The 'X' parameter must be numeric. Got {what} instead. Encode text and "
             "dates as numbers first, for instance with OrdinalEncoder."
         )
+
+
+def refuse_masked(X, *, name="X"):
+    """Raise ValueError if X is a masked array, whose mask would be lost silently."""
+    if isinstance(X, np.ma.MaskedArray):
+        raise ValueError(
+            f"The {name!r} parameter must be a plain array. Got a masked array "
+            "instead. Fill or drop the masked entries first, e.g. X.filled(0)."
+        )
+
+
+def check_dense_size(n_rows, n_columns=None, *, itemsize=8, what, remedy):
+    """Warn above 2 GiB, and refuse above physical memory, before a dense allocation.
+
+    `what` names the matrix ("the distance matrix"), `remedy` is a sentence.
+    """
+    n_columns = n_rows if n_columns is None else n_columns
+    size = float(n_rows) * float(n_columns) * itemsize / _GIB
+    if size <= _WARN_GIB:
+        return
+    text = f"{what} of {n_rows} x {n_columns} entries takes {size:.1f} GiB"
+    memory = _physical_memory() / _GIB
+    if size > memory:
+        raise ValueError(
+            f"{text}, more than the {memory:.1f} GiB of this machine's memory. {remedy}"
+        )
+    warnings.warn(f"{text}. {remedy}", UserWarning, stacklevel=3)
+
+
+def _physical_memory():
+    """Return the bytes of physical memory, or 64 GiB where the system cannot say."""
+    try:
+        size = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):
+        return 64 * _GIB
+    return size if size > 0 else 64 * _GIB

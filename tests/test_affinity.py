@@ -9,18 +9,17 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.spatial.distance import cdist
 from sklearn.metrics.pairwise import pairwise_distances, pairwise_kernels
 
-from skdiffclust import _affinity
+from skdiffclust import _affinity, _validation
 from skdiffclust._affinity import (
     center,
-    check_dense_size,
     check_precomputed,
     column_means,
     distance_matrix,
     kernel_matrix,
     nearest_row,
     neighbors_graph,
-    refuse_masked,
 )
+from skdiffclust._validation import check_dense_size, refuse_masked
 
 
 def manhattan(x, y):
@@ -436,7 +435,7 @@ def test_neighbors_graph_refuses(n_neighbors):
 
 def test_check_dense_size(monkeypatch):
     text = {"what": "the distance matrix", "remedy": "Use a sparse graph."}
-    monkeypatch.setattr(_affinity, "_physical_memory", lambda: 8 * 2.0**30)
+    monkeypatch.setattr(_validation, "_physical_memory", lambda: 8 * 2.0**30)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         check_dense_size(16_384, **text)  # 2 GiB exactly
@@ -451,10 +450,10 @@ def test_check_dense_size(monkeypatch):
 
 
 def test_physical_memory_has_a_fallback(monkeypatch):
-    assert _affinity._physical_memory() > 2.0**20
+    assert _validation._physical_memory() > 2.0**20
 
     def missing(name):
         raise ValueError(name)
 
-    monkeypatch.setattr(_affinity.os, "sysconf", missing, raising=False)
-    assert _affinity._physical_memory() == 64 * 2.0**30
+    monkeypatch.setattr(_validation.os, "sysconf", missing, raising=False)
+    assert _validation._physical_memory() == 64 * 2.0**30

@@ -8,13 +8,8 @@ from scipy.sparse.csgraph import connected_components
 from sklearn.base import clone
 from sklearn.neighbors import NearestNeighbors
 
-from skdiffclust._affinity import (
-    center,
-    check_dense_size,
-    distance_matrix,
-    nearest_rows,
-    unit_rows,
-)
+from skdiffclust._affinity import center, distance_matrix, nearest_rows, unit_rows
+from skdiffclust._validation import check_dense_size
 from skdiffclust.cuts._ratio_cut import check_graph
 
 # More pairs of rows with one label than this do not fit a graph.

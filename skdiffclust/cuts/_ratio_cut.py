@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from skdiffclust._affinity import check_precomputed, refuse_masked
+from skdiffclust._affinity import check_precomputed
+from skdiffclust._validation import refuse_masked
 
 _N_NODES = 24
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(_N_NODES)

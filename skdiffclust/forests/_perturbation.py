@@ -6,9 +6,10 @@ from numbers import Integral, Real
 import numpy as np
 from scipy.sparse import issparse
 
-from skdiffclust._affinity import check_dense_size, check_precomputed
+from skdiffclust._affinity import check_precomputed
 from skdiffclust._compat import Interval, StrOptions, validate_params
 from skdiffclust._constraints import constraints_from_matrix
+from skdiffclust._validation import check_dense_size
 from skdiffclust.forests._hash import draw_seed
 from skdiffclust.forests._relation import Relation, relation_of, triangle
 from skdiffclust.forests._samplers import (

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from skdiffclust._affinity import check_dense_size
+from skdiffclust._validation import check_dense_size
 from skdiffclust.forests import _tiers
 from skdiffclust.forests._small import prim
 

@@ -3,8 +3,8 @@
 import numpy as np
 from sklearn.utils import check_consistent_length, column_or_1d
 
-from skdiffclust._affinity import refuse_masked
 from skdiffclust._constraints import as_constraints
+from skdiffclust._validation import refuse_masked
 
 _NAME = "SpanningForestEmbedding"
 
