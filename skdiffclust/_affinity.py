@@ -9,6 +9,7 @@ from scipy.spatial.distance import cdist
 from sklearn.metrics.pairwise import pairwise_distances, pairwise_kernels
 from sklearn.utils import check_array
 
+from skdiffclust._batches import float_blocks
 from skdiffclust._validation import check_dense_size, refuse_masked
 
 _EUCLIDEAN = ("euclidean", "l2", "nan_euclidean")
@@ -39,12 +40,12 @@ def refuse_overflow(arrays, dtype=np.float64):
 
 def column_means(X):
     """Return the means (d,), float64, of finite X (n, d); exact where constant."""
-    X = _as_floats(X)
+    X = np.asarray(X)
     refuse_overflow([X], np.float64)
     # Summed as differences from a row: an offset of 1e6 costs no digits.
     first = X[0].astype(np.float64)
     total = np.zeros(X.shape[1])
-    for rows in _row_blocks(X):
+    for rows in float_blocks(X):
         total += np.sum(rows - first, axis=0)
     return first + total / len(X)
 
@@ -56,27 +57,12 @@ def center(X, means=None, *, dtype=np.float64):
     The subtraction is done in float64 whatever `dtype` is.  ValueError ("distances
     overflow ... rescale") if squared distances would not fit `dtype`.
     """
-    X = _as_floats(X)
+    X = np.asarray(X)
     if means is None:
         means = column_means(X)
     refuse_overflow([X, means[None, :]], dtype)
-    centred, start = np.empty(X.shape, dtype=dtype), 0
-    for rows in _row_blocks(X):
-        centred[start : start + len(rows)] = rows - means
-        start += len(rows)
-    return centred
-
-
-def _as_floats(X):
-    """Return X as an array of floats; float32 is not copied."""
-    X = np.asarray(X)
-    return X if X.dtype == np.float32 else np.asarray(X, dtype=np.float64)
-
-
-def _row_blocks(X, n_rows=2**16):
-    """Yield blocks of rows of X in float64."""
-    for start in range(0, len(X), n_rows):
-        yield X[start : start + n_rows].astype(np.float64, copy=False)
+    blocks = [(rows - means).astype(dtype, copy=False) for rows in float_blocks(X)]
+    return np.concatenate(blocks) if len(blocks) != 1 else blocks[0]
 
 
 def distance_matrix(X, Y=None, *, metric="euclidean", metric_params=None):

@@ -37,3 +37,9 @@ def mini_batches(n_samples, batch_size, random_state):
     starts = [*range(0, last_start, batch_size), n_samples]
     for start, stop in zip(starts[:-1], starts[1:], strict=True):
         yield order[start:stop]
+
+
+def float_blocks(X, n_rows=2**16):
+    """Yield blocks of rows of X (n, d) in float64."""
+    for start in range(0, len(X), n_rows):
+        yield np.asarray(X[start : start + n_rows], dtype=np.float64)
