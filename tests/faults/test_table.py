@@ -82,5 +82,5 @@ def test_no_cell_is_empty_where_the_fault_can_happen(fault, cells):
         assert (cell == r"\-") == cannot, (estimator, cell)
         if not cannot:
             _, file, name = TESTS[int(cell) - 1]
-            shared = file.startswith(("test_", "properties/", "gemini/"))
+            shared = file.startswith(("test_", "properties/", "gemini/", "memories/"))
             assert estimator in estimators_of(file, name) or shared, (estimator, name)
