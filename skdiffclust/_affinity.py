@@ -61,8 +61,11 @@ def center(X, means=None, *, dtype=np.float64):
     if means is None:
         means = column_means(X)
     refuse_overflow([X, means[None, :]], dtype)
-    blocks = [(rows - means).astype(dtype, copy=False) for rows in float_blocks(X)]
-    return np.concatenate(blocks) if len(blocks) != 1 else blocks[0]
+    centered, start = np.empty(X.shape, dtype), 0
+    for rows in float_blocks(X):
+        centered[start : start + len(rows)] = rows - means
+        start += len(rows)
+    return centered
 
 
 def distance_matrix(X, Y=None, *, metric="euclidean", metric_params=None):
