@@ -361,15 +361,25 @@ def expected_cut_with_gradient(graph, degrees, assignments, *, normalized=False)
     for decay, weight in (_volume_nodes if normalized else _size_nodes)(
         degrees, assignments
     ):
-        # With e = 1 - decay: F = prod(1 - p e), a = p (1 - e) / (1 - p e).
-        inverse = 1.0 / ((1.0 - assignments) + assignments * decay)
+        # With e = 1 - decay: F = prod(1 - p e), a = p (1 - e) / (1 - p e). Arrays
+        # (n, k) are written over: three of them at a time, and what a line needs.
+        inverse = 1.0 - assignments
+        inverse += assignments * decay
+        np.divide(1.0, inverse, out=inverse)
         product = weight * np.exp(-np.log(inverse).sum(axis=0))
-        inside = assignments * decay * inverse
+        inside = assignments * decay
+        inside *= inverse
         linked = graph @ inside
         cuts = np.einsum("ik,ik->k", inside, degrees[:, None] - linked)
         value += float(product @ cuts)
-        slope = decay * inverse * (degrees[:, None] - 2.0 * linked)
-        gradient += product * inverse * (slope - (1.0 - decay) * cuts)
+        linked *= 2.0
+        np.subtract(degrees[:, None], linked, out=linked)
+        slope = np.multiply(decay, inverse, out=inside)
+        slope *= linked
+        slope -= (1.0 - decay) * cuts
+        inverse *= product
+        inverse *= slope
+        gradient += inverse
     return value, gradient
 
 

@@ -142,7 +142,8 @@ class Objective:
             value, gradient = expected_cut_with_gradient(
                 self.graph, self.degrees, self.memory
             )
-            value, self.frozen = self.scale * value, n * self.scale * gradient
+            gradient *= n * self.scale
+            value, self.frozen = self.scale * value, gradient
         else:
             linked = self.graph @ self.memory
             open_ends = self.degrees[:, None] - linked
