@@ -15,9 +15,8 @@ from skdiffclust.forests._partition import (
 )
 
 _BAND = 32
-_PADDING = (
-    8  # or the rows of a band share one line of the cache where n is a power of 2
-)
+# Where n is a power of 2, the rows of a band would share one line of the cache.
+_PADDING = 8
 
 
 @compiled(nogil=True)
