@@ -3,15 +3,21 @@
 import numpy as np
 
 from skdiffclust._compiled import compiled
-from skdiffclust.forests._union_find import find, singletons, union
+from skdiffclust.forests._union_find import find, union
 
 # Edges looked at between two checks for an interruption: 0.1 to 0.2 s.
 _CHUNK = 2**20
 
 
+def _singletons(n_samples):
+    """Parents and sizes (n,) of components of one row; short, since memory waits."""
+    dtype = np.int32 if n_samples < 2**30 else np.int64
+    return np.arange(n_samples, dtype=dtype), np.ones(n_samples, dtype=dtype)
+
+
 def compiled_components(edges, n_samples):
     """Component (n,) int64 of each row in the forest of `edges`, by its first row."""
-    trees = singletons(n_samples), np.ones(n_samples, dtype=np.int64)
+    trees = _singletons(n_samples)
     for start in range(0, len(edges), _CHUNK):
         join_edges(edges[start : start + _CHUNK], *trees)
     return number_components(trees[0])
@@ -22,8 +28,8 @@ def compiled_merges(edges, lengths):
     n_samples = len(edges) + 1
     merges = np.empty((n_samples - 1, 4))
     merges[:, 2] = lengths
-    trees = singletons(n_samples), np.ones(n_samples, dtype=np.int64)
-    clusters = np.arange(n_samples)
+    trees = _singletons(n_samples)
+    clusters = trees[0].copy()
     for start in range(0, len(edges), _CHUNK):
         part = slice(start, start + _CHUNK)
         merge_rows(edges[part], *trees, clusters, n_samples + start, merges[part])
