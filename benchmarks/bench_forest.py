@@ -276,7 +276,7 @@ def growth10():
 
 
 def growth50():
-    grow(50, (3, 4, 5))
+    grow(50, (3, 4, 5, 6))
 
 
 def fit():

@@ -1,12 +1,15 @@
 """Perturbed forests and the partial loss against scipy and a while-loop in JAX.
 
     python benchmarks/bench_perturbed.py [--sizes 64 128] [--samples 100] [--jax]
+        [--published DiffClust_NeurIPS2023/src]
     python benchmarks/bench_perturbed.py --large ../shared/data/letter.npz
 
 (i) ``scipy.sparse.csgraph.minimum_spanning_tree`` in a loop over noisy copies of the
 same similarity, for at most 20 samples and in proportion for more; (ii) with ``--jax``
 a jit-compiled while-loop Kruskal made of matrix operations, as in Section 9 of the
-paper, mapped over the samples. Rounds of the methods alternate, each with a new seed,
+paper, mapped over the samples; (iii) with ``--published`` the code of the paper's
+authors, from a folder of their repository LawrenceMMStewart/DiffClust_NeurIPS2023, jit
+compiled. Rounds of the methods alternate, each with a new seed,
 and the median of their ratios is printed with whether the results agree. Times are
 processor times, which other work on the machine changes least, or with ``--clock`` wall
 times, as for two threads. "draw" is the cost of all the noise alone, mirror images
@@ -17,6 +20,7 @@ OMP_NUM_THREADS for the number of threads.
 
 import argparse
 import multiprocessing
+import sys
 import time
 from pathlib import Path
 
@@ -117,6 +121,29 @@ def jax_kruskal(constrained):
     return call
 
 
+def published_code(folder, n_samples):
+    """Return the forward pass and the loss with its gradient of the authors' code."""
+    sys.path.insert(0, folder)
+    import forests
+    import jax
+
+    free = forests.make_perturbed_mwst(n_samples, SCALE)
+    bound = forests.make_perturbed_mwst_constrained(n_samples, SCALE)
+    forward = jax.jit(lambda matrix, key: free(matrix, N_CLUSTERS, key)[1])
+
+    def loss(matrix, known, key):
+        constrained = bound(matrix, known, N_CLUSTERS, key)[1]
+        return free(matrix, N_CLUSTERS, key)[1] - constrained
+
+    loss_and_gradient = jax.jit(jax.value_and_grad(loss))
+    return (
+        lambda matrix, seed: float(forward(matrix, jax.random.PRNGKey(seed))),
+        lambda matrix, known, seed: jax.block_until_ready(
+            loss_and_gradient(matrix, known, jax.random.PRNGKey(seed))
+        )[0],
+    )
+
+
 def constraint_matrix(labels):
     """Return +1, -1 and 0 (n, n) of partial labels."""
     known = labels >= 0
@@ -141,7 +168,7 @@ def draw_all(n, n_samples, seed):
     return draws[0]
 
 
-def methods(similarity, labels, n_samples, with_jax):
+def methods(similarity, labels, n_samples, with_jax, published):
     """Return {name: function of a seed that gives a value}."""
     options = {"noise_scale": SCALE, "n_perturbations": n_samples}
     n_scipy = min(n_samples, SCIPY_SAMPLES)
@@ -170,6 +197,11 @@ def methods(similarity, labels, n_samples, with_jax):
             free(similarity, known, n_samples, seed)[0]
             - bound(similarity, known, n_samples, seed)[0]
         )
+    if published:
+        forward, loss = published_code(published, n_samples)
+        matrix, known = similarity.astype(np.float32), constraint_matrix(labels)
+        found["published forward"] = lambda seed: forward(matrix, seed)
+        found["published loss"] = lambda seed: loss(matrix, known, seed)
     return found
 
 
@@ -263,11 +295,12 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--clock", action="store_true")
     parser.add_argument("--jax", action="store_true")
+    parser.add_argument("--published", metavar="SRC")
     parser.add_argument("--large")
     args = parser.parse_args()
     clock = time.perf_counter if args.clock else time.process_time
     versions = [f"numpy {np.__version__}", f"scipy {scipy.__version__}"]
-    if args.jax:
+    if args.jax or args.published:
         import jax
 
         versions.append(f"jax {jax.__version__}")
@@ -278,14 +311,14 @@ def main():
         return
     for n_samples in args.samples:
         for n in args.sizes:
-            compare(n, n_samples, args.rounds, args.jax, clock)
+            compare(n, n_samples, args, clock)
 
 
-def compare(n, n_samples, n_rounds, with_jax, clock):
+def compare(n, n_samples, args, clock):
     """Print times, ratios and memory of one size."""
     similarity, labels = digits_batch(n)
-    functions = methods(similarity, labels, n_samples, with_jax)
-    times, values = measure(functions, n_rounds, clock)
+    functions = methods(similarity, labels, n_samples, args.jax, args.published)
+    times, values = measure(functions, args.rounds, clock)
     times["scipy forward"] *= n_samples / min(n_samples, SCIPY_SAMPLES)
     ratios = [
         f"{name}: {np.median(times[name] / times[name.split()[-1]]):.0f} times"
