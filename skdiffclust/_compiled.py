@@ -1,6 +1,27 @@
 """The one way in which a kernel is compiled."""
 
 from numba import njit
+from numba.core.registry import CPUDispatcher
+
+
+class _Kernel(CPUDispatcher):
+    """A compiled function that ends with KeyboardInterrupt when Ctrl-C was pressed.
+
+    numba calls Python to pack the arrays that a kernel returns, and a signal that has
+    waited for the end of the kernel raises there: the call then ends with a
+    SystemError, whose cause is the interruption.
+    """
+
+    def __call__(self, *args, **kwargs):
+        try:
+            return super().__call__(*args, **kwargs)
+        except SystemError as error:
+            cause = error
+            while isinstance(cause, SystemError) and cause.__cause__ is not None:
+                cause = cause.__cause__
+            if isinstance(cause, KeyboardInterrupt):
+                raise cause from None
+            raise
 
 
 def compiled(**options):
@@ -14,10 +35,13 @@ def compiled(**options):
 
     def decorate(function):
         try:
-            return njit(cache=True, **options)(function)
+            kernel = njit(cache=True, **options)(function)
         except RuntimeError as error:
             if "no locator" not in str(error):
                 raise
-            return njit(**options)(function)
+            kernel = njit(**options)(function)
+        if isinstance(kernel, CPUDispatcher):  # not with NUMBA_DISABLE_JIT
+            kernel.__class__ = _Kernel
+        return kernel
 
     return decorate

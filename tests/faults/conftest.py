@@ -1,5 +1,9 @@
 """The estimators that can meet a fault, each with settings for a few rows."""
 
+import signal
+import threading
+import time
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -92,3 +96,27 @@ def blobs(global_random_seed):
     X, _ = make_blobs(90, centers=centers, random_state=global_random_seed)
     X.setflags(write=False)
     return np.ascontiguousarray(X)
+
+
+@pytest.fixture
+def interrupt_after():
+    """``interrupt_after(seconds)`` sends Ctrl-C to this thread; returns when it did.
+
+    It raises also in the background of a shell, where Ctrl-C is ignored.
+    """
+    if not hasattr(signal, "pthread_kill"):
+        pytest.skip("Signals cannot be sent to a thread.")
+    old = signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def interrupt_after(seconds):
+        sent, thread = [], threading.get_ident()
+
+        def send():
+            sent.append(time.perf_counter())
+            signal.pthread_kill(thread, signal.SIGINT)
+
+        threading.Timer(seconds, send).start()
+        return sent
+
+    yield interrupt_after
+    signal.signal(signal.SIGINT, old)
