@@ -1,8 +1,7 @@
 """Samples of forests under noise: free or constrained, serial or in threads."""
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from threading import Event
+from threading import get_ident
 
 import numpy as np
 from scipy.sparse import coo_array
@@ -12,12 +11,15 @@ from skdiffclust._compat import effective_n_threads
 from skdiffclust._constraints import check_feasible
 from skdiffclust.forests._constrained import ConstrainedProblem
 from skdiffclust.forests._relation import Relation, freeze
+from skdiffclust.forests._threads import run_chunks as share_out
 
 # Threads pay above this; a chunk is the time between two checks for an interruption.
 _PARALLEL_SECONDS = 0.02
 _CHUNK_SECONDS = 0.2
-# Rough cost of one edge in one sample, of a pair in a constrained one, of its weighing.
-_SECONDS_FREE, _SECONDS_CONSTRAINED, SECONDS_DRAW = 5e-9, 3e-9, 3e-9
+# Rough cost of one edge in one sample; of a pair in one with labels, in one that is
+# searched for under cannot-links; of its weighing.
+_SECONDS_FREE, _SECONDS_LABELLED, _SECONDS_LINKED = 5e-9, 1e-8, 5e-7
+SECONDS_DRAW = 3e-9
 # Above this share of all pairs, a list is dense enough to be pruned.
 _PRUNED_DENSITY = 0.125
 _FIXED_PARTS = 8
@@ -156,7 +158,8 @@ class ConstrainedSampler:
             n_clusters,
         )
         n = relation.n_samples
-        self.seconds = _SECONDS_CONSTRAINED * n * (n + 60)
+        per_pair = _SECONDS_LINKED if problem.greedy else _SECONDS_LABELLED
+        self.seconds = per_pair * n * (n + 60)
 
     def sample(self, first, last):
         """Return forests, components, weights and lowest values of some samples."""
@@ -290,38 +293,32 @@ def noise_width(noise):
     return noise.scale * (high - low)
 
 
+def _threads_for(seconds):
+    """Threads for work that takes one of them some seconds."""
+    return effective_n_threads() if seconds > _PARALLEL_SECONDS else 1
+
+
 def run_chunks(new_sums, add_chunk, noise, seconds):
     """Add the samples to sums, chunk by chunk, in threads where that pays.
 
     ``add_chunk(sums, first, last)`` adds samples to what `new_sums` made; `seconds` is
-    the cost of one of them. Returns the sums of every thread. Chunks hold whole
-    antithetic pairs, and their sums must not depend on how they are divided.
+    a guess of the cost of one of them. Returns the sums of every thread. Chunks hold
+    whole antithetic pairs, and their sums must not depend on how they are divided.
     """
     n_samples, mirrors = noise.n_samples, noise.mirrors
-    n_threads = 1
-    if n_samples * seconds > _PARALLEL_SECONDS:
-        n_threads = min(effective_n_threads(), -(-n_samples // mirrors))
-    step = min(_CHUNK_SECONDS / seconds, n_samples / n_threads)
-    step = mirrors * max(1, int(np.ceil(step / mirrors)))
-    starts, stop = range(0, n_samples, step), Event()
+    sums = {}
 
-    def work(thread):
-        sums = new_sums()
-        for first in starts[thread::n_threads]:
-            if stop.is_set():
-                break
-            add_chunk(sums, first, min(first + step, n_samples))
-        return sums
+    def add_draws(first, last):
+        own = sums.setdefault(get_ident(), [])
+        if not own:
+            own.append(new_sums())
+        add_chunk(own[0], first * mirrors, min(last * mirrors, n_samples))
 
-    if n_threads == 1:
-        return [work(0)]
-    with ThreadPoolExecutor(n_threads) as pool:
-        futures = [pool.submit(work, thread) for thread in range(n_threads)]
-        try:
-            return [future.result() for future in futures]
-        except BaseException:
-            stop.set()
-            raise
+    n_draws = -(-n_samples // mirrors)
+    n_threads = _threads_for(n_samples * seconds)
+    size = min(-(-n_draws // n_threads), int(_CHUNK_SECONDS / (mirrors * seconds)))
+    share_out(add_draws, n_draws, (), n_threads, max(1, size))
+    return [own for (own,) in sums.values()]
 
 
 def weighted_scores(relation, noise, coefficients):
@@ -338,30 +335,26 @@ def weighted_scores(relation, noise, coefficients):
     sums = np.zeros((len(ends) - 1, m))
     step = max(1, int(_CHUNK_SECONDS / (SECONDS_DRAW * max(m, 1)) / 2)) * noise.mirrors
 
-    def work(part):
-        for first in range(ends[part], ends[part + 1], step):
+    def add_steps(first_part, last_part, begun):
+        for part in range(first_part, last_part):
+            first = ends[part] + begun
             last = min(first + step, ends[part + 1])
-            weigh_scores(
-                noise.seed,
-                (first, last),
-                noise.mirrors,
-                noise.table,
-                relation.indptr,
-                relation.columns,
-                noise.kind == "gumbel",
-                coefficients[first:last],
-                sums[part],
-            )
+            if first < last:
+                weigh_scores(
+                    noise.seed,
+                    (first, last),
+                    noise.mirrors,
+                    noise.table,
+                    relation.indptr,
+                    relation.columns,
+                    noise.kind == "gumbel",
+                    coefficients[first:last],
+                    sums[part],
+                )
 
-    n_threads = 1
-    if noise.n_samples * m * SECONDS_DRAW > _PARALLEL_SECONDS:
-        n_threads = effective_n_threads()
-    if n_threads == 1:
-        for part in range(len(sums)):
-            work(part)
-    else:
-        with ThreadPoolExecutor(n_threads) as pool:
-            list(pool.map(work, range(len(sums))))
+    n_threads = _threads_for(noise.n_samples * m * SECONDS_DRAW)
+    for begun in range(0, np.diff(ends).max(initial=0), step):
+        share_out(add_steps, len(sums), (begun,), n_threads)
     total = np.zeros(m)
     for part in sums:
         total += part

@@ -23,13 +23,13 @@ def thread_count(n_jobs):
     return effective_n_threads(n_jobs)
 
 
-def run_chunks(kernel, n_items, arguments, n_threads):
+def run_chunks(kernel, n_items, arguments, n_threads, size=1):
     """Call ``kernel(first, last, *arguments)`` over ranges of 0 to `n_items`.
 
-    Ranges are handed out in order, each to the thread that is free. What a kernel
-    raises in any thread is raised here.
+    Ranges, the first of `size` items, are handed out in order, each to the thread that
+    is free. What a kernel raises in any thread is raised here.
     """
-    queue = _Queue(n_items)
+    queue = _Queue(n_items, size)
 
     def work():
         try:
@@ -56,8 +56,8 @@ def run_chunks(kernel, n_items, arguments, n_threads):
 class _Queue:
     """Ranges not yet handed out."""
 
-    def __init__(self, n_items):
-        self.n_items, self.size, self.next = n_items, 1, 0
+    def __init__(self, n_items, size):
+        self.n_items, self.size, self.next = n_items, size, 0
         self.lock, self.error, self.is_closed = threading.Lock(), None, False
 
     def take(self):
