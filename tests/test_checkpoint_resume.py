@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from skdiffclust import SpanningForestEmbedding, SparseGEMINI
+from skdiffclust import ClAM, SpanningForestEmbedding, SparseGEMINI
 from skdiffclust._checkpoint import load_checkpoint, save_checkpoint
 
 DATA = Path(__file__).parent / "data"
@@ -57,7 +57,15 @@ def fit_embedding(checkpoint=None, resume=False):
     return [array.tobytes() for array in arrays], repr(embedding.history_)
 
 
-COMPUTATIONS = [walk_path, fit_embedding]
+def fit_deep_clam(checkpoint=None, resume=False):
+    """Fit memories behind an encoder in torch; return what it found, as bytes."""
+    clam = ClAM(3, encoder="mlp", batch_size=8, max_iter=60, random_state=0)
+    clam.fit(rows(), checkpoint=checkpoint, resume=resume)
+    arrays = [clam.cluster_centers_, *clam.encoder_[0], *clam.encoder_[1]]
+    return [array.tobytes() for array in arrays], repr(clam.history_)
+
+
+COMPUTATIONS = [walk_path, fit_embedding, fit_deep_clam]
 computations = pytest.mark.parametrize("compute", COMPUTATIONS)
 
 
@@ -197,28 +205,29 @@ def test_a_file_of_the_format_before_says_why_not():
         load_checkpoint(file, "toy")
 
 
-def fit_on_a_full_disk(file, folder):
-    """Allow files of 4 KiB only, save a checkpoint, and fit all the same."""
+def fit_on_a_full_disk(compute, file, folder):
+    """Allow files of 4 KiB only, save a checkpoint, and compute all the same."""
     import resource
 
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a write then fails with EFBIG
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        expected = fit_embedding()
-        assert fit_embedding(file) == expected
+        expected = compute()
+        assert compute(file) == expected
     assert any("could not be written" in str(w.message) for w in caught)
     assert [path.name for path in folder.iterdir()] == [file.name]
 
 
 @forks
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # fork with threads alive
-def test_a_full_disk_keeps_the_old_file_and_the_fit(tmp_path):
+@pytest.mark.parametrize("compute", [fit_embedding, fit_deep_clam])
+def test_a_full_disk_keeps_the_old_file_and_the_fit(compute, tmp_path):
     pytest.importorskip("resource", reason="Files cannot be limited here.")
     file = tmp_path / "c.npz"
     save_checkpoint(file, "toy", {"old": 1}, {})
     context = multiprocessing.get_context("fork")
-    child = context.Process(target=fit_on_a_full_disk, args=(file, tmp_path))
+    child = context.Process(target=fit_on_a_full_disk, args=(compute, file, tmp_path))
     child.start()
     child.join(120)
     assert child.exitcode == 0

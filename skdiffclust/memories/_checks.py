@@ -54,6 +54,22 @@ def check_problem(clam, X, weight, first):
         )
 
 
+def check_checkpoint(clam, checkpoint):
+    """Refuse a checkpoint where nothing would be written, or nothing could be."""
+    if checkpoint is not None and clam.encoder is None:
+        raise ValueError(
+            "The 'checkpoint' parameter of ClAM.fit must be None without an encoder. "
+            f"Got {checkpoint!r} instead. Leave it out: memories alone take seconds, "
+            "and partial_fit goes on where it was."
+        )
+    if checkpoint is not None and clam.record_centers:
+        raise ValueError(
+            "The 'record_centers' parameter of ClAM must be False with a checkpoint. "
+            "Got True instead, but the file keeps no arrays of past epochs. Fit "
+            "without the one or the other."
+        )
+
+
 def refuse_zero_rows(X):
     """Refuse rows (n, d) without a direction."""
     has_direction = np.any(X, axis=1)

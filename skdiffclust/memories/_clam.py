@@ -28,6 +28,7 @@ from skdiffclust._compat import (
 from skdiffclust._history import EpochLoop, Training, keep_state_on_error
 from skdiffclust._validation import validate_rows
 from skdiffclust.memories._checks import (
+    check_checkpoint,
     check_init,
     check_problem,
     check_sample_weight,
@@ -280,7 +281,7 @@ class ClAM(
 
     @keep_state_on_error
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None, sample_weight=None):
+    def fit(self, X, y=None, sample_weight=None, *, checkpoint=None, resume=False):
         """Store the clusters of X in memories.
 
         Parameters
@@ -291,6 +292,12 @@ class ClAM(
             Ignored, present for API consistency.
         sample_weight : array-like of shape (n_samples,), default=None
             Weight of each row in the loss, in the seeds and in the scale of X.
+        checkpoint : path-like or None, default=None
+            File (.npz) that is written after each epoch of an `encoder`, which alone
+            takes long.
+        resume : bool, default=False
+            Go on from the checkpoint, if there is one; bit for bit what the fit would
+            have been without the interruption, for an integer `random_state`.
 
         Returns
         -------
@@ -300,7 +307,8 @@ class ClAM(
         Raises
         ------
         ValueError
-            If X or a parameter is not as described.
+            If X or a parameter is not as described, or the checkpoint is not one of
+            the same data and parameters.
 
         Warns
         -----
@@ -310,6 +318,7 @@ class ClAM(
         continues = self.warm_start and hasattr(self, "cluster_centers_")
         continues = continues and (self.encoder_ is None) == (self.encoder is None)
         X, weight = self._check(X, sample_weight)
+        check_checkpoint(self, checkpoint)
         random_state = check_random_state(self.random_state)
         options = {"max_iter": self.max_iter, "learning_rate": self.learning_rate}
         training = Training(self, X, y, **options)
@@ -318,7 +327,7 @@ class ClAM(
         if self.encoder is not None:
             # Callbacks watch the encoder; then its codes get memories of their own.
             X, centers, coder = self._learn_code(
-                training, X, weight, random_state, centers
+                training, X, weight, random_state, centers, checkpoint, resume
             )
             loops = [EpochLoop(self, **options)]
         frame = self._frame_of(X, weight)
@@ -395,7 +404,9 @@ class ClAM(
         check_problem(self, X, weight, first)
         return X, weight
 
-    def _learn_code(self, training, X, weight, random_state, centers):
+    def _learn_code(
+        self, training, X, weight, random_state, centers, checkpoint, resume
+    ):
         """Train the encoder; return codes, memories to go on from, and attributes.
 
         `centers` are the memories of the last fit if it goes on, else None.
@@ -409,6 +420,8 @@ class ClAM(
         deep = DeepTraining(
             self, X, weight, frame, random_state, device, centers, _CONCENTRATION
         )
+        if checkpoint is not None:
+            checkpoint = deep.checkpoint(checkpoint, resume=resume)
 
         def attributes():
             return {
@@ -419,7 +432,7 @@ class ClAM(
             }
 
         for loop in training:
-            deep.run(loop, attributes)
+            deep.run(loop, attributes, checkpoint)
         found = attributes()
         code = encode(found["encoder_"], frame.enter(X)).astype(X.dtype)
         goes_on = None if centers is None else found["cluster_centers_"]

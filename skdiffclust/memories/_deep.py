@@ -7,6 +7,7 @@ import numpy as np
 
 from skdiffclust._affinity import refuse_overflow
 from skdiffclust._batches import mini_batches
+from skdiffclust._checkpoint import fingerprint
 from skdiffclust._encoder import forward, init_layers
 from skdiffclust.memories._dynamics import check_weights
 from skdiffclust.memories._merging import count_clusters
@@ -44,6 +45,7 @@ class DeepTraining:
         import torch
 
         from skdiffclust._torch import isolated_streams
+        from skdiffclust.memories._torch import Carried
 
         self._clam, self._X, self._frame = clam, X, frame
         self._weight = (weight * (len(weight) / weight.sum())).astype(X.dtype)
@@ -59,6 +61,33 @@ class DeepTraining:
         self._parts["memory"].memories.requires_grad_(not self._warms_up)
         self._plateau = Plateau(clam.learning_rate, clam.tol, clam.n_iter_no_change)
         self._optimizer = torch.optim.Adam(trained, lr=_SLOWER * clam.learning_rate)
+        self._parts["carried"] = Carried(self._carried, self._carry)
+
+    def _carried(self):
+        """Return what an epoch leaves to the next besides weights, as floats."""
+        temperature = self._parts["memory"].dynamics.inverse_temperature
+        return [*self._plateau.state, float(self._warms_up), temperature]
+
+    def _carry(self, numbers):
+        """Go on from what `_carried` returned."""
+        *self._plateau.state, warms_up, temperature = numbers
+        self._warms_up, memory = bool(warms_up), self._parts["memory"]
+        memory.memories.requires_grad_(not self._warms_up)
+        memory.dynamics = replace(memory.dynamics, inverse_temperature=temperature)
+        self._set_rate()
+
+    def _set_rate(self):
+        """Give the optimizer the learning rate of the plateau."""
+        for group in self._optimizer.param_groups:
+            group["lr"] = _SLOWER * self._plateau.learning_rate
+
+    def checkpoint(self, file, *, resume):
+        """Return the LoopCheckpoint in a file."""
+        from skdiffclust._torch import LoopCheckpoint, module_state
+
+        arrays = [self._X, self._weight, *module_state(self._parts).values()]
+        digest = fingerprint(arrays, self._clam.get_params())
+        return LoopCheckpoint(file, "ClAM", digest, self._random_state, resume=resume)
 
     def _start(self, centers):
         """Return encoder, decoder and memories where training starts, on the device.
@@ -129,7 +158,7 @@ class DeepTraining:
             memory.dynamics, inverse_temperature=self._temperature(code)
         )
 
-    def run(self, loop, attributes):
+    def run(self, loop, attributes, checkpoint=None):
         """Run the epochs of a loop, and go back to the best weights."""
         from skdiffclust._torch import (
             isolated_streams,
@@ -150,8 +179,7 @@ class DeepTraining:
                 loop.stop("exact")
             if self._warms_up and self._plateau.learning_rate < clam.learning_rate:
                 self._end_warm_up()
-            for group in self._optimizer.param_groups:
-                group["lr"] = _SLOWER * self._plateau.learning_rate
+            self._set_rate()
             loop.record(
                 loss * self._frame.loss_unit,
                 state=lambda: module_state(self._parts),
@@ -168,6 +196,7 @@ class DeepTraining:
                 self._optimizer,
                 batch_size=min(clam.batch_size, len(self._X)),
                 close=close,
+                checkpoint=checkpoint,
             )
         load_module_state(self._parts, loop.best_state)
         self._parts.eval()

@@ -23,6 +23,16 @@ class Plateau:
         self._tol, self._patience = tol, patience
         self._best, self._n_stalled = np.inf, 0
 
+    @property
+    def state(self):
+        """What an epoch leaves to the next, three numbers."""
+        return self.learning_rate, self._best, self._n_stalled
+
+    @state.setter
+    def state(self, state):
+        self.learning_rate, self._best, n_stalled = state
+        self._n_stalled = int(n_stalled)
+
     def cool(self, loss, n_batches):
         """Note the loss of an epoch; return whether the learning rate is spent.
 

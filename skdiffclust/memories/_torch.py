@@ -153,6 +153,25 @@ def _mean(values, weight=None):
     return total / mass
 
 
+class Carried(nn.Module):
+    """Numbers that training carries between epochs, as part of a module's state.
+
+    `read` returns a list of floats, `write` takes one.
+    """
+
+    def __init__(self, read, write):
+        super().__init__()
+        self._read, self._write = read, write
+
+    def get_extra_state(self):
+        """Return the numbers, for the state of the module."""
+        return torch.tensor(self._read(), dtype=torch.float64)
+
+    def set_extra_state(self, state):
+        """Take over the numbers of a state."""
+        self._write(state.tolist())
+
+
 class AssociativeMemory(nn.Module):
     r"""Memories that rows fall towards, as a layer: recall, energy and loss.
 

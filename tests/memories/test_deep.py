@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 import torch
+from sklearn.base import clone
 from sklearn.callback import ScoringMonitor
 from sklearn.datasets import make_blobs
 from sklearn.exceptions import ConvergenceWarning
@@ -253,6 +254,53 @@ def test_out_of_device_memory_halves_the_batch(monkeypatch):
     assert sizes[:2] == [240, 240] or max(sizes) == 240
     assert min(sizes) <= 100
     assert adjusted_rand_score(y, model.labels_) > 0.9
+
+
+def test_a_resumed_fit_has_the_same_bits(tmp_path, monkeypatch):
+    X, _ = blobs()
+    weight, file = np.linspace(1, 2, len(X)), tmp_path / "clam.npz"
+    real = _deep.DeepTraining._loss
+    params = {**FAST, "tol": 0.2, "batch_size": 100}
+    # The module warms up for some epochs, before its memories begin to move.
+    for encoder in ("mlp", network()):
+        model = ClAM(3, encoder=encoder, weighted=True, **params)
+        whole = model.fit(X, sample_weight=weight)
+        expected = pickle.dumps((whole.history_, whole.cluster_centers_, whole.labels_))
+        epochs = range(0, whole.n_iter_, 4)
+        for stop in (*epochs, np.inf):
+            steps = iter(range(10**6))
+
+            def interrupt(self, chosen, steps=steps, stop=stop):
+                if next(steps) // 3 == stop:
+                    raise KeyboardInterrupt
+                return real(self, chosen)
+
+            file.unlink(missing_ok=True)
+            monkeypatch.setattr(_deep.DeepTraining, "_loss", interrupt)
+            if stop < np.inf:
+                with pytest.raises(KeyboardInterrupt):
+                    clone(model).fit(X, sample_weight=weight, checkpoint=file)
+            monkeypatch.setattr(_deep.DeepTraining, "_loss", real)
+            again = clone(model)
+            again.fit(X, sample_weight=weight, checkpoint=file, resume=True)
+            found = again.history_, again.cluster_centers_, again.labels_
+            assert pickle.dumps(found) == expected, stop
+
+
+def test_checkpoints_that_are_refused(tmp_path):
+    X, _ = blobs()
+    file = tmp_path / "clam.npz"
+    params = dict(n_init=1, max_iter=1, random_state=0)
+    ClAM(3, encoder="mlp", **params).fit(X, checkpoint=file)
+    for change, rows in (({"random_state": 1}, X), ({}, X + 1)):
+        other = ClAM(3, encoder="mlp", **{**params, **change})
+        with pytest.raises(ValueError, match="same data and parameters.*resume=False"):
+            other.fit(rows, checkpoint=file, resume=True)
+        assert not hasattr(other, "labels_")
+    with pytest.raises(ValueError, match="checkpoint.*without an encoder.*partial_fit"):
+        ClAM(3).fit(X, checkpoint=file)
+    with pytest.raises(ValueError, match="record_centers.*False with a checkpoint"):
+        ClAM(3, encoder="mlp", record_centers=True).fit(X, checkpoint=file)
 
 
 @pytest.mark.gpu
