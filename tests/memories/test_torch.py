@@ -1,6 +1,7 @@
 """The torch twin: equal to NumPy, differentiable, and a layer for any encoder."""
 
 import socket
+import warnings
 
 import numpy as np
 import pytest
@@ -233,7 +234,11 @@ def test_two_processes_have_the_loss_and_gradient_of_one(tmp_path):
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     parts = slice(0, 7), slice(7, 24)  # of different sizes
-    mp.spawn(_process, (port, parts, tmp_path), nprocs=2)
+    # Forked, they need not import torch again.
+    method = "fork" if "fork" in mp.get_all_start_methods() else "spawn"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # fork, threads alive
+        mp.start_processes(_process, (port, parts, tmp_path), 2, start_method=method)
     found = [np.load(tmp_path / f"{rank}.npz") for rank in range(2)]
     for part in found:
         for name, value in expected.items():
