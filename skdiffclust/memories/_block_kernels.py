@@ -166,58 +166,186 @@ def _close(aim, first, w, left, q, s, dq, d_gram):
 
 
 @_kernel
-def euclidean_rows(
-    products, target, start, gram, norms, bias, weight, beta, step, n_steps, plain, out
-):
-    """Add up loss and gradients of rows, Euclidean; `out` as in `_training`.
+def _load_hidden(X, low, begin, count, x):
+    """Copy features of rows X (n, d) from `low` on to the lanes of x (u, lanes)."""
+    for i in range(count):
+        for j in range(x.shape[0]):
+            x[j, i] = X[begin + i, low + j]
 
-    products, target (b, r, k): of rows and memories over all and over the hidden
-    features, d_all and d_hidden the gradients by them; start (r, k): of the fill; gram
-    (r, k, k): of memories, hidden features; norms, bias (r, k); weight (b,). If
-    `plain`, nothing is hidden: start is target. The part of the loss that no memory
-    enters is left to the caller. Rows of no weight fill the last block up, with zeros.
+
+@_kernel
+def _project(memories, low, x, out):
+    """Write products of memories (k, d) and lanes x (u, lanes) into out (k, lanes)."""
+    out[:] = 0.0
+    for m in range(out.shape[0]):
+        for j in range(x.shape[0]):
+            value = memories[m, low + j]
+            for i in range(_LANES):
+                out[m, i] += value * x[j, i]
+
+
+@_kernel
+def _add_hidden(d_hidden, low, x, gradient):
+    """Add to gradient (k, d) what comes by the products of `_project`."""
+    for m in range(d_hidden.shape[0]):
+        for j in range(x.shape[0]):
+            total = 0.0
+            for i in range(_LANES):
+                total += d_hidden[m, i] * x[j, i]
+            gradient[m, low + j] += total
+
+
+@_kernel
+def hidden_products(memories, low, high, fill, gram, start):
+    """Fill gram (r, k, k) and start (r, k): of memories (r, k, d) and of the fill (d,).
+
+    Only features from low to high count.
     """
-    d_all, d_hidden, d_gram, d_bias, d_start, attracted, loss = out
-    n_rows, n_init, k = target.shape
+    n_init, k, _ = memories.shape
+    for r in range(n_init):
+        for m in range(k):
+            for n in range(m + 1):
+                total = 0.0
+                for j in range(low, high):
+                    total += memories[r, m, j] * memories[r, n, j]
+                gram[r, m, n] = gram[r, n, m] = total
+            total = 0.0
+            for j in range(low, high):
+                total += memories[r, m, j] * fill[j]
+            start[r, m] = total
+
+
+@_kernel
+def pull_back(memories, low, high, fill, d_gram, d_start, gradient):
+    """Add to gradient (r, k, d) what comes by `hidden_products`."""
+    n_init, k, _ = memories.shape
+    for r in range(n_init):
+        for m in range(k):
+            for j in range(low, high):
+                gradient[r, m, j] += d_start[r, m] * fill[j]
+            for n in range(k):
+                both = d_gram[r, m, n] + d_gram[r, n, m]
+                for j in range(low, high):
+                    gradient[r, m, j] += both * memories[r, n, j]
+
+
+@_kernel
+def _rest(X, low, high, fill, weight, left):
+    """Return the part of the loss of rows that no memory enters."""
+    total = 0.0
+    for i in range(X.shape[0]):
+        square = 0.0
+        for j in range(low, high):
+            gap = X[i, j] - left * fill[j]
+            square += gap * gap
+        total += weight[i] * square
+    return total
+
+
+@_kernel
+def _close_rows(
+    begin, count, r, plain, w, beta, left, q, ds, dl, d_hidden, d_start, d_products,
+    d_bias, attracted,
+):  # fmt: skip
+    """Write and add up gradients by products of the lanes, and whom they fell to."""
+    k = q.shape[0]
+    for i in range(count):
+        best = 0
+        for m in range(k):
+            if q[m, i] > q[best, i]:
+                best = m
+            by_start = ds[m, i] + 2.0 * w[i] * left * q[m, i]
+            by_target = -2.0 * w[i] * q[m, i]
+            d_bias[r, m] += dl[m, i]
+            if plain:
+                d_products[begin + i, r, m] = by_target + by_start
+            else:
+                by_seen = 2.0 * beta * dl[m, i]
+                d_products[begin + i, r, m] = by_seen
+                d_hidden[m, i] = by_target - by_seen
+                d_start[r, m] += by_start
+        attracted[r, best] += w[i]
+    d_hidden[:, count:] = 0.0
+
+
+@_kernel
+def _add_group(
+    X, memories, products, low, high, fill, norms, bias, weight, beta, step, n_steps,
+    out,
+):  # fmt: skip
+    """Add a group of rows X (n, d) with hidden features from low to high, if any."""
+    d_products, gradient, d_bias, attracted, loss = out
+    n_rows, n_init, k = products.shape
+    plain = low == high
+    x = np.zeros((high - low, _LANES))
+    gram, start = np.zeros((n_init, k, k)), np.zeros((n_init, k))
+    d_gram, d_start = np.zeros((n_init, k, k)), np.zeros((n_init, k))
     p = np.zeros((n_steps, k, _LANES))
     known, first = np.zeros((k, _LANES)), np.zeros((k, _LANES))
     aim, q, s = np.zeros((k, _LANES)), np.zeros((k, _LANES)), np.zeros((k, _LANES))
     dq, ds, dl = np.zeros((k, _LANES)), np.zeros((k, _LANES)), np.zeros((k, _LANES))
-    scratch = np.zeros((k, _LANES))
-    w = np.zeros(_LANES)
+    scratch, w = np.zeros((k, _LANES)), np.zeros(_LANES)
     left = (1.0 - step) ** n_steps
-    for r in range(n_init):
-        for begin in range(0, n_rows, _LANES):
-            count = min(_LANES, n_rows - begin)
-            w[:] = 0.0
-            w[:count] = weight[begin : begin + count]
-            _load(target, begin, count, r, aim)
+    if plain:
+        # What is recalled starts from the row itself, and all of it is scored.
+        high, fill = X.shape[1], np.zeros(X.shape[1])
+    low = 0 if plain else low
+    hidden_products(memories, low, high, fill, gram, start)
+    share = (1.0 - left) ** 2 if plain else 1.0
+    loss += share * _rest(X, low, high, fill, weight, left)
+    for begin in range(0, n_rows, _LANES):
+        count = min(_LANES, n_rows - begin)
+        w[:] = 0.0
+        w[:count] = weight[begin : begin + count]
+        _load_hidden(X, low, begin, count, x)
+        for r in range(n_init):
+            _load(products, begin, count, r, known)
             if plain:
-                first[:] = aim
+                aim[:], first[:], known[:] = known, known, 0.0
             else:
-                _load(products, begin, count, r, known)
+                _project(memories[r], low, x, aim)
+                known -= aim
                 for m in range(k):
-                    for i in range(_LANES):
-                        known[m, i] -= aim[m, i]
-                        first[m, i] = start[r, m]
+                    first[m] = start[r, m]
             _forward(
                 known, first, gram[r], norms[r], bias[r], beta, step, p, q, s, scratch
             )
             loss[r] += _close(aim, first, w, left, q, s, dq, d_gram[r])
             _backward(gram[r], dq, beta, step, p, ds, dl, d_gram[r], scratch)
-            for i in range(count):
-                best = 0
-                for m in range(k):
-                    if q[m, i] > q[best, i]:
-                        best = m
-                    by_start = ds[m, i] + 2.0 * w[i] * left * q[m, i]
-                    d_bias[r, m] += dl[m, i]
-                    by_target = -2.0 * w[i] * q[m, i]
-                    if plain:
-                        d_all[begin + i, r, m] = by_target + by_start
-                    else:
-                        by_seen = 2.0 * beta * dl[m, i]
-                        d_all[begin + i, r, m] = by_seen
-                        d_hidden[begin + i, r, m] = by_target - by_seen
-                        d_start[r, m] += by_start
-                attracted[r, best] += w[i]
+            _close_rows(
+                begin, count, r, plain, w, beta, left, q, ds, dl, scratch, d_start,
+                d_products, d_bias, attracted,
+            )  # fmt: skip
+            _add_hidden(scratch, low, x, gradient[r])
+    pull_back(memories, low, high, fill, d_gram, d_start, gradient)
+
+
+@_kernel
+def euclidean_rows(
+    X, memories, products, groups, fill, bias, weight, beta, step, n_steps, out
+):
+    """Add up loss and gradients of a batch, Euclidean; return its scored entries.
+
+    X (b, d), memories (r, k, d), products (b, r, k) of both; groups (g, 4): the first
+    row and the one after the last, and the same of hidden features; fill (d,); bias
+    (r, k); weight (b,); `out`: gradients by products, memories and bias, weight that
+    each memory attracted (r, k), and loss (r,), to which the part of a row that no
+    memory enters is added. Rows of no weight fill the last block up, with zeros.
+    """
+    d_products, gradient, d_bias, attracted, loss = out
+    norms = np.zeros(bias.shape)
+    for r in range(norms.shape[0]):
+        for m in range(norms.shape[1]):
+            for j in range(X.shape[1]):
+                norms[r, m] += memories[r, m, j] ** 2
+    n_scored = 0.0
+    for g in range(groups.shape[0]):
+        begin, end, low, high = groups[g]
+        n_features = high - low if high > low else X.shape[1]
+        n_scored += weight[begin:end].sum() * n_features
+        _add_group(
+            X[begin:end], memories, products[begin:end], low, high, fill, norms, bias,
+            weight[begin:end], beta, step, n_steps,
+            (d_products[begin:end], gradient, d_bias, attracted, loss),
+        )  # fmt: skip
+    return n_scored

@@ -10,6 +10,7 @@ from math import exp, sqrt
 import numpy as np
 
 from skdiffclust._compiled import compiled
+from skdiffclust.memories._block_kernels import hidden_products, pull_back
 
 # exp(-40) is below the rounding of one: such memories take no part in a step.
 _NEGLIGIBLE = -40.0
@@ -182,46 +183,63 @@ def _cosine_backward(
 
 
 @_kernel
-def cosine_rows(
-    products,
-    target,
-    start,
-    gram,
-    bias,
-    weight,
-    scale,
-    own,
-    beta,
-    step,
-    n_steps,
-    plain,
-    out,
-):
-    """Add up loss and gradients of rows of unit length; `out` as in `_training`.
+def _aim_at(row, memories, low, high, fill, aim):
+    """Fill aim (k + 1,): products of a row with memories and the fill, hidden features.
 
-    As `euclidean_rows`; scale (b,): factor that puts the filled row on the sphere;
-    own (b,): product of the fill with the row, hidden features. The whole loss is
-    here but for the squared length of the hidden part, once.
+    Returns the factor that puts the filled row on the sphere, and the squared length of
+    what is seen.
     """
-    d_all, d_hidden, d_gram, d_bias, d_start, attracted, loss = out
-    n_rows, n_init, k = target.shape
+    k = memories.shape[0]
+    aim[:] = 0.0
+    length, seen = 0.0, 0.0
+    for j in range(row.shape[0]):
+        if low <= j < high:
+            length += fill[j] * fill[j]
+            aim[k] += row[j] * fill[j]
+            for m in range(k):
+                aim[m] += row[j] * memories[m, j]
+        else:
+            seen += row[j] * row[j]
+    length += seen
+    scale = 1.0 / sqrt(length) if length > 0.0 else 0.0
+    aim[k] *= scale
+    return scale, seen
+
+
+@_kernel
+def _add_cosine_group(
+    X, memories, products, low, high, fill, bias, weight, beta, step, n_steps, out
+):
+    """Add a group of rows X (n, d) with hidden features from low to high, if any."""
+    d_products, gradient, d_bias, attracted, loss = out
+    n_rows, n_init, k = products.shape
+    plain = low == high
     p, s = np.zeros((n_steps, k)), np.zeros((n_steps + 1, k))
     y, g, n = np.zeros(n_steps + 1), np.zeros(n_steps + 1), np.zeros(n_steps)
     known, first, ds, dl, d_known = _vectors(k)
     aim, d_aim = np.zeros(k + 1), np.zeros(k)
+    gram, start = np.zeros((n_init, k, k)), np.zeros((n_init, k))
+    d_gram, d_start = np.zeros((n_init, k, k)), np.zeros((n_init, k))
+    high = X.shape[1] if plain else high
+    low = 0 if plain else low
+    hidden_products(memories, low, high, fill, gram, start)
     for r in range(n_init):
         for i in range(n_rows):
-            w, outside = weight[i, 0], weight[i, 1]
-            for m in range(k):
-                aim[m] = target[i, r, m]
-                known[m] = 0.0 if plain else products[i, r, m] - aim[m]
-                first[m] = aim[m] if plain else scale[i] * start[r, m]
-            aim[k] = 1.0 if plain else scale[i] * own[i]
+            w, scale, outside = weight[i], 0.0, 0.0
+            if plain:
+                aim[:k] = products[i, r]
+                aim[k] = 1.0
+                first[:] = products[i, r]
+            else:
+                scale, outside = _aim_at(X[i], memories[r], low, high, fill, aim)
+                for m in range(k):
+                    known[m] = products[i, r, m] - aim[m]
+                    first[m] = scale * start[r, m]
             _cosine_forward(
-                known, first, aim, scale[i], gram[r], bias[r], beta, step, p, s, y, g, n
+                known, first, aim, scale, gram[r], bias[r], beta, step, p, s, y, g, n
             )
             y_end, g_end = y[n_steps], g[n_steps]
-            loss[r] += w * (1.0 - 2.0 * y_end - g_end * g_end * outside)
+            loss[r] += w * (2.0 - outside - 2.0 * y_end - g_end * g_end * outside)
             attracted[r, _argmax(p[n_steps - 1])] += w
             _cosine_backward(
                 known, aim, gram[r], beta, step, p, s, y, g, n, -2.0 * w,
@@ -230,11 +248,33 @@ def cosine_rows(
             for m in range(k):
                 d_bias[r, m] += dl[m]
                 if plain:
-                    d_all[i, r, m] = d_aim[m] + ds[m]
-                else:
-                    d_all[i, r, m] = d_known[m]
-                    d_hidden[i, r, m] = d_aim[m] - d_known[m]
-                    d_start[r, m] += scale[i] * ds[m]
+                    d_products[i, r, m] = d_aim[m] + ds[m]
+                    continue
+                d_products[i, r, m] = d_known[m]
+                d_start[r, m] += scale * ds[m]
+                by_hidden = d_aim[m] - d_known[m]
+                for j in range(low, high):
+                    gradient[r, m, j] += by_hidden * X[i, j]
+    pull_back(memories, low, high, fill, d_gram, d_start, gradient)
+
+
+@_kernel
+def cosine_rows(
+    X, memories, products, groups, fill, bias, weight, beta, step, n_steps, out
+):
+    """Add up loss and gradients of a batch of unit length; as `euclidean_rows`."""
+    d_products, gradient, d_bias, attracted, loss = out
+    n_scored = 0.0
+    for g in range(groups.shape[0]):
+        begin, end, low, high = groups[g]
+        n_features = high - low if high > low else X.shape[1]
+        n_scored += weight[begin:end].sum() * n_features
+        _add_cosine_group(
+            X[begin:end], memories, products[begin:end], low, high, fill, bias,
+            weight[begin:end], beta, step, n_steps,
+            (d_products[begin:end], gradient, d_bias, attracted, loss),
+        )  # fmt: skip
+    return n_scored
 
 
 @_kernel

@@ -83,7 +83,7 @@ class Descent:
             Z = rows(chosen)
             order, groups = self._groups(*Z.shape, random_state)
             found = self._complete(
-                Z[:, order], self.memories[:, :, order].astype(Z.dtype),
+                Z[:, order], self.memories[:, :, order].astype(Z.dtype, copy=False),
                 self.log_weights, self._dynamics, groups=groups,
                 fill=self._fill[order], sample_weight=weight[chosen],
             )  # fmt: skip
@@ -102,7 +102,7 @@ class Descent:
     def _groups(self, n_rows, n_features, random_state):
         """Return an order of the features and groups of rows with what they hide."""
         if self._mask_probability is None:
-            return np.arange(n_features), [(slice(0, n_rows), slice(0, 0))]
+            return slice(None), [(slice(0, n_rows), slice(0, 0))]
         return mask_groups(n_rows, n_features, self._mask_probability, random_state)
 
     def _step(self, which, gradient):

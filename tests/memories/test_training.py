@@ -1,9 +1,12 @@
 """The explicit gradient: against autograd, differences, and the NumPy definition."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 import torch
 
+from skdiffclust.memories import _block_kernels, _training
 from skdiffclust.memories._dynamics import Dynamics, recall
 from skdiffclust.memories._masking import hidden_blocks, mask_groups
 from skdiffclust.memories._training import completion_with_gradient
@@ -132,29 +135,40 @@ def test_loss_is_that_of_the_definition(metric, groups):
 
 
 def test_work_in_feature_space_does_not_depend_on_the_number_of_steps(monkeypatch):
-    # Counted: multiplications by an array whose length is the number of features.
-    from skdiffclust.memories import _training
+    # Counted: calls of what sees the features, the kernel being run as plain Python.
+    kernels = _block_kernels
+    monkeypatch.setattr(_training, "euclidean_rows", kernels.euclidean_rows.py_func)
+    monkeypatch.setattr(kernels, "_add_group", kernels._add_group.py_func)
+    monkeypatch.setattr(np, "ascontiguousarray", np.asanyarray)
+    n_calls = Counter()
 
-    counts = {}
+    def spy(name, sees_features, real):
+        def call(*arguments):
+            shapes = {n for a in arguments for n in np.shape(a)}
+            assert (D in shapes) == sees_features, name
+            n_calls[name] += 1
+            return real(*arguments)
+
+        monkeypatch.setattr(kernels, name, call)
+
+    for name in ("_load_hidden", "_project", "_add_hidden", "_rest", "hidden_products",
+                 "pull_back"):  # fmt: skip
+        spy(name, True, getattr(kernels, name))
+    for name in ("_load", "_forward", "_close", "_backward", "_close_rows"):
+        spy(name, False, getattr(kernels, name))
+    counts = []
     for n_steps in (1, 20):
-        calls = []
-        real = _training.euclidean_rows
-
-        def spy(seen, target, *rest, calls=calls, real=real):
-            calls.append(seen.shape)
-            return real(seen, target, *rest)
-
-        monkeypatch.setattr(_training, "euclidean_rows", spy)
+        n_calls.clear()
         X, memories, log_weights, fill, weight = problem("euclidean")
         completion_with_gradient(
             CountingArray.of(X), memories, log_weights,
-            Dynamics(1.0, n_steps, 0.5, "euclidean"), groups=MASKED, fill=fill,
+            Dynamics(1.0, n_steps, 0.5, "euclidean"), groups=MASKED + PLAIN, fill=fill,
             sample_weight=weight,
         )  # fmt: skip
-        monkeypatch.setattr(_training, "euclidean_rows", real)
-        assert all(shape[1:] == (R, K) for shape in calls)
-        counts[n_steps] = CountingArray.products
-    assert counts[1] == counts[20] > 0
+        assert n_calls["_forward"] == 3 * R  # of groups that fill one block
+        assert CountingArray.products == 2
+        counts.append(n_calls.copy())
+    assert counts[0] == counts[1]
 
 
 class CountingArray(np.ndarray):
