@@ -82,6 +82,5 @@ axes[1].legend()
 plt.show()
 
 # %%
-# ClAM's memories go with their clusters. The running means of k-means weigh all rows of
-# the past alike and fall behind. PRCut takes small steps on a stream and keeps the
-# boundaries of its first batch: use it where clusters stay in their places.
+# ClAM's memories and PRCut's perceptron go with their clusters. The running means of
+# k-means weigh all rows of the past alike and fall behind.

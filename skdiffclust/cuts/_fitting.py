@@ -37,8 +37,8 @@ from skdiffclust.cuts._training import (
 _FREE_RATE = 30.0
 # Least proportion, times n_clusters, that the balance term pulls a cluster to.
 _LEAST_PRIOR = 0.02
-# A stream goes on with the learning rate that the first fit ended with.
-_STREAM_RATE = 0.1
+# Epochs on each batch of a stream after the first, not counting that without a step.
+_STREAM_EPOCHS = 10
 
 
 @dataclass(frozen=True)
@@ -235,9 +235,9 @@ class FreeTraining:
 class EncoderTraining:
     """An encoder, fitted to free labels if there are any, then trained on the cut."""
 
-    def __init__(self, estimator, data, target, random_state, rate=1.0):
+    def __init__(self, estimator, data, target, random_state, max_iter=None):
         self.data, self.target, self.random_state = data, target, random_state
-        self.settings = make_settings(estimator, rate=rate)
+        self.settings = make_settings(estimator, max_iter=max_iter)
         n_clusters = data.n_clusters
         prior = np.full(n_clusters, 1.0 / n_clusters)
         if target is not None:
@@ -358,12 +358,13 @@ class EncoderTraining:
 
 
 def continue_training(estimator, data, random_state):
-    """Return the attributes after one epoch on the rows of a stream."""
-    run = EncoderTraining(estimator, data, None, random_state, rate=_STREAM_RATE)
+    """Return the attributes after some epochs on the rows of a stream."""
+    n_epochs = 1 + _STREAM_EPOCHS  # the first takes no step
+    run = EncoderTraining(estimator, data, None, random_state, max_iter=n_epochs)
     run.take_over(estimator._assigner, estimator._proportions)
     loop = EpochLoop(
         estimator,
-        max_iter=1,
+        max_iter=n_epochs,
         learning_rate=estimator.learning_rate,
         history=estimator.history_,
     )
@@ -375,11 +376,11 @@ def continue_training(estimator, data, random_state):
     return attributes | {
         "_proportions": past,
         "history_": loop.history,
-        "n_iter_": estimator.n_iter_ + 1,
+        "n_iter_": estimator.n_iter_ + loop.n_iter,
     }
 
 
-def make_settings(estimator, *, rate=1.0, batch_size=None):
+def make_settings(estimator, *, rate=1.0, batch_size=None, max_iter=None):
     """Return the `Settings` of an estimator's parameters."""
     sampling = "full" if estimator.sampling == "auto" else estimator.sampling
     return Settings(
@@ -387,7 +388,7 @@ def make_settings(estimator, *, rate=1.0, batch_size=None):
         sampling=sampling,
         balance_weight=estimator.balance_weight,
         averaging_rate=estimator.averaging_rate,
-        max_iter=estimator.max_iter,
+        max_iter=estimator.max_iter if max_iter is None else max_iter,
         batch_size=estimator.batch_size if batch_size is None else batch_size,
         learning_rate=rate * estimator.learning_rate,
     )

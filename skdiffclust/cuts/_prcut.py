@@ -163,7 +163,7 @@ class PRCut(
         ratio-cut relative to that of random labels), "ratio_cut", "n_clusters", and
         "objective" and "balance". The first epoch takes no step.
     n_iter_ : int
-        Epochs of the run that was kept.
+        Epochs of the run that was kept, and of `partial_fit` since.
     device_ : str
         Where it was trained.
     n_features_in_ : int
@@ -344,8 +344,11 @@ class PRCut(
         """Learn from the next rows of a stream.
 
         The first call is `fit`. Each later one takes the graph of its rows alone and
-        trains the encoder on it for one epoch, with running proportions and the last
-        learning rate. Clusters keep their numbers from the first call on.
+        trains the encoder on it for ten epochs, with running proportions, and keeps
+        the weights with the lowest cut of these rows. Clusters keep their numbers from
+        the first call on. So a perceptron follows clusters that drift; a linear
+        encoder does so more slowly, and either forgets clusters that batch after batch
+        has no rows of: let every batch hold all of them.
 
         Parameters
         ----------

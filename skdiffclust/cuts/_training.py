@@ -259,7 +259,7 @@ def fit_labels(model, X, labels, settings, random_state, *, moving):
     With `moving`, rows are moved at first, at random and about as far as neighbours are
     apart: a new row is that far from those seen, and should have their label.
     """
-    moves = _moves_to_neighbors(X, random_state)
+    moves = _moves_to_neighbors(X, random_state) if moving else None
     n_steps = -(-len(X) // settings.batch_size)
     n_epochs = max(settings.max_iter, -(-_LEAST_STEPS // n_steps))
     for epoch in range(n_epochs):

@@ -258,9 +258,28 @@ def test_a_stream_is_learned_batch_by_batch():
         if start:  # arrays are replaced, never written
             for old, copy in zip(before, kept, strict=True):
                 np.testing.assert_array_equal(old, copy)
+            assert model.n_iter_ == len(model.history_["loss"])
     assert adjusted_rand_score(y, model.predict(X)) > 0.9
     assert len(model.labels_) == 150
     assert not hasattr(PRCut(encoder=None), "partial_fit")
+
+
+def test_a_stream_is_followed_where_its_clusters_go():
+    rng = np.random.RandomState(0)
+    model = PRCut(3, random_state=0)
+    for time in range(21):
+        y = rng.randint(3, size=100)
+        angle = 2 * np.pi / 3 * (y + time / 20)  # each to the place of the next
+        X = 4 * np.column_stack([np.cos(angle), np.sin(angle)])
+        X += 0.9 * rng.normal(size=(100, 2))
+        if not time:
+            model.partial_fit(X)
+            rows = [y[model.labels_ == c] for c in range(3)]
+            names = np.array([np.bincount(sources, minlength=3) for sources in rows])
+            continue
+        right = names.argmax(axis=1)[model.predict(X)] == y  # before it is learned
+        assert right.mean() > 0.8
+        model.partial_fit(X)
 
 
 @pytest.mark.parametrize("encoder", [None, "mlp"])
