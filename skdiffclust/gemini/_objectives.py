@@ -79,8 +79,11 @@ def mmd_one_vs_one(assignments, row_weights, relation):
 
 def _mean_products(assignments, row_weights, relation):
     """Return <x_i - m, S_k> (n, k); <S_k, S_l> (k, k), pi (k,) in float64; noise."""
-    share = (row_weights @ assignments).astype(np.float64)
-    columns = assignments - share.astype(assignments.dtype)
+    # As differences from a row: exactly zero where all assignments are equal.
+    columns = assignments - assignments[0]
+    shift = row_weights @ columns
+    share = (assignments[0] + shift).astype(np.float64)
+    columns -= shift
     columns *= row_weights[:, None]
     inner = relation.product(columns)
     inner -= row_weights @ inner

@@ -91,6 +91,20 @@ def test_value_is_the_definition(name, mode, choice):
     assert_allclose(value, brute_force(name, mode, P, w, relation), rtol=1e-9)
 
 
+@pytest.mark.parametrize("mode", ["ova", "ovo"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("choice", RELATIONS["kernel"])
+def test_mmd_of_equal_assignments_has_no_gradient(mode, dtype, choice):
+    X, _, w = problem(5, n=40, d=60)
+    relation = relation_of("mmd", X.astype(dtype), choice)
+    P = np.tile(np.array([0.2, 0.5, 0.3], dtype), (40, 1))
+    value, gradient = OBJECTIVES["mmd"].with_gradient(mode)(
+        P, w.astype(dtype), relation
+    )
+    assert value == 0
+    assert not gradient.any()
+
+
 @pytest.mark.parametrize("name, mode, choice", CASES)
 def test_gradient_is_that_of_central_differences(name, mode, choice):
     X, P, w = problem(1)
