@@ -50,7 +50,16 @@ def problem_and_model(X, n_clusters, mode, name="mmd", seed=0):
     relation = make_relation(row.relation, X, "linear", "euclidean")
     weights = np.full(n, 1 / n)
     fused = fused_mmd(mode, relation, n_clusters) if name == "mmd" else None
-    problem = Problem(X, weights, relation, row.with_gradient(mode), fused=fused)
+    # As the estimators do.
+    transposed = np.ascontiguousarray(X.T) if fused and d > n else None
+    problem = Problem(
+        X,
+        weights,
+        relation,
+        row.with_gradient(mode),
+        fused=fused,
+        transposed=transposed,
+    )
     return problem, Perceptron([W], [b.ravel()])
 
 
@@ -102,8 +111,9 @@ def seconds(function, *args, **kwargs):
 
 def warm_up():
     """Compile our kernels, or load them, before anything is timed."""
-    problem, model = problem_and_model(np.eye(4), 2, "ova")
-    adam(problem, model, 1)
+    for n_samples in (4, 3):
+        problem, model = problem_and_model(np.eye(n_samples, 4), 2, "ova")
+        adam(problem, model, 1)
     soft_threshold_groups(model.weights[0], 0.0, groups_by_size(None, 4))
     group_penalty(model.weights[0], groups_by_size(None, 4))
 

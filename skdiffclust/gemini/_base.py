@@ -167,9 +167,11 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
             check_feasible(constraints, self.n_clusters)
         row = OBJECTIVES[self.objective]
         relation = make_relation(row.relation, X, self.kernel, self.metric)
-        fused = None
+        fused = transposed = None
         if self.objective == "mmd" and self.model == "linear" and constraints is None:
             fused = fused_mmd(self.mode, relation, self.n_clusters)
+        if fused and X.shape[1] > len(X) and self._batch(len(X)) >= len(X):
+            transposed = np.ascontiguousarray(X.T)
         return Problem(
             X,
             row_weights,
@@ -178,6 +180,7 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
             constraints=constraints,
             link_weight=self.link_weight,
             fused=fused,
+            transposed=transposed,
             **params,
         )
 

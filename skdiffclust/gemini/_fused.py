@@ -3,7 +3,8 @@
 The first is the same as `Perceptron.forward`, a softmax, the MMDs of `_objectives` on
 `Features`, and `Perceptron.backward`, which define it. On a few hundred rows those
 spend most of their time between array operations; on many they read every row from
-memory more often. Sums are float64 throughout.
+memory more often. With more features than rows these lie column by column, and those
+that are out are not read. Sums are float64 throughout.
 """
 
 import numpy as np
@@ -49,11 +50,10 @@ def _accumulate(rows, factors, start, stop, sums):
 
 
 @_loops
-def _forward(X, row_weights, weights, biases):
-    """Return P = softmax(X W + b) (n, k) for weights W' (k, d), and pi (k,)."""
-    assignments, share = np.empty((len(X), len(biases))), np.zeros(len(biases))
-    _project(X, weights, 0, len(X), assignments)
-    for i in range(len(X)):
+def _softmax(assignments, row_weights, biases):
+    """Write P = softmax(XW + b) over XW (n, k); return pi (k,)."""
+    share = np.zeros(len(biases))
+    for i in range(len(assignments)):
         largest, total = -np.inf, 0.0
         for k in range(len(biases)):
             assignments[i, k] += biases[k]
@@ -64,21 +64,55 @@ def _forward(X, row_weights, weights, biases):
         for k in range(len(biases)):
             assignments[i, k] /= total
             share[k] += row_weights[i] * assignments[i, k]
-    return assignments, share
+    return share
 
 
 @_loops
-def _differences(features, row_weights, assignments, share):
+def _is_zero(row):
+    """Return whether all entries of a row (k,) are zero."""
+    for entry in row:
+        if entry != 0:
+            return False
+    return True
+
+
+@_loops
+def _combine(columns, weights, sums):
+    """Add sum_j W_jk X_j to sums (k, n), of X' (d, n) and W (d, k).
+
+    Where most rows of W are zero, the others are picked; else picking costs more.
+    """
+    n_out = 0
+    for j in range(len(weights)):
+        n_out += _is_zero(weights[j])
+    most_are_out = 2 * n_out > len(weights)
+    for j in range(len(weights)):
+        if most_are_out and _is_zero(weights[j]):
+            continue
+        for k in range(weights.shape[1]):
+            weight = weights[j, k]
+            for i in range(columns.shape[1]):
+                sums[k, i] += weight * columns[j, i]
+
+
+@_loops
+def _differences(features, row_weights, assignments):
     """Return sum_i w_i (P_ik - pi_k) f_i and, last, sum_i w_i f_i (k + 1, r).
 
     And the largest sum of absolute factors.
     """
     n_samples, n_clusters = assignments.shape
     factors, sizes = np.zeros((n_samples + 3, n_clusters + 1)), np.zeros(n_clusters)
+    # As differences from a row: exactly zero where all assignments are equal.
+    shift = np.zeros(n_clusters)
+    for i in range(n_samples):
+        for k in range(n_clusters):
+            shift[k] += row_weights[i] * (assignments[i, k] - assignments[0, k])
     for i in range(n_samples):
         factors[i, n_clusters] = row_weights[i]
         for k in range(n_clusters):
-            factors[i, k] = row_weights[i] * (assignments[i, k] - share[k])
+            difference = assignments[i, k] - assignments[0, k] - shift[k]
+            factors[i, k] = row_weights[i] * difference
             sizes[k] += abs(factors[i, k])
     sums = np.zeros((n_clusters + 1, features.shape[1]))
     _accumulate(features, factors, 0, n_samples, sums)
@@ -123,40 +157,12 @@ def _one_vs_one(gram, share, noise):
 
 
 @_loops
-def _backward(X, features, row_weights, assignments, directions, shift):
-    """Return minus the gradients by W' (k, d) and by b (k,).
+def _directions(features, row_weights, assignments, share, noise, one_vs_one):
+    """Return the MMD, and its gradient by P as directions T (k, r) and a shift (k,).
 
-    The gradient by P_ik is w_i (<f_i, T_k> + t_k) for directions T (k, r), shift t.
+    The gradient by P_ik is w_i (<f_i, T_k> + t_k).
     """
-    n_samples, n_clusters = assignments.shape
-    by_weights, by_biases = np.zeros((n_clusters, X.shape[1])), np.zeros(n_clusters)
-    slopes = np.zeros((n_samples + 3, n_clusters))
-    for start in range(0, n_samples, _BLOCK):
-        stop = min(start + _BLOCK, n_samples)
-        _project(features, directions, start, stop, slopes)
-        for i in range(start, stop):
-            mean = 0.0
-            for k in range(n_clusters):
-                slopes[i, k] += shift[k]
-                mean += assignments[i, k] * slopes[i, k]
-            for k in range(n_clusters):
-                slopes[i, k] = (
-                    row_weights[i] * assignments[i, k] * (mean - slopes[i, k])
-                )
-                by_biases[k] += slopes[i, k]
-        _accumulate(X, slopes, start, stop, by_weights)
-    return by_weights, by_biases
-
-
-@_loops
-def mmd_of_linear(X, features, row_weights, weights, biases, noise, one_vs_one):
-    """Return the MMD, and minus its gradients by W' (k, d) and b (k,), float64.
-
-    X (n, d) are the rows, `features` (n, r) those of the kernel, `row_weights` (n,) sum
-    to one, `weights` is W' (k, d); `noise` is that of `Features`.
-    """
-    assignments, share = _forward(X, row_weights, weights, biases)
-    sums, size = _differences(features, row_weights, assignments, share)
+    sums, size = _differences(features, row_weights, assignments)
     n_clusters, n_features = len(share), features.shape[1]
     gram = np.zeros((n_clusters, n_clusters))
     for k in range(n_clusters):
@@ -176,9 +182,68 @@ def mmd_of_linear(X, features, row_weights, weights, biases, noise, one_vs_one):
         for j in range(n_features):
             # The features are centred on the way.
             shift[k] -= directions[k, j] * sums[n_clusters, j]
-    by_weights, by_biases = _backward(
-        X, features, row_weights, assignments, directions, shift
+    return value, directions, shift
+
+
+@_loops
+def _slopes(row_weights, assignments, shift, start, stop, slopes, by_biases):
+    """Turn <f_i, T_k> (n, k), of rows from start to stop, into minus the slopes.
+
+    Those are by the logits; their sums over the rows are added to by_biases (k,).
+    """
+    for i in range(start, stop):
+        mean = 0.0
+        for k in range(len(shift)):
+            slopes[i, k] += shift[k]
+            mean += assignments[i, k] * slopes[i, k]
+        for k in range(len(shift)):
+            slopes[i, k] = row_weights[i] * assignments[i, k] * (mean - slopes[i, k])
+            by_biases[k] += slopes[i, k]
+
+
+@_loops
+def mmd_of_linear(X, features, row_weights, weights, biases, noise, one_vs_one):
+    """Return the MMD, and minus its gradients by W' (k, d) and b (k,), float64.
+
+    X (n, d) are the rows, `features` (n, r) those of the kernel, `row_weights` (n,) sum
+    to one, `weights` is W' (k, d); `noise` is that of `Features`.
+    """
+    n_samples, n_clusters = len(X), len(biases)
+    assignments = np.empty((n_samples, n_clusters))
+    _project(X, weights, 0, n_samples, assignments)
+    share = _softmax(assignments, row_weights, biases)
+    value, directions, shift = _directions(
+        features, row_weights, assignments, share, noise, one_vs_one
     )
+    by_weights, by_biases = np.zeros((n_clusters, X.shape[1])), np.zeros(n_clusters)
+    slopes = np.zeros((n_samples + 3, n_clusters))
+    for start in range(0, n_samples, _BLOCK):
+        stop = min(start + _BLOCK, n_samples)
+        _project(features, directions, start, stop, slopes)
+        _slopes(row_weights, assignments, shift, start, stop, slopes, by_biases)
+        _accumulate(X, slopes, start, stop, by_weights)
+    return value, by_weights, by_biases
+
+
+@_loops
+def mmd_of_columns(columns, features, row_weights, weights, biases, noise, one_vs_one):
+    """Return what `mmd_of_linear` does, the gradient by W as (d, k).
+
+    `columns` is X' (d, n), `weights` is W (d, k).
+    """
+    n_samples, n_clusters = columns.shape[1], len(biases)
+    logits = np.zeros((n_clusters, n_samples))
+    _combine(columns, weights, logits)
+    assignments = logits.T.copy()
+    share = _softmax(assignments, row_weights, biases)
+    value, directions, shift = _directions(
+        features, row_weights, assignments, share, noise, one_vs_one
+    )
+    slopes, by_biases = np.empty((n_samples, n_clusters)), np.zeros(n_clusters)
+    _project(features, directions, 0, n_samples, slopes)
+    _slopes(row_weights, assignments, shift, 0, n_samples, slopes, by_biases)
+    by_weights = np.empty((len(columns), n_clusters))
+    _project(columns, slopes.T.copy(), 0, len(columns), by_weights)
     return value, by_weights, by_biases
 
 

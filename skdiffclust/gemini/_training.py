@@ -33,6 +33,8 @@ class Problem:
     link_weight: float = 1.0
     # What `fused_mmd` returns, for a linear model; None computes by definition.
     fused: Callable | None = None
+    # X' (d, n), where `fused` is faster on it: with more features than rows.
+    transposed: np.ndarray | None = None
 
     def on_indices(self):
         """Return the problem for free assignments, whose X are indices of rows."""
@@ -42,28 +44,30 @@ class Problem:
 def fused_mmd(mode, relation, n_clusters):
     """Return a compiled function for the MMD of a linear model, None for none.
 
-    It takes (model, X, row_weights, relation) and returns the value and the gradients
-    of minus the value. There is one for features, in place of a kernel matrix, and for
-    few clusters: with more, matrix products are as fast.
+    It takes (model, X, transposed, row_weights, relation) and returns the value and the
+    gradients of minus the value. There is one for features, in place of a kernel
+    matrix, and for few clusters: with more, matrix products are as fast.
     """
     if n_clusters > _MOST_FUSED or not hasattr(relation, "features"):
         return None
 
-    def value_and_gradients(model, X, row_weights, relation):
-        from skdiffclust.gemini._fused import mmd_of_linear
+    def value_and_gradients(model, X, transposed, row_weights, relation):
+        from skdiffclust.gemini._fused import mmd_of_columns, mmd_of_linear
 
         (weights,), (biases,) = model.weights, model.biases
-        value, by_weights, by_biases = mmd_of_linear(
-            X,
-            relation.features,
-            row_weights,
-            np.ascontiguousarray(weights.T),
-            biases,
-            relation.noise,
-            mode == "ovo",
-        )
+        rest = biases, relation.noise, mode == "ovo"
+        if transposed is None:
+            turned = np.ascontiguousarray(weights.T)
+            value, by_weights, by_biases = mmd_of_linear(
+                X, relation.features, row_weights, turned, *rest
+            )
+            by_weights = np.ascontiguousarray(by_weights.T)
+        else:
+            value, by_weights, by_biases = mmd_of_columns(
+                transposed, relation.features, row_weights, weights, *rest
+            )
         return value, [
-            np.ascontiguousarray(by_weights.T, dtype=weights.dtype),
+            by_weights.astype(weights.dtype, copy=False),
             by_biases.astype(biases.dtype, copy=False),
         ]
 
@@ -78,7 +82,9 @@ def loss_and_gradients(model, problem, rows=None, random_state=None):
     batch, None for all; with `random_state` None nothing is dropped out.
     """
     X, weights, relation = problem.X, problem.row_weights, problem.relation
+    transposed = problem.transposed
     if rows is not None:
+        transposed = None
         X, weights = X[rows], weights[rows] / weights[rows].sum()
         relation = None if relation is None else relation.take(rows)
     if problem.fused is None:
@@ -86,7 +92,7 @@ def loss_and_gradients(model, problem, rows=None, random_state=None):
             model, problem, X, weights, relation, rows, random_state
         )
     else:
-        value, gradients = problem.fused(model, X, weights, relation)
+        value, gradients = problem.fused(model, X, transposed, weights, relation)
         loss = -value
     if problem.l2:
         loss += problem.l2 * _add_decay(model, gradients, problem.l2)

@@ -58,6 +58,22 @@ def test_value_and_gradients_are_those_of_the_definition(
 
 
 @per_mode
+@pytest.mark.parametrize("share_in", [1.0, 0.3, 0.0])
+@pytest.mark.parametrize("dtype, atol", [(np.float64, 1e-14), (np.float32, 1e-6)])
+def test_columns_of_wide_data(mode, share_in, dtype, atol):
+    X = np.random.RandomState(1).normal(size=(9, 40)).astype(dtype)
+    problem, model = task(X, mode, 3, l2=0.1, transposed=X.T.copy())
+    model.weights[0][int(40 * share_in) :] = 0
+    found, expected = both(problem, model)
+    assert_allclose(found[:2], expected[:2], atol=atol)
+    for one, other in zip(found[2], expected[2], strict=True):
+        assert one.dtype == other.dtype == dtype
+        assert_allclose(one, other, atol=atol)
+    in_a_batch, without = both(problem, model, rows=np.array([5, 0, 2]))
+    assert_allclose(in_a_batch[2][0], without[2][0], atol=atol)
+
+
+@per_mode
 def test_features_of_a_transformer(mode):
     X = np.random.RandomState(1).normal(size=(50, 3))
     found, expected = both(*task(X, mode, 3, Nystroem(n_components=9, random_state=0)))
@@ -89,8 +105,9 @@ def test_more_clusters_and_kernel_matrices_have_none():
 
 
 @per_mode
-def test_the_same_path(mode, monkeypatch):
-    X = np.random.RandomState(1).normal(size=(40, 6))
+@pytest.mark.parametrize("n_features", [6, 60])
+def test_the_same_path(mode, n_features, monkeypatch):
+    X = np.random.RandomState(1).normal(size=(40, n_features))
     X[:, :2] += 3 * np.arange(40)[:, None] % 9
     sparse = SparseGEMINI(3, mode=mode, n_init=1, max_iter=60, random_state=0)
     path = sparse.path(X, alpha_multiplier=1.3)
