@@ -34,7 +34,7 @@ from skdiffclust.forests import (
     partial_fenchel_young_loss,
     perturbed_forest,
 )
-from skdiffclust.forests._noise import draw_list, quantile_table
+from skdiffclust.forests._noise import draw_list, noise_workspace, quantile_table
 from skdiffclust.forests._relation import triangle
 
 N_CLUSTERS, SCALE, SCIPY_SAMPLES = 10, 0.1, 20
@@ -156,15 +156,13 @@ def constraint_matrix(labels):
 def draw_all(n, n_samples, seed):
     """Draw the noise of all pairs for all samples, those of a pair once; return one."""
     indptr, columns, _ = triangle(n)
-    draws, keys = np.empty(len(columns)), np.empty((2, n), dtype=np.uint32)
-    buffers, table = (
-        (np.empty(n, dtype=np.uint32), np.empty(n)),
+    draws, work, table = (
+        np.empty(len(columns)),
+        noise_workspace(n),
         quantile_table("normal"),
     )
     for unit in range(n_samples // 2):
-        draw_list(
-            np.uint64(seed), unit, 0, indptr, columns, table, keys, buffers, draws
-        )
+        draw_list(np.uint64(seed), unit, 0, indptr, columns, table, work, draws)
     return draws[0]
 
 

@@ -214,9 +214,12 @@ def check_precomputed(D, *, name="X", kind="distance"):
             f"The {name!r} parameter must be dense for a kernel. Got a sparse matrix "
             "instead, and sparse is not supported here: use .toarray()."
         )
-    D = check_array(
-        D, accept_sparse=True, dtype=np.float64, ensure_all_finite=False, copy=False
-    )
+    # Nothing is left to check of most, and calls in a loop of training are short.
+    plain = type(D) is np.ndarray and D.dtype == np.float64
+    if not plain or D.ndim != 2 or not D.size:
+        D = check_array(
+            D, accept_sparse=True, dtype=np.float64, ensure_all_finite=False
+        )
     if D.shape[0] != D.shape[1]:
         raise ValueError(
             f"The {name!r} parameter must be a square matrix of {kind}s between "

@@ -3,7 +3,7 @@
 import numpy as np
 
 from skdiffclust._compiled import compiled
-from skdiffclust.forests._noise import draw_list
+from skdiffclust.forests._noise import draw_list, noise_workspace
 
 
 @compiled(nogil=True)
@@ -94,11 +94,10 @@ def weigh_scores(
     coefficients (s,) belong to the samples first <= s < last.
     """
     n, m = len(indptr) - 1, len(columns)
-    keys, draws = np.empty((2, n), dtype=np.uint32), np.empty(m)
-    buffers = np.empty(n, dtype=np.uint32), np.empty(n)
+    work, draws = noise_workspace(n), np.empty(m)
     for s in range(samples[1] - samples[0]):
         unit, mirror = (samples[0] + s) // mirrors, (samples[0] + s) % mirrors
-        draw_list(seed, unit, mirror, indptr, columns, table, keys, buffers, draws)
+        draw_list(seed, unit, mirror, indptr, columns, table, work, draws)
         if gumbel:
             for e in range(m):
                 sums[e] += coefficients[s] * (1.0 - np.exp(-draws[e]))

@@ -28,6 +28,7 @@ N_SEGMENTS = 512  # 32 octaves of 16 segments
 _EXPONENT_ZERO = 1023 << 4  # of a float64 in [1, 1 + 1/16), in units of 1/16 octave
 _MANTISSA = np.uint64((1 << 48) - 1)
 _TO_UNIT = 2.0**-48
+_STRIP = 512  # hashes that are made draws at a time, where rows are shorter
 
 
 @cache
@@ -115,17 +116,30 @@ def quantiles(bits, depth, mirror, table, draws):
 
 
 @compiled(nogil=True)
-def draw_list(seed, unit, mirror, indptr, columns, table, keys, buffers, draws):
+def noise_workspace(n):
+    """Scratch arrays of `draw_list` for n rows."""
+    return (
+        np.empty((2, n), dtype=np.uint32),
+        np.empty(n + _STRIP, dtype=np.uint32),
+        np.empty(n + _STRIP),
+    )
+
+
+@compiled(nogil=True)
+def draw_list(seed, unit, mirror, indptr, columns, table, work, draws):
     """Write the draws (m,) of the pairs of a row-major list into `draws`.
 
-    keys is uint32 (2, n); buffers is a pair of scratch arrays, uint32 and float64, as
-    long as the longest row.
+    `work` is from `noise_workspace`.
     """
-    bits, depth = buffers
+    keys, bits, depth = work
     row_keys(seed, unit, len(indptr) - 1, keys[0], keys[1])
+    filled = 0
     for i in range(len(indptr) - 1):
         start, stop = indptr[i], indptr[i + 1]
-        m = stop - start
-        if m:
-            pair_bits(keys[0, i], keys[1, i], columns[start:stop], bits[:m], depth[:m])
-            quantiles(bits[:m], depth[:m], mirror, table, draws[start:stop])
+        row = slice(filled, filled + stop - start)
+        pair_bits(keys[0, i], keys[1, i], columns[start:stop], bits[row], depth[row])
+        filled += stop - start
+        if filled >= _STRIP or stop == len(columns):
+            strip = draws[stop - filled : stop]
+            quantiles(bits[:filled], depth[:filled], mirror, table, strip)
+            filled = 0

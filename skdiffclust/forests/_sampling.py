@@ -7,7 +7,7 @@ among ties: the heavier edge first, then the smaller (i, j), as everywhere.
 import numpy as np
 
 from skdiffclust._compiled import compiled
-from skdiffclust.forests._noise import draw_list
+from skdiffclust.forests._noise import draw_list, noise_workspace
 from skdiffclust.forests._union_find import find, union
 
 _N_BUCKETS = 2048
@@ -161,8 +161,7 @@ def sample_free(seed, samples, mirrors, scale, table, edges, n_edges, cuts):
     n, m, n_samples = len(indptr) - 1, len(weights), samples[1] - samples[0]
     work = workspace(m, n)
     component, accepted = work[7], work[8]
-    keys = np.empty((2, n), dtype=np.uint32)
-    buffers = np.empty(n, dtype=np.uint32), np.empty(n)
+    scratch = noise_workspace(n)
     draws, values = np.empty(m), np.empty(m)
     forests = np.empty((n_samples, n_edges), dtype=np.int32)
     labels = np.empty((n_samples, n), dtype=np.int32)
@@ -175,7 +174,7 @@ def sample_free(seed, samples, mirrors, scale, table, edges, n_edges, cuts):
             for e in range(m):
                 values[e] = weights[e] - scale * draws[e]
         else:
-            draw_list(seed, unit, mirror, indptr, columns, table, keys, buffers, draws)
+            draw_list(seed, unit, mirror, indptr, columns, table, scratch, draws)
             for e in range(m):
                 values[e] = weights[e] + scale * draws[e]
         heaviest_forest(values, heads, tails, n_edges, cuts, work)

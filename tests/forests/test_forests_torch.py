@@ -14,7 +14,7 @@ from skdiffclust.forests import (
 )
 from skdiffclust.forests._boruvka._torch import BoruvkaSampler, pair_noise
 from skdiffclust.forests._fenchel_young import observations
-from skdiffclust.forests._noise import draw_list
+from skdiffclust.forests._noise import draw_list, noise_workspace
 from skdiffclust.forests._relation import relation_of, triangle
 from skdiffclust.forests._samplers import Noise, make_sampler
 from skdiffclust.nn import (
@@ -62,8 +62,7 @@ def test_noise_has_the_same_bits(kind, antithetic):
             indptr,
             columns,
             noise.table,
-            np.empty((2, n), dtype=np.uint32),
-            (np.empty(n, dtype=np.uint32), np.empty(n)),
+            noise_workspace(n),
             draws,
         )
         np.testing.assert_array_equal(found[s - 1][heads, columns], draws)

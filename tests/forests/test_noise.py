@@ -5,7 +5,12 @@ import pytest
 from scipy import stats
 
 from skdiffclust.forests._hash import draw_seed
-from skdiffclust.forests._noise import draw_list, noise_range, quantile_table
+from skdiffclust.forests._noise import (
+    draw_list,
+    noise_range,
+    noise_workspace,
+    quantile_table,
+)
 from skdiffclust.forests._relation import triangle
 
 DISTRIBUTIONS = {"normal": stats.norm, "gumbel": stats.gumbel_r}
@@ -22,8 +27,7 @@ def draw(n, *, seed=0, unit=0, mirror=0, noise="normal", columns=None, indptr=No
         indptr,
         columns,
         quantile_table(noise),
-        np.empty((2, n), dtype=np.uint32),
-        (np.empty(n, dtype=np.uint32), np.empty(n)),
+        noise_workspace(n),
         draws,
     )
     return draws

@@ -44,7 +44,7 @@ def plan(scale, n_samples, *, seed=0, kind="normal", antithetic=True):
 
 def noisy_copies(relation, noise):
     """The matrices that the samples are solved on, from the same counters."""
-    from skdiffclust.forests._noise import draw_list
+    from skdiffclust.forests._noise import draw_list, noise_workspace
 
     n, m = relation.n_samples, len(relation.weights)
     draws, copies = np.empty(m), []
@@ -56,8 +56,7 @@ def noisy_copies(relation, noise):
             relation.indptr,
             relation.columns,
             noise.table,
-            np.empty((2, n), dtype=np.uint32),
-            (np.empty(n, dtype=np.uint32), np.empty(n)),
+            noise_workspace(n),
             draws,
         )
         copies.append(relation.spread(relation.weights + noise.scale * draws))
