@@ -4,7 +4,7 @@ A mutant is the package with one comparison, operator, number, or branch changed
 kernel, an objective, or the validation. It is killed if a test of the files beside its
 module fails, or if they do not end in three times what they take without the change.
 Kernels run as Python (jit off): tests that need the compiler, or more than two seconds
-without it, are not used, nor is what goes beyond 10 seconds in all for a module;
+without it, are not used, nor is what goes beyond 6 seconds in all for a module;
 properties try 25 examples.
 
     python benchmarks/mutation_testing.py --n-mutants 200 --out mutants.jsonl
@@ -29,7 +29,7 @@ from pathlib import Path
 
 # Before numba is imported; the children inherit it.
 os.environ |= {"NUMBA_DISABLE_JIT": "1", "OMP_NUM_THREADS": "1"}
-sys.dont_write_bytecode = True
+sys.dont_write_bytecode = False  # of the copied tree alone
 
 # Loaded once, for all children.
 import hypothesis.extra.numpy  # noqa: E402, F401
@@ -129,16 +129,15 @@ SWAPS = {
 
 def places(tree):
     """Yield (number of the node, kind) of what can be changed in a module."""
-    silent = set()  # annotations, docstrings and texts of errors change no result
+    silent = set()  # annotations, decorators and texts of errors change no result
     for node in ast.walk(tree):
+        parts = [getattr(node, "annotation", None), getattr(node, "returns", None)]
+        parts += getattr(node, "decorator_list", [])
         if isinstance(node, ast.Raise | ast.JoinedStr):
-            silent |= {id(inner) for inner in ast.walk(node)}
-        for annotation in (
-            getattr(node, "annotation", None),
-            getattr(node, "returns", None),
-        ):
-            if annotation is not None:
-                silent |= {id(inner) for inner in ast.walk(annotation)}
+            parts.append(node)
+        for part in parts:
+            if part is not None:
+                silent |= {id(inner) for inner in ast.walk(part)}
     for i, node in enumerate(ast.walk(tree)):
         if id(node) in silent:
             continue
@@ -350,7 +349,7 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--test-seconds", type=float, default=2.0, help="for a test")
     parser.add_argument("--file-seconds", type=int, default=60, help="for a test file")
-    parser.add_argument("--seconds", type=float, default=10.0, help="for a mutant")
+    parser.add_argument("--seconds", type=float, default=6.0, help="for a mutant")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--show", action="store_true")
     options = parser.parse_args()
@@ -375,10 +374,12 @@ def main():
             source = path.read_text(encoding="utf-8")
             mutant, line, change = mutate(source, number, kind)
             path.write_text(mutant, encoding="utf-8")
+            os.utime(path, (len(rows), len(rows)))  # no bytecode of another one fits
             found = run_quickest(copied, module, of_module, options.seconds)
             path.write_text(source, encoding="utf-8")
             row = {"module": module, "line": line, "kind": kind, "change": change}
-            write(row | {"status": found})
+            rows.append(row | {"status": found})
+            write(rows[-1])
     show(options.out)
 
 
