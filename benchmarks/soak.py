@@ -12,6 +12,8 @@ predict   1000 predictions from 8 threads at once are those of one thread
 rows      10^6 x 50 float32 within 1 GiB beyond the input, for ClAM, PRCut and GEMINI
 forests   SpanningForestClustering on 10^6 x 3, and on a sorted chain of 2 10^6 rows
 refusals  200 000 rows where all pairs would be needed: refused in under a second
+threads   20 000 rows of groups that overlap, trained with one thread and with two: ARI
+          of the labels at least .99
 """
 
 import argparse
@@ -27,7 +29,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import scipy.sparse as sp
+import torch
 from sklearn.base import clone
+from sklearn.metrics import adjusted_rand_score
+from threadpoolctl import threadpool_limits
 
 from skdiffclust import (
     GEMINI,
@@ -198,6 +203,45 @@ def soak_refusals():
             raise AssertionError(f"{model} was not refused")
 
 
+def soak_threads():
+    """Train with one thread and with two."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(10, size=20_000)
+    X = rng.normal(size=(10, 20))[y] * 0.7 + rng.normal(size=(20_000, 20))
+    partial = np.where(rng.random(20_000) < 0.1, y, -1)
+    models = [
+        ClAM(10, random_state=0),
+        ClAM(10, encoder="mlp", n_init=1, max_iter=10, random_state=0),
+        GEMINI(10, model="mlp", n_init=1, max_iter=20, batch_size=2000, random_state=0),
+        PRCut(10, random_state=0),
+        SparseGEMINI(10, max_iter=20, batch_size=2000, random_state=0),
+        SpanningForestEmbedding(10, max_iter=2, n_perturbations=10, random_state=0),
+    ]
+    for model in models:
+        found, start = [], time.perf_counter()
+        for n_threads in (1, 2):
+            torch.set_num_threads(n_threads)
+            with threadpool_limits(n_threads):
+                fitted = clone(model).fit(X, partial)
+                found.append(_labels(fitted, X))
+        score = adjusted_rand_score(*found)
+        print(
+            f"threads: {type(model).__name__:24} ARI {score:.4f} between one thread "
+            f"and two, {np.mean(found[0] == found[1]):.2%} of labels equal, both in "
+            f"{time.perf_counter() - start:.1f} s; ARI "
+            f"{adjusted_rand_score(y, found[0]):.2f} to the groups"
+        )
+        assert score >= 0.99, model
+
+
+def _labels(fitted, X):
+    """Return the labels of rows, by the nearest of a few for an embedding."""
+    if _predicts(fitted):
+        return fitted.labels_
+    Z = fitted.transform(X)
+    return SpanningForestClustering(10, min_cluster_size=20).fit(Z[:2000]).predict(Z)
+
+
 PARTS = {
     "fits": soak_fits,
     "predict": soak_predict,
@@ -206,6 +250,7 @@ PARTS = {
     "rows-GEMINI": lambda: soak_rows("GEMINI"),
     "forests": soak_forests,
     "refusals": soak_refusals,
+    "threads": soak_threads,
 }
 
 

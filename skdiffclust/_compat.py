@@ -16,10 +16,10 @@ from sklearn.utils._openmp_helpers import (
 )
 from sklearn.utils._param_validation import (
     HasMethods,
-    Interval,
     StrOptions,
     validate_parameter_constraints,
 )
+from sklearn.utils._param_validation import Interval as _Interval
 from sklearn.utils._param_validation import validate_params as _validate_params
 from sklearn.utils.validation import _check_sample_weight as check_sample_weight
 
@@ -37,6 +37,18 @@ __all__ = [
     "validate_parameter_constraints",
     "validate_params",
 ]
+
+
+class Interval(_Interval):
+    """Numbers between two ends, as scikit-learn has them, but not True and False.
+
+    Those are one and zero to Python, and would fail far from here.
+    """
+
+    def is_satisfied_by(self, val):
+        """Whether a parameter may have this value."""
+        return not isinstance(val, bool) and super().is_satisfied_by(val)
+
 
 # The names that `sklearn.metrics.pairwise_distances` takes.
 PAIRWISE_METRICS = set(_VALID_METRICS) - {"precomputed"}

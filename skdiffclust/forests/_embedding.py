@@ -341,12 +341,26 @@ class SpanningForestEmbedding(
         embedding : ndarray of shape (n_samples, n_components)
             A row's embedding does not depend on the other rows, unless a module makes
             it so. The dtype is that of the weights.
+
+        Raises
+        ------
+        ValueError
+            If the embedding overflows.
         """
         check_is_fitted(self)
         X = self._check_rows(X, reset=False)
-        if hasattr(self, "coefs_"):
-            return forward(X, self.coefs_, self.intercepts_)
-        return self._embed_by_module(X)
+        with np.errstate(over="ignore", invalid="ignore"):
+            if hasattr(self, "coefs_"):
+                embedding = forward(X, self.coefs_, self.intercepts_)
+            else:
+                embedding = self._embed_by_module(X)
+        if not np.isfinite(embedding).all():
+            raise ValueError(
+                "The rows of X must have an embedding that fits "
+                f"{embedding.dtype}. Got values up to {np.abs(X).max():.3g} instead, "
+                "whose embedding overflows: rescale X like the rows of the fit."
+            )
+        return embedding
 
     def score(self, X, y):
         """Return minus the connectivity error of the forest of the embedding.

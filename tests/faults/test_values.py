@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from skdiffclust import ClAM, PRCut
+from skdiffclust import ClAM, PRCut, SpanningForestEmbedding
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
@@ -48,6 +48,13 @@ def test_distances_that_overflow_are_refused_at_once(estimator, fit, dtype, scal
         assert dtype == np.float32
     # Not a speed claim: where this fault is not caught, fit does not return.
     assert time.perf_counter() - start < 5
+
+
+def test_a_row_beyond_float32_is_refused_by_an_embedding_in_float32(fit):
+    X = np.random.default_rng(0).normal(size=(30, 3)).astype(np.float32)
+    fitted = fit(SpanningForestEmbedding(3, max_iter=1, random_state=0), X)
+    with pytest.raises(ValueError, match="fits float32. Got values up to 1e.300"):
+        fitted.transform([[1e300, 0.0, 0.0]])
 
 
 def test_a_constant_feature_changes_nothing(clusterer, blobs):
@@ -95,7 +102,7 @@ def test_fewer_distinct_rows_than_clusters(clusterer):
     assert len(set(clusterer.labels_[:10])) == len(set(clusterer.labels_[10:])) == 1
 
 
-@pytest.mark.parametrize("n_clusters", [0, -1, 2.0, "2", np.nan])
+@pytest.mark.parametrize("n_clusters", [0, -1, 2.0, "2", np.nan, True])
 def test_n_clusters_that_is_no_number_of_clusters(estimator, blobs, fit, n_clusters):
     estimator.set_params(n_clusters=n_clusters)
     with pytest.raises(ValueError, match="'n_clusters' parameter"):
