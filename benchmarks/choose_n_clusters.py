@@ -37,7 +37,7 @@ SHUFFLES = range(3)
 PARAMETERS = {
     "SpanningForestClustering": {},
     "GEMINI": {"mode": "ovo", "n_init": 1, "max_iter": 200, "random_state": 0},
-    "ClAM": {"random_state": 0},
+    "ClAM": {"self_supervised": False, "random_state": 0},
     "PRCut": {"random_state": 0},
 }
 

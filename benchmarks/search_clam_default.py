@@ -2,19 +2,21 @@
 
     python benchmarks/search_clam_default.py            # candidates on the tuning sets
     python benchmarks/search_clam_default.py --judge    # the default, on both lists
+    python benchmarks/search_clam_default.py --auto     # the numbers of clusters found
 
 k-means gets as many restarts, chosen by its loss or by silhouette as ours are. A fit
 that finds fewer clusters than asked counts as a silhouette of 0. Real data are read
 from ../shared/data, relative to the root of the project.
 """
 
+import itertools
 import sys
 import warnings
 from pathlib import Path
 
 import numpy as np
 from sklearn.cluster import KMeans
-from sklearn.datasets import load_breast_cancer, load_digits, load_wine
+from sklearn.datasets import load_breast_cancer, load_digits, load_wine, make_blobs
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import silhouette_score
 from sklearn.preprocessing import StandardScaler
@@ -35,11 +37,11 @@ CANDIDATES = {
     f"c={c} {name}": {"c": c, **changes}
     for c in (15, 30, 60, 120, 300)
     for name, changes in {
-        "masked": {"self_supervised": True},
-        "plain": {},
+        "masked": {},
+        "plain": {"self_supervised": False},
     }.items()
 } | {
-    f"c=30 {key}={value}": {"c": 30, "self_supervised": True, key: value}
+    f"c=30 {key}={value}": {"c": 30, key: value}
     for key, values in {
         "mask_probability": (0.07, 0.25, 0.4),
         "learning_rate": (0.01, 0.02, 0.1),
@@ -121,6 +123,28 @@ def table(names, candidates):
         report(title, found, base)
 
 
+def print_numbers():
+    """Print how often n_clusters="auto" finds the number of blobs, and of classes."""
+    for n_features, numbers in ((5, (3, 4, 5, 6, 8)), (2, (3, 4, 5))):
+        right = 0
+        for k, seed in itertools.product(numbers, range(8)):
+            X, _ = make_blobs(400, n_features, centers=k, random_state=seed)
+            right += number_found(StandardScaler().fit_transform(X), 0) == k
+        print(f"blobs in {n_features} dimensions: {right} of {8 * len(numbers)}")
+    for name in TUNING + JUDGED:
+        if (pair := load(name)) is not None:
+            numbers = [number_found(pair[0], state) for state in STATES]
+            print(f"{name}: {numbers} of {pair[1]}", flush=True)
+
+
+def number_found(X, state):
+    """Return the number of clusters that merging finds."""
+    model = ClAM("auto", n_init=1, max_iter=1, random_state=state)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return len(model.fit(X).cluster_centers_)
+
+
 def report(title, found, base):
     """Print the means over sets and states, and what each set got."""
     mean = {name: np.mean(rows, axis=0) for name, rows in found.items()}
@@ -141,8 +165,11 @@ def report(title, found, base):
 
 
 if __name__ == "__main__":
-    if "--judge" in sys.argv:
-        table(TUNING, {"default": {}, "masked": {"self_supervised": True}})
-        table(JUDGED, {"default": {}, "masked": {"self_supervised": True}})
+    if "--auto" in sys.argv:
+        print_numbers()
+    elif "--judge" in sys.argv:
+        candidates = {"default": {}, "plain": {"self_supervised": False}}
+        table(TUNING, candidates)
+        table(JUDGED, candidates)
     else:
         table(TUNING, CANDIDATES)

@@ -35,7 +35,7 @@ def methods(k):
     return {
         "k-means": KMeans(k, n_init=10, random_state=0),
         "ClAM": ClAM(k, random_state=0),
-        "ClAM, masks": ClAM(k, self_supervised=True, random_state=0),
+        "ClAM, whole rows": ClAM(k, self_supervised=False, random_state=0),
         "whitened ClAM": make_pipeline(
             PCA(whiten=True), ClAM(k, random_state=0)
         ),

@@ -31,9 +31,9 @@ products = np.geomspace(1, 1000, 9)
 
 def silhouette(**params):
     """Return the silhouette of a fit from random rows, as in the paper."""
-    model = ClAM(
-        3, self_supervised=True, init="random", n_init=n_init, random_state=0
-    ).set_params(**{"learning_rate": 0.1, **params})
+    model = ClAM(3, init="random", n_init=n_init, random_state=0).set_params(
+        **{"learning_rate": 0.1, **params}
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         labels = model.fit_predict(X)
@@ -82,10 +82,9 @@ plt.show()
 # from hard.
 
 # %%
-# With ``self_supervised=True``, on wine, with random starts: learning rate, share and
-# value of the mask, which the paper tunes for each data set, too (its Figures 8 to 10).
-# ``1 / n_steps`` is the paper's step; memories then lie too far out, but rows fall to
-# the same ones.
+# On wine, with random starts: learning rate, share and value of the mask, which the
+# paper tunes for each data set, too (its Figures 8 to 10). ``1 / n_steps`` is the
+# paper's step; memories then lie too far out, but rows fall to the same ones.
 
 axis = {
     "learning_rate": [1e-4, 1e-3, 1e-2, 1e-1, 1.0],
