@@ -96,7 +96,9 @@ def load_checkpoint(path, kind):
         zipfile.BadZipFile,
         zlib.error,
     ) as error:
-        raise _refusal(path, f"a file that cannot be read ({error})") from error
+        # Not NumPy's own words, which advise to unpickle what it cannot read.
+        what = error if isinstance(error, OSError) else type(error).__name__
+        raise _refusal(path, f"a file that cannot be read ({what})") from None
     if found[0] != _FORMAT:
         raise _refusal(path, f"format {found[0]!r}, where this one is {_FORMAT},")
     if found[1] != kind:
