@@ -132,17 +132,19 @@ def broadcast_steps(X, memories, n_steps):
 
 def growth():
     """Print the time of four epochs as n, d and k double, three times each."""
-    base = dict(n=10_000, d=64, k=16)
-    for name in base:
-        times = []
-        for factor in (1, 2, 4, 8):
-            size = {**base, name: base[name] * factor}
-            X = np.random.RandomState(0).randn(size["n"], size["d"])
-            start = X[: size["k"]]
-            model = ClAM(size["k"], init=start, max_iter=4, random_state=0)
-            found = [seconds(lambda m=model, X=X: m.fit(X)) for _ in range(5)]
-            times.append(np.median(found))
-        print(f"four epochs, {name} x 1, 2, 4, 8:", np.round(times / times[0], 2))
+    for d, names in ((64, ("n", "d", "k")), (1024, ("k",))):
+        base = dict(n=10_000 * 64 // d, d=d, k=16)
+        for name in names:
+            times = []
+            for factor in (1, 2, 4, 8):
+                size = {**base, name: base[name] * factor}
+                X = np.random.RandomState(0).randn(size["n"], size["d"])
+                start = X[: size["k"]]
+                model = ClAM(size["k"], init=start, max_iter=4, random_state=0)
+                found = [seconds(lambda m=model, X=X: m.fit(X)) for _ in range(5)]
+                times.append(np.median(found))
+            print(f"four epochs of {base}, {name} x 1, 2, 4, 8:",
+                  np.round(times / times[0], 2), flush=True)  # fmt: skip
 
 
 def memory():
