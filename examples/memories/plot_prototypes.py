@@ -17,16 +17,15 @@ from skdiffclust.metrics import clustering_accuracy
 
 X, y = load_digits(return_X_y=True)
 clam = ClAM(
-    10, init="random", learning_rate=0.1, record_centers=True, random_state=3
+    10, init="random", n_init=1, learning_rate=0.1, record_centers=True, random_state=5
 ).fit(X)
 print(f"{clam.n_iter_} epochs, {clam.n_clusters_} clusters, accuracy", end=" ")
 print(round(clustering_accuracy(y, clam.labels_), 3))
 
 # %%
-# One row of pictures an epoch, of the restart that was then best, in the order that the
-# memories had during training.
+# One row of pictures an epoch, most of them early, when the memories still move.
 
-shown = np.unique(np.linspace(0, clam.n_iter_ - 1, 6).astype(int))
+shown = np.unique(np.geomspace(1, clam.n_iter_, 6).astype(int)) - 1
 fig, axes = plt.subplots(len(shown), 10, figsize=(7, 1.0 * len(shown)))
 for epoch, line in zip(shown, axes, strict=True):
     for memory, ax in zip(clam.history_["cluster_centers"][epoch], line, strict=True):
@@ -53,5 +52,5 @@ for name, pictures, line in zip(names, [rows, start, completed], axes, strict=Tr
 plt.show()
 
 # %%
-# Ten rows become blurred means within some epochs, and two of the ten are forms of the
-# same digit. Recall fills a hidden half with that of the memory it falls to.
+# Ten rows become blurred means within some epochs. One of the two zeros among them turns
+# into a nine, and in the end there is a memory for each digit. Recall fills a hidden half with that of the memory it falls to.
