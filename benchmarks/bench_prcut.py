@@ -1,8 +1,9 @@
 """How low does PRCut cut, and how fast, against spectral clustering?
 
-Four questions, each a subcommand.
+Five questions, each a subcommand.
 
     python benchmarks/bench_prcut.py steps    # a training step against (b, b, k)
+    python benchmarks/bench_prcut.py starts NAME ...  # the cost of a spectral start
     python benchmarks/bench_prcut.py fits NAME ...    # times against SpectralClustering
     python benchmarks/bench_prcut.py growth   # cost in n, neighbours and k
     python benchmarks/bench_prcut.py table NAME ...   # cuts and agreement, 5 seeds
@@ -133,12 +134,31 @@ def steps():
     )
 
 
+def starts(names):
+    """Time encoder=None from a spectral start against spectral clustering itself."""
+    n_fits = {"digits": 15, "isolet": 15, "usps_train": 5, "mnist_t10k": 3}
+    PRCut(10, encoder=None, init="random").fit(load("digits")[0])  # compiles
+    for name in names or n_fits:
+        (X, y), m = load(name), N_NEIGHBORS[name]
+        graph, k = neighbours(X, m), len(np.unique(y))
+        ratios = []
+        for seed in range(n_fits.get(name, 1)):
+            peer = SpectralClustering(k, affinity="precomputed", random_state=seed)
+            ours = PRCut(k, encoder=None, random_state=seed)
+            slow, _ = seconds(peer.fit, graph)
+            took, _ = seconds(ours.fit, X, graph=graph)
+            ratios.append(took / slow)
+            highest = ratio_cut(graph, peer.labels_.astype(np.int64)).value
+            assert ours.ratio_cut_ <= highest
+        print(f"{name}: {np.median(ratios):.2f} times {slow:.2f} s, {len(ratios)} fits")
+
+
 def growing_graphs():
     """Return {name: function that gives (graph, n_clusters)}."""
 
     def blobs():
         X, _ = make_blobs(
-            60_000, n_features=8, centers=20, cluster_std=3.5, random_state=0
+            60_000, n_features=8, centers=20, cluster_std=3.0, random_state=0
         )
         return neighbours(X, 15), 20
 
@@ -371,6 +391,8 @@ def main():
     if what == "table":
         names = names or list(N_NEIGHBORS)
         table(names, arguments.seeds, arguments.output, arguments.rows)
+    elif what == "starts":
+        starts(names)
     elif what == "fits":
         fits(names, arguments.seeds, arguments.output)
     elif what == "growth":
