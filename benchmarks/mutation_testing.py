@@ -3,14 +3,15 @@
 A mutant is the package with one comparison, operator, number, or branch changed in a
 kernel, an objective, or the validation. It is killed if a test of the files beside its
 module fails, or if they do not end in three times what they take without the change.
-Kernels run as Python (jit off): tests that need the compiler, or more than two seconds
-without it, are not used, nor is what goes beyond 6 seconds in all for a module;
-properties try 25 examples.
+A kernel that is changed runs as Python, as do all others then (jit off); where another
+module is changed, kernels come from numba's cache. Tests that take more than two
+seconds are not used, nor is what goes beyond 10 seconds in all for a module; properties
+try 25 examples.
 
     python benchmarks/mutation_testing.py --n-mutants 200 --out mutants.jsonl
 
-writes one line a mutant and goes on from there when it is started again; ``--show``
-prints the survivors.
+writes one line a mutant and goes on from there when it is started again (``--part 0 2``
+and ``--part 1 2`` are halves for two cores); ``--show FILE...`` prints the survivors.
 """
 
 import argparse
@@ -28,12 +29,12 @@ import time
 from pathlib import Path
 
 # Before numba is imported; the children inherit it.
-os.environ |= {"NUMBA_DISABLE_JIT": "1", "OMP_NUM_THREADS": "1"}
+os.environ["OMP_NUM_THREADS"] = "1"
 sys.dont_write_bytecode = False  # of the copied tree alone
 
 # Loaded once, for all children.
 import hypothesis.extra.numpy  # noqa: E402, F401
-import numba.core.registry  # noqa: E402, F401
+import numba.core.registry  # noqa: E402
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402
 import scipy.optimize  # noqa: E402
@@ -93,7 +94,7 @@ TARGETS = {
     "gemini/_penalties": ["gemini/test_penalties"],
     "gemini/_relations": ["gemini/test_objectives", "gemini/test_gemini"],
     "gemini/_score": ["gemini/test_objectives"],
-    "gemini/_supervision": ["gemini/test_training"],
+    "gemini/_supervision": ["gemini/test_training", "gemini/test_gemini"],
     "gemini/_training": ["gemini/test_training"],
     "gemini/_transport": ["gemini/test_objectives", "gemini/test_training"],
     "memories/_block_kernels": ["memories/test_training"],
@@ -184,8 +185,9 @@ class TooSlowError(BaseException):
 class Chosen:
     """A plugin of pytest: runs the named tests, or times every test."""
 
-    def __init__(self, names=None, out=None, seconds=None):
-        self.names, self.out, self.seconds = names, out, seconds
+    def __init__(self, as_python, names=None, out=None, seconds=None):
+        self.as_python, self.names = as_python, names
+        self.out, self.seconds = out, seconds
         if seconds:
             signal.signal(signal.SIGVTALRM, self.stop)
 
@@ -229,6 +231,8 @@ class Chosen:
 
 def run_tests(copied, files, seconds, chosen, options):
     """In a child: run tests on the copied tree, and end with pytest's status."""
+    numba.core.config.DISABLE_JIT = int(chosen.as_python)
+    os.environ["NUMBA_DISABLE_JIT"] = str(int(chosen.as_python))  # for its children
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
     resource.setrlimit(resource.RLIMIT_DATA, (4 * 2**30, 4 * 2**30))
     os.chdir(copied)
@@ -263,11 +267,11 @@ def status(copied, files, seconds, chosen, *options):
     return child.exitcode
 
 
-def time_tests(copied, file, limits):
-    """Return {name: seconds} of the tests of a file that pass without the compiler."""
+def time_tests(copied, file, as_python, limits):
+    """Return {name: seconds} of the tests of a file that pass and are quick."""
     out = copied / "passed.jsonl"
     out.unlink(missing_ok=True)
-    chosen = Chosen(out=out, seconds=limits.test_seconds)
+    chosen = Chosen(as_python, out=out, seconds=limits.test_seconds)
     status(copied, [file], limits.file_seconds, chosen)
     lines = out.read_text(encoding="utf-8").splitlines() if out.exists() else []
     return dict(json.loads(line) for line in lines)
@@ -287,13 +291,18 @@ def quickest(timed, seconds):
     return set(names[:n_chosen]), float(total[n_chosen - 1]) if n_chosen else 0.0
 
 
-def run_quickest(copied, module, timed, seconds):
+def is_kernel(source):
+    """Whether a module has functions that are compiled where they are defined."""
+    return "@compiled(" in source
+
+
+def run_quickest(copied, module, as_python, timed, seconds):
     """Return the status of the quickest tests of a module, None if there are none."""
     names, total = quickest(timed, seconds)
     if not names:
         return None
     limit = int(10 + 3 * total)
-    return status(copied, files_of(module), limit, Chosen(names), "-x")
+    return status(copied, files_of(module), limit, Chosen(as_python, names), "-x")
 
 
 def sample(n_mutants, seed):
@@ -306,23 +315,26 @@ def sample(n_mutants, seed):
     return [every[i] for i in chosen]
 
 
-def read(out):
-    """Return {file: {test: seconds}} without any change, and the rows of mutants."""
-    lines = out.read_text(encoding="utf-8").splitlines() if out.exists() else []
-    rows = [json.loads(line) for line in lines]
-    timed = {row["file"]: row["timed"] for row in rows if "file" in row}
-    return timed, [row for row in rows if "file" not in row]
+def read(*outs):
+    """Return {(file, jit is off): {test: seconds}}, and {index: row of a mutant}."""
+    texts = [out.read_text(encoding="utf-8") for out in outs if out.exists()]
+    rows = [json.loads(line) for text in texts for line in text.splitlines()]
+    timed = {
+        (row["file"], row["as_python"]): row["timed"] for row in rows if "file" in row
+    }
+    return timed, {row["index"]: row for row in rows if "index" in row}
 
 
-def show(out):
+def show(outs):
     """Print the share of killed mutants, and the survivors with their lines."""
-    timed, rows = read(out)
+    timed, rows = read(*outs)
+    rows = list(rows.values())
     untested = sum(row["status"] is None for row in rows)
     killed = [row["status"] not in (0, None) for row in rows]
     by_time = sum((row["status"] or 0) < 0 for row in rows)
     print(
         f"{sum(killed)} of {len(killed)} mutants killed ({np.mean(killed):.1%}), "
-        f"{by_time} of them by their time; {untested} had no test without the compiler"
+        f"{by_time} of them by their time; {untested} had no quick test"
     )
     print(f"{sum(map(len, timed.values()))} tests of {len(timed)} files")
     for kind in sorted({row["kind"] for row in rows}):
@@ -335,9 +347,8 @@ def show(out):
 
 def copy_tree(copied):
     """Copy what the tests need."""
-    ignore = shutil.ignore_patterns("__pycache__")
     for name in ("skdiffclust", "tests"):
-        shutil.copytree(ROOT / name, copied / name, ignore=ignore)
+        shutil.copytree(ROOT / name, copied / name)
     for name in ("setup.cfg", "pyproject.toml"):
         shutil.copy(ROOT / name, copied / name)
 
@@ -349,10 +360,14 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--test-seconds", type=float, default=2.0, help="for a test")
     parser.add_argument("--file-seconds", type=int, default=60, help="for a test file")
-    parser.add_argument("--seconds", type=float, default=6.0, help="for a mutant")
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--show", action="store_true")
+    parser.add_argument("--seconds", type=float, default=10.0, help="for a mutant")
+    parser.add_argument("--part", type=int, nargs=2, default=(0, 1), help="i of n")
+    parser.add_argument("--out", type=Path, help="lines are added to it")
+    parser.add_argument("--show", type=Path, nargs="+", help="show files of --out")
     options = parser.parse_args()
+    if options.show:
+        show(options.show)
+        return
     timed, rows = read(options.out)
 
     def write(row):
@@ -362,25 +377,31 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         copied = Path(folder)
         copy_tree(copied)
-        left = [] if options.show else sample(options.n_mutants, options.seed)
-        for module, number, kind in left[len(rows) :]:
+        mutants = sample(options.n_mutants, options.seed)
+        part, n_parts = options.part
+        for index in range(part, len(mutants), n_parts):
+            if index in rows:
+                continue
+            module, number, kind = mutants[index]
+            path = copied / "skdiffclust" / f"{module}.py"
+            source, written = path.read_text(encoding="utf-8"), path.stat().st_mtime_ns
+            as_python = is_kernel(source)
             of_module = {}
             for file in files_of(module):
-                if file not in timed:
-                    timed[file] = time_tests(copied, file, options)
-                    write({"file": file, "timed": timed[file]})
-                of_module |= timed[file]
-            path = copied / "skdiffclust" / f"{module}.py"
-            source = path.read_text(encoding="utf-8")
+                if (file, as_python) not in timed:
+                    found = time_tests(copied, file, as_python, options)
+                    timed[file, as_python] = found
+                    write({"file": file, "as_python": as_python, "timed": found})
+                of_module |= timed[file, as_python]
             mutant, line, change = mutate(source, number, kind)
             path.write_text(mutant, encoding="utf-8")
-            os.utime(path, (len(rows), len(rows)))  # no bytecode of another one fits
-            found = run_quickest(copied, module, of_module, options.seconds)
+            os.utime(path, (index, index))  # no bytecode of another one fits
+            found = run_quickest(copied, module, as_python, of_module, options.seconds)
             path.write_text(source, encoding="utf-8")
-            row = {"module": module, "line": line, "kind": kind, "change": change}
-            rows.append(row | {"status": found})
-            write(rows[-1])
-    show(options.out)
+            os.utime(path, ns=(written, written))  # numba's cache is still right
+            row = {"index": index, "module": module, "line": line, "kind": kind}
+            write(row | {"change": change, "status": found})
+    show([options.out])
 
 
 if __name__ == "__main__":

@@ -12,8 +12,9 @@ predict   1000 predictions from 8 threads at once are those of one thread
 rows      10^6 x 50 float32 within 1 GiB beyond the input, for ClAM, PRCut and GEMINI
 forests   SpanningForestClustering on 10^6 x 3, and on a sorted chain of 2 10^6 rows
 refusals  200 000 rows where all pairs would be needed: refused in under a second
-threads   20 000 rows of groups that overlap, trained with one thread and with two: ARI
+threads   10 000 rows of groups that overlap, trained with one thread and with two: ARI
           of the labels at least .99
+costs     processor time a row at 10^5 rows, of which the guide's table of costs is made
 """
 
 import argparse
@@ -206,9 +207,9 @@ def soak_refusals():
 def soak_threads():
     """Train with one thread and with two."""
     rng = np.random.default_rng(0)
-    y = rng.integers(10, size=20_000)
-    X = rng.normal(size=(10, 20))[y] * 0.7 + rng.normal(size=(20_000, 20))
-    partial = np.where(rng.random(20_000) < 0.1, y, -1)
+    y = rng.integers(10, size=10_000)
+    X = rng.normal(size=(10, 20))[y] * 0.7 + rng.normal(size=(10_000, 20))
+    partial = np.where(rng.random(10_000) < 0.1, y, -1)
     models = [
         ClAM(10, random_state=0),
         ClAM(10, encoder="mlp", n_init=1, max_iter=10, random_state=0),
@@ -234,6 +235,52 @@ def soak_threads():
         assert score >= 0.99, model
 
 
+def soak_costs():
+    """Measure what a row costs: once, in an epoch, and in a prediction."""
+    n = 100_000
+    X = groups(n, 50, np.float32)
+    ring = sp.diags_array([1.0, 1.0, 1.0], offsets=[1, 2, 3], shape=(n, n))
+    trained = {"batch_size": 8192, "n_init": 1, "random_state": 0}
+    endless = {"tol": 0, "n_iter_no_change": 10**6}
+    start = {"encoder": "linear", "init": "random", "polish": False}
+    graph = {"graph": sp.csr_array(ring + ring.T)}
+    for model, given in (
+        (ClAM(10, **trained, **endless), {}),
+        (GEMINI(10, model="linear", **trained, **endless), {}),
+        (PRCut(10, **trained, **start), graph),
+    ):
+        print_costs(model, n, **costs_of(model, X, given))
+    Y = groups(n, 3)
+    tree = SpanningForestClustering(3).fit(Y[:4000])
+    fitted = processor_time(lambda: tree.fit(Y))
+    predicted = processor_time(lambda: tree.predict(Y))
+    print_costs(tree, n, fit=fitted, predict=predicted)
+
+
+def costs_of(model, X, given):
+    """Return seconds of processor time: once, for an epoch, for a prediction."""
+    model.set_params(max_iter=1).fit(X, **given)  # what is loaded and compiled
+    few = processor_time(lambda: model.set_params(max_iter=2).fit(X, **given))
+    many = processor_time(lambda: model.set_params(max_iter=6).fit(X, **given))
+    epoch = (many - few) / 4
+    predicted = processor_time(lambda: model.predict(X))
+    return {"once": few - 2 * epoch, "epoch": epoch, "predict": predicted}
+
+
+def processor_time(function):
+    """Return the seconds of processor time that a call takes."""
+    start = time.process_time()
+    function()
+    return time.process_time() - start
+
+
+def print_costs(model, n, **seconds):
+    """Print microseconds a row."""
+    costs = ", ".join(f"{what} {s / n * 1e6:.2f}" for what, s in seconds.items())
+    name = type(model).__name__
+    print(f"costs: {name:24} microseconds a row: {costs}", flush=True)
+
+
 def _labels(fitted, X):
     """Return the labels of rows, by the nearest of a few for an embedding."""
     if _predicts(fitted):
@@ -251,6 +298,7 @@ PARTS = {
     "forests": soak_forests,
     "refusals": soak_refusals,
     "threads": soak_threads,
+    "costs": soak_costs,
 }
 
 

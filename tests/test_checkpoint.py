@@ -91,6 +91,16 @@ def test_header_that_is_none(path, header):
         load_checkpoint(path, "toy")
 
 
+@pytest.mark.parametrize("where, value", [(8, 1), (10, 99)])
+def test_what_no_zipfile_can_open_is_refused(path, where, value):
+    # Bytes of the archive's directory: "encrypted", and a compression there is not.
+    content = bytearray(path.read_bytes())
+    content[content.index(b"PK\x01\x02") + where] = value
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="cannot be read"):
+        load_checkpoint(path, "toy")
+
+
 def test_other_files_are_refused(path):
     with pytest.raises(ValueError, match="of 'toy', not of 'path'"):
         load_checkpoint(path, "path")
