@@ -53,4 +53,5 @@ plt.show()
 
 # %%
 # Ten rows become blurred means within some epochs. One of the two zeros among them turns
-# into a nine, and in the end there is a memory for each digit. Recall fills a hidden half with that of the memory it falls to.
+# into a nine, and in the end there is a memory for each digit. Recall fills a hidden half
+# with that of the memory it falls to.
