@@ -315,9 +315,13 @@ def main():
     start = time.perf_counter()
     for part in PARTS:
         if not options.parts or part.split("-")[0] in options.parts:
-            command = [sys.executable, __file__, "--only", part]
+            command = [sys.executable, "-u", __file__, "--only", part]
             subprocess.run(command, check=True, env=dict(os.environ))
-    print(f"all in {time.perf_counter() - start:.0f} s")
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(
+        f"all in {time.perf_counter() - start:.0f} s, "
+        f"{children.ru_utime + children.ru_stime:.0f} s of processor time"
+    )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,11 @@
 """Constrained forests against brute force, greedy, and contradictory requests."""
 
+from itertools import combinations
+
 import numpy as np
 import pytest
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from skdiffclust._constraints import as_constraints
 from skdiffclust.forests._constrained import ConstrainedProblem, constrained_forest
@@ -94,6 +98,34 @@ def random_instance(rng, kind):
         return similarity, as_constraints(n, must_link=must, cannot_link=cannot), k
     except ValueError:
         return None
+
+
+def cut_and_joined(edges, n):
+    """Yield the labels (n,) of a forest with one edge cut and two trees joined."""
+    for e in range(len(edges)):
+        heads, tails = np.delete(edges, e, axis=0).T
+        graph = coo_array((np.ones(len(heads)), (heads, tails)), shape=(n, n))
+        n_trees, tree = connected_components(graph, directed=False)
+        for a, b in combinations(range(n_trees), 2):
+            yield np.where(tree == b, a, tree)
+
+
+def test_no_cut_and_join_makes_a_forest_under_links_heavier():
+    rng, n_tried = np.random.RandomState(0), 0
+    while n_tried < 60:
+        instance = random_instance(rng, "pairs")
+        if instance is None or not len(instance[1].cannot):
+            continue
+        similarity, constraints, k = instance
+        try:
+            edges, labels = constrained_forest(similarity, constraints, k)
+        except ValueError:
+            continue
+        n_tried += 1
+        weight = weight_of(similarity, labels)
+        for other in cut_and_joined(edges, len(labels)):
+            if meets(other, constraints):
+                assert weight_of(similarity, other) <= weight + 1e-9
 
 
 def compare_with_brute_force(kind, n_instances, seed):
