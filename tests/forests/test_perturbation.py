@@ -169,6 +169,16 @@ def test_standard_errors_are_those_of_repetitions():
         np.testing.assert_allclose(claimed, spread, rtol=0.25, atol=2e-3)
 
 
+def test_noise_is_antithetic_unless_it_is_said():
+    similarity = similarity_of(10)
+    default, with_mirrors, without = (
+        perturbed_forest(similarity, 3, n_perturbations=10, random_state=0, **flag)
+        for flag in ({}, {"antithetic": True}, {"antithetic": False})
+    )
+    np.testing.assert_array_equal(default.forest, with_mirrors.forest)
+    assert (default.forest != without.forest).any()
+
+
 def test_weight_is_less_noisy_with_antithetic_noise():
     similarity = similarity_of(20)
     errors = [
