@@ -33,8 +33,9 @@ from skdiffclust.cuts._training import (
     train,
 )
 
-# Free logits take steps so many times as long as weights do.
+# Free logits, and a linear model, take steps so many times as long as a perceptron.
 _FREE_RATE = 30.0
+_LINEAR_RATE = 3.0
 # Least proportion, times n_clusters, that the balance term pulls a cluster to.
 _LEAST_PRIOR = 0.02
 # Epochs on each batch of a stream after the first, not counting that without a step.
@@ -237,7 +238,9 @@ class EncoderTraining:
 
     def __init__(self, estimator, data, target, random_state, max_iter=None):
         self.data, self.target, self.random_state = data, target, random_state
-        self.settings = make_settings(estimator, max_iter=max_iter)
+        linear = estimator.encoder == "linear"
+        rate = _LINEAR_RATE if linear else 1.0
+        self.settings = make_settings(estimator, rate=rate, max_iter=max_iter)
         n_clusters = data.n_clusters
         prior = np.full(n_clusters, 1.0 / n_clusters)
         if target is not None:
@@ -246,7 +249,7 @@ class EncoderTraining:
         self.objective = Objective(data.graph, self.settings, prior / prior.sum())
         self.weight_decay, self.device = estimator.weight_decay, find_device(estimator)
         self.activation = estimator.activation
-        self.moving = estimator.encoder != "linear"
+        self.moving = not linear
         self.columns = np.arange(n_clusters)
         if callable(estimator.encoder):
             self._copy_module(estimator.encoder)
