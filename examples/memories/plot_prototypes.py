@@ -52,6 +52,6 @@ for name, pictures, line in zip(names, [rows, start, completed], axes, strict=Tr
 plt.show()
 
 # %%
-# Ten rows become blurred means within some epochs. One of the two zeros among them turns
-# into a nine, and in the end there is a memory for each digit. Recall fills a hidden half
-# with that of the memory it falls to.
+# Ten rows become blurred means within some epochs. One of the two zeros among them
+# turns into a nine, and in the end there is a memory for each digit. Recall fills a
+# hidden half with that of the memory it falls to.
