@@ -348,8 +348,8 @@ class PRCut(
         trains the encoder on it for ten epochs, with running proportions, and keeps
         the weights with the lowest cut of these rows. Clusters keep their numbers from
         the first call on. So a perceptron follows clusters that drift; a linear
-        encoder does so more slowly, and either forgets clusters that batch after batch
-        has no rows of: let every batch hold all of them.
+        encoder loses those that go far, and either forgets clusters that batch after
+        batch has no rows of: let every batch hold all of them.
 
         Parameters
         ----------
