@@ -58,9 +58,10 @@ def save_checkpoint(path, kind, header, arrays):
     except OSError as error:
         _remove(temporary)
         warnings.warn(
-            f"The checkpoint {path!r} could not be written: {error}. The computation "
-            "goes on without it. Free space or choose another file, to be able to "
-            "resume.",
+            # Without the name of the temporary file, so that it is said only once.
+            f"The checkpoint {path!r} could not be written: "
+            f"{error.strerror or error}. The computation goes on without it. Free "
+            "space or choose another file, to be able to resume.",
             UserWarning,
             stacklevel=3,
         )

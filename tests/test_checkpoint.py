@@ -62,9 +62,11 @@ def test_an_interrupted_write_leaves_the_old_file(path, monkeypatch):
     assert load_checkpoint(path, "toy")[0]["alpha"] == 0.1
 
 
-def test_a_folder_that_is_not_there_warns(tmp_path):
-    with pytest.warns(UserWarning, match="could not be written"):
-        assert not save_checkpoint(tmp_path / "no" / "state.npz", "toy", {}, {})
+def test_a_folder_that_is_not_there_warns_always_the_same(tmp_path):
+    with pytest.warns(UserWarning, match="could not be written") as caught:
+        for _ in range(2):
+            assert not save_checkpoint(tmp_path / "no" / "state.npz", "toy", {}, {})
+    assert len({str(warning.message) for warning in caught}) == 1
 
 
 @pytest.mark.parametrize("kept", [0, 10, 0.5, 0.9])
