@@ -1,7 +1,30 @@
 """The one way in which a kernel is compiled."""
 
+import signal
+import threading
+from contextlib import contextmanager
+
 from numba import njit
 from numba.core.registry import CPUDispatcher
+
+
+@contextmanager
+def _interruptions_held():
+    """Let Ctrl-C wait until the end of the block; only the main thread sees it."""
+    handler = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(
+        handler
+    ):
+        yield
+        return
+    held = []
+    signal.signal(signal.SIGINT, lambda *arguments: held.append(arguments))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        if held:
+            handler(*held[0])
 
 
 class _Kernel(CPUDispatcher):
@@ -9,8 +32,14 @@ class _Kernel(CPUDispatcher):
 
     numba calls Python to pack the arrays that a kernel returns, and a signal that has
     waited for the end of the kernel raises there: the call then ends with a
-    SystemError, whose cause is the interruption.
+    SystemError, whose cause is the interruption. And half a compilation, or half a
+    kernel loaded from the cache, ends the process in the next call: neither is
+    interrupted.
     """
+
+    def _compile_for_args(self, *args, **kwargs):
+        with _interruptions_held():
+            return super()._compile_for_args(*args, **kwargs)
 
     def __call__(self, *args, **kwargs):
         try:

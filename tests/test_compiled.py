@@ -1,12 +1,14 @@
 """Kernels compile with a cache where there can be one, and without where not."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from numba.core.registry import CPUDispatcher
 
 from skdiffclust._compiled import compiled
 
@@ -24,6 +26,32 @@ def test_a_kernel_is_cached_and_takes_options():
     assert total(np.arange(4.0)) == 6.0
     assert total.targetoptions["nogil"]
     assert total.stats.cache_path
+
+
+def test_control_c_waits_for_the_compilation(monkeypatch):
+    # Half a compilation ends the process when the kernel is called again.
+    compile_kernel, finished = CPUDispatcher.compile, []
+
+    def pressed(kernel, signature):
+        signal.raise_signal(signal.SIGINT)
+        finished.append(compile_kernel(kernel, signature))
+        return finished[-1]
+
+    @compiled()
+    def twice(value):
+        return 2 * value
+
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        monkeypatch.setattr(CPUDispatcher, "compile", pressed)
+        with pytest.raises(KeyboardInterrupt):
+            twice(3)
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    monkeypatch.undo()
+    assert len(finished) == 1
+    assert twice(3) == 6
 
 
 def test_other_errors_are_not_swallowed():
