@@ -69,10 +69,10 @@ def interrupt(name, moments, interrupt_after):
     expected = answer(short.fit(few, y[:20]), few)
     model.__dict__.update(short.__dict__ | model.get_params())
     for moment in moments:
-        sent = interrupt_after(moment)
         with pytest.raises(KeyboardInterrupt):
+            interrupt_after(moment)
             model.fit(X, y)
-        assert time.perf_counter() - sent[0] < 1
+        assert time.perf_counter() - interrupt_after.sent < 1
         assert np.array_equal(answer(model, few), expected)
         assert np.array_equal(answer(clone(short).fit(few, y[:20]), few), expected)
 
