@@ -127,7 +127,6 @@ def test_control_c_at_fifty_moments(name, interrupt_after):
     check_interruptions(CALLS[name], moments, interrupt_after)
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
 def test_control_c_in_predict(model, interrupt_after):
     model.fit(X[:200])
