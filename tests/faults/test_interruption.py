@@ -88,5 +88,6 @@ def test_control_c(name, interrupt_after):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("name", LONG_FITS)
 def test_control_c_at_fifty_moments(name, interrupt_after):
-    moments = np.random.default_rng(0).uniform(0.01, 1.0, 50)
+    last = 1.0 if name.endswith(("kruskal", "CV")) else 2.0  # those fits end sooner
+    moments = np.random.default_rng(0).uniform(0.01, last, 50)
     interrupt(name, moments, interrupt_after)
