@@ -12,7 +12,7 @@ predict   1000 predictions from 8 threads at once are those of one thread
 rows      10^6 x 50 float32 within 1 GiB beyond the input, for ClAM, PRCut and GEMINI
 forests   SpanningForestClustering on 10^6 x 3, and on a sorted chain of 2 10^6 rows
 refusals  200 000 rows where all pairs would be needed: refused in under a second
-threads   10 000 rows of groups that overlap, trained with one thread and with two: ARI
+threads   4000 rows of groups that overlap, trained with one thread and with two: ARI
           of the labels at least .99
 costs     processor time a row at 10^5 rows, of which the guide's table of costs is made
 """
@@ -207,9 +207,9 @@ def soak_refusals():
 def soak_threads():
     """Train with one thread and with two."""
     rng = np.random.default_rng(0)
-    y = rng.integers(10, size=10_000)
-    X = rng.normal(size=(10, 20))[y] * 0.7 + rng.normal(size=(10_000, 20))
-    partial = np.where(rng.random(10_000) < 0.1, y, -1)
+    y = rng.integers(10, size=4000)
+    X = rng.normal(size=(10, 20))[y] * 0.7 + rng.normal(size=(4000, 20))
+    partial = np.where(rng.random(4000) < 0.1, y, -1)
     models = [
         ClAM(10, random_state=0),
         ClAM(10, encoder="mlp", n_init=1, max_iter=10, random_state=0),
