@@ -127,7 +127,7 @@ def _one_vs_all(gram, noise):
     """Return the value, its derivatives by S as a factor (k, k) of S, and by pi."""
     mixing, value = np.zeros_like(gram), 0.0
     for k in range(len(gram)):
-        if gram[k, k] > noise:
+        if not gram[k, k] <= noise:  # NaN is no zero
             mixing[k, k] = 1 / np.sqrt(gram[k, k])
             value += np.sqrt(gram[k, k])
     return value, mixing, np.zeros(len(gram))
@@ -147,7 +147,7 @@ def _one_vs_one(gram, share, noise):
             a, b = share[k], share[other]
             square = b * b * gram[k, k] + a * a * gram[other, other]
             square -= 2 * a * b * gram[k, other]
-            if k != other and square > noise:
+            if k != other and not square <= noise:
                 length = np.sqrt(square)
                 value += length
                 mixing[k, k] += 2 * b * b / length

@@ -93,8 +93,8 @@ def _mean_products(assignments, row_weights, relation):
 
 
 def _safe_sqrt(squares, noise):
-    """Return square roots, 0 where `squares` is within rounding of 0."""
-    return np.sqrt(np.where(squares > _ROUNDINGS * noise, squares, 0.0))
+    """Return square roots, 0 where `squares` is within rounding of 0, NaN of NaN."""
+    return np.sqrt(np.where(squares <= _ROUNDINGS * noise, 0.0, squares))
 
 
 def _reciprocal(lengths):

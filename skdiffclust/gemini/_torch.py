@@ -187,8 +187,8 @@ _EXACT = "donot_use_mm_for_euclid_dist"
 
 
 def _safe_sqrt(squares, noise):
-    """Return square roots, 0 with gradient 0 within rounding of 0."""
-    real = squares > _ROUNDINGS * noise
+    """Return square roots, 0 with gradient 0 within rounding of 0, NaN of NaN."""
+    real = ~(squares <= _ROUNDINGS * noise)
     return torch.where(real, torch.where(real, squares, 1.0).sqrt(), 0.0)
 
 

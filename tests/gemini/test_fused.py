@@ -124,3 +124,11 @@ def test_shrinking_in_place_leaves_plus_zero(order):
     soft_threshold_groups(weights, 1.0, groups_by_size(None, 3))
     assert_allclose(weights, [[-2.4, -3.2], [0, 0], [0, 0]])
     assert not np.signbit(weights[1:]).any()
+
+
+@per_mode
+def test_no_numbers_are_no_objective_of_zero(mode):
+    problem, model = task(np.random.RandomState(0).normal(size=(30, 4)), mode, 3)
+    model.weights[0][0, 0] = np.nan
+    found, defined = both(problem, model)
+    assert np.isnan(found[0]) and np.isnan(defined[0])

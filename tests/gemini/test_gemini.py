@@ -398,3 +398,11 @@ def test_a_large_linear_problem_forms_no_matrix_between_rows():
     X = np.random.RandomState(0).normal(size=(100_000, 3)).astype(np.float32)
     gemini = quiet_fit(GEMINI(2, max_iter=2, n_init=1, random_state=0), X)
     assert len(gemini.labels_) == 100_000
+
+
+@pytest.mark.parametrize("mode", ["ova", "ovo"])
+def test_mmd_of_weights_that_are_no_numbers_is_divergence_and_not_zero(mode):
+    X, _ = blobs(30)
+    params = {**FAST, "learning_rate": 1e300, "solver": "sgd"}
+    with pytest.warns(ConvergenceWarning, match="diverged in epoch 2: loss nan"):
+        GEMINI(3, mode=mode, model="mlp", hidden_layer_sizes=4, **params).fit(X)

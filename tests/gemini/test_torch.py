@@ -114,3 +114,9 @@ def test_on_a_gpu(objective, mode):
     value = gemini_score(softmax(logits), X, objective=objective, mode=mode)
     arrays = (torch.tensor(array, device="cuda") for array in (logits, X))
     assert_allclose(-GEMINILoss(objective, mode=mode)(*arrays).item(), value, rtol=1e-9)
+
+
+@pytest.mark.parametrize("mode", ["ova", "ovo"])
+def test_logits_that_are_no_numbers_have_no_loss_of_zero(mode):
+    logits = torch.full((6, 3), torch.nan)
+    assert GEMINILoss(mode=mode)(logits, torch.ones(6, 2)).isnan()
