@@ -248,9 +248,14 @@ def train(
 
 
 def _batch_epoch(model, problem, step, batch_size, random_state):
-    """Step once for each batch; return the means of loss and objective over them."""
+    """Step once for each batch; return the means of loss and objective over them.
+
+    A batch of rows without weight is none.
+    """
     sums, n_batches = np.zeros(2), 0
     for rows in mini_batches(len(problem.X), batch_size, random_state):
+        if not problem.row_weights[rows].any():
+            continue
         loss, value, gradients = loss_and_gradients(model, problem, rows, random_state)
         step(gradients)
         sums += loss, value

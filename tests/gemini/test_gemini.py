@@ -406,3 +406,12 @@ def test_mmd_of_weights_that_are_no_numbers_is_divergence_and_not_zero(mode):
     params = {**FAST, "learning_rate": 1e300, "solver": "sgd"}
     with pytest.warns(ConvergenceWarning, match="diverged in epoch 2: loss nan"):
         GEMINI(3, mode=mode, model="mlp", hidden_layer_sizes=4, **params).fit(X)
+
+
+@pytest.mark.parametrize("objective", ["mmd", "wasserstein", "kl"])
+def test_a_batch_of_rows_without_weight_is_none(objective):
+    X, _ = blobs(24)
+    weight = np.r_[np.ones(8), np.zeros(8), np.ones(8)]
+    params = {**FAST, "max_iter": 5, "batch_size": 2, "l2": 0.01}
+    gemini = quiet_fit(GEMINI(2, objective=objective, **params), X, sample_weight=weight)
+    assert np.isfinite(gemini.history_["loss"]).all()
