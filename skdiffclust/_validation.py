@@ -12,6 +12,8 @@ from sklearn.utils.validation import validate_data
 _NOT_NUMBERS = (str, bytes, complex, date, timedelta, np.datetime64, np.timedelta64)
 _GIB = 2.0**30
 _WARN_GIB = 2.0
+# Columns, about, by which rows that differ are told apart before they are compared.
+_HASHED = 32
 
 
 def validate_rows(estimator, X, *, reset=True, **check_params):
@@ -62,6 +64,24 @@ def refuse_masked(X, *, name="X"):
             f"The {name!r} parameter must be a plain array. Got a masked array "
             "instead. Fill or drop the masked entries first, e.g. X.filled(0)."
         )
+
+
+def equal_rows(X):
+    """Return group ids (n,) int64, in order of first row, equal where rows are."""
+    # Adding 0 makes one number of 0.0 and -0.0.
+    sample = np.ascontiguousarray(X[:, :: max(1, X.shape[1] // _HASHED)]) + 0.0
+    bits = sample.view(np.uint64 if sample.dtype == np.float64 else np.uint32)
+    factors = np.random.RandomState(0).randint(1, 2**31, size=bits.shape[1]) * 2 + 1
+    # Sums that wrap around: exact, so equal rows are among those with equal sums.
+    sums = (bits * factors.astype(np.uint64)).sum(axis=1, dtype=np.uint64)
+    _, first, group, sizes = np.unique(
+        sums, return_index=True, return_inverse=True, return_counts=True
+    )
+    keys = first[group]
+    numbers = {}
+    for i in np.flatnonzero(sizes[group] > 1):
+        keys[i] = numbers.setdefault((X[i] + 0.0).tobytes(), i)
+    return np.unique(keys, return_inverse=True)[1]
 
 
 def check_dense_size(n_rows, n_columns=None, *, itemsize=8, what, remedy):

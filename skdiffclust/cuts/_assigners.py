@@ -7,7 +7,7 @@ import numpy as np
 from skdiffclust._affinity import center
 from skdiffclust._assignments import softmax
 from skdiffclust._encoder import activate, forward
-from skdiffclust.cuts._graph import equal_rows
+from skdiffclust._validation import equal_rows
 
 
 @dataclass(frozen=True)

@@ -13,14 +13,14 @@ from skdiffclust._assignments import order_by_size
 from skdiffclust._constraints import as_constraints, check_feasible
 from skdiffclust._encoder import init_layers
 from skdiffclust._history import EpochLoop
-from skdiffclust._validation import validate_rows
+from skdiffclust._validation import equal_rows, validate_rows
 from skdiffclust.cuts._assigners import (
     Frame,
     GraphAssigner,
     LayersAssigner,
     ModuleAssigner,
 )
-from skdiffclust.cuts._graph import Affinity, add_labels, check_components, equal_rows
+from skdiffclust.cuts._graph import Affinity, add_labels, check_components
 from skdiffclust.cuts._ratio_cut import check_graph, cut_of_labels
 from skdiffclust.cuts._starts import free_labels
 from skdiffclust.cuts._training import (

@@ -14,8 +14,6 @@ from skdiffclust.cuts._ratio_cut import check_graph
 
 # More pairs of rows with one label than this do not fit a graph.
 _MAX_LABEL_PAIRS = 5 * 10**7
-# Columns, about, by which rows that differ are told apart before they are compared.
-_HASHED = 32
 
 
 class Affinity:
@@ -112,24 +110,6 @@ def _pattern(graph):
     if graph.shape[0] == graph.shape[1]:
         graph = graph.maximum(graph.T.tocsr())
     return graph
-
-
-def equal_rows(X):
-    """Return group ids (n,) int64, in order of first row, equal where rows are."""
-    # Adding 0 makes one number of 0.0 and -0.0.
-    sample = np.ascontiguousarray(X[:, :: max(1, X.shape[1] // _HASHED)]) + 0.0
-    bits = sample.view(np.uint64 if sample.dtype == np.float64 else np.uint32)
-    factors = np.random.RandomState(0).randint(1, 2**31, size=bits.shape[1]) * 2 + 1
-    # Sums that wrap around: exact, so equal rows are among those with equal sums.
-    sums = (bits * factors.astype(np.uint64)).sum(axis=1, dtype=np.uint64)
-    _, first, group, sizes = np.unique(
-        sums, return_index=True, return_inverse=True, return_counts=True
-    )
-    keys = first[group]
-    numbers = {}
-    for i in np.flatnonzero(sizes[group] > 1):
-        keys[i] = numbers.setdefault((X[i] + 0.0).tobytes(), i)
-    return np.unique(keys, return_inverse=True)[1]
 
 
 def check_components(graph, n_clusters, *, given, owner):

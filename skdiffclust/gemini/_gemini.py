@@ -86,7 +86,8 @@ class GEMINI(BaseGEMINI):
     means_ : ndarray of shape (n_features,), float64
         What is subtracted from features before the model.
     assignments_ : ndarray of shape (n_samples, n_clusters)
-        Only with ``model="free"``: the probabilities of the training rows.
+        Only with ``model="free"``: the probabilities of the training rows, of equal rows
+        the same.
     n_iter_ : int
         Number of epochs of the restart that is kept.
     history_ : dict of lists
@@ -232,8 +233,9 @@ class GEMINI(BaseGEMINI):
         sizes = self._layer_sizes(X.shape[1])
 
         training = Training(self, X, y, **self._training_params(), n_init=self.n_init)
+        n_distinct = int(problem.X.max()) + 1 if self.model == "free" else None
         for loop in training:
-            model = new_model(self.model, len(X), sizes, rng, X.dtype)
+            model = new_model(self.model, n_distinct, sizes, rng, X.dtype)
             train(
                 model,
                 problem,
@@ -241,13 +243,13 @@ class GEMINI(BaseGEMINI):
                 OPTIMISERS[self.solver](model.arrays, self.learning_rate),
                 batch_size=self._batch(len(X)),
                 random_state=rng,
-                attributes=lambda model: _attributes(model, means),
+                attributes=lambda model: _attributes(model, problem, means),
             )
 
         best = MODELS[self.model].from_arrays(training.best.best_state)
         model, labels = ordered(best, problem.X, row_weights)
         self.n_clusters_, self.labels_ = self._report(labels, constraints), labels
-        for name, value in _attributes(model, means).items():
+        for name, value in _attributes(model, problem, means).items():
             setattr(self, name, value)
         self.n_iter_ = training.best.n_iter
         self.history_ = training.best.history
@@ -268,7 +270,7 @@ class GEMINI(BaseGEMINI):
         problem = self._problem(
             rows, row_weights, constraints, l2=self.l2, dropout=self.dropout
         )
-        return problem.on_indices() if self.model == "free" else problem
+        return problem.on_numbers() if self.model == "free" else problem
 
     def _training_params(self):
         """Return what the epochs of a restart need to know."""
@@ -280,9 +282,9 @@ class GEMINI(BaseGEMINI):
         }
 
 
-def _attributes(model, means):
-    """Return the fitted attributes of a model."""
+def _attributes(model, problem, means):
+    """Return the fitted attributes of a model of the rows of a problem."""
     if hasattr(model, "table"):
-        return {"assignments_": softmax(model.table)}
+        return {"assignments_": softmax(model.logits(problem.X))}
     weights, biases = list(model.weights), list(model.biases)
     return {"means_": means, "weights_": weights, "biases_": biases}

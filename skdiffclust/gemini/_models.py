@@ -126,7 +126,10 @@ class SkipPerceptron:
 
 @dataclass(frozen=True)
 class FreeAssignments:
-    """A logit for every training row and cluster; X is the indices of its rows."""
+    """A logit for every distinct training row and cluster; X is the numbers of rows.
+
+    Rows that are equal have one number, so that they never part.
+    """
 
     table: np.ndarray
 
@@ -156,7 +159,7 @@ class FreeAssignments:
     def backward(self, gradient, inputs, masks=None):
         """Return the gradient of the table."""
         whole = np.zeros_like(self.table)
-        whole[inputs] = gradient
+        np.add.at(whole, inputs, gradient)
         return [whole]
 
     def logits(self, X):
@@ -168,15 +171,16 @@ class FreeAssignments:
         return FreeAssignments(self.table[:, order])
 
 
-def new_model(kind, n_samples, layer_sizes, random_state, dtype):
+def new_model(kind, n_distinct, layer_sizes, random_state, dtype):
     """Return a model with random arrays; `layer_sizes` is [d, *hidden, k].
 
-    `kind` is "linear" (the hidden layers are ignored), "mlp", "skip" or "free".
+    `kind` is "linear" (the hidden layers are ignored), "mlp", "skip" or "free", for
+    which `n_distinct` is the number of distinct rows.
     """
     n_features, n_clusters = layer_sizes[0], layer_sizes[-1]
     if kind == "free":
         # The spread of a linear model's logits on standardised features.
-        table = random_state.normal(scale=0.5, size=(n_samples, n_clusters))
+        table = random_state.normal(scale=0.5, size=(n_distinct, n_clusters))
         return FreeAssignments(table.astype(dtype))
     if kind == "linear":
         layer_sizes = [n_features, n_clusters]

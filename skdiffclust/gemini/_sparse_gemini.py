@@ -439,7 +439,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         sparsity = Sparsity(groups, self.hierarchy)
         sizes, batch_size = self._layer_sizes(n_features), self._batch(n_samples)
         for _, loop in zip(range(self.n_init), loops, strict=False):
-            model = new_model(self._kind(), n_samples, sizes, rng, problem.X.dtype)
+            model = new_model(self._kind(), None, sizes, rng, problem.X.dtype)
             train(
                 model,
                 problem,

@@ -8,6 +8,7 @@ import numpy as np
 from skdiffclust._assignments import softmax, softmax_backward
 from skdiffclust._batches import mini_batches
 from skdiffclust._constraints import Constraints
+from skdiffclust._validation import equal_rows
 from skdiffclust.gemini._penalties import (
     group_penalty,
     hierarchical_prox,
@@ -23,7 +24,7 @@ _MOST_FUSED = 8
 class Problem:
     """What a model is trained on: rows, their weights and relation, the objective."""
 
-    X: np.ndarray  # (n, d), or the indices (n,) of rows for free assignments
+    X: np.ndarray  # (n, d), or the numbers (n,) of rows for free assignments
     row_weights: np.ndarray  # (n,), sum to one
     relation: object
     objective: Callable
@@ -36,9 +37,9 @@ class Problem:
     # X' (d, n), where `fused` is faster on it: with more features than rows.
     transposed: np.ndarray | None = None
 
-    def on_indices(self):
-        """Return the problem for free assignments, whose X are indices of rows."""
-        return replace(self, X=np.arange(len(self.row_weights)), fused=None)
+    def on_numbers(self):
+        """Return the problem for free assignments, whose X number the distinct rows."""
+        return replace(self, X=equal_rows(self.X), fused=None)
 
 
 def fused_mmd(mode, relation, n_clusters):

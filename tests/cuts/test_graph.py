@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from skdiffclust.cuts._graph import Affinity, add_labels, equal_rows
+from skdiffclust._validation import equal_rows
+from skdiffclust.cuts._graph import Affinity, add_labels
 from skdiffclust.cuts._ratio_cut import check_graph
 
 

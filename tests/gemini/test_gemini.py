@@ -415,3 +415,19 @@ def test_a_batch_of_rows_without_weight_is_none(objective):
     params = {**FAST, "max_iter": 5, "batch_size": 2, "l2": 0.01}
     gemini = quiet_fit(GEMINI(2, objective=objective, **params), X, sample_weight=weight)
     assert np.isfinite(gemini.history_["loss"]).all()
+
+
+@pytest.mark.parametrize("objective", ["mmd", "wasserstein", "kl"])
+@pytest.mark.parametrize("batch_size", [None, 7])
+def test_equal_rows_never_part_without_a_model(objective, batch_size):
+    X = np.repeat(blobs(15)[0], 2, axis=0)
+    weight = np.random.RandomState(0).uniform(0.5, 2.0, 30)
+    params = {**FAST, "max_iter": 10, "batch_size": batch_size, "l2": 0.01}
+    gemini = GEMINI(3, objective=objective, model="free", **params)
+    quiet_fit(gemini, X, sample_weight=weight)
+    assert gemini.assignments_.shape == (30, 3)
+    assert_array_equal(gemini.assignments_[::2], gemini.assignments_[1::2])
+    matrix = np.linalg.norm(X[:, None] - X, axis=2)
+    gemini.set_params(objective="wasserstein", metric="precomputed")
+    labels = quiet_fit(gemini, matrix, sample_weight=weight).labels_
+    assert_array_equal(labels[::2], labels[1::2])
