@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.base import clone
 
 from skdiffclust._affinity import center, distance_matrix, kernel_matrix
@@ -67,13 +68,45 @@ def make_relation(kind, X, kernel, metric):
     if kind is None:
         return None
     if kind == "distance":
-        return Matrix(distance_matrix(X, metric=metric))
+        return Matrix(_checked_distances(distance_matrix(X, metric=metric), metric))
     if hasattr(kernel, "fit_transform"):
-        features = np.asarray(clone(kernel).fit_transform(X))
+        features = _checked_features(clone(kernel).fit_transform(X), kernel)
         return Features(center(features, dtype=X.dtype))
     if isinstance(kernel, str) and kernel == "linear":
         return Features(gram_factor(center(X, dtype=X.dtype)))
     return Matrix(kernel_matrix(X, kernel=kernel).astype(X.dtype, copy=False))
+
+
+def _checked_distances(distances, metric):
+    """Return distances (n, n); ValueError if one is negative."""
+    if distances.min() < 0:
+        raise ValueError(
+            "The 'metric' parameter must give distances of at least 0. Got "
+            f"{distances.min():.3g} from {metric!r} instead. Turn similarities into "
+            "distances, or use objective='mmd' with them as a kernel."
+        )
+    return distances
+
+
+def _checked_features(features, kernel):
+    """Return features (n, r) of a transformer as an array; ValueError if they are odd.
+
+    They are to be dense and finite.
+    """
+    name = type(kernel).__name__
+    if issparse(features):
+        raise ValueError(
+            "The 'kernel' parameter must be a transformer to a dense array. Got a "
+            f"sparse one from {name} instead. Set its sparse_output=False, where it "
+            "has that."
+        )
+    features = np.asarray(features)
+    if not np.isfinite(features).all():
+        raise ValueError(
+            "The 'kernel' parameter must be a transformer to finite features. Got NaN "
+            f"or infinity from {name} instead. Rescale X, or mend the transformer."
+        )
+    return features
 
 
 def gram_factor(X):

@@ -17,7 +17,12 @@ from sklearn.kernel_approximation import Nystroem
 from sklearn.metrics import adjusted_rand_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler, scale
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    OneHotEncoder,
+    StandardScaler,
+    scale,
+)
 
 from skdiffclust import GEMINI
 from skdiffclust.gemini import _training, available_objectives, gemini_score
@@ -431,3 +436,18 @@ def test_equal_rows_never_part_without_a_model(objective, batch_size):
     gemini.set_params(objective="wasserstein", metric="precomputed")
     labels = quiet_fit(gemini, matrix, sample_weight=weight).labels_
     assert_array_equal(labels[::2], labels[1::2])
+
+
+def test_relations_that_are_none_are_refused():
+    X, _ = blobs(12)
+    params = {"objective": "wasserstein", "model": "free"}
+    with pytest.raises(ValueError, match="distances of at least 0. Got .* from 'preco"):
+        GEMINI(2, metric="precomputed", **params).fit(X @ X.T - 50)
+    with pytest.raises(ValueError, match="distances of at least 0. Got -1"):
+        gemini_score(
+            np.full((12, 2), 0.5), X, objective="wasserstein", metric=lambda a, b: -1.0
+        )
+    with pytest.raises(ValueError, match="to a dense array. Got a sparse one from One"):
+        GEMINI(2, kernel=OneHotEncoder()).fit(X)
+    with pytest.raises(ValueError, match="finite features. Got NaN or infinity from F"):
+        GEMINI(2, kernel=FunctionTransformer(lambda X: X * np.nan)).fit(X)
