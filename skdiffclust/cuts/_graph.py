@@ -41,14 +41,14 @@ class Affinity:
         self.X = X
         if hasattr(self.kind, "fit_transform"):
             self.transformer = clone(self.kind)
-            graph = _pattern(self.transformer.fit_transform(X))
+            graph = _either_way(_pattern(self.transformer.fit_transform(X)))
         elif self.kind == "nearest_neighbors":
             k = min(self.n_neighbors, len(X) - 1)
             if k < 1:
                 return sp.csr_array((len(X), len(X)))
             # Centred, since products of rows with a large offset lose their digits.
             neighbors = NearestNeighbors(n_neighbors=k).fit(center(X))
-            graph = _pattern(neighbors.kneighbors_graph())
+            graph = _either_way(_pattern(neighbors.kneighbors_graph()))
         else:
             graph = self._weights(X)
         return check_graph(graph, caller=self.owner, name="affinity")
@@ -64,7 +64,14 @@ class Affinity:
         if hasattr(self.kind, "fit_transform"):
             return _pattern(self.transformer.transform(X))
         if self.kind != "nearest_neighbors":
-            return sp.csr_array(self._weights(X))
+            links = sp.csr_array(self._weights(X))
+            if not (links.data >= 0).all() or np.isinf(links.data).any():
+                raise ValueError(
+                    f"The 'affinity' parameter of {self.owner} must give finite "
+                    "weights of at least 0. Got others for the rows to predict "
+                    "instead. Mend the function."
+                )
+            return links
         k = min(self.n_neighbors, len(self.X))
         found = nearest_rows(self.X.astype(np.float64), X.astype(np.float64), k)
         starts = np.arange(0, found.size + 1, k)
@@ -102,14 +109,18 @@ class Affinity:
 def _pattern(graph):
     """Return the 0/1 csr_array of the stored entries of a sparse matrix (n, m).
 
-    A square one is joined with its transpose; a distance of zero is an edge, too.
+    A distance of zero is an edge, too.
     """
     graph = sp.csr_array(graph)
     pattern = (np.ones(len(graph.data)), graph.indices, graph.indptr)
-    graph = sp.csr_array(pattern, shape=graph.shape)
-    if graph.shape[0] == graph.shape[1]:
-        graph = graph.maximum(graph.T.tocsr())
-    return graph
+    return sp.csr_array(pattern, shape=graph.shape)
+
+
+def _either_way(graph):
+    """Return the csr_array (n, n) with the edges of a graph and of its transpose."""
+    if graph.shape[0] != graph.shape[1]:
+        return graph  # which is refused as it is
+    return graph.maximum(graph.T.tocsr())
 
 
 def check_components(graph, n_clusters, *, given, owner):

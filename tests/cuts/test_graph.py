@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.neighbors import KNeighborsTransformer
 
 from skdiffclust._validation import equal_rows
 from skdiffclust.cuts._graph import Affinity, add_labels
@@ -78,3 +79,16 @@ def test_a_dense_affinity_beyond_memory_is_refused_at_once():
     X = np.random.RandomState(0).normal(size=(400_000, 1))
     with pytest.raises(ValueError, match="rbf affinity of 400000 x 400000.*nearest_n"):
         Affinity("rbf", 10, 1.0, "PRCut").fit(X)
+
+
+def test_as_many_new_rows_as_old_ones_are_linked_as_one_is():
+    rng = np.random.RandomState(0)
+    X, new = rng.normal(size=(2, 30, 2))
+    for kind in (KNeighborsTransformer(n_neighbors=3), "nearest_neighbors"):
+        affinity = Affinity(kind, 3, 1.0, "test")
+        affinity.fit(X)
+        links = affinity.links(new).toarray()
+        for i, row in enumerate(new):
+            np.testing.assert_array_equal(
+                affinity.links(row[None]).toarray()[0], links[i]
+            )
