@@ -99,9 +99,12 @@ class FreeLogits:
         return self.values[X[:, 0]]
 
     def step(self, X, gradient_of, rate):
-        """Take a step on all rows; the gradient is 0 for those not in X."""
+        """Take a step on all rows; the gradient is 0 for those not in X.
+
+        A row that X names twice, left and right of a block, has the sum of both.
+        """
         gradient = np.zeros_like(self.values)
-        gradient[X[:, 0]] = gradient_of(self.values[X[:, 0]])
+        np.add.at(gradient, X[:, 0], gradient_of(self.values[X[:, 0]]))
         self.optimizer.step([gradient], rate)
 
     def state(self):

@@ -12,6 +12,7 @@ from skdiffclust.cuts._ratio_cut import (
     expected_cut_with_gradient,
 )
 from skdiffclust.cuts._training import (
+    FreeLogits,
     Layers,
     Objective,
     Settings,
@@ -183,3 +184,14 @@ def test_fitting_labels_reaches_them(moving):
     chosen = settings(learning_rate=0.1)
     fit_labels(model, X, labels, chosen, rng, moving=moving)
     assert np.mean(model.logits(X).argmax(axis=1) == labels) > 0.95
+
+
+def test_a_row_on_both_sides_of_a_block_has_the_sum_of_both_gradients():
+    logits = FreeLogits(4, 2, np.random.RandomState(0))
+    steps, numbers = [], np.array([[2], [0], [1], [2]])
+    logits.optimizer.step = lambda gradients, rate: steps.extend(gradients)
+    parts = np.arange(8.0).reshape(4, 2)
+    logits.step(numbers, lambda values: parts, 1.0)
+    np.testing.assert_array_equal(
+        steps[0], [parts[1], parts[2], parts[0] + parts[3], [0, 0]]
+    )
