@@ -221,8 +221,9 @@ def check_precomputed(D, *, name="X", kind="distance"):
             D, accept_sparse=True, dtype=np.float64, ensure_all_finite=False
         )
     if D.shape[0] != D.shape[1]:
+        entries = {"similarity": "similarities"}.get(kind, f"{kind}s")
         raise ValueError(
-            f"The {name!r} parameter must be a square matrix of {kind}s between "
+            f"The {name!r} parameter must be a square matrix of {entries} between "
             f"samples. Got shape {D.shape} instead. Pass one row and one column per "
             "sample."
         )

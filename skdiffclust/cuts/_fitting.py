@@ -3,6 +3,7 @@
 import warnings
 from contextlib import nullcontext
 from dataclasses import dataclass
+from numbers import Integral
 
 import numpy as np
 import scipy.sparse as sp
@@ -10,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skdiffclust._affinity import column_means, refuse_overflow
 from skdiffclust._assignments import order_by_size
+from skdiffclust._compat import Interval
 from skdiffclust._constraints import as_constraints, check_feasible
 from skdiffclust._encoder import init_layers
 from skdiffclust._history import EpochLoop
@@ -316,7 +318,9 @@ class EncoderTraining:
 
     def attributes_of_stream(self, state):
         """Return the same with the clusters in the order they have."""
-        return self._attributes(self._assigner(state, self.columns))
+        attributes = self._attributes(self._assigner(state, self.columns))
+        sizes = np.bincount(attributes["labels_"], minlength=len(self.columns))
+        return attributes | {"cluster_sizes_": sizes}
 
     def _attributes(self, assigner):
         """Return the attributes of an assigner, with what a stream goes on from."""
@@ -362,6 +366,7 @@ class EncoderTraining:
 
 def continue_training(estimator, data, random_state):
     """Return the attributes after some epochs on the rows of a stream."""
+    _check_stream(estimator)
     n_epochs = 1 + _STREAM_EPOCHS  # the first takes no step
     run = EncoderTraining(estimator, data, None, random_state, max_iter=n_epochs)
     run.take_over(estimator._assigner, estimator._proportions)
@@ -383,11 +388,26 @@ def continue_training(estimator, data, random_state):
     }
 
 
+def _check_stream(estimator):
+    """Refuse to go on with another kind of encoder, or number of clusters."""
+    begun = estimator._proportions
+    if (
+        begun is None
+        or len(begun) != estimator.n_clusters
+        or (estimator._assigner.frame is None) != callable(estimator.encoder)
+    ):
+        raise ValueError(
+            "The 'n_clusters' and 'encoder' parameters of PRCut must be those that the "
+            f"stream began with. Got {estimator.n_clusters} and {estimator.encoder!r} "
+            "instead. Call fit to begin anew."
+        )
+
+
 def make_settings(estimator, *, rate=1.0, batch_size=None, max_iter=None):
     """Return the `Settings` of an estimator's parameters."""
     sampling = "full" if estimator.sampling == "auto" else estimator.sampling
     return Settings(
-        objective=estimator.objective,
+        objective=estimator.objective if sampling == "full" else "bound",
         sampling=sampling,
         balance_weight=estimator.balance_weight,
         averaging_rate=estimator.averaging_rate,
@@ -408,7 +428,8 @@ def make_frame(rows):
 def layer_sizes(estimator, n_features, n_clusters):
     """Return the widths of all layers of a named encoder."""
     hidden = list(estimator.hidden_layer_sizes)
-    if not all(isinstance(size, (int, np.integer)) and size > 0 for size in hidden):
+    width = Interval(Integral, 1, None, closed="left")
+    if not all(map(width.is_satisfied_by, hidden)):
         raise ValueError(
             "The 'hidden_layer_sizes' parameter of PRCut must hold positive integers. "
             f"Got {estimator.hidden_layer_sizes!r} instead."
@@ -426,7 +447,7 @@ def graph_attributes(data, labels):
     if data.affinity is not None:
         n_used = int(labels.max()) + 1
         assigner = GraphAssigner(data.affinity, data.graph, labels, n_used)
-    return row_attributes(data, assigner, labels)
+    return row_attributes(data, assigner, labels) | {"_proportions": None}
 
 
 def row_attributes(data, assigner, labels):

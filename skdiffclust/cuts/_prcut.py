@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdiffclust._compat import (
     CallbackSupportMixin,
+    HasMethods,
     Interval,
     StrOptions,
     fit_context,
@@ -210,7 +211,7 @@ class PRCut(
         "affinity": [
             StrOptions({"nearest_neighbors", "rbf", "cosine", "precomputed"}),
             callable,
-            BaseEstimator,
+            HasMethods("fit_transform"),
         ],
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],
         "temperature": [Interval(Real, 0, None, closed="neither")],
@@ -364,7 +365,15 @@ class PRCut(
         Returns
         -------
         self : object
-            The fitted estimator; `labels_` and what belongs to them are of these rows.
+            The fitted estimator; `labels_` and what belongs to them are of these rows,
+            `n_clusters_` counts the clusters that have any, and `cluster_sizes_` has a
+            0 for those that have none.
+
+        Raises
+        ------
+        ValueError
+            As `fit`, and if `n_clusters` or the kind of `encoder` is not that of the
+            first call.
         """
         if not hasattr(self, "_assigner"):
             return self.fit(X, y, graph=graph)

@@ -11,8 +11,10 @@ from sklearn.base import clone
 from sklearn.cluster import SpectralClustering
 from sklearn.datasets import load_digits, make_blobs, make_moons
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import adjusted_rand_score
 from sklearn.neighbors import KNeighborsTransformer
+from sklearn.preprocessing import MinMaxScaler
 
 from skdiffclust import PRCut
 from skdiffclust.cuts import ratio_cut
@@ -593,3 +595,63 @@ def test_small_graphs_of_every_kind_end_finite_or_with_a_message(n_graphs, seed)
         assert (
             "at most the number of rows" in message or "parts that no edge" in message
         )
+
+
+def test_an_affinity_that_is_none_is_refused(blobs):
+    with pytest.raises(ValueError, match="'affinity' parameter of PRCut must be"):
+        PRCut(4, affinity=LogisticRegression(), **QUICK).fit(blobs[0])
+    with pytest.raises(ValueError, match="square matrix of similarities"):
+        PRCut(4, affinity=MinMaxScaler(), **QUICK).fit(blobs[0])
+
+
+def test_weights_of_new_rows_are_checked(blobs):
+    X, _ = blobs
+
+    def inverse(X, Y):
+        weights = 1.0 / (1.0 + np.square(X[:, None] - Y[None]).sum(axis=2))
+        return weights if len(X) == len(Y) else weights * np.nan
+
+    model = PRCut(4, affinity=inverse, encoder=None, **QUICK).fit(X)
+    with pytest.raises(ValueError, match="must give finite weights of at least 0"):
+        model.predict(X[:5] + 0.1)
+
+
+def test_a_stream_goes_on_with_what_it_began_with(blobs):
+    X, _ = blobs
+    for begun, changed in (
+        ({"encoder": None}, {"encoder": "mlp"}),
+        ({}, {"n_clusters": 3}),
+        ({}, {"encoder": torch.nn.Linear(2, 4)}),
+        ({"encoder": torch.nn.Linear(2, 4)}, {"encoder": "mlp"}),
+    ):
+        model = PRCut(4, **QUICK).set_params(**begun).fit(X[:60])
+        labels = model.labels_
+        with pytest.raises(
+            ValueError, match="must be those that the stream began with"
+        ):
+            model.set_params(**changed).partial_fit(X[60:])
+        assert model.labels_ is labels
+
+
+def test_a_batch_of_a_stream_without_a_cluster_keeps_the_numbers(blobs):
+    X, _ = blobs
+    model = PRCut(4, **QUICK).fit(X)
+    model.partial_fit(X[model.labels_ == 3])
+    assert len(model.cluster_sizes_) == 4
+    assert model.n_clusters_ == np.count_nonzero(model.cluster_sizes_)
+    np.testing.assert_array_equal(
+        model.cluster_sizes_, np.bincount(model.labels_, minlength=4)
+    )
+
+
+@pytest.mark.parametrize("sampling", ["pairs", "neighbors"])
+def test_blocks_are_trained_on_the_bound(sampling, blobs, monkeypatch):
+    from skdiffclust.cuts import _training
+
+    monkeypatch.delattr(_training, "expected_cut_with_gradient")
+    PRCut(4, objective="exact", sampling=sampling, **QUICK).fit(blobs[0])
+
+
+def test_hidden_layers_are_no_truth_values(blobs):
+    with pytest.raises(ValueError, match="'hidden_layer_sizes' parameter of PRCut"):
+        PRCut(4, **QUICK | {"hidden_layer_sizes": (True,)}).fit(blobs[0])
