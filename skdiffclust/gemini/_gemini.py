@@ -86,8 +86,8 @@ class GEMINI(BaseGEMINI):
     means_ : ndarray of shape (n_features,), float64
         What is subtracted from features before the model.
     assignments_ : ndarray of shape (n_samples, n_clusters)
-        Only with ``model="free"``: the probabilities of the training rows, of equal rows
-        the same.
+        Only with ``model="free"``: the probabilities of the training rows; those of
+        equal rows are equal.
     n_iter_ : int
         Number of epochs of the restart that is kept.
     history_ : dict of lists

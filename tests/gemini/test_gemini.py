@@ -418,7 +418,9 @@ def test_a_batch_of_rows_without_weight_is_none(objective):
     X, _ = blobs(24)
     weight = np.r_[np.ones(8), np.zeros(8), np.ones(8)]
     params = {**FAST, "max_iter": 5, "batch_size": 2, "l2": 0.01}
-    gemini = quiet_fit(GEMINI(2, objective=objective, **params), X, sample_weight=weight)
+    gemini = quiet_fit(
+        GEMINI(2, objective=objective, **params), X, sample_weight=weight
+    )
     assert np.isfinite(gemini.history_["loss"]).all()
 
 
