@@ -101,14 +101,33 @@ def load_checkpoint(path, kind):
 def fingerprint(arrays, params):
     """Return a digest of data and parameters that a resumed computation must share."""
     digest = hashlib.sha256()
-    for array in arrays:
-        digest.update(f"{array.dtype} {array.shape}".encode())
-        digest.update(np.ascontiguousarray(array).tobytes())
-    for name in sorted(params):
-        # The name of a function, since its repr is an address.
-        value = getattr(params[name], "__qualname__", params[name])
-        digest.update(f"{name}={value!r};".encode())
+    _update(digest, [*arrays, params])
     return digest.hexdigest()
+
+
+def _update(digest, value):
+    """Let a digest take in a parameter: a number, text, array, or what holds such."""
+    if hasattr(value, "get_params") and not isinstance(value, type):
+        digest.update(type(value).__qualname__.encode())
+        value = value.get_params(deep=False)
+    if isinstance(value, dict):
+        value = [
+            part for name in sorted(value, key=str) for part in (name, value[name])
+        ]
+    if isinstance(value, list | tuple):
+        digest.update(f"{type(value).__name__} {len(value)};".encode())
+        for part in value:
+            _update(digest, part)
+    elif hasattr(value, "__array__"):
+        # A long array's repr leaves most of it out.
+        array = np.ascontiguousarray(value)
+        known = (
+            repr(array.tolist()).encode() if array.dtype == object else array.tobytes()
+        )
+        digest.update(f"{array.dtype} {array.shape};".encode() + known)
+    else:
+        # The name of a function, since its repr is an address.
+        digest.update(f"{getattr(value, '__qualname__', value)!r};".encode())
 
 
 def check_fingerprint(path, header, expected):

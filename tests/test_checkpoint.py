@@ -6,9 +6,10 @@ import os
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
+from sklearn.preprocessing import FunctionTransformer
 
 from skdiffclust import _checkpoint
-from skdiffclust._checkpoint import load_checkpoint, save_checkpoint
+from skdiffclust._checkpoint import fingerprint, load_checkpoint, save_checkpoint
 
 ARRAYS = {
     "weights": np.arange(6, dtype=np.float32).reshape(2, 3),
@@ -113,3 +114,33 @@ def test_other_files_are_refused(path):
         load_checkpoint(path, "toy")
     assert "pickle" not in str(refusal.value)  # NumPy would advise to allow it
     assert refusal.value.__suppress_context__
+
+
+def scaled(X, factors):
+    return X * factors
+
+
+def test_a_fingerprint_sees_all_of_a_parameter_and_no_address():
+    long = np.arange(2000)
+    other = long.copy()
+    other[1000] = 0  # where a repr has dots
+
+    def digest(value):
+        return fingerprint([np.ones(3)], {"a": value, "b": None})
+
+    def transformer(factors):
+        return FunctionTransformer(scaled, kw_args={"factors": factors})
+
+    assert digest(long) == digest(long.copy()) != digest(other)
+    assert digest([long]) != digest([other])
+    assert digest(transformer(long)) != digest(transformer(other))
+    near = np.nextafter(0.1, 1)
+    assert digest(transformer(np.array([0.1]))) != digest(transformer(np.array([near])))
+    # Another object of the same name: what a function is after a restart.
+    before = digest(transformer(long))
+    again = FunctionTransformer(copy_of(scaled), kw_args={"factors": long})
+    assert digest(again) == before
+
+
+def copy_of(function):
+    return type(function)(function.__code__, function.__globals__, function.__name__)
