@@ -1,9 +1,11 @@
 """The regularisation path: its steps, and what is chosen among them."""
 
 from dataclasses import dataclass, field
+from numbers import Integral, Real
 
 import numpy as np
 
+from skdiffclust._compat import Interval, validate_parameter_constraints
 from skdiffclust.gemini._models import MODELS
 
 
@@ -139,6 +141,7 @@ class SparsePath:
             "alpha": alpha,
             "keep_threshold": keep_threshold,
         }
+        validate_parameter_constraints(_SELECT, given, caller_name="select")
         given = {name: value for name, value in given.items() if value is not None}
         if len(given) > 1:
             raise ValueError(
@@ -210,12 +213,13 @@ class SparsePath:
         Returns
         -------
         alphas : ndarray of shape (n_features_in,), float64
-            The penalty of the first step after the last one that it is in; the largest
-            penalty of all for features that never leave.
+            The penalty of the first step after the last one that it is in; for features
+            that never leave, the next number above the largest penalty of all.
         """
         last_in = len(self) - 1 - np.argmax(self.supports[::-1], axis=0)
         last_in[~self.supports.any(axis=0)] = -1
-        return self.alphas[np.minimum(last_in + 1, len(self) - 1)]
+        above = np.nextafter(self.alphas[-1], np.inf)
+        return np.append(self.alphas, above)[last_in + 1]
 
     def _step_of_size(self, n_features):
         """Return the step with this number of features or the next smaller one."""
@@ -241,6 +245,12 @@ class SparsePath:
             )
         return int(steps[np.argmax(self.alphas[steps])])
 
+
+_SELECT = {
+    "n_features": [Interval(Integral, None, None, closed="neither"), None],
+    "alpha": [Interval(Real, None, None, closed="neither"), None],
+    "keep_threshold": [Interval(Real, 0, 1, closed="right"), None],
+}
 
 _DYNAMIC_MESSAGE = (
     "The 'keep_threshold' parameter must be None with dynamic=True, where values of "

@@ -11,7 +11,7 @@ import numpy as np
 def groups_by_size(groups, n_features):
     """Return a list of index arrays (n_groups_of_a_size, size) that cover all features.
 
-    `groups` (n_features,) are integer ids, None for a group a feature. Within and
+    `groups` (n_features,) are ids of any type, None for a group a feature. Within and
     among groups of one size the order is that of the features.
     """
     if groups is None:

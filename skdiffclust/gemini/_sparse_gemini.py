@@ -1,8 +1,9 @@
 """SparseGEMINI: clustering and selection of variables in one."""
 
+import os
 import warnings
 from dataclasses import replace
-from numbers import Integral, Real
+from numbers import Real
 
 import numpy as np
 from sklearn.base import clone
@@ -23,7 +24,13 @@ from skdiffclust._compat import (
 )
 from skdiffclust._constraints import as_constraints
 from skdiffclust._history import Training, keep_state_on_error
-from skdiffclust.gemini._base import KERNEL_NAMES, BaseGEMINI, not_negative, ordered
+from skdiffclust.gemini._base import (
+    KERNEL_NAMES,
+    BaseGEMINI,
+    not_negative,
+    ordered,
+    positive,
+)
 from skdiffclust.gemini._models import MODELS, new_model
 from skdiffclust.gemini._objectives import OBJECTIVES
 from skdiffclust.gemini._path import _DYNAMIC_MESSAGE, SparsePath
@@ -67,8 +74,8 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
     hidden_layer_sizes : int or array-like of int, default=(100,)
         Hidden layers of the perceptron.
     groups : array-like of shape (n_features,), default=None
-        Integers: features with the same one are kept or dropped together, as the
-        one-hot columns of a category should be. None for each on its own.
+        Integers or names: features with the same one are kept or dropped together, as
+        the one-hot columns of a category should be. None for each on its own.
     hierarchy : float, default=10
         M of equation (10): how far a feature's input weights to the perceptron may
         exceed the norm of its skip weights. 0 leaves the linear model.
@@ -110,7 +117,8 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
     feature_norms_ : ndarray of shape (n_features,)
         Norm of the (skip) weights of each feature's group; zero for what is out.
     feature_importances_ : ndarray of shape (n_features,)
-        Only after `path`: the penalty at which the feature left for good.
+        Only after `path`: the penalty at which the feature left for good, and the next
+        number above the largest one for those that never left.
     skip_weights_ : ndarray of shape (n_features, n_clusters) or None
         Skip connection of ``model="mlp"``.
     weights_, biases_ : list of ndarray
@@ -118,9 +126,9 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
     means_ : ndarray of shape (n_features,), float64
         What is subtracted from features before the model.
     n_iter_ : int
-        Number of epochs at the last penalty.
+        Number of epochs at the penalty `alpha_`.
     history_ : dict of lists
-        "loss" and "objective" at each of them.
+        Only after `fit`: "loss" and "objective" at each of them.
     n_features_in_ : int
         Number of features seen during `fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -268,7 +276,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         walk = self._first_stage(problem, training, loops, means)
         step = walk.advance(self.alpha, loops)
         if step is None:
-            step = walk.record(self.alpha, 0)
+            step = walk.record(self.alpha, training.loops[-1].n_iter)
         training.stop()
         next(loops, None)
         self._settle(walk.model.arrays, step, means)
@@ -358,7 +366,12 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
             "min_features": min_features,
             "refine": refine,
         }
-        _check_path(**options, keep_threshold=keep_threshold)
+        _check_path(
+            **options,
+            keep_threshold=keep_threshold,
+            checkpoint=checkpoint,
+            resume=resume,
+        )
         if self.dynamic and keep_threshold is not None:
             raise ValueError(_DYNAMIC_MESSAGE.format(keep_threshold))
         links = (partial_labels, must_link, cannot_link)
@@ -373,7 +386,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         self._settle(path.weights(path.chosen), steps[path.chosen], means)
         self._warn(steps[path.chosen], constraints)
         self.feature_importances_ = path.leaving_alphas()
-        self.history_ = training.loops[-1].history
+        vars(self).pop("history_", None)
         training.finish()
         return path
 
@@ -383,7 +396,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         walk = self._first_stage(problem, training, loops, means)
         digest = self._digest(problem, options) if checkpoint is not None else None
         multiplier = options["alpha_multiplier"]
-        steps = load_path(checkpoint, walk, digest) if resume and checkpoint else []
+        steps = load_path(checkpoint, walk, digest) if resume else []
         steps = steps or [walk.record(0.0, training.best.n_iter)]
         try:
             alpha = steps[-1].alpha * multiplier or options["alpha_init"]
@@ -536,16 +549,18 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         return "skip" if self.model == "mlp" else "linear"
 
     def _check_groups(self, n_features):
-        """Return integer group ids (d,), None for a group a feature."""
+        """Return group ids (d,), integers or names, None for a group a feature."""
         if self.groups is None:
             return None
         groups = np.asarray(self.groups)
-        if groups.shape != (n_features,) or groups.dtype.kind not in "iu":
+        if groups.dtype == object and all(isinstance(name, str) for name in groups):
+            groups = groups.astype(str)
+        if groups.shape != (n_features,) or groups.dtype.kind not in "iuU":
             raise ValueError(
-                "The 'groups' parameter of SparseGEMINI must be None or an array of "
-                f"integers of shape ({n_features},), one for each feature. Got shape "
-                f"{groups.shape} and dtype {groups.dtype} instead. Features with the "
-                "same number are one group."
+                f"The 'groups' parameter of {type(self).__name__} must be None or an "
+                f"array of integers or names of shape ({n_features},), one for each "
+                f"feature. Got shape {groups.shape} and dtype {groups.dtype} instead. "
+                "Features with the same one are one group."
             )
         return groups
 
@@ -565,24 +580,25 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         return self.feature_norms_ > 0
 
 
-def _check_path(alpha_init, alpha_multiplier, min_features, keep_threshold, refine):
+_PATH_CONSTRAINTS = {
+    "alpha_init": [Interval(Real, 0, None, closed="neither"), None],
+    "alpha_multiplier": [Interval(Real, 1, None, closed="neither")],
+    "min_features": [positive],
+    "keep_threshold": [Interval(Real, 0, 1, closed="right"), None],
+    "refine": ["boolean"],
+    "checkpoint": [str, os.PathLike, None],
+    "resume": ["boolean"],
+}
+
+
+def _check_path(**options):
     """Refuse parameters of `path` that are not what they should be."""
     # fit_context has switched validate_params off here.
-    rules = {
-        "alpha_init": (alpha_init, [Interval(Real, 0, None, closed="neither"), None]),
-        "alpha_multiplier": (
-            alpha_multiplier,
-            [Interval(Real, 1, None, closed="neither")],
-        ),
-        "min_features": (min_features, [Interval(Integral, 1, None, closed="left")]),
-        "keep_threshold": (
-            keep_threshold,
-            [Interval(Real, 0, 1, closed="right"), None],
-        ),
-        "refine": (refine, ["boolean"]),
-    }
     validate_parameter_constraints(
-        {name: allowed for name, (_, allowed) in rules.items()},
-        {name: value for name, (value, _) in rules.items()},
-        caller_name="SparseGEMINI.path",
+        _PATH_CONSTRAINTS, options, caller_name="SparseGEMINI.path"
     )
+    if options["resume"] and options["checkpoint"] is None:
+        raise ValueError(
+            "The 'checkpoint' parameter of SparseGEMINI.path must be a file with "
+            "resume=True. Got None instead. Name the one that was written."
+        )

@@ -48,7 +48,7 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
     hidden_layer_sizes : int or array-like of int, default=(100,)
         Hidden layers of the perceptron.
     groups : array-like of shape (n_features,), default=None
-        Integers: features that are kept or dropped together.
+        Integers or names: features with the same one are kept or dropped together.
     hierarchy : float, default=10
         As in :class:`SparseGEMINI`.
     dropout, l2, link_weight : float

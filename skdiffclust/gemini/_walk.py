@@ -102,6 +102,8 @@ class Walk:
         """Train at a penalty; return its Step, or None if a callback ended the path."""
         sparsity = replace(self.sparsity, alpha=alpha)
         problem = self.problem_of(self.support)
+        # What a resumed path does not have: optimal potentials need not be unique.
+        getattr(problem.relation, "potentials", {}).clear()
         n_samples, n_features = problem.X.shape
         active, n_iter = self.support, 0
         while True:

@@ -197,8 +197,8 @@ def test_importances_are_the_penalties_at_which_features_leave():
     assert set(order[:2]) == {0, 1}
     for feature in range(8):
         last = np.flatnonzero(path.supports[:, feature]).max()
-        following = min(last + 1, len(path) - 1)
-        assert sparse.feature_importances_[feature] == path.alphas[following]
+        if last + 1 < len(path):
+            assert sparse.feature_importances_[feature] == path.alphas[last + 1]
     assert not hasattr(quiet(sparse.fit, X), "feature_importances_")
 
 
@@ -442,3 +442,87 @@ def test_pickle_and_clone():
     copy = pickle.loads(pickle.dumps(path)).select(n_features=2)
     assert_array_equal(copy.predict(X), path.select(n_features=2).labels_)
     assert not hasattr(clone(sparse), "labels_")
+
+
+def test_history_is_of_fit_and_not_of_the_last_step_of_a_path():
+    X, _ = problem()
+    sparse = SparseGEMINI(3, alpha=0.3, **FAST)
+    quiet(sparse.fit, X)
+    assert sparse.n_iter_ == len(sparse.history_["loss"])
+    sparse.path(X)
+    assert not hasattr(sparse, "history_")
+
+
+def test_features_that_never_leave_are_the_most_important():
+    X, _ = problem()
+    sparse = SparseGEMINI(3, **FAST)
+    path = sparse.path(X, min_features=3)
+    stays = path.supports[-1]
+    importances = sparse.feature_importances_
+    assert importances[stays].min() > importances[~stays].max() == path.alphas[-1]
+    assert (importances[stays] == np.nextafter(path.alphas[-1], np.inf)).all()
+    assert np.isfinite(importances).all()
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        {"n_features": "2"},
+        {"n_features": 2.5},
+        {"alpha": "1"},
+        {"alpha": np.nan},
+        {"keep_threshold": 1.5},
+        {"keep_threshold": np.nan},
+        {"keep_threshold": 0},
+    ],
+)
+def test_a_choice_of_no_step_is_refused(choice, path_of_two_steps):
+    with pytest.raises(ValueError, match=f"'{next(iter(choice))}' parameter of select"):
+        path_of_two_steps.select(**choice)
+
+
+@pytest.fixture(scope="module")
+def path_of_two_steps():
+    X, _ = problem(n=30)
+    return quiet(SparseGEMINI(2, **FAST).path, X, alpha_init=100.0)
+
+
+def test_groups_may_have_names():
+    X, _ = problem()
+    numbers, names = [0, 0, 1, 1, 2, 2, 3, 3], list("aabbccdd")
+    expected = SparseGEMINI(3, groups=numbers, **FAST).path(X)
+    for groups in (names, np.array(names), pd.Series(names, dtype=object)):
+        path = SparseGEMINI(3, groups=groups, **FAST).path(X)
+        assert_array_equal(path.supports, expected.supports)
+    for groups in ([None] * 8, [0.5] * 8):
+        with pytest.raises(ValueError, match="array of integers or names of shape"):
+            SparseGEMINI(3, groups=groups, **FAST).fit(X)
+
+
+def test_a_file_that_is_none_is_refused_before_any_work(path_of_two_steps):
+    sparse = SparseGEMINI(3)
+    for options, message in (
+        ({"checkpoint": 3}, "'checkpoint' parameter of SparseGEMINI.path must be"),
+        ({"resume": True}, "must be a file with resume=True. Got None"),
+        ({"checkpoint": "path.npz", "resume": "no"}, "'resume' parameter of Sparse"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            sparse.path(problem()[0], **options)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_a_path_of_transports_resumes_bit_for_bit(dynamic, tmp_path, monkeypatch):
+    # On a grid there are many optimal potentials, and the start decides which.
+    X = np.round(problem(n=24, noise=4)[0])
+    params = {**FAST, "objective": "wasserstein", "max_iter": 8, "dynamic": dynamic}
+    options = {"alpha_init": 0.02, "alpha_multiplier": 1.5}
+    whole = quiet(SparseGEMINI(3, **params).path, X, **options)
+    options["checkpoint"] = tmp_path / "path.npz"
+    with monkeypatch.context() as patch:
+        interrupted_after(patch, 3, SystemExit)
+        with pytest.raises(SystemExit):
+            quiet(SparseGEMINI(3, **params).path, X, **options)
+    resumed = quiet(SparseGEMINI(3, **params).path, X, **options, resume=True)
+    assert_array_equal(resumed.objectives, whole.objectives)
+    for step, expected in zip(resumed.steps, whole.steps, strict=True):
+        assert_array_equal(step.weights[0], expected.weights[0])
