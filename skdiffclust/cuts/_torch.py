@@ -1,6 +1,7 @@
 """Torch face of the cuts: the loss for a training loop, and modules as encoders."""
 
 import copy
+from numbers import Integral
 
 import numpy as np
 import scipy.sparse as sp
@@ -111,6 +112,11 @@ class RatioCutLoss(nn.Module):
         self, n_clusters, *, balance_weight=10.0, averaging_rate=0.8, prior=None
     ):
         super().__init__()
+        if not isinstance(n_clusters, Integral) or n_clusters < 1:
+            raise ValueError(
+                "The 'n_clusters' parameter of RatioCutLoss must be an integer of at "
+                f"least 1. Got {n_clusters!r} instead."
+            )
         if not 0.0 < averaging_rate <= 1.0:
             raise ValueError(
                 "The 'averaging_rate' parameter of RatioCutLoss must be in (0, 1]. Got "
@@ -147,23 +153,29 @@ class RatioCutLoss(nn.Module):
 
         Returns
         -------
-        loss : tensor of shape ()
+        loss : tensor of shape (), float32 or float64
             To be minimised.
+
+        Raises
+        ------
+        ValueError
+            If shapes do not fit, a weight is negative or no number, or the loss is not
+            finite.
         """
         right = left if right is None else right
-        block = _as_block(block, left)
+        sides = [self._log_assignments(logits) for logits in (left, right)]
+        block = _as_block(block, sides[0])
         if block.shape != (len(left), len(right)):
             raise ValueError(
                 "The 'block' parameter of RatioCutLoss must have one row for each left "
                 f"and one column for each right row, {(len(left), len(right))}. Got "
                 f"{tuple(block.shape)} instead."
             )
-        sides = [functional.log_softmax(logits, dim=1) for logits in (left, right)]
         batch = 0.5 * sum(_mean_over_processes(side) for side in sides)
         proportions = self._running(batch)
         loss = block_loss(block, *(side.exp() for side in sides), proportions)
         if self.balance_weight:
-            log_ratio = proportions.log() - self.prior.to(left.dtype).log()
+            log_ratio = proportions.log() - self.prior.to(proportions.dtype).log()
             loss = loss + self.balance_weight * (proportions * log_ratio).sum()
         if not torch.isfinite(loss):
             raise ValueError(
@@ -171,6 +183,16 @@ class RatioCutLoss(nn.Module):
                 f"{loss.item()} instead. Lower the learning rate, or scale the input."
             )
         return loss
+
+    def _log_assignments(self, logits):
+        """Return the log-softmax (n, k) of logits (n, k), float32 at least."""
+        if logits.ndim != 2 or logits.shape[1] != len(self.prior):
+            raise ValueError(
+                "The logits of RatioCutLoss must have one column for each of "
+                f"n_clusters={len(self.prior)}. Got {tuple(logits.shape)} instead."
+            )
+        dtype = torch.promote_types(logits.dtype, torch.float32)
+        return functional.log_softmax(logits, dim=1, dtype=dtype)
 
     def _running(self, batch):
         """Return floored running proportions (k,) with the gradient of the batch's."""
@@ -205,7 +227,14 @@ def _as_block(block, like):
     block = torch.as_tensor(block)
     if block.layout not in (torch.strided, torch.sparse_coo):
         block = block.to_sparse_coo()
-    return block.to(device=like.device, dtype=like.dtype)
+    block = block.to(device=like.device, dtype=like.dtype)
+    weights = block._values() if block.is_sparse else block
+    if not (weights >= 0).all():  # nor is NaN
+        raise ValueError(
+            "The 'block' parameter of RatioCutLoss must have weights of at least 0. "
+            "Got a negative one or NaN instead. Turn distances into similarities first."
+        )
+    return block
 
 
 class ModuleModel:

@@ -98,7 +98,7 @@ class GEMINILoss(nn.Module):
 
         Returns
         -------
-        loss : tensor of shape ()
+        loss : tensor of shape (), float32 or float64
             Minus the objective.
 
         Raises
@@ -106,7 +106,9 @@ class GEMINILoss(nn.Module):
         ValueError
             If the relation is missing, does not fit, or is not of all processes.
         """
-        assignments = torch.softmax(logits, dim=1)
+        # Half precision, as of autocast, holds no sums over rows.
+        dtype = torch.promote_types(logits.dtype, torch.float32)
+        assignments = torch.softmax(logits, dim=1, dtype=dtype)
         if self.objective in GENERATORS:
             return -self._divergence(assignments)
         relation = self._check(assignments, relation)
@@ -194,6 +196,8 @@ def _safe_sqrt(squares, noise):
 
 def _wasserstein(assignments, distances, mode):
     """Return the Wasserstein objective; gradients flow through the densities."""
+    # As in NumPy: an empty cluster has a density, too.
+    assignments = assignments.clamp_min(torch.finfo(torch.float32).tiny)
     share = assignments.mean(dim=0)
     densities = (assignments / assignments.sum(dim=0)).T
     matrix = Matrix(distances.double().cpu().numpy())

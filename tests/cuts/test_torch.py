@@ -286,3 +286,32 @@ def test_cuda_without_cuda_is_refused(blobs):
         pytest.skip("There is a CUDA device here.")
     with pytest.raises(ValueError, match="devices present: cpu. Got 'cuda'"):
         PRCut(3, device="cuda").fit(blobs[0])
+
+
+@pytest.mark.parametrize("form", [torch.tensor, sp.csr_array])
+@pytest.mark.parametrize("weight", [-1.0, np.nan])
+def test_weights_of_a_block_are_checked(form, weight):
+    block = np.eye(4)
+    block[1, 1] = weight
+    with pytest.raises(ValueError, match="must have weights of at least 0"):
+        RatioCutLoss(3)(form(block), torch.zeros(4, 3))
+
+
+def test_logits_of_another_width_are_refused():
+    for logits in (torch.zeros(4, 2), torch.zeros(4)):
+        with pytest.raises(
+            ValueError, match="one column for each of n_clusters=3. Got"
+        ):
+            RatioCutLoss(3)(torch.eye(4), logits)
+    for n_clusters in (0, 2.5):
+        with pytest.raises(ValueError, match="'n_clusters' parameter of RatioCutLoss"):
+            RatioCutLoss(n_clusters)
+
+
+def test_half_precision_is_summed_in_single():
+    rng = np.random.RandomState(0)
+    block, logits = torch.tensor(rng.rand(6, 6)), torch.tensor(rng.normal(size=(6, 3)))
+    half = RatioCutLoss(3)(block, logits.half())
+    assert half.dtype == torch.float32
+    whole = RatioCutLoss(3)(block, logits.half().double())
+    np.testing.assert_allclose(half, whole, rtol=1e-5)

@@ -120,3 +120,25 @@ def test_on_a_gpu(objective, mode):
 def test_logits_that_are_no_numbers_have_no_loss_of_zero(mode):
     logits = torch.full((6, 3), torch.nan)
     assert GEMINILoss(mode=mode)(logits, torch.ones(6, 2)).isnan()
+
+
+@pytest.mark.parametrize("mode", ["ova", "ovo"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_transport_to_an_empty_cluster_is_finite(mode, dtype):
+    logits, X = problem()
+    logits[:, 0] = -2000.0
+    leaf = torch.tensor(logits, dtype=dtype, requires_grad=True)
+    loss = GEMINILoss("wasserstein", mode=mode)(leaf, torch.tensor(X))
+    loss.backward()
+    assert leaf.grad.isfinite().all()
+    expected = gemini_score(softmax(logits), X, objective="wasserstein", mode=mode)
+    assert_allclose(-loss.item(), expected, rtol=1e-6)
+
+
+@per_case
+def test_half_precision_is_summed_in_single(objective, mode):
+    logits, X = (torch.tensor(array) for array in problem())
+    loss = GEMINILoss(objective, mode=mode)
+    half = loss(logits.half(), X)
+    assert half.dtype == torch.float32
+    assert_allclose(half, loss(logits.half().double(), X), rtol=1e-4)
