@@ -200,11 +200,7 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
             If fewer clusters are found than asked.
         """
         X, _, _ = self._check_rows(X, None)
-        if len(X) < 2:
-            raise ValueError(
-                "SparseGEMINICV must have rows to leave out. Got n_samples=1 instead. "
-                "Pass more rows."
-            )
+        self._check_subsets(len(X))
         rng = check_random_state(self.random_state)
         training = Training(
             self,
@@ -262,9 +258,27 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         best = int(np.argmax(product))
         return float(self.alphas_[best]) if np.isfinite(product[best]) else 0.0
 
+    def _check_subsets(self, n_samples):
+        """Refuse rows of which no subset can be taken."""
+        if n_samples < 2:
+            raise ValueError(
+                "SparseGEMINICV must have rows to leave out. Got n_samples=1 instead. "
+                "Pass more rows."
+            )
+        if self._subset_size(n_samples) < self.n_clusters:
+            raise ValueError(
+                "The 'sample_fraction' parameter of SparseGEMINICV must keep at least "
+                f"n_clusters={self.n_clusters} of the {n_samples} rows. Got "
+                f"{self.sample_fraction} instead. Raise it, or pass more rows."
+            )
+
+    def _subset_size(self, n_samples):
+        """Return the number of rows of a subset."""
+        return max(round(self.sample_fraction * n_samples), 2)
+
     def _resample(self, X, grid, rng):
         """Return labels (a, n), supports (a, d) and objectives (a,) of a subset."""
-        n_rows = max(int(round(self.sample_fraction * len(X))), 2)
+        n_rows = self._subset_size(len(X))
         rows = np.sort(rng.choice(len(X), size=n_rows, replace=False))
         # In the small steps of the whole path: coarser ones would leave less time to
         # leave. After the last step of a path that ended early all stays as it was.

@@ -53,3 +53,8 @@ def test_stabilities_of_known_cases():
 def test_a_path_of_no_step_is_refused():
     with pytest.raises(ValueError, match="'min_features' parameter of SparseGEMINICV"):
         SparseGEMINICV(2, min_features=8, **FAST).fit(problem())
+
+
+def test_a_subset_with_fewer_rows_than_clusters_is_refused():
+    with pytest.raises(ValueError, match="must keep at least n_clusters=3 of the 80 r"):
+        SparseGEMINICV(3, sample_fraction=0.02, **FAST).fit(problem())
