@@ -4,7 +4,6 @@ import torch
 from torch import nn
 
 from skdiffclust._torch import sum_over_processes
-from skdiffclust.gemini._objectives import OBJECTIVES
 from skdiffclust.gemini._relations import Matrix
 from skdiffclust.gemini._transport import transport
 
@@ -73,7 +72,7 @@ class GEMINILoss(nn.Module):
     ):
         super().__init__()
         for name, value, choices in (
-            ("objective", objective, sorted(OBJECTIVES)),
+            ("objective", objective, sorted({*GENERATORS, "mmd", "wasserstein"})),
             ("mode", mode, ["ova", "ovo"]),
             ("relation", relation, ["features", "matrix"]),
         ):
