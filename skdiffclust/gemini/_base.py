@@ -6,16 +6,13 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skdiffclust._affinity import center, refuse_overflow
 from skdiffclust._assignments import order_by_size, softmax
 from skdiffclust._compat import (
-    PAIRWISE_METRICS,
     CallbackSupportMixin,
-    HasMethods,
     Interval,
     StrOptions,
     check_sample_weight,
@@ -24,13 +21,12 @@ from skdiffclust._constraints import check_feasible
 from skdiffclust._validation import validate_rows
 from skdiffclust.gemini._models import Perceptron, SkipPerceptron
 from skdiffclust.gemini._objectives import OBJECTIVES
-from skdiffclust.gemini._relations import make_relation
+from skdiffclust.gemini._relations import KERNELS, METRICS, PRECOMPUTED, make_relation
 from skdiffclust.gemini._supervision import broken_links
 from skdiffclust.gemini._training import Problem, fused_mmd
 
 positive = Interval(Integral, 1, None, closed="left")
 not_negative = Interval(Real, 0, None, closed="left")
-KERNEL_NAMES = set(PAIRWISE_KERNEL_FUNCTIONS)
 
 
 def has_features(estimator):
@@ -51,12 +47,8 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         "n_clusters": [positive],
         "objective": [StrOptions(set(OBJECTIVES))],
         "mode": [StrOptions({"ova", "ovo"})],
-        "kernel": [
-            StrOptions({*KERNEL_NAMES, "precomputed"}),
-            callable,
-            HasMethods("fit_transform"),
-        ],
-        "metric": [StrOptions(PAIRWISE_METRICS | {"precomputed"}), callable],
+        "kernel": [*KERNELS, PRECOMPUTED],
+        "metric": [*METRICS, PRECOMPUTED],
         "hidden_layer_sizes": ["array-like", positive],
         "dropout": [Interval(Real, 0, 1, closed="left")],
         "l2": [not_negative],

@@ -40,8 +40,9 @@ class GEMINI(BaseGEMINI):
     kernel : str, callable or transformer, default="linear"
         A kernel of :func:`sklearn.metrics.pairwise.pairwise_kernels`, a function of
         two rows, "precomputed" (only with ``model="free"``), or a transformer of
-        explicit features such as :class:`~sklearn.kernel_approximation.Nystroem`. A
-        linear kernel and a transformer need no n × n matrix.
+        explicit features such as :class:`~sklearn.kernel_approximation.Nystroem`, of
+        which a copy is fitted: give it a `random_state`. A linear kernel and a
+        transformer need no n × n matrix.
     metric : str or callable, default="euclidean"
         A metric of :func:`sklearn.metrics.pairwise_distances`, or "precomputed" (only
         with ``model="free"``).

@@ -10,8 +10,20 @@ from functools import cached_property
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import clone
+from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
 
 from skdiffclust._affinity import center, distance_matrix, kernel_matrix
+from skdiffclust._compat import PAIRWISE_METRICS, HasMethods, StrOptions
+
+# What a kernel and a metric may be, where rows have features.
+KERNELS = [
+    StrOptions(set(PAIRWISE_KERNEL_FUNCTIONS)),
+    callable,
+    HasMethods("fit_transform"),
+]
+METRICS = [StrOptions(PAIRWISE_METRICS), callable]
+# And where the relation itself may be given.
+PRECOMPUTED = StrOptions({"precomputed"})
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 from skdiffclust._affinity import center
 from skdiffclust._checkpoint import fingerprint
 from skdiffclust._compat import (
-    PAIRWISE_METRICS,
-    HasMethods,
     Interval,
     StrOptions,
     fit_context,
@@ -24,18 +22,12 @@ from skdiffclust._compat import (
 )
 from skdiffclust._constraints import as_constraints
 from skdiffclust._history import Training, keep_state_on_error
-from skdiffclust.gemini._base import (
-    KERNEL_NAMES,
-    BaseGEMINI,
-    not_negative,
-    ordered,
-    positive,
-)
+from skdiffclust.gemini._base import BaseGEMINI, not_negative, ordered, positive
 from skdiffclust.gemini._models import MODELS, new_model
 from skdiffclust.gemini._objectives import OBJECTIVES
 from skdiffclust.gemini._path import _DYNAMIC_MESSAGE, SparsePath
 from skdiffclust.gemini._penalties import group_norms, groups_by_size
-from skdiffclust.gemini._relations import make_relation
+from skdiffclust.gemini._relations import KERNELS, METRICS, make_relation
 from skdiffclust.gemini._resume import load_path, save_path
 from skdiffclust.gemini._training import OPTIMISERS, Sparsity, train
 from skdiffclust.gemini._walk import Walk, first_alpha, walk_path
@@ -176,8 +168,8 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
 
     _parameter_constraints = {
         **BaseGEMINI._parameter_constraints,
-        "kernel": [StrOptions(KERNEL_NAMES), callable, HasMethods("fit_transform")],
-        "metric": [StrOptions(PAIRWISE_METRICS), callable],
+        "kernel": KERNELS,
+        "metric": METRICS,
         "model": [StrOptions({"linear", "mlp"})],
         "alpha": [not_negative],
         "groups": ["array-like", None],
@@ -366,14 +358,8 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
             "min_features": min_features,
             "refine": refine,
         }
-        _check_path(
-            **options,
-            keep_threshold=keep_threshold,
-            checkpoint=checkpoint,
-            resume=resume,
-        )
-        if self.dynamic and keep_threshold is not None:
-            raise ValueError(_DYNAMIC_MESSAGE.format(keep_threshold))
+        others = {"checkpoint": checkpoint, "resume": resume}
+        _check_path(self, **options, **others, keep_threshold=keep_threshold)
         links = (partial_labels, must_link, cannot_link)
         X, row_weights, means = self._check_rows(X, sample_weight)
         problem, constraints = self._prepare(X, row_weights, means, links)
@@ -591,12 +577,14 @@ _PATH_CONSTRAINTS = {
 }
 
 
-def _check_path(**options):
+def _check_path(sparse, **options):
     """Refuse parameters of `path` that are not what they should be."""
     # fit_context has switched validate_params off here.
     validate_parameter_constraints(
         _PATH_CONSTRAINTS, options, caller_name="SparseGEMINI.path"
     )
+    if sparse.dynamic and options["keep_threshold"] is not None:
+        raise ValueError(_DYNAMIC_MESSAGE.format(options["keep_threshold"]))
     if options["resume"] and options["checkpoint"] is None:
         raise ValueError(
             "The 'checkpoint' parameter of SparseGEMINI.path must be a file with "

@@ -307,3 +307,21 @@ def test_wrong_input_is_refused():
         gemini_score(P, X, kernel="precomputed")
     with pytest.raises(ValueError, match="masked"):
         gemini_score(P, np.ma.masked_array(X, X > 0))
+
+
+def test_every_parameter_of_the_score_is_refused_by_its_name():
+    X, P, _ = problem()
+    for name, value in (
+        ("kernel", "rbff"),
+        ("kernel", 3),
+        ("metric", "roundabout"),
+        ("return_gradient", "yes"),
+    ):
+        with pytest.raises(
+            ValueError, match=f"'{name}' parameter of gemini_score must"
+        ):
+            gemini_score(P, X, objective="wasserstein", **{name: value})
+    with pytest.raises(ValueError, match="'assignments' parameter .* masked array"):
+        gemini_score(np.ma.masked_array(P, P > 0.5), X)
+    _, gradient = gemini_score(P.astype(np.float32), X, return_gradient=True)
+    assert gradient.dtype == np.float32
