@@ -453,3 +453,21 @@ def test_relations_that_are_none_are_refused():
         GEMINI(2, kernel=OneHotEncoder()).fit(X)
     with pytest.raises(ValueError, match="finite features. Got NaN or infinity from F"):
         GEMINI(2, kernel=FunctionTransformer(lambda X: X * np.nan)).fit(X)
+
+
+@pytest.mark.parametrize("objective", available_objectives())
+@pytest.mark.parametrize("mode", ["ova", "ovo"])
+def test_weights_are_repeated_rows_for_every_objective(objective, mode):
+    X, _ = blobs(12)
+    counts = np.random.RandomState(0).randint(1, 4, 12)
+    params = {**FAST, "max_iter": 5, "l2": 1e-3, "objective": objective, "mode": mode}
+    for model in ("linear", "free"):
+        gemini = GEMINI(3, model=model, **params)
+        weighed = quiet_fit(clone(gemini), X, sample_weight=counts)
+        repeated = quiet_fit(gemini, np.repeat(X, counts, axis=0))
+        if model == "linear":
+            found, expected = (m.predict_proba(X) for m in (weighed, repeated))
+        else:
+            found = np.repeat(weighed.assignments_, counts, axis=0)
+            expected = repeated.assignments_
+        assert_allclose(found, expected, atol=1e-8)
