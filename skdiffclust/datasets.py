@@ -1,9 +1,12 @@
 """Synthetic problems of the papers; nothing is downloaded."""
 
 from dataclasses import dataclass
+from numbers import Integral, Real
 
 import numpy as np
 from sklearn.utils import check_array, check_random_state
+
+from skdiffclust._compat import Interval, validate_params
 
 __all__ = [
     "SyntheticClusters",
@@ -14,6 +17,7 @@ __all__ = [
     "make_student_mixture",
 ]
 
+_POSITIVE = Interval(Integral, 1, None, closed="left")
 # Scenario of the first problem -> (rows, noise features, distance of the means).
 _SCENARIOS = {
     1: (30, 20, 0.6),
@@ -90,7 +94,7 @@ def make_celeux_one(scenario=5, *, random_state=None):
     >>> X.shape, int(informative.sum())
     ((300, 25), 5)
     """
-    if scenario not in _SCENARIOS:
+    if not isinstance(scenario, Integral) or scenario not in _SCENARIOS:
         raise ValueError(
             "The 'scenario' parameter of make_celeux_one must be an integer from 1 to "
             f"5. Got {scenario!r} instead. Scenario 5 has the most features."
@@ -103,6 +107,7 @@ def make_celeux_one(scenario=5, *, random_state=None):
     return SyntheticClusters(X, y, np.arange(X.shape[1]) < 5)
 
 
+@validate_params({"n_samples": [_POSITIVE]}, prefer_skip_nested_validation=True)
 def make_celeux_two(n_samples=2000, *, random_state=None):
     r"""Four Gaussian clusters in two features, and others that depend on those.
 
@@ -166,6 +171,7 @@ def _redundant_covariance():
     return covariance
 
 
+@validate_params({"n_samples": [_POSITIVE]}, prefer_skip_nested_validation=True)
 def make_gaussian_mixture(
     n_samples, means, covariances, *, proportions=None, random_state=None
 ):
@@ -189,6 +195,11 @@ def make_gaussian_mixture(
     data : SyntheticClusters
         ``X, y, informative``; all features are informative.
 
+    Raises
+    ------
+    ValueError
+        If a parameter is not as described, or shapes do not fit.
+
     Examples
     --------
     >>> from skdiffclust.datasets import make_gaussian_mixture
@@ -198,11 +209,15 @@ def make_gaussian_mixture(
     ((50, 1), True)
     """
     rng = check_random_state(random_state)
-    means, covariances = np.asarray(means, float), np.asarray(covariances, float)
+    means, covariances = _components(means, covariances, "covariances")
     X, y = _gaussians(n_samples, means, covariances, rng, proportions)
     return SyntheticClusters(X, y, np.ones(X.shape[1], dtype=bool))
 
 
+@validate_params(
+    {"n_samples": [_POSITIVE], "degrees": [Interval(Real, 0, None, closed="neither")]},
+    prefer_skip_nested_validation=True,
+)
 def make_student_mixture(
     n_samples, means, scales, *, degrees=2.0, proportions=None, random_state=None
 ):
@@ -235,7 +250,7 @@ def make_student_mixture(
     Raises
     ------
     ValueError
-        If `degrees` is not positive.
+        If a parameter is not as described, or shapes do not fit.
 
     Examples
     --------
@@ -244,13 +259,8 @@ def make_student_mixture(
     >>> X.shape
     (50, 1)
     """
-    if not degrees > 0:
-        raise ValueError(
-            "The 'degrees' parameter of make_student_mixture must be positive. Got "
-            f"{degrees!r} instead. One is the Cauchy distribution."
-        )
     rng = check_random_state(random_state)
-    means, scales = np.asarray(means, float), np.asarray(scales, float)
+    means, scales = _components(means, scales, "scales")
     centred, y = _gaussians(n_samples, np.zeros_like(means), scales, rng, proportions)
     shrink = np.sqrt(rng.chisquare(degrees, size=n_samples) / degrees)
     X = means[y] + centred / shrink[:, None]
@@ -273,6 +283,11 @@ def add_noise_background(images, *, random_state=None):
         Where the image is black, noise that is uniform up to the largest grey level;
         elsewhere the image.
 
+    Raises
+    ------
+    ValueError
+        If a grey level is negative.
+
     Examples
     --------
     >>> from skdiffclust.datasets import add_noise_background
@@ -281,9 +296,26 @@ def add_noise_background(images, *, random_state=None):
     array([16.,  8.])
     """
     images = check_array(images, dtype=np.float64)
+    if images.min() < 0:
+        raise ValueError(
+            "The 'images' parameter of add_noise_background must have grey levels of "
+            f"at least 0. Got {images.min():.3g} instead. Black is 0."
+        )
     rng = check_random_state(random_state)
     noise = rng.uniform(0, images.max(), size=images.shape)
     return np.where(images > 0, images, noise)
+
+
+def _components(means, matrices, name):
+    """Return means (k, d) and matrices (k, d, d) as arrays, if they fit."""
+    means, matrices = np.asarray(means, float), np.asarray(matrices, float)
+    if means.ndim != 2 or matrices.shape != (*means.shape, means.shape[-1]):
+        raise ValueError(
+            f"The 'means' and {name!r} parameters must have shapes (n_components, "
+            "n_features) and (n_components, n_features, n_features). Got "
+            f"{means.shape} and {matrices.shape} instead."
+        )
+    return means, matrices
 
 
 def _gaussians(n_samples, means, covariances, rng, proportions=None):

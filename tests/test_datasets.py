@@ -75,3 +75,22 @@ def test_wrong_input_is_refused():
         make_celeux_one(6)
     with pytest.raises(ValueError, match="'degrees' parameter of make_student"):
         make_student_mixture(5, [[0]], [[[1]]], degrees=0)
+
+
+@pytest.mark.parametrize(
+    "function, args, message",
+    [
+        (make_celeux_one, ([1],), "'scenario' parameter of make_celeux_one"),
+        (make_celeux_two, (0,), "'n_samples' parameter of make_celeux_two"),
+        (
+            make_gaussian_mixture,
+            (5, [[0], [9]], [[[1]]]),
+            r"'means' and 'covariances'.*Got \(2, 1\) and \(1, 1, 1\)",
+        ),
+        (make_student_mixture, (5, [0, 9], [[[1]]]), "'means' and 'scales' parameters"),
+        (add_noise_background, ([[-1, 2]],), "at least 0. Got -1 instead"),
+    ],
+)
+def test_every_wrong_parameter_has_its_message(function, args, message):
+    with pytest.raises(ValueError, match=message):
+        function(*args)
