@@ -29,9 +29,9 @@ def validate_rows(estimator, X, *, reset=True, **check_params):
     )
 
 
-def refuse_silent_conversion(X):
+def refuse_silent_conversion(X, *, name="X"):
     """Refuse what would become numbers, or lose a part of them, without a word."""
-    refuse_masked(X)
+    refuse_masked(X, name=name)
     if issparse(X):
         return
     try:
@@ -47,13 +47,13 @@ def refuse_silent_conversion(X):
             what = f"the {type(first).__name__} {first!r}"
     if kind == "c":
         raise ValueError(
-            f"The 'X' parameter must be real. Got {what} instead. Complex data not "
-            "supported: pass real and imaginary parts as two features."
+            f"The {name!r} parameter must be real. Got {what} instead. Complex data "
+            "not supported: pass real and imaginary parts as two features."
         )
     if kind in "USMm":
         raise ValueError(
-            f"The 'X' parameter must be numeric. Got {what} instead. Encode text and "
-            "dates as numbers first, for instance with OrdinalEncoder."
+            f"The {name!r} parameter must be numeric. Got {what} instead. Encode text "
+            "and dates as numbers first, for instance with OrdinalEncoder."
         )
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from skdiffclust._affinity import check_precomputed
-from skdiffclust._validation import refuse_masked
+from skdiffclust._validation import refuse_masked, refuse_silent_conversion
 
 _N_NODES = 24
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(_N_NODES)
@@ -89,7 +89,13 @@ def ratio_cut(graph, labels, *, normalized=False):
     RatioCut(value=1.5, n_clusters=2, smallest_size=1)
     """
     graph = check_graph(graph, caller="ratio_cut")
+    refuse_masked(labels, name="labels")
     labels = np.asarray(labels)
+    if labels.dtype.kind == "f" and np.isnan(labels).any():
+        raise ValueError(
+            "The 'labels' parameter of ratio_cut must not hold NaN. Got NaN in row "
+            f"{np.isnan(labels).argmax()} instead. Give unknown rows a label."
+        )
     if labels.shape != (graph.shape[0],):
         raise ValueError(
             "The 'labels' parameter of ratio_cut must have one entry for each row of "
@@ -257,7 +263,7 @@ def ratio_cut_bound(graph, assignments, *, normalized=False, return_gradient=Fal
 
 def check_graph(graph, *, caller, name="graph"):
     """Return a symmetric float64 csr_array (n, n) of weights >= 0, no diagonal."""
-    refuse_masked(graph, name=name)
+    refuse_silent_conversion(graph, name=name)
     if not sp.issparse(graph):
         graph = np.asarray(graph)
         if graph.ndim != 2 or graph.shape[0] != graph.shape[1]:
@@ -311,7 +317,7 @@ def _is_clean(graph):
 
 def _check_assignments(assignments, n, *, caller):
     """Return finite float64 assignments (n, k) whose rows sum to one."""
-    refuse_masked(assignments, name="assignments")
+    refuse_silent_conversion(assignments, name="assignments")
     assignments = np.asarray(assignments, dtype=np.float64)
     if assignments.ndim != 2 or len(assignments) != n or not assignments.shape[1]:
         raise ValueError(

@@ -4,7 +4,7 @@ import numpy as np
 from sklearn.utils import check_array
 
 from skdiffclust._compat import StrOptions, validate_params
-from skdiffclust._validation import refuse_masked, refuse_silent_conversion
+from skdiffclust._validation import refuse_silent_conversion
 from skdiffclust.gemini._objectives import OBJECTIVES
 from skdiffclust.gemini._relations import KERNELS, METRICS, PRECOMPUTED, make_relation
 
@@ -123,7 +123,7 @@ def gemini_score(
     0.5
     """
     refuse_silent_conversion(X)
-    refuse_masked(assignments, name="assignments")
+    refuse_silent_conversion(assignments, name="assignments")
     X = check_array(X, dtype=[np.float64, np.float32])
     assignments = check_array(assignments, dtype=[np.float64, np.float32])
     if len(assignments) != len(X):

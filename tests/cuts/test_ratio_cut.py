@@ -269,3 +269,22 @@ def test_what_is_not_symmetric_is_symmetrised_with_a_warning():
     graph = [[0.0, 1.0], [3.0, 0.0]]
     with pytest.warns(UserWarning, match="not symmetric"):
         assert ratio_cut(graph, [0, 1]).value == 4.0
+
+
+def test_what_would_be_converted_without_a_word_is_refused():
+    graph, assignments = np.ones((2, 2)), np.full((2, 2), 0.5)
+    for wrong in (
+        lambda array: array.astype(complex),
+        lambda array: array.astype(str),
+        lambda array: np.ma.masked_array(array, array > 0.7),
+    ):
+        with pytest.raises(ValueError, match="'graph' parameter must be"):
+            expected_ratio_cut(wrong(graph), assignments)
+        with pytest.raises(ValueError, match="'assignments' parameter must be"):
+            expected_ratio_cut(graph, wrong(assignments))
+    for labels, message in (
+        (np.ma.masked_array([0, 1], [0, 1]), "masked array"),
+        ([0, np.nan], "must not hold NaN. Got NaN in row 1"),
+    ):
+        with pytest.raises(ValueError, match=f"'labels' parameter.*{message}"):
+            ratio_cut(graph, labels)
