@@ -13,12 +13,13 @@ import numpy as np
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-# "3" or "0-9": tests that take `global_random_seed` run once for each of these.
+# "3" or "0-9": the tests that draw what they are about take `global_random_seed`, and
+# run once for each of these seeds.
 SEEDS = os.environ.get("SKDIFFCLUST_TEST_SEEDS", "0")
 
 
 def pytest_generate_tests(metafunc):
-    """Run the tests of faults for every seed asked for; with ``-m long`` for 100."""
+    """Run the tests that draw for every seed asked for; with ``-m long`` for 100."""
     if "global_random_seed" in metafunc.fixturenames:
         is_long = metafunc.config.option.markexpr == "long"
         first, _, last = ("0-99" if is_long else SEEDS).partition("-")

@@ -38,8 +38,8 @@ def rows_with_duplicates(seed, n, d, *, integers=False):
 
 
 @pytest.mark.parametrize("shift", [0.0, 1e6])
-def test_center_is_stable_under_a_shift(shift):
-    X = np.random.RandomState(0).normal(size=(200, 3))
+def test_center_is_stable_under_a_shift(shift, global_random_seed):
+    X = np.random.RandomState(global_random_seed).normal(size=(200, 3))
     result = center(X + shift)
     assert_allclose(result, X - X.mean(axis=0), atol=1e-9 if shift else 1e-15)
     assert_allclose(result.mean(axis=0), 0, atol=1e-9 if shift else 1e-15)
@@ -50,8 +50,9 @@ def test_center_of_constant_and_huge_columns_is_exactly_zero():
     assert_array_equal(center(X), 0.0)
 
 
-def test_center_keeps_input_and_converts(tmp_path):
-    X = np.random.RandomState(0).randint(0, 256, size=(30, 4)).astype(np.uint8)
+def test_center_keeps_input_and_converts(tmp_path, global_random_seed):
+    rng = np.random.RandomState(global_random_seed)
+    X = rng.randint(0, 256, size=(30, 4)).astype(np.uint8)
     path = tmp_path / "X.npy"
     np.save(path, X)
     mapped = np.load(path, mmap_mode="r")
@@ -64,8 +65,8 @@ def test_center_keeps_input_and_converts(tmp_path):
     assert_array_equal(np.load(path), X)
 
 
-def test_center_moves_new_rows_by_the_training_means():
-    X = np.random.RandomState(0).normal(size=(30, 4))
+def test_center_moves_new_rows_by_the_training_means(global_random_seed):
+    X = np.random.RandomState(global_random_seed).normal(size=(30, 4))
     means = column_means(X)
     assert_array_equal(center(X[:7], means), center(X)[:7])
 
@@ -79,14 +80,14 @@ def test_center_moves_new_rows_by_the_training_means():
         (1e39, np.float32, "float32.*distances overflow: rescale"),
     ],
 )
-def test_center_refuses_overflow(scale, dtype, match):
-    X = np.random.RandomState(0).normal(size=(90, 2)) * scale
+def test_center_refuses_overflow(scale, dtype, match, global_random_seed):
+    X = np.random.RandomState(global_random_seed).normal(size=(90, 2)) * scale
     with pytest.raises(ValueError, match=match):
         center(X, dtype=dtype)
 
 
-def test_center_accepts_what_does_not_overflow():
-    X = np.random.RandomState(0).normal(size=(90, 2))
+def test_center_accepts_what_does_not_overflow(global_random_seed):
+    X = np.random.RandomState(global_random_seed).normal(size=(90, 2))
     assert np.isfinite(cdist(center(X * 1e150), center(X * 1e150))).all()
     assert np.isfinite(center(X * 1e17, dtype=np.float32)).all()
 
@@ -102,9 +103,10 @@ def brute_nearest(T, X, metric="euclidean", **params):
 @pytest.mark.parametrize("d", [1, 2, 5, 10, 11, 40])
 @pytest.mark.parametrize("integers", [False, True])
 @pytest.mark.parametrize("shift", [0.0, 1e6])
-def test_nearest_row_matches_brute_force(d, integers, shift):
-    T = rows_with_duplicates(d, 150, d, integers=integers) + shift
-    X = rows_with_duplicates(d + 1, 60, d, integers=integers) + shift
+def test_nearest_row_matches_brute_force(d, integers, shift, global_random_seed):
+    seed = d + 1000 * global_random_seed
+    T = rows_with_duplicates(seed, 150, d, integers=integers) + shift
+    X = rows_with_duplicates(seed + 1, 60, d, integers=integers) + shift
     indices, distances = nearest_row(T, X)
     expected = brute_nearest(T, X)
     assert indices.dtype == np.int64
@@ -128,14 +130,16 @@ def test_nearest_row_matches_brute_force(d, integers, shift):
     ],
 )
 @pytest.mark.parametrize("d", [4, 13])
-def test_training_rows_find_themselves_in_any_chunk(metric, params, d, monkeypatch):
-    T = rows_with_duplicates(0, 60, d) + 10.0
+def test_training_rows_find_themselves_in_any_chunk(
+    metric, params, d, monkeypatch, global_random_seed
+):
+    T = rows_with_duplicates(global_random_seed, 60, d) + 10.0
     first = np.array([np.flatnonzero((row == T).all(axis=1))[0] for row in T])
     indices, distances = nearest_row(T, T, metric=metric, metric_params=params)
     assert_array_equal(indices, first)
     assert_array_equal(distances, 0.0)
 
-    X = np.random.RandomState(1).normal(size=(31, d)) + 10.0
+    X = np.random.RandomState(global_random_seed + 1).normal(size=(31, d)) + 10.0
     whole = nearest_row(T, X, metric=metric, metric_params=params)
     for size in (1, 7):
         parts = [
@@ -154,8 +158,8 @@ def test_training_rows_find_themselves_in_any_chunk(metric, params, d, monkeypat
     ("metric", "params"),
     [("cosine", None), ("cityblock", None), ("minkowski", {"p": 3})],
 )
-def test_nearest_row_of_other_metrics_matches_scipy(metric, params):
-    rng = np.random.RandomState(0)
+def test_nearest_row_of_other_metrics_matches_scipy(metric, params, global_random_seed):
+    rng = np.random.RandomState(global_random_seed)
     T, X = rng.normal(size=(50, 4)), rng.normal(size=(20, 4))
     indices, distances = nearest_row(T, X, metric=metric, metric_params=params)
     expected = brute_nearest(T, X, metric, **(params or {}))
@@ -163,8 +167,8 @@ def test_nearest_row_of_other_metrics_matches_scipy(metric, params):
     assert_allclose(distances, expected[1], rtol=1e-12)
 
 
-def test_nearest_row_estimates_metric_parameters_on_training_rows():
-    rng = np.random.RandomState(0)
+def test_nearest_row_estimates_metric_parameters_on_training_rows(global_random_seed):
+    rng = np.random.RandomState(global_random_seed)
     T, X = rng.normal(size=(50, 4)) * [1, 10, 100, 1], rng.normal(size=(20, 4))
     _, distances = nearest_row(T, X, metric="seuclidean")
     expected = brute_nearest(T, X, "seuclidean", V=T.var(axis=0, ddof=1))[1]
@@ -181,8 +185,8 @@ def test_nearest_row_with_all_rows_equal(d):
 
 
 @pytest.mark.parametrize("d", [3, 30])
-def test_nearest_row_never_loses_an_equal_row_beside_an_outlier(d):
-    T = np.random.RandomState(0).normal(size=(100, d)) * 1e-4
+def test_nearest_row_never_loses_an_equal_row_beside_an_outlier(d, global_random_seed):
+    T = np.random.RandomState(global_random_seed).normal(size=(100, d)) * 1e-4
     T[50] = 1e8  # products of centred rows are off by far more than the distances
     indices, distances = nearest_row(T, T)
     assert_array_equal(indices, np.arange(100))
@@ -202,8 +206,8 @@ def test_nearest_row_precomputed():
         nearest_row(None, np.where(D == 3, np.nan, D), metric="precomputed")
 
 
-def test_nearest_row_refuses_overflow_and_nan():
-    T = np.random.RandomState(0).normal(size=(90, 2))
+def test_nearest_row_refuses_overflow_and_nan(global_random_seed):
+    T = np.random.RandomState(global_random_seed).normal(size=(90, 2))
     with pytest.raises(ValueError, match="distances overflow: rescale"):
         nearest_row(T, T * 1e300)
     with pytest.raises(ValueError, match="distances overflow, rescale"):
@@ -218,9 +222,9 @@ def test_nearest_row_refuses_overflow_and_nan():
 @pytest.mark.parametrize(
     "metric", ["euclidean", "sqeuclidean", "cosine", "manhattan", "mahalanobis"]
 )
-def test_distance_matrix_matches_sklearn(metric):
-    X = rows_with_duplicates(0, 40, 3)
-    Y = np.random.RandomState(1).normal(size=(15, 3))
+def test_distance_matrix_matches_sklearn(metric, global_random_seed):
+    X = rows_with_duplicates(global_random_seed, 40, 3)
+    Y = np.random.RandomState(global_random_seed + 1).normal(size=(15, 3))
     D = distance_matrix(X, metric=metric)
     assert D.dtype == np.float64
     assert_array_equal(D, D.T)
@@ -235,8 +239,8 @@ def test_distance_matrix_matches_sklearn(metric):
 
 
 @pytest.mark.parametrize("metric", ["euclidean", "cosine", manhattan])
-def test_equal_rows_are_at_zero_in_the_distance_matrix(metric):
-    X = rows_with_duplicates(0, 40, 17) + 1e3
+def test_equal_rows_are_at_zero_in_the_distance_matrix(metric, global_random_seed):
+    X = rows_with_duplicates(global_random_seed, 40, 17) + 1e3
     equal = (X[:, None] == X[None]).all(axis=2)
     D = distance_matrix(X, metric=metric)
     assert_array_equal(D[equal], 0.0)
@@ -249,9 +253,9 @@ def test_cosine_distance_of_zero_rows():
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf", "laplacian", "polynomial"])
-def test_kernel_matrix_matches_sklearn(kernel):
-    X = rows_with_duplicates(0, 40, 3)
-    Y = np.random.RandomState(1).normal(size=(15, 3))
+def test_kernel_matrix_matches_sklearn(kernel, global_random_seed):
+    X = rows_with_duplicates(global_random_seed, 40, 3)
+    Y = np.random.RandomState(global_random_seed + 1).normal(size=(15, 3))
     K = kernel_matrix(X, kernel=kernel)
     assert_array_equal(K, K.T)
     assert_allclose(K, pairwise_kernels(X, metric=kernel), rtol=1e-9)
@@ -263,8 +267,9 @@ def test_kernel_matrix_matches_sklearn(kernel):
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "laplacian"])
-def test_translation_invariant_kernels_survive_an_offset(kernel):
-    X = np.round(np.random.RandomState(0).normal(size=(40, 3)), 3) * 1024
+def test_translation_invariant_kernels_survive_an_offset(kernel, global_random_seed):
+    rng = np.random.RandomState(global_random_seed)
+    X = np.round(rng.normal(size=(40, 3)), 3) * 1024
     params = {"gamma": 1e-4}
     moved = kernel_matrix(X + 1e9, kernel=kernel, kernel_params=params)
     assert_allclose(
@@ -272,8 +277,8 @@ def test_translation_invariant_kernels_survive_an_offset(kernel):
     )
 
 
-def test_custom_kernel_and_its_nan():
-    X = np.random.RandomState(0).normal(size=(10, 3))
+def test_custom_kernel_and_its_nan(global_random_seed):
+    X = np.random.RandomState(global_random_seed).normal(size=(10, 3))
     assert_allclose(kernel_matrix(X, kernel=lambda x, y: x @ y), X @ X.T)
     with pytest.raises(ValueError, match="'kernel' parameter must give finite"):
         kernel_matrix(X, kernel=lambda x, y: np.nan)
@@ -292,14 +297,15 @@ def test_precomputed_matrices_are_checked():
 # ------------------------------------------------------------------ precomputed
 
 
-def test_check_precomputed_returns_a_clean_matrix_itself():
-    D = cdist(*2 * [np.random.RandomState(0).normal(size=(9, 2))])
+def test_check_precomputed_returns_a_clean_matrix_itself(global_random_seed):
+    X = np.random.RandomState(global_random_seed).normal(size=(9, 2))
+    D = cdist(X, X)
     assert check_precomputed(D) is D
 
 
-def test_check_precomputed_symmetrises_with_a_warning(monkeypatch):
+def test_check_precomputed_symmetrises_with_a_warning(monkeypatch, global_random_seed):
     monkeypatch.setattr(_affinity, "_BLOCK_ENTRIES", 20)
-    D = np.random.RandomState(0).uniform(size=(9, 9))
+    D = np.random.RandomState(global_random_seed).uniform(size=(9, 9))
     D.flags.writeable = False
     expected = (D + D.T) / 2
     gap = np.abs(D - D.T).max()
@@ -312,8 +318,9 @@ def test_check_precomputed_symmetrises_with_a_warning(monkeypatch):
         assert_allclose(check_precomputed(D, name="graph"), expected)
 
 
-def test_check_precomputed_is_silent_within_the_tolerance():
-    D = 1e6 * cdist(*2 * [np.random.RandomState(0).normal(size=(9, 2))])
+def test_check_precomputed_is_silent_within_the_tolerance(global_random_seed):
+    X = np.random.RandomState(global_random_seed).normal(size=(9, 2))
+    D = 1e6 * cdist(X, X)
     D[0, 1] += 1e-4
     result = check_precomputed(D)
     assert_array_equal(result, result.T)
@@ -364,8 +371,9 @@ def test_check_precomputed_sparse_takes_the_union(form, container):
     assert {(2, 3), (3, 2)} <= set(zip(*graph.tocoo().coords, strict=True))
 
 
-def test_check_precomputed_sparse_int64_indices_and_input_kept():
-    D = sp.random_array((30, 30), density=0.2, rng=np.random.default_rng(0)).tocsr()
+def test_check_precomputed_sparse_int64_indices_and_input_kept(global_random_seed):
+    rng = np.random.default_rng(global_random_seed)
+    D = sp.random_array((30, 30), density=0.2, rng=rng).tocsr()
     D.indices, D.indptr = D.indices.astype(np.int64), D.indptr.astype(np.int64)
     before = D.copy()
     with pytest.warns(UserWarning, match="not symmetric"):
@@ -400,9 +408,11 @@ def brute_graph(X, k, metric="euclidean"):
 @pytest.mark.parametrize("integers", [False, True])
 @pytest.mark.parametrize("k", [1, 4, 39])
 @pytest.mark.parametrize("metric", ["euclidean", "cityblock"])
-def test_neighbors_graph_matches_brute_force(d, integers, k, metric, monkeypatch):
+def test_neighbors_graph_matches_brute_force(
+    d, integers, k, metric, monkeypatch, global_random_seed
+):
     monkeypatch.setattr(_affinity, "_BLOCK_ENTRIES", 500)
-    X = rows_with_duplicates(k, 40, d, integers=integers)
+    X = rows_with_duplicates(k + 1000 * global_random_seed, 40, d, integers=integers)
     edges, D = brute_graph(X, k, metric)
     graph = neighbors_graph(X, k, metric=metric)
     assert isinstance(graph, sp.csr_array)

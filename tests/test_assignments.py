@@ -17,8 +17,9 @@ from skdiffclust._assignments import (
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_softmax_matches_scipy_and_keeps_dtype(dtype):
-    logits = np.random.RandomState(0).normal(scale=5, size=(20, 4)).astype(dtype)
+def test_softmax_matches_scipy_and_keeps_dtype(dtype, global_random_seed):
+    rng = np.random.RandomState(global_random_seed)
+    logits = rng.normal(scale=5, size=(20, 4)).astype(dtype)
     copy = logits.copy()
     result = softmax(logits)
     assert result.dtype == dtype
@@ -38,8 +39,8 @@ def test_softmax_of_huge_logits_is_finite():
     assert_array_equal(result, [[1.0, 0.0], [0.5, 0.5]])
 
 
-def test_softmax_backward_matches_finite_differences():
-    rng = np.random.RandomState(1)
+def test_softmax_backward_matches_finite_differences(global_random_seed):
+    rng = np.random.RandomState(global_random_seed)
     logits, weights = rng.normal(size=(5, 3)), rng.normal(size=(5, 3))
     gradient = softmax_backward(softmax(logits), weights)
     numeric = np.empty_like(logits)
@@ -60,7 +61,8 @@ def test_proportions_of_float32_are_summed_in_float64():
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_order_by_size_matches_sorted_python(seed):
+def test_order_by_size_matches_sorted_python(seed, global_random_seed):
+    seed += 1000 * global_random_seed
     rng = np.random.RandomState(seed)
     n_clusters = rng.randint(1, 9)
     labels = rng.randint(n_clusters, size=rng.randint(1, 15))
@@ -85,7 +87,8 @@ def test_relabel_by_size_of_any_integers():
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_connectivity_and_labels_are_inverse(seed):
+def test_connectivity_and_labels_are_inverse(seed, global_random_seed):
+    seed += 1000 * global_random_seed
     rng = np.random.RandomState(seed)
     labels = rng.randint(4, size=12)
     matrix = connectivity(labels)

@@ -39,20 +39,23 @@ def test_one_epoch_visits_every_row_once(n_samples, batch_size, seed):
         (3, 1, [1, 1, 1]),  # batches of one were asked for
     ],
 )
-def test_sizes(n_samples, batch_size, sizes):
-    batches = mini_batches(n_samples, batch_size, np.random.RandomState(0))
+def test_sizes(n_samples, batch_size, sizes, global_random_seed):
+    batches = mini_batches(
+        n_samples, batch_size, np.random.RandomState(global_random_seed)
+    )
     assert [len(rows) for rows in batches] == sizes
 
 
-def test_same_seed_same_batches_and_epochs_differ():
-    first, second = np.random.RandomState(5), np.random.RandomState(5)
+def test_same_seed_same_batches_and_epochs_differ(global_random_seed):
+    first = np.random.RandomState(global_random_seed)
+    second = np.random.RandomState(global_random_seed)
     epochs = [np.concatenate(list(mini_batches(50, 7, first))) for _ in range(2)]
     again = [np.concatenate(list(mini_batches(50, 9, second))) for _ in range(2)]
     np.testing.assert_array_equal(epochs, again)
     assert not np.array_equal(epochs[0], epochs[1])
 
 
-def test_global_stream_is_untouched():
+def test_global_stream_is_untouched(global_random_seed):
     before = np.random.get_state()[1].copy()  # noqa: NPY002
-    list(mini_batches(20, 4, np.random.RandomState(0)))
+    list(mini_batches(20, 4, np.random.RandomState(global_random_seed)))
     np.testing.assert_array_equal(before, np.random.get_state()[1])  # noqa: NPY002

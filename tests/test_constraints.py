@@ -63,7 +63,8 @@ def relations(constraints):
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_closure_and_contradictions_by_definition(seed):
+def test_closure_and_contradictions_by_definition(seed, global_random_seed):
+    seed += 1000 * global_random_seed
     rng = np.random.default_rng(seed)
     n_contradictions = 0
     for _ in range(40):
@@ -364,7 +365,8 @@ def test_matrix_that_is_no_clique_keeps_its_pairs():
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_matrix_by_definition(seed):
+def test_matrix_by_definition(seed, global_random_seed):
+    seed += 1000 * global_random_seed
     rng = np.random.default_rng(seed)
     n_closed = 0
     for _ in range(40):
@@ -428,7 +430,8 @@ def is_refused(constraints, n_clusters):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_feasibility_by_enumeration(seed):
+def test_feasibility_by_enumeration(seed, global_random_seed):
+    seed += 1000 * global_random_seed
     rng = np.random.default_rng(seed)
     for _ in range(12):
         n = 5

@@ -16,11 +16,11 @@ SCENARIOS = {1: (30, 25), 2: (30, 25), 3: (300, 25), 4: (300, 25), 5: (300, 100)
 
 
 @pytest.mark.parametrize("scenario, shape", SCENARIOS.items())
-def test_scenarios(scenario, shape):
-    X, y, informative = make_celeux_one(scenario, random_state=0)
+def test_scenarios(scenario, shape, global_random_seed):
+    X, y, informative = make_celeux_one(scenario, random_state=global_random_seed)
     assert X.shape == shape and y.dtype == np.int64
     assert informative.nonzero()[0].tolist() == [0, 1, 2, 3, 4]
-    again = make_celeux_one(scenario, random_state=0)
+    again = make_celeux_one(scenario, random_state=global_random_seed)
     assert_array_equal(again.X, X)
 
 
@@ -34,8 +34,8 @@ def test_moments_of_the_first_problem():
         assert_allclose(np.cov(rows.T), np.eye(25), atol=0.1)
 
 
-def test_moments_of_the_second_problem():
-    X, y, _ = make_celeux_two(100_000, random_state=0)
+def test_moments_of_the_second_problem(global_random_seed):
+    X, y, _ = make_celeux_two(100_000, random_state=global_random_seed)
     assert_allclose(X[y == 3][:, :2].mean(axis=0), [4, 2], atol=0.03)
     assert_allclose(X[:, 11:].mean(axis=0), [3.2, 3.6, 4], atol=0.02)
     # Regressing on the first two gives back equations (16) and (17).
@@ -51,9 +51,9 @@ def test_moments_of_the_second_problem():
     assert abs(residual[0, 8]) < 0.03
 
 
-def test_mixtures():
+def test_mixtures(global_random_seed):
     means, scales = [[0, 0], [5, 1]], [[[2, 1], [1, 2]], np.eye(2)]
-    options = {"proportions": [0.8, 0.2], "random_state": 0}
+    options = {"proportions": [0.8, 0.2], "random_state": global_random_seed}
     X, y, informative = make_gaussian_mixture(50_000, means, scales, **options)
     assert abs(y.mean() - 0.2) < 0.01 and informative.all()
     assert_allclose(np.cov(X[y == 0].T), scales[0], atol=0.06)
@@ -63,9 +63,9 @@ def test_mixtures():
     assert_allclose(np.median(X[y == 1], axis=0), means[1], atol=0.05)
 
 
-def test_noise_fills_the_black_only():
+def test_noise_fills_the_black_only(global_random_seed):
     images = np.array([[0, 200, 0, 10.0], [0, 0, 0, 0]])
-    noisy = add_noise_background(images, random_state=0)
+    noisy = add_noise_background(images, random_state=global_random_seed)
     assert_array_equal(noisy[images > 0], images[images > 0])
     assert (noisy[images == 0] > 0).all() and noisy.max() <= 200
 

@@ -28,8 +28,10 @@ def problem(sizes, dtype=np.float64, n=11, seed=0):
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("sizes", SIZES)
 @pytest.mark.parametrize("dropout", [0.0, 0.4])
-def test_every_gradient_is_that_of_torch(sizes, dropout, activation):
-    X, weights, biases, rng = problem(sizes)
+def test_every_gradient_is_that_of_torch(
+    sizes, dropout, activation, global_random_seed
+):
+    X, weights, biases, rng = problem(sizes, seed=global_random_seed)
     masks = dropout_masks(len(X), weights, dropout, rng)
     output, inputs = forward_with_inputs(X, weights, biases, masks, activation)
     target = rng.normal(size=output.shape)
@@ -55,8 +57,10 @@ def test_every_gradient_is_that_of_torch(sizes, dropout, activation):
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("sizes", SIZES)
-def test_every_gradient_is_that_of_central_differences(sizes, activation):
-    X, weights, biases, _ = problem(sizes)
+def test_every_gradient_is_that_of_central_differences(
+    sizes, activation, global_random_seed
+):
+    X, weights, biases, _ = problem(sizes, seed=global_random_seed)
     output, inputs = forward_with_inputs(X, weights, biases, activation=activation)
     gradients = backward(np.cos(output), inputs, weights)
     for arrays, ours in zip((weights, biases), gradients, strict=True):
@@ -85,8 +89,10 @@ def test_activations_are_those_of_torch_far_out_too(activation, dtype):
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("sizes", [[50, 3], [50, 64, 3], [3, 1]])
-def test_a_row_does_not_depend_on_its_neighbours(sizes, dtype, activation):
-    X, weights, biases, rng = problem(sizes, dtype, n=700)
+def test_a_row_does_not_depend_on_its_neighbours(
+    sizes, dtype, activation, global_random_seed
+):
+    X, weights, biases, rng = problem(sizes, dtype, n=700, seed=global_random_seed)
     X[600:] = X[:100]
     whole = forward(X, weights, biases, activation)
     assert whole.dtype == dtype
@@ -101,8 +107,8 @@ def test_a_row_does_not_depend_on_its_neighbours(sizes, dtype, activation):
     assert_allclose(whole, training, atol=1e-5 if dtype == np.float32 else 1e-13)
 
 
-def test_nothing_passed_is_written():
-    X, weights, biases, rng = problem([5, 7, 3])
+def test_nothing_passed_is_written(global_random_seed):
+    X, weights, biases, rng = problem([5, 7, 3], seed=global_random_seed)
     before = [array.copy() for array in (X, *weights, *biases)]
     output, inputs = forward_with_inputs(X, weights, biases)
     gradient = np.ones_like(output)
@@ -113,8 +119,8 @@ def test_nothing_passed_is_written():
     assert_array_equal(gradient, 1)
 
 
-def test_layers_have_the_scale_of_torch_and_the_dtype_asked_for():
-    rng = np.random.RandomState(0)
+def test_layers_have_the_scale_of_torch_and_the_dtype_asked_for(global_random_seed):
+    rng = np.random.RandomState(global_random_seed)
     weights, biases = init_layers([100, 50, 4], rng, np.float32)
     assert [w.shape for w in weights] == [(100, 50), (50, 4)]
     assert [b.shape for b in biases] == [(50,), (4,)]
@@ -123,9 +129,11 @@ def test_layers_have_the_scale_of_torch_and_the_dtype_asked_for():
     assert 0.13 < np.abs(weights[1]).max() <= 1 / np.sqrt(50)
 
 
-def test_dropout_keeps_the_mean():
+def test_dropout_keeps_the_mean(global_random_seed):
     weights = [np.zeros((4, 2000), np.float32), np.zeros((2000, 3), np.float32)]
-    (mask,) = dropout_masks(20, weights, 0.25, np.random.RandomState(0))
+    (mask,) = dropout_masks(
+        20, weights, 0.25, np.random.RandomState(global_random_seed)
+    )
     assert mask.dtype == np.float32
     assert set(np.unique(mask)) == {np.float32(0), np.float32(1) / np.float32(0.75)}
     assert abs(mask.mean() - 1) < 0.02

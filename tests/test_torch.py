@@ -76,11 +76,14 @@ def test_generator_is_reproducible_and_leaves_global_streams_alone():
     np.testing.assert_array_equal(before[1], np.random.get_state()[1])  # noqa: NPY002
 
 
-def test_isolated_streams_are_put_back_even_after_an_error():
+def test_isolated_streams_are_put_back_even_after_an_error(global_random_seed):
     before = torch.random.get_rng_state()
     draws = []
     for _ in range(2):
-        with pytest.raises(KeyError), _torch.isolated_streams(np.random.RandomState(0)):
+        with (
+            pytest.raises(KeyError),
+            _torch.isolated_streams(np.random.RandomState(global_random_seed)),
+        ):
             draws.append(torch.rand(3))
             raise KeyError
     assert torch.equal(draws[0], draws[1])
@@ -94,7 +97,7 @@ def make_layers(sizes, dtype=np.float64):
 @pytest.mark.parametrize("sizes", [(5, 2), (5, 7, 3)])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("activation", ACTIVATIONS)
-def test_encoder_there_and_back(sizes, dtype, activation):
+def test_encoder_there_and_back(sizes, dtype, activation, global_random_seed):
     layers = make_layers(sizes, dtype)
     before = torch.random.get_rng_state()
     module = _torch.encoder_module(*layers, activation=activation)
@@ -104,7 +107,7 @@ def test_encoder_there_and_back(sizes, dtype, activation):
             assert one.dtype == other.dtype
             np.testing.assert_array_equal(one, other)
 
-    X = np.random.RandomState(1).randn(4, 5).astype(dtype)
+    X = np.random.RandomState(global_random_seed).randn(4, 5).astype(dtype)
     with torch.no_grad():
         output = module(torch.from_numpy(X)).numpy()
     tolerance = 1e-5 if dtype == np.float32 else 1e-12
