@@ -65,8 +65,7 @@ def mmd_one_vs_one(assignments, row_weights, relation):
     own = np.outer(norms, np.square(share))
     squares = own + own.T - 2 * np.outer(share, share) * gram
     np.fill_diagonal(squares, 0.0)
-    cancelled = own.max() * np.finfo(assignments.dtype).eps
-    lengths = _safe_sqrt(squares, noise + cancelled)
+    lengths = _safe_sqrt(squares, noise + own.max() * relation.rounding)
     inverse = _reciprocal(lengths)
     # The gradient by S_k is 2 sum_l mixing_lk S_l, the one by pi_k is 2 shift_k.
     mixing = np.diag(inverse @ np.square(share)) - np.outer(share, share) * inverse
@@ -85,9 +84,7 @@ def _mean_products(assignments, row_weights, relation):
     share = (assignments[0] + shift).astype(np.float64)
     columns -= shift
     columns *= row_weights[:, None]
-    inner = relation.product(columns)
-    inner -= row_weights @ inner
-    gram = (columns.T @ inner).astype(np.float64)
+    inner, gram = relation.products(columns, row_weights)
     noise = relation.noise * float(np.abs(columns).sum(axis=0).max()) ** 2
     return inner, (gram + gram.T) / 2, share, noise
 

@@ -31,14 +31,23 @@ class Features:
     """Kernel K = F F' that is never formed: a product costs O(n r k)."""
 
     features: np.ndarray  # (n, r)
+    rounding = float(np.finfo(np.float64).eps)  # of what `products` returns second
 
     def take(self, rows):
         """Return the relation between `rows` only."""
         return Features(self.features[rows])
 
-    def product(self, columns):
-        """Return K @ columns (n, k)."""
-        return self.features @ (self.features.T @ columns)
+    def products(self, columns, row_weights):
+        """Return centred K @ columns (n, k), and columns' K columns in float64.
+
+        The second is of the means of features as they are rounded, so that the
+        distance of two means that are close keeps its digits in float32.
+        """
+        sums = self.features.T @ columns
+        product = self.features @ sums
+        product -= row_weights @ product
+        sums = sums.astype(np.float64)
+        return product, sums.T @ sums
 
     @cached_property
     def noise(self):
@@ -59,9 +68,16 @@ class Matrix:
         """Return the relation between `rows` only."""
         return Matrix(self.matrix[np.ix_(rows, rows)])
 
-    def product(self, columns):
-        """Return K @ columns (n, k)."""
-        return self.matrix @ columns
+    def products(self, columns, row_weights):
+        """Return centred K @ columns (n, k), and columns' K columns in float64."""
+        product = self.matrix @ columns
+        product -= row_weights @ product
+        return product, (columns.T @ product).astype(np.float64)
+
+    @property
+    def rounding(self):
+        """Relative rounding of what `products` returns second."""
+        return float(np.finfo(self.matrix.dtype).eps)
 
     @cached_property
     def noise(self):

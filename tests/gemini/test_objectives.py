@@ -13,7 +13,7 @@ from sklearn.kernel_approximation import Nystroem, RBFSampler
 
 from skdiffclust.gemini import _transport, available_objectives, gemini_score
 from skdiffclust.gemini._objectives import OBJECTIVES
-from skdiffclust.gemini._relations import make_relation
+from skdiffclust.gemini._relations import Features, make_relation
 
 RELATIONS = {
     "kernel": ["linear", "rbf", lambda a, b: np.exp(-np.abs(a - b).sum())],
@@ -285,6 +285,21 @@ def test_float32_stays_float32(name, mode):
     assert slope.dtype == np.float32
     assert_allclose(low, value, rtol=1e-3)
     assert_allclose(slope, gradient, rtol=1e-2, atol=1e-3)
+
+
+def test_close_clusters_keep_their_digits_in_float32(global_random_seed):
+    X, P, w = problem(global_random_seed, n=40, k=2)
+    half = 0.5 + 1e-3 * np.random.RandomState(global_random_seed + 1).uniform(-1, 1, 40)
+    P = np.column_stack([P[:, 0] * half, P[:, 0] * (1 - half), P[:, 1]])
+    gradients = []
+    for dtype in (np.float32, np.float64):
+        rounded = (array.astype(np.float32).astype(dtype) for array in (P, w, X))
+        *arrays, features = rounded
+        _, gradient = OBJECTIVES["mmd"].one_vs_one(*arrays, Features(features))
+        gradients.append(gradient)
+    low, high = gradients
+    assert low.dtype == np.float32
+    assert_allclose(low, high, atol=1e-3 * np.abs(high).max())
 
 
 def test_wrong_input_is_refused():
