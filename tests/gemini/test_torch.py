@@ -23,8 +23,10 @@ def problem(n=12, k=3, d=4, seed=0):
 
 
 @per_case
-def test_value_and_gradient_are_those_of_the_definition(objective, mode):
-    logits, X = problem()
+def test_value_and_gradient_are_those_of_the_definition(
+    objective, mode, global_random_seed
+):
+    logits, X = problem(seed=global_random_seed)
     leaf = torch.tensor(logits, requires_grad=True)
     loss = GEMINILoss(objective, mode=mode)(leaf, torch.tensor(X))
     loss.backward()
@@ -39,8 +41,8 @@ def test_value_and_gradient_are_those_of_the_definition(objective, mode):
 
 @pytest.mark.parametrize("mode", ["ova", "ovo"])
 @pytest.mark.parametrize("objective", ["mmd", "wasserstein"])
-def test_a_matrix_is_its_relation(objective, mode):
-    logits, X = problem()
+def test_a_matrix_is_its_relation(objective, mode, global_random_seed):
+    logits, X = problem(seed=global_random_seed)
     leaf = torch.tensor(logits)
     matrix = X @ X.T
     if objective == "wasserstein":
@@ -52,8 +54,10 @@ def test_a_matrix_is_its_relation(objective, mode):
 
 @pytest.mark.parametrize("objective", ["mmd", "kl", "chi2"])
 @pytest.mark.parametrize("mode", ["ova", "ovo"])
-def test_the_sums_of_two_processes_are_those_of_all_rows(objective, mode):
-    logits, X = problem()
+def test_the_sums_of_two_processes_are_those_of_all_rows(
+    objective, mode, global_random_seed
+):
+    logits, X = problem(seed=global_random_seed)
     whole = GEMINILoss(objective, mode=mode)(torch.tensor(logits), torch.tensor(X))
     barrier, slots, results = threading.Barrier(2), [None, None], [None, None]
 
@@ -84,15 +88,15 @@ def test_equal_rows_have_a_finite_gradient(objective, mode):
     assert torch.isfinite(leaf.grad).all()
 
 
-def test_images_are_flattened_and_float32_is_kept():
-    logits, _ = problem()
+def test_images_are_flattened_and_float32_is_kept(global_random_seed):
+    logits, _ = problem(seed=global_random_seed)
     images = torch.rand(12, 1, 3, 3)
     loss = GEMINILoss()(torch.tensor(logits, dtype=torch.float32), images)
     assert loss.dtype == torch.float32
 
 
-def test_wrong_input_is_refused():
-    logits, X = (torch.tensor(array) for array in problem())
+def test_wrong_input_is_refused(global_random_seed):
+    logits, X = (torch.tensor(array) for array in problem(seed=global_random_seed))
     with pytest.raises(ValueError, match="'objective' parameter of GEMINILoss"):
         GEMINILoss("mean")
     with pytest.raises(
