@@ -170,18 +170,18 @@ class GEMINILoss(nn.Module):
             size = relation.abs().max()
         else:
             mean = self.reduce(relation.sum(dim=0)) / n_rows
-            sums = self.reduce((relation - mean).T @ columns)
+            sums = self.reduce((relation - mean).T @ columns).double()
             gram = sums.T @ sums
             size, epsilon = relation.square().sum(dim=1).max(), epsilon**2
         noise = size * epsilon * columns.detach().abs().sum(dim=0).max() ** 2
         norms = gram.diagonal()
         if self.mode == "ova":
-            return _safe_sqrt(norms, noise).sum()
+            return _safe_sqrt(norms, noise).sum().to(assignments.dtype)
         own = norms[:, None] * share.square()
         squares = own + own.T - 2 * torch.outer(share, share) * gram
         apart = ~torch.eye(len(share), dtype=torch.bool, device=share.device)
-        rounding = own.detach().max() * torch.finfo(assignments.dtype).eps
-        return _safe_sqrt(squares[apart], noise + rounding).sum()
+        rounding = own.detach().max() * torch.finfo(gram.dtype).eps
+        return _safe_sqrt(squares[apart], noise + rounding).sum().to(assignments.dtype)
 
 
 _EXACT = "donot_use_mm_for_euclid_dist"

@@ -95,6 +95,22 @@ def test_images_are_flattened_and_float32_is_kept(global_random_seed):
     assert loss.dtype == torch.float32
 
 
+def test_close_clusters_keep_their_digits_in_float32(global_random_seed):
+    logits, X = problem(n=40, k=2, seed=global_random_seed)
+    rng = np.random.RandomState(global_random_seed + 1)
+    close = logits[:, :1] + 1e-3 * rng.uniform(-1, 1, size=(40, 1))
+    arrays = (np.hstack([logits, close]), X)
+    gradients = []
+    for dtype in (torch.float32, torch.float64):
+        leaf, rows = (torch.tensor(array).float().to(dtype) for array in arrays)
+        GEMINILoss(mode="ovo")(leaf.requires_grad_(), rows).backward()
+        gradients.append(leaf.grad.numpy())
+    low, high = gradients
+    assert low.dtype == np.float32
+    # Softmax itself rounds the difference of the assignments.
+    assert_allclose(low, high, atol=0.05 * np.abs(high).max())
+
+
 def test_wrong_input_is_refused(global_random_seed):
     logits, X = (torch.tensor(array) for array in problem(seed=global_random_seed))
     with pytest.raises(ValueError, match="'objective' parameter of GEMINILoss"):
