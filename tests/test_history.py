@@ -161,8 +161,8 @@ class Recorder:
 
 
 @pytest.fixture(scope="module")
-def X():
-    rng = np.random.default_rng(0)
+def X(global_random_seed):
+    rng = np.random.default_rng(global_random_seed)
     return np.concatenate([rng.normal(size=(25, 2)), rng.normal(8, 1, size=(25, 2))])
 
 

@@ -67,15 +67,18 @@ def random_labels(seed, n=40):
 
 
 @pytest.fixture(scope="module")
-def blobs():
-    return make_blobs(200, centers=CORNERS, cluster_std=0.8, random_state=0)
+def blobs(global_random_seed):
+    return make_blobs(
+        200, centers=CORNERS, cluster_std=0.8, random_state=global_random_seed
+    )
 
 
 # ------------------------------------------------------------------ known classes
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_accuracy_is_the_best_matching(seed):
+def test_accuracy_is_the_best_matching(seed, global_random_seed):
+    seed += 1000 * global_random_seed
     rng = np.random.default_rng(seed)
     n_classes, n_clusters = rng.integers(1, 5, 2)
     y_true, y_pred = rng.integers(0, n_classes, 30), rng.integers(0, n_clusters, 30)
@@ -89,7 +92,8 @@ def test_accuracy_is_the_best_matching(seed):
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_pairs_by_enumeration(seed):
+def test_pairs_by_enumeration(seed, global_random_seed):
+    seed += 1000 * global_random_seed
     y_true, y_pred = random_labels(seed)
     rows = np.flatnonzero(y_true >= 0)
     in_true = y_true[rows, None] == y_true[rows]
@@ -107,7 +111,8 @@ def test_pairs_by_enumeration(seed):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_pairs_against_scikit_learn(seed):
+def test_pairs_against_scikit_learn(seed, global_random_seed):
+    seed += 1000 * global_random_seed
     y_true, y_pred = random_labels(seed, n=300)
     known = y_true >= 0
     n = known.sum()
@@ -120,8 +125,8 @@ def test_pairs_against_scikit_learn(seed):
 
 
 @pytest.mark.parametrize("metric", LABEL_METRICS)
-def test_names_of_labels_do_not_matter(metric):
-    y_true, y_pred = random_labels(1)
+def test_names_of_labels_do_not_matter(metric, global_random_seed):
+    y_true, y_pred = random_labels(global_random_seed)
     value = metric(y_true, y_pred)
     assert isinstance(value, float)
     assert metric(y_true, -10 * y_pred + 3) == value
@@ -195,7 +200,10 @@ def random_graph(seed, n=12):
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("n_clusters", [1, 2, 5, 12])
-def test_ratio_cut_is_the_trace_and_the_sum_of_cuts(seed, n_clusters):
+def test_ratio_cut_is_the_trace_and_the_sum_of_cuts(
+    seed, n_clusters, global_random_seed
+):
+    seed += 1000 * global_random_seed
     graph = random_graph(seed)
     labels = np.random.default_rng(seed).permutation(np.arange(12) % n_clusters)
     onehot = (labels[:, None] == np.arange(n_clusters)).astype(float)
@@ -211,8 +219,8 @@ def test_ratio_cut_is_the_trace_and_the_sum_of_cuts(seed, n_clusters):
     assert_allclose([score, cuts], [trace, trace], rtol=1e-12, atol=1e-13)
 
 
-def test_ratio_cut_of_every_container():
-    graph = random_graph(0)
+def test_ratio_cut_of_every_container(global_random_seed):
+    graph = random_graph(global_random_seed)
     labels = np.arange(12) % 3
     expected = ratio_cut_score(graph, labels)
     names = np.array(["x", "y", "z"])[labels]
@@ -234,8 +242,8 @@ def test_ratio_cut_keeps_the_digits_of_a_small_cut():
     assert ratio_cut_score(graph, [0, 0, 1]) == pytest.approx(1.5e-12, rel=1e-12)
 
 
-def test_ratio_cut_symmetrises_with_a_warning():
-    graph = random_graph(0)
+def test_ratio_cut_symmetrises_with_a_warning(global_random_seed):
+    graph = random_graph(global_random_seed)
     tilted = graph.copy()
     tilted[0, 1] += 1
     labels = np.arange(12) % 2
@@ -316,9 +324,9 @@ def labelled(X, labels):
     return np.column_stack([1e6 * np.asarray(X), labels])
 
 
-def test_scores_are_those_of_scikit_learn(blobs):
+def test_scores_are_those_of_scikit_learn(blobs, global_random_seed):
     X, _ = blobs
-    model = KMeans(3, random_state=0).fit(X)
+    model = KMeans(3, random_state=global_random_seed).fit(X)
     labels = model.predict(X)
     assert silhouette_scorer(model, X) == pytest.approx(silhouette_score(X, labels))
     assert calinski_harabasz_scorer(model, X) == pytest.approx(
@@ -332,8 +340,8 @@ def test_scores_are_those_of_scikit_learn(blobs):
 
 @pytest.mark.parametrize("scorer", SCORERS)
 @pytest.mark.parametrize("labels", [np.zeros(6), np.arange(6)])
-def test_floor_of_degenerate_labels(scorer, labels):
-    X = np.random.default_rng(0).normal(size=(6, 2))
+def test_floor_of_degenerate_labels(scorer, labels, global_random_seed):
+    X = np.random.default_rng(global_random_seed).normal(size=(6, 2))
     assert scorer(Fixed(), labelled(X, labels)) == FLOORS[scorer]
 
 
@@ -345,9 +353,9 @@ def test_floor_of_tiny_folds(scorer, n_samples):
 
 
 @pytest.mark.parametrize("scorer", SCORERS)
-def test_real_labels_beat_the_floor(scorer, blobs):
+def test_real_labels_beat_the_floor(scorer, blobs, global_random_seed):
     X, _ = blobs
-    assert scorer(KMeans(4, random_state=0).fit(X), X) > FLOORS[scorer]
+    assert scorer(KMeans(4, random_state=global_random_seed).fit(X), X) > FLOORS[scorer]
 
 
 class Alternate(ClusterMixin, BaseEstimator):
@@ -404,16 +412,16 @@ def test_names_of_scorers():
         get_scorer("gap")
 
 
-def test_scorer_by_name_with_options(blobs):
+def test_scorer_by_name_with_options(blobs, global_random_seed):
     X, _ = blobs
-    model = KMeans(4, random_state=0).fit(X)
+    model = KMeans(4, random_state=global_random_seed).fit(X)
     scorer = pickle.loads(pickle.dumps(get_scorer("silhouette", max_samples=50)))
     assert scorer(model, X) == silhouette_scorer(model, X, max_samples=50)
     assert scorer(model, X) != silhouette_scorer(model, X)
 
 
-def test_path_silhouette_by_bellman_ford():
-    rng = np.random.default_rng(0)
+def test_path_silhouette_by_bellman_ford(global_random_seed):
+    rng = np.random.default_rng(global_random_seed)
     X = rng.normal(size=(12, 2))
     X[5] = X[4]  # equal rows are at distance zero, which is not "no path"
     labels = np.arange(12) % 3
@@ -428,20 +436,20 @@ def test_path_silhouette_by_bellman_ford():
     assert path_silhouette_scorer(model, np.zeros((12, 2))) == 0.0
 
 
-def test_path_silhouette_prefers_the_moons():
-    X, y = make_moons(300, noise=0.05, random_state=0)
-    halves = KMeans(2, random_state=0, n_init=1).fit_predict(X)
+def test_path_silhouette_prefers_the_moons(global_random_seed):
+    X, y = make_moons(300, noise=0.05, random_state=global_random_seed)
+    halves = KMeans(2, random_state=global_random_seed, n_init=1).fit_predict(X)
     assert silhouette_scorer(Given(halves), X) > silhouette_scorer(Given(y), X)
     assert path_silhouette_scorer(Given(halves), X) < path_silhouette_scorer(
         Given(y), X
     )
 
 
-def test_stability_knows_the_number_of_blobs(blobs):
+def test_stability_knows_the_number_of_blobs(blobs, global_random_seed):
     X, _ = blobs
     train, test = X[:100], X[100:]
     scores = {
-        k: stability_scorer(KMeans(k, random_state=0).fit(train), test)
+        k: stability_scorer(KMeans(k, random_state=global_random_seed).fit(train), test)
         for k in (1, 4, 7)
     }
     assert scores[4] == 1.0
@@ -449,20 +457,24 @@ def test_stability_knows_the_number_of_blobs(blobs):
     assert scores[1] == 0.0
 
 
-def test_stability_is_measured_by_refits_on_the_fold(blobs):
+def test_stability_is_measured_by_refits_on_the_fold(blobs, global_random_seed):
     # The labels of a model fitted elsewhere are not found again in the fold.
     X, _ = blobs
-    model = KMeans(4, random_state=0).fit(X)
+    model = KMeans(4, random_state=global_random_seed).fit(X)
     moved = clone(model).fit(X[:, ::-1] * [1, 0.01] + [0, 4])
     assert stability_scorer(moved, X) < stability_scorer(model, X)
 
 
 @pytest.mark.parametrize("scorer", SCORERS)
-def test_measured_in_the_space_of_the_last_step(scorer, blobs):
+def test_measured_in_the_space_of_the_last_step(scorer, blobs, global_random_seed):
     X, _ = blobs
-    wide = np.column_stack([X, 1e3 * np.random.default_rng(0).normal(size=len(X))])
+    wide = np.column_stack(
+        [X, 1e3 * np.random.default_rng(global_random_seed).normal(size=len(X))]
+    )
     scaled = FunctionTransformer(lambda rows: np.asarray(rows)[:, :2])
-    pipeline = make_pipeline(scaled, "passthrough", KMeans(4, random_state=0))
+    pipeline = make_pipeline(
+        scaled, "passthrough", KMeans(4, random_state=global_random_seed)
+    )
     pipeline.fit(wide)
     assert scorer(pipeline, wide) == scorer(pipeline[-1], X)
     nested = make_pipeline("passthrough", pipeline)
@@ -485,10 +497,10 @@ class Spy(TransformerMixin, BaseEstimator):
 
 
 @pytest.mark.parametrize("scorer", SCORERS)
-def test_large_folds_are_subsampled_the_same_way(scorer, blobs):
+def test_large_folds_are_subsampled_the_same_way(scorer, blobs, global_random_seed):
     X, _ = blobs
     spy = Spy()
-    model = make_pipeline(spy, KMeans(4, random_state=0)).fit(X)
+    model = make_pipeline(spy, KMeans(4, random_state=global_random_seed)).fit(X)
     # Sorted rows: the first ones would all be of one blob.
     ordered = X[np.argsort(model.predict(X), kind="stable")]
     few = partial(scorer, max_samples=50)
@@ -498,7 +510,10 @@ def test_large_folds_are_subsampled_the_same_way(scorer, blobs):
     assert len(np.unique(model[-1].predict(seen))) == 4
     assert few(model, ordered) == first
     assert_array_equal(spy.seen_, seen)
-    few(make_pipeline(spy, KMeans(2, random_state=1)).fit(X), ordered)
+    few(
+        make_pipeline(spy, KMeans(2, random_state=global_random_seed + 1)).fit(X),
+        ordered,
+    )
     assert_array_equal(spy.seen_, seen)
 
 
@@ -547,8 +562,8 @@ def test_max_samples_refused(scorer, value, blobs):
         scorer(Fixed(), blobs[0], max_samples=value)
 
 
-def test_n_resamples_refused(blobs):
-    model = KMeans(4, random_state=0).fit(blobs[0])
+def test_n_resamples_refused(blobs, global_random_seed):
+    model = KMeans(4, random_state=global_random_seed).fit(blobs[0])
     with pytest.raises(ValueError, match="'n_resamples' .* at least 1. Got 0 instead"):
         stability_scorer(model, blobs[0], n_resamples=0)
 
@@ -558,9 +573,9 @@ def test_n_resamples_refused(blobs):
 
 @pytest.mark.parametrize("scorer", SCORERS)
 @pytest.mark.parametrize("with_y", [False, True])
-def test_search_finds_the_blobs(scorer, with_y, blobs):
+def test_search_finds_the_blobs(scorer, with_y, blobs, global_random_seed):
     X, y = blobs
-    pipeline = make_pipeline(StandardScaler(), KMeans(random_state=0))
+    pipeline = make_pipeline(StandardScaler(), KMeans(random_state=global_random_seed))
     grid = {"kmeans__n_clusters": range(1, 7)}
     search = GridSearchCV(pipeline, grid, scoring=scorer, error_score="raise")
     search.fit(X, y if with_y else None)
@@ -585,11 +600,11 @@ def test_scorers_run_in_other_processes(blobs):
         assert_array_equal(parallel[f"test_{name}"], serial[f"test_{name}"])
 
 
-def test_several_scorers_in_one_search(blobs):
+def test_several_scorers_in_one_search(blobs, global_random_seed):
     X, _ = blobs
     scoring = {scorer.__name__: scorer for scorer in SCORERS}
     search = GridSearchCV(
-        KMeans(random_state=0),
+        KMeans(random_state=global_random_seed),
         {"n_clusters": [1, 4]},
         scoring=scoring,
         refit="stability_scorer",
@@ -610,11 +625,11 @@ class Labelled(KMeans):
 
 @pytest.mark.parametrize("several", [False, True])
 @pytest.mark.parametrize("routing", [False, True])
-def test_search_with_metadata(routing, several, blobs):
+def test_search_with_metadata(routing, several, blobs, global_random_seed):
     X, y = blobs
     scorers = [silhouette_scorer, davies_bouldin_scorer]
     with sklearn.config_context(enable_metadata_routing=routing):
-        model = Labelled(random_state=0)
+        model = Labelled(random_state=global_random_seed)
         if routing:
             model.set_fit_request(partial_labels=True)
         prefix = "" if routing else "labelled__"
@@ -630,13 +645,17 @@ def test_search_with_metadata(routing, several, blobs):
 
 
 @pytest.mark.parametrize("scorer", SCORERS)
-def test_frames_keep_their_names(scorer, blobs):
+def test_frames_keep_their_names(scorer, blobs, global_random_seed):
     # A step that was fitted on names warns of rows that come without them.
     X, _ = blobs
     frame = pd.DataFrame(X, columns=["a", "b"], index=np.arange(len(X)) + 7)
-    pipeline = make_pipeline(StandardScaler(), KMeans(4, random_state=0))
+    pipeline = make_pipeline(
+        StandardScaler(), KMeans(4, random_state=global_random_seed)
+    )
     pipeline.set_output(transform="pandas").fit(frame)
-    plain = make_pipeline(StandardScaler(), KMeans(4, random_state=0)).fit(X)
+    plain = make_pipeline(
+        StandardScaler(), KMeans(4, random_state=global_random_seed)
+    ).fit(X)
     assert scorer(pipeline, frame) == pytest.approx(scorer(plain, X))
     few = partial(scorer, max_samples=60)
     assert few(pipeline, frame) == pytest.approx(few(plain, X))
@@ -671,11 +690,11 @@ class Monitored(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         return self.model_.predict(X)
 
 
-def test_scorers_in_a_monitor(blobs):
+def test_scorers_in_a_monitor(blobs, global_random_seed):
     # stability_scorer fits copies: with callbacks they would call it again.
     X, _ = blobs
     monitor = ScoringMonitor(scoring={s.__name__: s for s in SCORERS})
-    Monitored(random_state=0).set_callbacks(monitor).fit(X)
+    Monitored(random_state=global_random_seed).set_callbacks(monitor).fit(X)
     scored = [row for row in monitor.get_logs().data if "stability_scorer" in row]
     # Two epochs and the whole fit.
     assert len(scored) == 3
