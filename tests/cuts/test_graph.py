@@ -12,8 +12,8 @@ from skdiffclust.cuts._ratio_cut import check_graph
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("n_features", [1, 4, 100])
-def test_equal_rows_are_those_that_are_equal(dtype, n_features):
-    rng = np.random.RandomState(0)
+def test_equal_rows_are_those_that_are_equal(dtype, n_features, global_random_seed):
+    rng = np.random.RandomState(global_random_seed)
     X = rng.randint(0, 3, size=(80, n_features)).astype(dtype)
     X[40:60] = X[:20]
     X[60:, 1:] = X[:20, 1:]  # rows that differ at most in one column
@@ -25,8 +25,8 @@ def test_equal_rows_are_those_that_are_equal(dtype, n_features):
     assert (np.diff(first) > 0).all()
 
 
-def test_nearest_neighbours_are_joined_either_way():
-    X = np.random.RandomState(0).normal(size=(30, 3)) + 1e6
+def test_nearest_neighbours_are_joined_either_way(global_random_seed):
+    X = np.random.RandomState(global_random_seed).normal(size=(30, 3)) + 1e6
     graph = Affinity("nearest_neighbors", 4, 1.0, "test").fit(X).toarray()
     distances = np.linalg.norm(X[:, None] - X[None], axis=2)
     np.fill_diagonal(distances, np.inf)
@@ -34,8 +34,8 @@ def test_nearest_neighbours_are_joined_either_way():
     np.testing.assert_array_equal(graph, near | near.T)
 
 
-def test_links_of_new_rows_are_to_their_nearest():
-    rng = np.random.RandomState(0)
+def test_links_of_new_rows_are_to_their_nearest(global_random_seed):
+    rng = np.random.RandomState(global_random_seed)
     affinity = Affinity("nearest_neighbors", 4, 1.0, "test")
     X, new = rng.normal(size=(30, 3)), rng.normal(size=(5, 3))
     affinity.fit(X)

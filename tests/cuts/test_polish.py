@@ -34,7 +34,8 @@ def blocks(seed, n_blocks, size):
 
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("divide", ["rows", "degrees", "weights"])
-def test_polish_ends_where_no_move_lowers_the_cut(seed, divide):
+def test_polish_ends_where_no_move_lowers_the_cut(seed, divide, global_random_seed):
+    seed += 1000 * global_random_seed
     graph = random_graph(seed, 12)
     rng = np.random.RandomState(seed)
     sizes = {
@@ -64,9 +65,9 @@ def test_polish_ends_where_no_move_lowers_the_cut(seed, divide):
             assert cut_of_labels(graph, swapped, 3, sizes) >= cut - 1e-9
 
 
-def test_swap_sums_stay_those_of_the_labels():
-    graph = random_graph(0, 30)
-    rng = np.random.RandomState(0)
+def test_swap_sums_stay_those_of_the_labels(global_random_seed):
+    graph = random_graph(global_random_seed, 30)
+    rng = np.random.RandomState(global_random_seed)
     labels, sizes = rng.randint(3, size=30), rng.randint(1, 4, size=30).astype(float)
     csr = graph.indptr, graph.indices, graph.data
     cuts, volumes, counts = cluster_sums(*csr, sizes, labels, 3)
@@ -88,9 +89,9 @@ def test_polish_puts_isolated_nodes_where_they_lower_most():
     assert cut_of_labels(graph, labels, 3) < 2 / 3
 
 
-def test_contraction_keeps_the_cut():
-    graph = random_graph(1, 40)
-    rng = np.random.RandomState(1)
+def test_contraction_keeps_the_cut(global_random_seed):
+    graph = random_graph(global_random_seed, 40)
+    rng = np.random.RandomState(global_random_seed)
     groups, coarse_labels = rng.randint(9, size=40), rng.randint(3, size=9)
     groups[:9] = np.arange(9)
     sizes = rng.randint(1, 4, size=40).astype(float)
@@ -102,8 +103,8 @@ def test_contraction_keeps_the_cut():
     assert not coarse.diagonal().any()
 
 
-def test_merging_takes_the_best_pair_each_time():
-    graph = random_graph(2, 9, density=1.0)
+def test_merging_takes_the_best_pair_each_time(global_random_seed):
+    graph = random_graph(global_random_seed, 9, density=1.0)
     owner = merge_pairs(graph.toarray(), np.ones(9), graph.sum(axis=1), 4)
     labels = np.arange(9)
     for _ in range(5):
@@ -130,15 +131,19 @@ def test_search_is_the_best_partition_of_small_graphs():
     assert np.mean(close) > 0.7 and np.all(np.array(found) > np.array(best) - 1e-9)
 
 
-def test_multilevel_finds_planted_blocks_of_a_graph_that_has_to_be_coarsened():
-    graph, planted = blocks(0, 5, 120)
-    labels = multilevel(graph, 5, np.random.RandomState(0), sizes=np.ones(600))
+def test_multilevel_finds_planted_blocks_of_a_graph_that_has_to_be_coarsened(
+    global_random_seed,
+):
+    graph, planted = blocks(global_random_seed, 5, 120)
+    labels = multilevel(
+        graph, 5, np.random.RandomState(global_random_seed), sizes=np.ones(600)
+    )
     assert len(np.unique(labels * 5 + planted)) == 5
 
 
-def test_combining_never_raises_the_cut():
-    graph = random_graph(3, 60, density=0.1)
-    rng, sizes = np.random.RandomState(3), np.ones(60)
+def test_combining_never_raises_the_cut(global_random_seed):
+    graph = random_graph(global_random_seed, 60, density=0.1)
+    rng, sizes = np.random.RandomState(global_random_seed), np.ones(60)
     labels, other = (
         polish(graph, rng.permutation(60) % 4, 4, sizes=sizes) for _ in range(2)
     )
@@ -149,16 +154,18 @@ def test_combining_never_raises_the_cut():
 
 
 @pytest.mark.parametrize("n", [1000, 9000])
-def test_graphs_of_isolated_nodes_and_stars_are_coarsened(n):
+def test_graphs_of_isolated_nodes_and_stars_are_coarsened(n, global_random_seed):
     leaves = np.arange(1, n // 2)
     star = sp.coo_array((np.ones(len(leaves)), (0 * leaves, leaves)), shape=(n, n))
     graph = check_graph(star + star.T, caller="test")
-    labels = search(graph, 3, 1, np.random.RandomState(0), sizes=np.ones(n))
+    labels = search(
+        graph, 3, 1, np.random.RandomState(global_random_seed), sizes=np.ones(n)
+    )
     assert len(np.unique(labels)) == 3
 
 
-def test_the_same_seed_gives_the_same_labels():
-    graph, _ = blocks(1, 4, 100)
+def test_the_same_seed_gives_the_same_labels(global_random_seed):
+    graph, _ = blocks(global_random_seed, 4, 100)
     first, second = (
         search(graph, 4, 3, np.random.RandomState(7), sizes=np.ones(400))
         for _ in range(2)

@@ -51,8 +51,8 @@ def central(function, P, i, j, step=1e-6):
 
 
 @pytest.mark.parametrize("objective", ["exact", "bound"])
-def test_a_batch_of_all_rows_has_the_full_gradient(objective):
-    _, graph, P = problem()
+def test_a_batch_of_all_rows_has_the_full_gradient(objective, global_random_seed):
+    _, graph, P = problem(global_random_seed)
     n = len(P)
     prior = np.array([0.5, 0.3, 0.2])
     trained = Objective(graph, settings(objective=objective, balance_weight=2.0), prior)
@@ -79,8 +79,8 @@ def test_a_batch_of_all_rows_has_the_full_gradient(objective):
         assert gradient[i, j] == pytest.approx(central(loss, P, i, j), abs=1e-7)
 
 
-def test_small_batches_see_what_earlier_ones_changed():
-    rng, graph, P = problem()
+def test_small_batches_see_what_earlier_ones_changed(global_random_seed):
+    rng, graph, P = problem(global_random_seed)
     trained = Objective(graph, settings(), np.full(3, 1 / 3))
     trained.start_epoch(P)
     new = softmax(rng.normal(size=(5, 3)))
@@ -89,8 +89,8 @@ def test_small_batches_see_what_earlier_ones_changed():
     np.testing.assert_allclose(trained.proportions, trained.memory.mean(axis=0))
 
 
-def test_block_gradients_by_central_differences():
-    rng, graph, P = problem()
+def test_block_gradients_by_central_differences(global_random_seed):
+    rng, graph, P = problem(global_random_seed)
     left, right = P[:8], P[10:20]
     block = graph[:8][:, 10:20]
 
@@ -109,23 +109,25 @@ def test_block_gradients_by_central_differences():
         assert gradients[1][i, j] == pytest.approx(central(loss_right, right, i, j))
 
 
-def test_block_of_all_pairs_is_the_full_objective():
-    _, graph, P = problem()
+def test_block_of_all_pairs_is_the_full_objective(global_random_seed):
+    _, graph, P = problem(global_random_seed)
     value, _ = block_loss_with_gradients(graph, P, P, P.mean(axis=0))
     trained = Objective(graph, settings(), np.full(3, 1 / 3))
     assert value == pytest.approx(trained.start_epoch(P)[0])
 
 
-def test_a_block_without_an_edge_teaches_nothing():
-    _, _, P = problem()
+def test_a_block_without_an_edge_teaches_nothing(global_random_seed):
+    _, _, P = problem(global_random_seed)
     empty = sp.csr_array((30, 30))
     value, gradients = block_loss_with_gradients(empty, P, P, P.mean(axis=0))
     assert value == 0.0 and not np.any(gradients)
 
 
 @pytest.mark.parametrize("sampling", ["pairs", "neighbors"])
-def test_sampled_gradients_are_unbiased_for_known_proportions(sampling):
-    rng, graph, P = problem(n=20)
+def test_sampled_gradients_are_unbiased_for_known_proportions(
+    sampling, global_random_seed
+):
+    rng, graph, P = problem(n=20, seed=global_random_seed)
     n, mean = 20, P.mean(axis=0)
     # Without shares in the proportions: they are known.
     _, (half, other) = block_loss_with_gradients(graph, P, P, mean, (0.0, 0.0))
@@ -150,11 +152,11 @@ def test_sampled_gradients_are_unbiased_for_known_proportions(sampling):
     assert np.all(np.abs(draws.mean(axis=0) - full) < 4.5 * error + 1e-12)
 
 
-def test_neighbours_are_drawn_by_weight_and_isolated_rows_stay():
+def test_neighbours_are_drawn_by_weight_and_isolated_rows_stay(global_random_seed):
     graph = check_graph(
         [[0, 1, 3, 0], [1, 0, 0, 0], [3, 0, 0, 0], [0, 0, 0, 0]], caller="test"
     )
-    rng = np.random.RandomState(0)
+    rng = np.random.RandomState(global_random_seed)
     found = np.array(
         [_with_neighbors(graph, np.arange(4), rng)[0][4:] for _ in range(2000)]
     )
@@ -164,8 +166,8 @@ def test_neighbours_are_drawn_by_weight_and_isolated_rows_stay():
     np.testing.assert_allclose(block.toarray(), np.diag([4.0, 1.0, 3.0, 0.0]))
 
 
-def test_rows_are_moved_as_far_as_neighbours_are():
-    rng = np.random.RandomState(0)
+def test_rows_are_moved_as_far_as_neighbours_are(global_random_seed):
+    rng = np.random.RandomState(global_random_seed)
     centers = 1e3 * np.arange(20)[:, None, None]
     X = (centers + rng.normal(size=(20, 30, 4))).reshape(600, 4)
     moves = _moves_to_neighbors(X, rng)
@@ -176,8 +178,8 @@ def test_rows_are_moved_as_far_as_neighbours_are():
 
 
 @pytest.mark.parametrize("moving", [False, True])
-def test_fitting_labels_reaches_them(moving):
-    rng = np.random.RandomState(0)
+def test_fitting_labels_reaches_them(moving, global_random_seed):
+    rng = np.random.RandomState(global_random_seed)
     X = rng.normal(size=(60, 2))
     labels = (X[:, 0] > 0).astype(int)
     model = Layers(*init_layers([2, 2], rng, np.float64), "relu", 0.0)
