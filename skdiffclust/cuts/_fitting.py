@@ -38,6 +38,8 @@ from skdiffclust.cuts._training import (
 # Free logits, and a linear model, take steps so many times as long as a perceptron.
 _FREE_RATE = 30.0
 _LINEAR_RATE = 3.0
+# balance_weight="auto", without free labels and with them.
+_BALANCE, _LABELLED_BALANCE = 10.0, 1.0
 # Least proportion, times n_clusters, that the balance term pulls a cluster to.
 _LEAST_PRIOR = 0.02
 # Epochs on each batch of a stream after the first, not counting that without a step.
@@ -242,7 +244,9 @@ class EncoderTraining:
         self.data, self.target, self.random_state = data, target, random_state
         linear = estimator.encoder == "linear"
         rate = _LINEAR_RATE if linear else 1.0
-        self.settings = make_settings(estimator, rate=rate, max_iter=max_iter)
+        self.settings = make_settings(
+            estimator, rate=rate, max_iter=max_iter, labelled=target is not None
+        )
         n_clusters = data.n_clusters
         prior = np.full(n_clusters, 1.0 / n_clusters)
         if target is not None:
@@ -403,13 +407,18 @@ def _check_stream(estimator):
         )
 
 
-def make_settings(estimator, *, rate=1.0, batch_size=None, max_iter=None):
-    """Return the `Settings` of an estimator's parameters."""
+def make_settings(
+    estimator, *, rate=1.0, batch_size=None, max_iter=None, labelled=False
+):
+    """Return the `Settings` of an estimator's parameters, with free labels or not."""
+    balance_weight = estimator.balance_weight
+    if balance_weight == "auto":
+        balance_weight = _LABELLED_BALANCE if labelled else _BALANCE
     sampling = "full" if estimator.sampling == "auto" else estimator.sampling
     return Settings(
         objective=estimator.objective if sampling == "full" else "bound",
         sampling=sampling,
-        balance_weight=estimator.balance_weight,
+        balance_weight=balance_weight,
         averaging_rate=estimator.averaging_rate,
         max_iter=estimator.max_iter if max_iter is None else max_iter,
         batch_size=estimator.batch_size if batch_size is None else batch_size,

@@ -93,8 +93,9 @@ class PRCut(
     temperature : float, default=1.0
         Scale of "rbf" and "cosine".
     objective : {"exact", "bound"}, default="exact"
-        What trains soft assignments: the exact expected ratio-cut, its gradient taken
-        once an epoch, or the bound, once a batch. See
+        What trains soft assignments: the bound of the expected ratio-cut, its gradient
+        taken once a batch, or the exact expectation, whose gradient differs from the
+        bound's by a term that is taken once an epoch. See
         :func:`~skdiffclust.cuts.expected_ratio_cut`. "exact" needs
         ``sampling="full"``; with other samplings the bound is used.
     encoder : {"mlp", "linear"}, None or torch.nn.Module, default="mlp"
@@ -113,9 +114,10 @@ class PRCut(
         Move single nodes, and swap pairs, as long as that lowers the ratio-cut of the
         free labels. With False and ``init="random"`` there are no free labels: soft
         assignments are trained from random ones, as in the paper.
-    balance_weight : float, default=10.0
+    balance_weight : float or "auto", default="auto"
         Weight :math:`\gamma` of the KL divergence of the mean assignments to the
-        proportions of the free labels (uniform without any).
+        proportions of the free labels (uniform without any). "auto" is 10 without free
+        labels, where clusters may empty, and 1 with them.
     averaging_rate : float, default=0.8
         Weight of a new batch in the running proportions of ``sampling="pairs"`` and
         "neighbors" and of `partial_fit`.
@@ -222,7 +224,10 @@ class PRCut(
         "weight_decay": [Interval(Real, 0, 1, closed="left")],
         "init": [StrOptions({"spectral", "k-means++", "random"})],
         "polish": ["boolean"],
-        "balance_weight": [Interval(Real, 0, None, closed="left")],
+        "balance_weight": [
+            Interval(Real, 0, None, closed="left"),
+            StrOptions({"auto"}),
+        ],
         "averaging_rate": [Interval(Real, 0, 1, closed="right")],
         "sampling": [StrOptions({"auto", "full", "pairs", "neighbors"})],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
@@ -248,7 +253,7 @@ class PRCut(
         weight_decay=1e-4,
         init="spectral",
         polish=True,
-        balance_weight=10.0,
+        balance_weight="auto",
         averaging_rate=0.8,
         sampling="auto",
         max_iter=100,

@@ -117,7 +117,8 @@ class Objective:
 
     `memory` holds the assignments (n, k) as last seen, from which each row's edges
     are served without another pass of the encoder. objective="exact" replaces L_tr by
-    n times the exact expectation, whose gradient is taken once an epoch.
+    n times the exact expectation: once an epoch the gradient of all rows is taken, and
+    what it has beyond the bound's is added to the bound's of each batch.
 
     Parameters
     ----------
@@ -137,21 +138,21 @@ class Objective:
 
     def start_epoch(self, assignments):
         """Take the assignments (n, k) of all rows; return (value, KL) there."""
-        n = len(assignments)
         self.memory = assignments.astype(np.float64)
         self.proportions = self.memory.mean(axis=0)
         floored = self._floored(self.blended())
+        linked = self.graph @ self.memory
+        open_ends = self.degrees[:, None] - linked
+        self.cuts = np.einsum("ik,ik->k", self.memory, open_ends)
         if self.settings.objective == "exact":
             value, gradient = expected_cut_with_gradient(
                 self.graph, self.degrees, self.memory
             )
-            gradient *= n * self.scale
-            value, self.frozen = self.scale * value, gradient
+            gradient *= len(assignments) * self.scale
+            self.beyond = gradient - self._bound_gradient(self.degrees, linked, floored)
+            value *= self.scale
         else:
-            linked = self.graph @ self.memory
-            open_ends = self.degrees[:, None] - linked
-            self.cuts = np.einsum("ik,ik->k", self.memory, open_ends)
-            value = self.scale * float((self.cuts / floored).sum()) / n
+            value = self.scale * float((self.cuts / floored).sum()) / len(assignments)
         return value, float(self.blended() @ np.log(floored / self.prior))
 
     def batch_gradient(self, rows, assignments):
@@ -161,14 +162,20 @@ class Objective:
         self.memory[rows] = assignments
         self.proportions = self.proportions + (assignments - before).sum(axis=0) / n
         floored = self._floored(self.blended())
+        linked = self.graph[rows] @ self.memory
+        gradient = self._bound_gradient(self.degrees[rows], linked, floored)
         if self.settings.objective == "exact":
-            gradient = self.frozen[rows]
-        else:
-            linked = self.graph[rows] @ self.memory
-            gradient = (self.degrees[rows, None] - 2.0 * linked) / floored
-            gradient -= self.cuts / (n * floored**2)
-            gradient *= self.scale
+            gradient += self.beyond[rows]
         return gradient + self._pull(floored)
+
+    def _bound_gradient(self, degrees, linked, floored):
+        """Return n times the gradient (b, k) of the bound by rows (b,).
+
+        Their degrees are (b,), their edges' weights to each cluster (b, k).
+        """
+        gradient = (degrees[:, None] - 2.0 * linked) / floored
+        gradient -= self.cuts / (len(self.memory) * floored**2)
+        return self.scale * gradient
 
     def block_gradient(self, block, assignments):
         """Return the gradient (a + b, k) by left and right assignments of a block.

@@ -89,6 +89,29 @@ def test_small_batches_see_what_earlier_ones_changed(global_random_seed):
     np.testing.assert_allclose(trained.proportions, trained.memory.mean(axis=0))
 
 
+def test_the_exact_gradient_follows_what_earlier_batches_changed(global_random_seed):
+    rng, graph, P = problem(global_random_seed)
+    rows, degrees = np.arange(10), graph.sum(axis=1)
+
+    def exact(P):
+        gradient = expected_cut_with_gradient(graph, degrees, P)[1]
+        return len(P) * trained.scale * gradient[rows]
+
+    ours = frozen = 0.0
+    for _ in range(20):
+        trained = Objective(graph, settings(objective="exact"), np.full(3, 1 / 3))
+        trained.start_epoch(P)
+        before = trained.batch_gradient(rows, P[rows])
+        np.testing.assert_allclose(before, exact(P))
+        changed = P.copy()
+        changed[10:] = softmax(rng.normal(size=(20, 3)))
+        trained.batch_gradient(np.arange(10, 30), changed[10:])
+        after = exact(changed)
+        ours += np.linalg.norm(trained.batch_gradient(rows, P[rows]) - after)
+        frozen += np.linalg.norm(before - after)
+    assert 1.5 * ours < frozen
+
+
 def test_block_gradients_by_central_differences(global_random_seed):
     rng, graph, P = problem(global_random_seed)
     left, right = P[:8], P[10:20]
