@@ -468,7 +468,7 @@ def test_features_that_never_leave_are_the_most_important():
     "choice",
     [
         {"n_features": "2"},
-        {"n_features": 2.5},
+        {"n_features": 7.5},
         {"alpha": "1"},
         {"alpha": np.nan},
         {"keep_threshold": 1.5},
@@ -515,7 +515,7 @@ def test_a_path_of_transports_resumes_bit_for_bit(dynamic, tmp_path, monkeypatch
     # On a grid there are many optimal potentials, and the start decides which.
     X = np.round(problem(n=24, noise=4)[0])
     params = {**FAST, "objective": "wasserstein", "max_iter": 8, "dynamic": dynamic}
-    options = {"alpha_init": 0.02, "alpha_multiplier": 1.5}
+    options = {"alpha_init": 0.02, "alpha_multiplier": 1.2}
     whole = quiet(SparseGEMINI(3, **params).path, X, **options)
     options["checkpoint"] = tmp_path / "path.npz"
     with monkeypatch.context() as patch:
