@@ -293,7 +293,8 @@ class PRCut(
         graph : array-like or sparse matrix of shape (n_samples, n_samples), \
                 default=None
             A ready graph of the rows of X, weights >= 0, in place of that of
-            `affinity`; the latter still relates new rows to these.
+            `affinity`; the latter still relates new rows to these. Not within a
+            cross-validation, which takes its rows but not its columns.
         partial_labels : array-like of shape (n_samples,), default=None
             Integers, -1 where unknown. Rows with one label are joined by an edge of
             the largest weight, rows with two labels lose their edge.

@@ -341,15 +341,17 @@ def module_logits(module, X, n_clusters, device="cpu"):
             rows = X[start : start + _BLOCK_ROWS]
             block = np.zeros((_BLOCK_ROWS, X.shape[1]), dtype=X.dtype)
             block[: len(rows)] = rows
-            output = to_numpy(module(to_tensor(block, device, dtype)))
-            if output.shape != (_BLOCK_ROWS, n_clusters):
+            output = module(to_tensor(block, device, dtype))
+            found = type(output).__name__
+            if torch.is_tensor(output):
+                found = f"shape {tuple(output.shape)}"
+            if found != f"shape {(_BLOCK_ROWS, n_clusters)}":
                 raise ValueError(
                     "The 'encoder' parameter of PRCut must map rows to one output for "
-                    f"each of {n_clusters} clusters. Got outputs of shape "
-                    f"{output.shape} for {_BLOCK_ROWS} rows instead. Set the width of "
-                    "its last layer to n_clusters."
+                    f"each of {n_clusters} clusters. Got {found} for {_BLOCK_ROWS} "
+                    "rows instead. Set the width of its last layer to n_clusters."
                 )
-            outputs.append(output[: len(rows)])
+            outputs.append(to_numpy(output)[: len(rows)])
     return np.concatenate(outputs)
 
 

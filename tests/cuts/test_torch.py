@@ -327,3 +327,12 @@ def test_half_precision_is_summed_in_single():
     assert half.dtype == torch.float32
     whole = RatioCutLoss(3)(block, logits.half().double())
     np.testing.assert_allclose(half, whole, rtol=1e-5)
+
+
+def test_a_module_of_several_outputs_is_refused(blobs):
+    class Two(torch.nn.Linear):
+        def forward(self, X):
+            return super().forward(X), X
+
+    with pytest.raises(ValueError, match="each of 4 clusters. Got tuple for"):
+        PRCut(4, encoder=Two(2, 4), max_iter=2).fit(blobs[0])
