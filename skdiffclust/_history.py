@@ -51,6 +51,8 @@ from skdiffclust._compat import CALLBACKS_ATTRIBUTE
 
 # A loss this many times its own scale above the best one will not come back.
 _BLOW_UP = 1e3
+# A loss no larger is rounding around zero, and says nothing about the scale.
+_ROUNDING = 1e-8
 # What of an EpochLoop moves, besides the best state.
 _MOVING = (
     "history",
@@ -238,7 +240,7 @@ class EpochLoop:
         self._n_iter_no_change = n_iter_no_change
         self._task = _Task() if task is None else task
         self._epoch_task = None
-        self._scale = None  # |first loss|
+        self._scale = 0.0  # |first loss| that is more than rounding
         self._reference = np.inf  # the loss that progress is measured from
         self._n_stalled = 0
         self.history = {name: list(curve) for name, curve in (history or {}).items()}
@@ -337,11 +339,10 @@ class EpochLoop:
         """Tell whether the loss is not finite or far above where it has been."""
         if not np.isfinite(loss):
             return True
-        if self._scale is None:
+        if self._scale <= _ROUNDING:
             self._scale = abs(loss)
             return False
-        # The floor keeps rounding noise around a loss of zero from counting.
-        scale = max(self._scale, abs(self.best_loss), 1e-8)
+        scale = max(self._scale, abs(self.best_loss))
         return loss - self.best_loss > _BLOW_UP * scale
 
     def _keep_if_best(self, loss, state):

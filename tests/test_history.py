@@ -668,7 +668,13 @@ def test_no_finite_weights_at_all():
 
 @pytest.mark.parametrize(
     "losses",
-    [[1e-17, 5e-14, 3e-12], [1e6, 1e8, 1.0], [-1, 900], [1e6, 1.0, 5e3]],
+    [
+        [1e-17, 5e-14, 3e-12],
+        [1e6, 1e8, 1.0],
+        [-1, 900],
+        [1e6, 1.0, 5e3],
+        [0.0, 4e-15, 0.4, 0.0, 3.0],  # its first batches have nothing to teach
+    ],
 )
 def test_noise_is_not_divergence(losses):
     assert run(losses, max_iter=len(losses)).stop_reason == "max_iter"
