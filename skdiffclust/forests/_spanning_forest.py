@@ -55,7 +55,8 @@ class SpanningForestClustering(ClusterMixin, BaseEstimator):
     min_cluster_size : int or "auto", default="auto"
         A cut leaves at least so many rows on both sides. "auto" is ``0.25 *
         n_samples / n_clusters``, or 1 with a `distance_threshold`. If no edge
-        qualifies, it is halved, with a warning, until one does.
+        qualifies, it is halved, with a warning, until one does. Constraints come
+        first: what they part may be of any size.
     min_samples : int or None, default=None
         If given, distances are first raised to the mutual reachability of HDBSCAN:
         at least the distance of either end to its `min_samples`-th neighbour, itself
