@@ -26,12 +26,13 @@ def assert_same_tree(X, **options):
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_any_number_of_blocks(seed):
+def test_any_number_of_blocks(seed, global_random_seed):
+    seed += 1000 * global_random_seed
     assert_same_tree(rows_of(seed), n_blocks=1 + seed % 9)
 
 
-def test_many_edges_are_merged_on_the_way():
-    X = np.random.default_rng(0).normal(size=(500, 3))
+def test_many_edges_are_merged_on_the_way(global_random_seed):
+    X = np.random.default_rng(global_random_seed).normal(size=(500, 3))
     assert_same_tree(X, n_blocks=12)
 
 

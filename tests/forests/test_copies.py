@@ -7,7 +7,8 @@ from skdiffclust.forests._copies import first_copies, join_copies, row_keys
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_copies_are_joined_to_the_first(seed):
+def test_copies_are_joined_to_the_first(seed, global_random_seed):
+    seed += 1000 * global_random_seed
     rng = np.random.default_rng(seed)
     n = int(rng.integers(1, 60))
     X = rng.integers(-1, 2, (n, int(rng.integers(1, 4)))) * rng.choice([1.0, -1.0])

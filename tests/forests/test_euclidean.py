@@ -46,7 +46,8 @@ def assert_same_forest(forest, expected):
 
 
 @pytest.mark.parametrize("seed", range(200))
-def test_the_forest_of_kruskal_bit_for_bit(seed):
+def test_the_forest_of_kruskal_bit_for_bit(seed, global_random_seed):
+    seed += 1000 * global_random_seed
     rng, X = rows_of(seed)
     lengths = lengths_of_points(X, "euclidean")
     shared = rng.integers(0, len(X) // 2 + 1, len(X))
@@ -62,8 +63,11 @@ def test_the_forest_of_kruskal_bit_for_bit(seed):
 @pytest.mark.parametrize(
     "options", [{"leaves": (3, False)}, {"leaves": (200, True)}, {"n_neighbors": 2}]
 )
-def test_the_forest_does_not_depend_on_threads_or_chunks(options, monkeypatch):
-    X = np.random.default_rng(0).integers(0, 40, (4000, 3)).astype(float)
+def test_the_forest_does_not_depend_on_threads_or_chunks(
+    options, monkeypatch, global_random_seed
+):
+    rng = np.random.default_rng(global_random_seed)
+    X = rng.integers(0, 40, (4000, 3)).astype(float)
     nodes = np.arange(len(X))
     expected = boruvka(X, nodes, 1)
     monkeypatch.setattr(_threads, "_CHUNK", 1e-4)
@@ -72,8 +76,8 @@ def test_the_forest_does_not_depend_on_threads_or_chunks(options, monkeypatch):
 
 
 @pytest.mark.parametrize("n_samples", [1, 2, 16, 17, 1000])
-def test_tree_holds_every_row_in_a_box(n_samples):
-    X = np.random.default_rng(1).normal(size=(n_samples, 3))
+def test_tree_holds_every_row_in_a_box(n_samples, global_random_seed):
+    X = np.random.default_rng(global_random_seed).normal(size=(n_samples, 3))
     tree = build_tree(X, 16, True, 2)
     assert np.array_equal(np.sort(tree.order), np.arange(n_samples))
     assert np.array_equal(tree.points, X[tree.order])
@@ -96,8 +100,9 @@ def test_tree_holds_every_row_in_a_box(n_samples):
 
 @pytest.mark.parametrize("n_features", [2, 30])
 @pytest.mark.parametrize("min_samples", [1, 2, 9])
-def test_core_lengths(n_features, min_samples):
-    X = np.random.default_rng(0).integers(0, 3, (300, n_features)).astype(float)
+def test_core_lengths(n_features, min_samples, global_random_seed):
+    rng = np.random.default_rng(global_random_seed)
+    X = rng.integers(0, 3, (300, n_features)).astype(float)
     squares = np.sort(cdist(X, X, "sqeuclidean"), axis=1)
     found = core_lengths(X, min_samples, 2)
     assert np.array_equal(found, squares[:, min_samples - 1])
@@ -130,8 +135,8 @@ def test_an_interruption_is_seen_within_a_second():
     assert threading.active_count() <= before + 1  # the timer may not have ended
 
 
-def test_concurrent_fits_and_a_fork_give_the_same_forest():
-    X = np.random.default_rng(0).normal(size=(3000, 5))
+def test_concurrent_fits_and_a_fork_give_the_same_forest(global_random_seed):
+    X = np.random.default_rng(global_random_seed).normal(size=(3000, 5))
     nodes = np.arange(len(X))
     expected = boruvka(X, nodes, 2)
     with ThreadPoolExecutor(4) as pool:

@@ -47,8 +47,9 @@ def noise_of(scale=0.1, n_samples=6, kind="normal", antithetic=True, seed=2**63 
 
 @pytest.mark.parametrize("kind", ["normal", "gumbel"])
 @pytest.mark.parametrize("antithetic", [True, False])
-def test_noise_has_the_same_bits(kind, antithetic):
-    n, noise = 12, noise_of(kind=kind, antithetic=antithetic)
+def test_noise_has_the_same_bits(kind, antithetic, global_random_seed):
+    seed = 2**63 + 1 + global_random_seed
+    n, noise = 12, noise_of(kind=kind, antithetic=antithetic, seed=seed)
     indptr, columns, heads = triangle(n)
     found = pair_noise(noise, 1, 5, n, torch.device("cpu")).numpy()
     np.testing.assert_array_equal(found, found.transpose(0, 2, 1))
@@ -86,9 +87,11 @@ def assert_same_samples(similarity, k, noise):
 
 @pytest.mark.parametrize("n, k", [(1, 1), (2, 1), (2, 2), (7, 1), (13, 4), (33, 5)])
 @pytest.mark.parametrize("kind", ["points", "ties"])
-def test_boruvka_is_kruskal(n, k, kind):
+def test_boruvka_is_kruskal(n, k, kind, global_random_seed):
+    similarity = similarity_of(n, n + 1000 * global_random_seed, kind)
     for scale in (0.0, 0.1):
-        assert_same_samples(similarity_of(n, n, kind), k, noise_of(scale))
+        noise = noise_of(scale, seed=2**63 + 1 + global_random_seed)
+        assert_same_samples(similarity, k, noise)
 
 
 @pytest.mark.paper
@@ -103,12 +106,13 @@ def test_thousand_cases_boruvka_is_kruskal():
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_constrained_boruvka_is_contraction_with_trees(seed):
+def test_constrained_boruvka_is_contraction_with_trees(seed, global_random_seed):
     from skdiffclust.forests._constrained import ConstrainedProblem
     from skdiffclust.forests._dense_trees import tree_of_rows
     from skdiffclust.forests._partition import contract
 
-    n, noise = 14, noise_of(0.3)
+    seed += 1000 * global_random_seed
+    n, noise = 14, noise_of(0.3, seed=2**63 + 1 + global_random_seed)
     similarity, labels = similarity_of(n, seed), labels_of(n, seed)
     constraints = as_constraints(n, partial_labels=labels)
     k = constraints.n_classes + 1
@@ -152,10 +156,12 @@ def seed_of(random_state):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_layer_gives_what_numpy_gives(backend, dtype):
-    similarity = similarity_of(10)
-    expected = perturbed_forest(similarity, 3, random_state=0, return_connectivity=True)
-    layer = PerturbedForest(3, seed=seed_of(0))
+def test_layer_gives_what_numpy_gives(backend, dtype, global_random_seed):
+    similarity = similarity_of(10, global_random_seed)
+    expected = perturbed_forest(
+        similarity, 3, random_state=global_random_seed, return_connectivity=True
+    )
+    layer = PerturbedForest(3, seed=seed_of(global_random_seed))
     tensor = torch.from_numpy(similarity).to(dtype)
     with torch.no_grad():
         forest, weight, linked = layer(tensor, return_connectivity=True)
@@ -166,38 +172,47 @@ def test_layer_gives_what_numpy_gives(backend, dtype):
     assert float(weight) == pytest.approx(expected.weight, rel=tolerance)
 
 
-def test_partial_loss_gives_what_numpy_gives():
-    similarity, labels = similarity_of(10), labels_of(10)
+def test_partial_loss_gives_what_numpy_gives(global_random_seed):
+    similarity = similarity_of(10, global_random_seed)
+    labels = labels_of(10, global_random_seed)
     expected, gradient = partial_fenchel_young_loss(
-        similarity, labels, 4, random_state=0, return_gradient=True
+        similarity, labels, 4, random_state=global_random_seed, return_gradient=True
     )
     tensor = torch.from_numpy(similarity).requires_grad_()
-    loss = PartialFenchelYoungLoss(4, seed=seed_of(0))(tensor, torch.from_numpy(labels))
+    loss = PartialFenchelYoungLoss(4, seed=seed_of(global_random_seed))(
+        tensor, torch.from_numpy(labels)
+    )
     loss.backward()
     assert float(loss.detach()) == expected
     np.testing.assert_array_equal(tensor.grad, gradient)
 
 
-def test_connectivity_loss_gives_what_numpy_gives(backend):
-    similarity, labels = similarity_of(9), labels_of(9)
+def test_connectivity_loss_gives_what_numpy_gives(backend, global_random_seed):
+    similarity = similarity_of(9, global_random_seed)
+    labels = labels_of(9, global_random_seed)
     expected, gradient = connectivity_loss(
-        similarity, labels, 4, n_perturbations=20, random_state=0, return_gradient=True
+        similarity,
+        labels,
+        4,
+        n_perturbations=20,
+        random_state=global_random_seed,
+        return_gradient=True,
     )
     tensor = torch.from_numpy(similarity).requires_grad_()
-    module = ConnectivityLoss(4, n_perturbations=20, seed=seed_of(0))
+    module = ConnectivityLoss(4, n_perturbations=20, seed=seed_of(global_random_seed))
     loss = module(tensor, labels)
     loss.backward()
     assert float(loss.detach()) == pytest.approx(expected)
     np.testing.assert_allclose(tensor.grad, gradient, atol=1e-9)
 
 
-def test_full_loss_gives_what_numpy_gives(backend):
-    similarity, forest = similarity_of(7), [[0, 1], [2, 3], [5, 4]]
+def test_full_loss_gives_what_numpy_gives(backend, global_random_seed):
+    similarity, forest = similarity_of(7, global_random_seed), [[0, 1], [2, 3], [5, 4]]
     expected, gradient = fenchel_young_loss(
-        similarity, forest, random_state=0, return_gradient=True
+        similarity, forest, random_state=global_random_seed, return_gradient=True
     )
     tensor = torch.from_numpy(similarity).requires_grad_()
-    loss = FenchelYoungLoss(seed=seed_of(0))(tensor, forest)
+    loss = FenchelYoungLoss(seed=seed_of(global_random_seed))(tensor, forest)
     loss.backward()
     assert float(loss.detach()) == pytest.approx(expected)
     np.testing.assert_allclose(tensor.grad, gradient, atol=1e-12)
@@ -205,14 +220,22 @@ def test_full_loss_gives_what_numpy_gives(backend):
 
 @pytest.mark.parametrize("noise", ["normal", "gumbel"])
 @pytest.mark.parametrize("name", ["forest", "connectivity"])
-def test_layer_pulls_cotangents_back_as_the_kernels_do(monkeypatch, noise, name):
-    tensor = torch.from_numpy(similarity_of(8))
-    cotangent = torch.randn(8, 8, generator=torch.Generator().manual_seed(0)).double()
+def test_layer_pulls_cotangents_back_as_the_kernels_do(
+    monkeypatch, noise, name, global_random_seed
+):
+    tensor = torch.from_numpy(similarity_of(8, global_random_seed))
+    cotangent = torch.randn(
+        8, 8, generator=torch.Generator().manual_seed(global_random_seed)
+    ).double()
     gradients = []
     for runs in (False, True):
         monkeypatch.setattr(_torch, "_runs_in_torch", lambda *_, runs=runs: runs)
         layer = PerturbedForest(
-            3, noise_scale=0.5, n_perturbations=30, noise=noise, seed=5
+            3,
+            noise_scale=0.5,
+            n_perturbations=30,
+            noise=noise,
+            seed=global_random_seed + 5,
         )
         leaf = tensor.clone().requires_grad_()
         forest, _, linked = layer(leaf, return_connectivity=True)
@@ -224,28 +247,30 @@ def test_layer_pulls_cotangents_back_as_the_kernels_do(monkeypatch, noise, name)
     np.testing.assert_allclose(gradients[0], gradients[0].T)
 
 
-def test_weight_passes_gradcheck(backend):
-    layer = PerturbedForest(3, n_perturbations=10, seed=0)
-    tensor = torch.from_numpy(similarity_of(6)).requires_grad_()
+def test_weight_passes_gradcheck(backend, global_random_seed):
+    layer = PerturbedForest(3, n_perturbations=10, seed=global_random_seed)
+    tensor = torch.from_numpy(similarity_of(6, global_random_seed)).requires_grad_()
     assert torch.autograd.gradcheck(lambda x: layer(x)[1], tensor, eps=1e-6)
 
 
-def test_partial_loss_passes_gradcheck(backend):
-    loss = PartialFenchelYoungLoss(3, n_perturbations=10, seed=0)
+def test_partial_loss_passes_gradcheck(backend, global_random_seed):
+    loss = PartialFenchelYoungLoss(3, n_perturbations=10, seed=global_random_seed)
     labels = torch.tensor([0, 0, 1, 2, -1, -1, -1])
-    tensor = torch.from_numpy(similarity_of(7)).requires_grad_()
+    tensor = torch.from_numpy(similarity_of(7, global_random_seed)).requires_grad_()
     assert torch.autograd.gradcheck(lambda x: loss(x, labels), tensor, eps=1e-6)
 
 
-def test_full_loss_passes_gradcheck(backend):
-    loss = FenchelYoungLoss(n_perturbations=10, seed=0)
-    tensor = torch.from_numpy(similarity_of(6)).requires_grad_()
+def test_full_loss_passes_gradcheck(backend, global_random_seed):
+    loss = FenchelYoungLoss(n_perturbations=10, seed=global_random_seed)
+    tensor = torch.from_numpy(similarity_of(6, global_random_seed)).requires_grad_()
     assert torch.autograd.gradcheck(lambda x: loss(x, [[0, 5], [1, 2]]), tensor)
 
 
 @pytest.mark.parametrize("kind", ["sqeuclidean", "rbf", "cosine"])
-def test_similarity_is_standardised_and_passes_gradcheck(kind):
-    rows = torch.randn(2, 6, 3, generator=torch.Generator().manual_seed(0)).double()
+def test_similarity_is_standardised_and_passes_gradcheck(kind, global_random_seed):
+    rows = torch.randn(
+        2, 6, 3, generator=torch.Generator().manual_seed(global_random_seed)
+    ).double()
     similarity = standardized_similarity(rows, kind)
     assert similarity.shape == (2, 6, 6)
     for item in similarity:
@@ -268,11 +293,13 @@ def test_similarity_of_a_function_and_of_equal_rows():
         standardized_similarity(rows, "manhattan")
 
 
-def test_leading_batch_dimensions():
-    batch = torch.from_numpy(np.stack([similarity_of(6, s) for s in range(4)]))
+def test_leading_batch_dimensions(global_random_seed):
+    seeds = 4 * global_random_seed + np.arange(4)
+    batch = torch.from_numpy(np.stack([similarity_of(6, seed) for seed in seeds]))
     batch = batch.reshape(2, 2, 6, 6)
     labels = torch.tensor([0, 0, 1, -1, -1, -1])
-    layer, loss = PerturbedForest(3, seed=0), PartialFenchelYoungLoss(3, seed=0)
+    layer = PerturbedForest(3, seed=global_random_seed)
+    loss = PartialFenchelYoungLoss(3, seed=global_random_seed)
     forest, weight = layer(batch)
     assert forest.shape == (2, 2, 6, 6) and weight.shape == (2, 2)
     torch.testing.assert_close(layer(batch[0, 0])[0], forest[0, 0])
@@ -287,12 +314,14 @@ def test_leading_batch_dimensions():
     torch.testing.assert_close(losses, loss(batch, matrix.expand(2, 2, 6, 6)))
 
 
-def test_fresh_noise_at_every_call_from_a_generator():
-    tensor = torch.from_numpy(similarity_of(8))
+def test_fresh_noise_at_every_call_from_a_generator(global_random_seed):
+    tensor = torch.from_numpy(similarity_of(8, global_random_seed))
     before = torch.random.get_rng_state()
     runs = []
     for _ in range(2):
-        layer = PerturbedForest(3, generator=torch.Generator().manual_seed(0))
+        layer = PerturbedForest(
+            3, generator=torch.Generator().manual_seed(global_random_seed)
+        )
         runs.append([float(layer(tensor)[1]) for _ in range(2)])
     assert runs[0] == runs[1] and runs[0][0] != runs[0][1]
     assert torch.equal(before, torch.random.get_rng_state())
@@ -300,8 +329,8 @@ def test_fresh_noise_at_every_call_from_a_generator():
     assert not torch.equal(before, torch.random.get_rng_state())
 
 
-def test_a_loop_of_ones_own_learns():
-    rng = torch.Generator().manual_seed(0)
+def test_a_loop_of_ones_own_learns(global_random_seed):
+    rng = torch.Generator().manual_seed(global_random_seed)
     signal = torch.arange(3.0).repeat_interleave(8)
     X = torch.stack([signal, 10 * torch.rand(24, generator=rng)], dim=1)
     weight = torch.ones(2, requires_grad=True)
@@ -326,17 +355,19 @@ def test_a_similarity_that_is_not_finite_gives_nan():
     loss.backward()
 
 
-def test_cannot_links_run_through_the_kernels(backend):
+def test_cannot_links_run_through_the_kernels(backend, global_random_seed):
     links = np.zeros((6, 6), dtype=int)
     links[0, 1] = links[1, 2] = -1
-    tensor = torch.from_numpy(similarity_of(6))
-    loss = PartialFenchelYoungLoss(3, seed=seed_of(0))(tensor, links)
-    expected = partial_fenchel_young_loss(tensor.numpy(), links, 3, random_state=0)
+    tensor = torch.from_numpy(similarity_of(6, global_random_seed))
+    loss = PartialFenchelYoungLoss(3, seed=seed_of(global_random_seed))(tensor, links)
+    expected = partial_fenchel_young_loss(
+        tensor.numpy(), links, 3, random_state=global_random_seed
+    )
     assert float(loss) == pytest.approx(expected)
 
 
-def test_without_constraints_there_is_nothing_to_lose():
-    tensor = torch.from_numpy(similarity_of(4)).requires_grad_()
+def test_without_constraints_there_is_nothing_to_lose(global_random_seed):
+    tensor = torch.from_numpy(similarity_of(4, global_random_seed)).requires_grad_()
     loss = PartialFenchelYoungLoss(2)(tensor, None)
     loss.backward()
     assert float(loss.detach()) == 0 and not tensor.grad.any()

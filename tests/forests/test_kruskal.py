@@ -18,7 +18,8 @@ def complete(rng, n, integers=False):
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_the_lightest_forest_by_enumeration(seed):
+def test_the_lightest_forest_by_enumeration(seed, global_random_seed):
+    seed += 1000 * global_random_seed
     rng = np.random.default_rng(seed)
     n = int(rng.integers(2, 7))
     first, second, lengths = complete(rng, n, integers=seed % 2)
@@ -36,7 +37,8 @@ def test_the_lightest_forest_by_enumeration(seed):
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_the_weight_of_scipy_on_a_sparse_graph(seed):
+def test_the_weight_of_scipy_on_a_sparse_graph(seed, global_random_seed):
+    seed += 1000 * global_random_seed
     rng = np.random.default_rng(seed)
     graph = random_array((200, 200), density=0.03, rng=rng)
     graph = csr_array((graph + graph.T).tocsr())
@@ -59,8 +61,8 @@ def test_upper_edges_keep_stored_zeros_and_leave_the_diagonal():
     assert lengths.tolist() == [0.0, 2.0]
 
 
-def test_ties_are_settled_by_position():
-    rng = np.random.default_rng(0)
+def test_ties_are_settled_by_position(global_random_seed):
+    rng = np.random.default_rng(global_random_seed)
     lengths = rng.integers(0, 9, 500).astype(float)
     order = np.argsort(lengths)
     settle_ties(lengths, order)
@@ -77,8 +79,8 @@ def test_rows_of_one_node_are_one_vertex_and_infinite_edges_are_none():
 
 
 @pytest.mark.parametrize("n_levels", [1, 2, 50])
-def test_the_tree_of_the_total_order_under_ties(n_levels):
-    rng = np.random.default_rng(0)
+def test_the_tree_of_the_total_order_under_ties(n_levels, global_random_seed):
+    rng = np.random.default_rng(global_random_seed)
     first, second = np.triu_indices(200, 1)
     lengths = rng.integers(0, n_levels, len(first)).astype(float)
     parents, expected = np.arange(200), []

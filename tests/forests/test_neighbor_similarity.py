@@ -13,8 +13,8 @@ def all_pairs(X):
 
 
 @pytest.mark.parametrize("shape", [(60, 3), (20, 40)])
-def test_entries_are_those_of_all_pairs(shape):
-    X = np.random.RandomState(0).randn(*shape) + 5.0
+def test_entries_are_those_of_all_pairs(shape, global_random_seed):
+    X = np.random.RandomState(global_random_seed).randn(*shape) + 5.0
     dense = all_pairs(X)
     near = neighbor_similarity(X, 6)
     i, j = near.similarity.tocoo().coords
@@ -32,20 +32,31 @@ def test_entries_are_those_of_all_pairs(shape):
     assert near.omitted_similarity == pytest.approx(np.sort(dense)[:, -6].max())
 
 
-def test_equal_rows_stay_neighbours():
-    X = np.repeat(np.random.RandomState(0).randn(8, 2), 3, axis=0)
+def test_equal_rows_stay_neighbours(global_random_seed):
+    X = np.repeat(np.random.RandomState(global_random_seed).randn(8, 2), 3, axis=0)
     near = neighbor_similarity(X, 2)
     assert near.similarity.nnz == 2 * len(X)
     assert np.ptp(near.similarity.data) == 0
-    assert perturbed_forest(near.similarity, 8, random_state=0).forest.sum() == 32
+    assert (
+        perturbed_forest(
+            near.similarity, 8, random_state=global_random_seed
+        ).forest.sum()
+        == 32
+    )
 
 
-def test_forests_of_neighbours_are_those_of_all_pairs_where_certified():
-    rng = np.random.RandomState(0)
+def test_forests_of_neighbours_are_those_of_all_pairs_where_certified(
+    global_random_seed,
+):
+    rng = np.random.RandomState(global_random_seed)
     # No triangle is closed: the pairs left out are far away.
     X = np.repeat(10.0 * np.arange(6), 8)[:, None] + 0.05 * rng.randn(48, 1)
     near = neighbor_similarity(X, 7)
-    options = {"n_perturbations": 20, "noise_scale": 1e-3, "random_state": 0}
+    options = {
+        "n_perturbations": 20,
+        "noise_scale": 1e-3,
+        "random_state": global_random_seed,
+    }
     sparse = perturbed_forest(
         near.similarity, 6, omitted_similarity=near.omitted_similarity, **options
     )

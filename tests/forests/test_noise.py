@@ -1,5 +1,7 @@
 """The noise: its distribution, its independence, its mirror images, its bounds."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -16,7 +18,7 @@ from skdiffclust.forests._relation import triangle
 DISTRIBUTIONS = {"normal": stats.norm, "gumbel": stats.gumbel_r}
 
 
-def draw(n, *, seed=0, unit=0, mirror=0, noise="normal", columns=None, indptr=None):
+def draw_of(n, *, seed, unit=0, mirror=0, noise="normal", columns=None, indptr=None):
     if columns is None:
         indptr, columns, _ = triangle(n)
     draws = np.empty(len(columns))
@@ -33,14 +35,20 @@ def draw(n, *, seed=0, unit=0, mirror=0, noise="normal", columns=None, indptr=No
     return draws
 
 
+@pytest.fixture
+def draw(global_random_seed):
+    """``draw(n)``: the noise of n rows, from this seed."""
+    return partial(draw_of, seed=global_random_seed)
+
+
 @pytest.mark.parametrize("noise", DISTRIBUTIONS)
-def test_distribution(noise):
+def test_distribution(noise, draw):
     draws = np.concatenate([draw(200, noise=noise, unit=unit) for unit in range(10)])
     assert stats.kstest(draws, DISTRIBUTIONS[noise].cdf).pvalue > 1e-3
 
 
 @pytest.mark.parametrize("noise", DISTRIBUTIONS)
-def test_quantiles_are_exact_to_the_eye_of_the_table(noise):
+def test_quantiles_are_exact_to_the_eye_of_the_table(noise, draw):
     # The draws know their u: invert the distribution and compare the quantiles.
     draws = np.sort(draw(600, noise=noise))
     u = DISTRIBUTIONS[noise].cdf(draws)
@@ -51,7 +59,7 @@ def test_quantiles_are_exact_to_the_eye_of_the_table(noise):
 
 
 @pytest.mark.parametrize("noise", DISTRIBUTIONS)
-def test_mirror_image(noise):
+def test_mirror_image(noise, draw):
     u = DISTRIBUTIONS[noise].cdf(draw(50, noise=noise))
     mirrored = DISTRIBUTIONS[noise].cdf(draw(50, noise=noise, mirror=1))
     np.testing.assert_allclose(u + mirrored, 1, atol=1e-6)
@@ -59,14 +67,14 @@ def test_mirror_image(noise):
         np.testing.assert_array_equal(draw(50), -draw(50, mirror=1))
 
 
-def test_no_correlation_between_neighbours_units_and_seeds():
+def test_no_correlation_between_neighbours_units_and_seeds(draw, global_random_seed):
     n = 300
     one = np.zeros((n, n))
     indptr, columns, heads = triangle(n)
     one[heads, columns] = draw(n)
     others = {
         "unit": draw(n, unit=1),
-        "seed": draw(n, seed=1),
+        "seed": draw(n, seed=global_random_seed + 1),
         "far seed": draw(n, seed=2**63),
     }
     m = len(columns)
@@ -81,23 +89,25 @@ def test_no_correlation_between_neighbours_units_and_seeds():
     assert abs(squares) < 4.5 / np.sqrt(m)
 
 
-def test_draws_are_distinct():
+def test_draws_are_distinct(draw):
     draws = np.concatenate([draw(300, unit=unit) for unit in range(4)])
     # 32 bits: among 179 400 draws about 7.5 pairs are equal by chance.
     assert len(draws) - len(np.unique(draws)) < 25
 
 
-def test_a_draw_does_not_depend_on_the_other_edges_of_the_list():
+def test_a_draw_does_not_depend_on_the_other_edges_of_the_list(
+    draw, global_random_seed
+):
     n = 20
     indptr, columns, heads = triangle(n)
-    kept = np.random.RandomState(0).rand(len(columns)) < 0.3
+    kept = np.random.RandomState(global_random_seed).rand(len(columns)) < 0.3
     starts = np.concatenate([[0], np.cumsum(np.bincount(heads[kept], minlength=n))])
     few = draw(n, columns=columns[kept], indptr=starts)
     np.testing.assert_array_equal(few, draw(n)[kept])
 
 
 @pytest.mark.parametrize("noise", DISTRIBUTIONS)
-def test_range(noise):
+def test_range(noise, draw):
     low, high = noise_range(noise)
     draws = np.concatenate([draw(200, noise=noise, unit=unit) for unit in range(10)])
     assert low <= draws.min() and draws.max() <= high

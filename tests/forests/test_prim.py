@@ -34,7 +34,8 @@ def vertices(rng, n):
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_matrix(seed, monkeypatch):
+def test_matrix(seed, monkeypatch, global_random_seed):
+    seed += 1000 * global_random_seed
     monkeypatch.setattr(_prim, "_CHUNK", 500)
     rng = np.random.default_rng(seed)
     n = int(rng.integers(1, 90))
@@ -51,7 +52,8 @@ def test_matrix(seed, monkeypatch):
 
 @pytest.mark.parametrize("min_samples", [None, 3])
 @pytest.mark.parametrize("seed", range(30))
-def test_points(seed, min_samples, monkeypatch):
+def test_points(seed, min_samples, monkeypatch, global_random_seed):
+    seed += 1000 * global_random_seed
     monkeypatch.setattr(_prim, "_CHUNK", 2000)
     rng = np.random.default_rng(seed)
     n, d = int(rng.integers(3, 90)), int(rng.integers(1, 12))
@@ -65,8 +67,9 @@ def test_points(seed, min_samples, monkeypatch):
         assert_same_forest(prim_on_points(X, nodes, lengths.core), expected)
 
 
-def test_more_rows_than_a_block():
-    X = np.random.default_rng(0).integers(0, 12, (1300, 3)).astype(float)
+def test_more_rows_than_a_block(global_random_seed):
+    rng = np.random.default_rng(global_random_seed)
+    X = rng.integers(0, 12, (1300, 3)).astype(float)
     expected = prim(
         lengths_of_points(X, "euclidean").row, np.arange(1300), np.arange(1300)
     )

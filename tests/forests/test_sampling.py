@@ -90,12 +90,13 @@ def sampled(relation, noise, n_clusters):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("noise", ["normal", "gumbel"])
-def test_kruskal_is_prim_sample_for_sample(kind, noise):
-    rng = np.random.RandomState(1)
+def test_kruskal_is_prim_sample_for_sample(kind, noise, global_random_seed):
+    rng = np.random.RandomState(global_random_seed)
     for n in (1, 2, 3, 17, 60):
-        relation = relation_of(similarities(n, kind, n))
+        seed = n + 1000 * global_random_seed
+        relation = relation_of(similarities(n, kind, seed))
         k = rng.randint(1, n + 1)
-        noise_plan = plan(0.1, 6, seed=n, kind=noise)
+        noise_plan = plan(0.1, 6, seed=seed, kind=noise)
         forests, labels, totals, lows = sampled(relation, noise_plan, k)
         for s, matrix in enumerate(noisy_copies(relation, noise_plan)):
             edges = forest_by_prim(matrix, k)
@@ -108,11 +109,13 @@ def test_kruskal_is_prim_sample_for_sample(kind, noise):
             assert (labels[s][edges[:, 0]] == labels[s][edges[:, 1]]).all()
 
 
-def test_kruskal_without_noise_is_scipy():
+def test_kruskal_without_noise_is_scipy(global_random_seed):
     for kind in ("points", "random"):
-        matrix = similarities(40, kind, 3)
+        matrix = similarities(40, kind, global_random_seed + 3)
         relation = relation_of(matrix)
-        _, _, totals, _ = sampled(relation, plan(0.0, 1, antithetic=False), 1)
+        _, _, totals, _ = sampled(
+            relation, plan(0.0, 1, antithetic=False, seed=global_random_seed), 1
+        )
         shifted = matrix.max() + 1 - matrix
         np.fill_diagonal(shifted, 0)
         expected = minimum_spanning_tree(shifted).sum()
@@ -139,20 +142,20 @@ def test_pruning_changes_no_sample(n, k, kind, scale, seed):
         np.testing.assert_array_equal(one, other, err_msg=name)
 
 
-def test_pruning_keeps_few_edges_and_those_that_can_enter():
-    matrix = similarities(200, "points", 0)
+def test_pruning_keeps_few_edges_and_those_that_can_enter(global_random_seed):
+    matrix = similarities(200, "points", global_random_seed)
     matrix /= matrix.std()
     relation = relation_of(matrix)
     shares = []
     for scale in (0.1, 0.01):
-        sampler = FreeSampler(relation, 5, plan(scale, 2))
+        sampler = FreeSampler(relation, 5, plan(scale, 2, seed=global_random_seed))
         shares.append(len(sampler.edges[0]) / len(relation.weights))
     assert 0.01 < shares[1] < shares[0] / 2 < 0.45
 
 
-def test_bottlenecks_are_those_of_the_forest():
+def test_bottlenecks_are_those_of_the_forest(global_random_seed):
     n, k = 30, 4
-    relation = relation_of(similarities(n, "points", 5))
+    relation = relation_of(similarities(n, "points", global_random_seed))
     weights, _, columns, heads, tails = relation.edges
     work = workspace(len(weights), n)
     cuts = cuts_of(weights, float(n))
@@ -194,9 +197,11 @@ def test_thousand_cases_kruskal_is_prim():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_forests_do_not_depend_on_where_the_work_is_divided(kind):
+def test_forests_do_not_depend_on_where_the_work_is_divided(kind, global_random_seed):
     n, k = 40, 3
-    weights, _, _, heads, tails = relation_of(similarities(n, kind, 2)).edges
+    weights, _, _, heads, tails = relation_of(
+        similarities(n, kind, global_random_seed)
+    ).edges
     work = workspace(len(weights), n)
     accepted = []
     for wanted in (1.0, 2.0 * n, 1e9):

@@ -23,7 +23,8 @@ def prim_of(D, nodes=None):
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_the_lightest_tree_by_enumeration(seed):
+def test_the_lightest_tree_by_enumeration(seed, global_random_seed):
+    seed += 1000 * global_random_seed
     rng = np.random.default_rng(seed)
     n = int(rng.integers(2, 7))
     D = symmetric(rng, n, integers=seed % 2)
@@ -41,15 +42,17 @@ def test_the_lightest_tree_by_enumeration(seed):
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_the_weight_of_scipy(seed):
+def test_the_weight_of_scipy(seed, global_random_seed):
+    seed += 1000 * global_random_seed
     rng = np.random.default_rng(seed)
     D = symmetric(rng, 80)
     assert prim_of(D)[1].sum() == pytest.approx(minimum_spanning_tree(D).sum())
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_ties_follow_the_order_of_pairs(seed):
+def test_ties_follow_the_order_of_pairs(seed, global_random_seed):
     """The tree is the one Kruskal finds when edges are sorted by (length, i, j)."""
+    seed += 1000 * global_random_seed
     rng = np.random.default_rng(seed)
     n = int(rng.integers(2, 20))
     D = symmetric(rng, n, integers=True)

@@ -44,7 +44,8 @@ def relations(rng):
 
 @pytest.mark.parametrize("kind", relations(np.random.default_rng(0)))
 @pytest.mark.parametrize("seed", range(4))
-def test_every_tier_and_algorithm(kind, seed, monkeypatch):
+def test_every_tier_and_algorithm(kind, seed, monkeypatch, global_random_seed):
+    seed += 1000 * global_random_seed
     rng = np.random.default_rng(seed)
     lengths = relations(rng)[kind]
     nodes = rng.integers(0, 25, 40)
@@ -64,8 +65,10 @@ def test_boruvka_is_for_points_only():
         spanning_edges(lengths, algorithm="boruvka")
 
 
-def test_blocks_merged_on_the_way_and_any_number_of_threads(monkeypatch):
-    X = np.random.default_rng(0).integers(0, 9, (150, 3)).astype(float)
+def test_blocks_merged_on_the_way_and_any_number_of_threads(
+    monkeypatch, global_random_seed
+):
+    X = np.random.default_rng(global_random_seed).integers(0, 9, (150, 3)).astype(float)
     expected = forest(lengths_of_points(X, "manhattan"))
     monkeypatch.setattr(_tiers, "SMALL", 0)
     monkeypatch.setattr(_metric_blocks, "_ROWS", 6)
@@ -73,7 +76,9 @@ def test_blocks_merged_on_the_way_and_any_number_of_threads(monkeypatch):
         assert forest(lengths_of_points(X, "manhattan"), n_jobs=n_jobs) == expected
 
 
-def test_a_function_as_metric_is_called_by_one_thread_at_a_time(monkeypatch):
+def test_a_function_as_metric_is_called_by_one_thread_at_a_time(
+    monkeypatch, global_random_seed
+):
     inside = []
 
     def distance(x, y):
@@ -83,7 +88,7 @@ def test_a_function_as_metric_is_called_by_one_thread_at_a_time(monkeypatch):
         inside.pop()
         return np.abs(x - y).sum()
 
-    X = np.random.default_rng(0).normal(size=(40, 2))
+    X = np.random.default_rng(global_random_seed).normal(size=(40, 2))
     monkeypatch.setattr(_tiers, "SMALL", 0)
     monkeypatch.setattr(_metric_blocks, "_ROWS", 5)
     expected = forest(lengths_of_points(X, "manhattan"))

@@ -50,7 +50,8 @@ def checked_kruskal(similarity, n_clusters, labels):
 
 
 @pytest.mark.parametrize("seed", range(25))
-def test_the_heaviest_forest_by_enumeration(seed):
+def test_the_heaviest_forest_by_enumeration(seed, global_random_seed):
+    seed += 1000 * global_random_seed
     rng = np.random.default_rng(seed)
     n = int(rng.integers(1, 7))
     similarity = symmetric(rng, n, integers=seed % 2)
@@ -64,15 +65,16 @@ def test_the_heaviest_forest_by_enumeration(seed):
         assert np.array_equal(forest.labels[i], forest.labels[j])
 
 
-def test_seven_rows():
-    similarity = symmetric(np.random.default_rng(0), 7)
+def test_seven_rows(global_random_seed):
+    similarity = symmetric(np.random.default_rng(global_random_seed), 7)
     for n_clusters in (3, 5):
         forest = maximum_spanning_forest(similarity, n_clusters)
         assert forest.weight == pytest.approx(heaviest(similarity, n_clusters))
 
 
 @pytest.mark.parametrize("seed", range(200))
-def test_partial_labels_give_checked_kruskal(seed):
+def test_partial_labels_give_checked_kruskal(seed, global_random_seed):
+    seed += 1000 * global_random_seed
     rng = np.random.default_rng(seed)
     n = int(rng.integers(2, 15))
     similarity = symmetric(rng, n, integers=seed % 4 == 0)
@@ -112,8 +114,8 @@ def test_linked_rows_that_a_sparse_graph_parts_are_joined():
     assert [0, 3] in forest.edges.tolist()
 
 
-def test_the_total_of_a_tree_is_that_of_its_points():
-    X = np.random.default_rng(0).normal(size=(50, 3))
+def test_the_total_of_a_tree_is_that_of_its_points(global_random_seed):
+    X = np.random.default_rng(global_random_seed).normal(size=(50, 3))
     D = squareform(pdist(X))
     tree = minimum_spanning_tree(X)
     assert np.allclose(tree.lengths, D[tree.edges[:, 0], tree.edges[:, 1]])

@@ -41,7 +41,8 @@ def naive_cut(edges, n_cuts, min_size):
 
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("seed", range(40))
-def test_cut_with_a_minimum_size(seed, compiled, monkeypatch):
+def test_cut_with_a_minimum_size(seed, compiled, monkeypatch, global_random_seed):
+    seed += 1000 * global_random_seed
     if compiled:
         monkeypatch.setattr(_tiers, "SMALL", 0)
     rng = np.random.default_rng(seed)
@@ -70,7 +71,8 @@ def test_compiled_components_and_merges_are_those_of_few_rows(n, monkeypatch):
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_cuts_are_nested_at_a_fixed_minimum_size(seed):
+def test_cuts_are_nested_at_a_fixed_minimum_size(seed, global_random_seed):
+    seed += 1000 * global_random_seed
     rng = np.random.default_rng(seed)
     edges, lengths = random_tree(rng, 40)
     most, _ = cut(edges, lengths, 30, min_size=3, smallest=3)
@@ -88,7 +90,8 @@ def test_infinite_edges_are_cut_whatever_they_part():
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_linkage_matrix_is_that_of_scipy(seed):
+def test_linkage_matrix_is_that_of_scipy(seed, global_random_seed):
+    seed += 1000 * global_random_seed
     rng = np.random.default_rng(seed)
     D = np.triu(rng.random((40, 40)), 1)
     D += D.T
@@ -119,10 +122,12 @@ def test_gap_of_three_groups():
 
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("method", ["single", "ward"])
-def test_calinski_harabasz_at_every_k(method, compiled, monkeypatch):
+def test_calinski_harabasz_at_every_k(
+    method, compiled, monkeypatch, global_random_seed
+):
     if compiled:
         monkeypatch.setattr(_tiers, "SMALL", 0)
-    X = np.random.default_rng(0).normal(size=(30, 3)) + 1e6
+    X = np.random.default_rng(global_random_seed).normal(size=(30, 3)) + 1e6
     Z = linkage(X, method)
     before = X.copy()
     curve = calinski_harabasz_curve(X, Z)
