@@ -20,8 +20,8 @@ def problem(seed, n=8, d=3, k=4):
 
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("weighted", [False, True])
-def test_energy_is_the_formula(metric, weighted):
-    X, R, w = problem(0)
+def test_energy_is_the_formula(metric, weighted, global_random_seed):
+    X, R, w = problem(global_random_seed)
     w = w if weighted else np.ones(len(R))
     if metric == "euclidean":
         far = cdist(X, R, "sqeuclidean")
@@ -52,9 +52,11 @@ def test_energy_never_rises(seed, n, d, k, step, beta, metric):
     assert np.all(after <= before + 1e-10 * (1 + np.abs(before)))
 
 
-def test_mahalanobis_energy_never_rises_and_is_euclidean_of_mapped_rows():
-    X, R, w = problem(3)
-    linear_map = np.random.RandomState(0).randn(3, 3)
+def test_mahalanobis_energy_never_rises_and_is_euclidean_of_mapped_rows(
+    global_random_seed,
+):
+    X, R, w = problem(global_random_seed + 3)
+    linear_map = np.random.RandomState(global_random_seed).randn(3, 3)
     options = dict(weights=w, linear_map=linear_map)
     before = energy(X, R, 0.8, **options)
     moved = attraction_step(X, R, 0.8, step_size=1.5, **options)
@@ -65,11 +67,11 @@ def test_mahalanobis_energy_never_rises_and_is_euclidean_of_mapped_rows():
     np.testing.assert_allclose(moved @ linear_map, mapped)
 
 
-def test_kernel_by_explicit_feature_map():
+def test_kernel_by_explicit_feature_map(global_random_seed):
     from sklearn.kernel_approximation import Nystroem
     from sklearn.metrics.pairwise import rbf_kernel
 
-    X, R, _ = problem(4)
+    X, R, _ = problem(global_random_seed)
     features = Nystroem(gamma=0.5, n_components=12).fit(np.vstack([X, R]))
     kernel = rbf_kernel(X, R, gamma=0.5)
     expected = -logsumexp(-2.0 * (2.0 - 2.0 * kernel), axis=1) / 2.0
@@ -78,10 +80,10 @@ def test_kernel_by_explicit_feature_map():
 
 
 @pytest.mark.parametrize("step", [0.3, 1.0])
-def test_recall_stays_in_the_convex_hull(step):
+def test_recall_stays_in_the_convex_hull(step, global_random_seed):
     from scipy.optimize import linprog
 
-    X, R, w = problem(1, n=6)
+    X, R, w = problem(global_random_seed, n=6)
     for x, moved in zip(
         X, recall(X, R, 0.5, n_steps=4, step_size=step, weights=w), strict=True
     ):
@@ -92,8 +94,10 @@ def test_recall_stays_in_the_convex_hull(step):
 
 
 @pytest.mark.parametrize("metric", METRICS)
-def test_high_inverse_temperature_recalls_the_nearest_memory(metric):
-    X, R, _ = problem(2)
+def test_high_inverse_temperature_recalls_the_nearest_memory(
+    metric, global_random_seed
+):
+    X, R, _ = problem(global_random_seed)
     steps = 60 if metric == "cosine" else 1
     moved = recall(X, R, 1e12, metric=metric, n_steps=steps)
     name = {"euclidean": "sqeuclidean", "manhattan": "cityblock"}.get(metric, metric)
@@ -105,8 +109,8 @@ def test_high_inverse_temperature_recalls_the_nearest_memory(metric):
 
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("exponent", [-300, -150, -6, 6, 150, 300])
-def test_finite_at_every_temperature(metric, exponent):
-    X, R, w = problem(5)
+def test_finite_at_every_temperature(metric, exponent, global_random_seed):
+    X, R, w = problem(global_random_seed)
     beta = 10.0**exponent
     assert np.isfinite(energy(X, R, beta, weights=w, metric=metric)).all()
     assert np.isfinite(entropy(X, R, beta, weights=w, metric=metric)).all()
@@ -115,8 +119,8 @@ def test_finite_at_every_temperature(metric, exponent):
     assert np.isfinite(scaled).all()
 
 
-def test_translation_moves_everything_along():
-    X, R, w = problem(6)
+def test_translation_moves_everything_along(global_random_seed):
+    X, R, w = problem(global_random_seed)
     shift = np.array([5.0, -3.0, 100.0])
     for metric in ("euclidean", "manhattan"):
         options = dict(weights=w, metric=metric)
@@ -129,16 +133,16 @@ def test_translation_moves_everything_along():
         )
 
 
-def test_mask_holds_what_is_seen():
-    X, R, _ = problem(7)
-    mask = np.random.RandomState(0).rand(*X.shape) < 0.5
+def test_mask_holds_what_is_seen(global_random_seed):
+    X, R, _ = problem(global_random_seed + 7)
+    mask = np.random.RandomState(global_random_seed).rand(*X.shape) < 0.5
     moved = recall(X, R, 2.0, mask=mask)
     assert np.array_equal(moved[mask], X[mask])
     assert not np.isclose(moved[~mask], X[~mask]).any()
 
 
-def test_entropy_is_between_zero_and_log_k():
-    X, R, _ = problem(8)
+def test_entropy_is_between_zero_and_log_k(global_random_seed):
+    X, R, _ = problem(global_random_seed)
     np.testing.assert_allclose(entropy(X, R, 1e-12), np.log(len(R)))
     np.testing.assert_allclose(entropy(X, R, 1e12), 0.0, atol=1e-12)
 
@@ -172,8 +176,8 @@ def test_weights_enlarge_a_basin():
         (dict(X=np.ma.masked_array(np.ones((2, 3)))), "masked array"),
     ],
 )
-def test_wrong_arguments_are_refused(change, message):
-    X, R, _ = problem(9)
+def test_wrong_arguments_are_refused(change, message, global_random_seed):
+    X, R, _ = problem(global_random_seed)
     arguments = {"X": X, "memories": R, "inverse_temperature": 1.0, **change}
     with pytest.raises(ValueError, match=message):
         recall(**arguments)

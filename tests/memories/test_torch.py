@@ -36,8 +36,8 @@ def problem(metric, seed=0):
 
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("step_size", [0.4, 1.0])
-def test_recall_is_the_definition(metric, step_size):
-    X, memories, log_weights, _, _ = problem(metric)
+def test_recall_is_the_definition(metric, step_size, global_random_seed):
+    X, memories, log_weights, _, _ = problem(metric, global_random_seed)
     dynamics = Dynamics(3.0, 4, step_size, metric)
     found = recall(*(torch.tensor(a) for a in (X, memories, log_weights)), dynamics)
     for r in range(3):
@@ -49,8 +49,8 @@ def test_recall_is_the_definition(metric, step_size):
 
 
 @pytest.mark.parametrize("metric", METRICS)
-def test_twin_of_the_explicit_gradient(metric):
-    X, memories, log_weights, fill, weight = problem(metric)
+def test_twin_of_the_explicit_gradient(metric, global_random_seed):
+    X, memories, log_weights, fill, weight = problem(metric, global_random_seed)
     dynamics = Dynamics(2.0, 3, 0.9, metric)
     options = dict(groups=GROUPS, fill=fill, sample_weight=weight)
     a = completion_with_gradient(X, memories, log_weights, dynamics, **options)
@@ -63,8 +63,8 @@ def test_twin_of_the_explicit_gradient(metric):
 
 
 @pytest.mark.parametrize("metric", METRICS)
-def test_layer_is_the_functions(metric):
-    X, memories, _, fill, _ = problem(metric)
+def test_layer_is_the_functions(metric, global_random_seed):
+    X, memories, _, fill, _ = problem(metric, global_random_seed)
     with torch.device("cpu"):
         layer = AssociativeMemory(
             5, 7, inverse_temperature=2.0, metric=metric, memories=memories[0]
@@ -78,7 +78,7 @@ def test_layer_is_the_functions(metric):
     error = recalled - X
     error = np.abs(error) if metric == "manhattan" else error**2
     assert layer.loss(rows).item() == pytest.approx(error.mean())
-    mask = torch.tensor(np.random.RandomState(0).rand(*X.shape) < 0.8)
+    mask = torch.tensor(np.random.RandomState(global_random_seed).rand(*X.shape) < 0.8)
     layer.loss(rows, mask, torch.tensor(fill)).backward()
     assert torch.isfinite(layer.memories.grad).all()
     held = layer(rows, mask)[mask]
@@ -86,8 +86,8 @@ def test_layer_is_the_functions(metric):
         assert torch.equal(held, rows[mask])
 
 
-def test_gradcheck_through_rows_memories_and_weights():
-    X, memories, log_weights, _, _ = problem("euclidean")
+def test_gradcheck_through_rows_memories_and_weights(global_random_seed):
+    X, memories, log_weights, _, _ = problem("euclidean", global_random_seed)
 
     def run(X, memories, log_weights):
         return recall(X, memories, log_weights, Dynamics(0.5, 3, 0.7, "euclidean"))
@@ -97,12 +97,12 @@ def test_gradcheck_through_rows_memories_and_weights():
     assert torch.autograd.gradcheck(run, inputs, atol=1e-6)
 
 
-def test_trains_behind_an_encoder():
-    rng = np.random.RandomState(0)
+def test_trains_behind_an_encoder(global_random_seed):
+    rng = np.random.RandomState(global_random_seed)
     y = np.repeat([0, 1], 60)
     X = np.hstack([rng.randn(120, 2) + 6.0 * y[:, None], rng.randn(120, 6)])
     rows = torch.tensor(X, dtype=torch.float32)
-    torch.manual_seed(0)
+    torch.manual_seed(global_random_seed)
     encoder, decoder = nn.Linear(8, 2), nn.Linear(2, 8)
     layer = AssociativeMemory(2, 2, inverse_temperature=1.0, n_steps=2)
     model = nn.ModuleList([encoder, decoder, layer])
@@ -119,11 +119,14 @@ def test_trains_behind_an_encoder():
     assert abs(np.corrcoef(labels, y)[0, 1]) > 0.9
 
 
-def test_state_and_generator():
-    draw = torch.Generator().manual_seed(0)
+def test_state_and_generator(global_random_seed):
+    draw = torch.Generator().manual_seed(global_random_seed)
     a = AssociativeMemory(3, 2, inverse_temperature=1.0, generator=draw)
     b = AssociativeMemory(
-        3, 2, inverse_temperature=1.0, generator=torch.Generator().manual_seed(0)
+        3,
+        2,
+        inverse_temperature=1.0,
+        generator=torch.Generator().manual_seed(global_random_seed),
     )
     assert torch.equal(a.memories, b.memories)
     assert not a.log_weights.requires_grad
@@ -148,15 +151,17 @@ def test_wrong_arguments_are_refused(change, message):
 
 
 @pytest.mark.parametrize("device", ["cuda:7", "tpu", ""])
-def test_fault_25_devices_are_listed(device):
-    X, _ = make_blobs(150, 6, centers=3, random_state=0)
+def test_fault_25_devices_are_listed(device, global_random_seed):
+    X, _ = make_blobs(150, 6, centers=3, random_state=global_random_seed)
     with pytest.raises(ValueError, match="devices present: cpu"):
         ClAM(3, device=device).fit(X)
     assert ClAM(3, device="cpu", max_iter=2).fit(X).device_ == "cpu"
 
 
-def test_fault_26_out_of_device_memory_halves_the_batch_twice(monkeypatch):
-    X, y = make_blobs(150, 6, centers=3, random_state=0)
+def test_fault_26_out_of_device_memory_halves_the_batch_twice(
+    monkeypatch, global_random_seed
+):
+    X, y = make_blobs(150, 6, centers=3, random_state=global_random_seed)
     sizes = []
     real = _torch._complete
     monkeypatch.setattr(
@@ -172,7 +177,7 @@ def test_fault_26_out_of_device_memory_halves_the_batch_twice(monkeypatch):
 
     monkeypatch.setattr(_torch, "_complete", small)
     limit = 40
-    model = ClAM(3, max_iter=2, random_state=0).fit(X)
+    model = ClAM(3, max_iter=2, random_state=global_random_seed).fit(X)
     assert adjusted_rand_score(y, model.labels_) == 1.0
     assert min(sizes) <= 40 < max(sizes)
     limit = 0

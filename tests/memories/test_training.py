@@ -64,8 +64,10 @@ def loss_by_autograd(X, memories, log_weights, dynamics, groups, fill, weight):
 @pytest.mark.parametrize("n_steps, step_size", STEPS)
 @pytest.mark.parametrize("groups", [MASKED, PLAIN, MASKED + PLAIN])
 @pytest.mark.parametrize("fill", [False, True])
-def test_gradient_is_autograds(metric, beta, n_steps, step_size, groups, fill):
-    arrays = problem(metric, fill=fill)
+def test_gradient_is_autograds(
+    metric, beta, n_steps, step_size, groups, fill, global_random_seed
+):
+    arrays = problem(metric, fill=fill, seed=global_random_seed)
     dynamics = Dynamics(beta, n_steps, step_size, metric)
     X, memories, log_weights, fill, weight = (torch.tensor(a) for a in arrays)
     memories.requires_grad_()
@@ -88,8 +90,12 @@ def test_gradient_is_autograds(metric, beta, n_steps, step_size, groups, fill):
                                           ("manhattan", 3.0)])  # fmt: skip
 @pytest.mark.parametrize("groups", [MASKED, PLAIN])
 @pytest.mark.parametrize("n_steps, step_size", [(1, 1.0), (3, 0.6), (3, 1.0)])
-def test_gradient_is_central_differences(metric, beta, groups, n_steps, step_size):
-    X, memories, log_weights, fill, weight = problem(metric, seed=1)
+def test_gradient_is_central_differences(
+    metric, beta, groups, n_steps, step_size, global_random_seed
+):
+    X, memories, log_weights, fill, weight = problem(
+        metric, seed=global_random_seed + 1
+    )
     dynamics = Dynamics(beta, n_steps, step_size, metric)
 
     def run(memories):
@@ -98,7 +104,7 @@ def test_gradient_is_central_differences(metric, beta, groups, n_steps, step_siz
             sample_weight=weight,
         )  # fmt: skip
 
-    rng = np.random.RandomState(2)
+    rng = np.random.RandomState(global_random_seed + 2)
     found = run(memories)
     for _ in range(5):
         direction = rng.randn(*memories.shape)
@@ -111,8 +117,8 @@ def test_gradient_is_central_differences(metric, beta, groups, n_steps, step_siz
 
 @pytest.mark.parametrize("metric", ["euclidean", "cosine", "manhattan"])
 @pytest.mark.parametrize("groups", [MASKED, PLAIN, MASKED + PLAIN])
-def test_loss_is_that_of_the_definition(metric, groups):
-    X, memories, log_weights, fill, weight = problem(metric, seed=3)
+def test_loss_is_that_of_the_definition(metric, groups, global_random_seed):
+    X, memories, log_weights, fill, weight = problem(metric, seed=global_random_seed)
     dynamics = Dynamics(2.0, 3, 0.8, metric)
     found = completion_with_gradient(
         X, memories, log_weights, dynamics, groups=groups, fill=fill,
@@ -134,7 +140,9 @@ def test_loss_is_that_of_the_definition(metric, groups):
     np.testing.assert_allclose(found.attracted.sum(axis=1), weight[used].sum())
 
 
-def test_work_in_feature_space_does_not_depend_on_the_number_of_steps(monkeypatch):
+def test_work_in_feature_space_does_not_depend_on_the_number_of_steps(
+    monkeypatch, global_random_seed
+):
     # Counted: calls of what sees the features, the kernel being run as plain Python.
     kernels = _block_kernels
     monkeypatch.setattr(_training, "euclidean_rows", kernels.euclidean_rows.py_func)
@@ -159,7 +167,9 @@ def test_work_in_feature_space_does_not_depend_on_the_number_of_steps(monkeypatc
     counts = []
     for n_steps in (1, 20):
         n_calls.clear()
-        X, memories, log_weights, fill, weight = problem("euclidean")
+        X, memories, log_weights, fill, weight = problem(
+            "euclidean", seed=global_random_seed
+        )
         completion_with_gradient(
             CountingArray.of(X), memories, log_weights,
             Dynamics(1.0, n_steps, 0.5, "euclidean"), groups=MASKED + PLAIN, fill=fill,
@@ -190,8 +200,10 @@ class CountingArray(np.ndarray):
         return getattr(ufunc, method)(*inputs, **kwargs)
 
 
-def test_float32_stays_float32_and_agrees():
-    X, memories, log_weights, fill, weight = problem("euclidean")
+def test_float32_stays_float32_and_agrees(global_random_seed):
+    X, memories, log_weights, fill, weight = problem(
+        "euclidean", seed=global_random_seed
+    )
     dynamics = Dynamics(0.7, 3, 1.0, "euclidean")
     options = dict(groups=MASKED + PLAIN, fill=fill, sample_weight=weight)
     double = completion_with_gradient(X, memories, log_weights, dynamics, **options)
@@ -205,8 +217,8 @@ def test_float32_stays_float32_and_agrees():
 
 @pytest.mark.parametrize("beta", [1e-300, 1e-6, 1e6, 1e150])
 @pytest.mark.parametrize("metric", ["euclidean", "cosine", "manhattan"])
-def test_finite_at_every_temperature(beta, metric):
-    X, memories, log_weights, fill, weight = problem(metric)
+def test_finite_at_every_temperature(beta, metric, global_random_seed):
+    X, memories, log_weights, fill, weight = problem(metric, seed=global_random_seed)
     found = completion_with_gradient(
         X, memories, log_weights, Dynamics(beta, 3, 1.0, metric),
         groups=MASKED + PLAIN, fill=fill, sample_weight=weight,
@@ -215,8 +227,10 @@ def test_finite_at_every_temperature(beta, metric):
     assert np.isfinite(found.gradient).all()
 
 
-def test_cold_gradient_is_that_of_k_means():
-    X, memories, log_weights, fill, weight = problem("euclidean")
+def test_cold_gradient_is_that_of_k_means(global_random_seed):
+    X, memories, log_weights, fill, weight = problem(
+        "euclidean", seed=global_random_seed
+    )
     found = completion_with_gradient(
         X, memories, 0 * log_weights, Dynamics(1e4, 2, 1.0, "euclidean"),
         groups=[(slice(0, N), slice(0, 0))], fill=fill, sample_weight=np.ones(N),
@@ -230,11 +244,13 @@ def test_cold_gradient_is_that_of_k_means():
 
 @pytest.mark.parametrize("n_features", [1, 2, 5, 7, 20, 90])
 @pytest.mark.parametrize("n_rows", [1, 5, 7, 100])
-def test_every_feature_is_hidden_equally_often(n_features, n_rows):
+def test_every_feature_is_hidden_equally_often(n_features, n_rows, global_random_seed):
     sizes = hidden_blocks(n_features, 0.15)
     assert sizes.sum() == (n_features if n_features > 1 else 0)
     assert sizes.max() <= max(1, -(-n_features // 7))
-    order, groups = mask_groups(n_rows, n_features, 0.15, np.random.RandomState(0))
+    order, groups = mask_groups(
+        n_rows, n_features, 0.15, np.random.RandomState(global_random_seed)
+    )
     assert sorted(order) == list(range(n_features))
     covered = np.concatenate([np.arange(n_rows)[rows] for rows, _ in groups])
     assert sorted(covered) == list(range(n_rows))
