@@ -217,6 +217,8 @@ class EpochLoop:
         Its epoch, counted from 0 in this loop.
     best_state : object or None
         What `state` gave there: what the estimator should keep.
+    n_iter_no_change : int or None
+        As given; may be changed between epochs.
     stop_reason : str or None
         None while it runs, then "max_iter", "patience", "diverged", "callback", or
         what `stop` was given.
@@ -237,7 +239,7 @@ class EpochLoop:
         self._max_iter = max_iter
         self._learning_rate = learning_rate
         self._tol = tol
-        self._n_iter_no_change = n_iter_no_change
+        self.n_iter_no_change = n_iter_no_change
         self._task = _Task() if task is None else task
         self._epoch_task = None
         self._scale = 0.0  # |first loss| that is more than rounding
@@ -363,7 +365,7 @@ class EpochLoop:
             self._n_stalled = 0
         else:
             self._n_stalled += 1
-        return self._n_stalled == self._n_iter_no_change
+        return self._n_stalled == self.n_iter_no_change
 
     def _report_divergence(self, loss, columns):
         """Warn that the best weights are kept, or raise if there are none."""

@@ -255,7 +255,7 @@ class EncoderTraining:
         self.objective = Objective(data.graph, self.settings, prior / prior.sum())
         self.weight_decay, self.device = estimator.weight_decay, find_device(estimator)
         self.activation = estimator.activation
-        self.moving = not linear
+        self.linear = linear
         self.columns = np.arange(n_clusters)
         if callable(estimator.encoder):
             self._copy_module(estimator.encoder)
@@ -298,8 +298,12 @@ class EncoderTraining:
                 self.target,
                 self.settings,
                 self.random_state,
-                moving=self.moving,
+                moving=not self.linear,
             )
+            labels = self.model.logits(self.X).argmax(axis=1)
+            if self.linear and (labels != self.target).any():
+                # The cut of what it has instead goes up before it goes down.
+                loop.n_iter_no_change = None
 
         def close(loop, assignments, **columns):
             record_epoch(

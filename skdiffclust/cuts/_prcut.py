@@ -94,8 +94,8 @@ class PRCut(
         Scale of "rbf" and "cosine".
     objective : {"exact", "bound"}, default="exact"
         What trains soft assignments: the bound of the expected ratio-cut, its gradient
-        taken once a batch, or the exact expectation, whose gradient differs from the
-        bound's by a term that is taken once an epoch. See
+        taken once a batch, or the exact expectation, whose value and gradient differ
+        from the bound's by terms that are taken every tenth epoch. See
         :func:`~skdiffclust.cuts.expected_ratio_cut`. "exact" needs
         ``sampling="full"``; with other samplings the bound is used.
     encoder : {"mlp", "linear"}, None or torch.nn.Module, default="mlp"
@@ -125,15 +125,17 @@ class PRCut(
         Edges that a batch learns from. "full", which "auto" is: all edges of its rows,
         to assignments as last seen. "pairs": those between two batches, as in the
         paper; "neighbors": one of each row, drawn by weight.
-    max_iter : int, default=100
-        Epochs, both of fitting the free labels and of lowering the objective.
+    max_iter : int, default=200
+        Epochs of lowering the objective. The free labels are fitted before that, for
+        half as many, or 2000 batches where these are more.
     batch_size : int, default=256
         Rows of a batch, clipped to n_samples.
     learning_rate : float, default=0.01
         Step of Adam, which falls linearly to a tenth. Three times that for "linear",
         thirty times for free assignments.
     tol : float, default=1e-5
-        Relative progress of the loss that ten epochs must make.
+        Relative progress of the loss that ten epochs must make, unless a linear encoder
+        cannot have the free labels.
     n_init : int, default=10
         Starts of the free labels: runs of k-means inside spectral clustering, seedings
         of "k-means++", or searches of "random", which are combined. Without free
@@ -256,7 +258,7 @@ class PRCut(
         balance_weight="auto",
         averaging_rate=0.8,
         sampling="auto",
-        max_iter=100,
+        max_iter=200,
         batch_size=256,
         learning_rate=0.01,
         tol=1e-5,

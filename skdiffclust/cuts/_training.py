@@ -15,6 +15,10 @@ from skdiffclust.cuts._ratio_cut import cut_of_labels, expected_cut_with_gradien
 _FLOOR = 1e-3
 # The learning rate falls to this part of itself over the epochs.
 _LAST_RATE = 0.1
+# Epochs between two exact gradients of all rows.
+_EXACT_EVERY = 10
+# Labels are fitted for this part of the epochs.
+_FITTED = 0.5
 # Few rows make few steps an epoch: the labels are fitted for at least so many.
 _LEAST_STEPS = 2000
 # In this part of them rows are moved, but not those of a linear model, which cannot
@@ -117,8 +121,8 @@ class Objective:
 
     `memory` holds the assignments (n, k) as last seen, from which each row's edges
     are served without another pass of the encoder. objective="exact" replaces L_tr by
-    n times the exact expectation: once an epoch the gradient of all rows is taken, and
-    what it has beyond the bound's is added to the bound's of each batch.
+    n times the exact expectation: every tenth epoch the exact value and gradient of all
+    rows are taken, and what they have beyond the bound's is added to the bound's.
 
     Parameters
     ----------
@@ -134,6 +138,7 @@ class Objective:
         # A graph without an edge has nothing to cut.
         self.scale = len(self.degrees) / (self.degrees.sum() or 1.0)
         self.running = None
+        self.n_epochs = 0
         self.past = None  # proportions of the rows of a stream before these
 
     def start_epoch(self, assignments):
@@ -144,15 +149,17 @@ class Objective:
         linked = self.graph @ self.memory
         open_ends = self.degrees[:, None] - linked
         self.cuts = np.einsum("ik,ik->k", self.memory, open_ends)
+        value = self.scale * float((self.cuts / floored).sum()) / len(assignments)
         if self.settings.objective == "exact":
-            value, gradient = expected_cut_with_gradient(
-                self.graph, self.degrees, self.memory
-            )
-            gradient *= len(assignments) * self.scale
-            self.beyond = gradient - self._bound_gradient(self.degrees, linked, floored)
-            value *= self.scale
-        else:
-            value = self.scale * float((self.cuts / floored).sum()) / len(assignments)
+            if self.n_epochs % _EXACT_EVERY == 0:
+                bound = self._bound_gradient(self.degrees, linked, floored)
+                exact, gradient = expected_cut_with_gradient(
+                    self.graph, self.degrees, self.memory
+                )
+                self.value_beyond = self.scale * exact - value
+                self.beyond = len(assignments) * self.scale * gradient - bound
+            value += self.value_beyond
+        self.n_epochs += 1
         return value, float(self.blended() @ np.log(floored / self.prior))
 
     def batch_gradient(self, rows, assignments):
@@ -271,7 +278,7 @@ def fit_labels(model, X, labels, settings, random_state, *, moving):
     """
     moves = _moves_to_neighbors(X, random_state) if moving else None
     n_steps = -(-len(X) // settings.batch_size)
-    n_epochs = max(settings.max_iter, -(-_LEAST_STEPS // n_steps))
+    n_epochs = max(int(_FITTED * settings.max_iter), -(-_LEAST_STEPS // n_steps))
     for epoch in range(n_epochs):
         rate = _rate(settings, epoch, n_epochs)
         n_wrong = np.zeros(1, dtype=np.int64)
