@@ -265,7 +265,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         problem, constraints = self._prepare(X, row_weights, means, links)
         training = Training(self, X, y, **self._training_params())
         loops = iter(training)
-        walk = self._first_stage(problem, training, loops, means)
+        walk = self._first_stage(problem, training, loops, means, self.dynamic)
         step = walk.advance(self.alpha, loops)
         if step is None:
             step = walk.record(self.alpha, training.loops[-1].n_iter)
@@ -293,6 +293,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         alpha_multiplier=1.05,
         min_features=2,
         keep_threshold=None,
+        dynamic=None,
         refine=False,
         checkpoint=None,
         resume=False,
@@ -327,6 +328,8 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
             Choose the fewest features with at least this share of the largest
             objective; None is 0.9. With ``dynamic=True`` it must be None, and the last
             step that has features is chosen.
+        dynamic : bool or None, default=None
+            In place of the parameter of the estimator; None is that.
         refine : bool, default=False
             Where more than one group leaves at once, go back and try penalties between
             (to a ratio of 1.0005), against the collapse of Section 5.6.
@@ -356,17 +359,18 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
             "alpha_init": alpha_init,
             "alpha_multiplier": alpha_multiplier,
             "min_features": min_features,
+            "dynamic": self.dynamic if dynamic is None else dynamic,
             "refine": refine,
         }
         others = {"checkpoint": checkpoint, "resume": resume}
-        _check_path(self, **options, **others, keep_threshold=keep_threshold)
+        _check_path(**options, **others, keep_threshold=keep_threshold)
         links = (partial_labels, must_link, cannot_link)
         X, row_weights, means = self._check_rows(X, sample_weight)
         problem, constraints = self._prepare(X, row_weights, means, links)
         training = Training(self, X, y, **self._training_params())
         steps = self._walk(problem, training, means, options, checkpoint, resume)
 
-        threshold = None if self.dynamic else keep_threshold or 0.9
+        threshold = None if options["dynamic"] else keep_threshold or 0.9
         template = clone(self)._as_template(self, means)
         path = SparsePath.from_steps(steps, self._kind(), threshold, template)
         self._settle(path.weights(path.chosen), steps[path.chosen], means)
@@ -379,7 +383,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
     def _walk(self, problem, training, means, options, checkpoint, resume):
         """Return the Steps of a path; those that are finished, if interrupted."""
         loops = iter(training)
-        walk = self._first_stage(problem, training, loops, means)
+        walk = self._first_stage(problem, training, loops, means, options["dynamic"])
         digest = self._digest(problem, options) if checkpoint is not None else None
         multiplier = options["alpha_multiplier"]
         steps = load_path(checkpoint, walk, digest) if resume else []
@@ -430,7 +434,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         )
         return problem, constraints
 
-    def _first_stage(self, problem, training, loops, means):
+    def _first_stage(self, problem, training, loops, means, dynamic):
         """Train without penalty; return the Walk that starts from the best restart."""
         rng = check_random_state(self.random_state)
         n_samples, n_features = problem.X.shape
@@ -457,17 +461,17 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
             self._kind(),
             model.arrays,
             sparsity,
-            self._problem_of(problem),
+            self._problem_of(problem, dynamic),
             rng,
             batch_size,
             self.learning_rate,
             lambda model: self._attributes(model, means),
         )
 
-    def _problem_of(self, problem):
+    def _problem_of(self, problem, dynamic):
         """Return the function from a support (d,) to the Problem of a step."""
         kind = OBJECTIVES[self.objective].relation
-        if not self.dynamic or kind is None:
+        if not dynamic or kind is None:
             return lambda support: problem
         known = {}
 
@@ -571,19 +575,20 @@ _PATH_CONSTRAINTS = {
     "alpha_multiplier": [Interval(Real, 1, None, closed="neither")],
     "min_features": [positive],
     "keep_threshold": [Interval(Real, 0, 1, closed="right"), None],
+    "dynamic": ["boolean"],
     "refine": ["boolean"],
     "checkpoint": [str, os.PathLike, None],
     "resume": ["boolean"],
 }
 
 
-def _check_path(sparse, **options):
+def _check_path(**options):
     """Refuse parameters of `path` that are not what they should be."""
     # fit_context has switched validate_params off here.
     validate_parameter_constraints(
         _PATH_CONSTRAINTS, options, caller_name="SparseGEMINI.path"
     )
-    if sparse.dynamic and options["keep_threshold"] is not None:
+    if options["dynamic"] and options["keep_threshold"] is not None:
         raise ValueError(_DYNAMIC_MESSAGE.format(options["keep_threshold"]))
     if options["resume"] and options["checkpoint"] is None:
         raise ValueError(
