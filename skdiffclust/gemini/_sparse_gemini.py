@@ -362,9 +362,8 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
             "dynamic": self.dynamic if dynamic is None else dynamic,
             "refine": refine,
         }
-        others = {"checkpoint": checkpoint, "resume": resume}
-        _check_path(**options, **others, keep_threshold=keep_threshold)
-        links = (partial_labels, must_link, cannot_link)
+        _check_path(options, keep_threshold, checkpoint, resume)
+        links = partial_labels, must_link, cannot_link
         X, row_weights, means = self._check_rows(X, sample_weight)
         problem, constraints = self._prepare(X, row_weights, means, links)
         training = Training(self, X, y, **self._training_params())
@@ -582,15 +581,20 @@ _PATH_CONSTRAINTS = {
 }
 
 
-def _check_path(**options):
+def _check_path(options, keep_threshold, checkpoint, resume):
     """Refuse parameters of `path` that are not what they should be."""
+    options = options | {
+        "keep_threshold": keep_threshold,
+        "checkpoint": checkpoint,
+        "resume": resume,
+    }
     # fit_context has switched validate_params off here.
     validate_parameter_constraints(
         _PATH_CONSTRAINTS, options, caller_name="SparseGEMINI.path"
     )
-    if options["dynamic"] and options["keep_threshold"] is not None:
-        raise ValueError(_DYNAMIC_MESSAGE.format(options["keep_threshold"]))
-    if options["resume"] and options["checkpoint"] is None:
+    if options["dynamic"] and keep_threshold is not None:
+        raise ValueError(_DYNAMIC_MESSAGE.format(keep_threshold))
+    if resume and checkpoint is None:
         raise ValueError(
             "The 'checkpoint' parameter of SparseGEMINI.path must be a file with "
             "resume=True. Got None instead. Name the one that was written."

@@ -346,7 +346,7 @@ class ClAM(
     @keep_state_on_error
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y=None, sample_weight=None):
-        """Pass once over a batch of rows of a stream.
+        """Make one pass over a batch of rows of a stream.
 
         The first call seeds the memories and fixes the scale of the data and the order
         of the clusters; later ones go on from the memories as they are.
