@@ -119,12 +119,15 @@ def _euclidean_forward(known, first, gram, norms, bias, beta, step, p, q, s):
 
 
 @_kernel
-def _cosine_forward(known, first, aim, scale, gram, bias, beta, step, p, s, y, g, n):
+def _cosine_forward(
+    known, first, aim, scale, size, gram, bias, beta, step, p, s, y, g, n
+):
     """Run eq. (12)'s dynamics: fills p (t, k), s (t + 1, k), y, g (t + 1,), n (t,).
 
     The row after t steps is g * (seen part) + u; s are u's products with the memories,
     y with the row itself, over the hidden features; n is the squared length that the
-    step had before it was put back on the sphere.
+    step had before it was put back on the sphere. `size` is that of the start: 1, or
+    0 for a row of zeros, which has no direction until the first step.
     """
     n_steps, k = p.shape
     affinity = np.empty(k)
@@ -136,8 +139,9 @@ def _cosine_forward(known, first, aim, scale, gram, bias, beta, step, p, s, y, g
         _softmax(affinity, bias, beta, p[t])
         s[t + 1] = 0.0
         _add_pull(p[t], gram, 1.0, s[t + 1])
-        n[t] = 1.0 + step * (2.0 * _dot(p[t], s[t]) + step * _dot(p[t], s[t + 1]))
-        shrink = 1.0 / sqrt(n[t])
+        n[t] = size + step * (2.0 * _dot(p[t], s[t]) + step * _dot(p[t], s[t + 1]))
+        shrink = 1.0 / sqrt(n[t]) if n[t] > 0.0 else 0.0
+        size = 1.0 if n[t] > 0.0 else 0.0
         for m in range(k):
             s[t + 1, m] = (s[t, m] + step * s[t + 1, m]) * shrink
         y[t + 1] = (y[t] + step * _dot(p[t], aim[:k])) * shrink
@@ -159,8 +163,10 @@ def _cosine_backward(
     d_known[:] = 0.0
     d_aim[:] = 0.0
     for t in range(n_steps - 1, -1, -1):
-        shrink = 1.0 / sqrt(n[t])
-        dn = -(dg * g[t + 1] + dy * y[t + 1] + _dot(ds, s[t + 1])) / (2.0 * n[t])
+        shrink = 1.0 / sqrt(n[t]) if n[t] > 0.0 else 0.0
+        dn = 0.0
+        if n[t] > 0.0:
+            dn = -(dg * g[t + 1] + dy * y[t + 1] + _dot(ds, s[t + 1])) / (2.0 * n[t])
         pull[:] = 0.0
         _add_pull(p[t], gram, step, pull)
         for m in range(k):
@@ -225,21 +231,26 @@ def _add_cosine_group(
     hidden_products(memories, low, high, fill, gram, start)
     for r in range(n_init):
         for i in range(n_rows):
-            w, scale, outside = weight[i], 0.0, 0.0
+            w, scale, outside, size = weight[i], 0.0, 0.0, 1.0
             if plain:
                 aim[:k] = products[i, r]
                 aim[k] = 1.0
                 first[:] = products[i, r]
             else:
                 scale, outside = _aim_at(X[i], memories[r], low, high, fill, aim)
+                size = 1.0 if scale > 0.0 else 0.0
                 for m in range(k):
                     known[m] = products[i, r, m] - aim[m]
                     first[m] = scale * start[r, m]
             _cosine_forward(
-                known, first, aim, scale, gram[r], bias[r], beta, step, p, s, y, g, n
-            )
+                known, first, aim, scale, size, gram[r], bias[r], beta, step, p, s, y,
+                g, n,
+            )  # fmt: skip
             y_end, g_end = y[n_steps], g[n_steps]
-            loss[r] += w * (2.0 - outside - 2.0 * y_end - g_end * g_end * outside)
+            size = 1.0 if n[n_steps - 1] > 0.0 else 0.0
+            loss[r] += w * (
+                1.0 + size - outside - 2.0 * y_end - g_end * g_end * outside
+            )
             attracted[r, _argmax(p[n_steps - 1])] += w
             _cosine_backward(
                 known, aim, gram[r], beta, step, p, s, y, g, n, -2.0 * w,
@@ -387,7 +398,7 @@ def assign_rows(rows, memories, bias, beta, step, n_steps, geometry, labels):
                 end[m] = 2.0 * end[m] - norms[m]
         else:
             _cosine_forward(
-                known, first, aim, 0.0, gram, bias, beta, step, p, s, y, g, n
+                known, first, aim, 0.0, 1.0, gram, bias, beta, step, p, s, y, g, n
             )
             end[:] = s[n_steps]
         labels[i] = _argmax(end)

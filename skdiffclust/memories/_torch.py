@@ -114,8 +114,9 @@ def _complete(device, X, memories, log_weights, dynamics, fill, sample_weight, g
 
 
 def _on_sphere(X):
-    """Return rows of unit length."""
-    return X / X.norm(dim=-1, keepdim=True)
+    """Return rows of unit length; rows of zeros stay."""
+    lengths = X.norm(dim=-1, keepdim=True)
+    return X / torch.where(lengths > 0, lengths, 1.0)
 
 
 def _divergence(X, memories, metric):

@@ -51,6 +51,7 @@ def test_recall_is_the_definition(metric, step_size, global_random_seed):
 @pytest.mark.parametrize("metric", METRICS)
 def test_twin_of_the_explicit_gradient(metric, global_random_seed):
     X, memories, log_weights, fill, weight = problem(metric, global_random_seed)
+    X[0], fill[:2] = np.eye(7)[0], 0.0  # a start of zeros
     dynamics = Dynamics(2.0, 3, 0.9, metric)
     options = dict(groups=GROUPS, fill=fill, sample_weight=weight)
     a = completion_with_gradient(X, memories, log_weights, dynamics, **options)

@@ -23,6 +23,7 @@ def problem(metric, *, fill=True, seed=0):
     X = rng.randn(N, D)
     if metric == "cosine":
         X /= np.linalg.norm(X, axis=1, keepdims=True)
+    X[0] = np.eye(D)[0]  # nothing is seen of it where its first feature is hidden
     fill = 0.3 * rng.randn(D) * fill
     return X, rng.randn(R, K, D), 0.5 * rng.randn(R, K), fill, rng.rand(N)
 
@@ -45,7 +46,8 @@ def loss_by_autograd(X, memories, log_weights, dynamics, groups, fill, weight):
         v = torch.where(hidden, fill, X)
         if dynamics.metric == "cosine":
             rho = rho / rho.norm(dim=1, keepdim=True)
-            v = v / v.norm(dim=1, keepdim=True)
+            length = v.norm(dim=1, keepdim=True)
+            v = v / torch.where(length > 0, length, 1.0)
         for _ in range(dynamics.n_steps):
             beta, step = dynamics.inverse_temperature, dynamics.step_size
             if dynamics.metric == "cosine":
