@@ -18,7 +18,10 @@ _kernel = compiled(nogil=True, fastmath=_FAST, error_model="numpy")
 
 @_kernel
 def _exp(x):
-    """Return exp of a number in [-40, 0], to 1e-14: a power of a Taylor polynomial."""
+    """Return exp of a number in [-40, 0], to 1e-14 and to 2e-12 of itself.
+
+    A power of a Taylor polynomial.
+    """
     x /= 64.0
     y = 1.0 + x / 13.0
     y = 1.0 + x / 12.0 * y

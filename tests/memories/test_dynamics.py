@@ -166,6 +166,7 @@ def test_weights_enlarge_a_basin():
         (dict(step_size=1.5, metric="manhattan"), "step_size.*at most 1"),
         (dict(metric="chebyshev"), "metric.*one of"),
         (dict(weights=[1.0, -1.0, 1.0, 1.0]), "weights.*positive"),
+        (dict(weights=[1.0, 0.0, 1.0, 1.0]), "weights.*positive"),
         (dict(weights=[1.0]), "weights.*one for each of 4"),
         (dict(n_steps=-1), "n_steps.*at least 0"),
         (dict(linear_map=np.eye(2)), "linear_map.*one row per feature"),

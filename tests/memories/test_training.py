@@ -217,6 +217,13 @@ def test_float32_stays_float32_and_agrees(global_random_seed):
     np.testing.assert_allclose(single.gradient, double.gradient, atol=1e-5 * scale)
 
 
+def test_exponential_of_the_blocks():
+    x = np.linspace(-40.0, 0.0, 4001)
+    found = np.array([_block_kernels._exp(value) for value in x])
+    np.testing.assert_allclose(found, np.exp(x), rtol=2e-12)
+    assert np.abs(found - np.exp(x)).max() < 1e-14
+
+
 @pytest.mark.parametrize("beta", [1e-300, 1e-6, 1e6, 1e150])
 @pytest.mark.parametrize("metric", ["euclidean", "cosine", "manhattan"])
 def test_finite_at_every_temperature(beta, metric, global_random_seed):
