@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from skdiffclust.cuts._multilevel import (
     combine,
     contract,
+    match,
     merge_pairs,
     multilevel,
     search,
@@ -78,6 +79,15 @@ def test_swap_sums_stay_those_of_the_labels(global_random_seed):
         np.testing.assert_allclose(found, right, rtol=1e-12)
 
 
+def test_a_swap_that_lowers_nothing_is_not_made():
+    graph = check_graph(1.0 - np.eye(6), caller="test")
+    labels, sizes = np.array([0, 0, 0, 1, 1, 1]), np.ones(6)
+    csr = graph.indptr, graph.indices, graph.data
+    sums = cluster_sums(*csr, sizes, labels, 2)
+    assert swap_nodes(*csr, graph.sum(axis=1), sizes, labels, *sums, 0, 6) == 0
+    np.testing.assert_array_equal(labels, [0, 0, 0, 1, 1, 1])
+
+
 def test_polish_puts_isolated_nodes_where_they_lower_most():
     # Two triangles joined by an edge, and a node alone in the cluster without a cut.
     dense = np.zeros((8, 8))
@@ -101,6 +111,21 @@ def test_contraction_keeps_the_cut(global_random_seed):
     )
     assert abs(coarse - coarse.T).max() < 1e-12
     assert not coarse.diagonal().any()
+
+
+def test_matching_pairs_linked_nodes_and_leaves_no_two_that_are(global_random_seed):
+    graph = random_graph(global_random_seed, 20, density=0.15)
+    linked, rng = graph.toarray() > 0, np.random.RandomState(global_random_seed)
+    for _ in range(30):
+        groups, n_groups = match(
+            graph.indptr, graph.indices, graph.data, np.ones(20), rng.permutation(20)
+        )
+        sizes = np.bincount(groups, minlength=n_groups)
+        assert 1 <= sizes.min() <= sizes.max() <= 2
+        together = groups[:, None] == groups
+        assert (together & linked).sum() == 2 * (sizes == 2).sum()
+        alone = sizes[groups] == 1
+        assert not linked[np.ix_(alone, alone)].any()
 
 
 def test_merging_takes_the_best_pair_each_time(global_random_seed):

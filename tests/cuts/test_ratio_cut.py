@@ -241,6 +241,7 @@ def test_the_bound_warns_of_an_empty_column():
         (np.ones(4), "must be a square matrix"),
         ([[0.0, -1.0], [-1.0, 0.0]], "must not have negative weights. Got -1.0"),
         ([[0.0, np.nan], [np.nan, 0.0]], "must be finite. Got NaN"),
+        (sp.csr_array([[0.0, np.inf], [np.inf, 0.0]]), "must be finite. Got inf"),
         ([[0.0, 1e308], [1e308, 0.0]], "whose sum fits float64"),
         (np.ma.masked_array(np.ones((2, 2))), "masked array"),
     ],

@@ -200,6 +200,15 @@ def test_rows_are_moved_as_far_as_neighbours_are(global_random_seed):
     np.testing.assert_array_equal(_moves_to_neighbors(np.ones((30, 2)), rng), 0.0)
 
 
+def test_rows_are_moved_to_each_of_their_neighbours_alike(global_random_seed):
+    # The ten nearest of a row on a line are those up to five away.
+    X = np.arange(512.0)[:, None]
+    moves = _moves_to_neighbors(X, np.random.RandomState(global_random_seed))
+    values, counts = np.unique(np.abs(moves), return_counts=True)
+    np.testing.assert_array_equal(values[:5], np.arange(1, 6))
+    assert counts[:5].min() > 70 and counts[:5].sum() > 490
+
+
 @pytest.mark.parametrize("moving", [False, True])
 def test_fitting_labels_reaches_them(moving, global_random_seed):
     rng = np.random.RandomState(global_random_seed)
