@@ -10,6 +10,7 @@ from scipy.sparse.csgraph import connected_components
 from skdiffclust._constraints import as_constraints
 from skdiffclust.forests._constrained import ConstrainedProblem, constrained_forest
 from skdiffclust.forests._dense_trees import tree_of_rows
+from skdiffclust.forests._exchange import _branch
 from skdiffclust.forests._partition import (
     _weight_with,
     contract,
@@ -151,6 +152,21 @@ def test_the_weight_of_a_tree_and_one_more_row(global_random_seed):
         assert found == pytest.approx(weight_of(similarity, np.zeros(n)))
 
 
+def test_a_branch_is_all_that_hangs_on_a_row(global_random_seed):
+    rng, n = np.random.RandomState(global_random_seed), 30
+    above, tree = np.full(n, -1), np.arange(n)
+    order = rng.permutation(n)
+    for i in range(3, n):
+        above[order[i]] = order[rng.randint(i)]
+        tree[order[i]] = tree[above[order[i]]]
+    for v in np.flatnonzero(above >= 0):
+        for i in range(n):
+            up = i
+            while up >= 0 and up != v:
+                up = above[up]
+            assert _branch(above, v, tree)[i] == (up == v)
+
+
 def compare_with_brute_force(kind, n_instances, seed):
     """Return relative gaps and the number of feasible instances that were missed."""
     rng = np.random.RandomState(seed)
@@ -263,6 +279,21 @@ def test_a_search_that_was_cut_short_is_honest(monkeypatch):
     constraints = as_constraints(7, cannot_link=[*cycle(5), [0, 5], [2, 5]])
     with pytest.raises(ValueError, match="No feasible forest was found, though"):
         constrained_forest(np.zeros((7, 7)), constraints, 3)
+
+
+def test_links_of_a_tree_are_coloured_without_a_step_back(
+    monkeypatch, global_random_seed
+):
+    # DSATUR is exact where two colours do (Brélaz 1979).
+    from skdiffclust.forests import _constrained
+
+    rng, n = np.random.RandomState(global_random_seed), 60
+    monkeypatch.setattr(_constrained, "_MAX_COLOURING_NODES", n)
+    order = rng.permutation(n)
+    links = [[order[i], order[rng.randint(max(0, i - 4), i)]] for i in range(1, n)]
+    problem = ConstrainedProblem(as_constraints(n, cannot_link=links), 2)
+    first, second = problem.colours[problem.groups[links].T]
+    np.testing.assert_array_equal(np.sort([first, second], axis=0).T, [[0, 1]] * 59)
 
 
 def test_more_clusters_than_colours():
