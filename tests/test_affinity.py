@@ -167,6 +167,17 @@ def test_nearest_row_of_other_metrics_matches_scipy(metric, params, global_rando
     assert_allclose(distances, expected[1], rtol=1e-12)
 
 
+def test_nearest_row_takes_minus_zero_for_zero(global_random_seed):
+    # By correlation, rows are some 1e-16 from themselves before this is settled.
+    T = np.random.RandomState(global_random_seed).normal(size=(40, 5))
+    T[:, 0], X = 0.0, T.copy()
+    X[:, 0] = -0.0
+    T[::2, 0] *= -1
+    indices, distances = nearest_row(T, X, metric="correlation")
+    assert_array_equal(indices, np.arange(40))
+    assert_array_equal(distances, 0.0)
+
+
 def test_nearest_row_estimates_metric_parameters_on_training_rows(global_random_seed):
     rng = np.random.RandomState(global_random_seed)
     T, X = rng.normal(size=(50, 4)) * [1, 10, 100, 1], rng.normal(size=(20, 4))
