@@ -37,7 +37,7 @@ from skdiffclust.cuts._training import (
 
 # Free logits, and a linear model, take steps so many times as long as a perceptron.
 _FREE_RATE = 30.0
-_LINEAR_RATE = 3.0
+_LINEAR_RATE = 2.0
 # balance_weight="auto", without free labels and with them.
 _BALANCE, _LABELLED_BALANCE = 10.0, 1.0
 # Least proportion, times n_clusters, that the balance term pulls a cluster to.

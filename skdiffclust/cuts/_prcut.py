@@ -131,7 +131,7 @@ class PRCut(
     batch_size : int, default=256
         Rows of a batch, clipped to n_samples.
     learning_rate : float, default=0.01
-        Step of Adam, which falls linearly to a tenth. Three times that for "linear",
+        Step of Adam, which falls linearly to a tenth. Twice that for "linear",
         thirty times for free assignments.
     tol : float, default=1e-5
         Relative progress of the loss that ten epochs must make, unless a linear encoder
