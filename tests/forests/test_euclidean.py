@@ -13,7 +13,7 @@ from scipy.spatial.distance import cdist
 
 from skdiffclust.forests import _threads
 from skdiffclust.forests._distances import lengths_of_points
-from skdiffclust.forests._euclidean import boruvka, core_lengths
+from skdiffclust.forests._euclidean import _neighborhood, boruvka, core_lengths
 from skdiffclust.forests._kd_tree import build_tree
 from skdiffclust.forests._solve import spanning_edges
 
@@ -106,6 +106,16 @@ def test_core_lengths(n_features, min_samples, global_random_seed):
     squares = np.sort(cdist(X, X, "sqeuclidean"), axis=1)
     found = core_lengths(X, min_samples, 2)
     assert np.array_equal(found, squares[:, min_samples - 1])
+
+
+def test_filtered_neighbours_of_tight_groups_and_lonely_rows(global_random_seed):
+    rng = np.random.default_rng(global_random_seed)
+    groups = np.repeat(rng.normal(size=(25, 3)), 6, axis=0)
+    X = np.concatenate([groups + 1e-3 * rng.normal(size=(150, 3)),
+                        rng.normal(size=(90, 3))])  # fmt: skip
+    tree, (found, _) = _neighborhood(X, 4, 2, leaves=(8, True))
+    squares = np.sort(cdist(X, X, "sqeuclidean"), axis=1)[:, 1:5]
+    np.testing.assert_allclose(found, squares[tree.order], rtol=1e-12)
 
 
 @pytest.fixture
