@@ -207,6 +207,9 @@ def test_rows_are_moved_to_each_of_their_neighbours_alike(global_random_seed):
     values, counts = np.unique(np.abs(moves), return_counts=True)
     np.testing.assert_array_equal(values[:5], np.arange(1, 6))
     assert counts[:5].min() > 70 and counts[:5].sum() > 490
+    for seed in range(10):
+        two = _moves_to_neighbors(X[:2], np.random.RandomState(seed))
+        np.testing.assert_array_equal(np.abs(two), 1.0)
 
 
 @pytest.mark.parametrize("moving", [False, True])

@@ -1,6 +1,6 @@
 """Constrained forests against brute force, greedy, and contradictory requests."""
 
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -17,6 +17,7 @@ from skdiffclust.forests._partition import (
     forest_state,
     grow_tree,
     merge_greedily,
+    move_groups,
 )
 
 
@@ -138,6 +139,23 @@ def test_no_cut_and_join_makes_a_forest_under_links_heavier(seed, global_random_
     for other in cut_and_joined(edges, len(labels)):
         if meets(other, constraints):
             assert weight_of(similarity, other) <= weight + 1e-9
+
+
+def test_moves_end_where_no_row_makes_the_forest_heavier(global_random_seed):
+    rng, n, k = np.random.RandomState(global_random_seed), 12, 3
+    similarity = np.triu(rng.randn(n, n), 1)
+    similarity = similarity + similarity.T
+    component, state = np.arange(n) % k, forest_state(n, k)
+    for c in range(k):
+        grow_tree(similarity, component, c, state)
+    conflicts = np.zeros((n, n), dtype=bool)
+    move_groups(similarity, component, np.arange(n), conflicts, state)
+    weight = weight_of(similarity, component)
+    for v, c in product(range(n), range(k)):
+        moved = component.copy()
+        moved[v] = c
+        if len(np.unique(moved)) == k:
+            assert weight_of(similarity, moved) <= weight + 1e-9
 
 
 def test_the_weight_of_a_tree_and_one_more_row(global_random_seed):
