@@ -14,6 +14,8 @@ from skdiffclust.cuts._ratio_cut import cut_of_labels
 
 # Weight, relative to the mean, of the edges that make a graph connected for ARPACK.
 _BRIDGE = 1e-6
+# Vectors that ARPACK works with, or twice as many as are asked for and one.
+_N_LANCZOS = 20
 
 
 def free_labels(graph, X, groups, n_clusters, *, init, polished, n_init, random_state):
@@ -74,13 +76,17 @@ def _spectral(graph, n_clusters, n_init, random_state):
     """Return the labels (n,) of scikit-learn's spectral clustering of a graph.
 
     The same labels as SpectralClustering(affinity="precomputed") gives with the same
-    random_state, where the graph is connected; ARPACK is not asked where it fails.
+    random_state, where the graph is connected; ARPACK is not asked where it fails. Nor
+    is it for few nodes or a complete graph of equal weights: its vectors soon span all
+    that there is, and it goes on from one that no seed determines.
     """
     from skdiffclust.cuts._multilevel import search
 
     n = graph.shape[0]
     n_parts, parts = connected_components(graph, directed=False)
-    if n_clusters == 1 or n <= 2 * n_clusters or n_parts > n // 2:
+    spans_all = n <= max(_N_LANCZOS, 2 * n_clusters + 1)
+    uniform = graph.nnz == n * (n - 1) > 0 and np.ptp(graph.data) == 0
+    if n_clusters == 1 or spans_all or uniform or n_parts > n // 2:
         return search(graph, n_clusters, n_init, random_state, sizes=np.ones(n))
     if n_parts > 1:
         graph = _bridged(graph, parts)

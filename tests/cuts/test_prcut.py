@@ -682,3 +682,12 @@ def test_blocks_are_trained_on_the_bound(sampling, blobs, monkeypatch):
 def test_hidden_layers_are_no_truth_values(blobs):
     with pytest.raises(ValueError, match="'hidden_layer_sizes' parameter of PRCut"):
         PRCut(4, **QUICK | {"hidden_layer_sizes": (True,)}).fit(blobs[0])
+
+
+@pytest.mark.parametrize("n", [5, 11, 30])
+def test_graphs_without_structure_have_the_same_labels_each_time(n):
+    graph = np.ones((n, n)) - np.eye(n)
+    model = PRCut(2, affinity="precomputed", encoder=None, random_state=0)
+    # Of cuts that are all equal ARPACK would take one at random.
+    found = {tuple(model.fit(graph).labels_) for _ in range(10)}
+    assert len(found) == 1
