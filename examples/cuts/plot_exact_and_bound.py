@@ -31,10 +31,10 @@ for p in certainty:
     assignments = np.where(y[:, None] == [0, 1], p, 1 - p)
     exact.append(expected_ratio_cut(graph, assignments))
     bound.append(ratio_cut_bound(graph, assignments))
-    draws = rng.random((200, len(X))) < assignments[:, 1]
+    draws = rng.random((80, len(X))) < assignments[:, 1]
     drawn.append([ratio_cut(graph, labels).value for labels in draws.astype(int)])
 drawn, bound = np.array(drawn), np.array(bound)
-error = np.abs(drawn.mean(axis=1) - exact) / (drawn.std(axis=1) / np.sqrt(200) + 1e-9)
+error = np.abs(drawn.mean(axis=1) - exact) / (drawn.std(axis=1) / np.sqrt(80) + 1e-9)
 print(f"largest deviation of the mean of draws: {error.max():.1f} standard errors")
 print(
     f"bound without its constant, over the expectation: {np.min(bound / exact) / 2:.3f}"
@@ -48,7 +48,7 @@ fig, axes = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
 low, high = np.quantile(drawn, [0.05, 0.95], axis=1)
 axes[0].fill_between(certainty, low, high, color="0.85", label="90 % of the draws")
 axes[0].plot(
-    certainty, drawn.mean(axis=1), "kx", markersize=5, label="mean of 200 draws"
+    certainty, drawn.mean(axis=1), "kx", markersize=5, label="mean of 80 draws"
 )
 axes[0].plot(certainty, exact, label="exact expectation")
 axes[0].plot(certainty, bound, "--", color="tab:red", label="bound")

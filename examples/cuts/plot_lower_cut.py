@@ -29,7 +29,8 @@ free = PRCut(10, encoder=None, random_state=0).fit(X)
 graph = free.affinity_matrix_
 spectral = SpectralClustering(10, affinity="precomputed", random_state=0).fit(graph)
 searched = PRCut(10, encoder=None, init="random", random_state=0).fit(X, graph=graph)
-encoder = PRCut(10, init="random", random_state=0).fit(X, graph=graph)
+encoder = PRCut(10, init="random", hidden_layer_sizes=(64,), random_state=0)
+encoder.fit(X, graph=graph)
 
 rows = {
     "spectral clustering": spectral,
