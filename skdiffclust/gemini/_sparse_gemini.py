@@ -319,7 +319,8 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         cannot_link : array-like or sparse matrix, default=None
             Rows that should not share a cluster; see :meth:`GEMINI.fit`.
         alpha_init : float or None, default=None
-            First penalty; None finds one just below where the first feature leaves.
+            First penalty; None finds one just below where the first feature leaves on
+            trial, though a few may leave there when it is trained on.
         alpha_multiplier : float, default=1.05
             Factor from one penalty to the next.
         min_features : int, default=2
