@@ -99,7 +99,7 @@ def test_the_gradient_is_that_of_central_differences(problem, case):
     direction *= P.min() / np.abs(direction).max() if direction.any() else 0.0
     slope = float((gradient * direction).sum())
     gap = slope_gap(
-        lambda h: gemini_score(P + h * direction, X, **options), slope, 1e-3, name
+        lambda h: gemini_score(P + h * direction, X, **options), slope, 1e-4, name
     )
     assert gap <= 1e-6 * max(1.0, abs(slope))
 
