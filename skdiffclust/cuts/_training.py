@@ -146,18 +146,21 @@ class Objective:
         self.memory = assignments.astype(np.float64)
         self.proportions = self.memory.mean(axis=0)
         floored = self._floored(self.blended())
+        exact = None
+        if self.settings.objective == "exact" and self.n_epochs % _EXACT_EVERY == 0:
+            self.beyond = None
+            exact, gradient = expected_cut_with_gradient(
+                self.graph, self.degrees, self.memory
+            )
         linked = self.graph @ self.memory
         open_ends = self.degrees[:, None] - linked
         self.cuts = np.einsum("ik,ik->k", self.memory, open_ends)
         value = self.scale * float((self.cuts / floored).sum()) / len(assignments)
+        if exact is not None:
+            gradient *= len(assignments) * self.scale
+            gradient -= self._bound_gradient(self.degrees, linked, floored)
+            self.value_beyond, self.beyond = self.scale * exact - value, gradient
         if self.settings.objective == "exact":
-            if self.n_epochs % _EXACT_EVERY == 0:
-                bound = self._bound_gradient(self.degrees, linked, floored)
-                exact, gradient = expected_cut_with_gradient(
-                    self.graph, self.degrees, self.memory
-                )
-                self.value_beyond = self.scale * exact - value
-                self.beyond = len(assignments) * self.scale * gradient - bound
             value += self.value_beyond
         self.n_epochs += 1
         return value, float(self.blended() @ np.log(floored / self.prior))
