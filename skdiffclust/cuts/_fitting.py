@@ -300,8 +300,7 @@ class EncoderTraining:
                 self.random_state,
                 moving=not self.linear,
             )
-            labels = self.model.logits(self.X).argmax(axis=1)
-            if self.linear and (labels != self.target).any():
+            if self.linear and not self._has_target():
                 # The cut of what it has instead goes up before it goes down.
                 loop.n_iter_no_change = None
 
@@ -316,6 +315,10 @@ class EncoderTraining:
             )
 
         train(loop, self.model, self.X, self.objective, self.random_state, close)
+
+    def _has_target(self):
+        """Whether the labels of the model are the free ones that it was fitted to."""
+        return np.array_equal(self.model.logits(self.X).argmax(axis=1), self.target)
 
     def attributes(self, state):
         """Return the attributes that predict needs, and the labels, ordered by size."""

@@ -619,6 +619,7 @@ def test_small_graphs_of_every_kind_end_finite_or_with_a_message(global_random_s
     assert refused_for_a_reason(fuzz(40, global_random_seed))
 
 
+# The same graphs, and their warnings.
 @pytest.mark.paper
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_a_thousand_small_graphs_end_finite_or_with_a_message():
