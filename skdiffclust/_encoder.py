@@ -6,7 +6,7 @@ layer is a linear model; between layers there is an activation, of `ACTIVATIONS`
 ReLU by default; after the last layer there is nothing. float32 stays float32.
 
 - `init_layers` draws the arrays,
-- `forward` is for ``predict``: a row's output does not depend on the rows beside it,
+- `forward` is for ``predict``: a sample's output does not depend on those beside it,
 - `forward_with_inputs` and `backward` are for training with explicit gradients,
 - `dropout_masks` draws the masks that both of these take,
 - `activate` is the activation alone.
@@ -30,8 +30,8 @@ import numpy as np
 from scipy.special import ndtr
 
 ACTIVATIONS = "gelu", "relu", "tanh"
-# Rows of a block in `forward`, a multiple of what matrix products handle at once.
-_BLOCK_ROWS = 256
+# Samples of a block in `forward`: bounds the memory of the hidden layers.
+_BLOCK_SAMPLES = 4096
 
 
 def init_layers(layer_sizes, random_state, dtype):
@@ -74,22 +74,31 @@ def _activate_with_slope(hidden, activation):
 
 
 def forward(X, weights, biases, activation="relu"):
-    """Return the output (n, n_out) for rows X (n, n_in), row by row the same bits.
+    """Return the output (n, n_out) for samples X (n, n_in), one product a sample.
 
-    A matrix product may round a row differently when it stands elsewhere or among
-    other rows, so that equal rows part and chunks disagree. Here all products have
-    one shape: blocks of 256 rows, the last one filled up with zeros.
+    A BLAS may round a sample differently when it stands elsewhere in a block (Haswell
+    and Zen kernels do so in float32 from 50 features on), so that equal samples part
+    and chunks disagree. Here each sample is a product of its own, always of the same
+    shape, which costs one to three times the product of a block.
     """
-    n_rows = X.shape[0]
-    output = np.empty((n_rows, weights[-1].shape[1]), dtype=weights[-1].dtype)
-    for start in range(0, n_rows, _BLOCK_ROWS):
-        rows = X[start : start + _BLOCK_ROWS]
-        block = np.zeros((_BLOCK_ROWS, X.shape[1]), dtype=weights[0].dtype)
-        block[: len(rows)] = rows
-        hidden = _affine(block, weights[0], biases[0])
+    n_samples = X.shape[0]
+    output = np.empty((n_samples, weights[-1].shape[1]), dtype=weights[-1].dtype)
+    for start in range(0, n_samples, _BLOCK_SAMPLES):
+        stop = start + _BLOCK_SAMPLES
+        # C-contiguous: for other strides NumPy may leave the BLAS, and sum otherwise.
+        block = np.ascontiguousarray(X[start:stop], dtype=weights[0].dtype)
+        hidden = _affine_by_sample(block, weights[0], biases[0])
         for weight, bias in zip(weights[1:], biases[1:], strict=True):
-            hidden = _affine(activate(hidden, activation), weight, bias)
-        output[start : start + len(rows)] = hidden[: len(rows)]
+            hidden = _affine_by_sample(activate(hidden, activation), weight, bias)
+        output[start:stop] = hidden
+    return output
+
+
+def _affine_by_sample(X, weight, bias):
+    """Return X @ weight + bias, (n, n_out), from n products of shape (1, n_in)."""
+    weight = np.ascontiguousarray(weight)
+    output = np.matmul(X[:, np.newaxis, :], weight)[:, 0]
+    output += bias
     return output
 
 

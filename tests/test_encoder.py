@@ -88,8 +88,11 @@ def test_activations_are_those_of_torch_far_out_too(activation, dtype):
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("sizes", [[50, 3], [50, 64, 3], [3, 1]])
-def test_a_row_does_not_depend_on_its_neighbours(
+@pytest.mark.parametrize(
+    "sizes",
+    [[50, 3], [50, 64, 3], [3, 1], [50, 1], [60, 10], [50, 64], [30, 100], [40, 500]],
+)
+def test_a_sample_does_not_depend_on_its_neighbours(
     sizes, dtype, activation, global_random_seed
 ):
     X, weights, biases, rng = problem(sizes, dtype, n=700, seed=global_random_seed)
@@ -103,6 +106,10 @@ def test_a_row_does_not_depend_on_its_neighbours(
             for start in range(0, len(X), chunk)
         ]
         assert_array_equal(np.concatenate(parts), whole)
+    for layout in (np.asfortranarray(X), np.repeat(X, 2, axis=1)[:, ::2]):
+        assert_array_equal(forward(layout, weights, biases, activation), whole)
+    by_column = [np.asfortranarray(weight) for weight in weights]
+    assert_array_equal(forward(X, by_column, biases, activation), whole)
     training, _ = forward_with_inputs(X, weights, biases, activation=activation)
     assert_allclose(whole, training, atol=1e-5 if dtype == np.float32 else 1e-13)
 
