@@ -1,4 +1,4 @@
-"""The house rules, read from the source: who may import what, and how long."""
+"""The rules of imports, read from the source: who may import what."""
 
 import ast
 from pathlib import Path
@@ -34,11 +34,6 @@ KERNELS = {
     "memories/_block_kernels.py",
     "memories/_kernels.py",
 }
-# Loops that are compiled only when there are many rows.
-TIERED = {"forests/_tree.py"}
-MAX_FILE_LINES = 400
-MAX_FUNCTION_LINES = 40
-MAX_KERNEL_LINES = 60
 
 
 def module_name(path):
@@ -199,36 +194,3 @@ def test_imports_are_absolute_and_named(path):
     for node, names in imports(TREES[path], lazy=True):
         assert getattr(node, "level", 0) == 0, f"relative import, line {node.lineno}"
         assert not any(name.endswith(".*") for name in names), f"line {node.lineno}"
-
-
-def code_lines(node, source):
-    """Count the lines of a node that are neither blank nor part of a docstring."""
-    first = getattr(node, "lineno", 1)
-    last = getattr(node, "end_lineno", len(source))
-    lines = {i for i in range(first, last + 1) if source[i - 1].strip()}
-    for child in ast.walk(node):
-        body = getattr(child, "body", None)
-        if (
-            isinstance(body, list)
-            and body
-            and isinstance(body[0], ast.Expr)
-            and isinstance(body[0].value, ast.Constant)
-            and isinstance(body[0].value.value, str)
-        ):
-            lines -= set(range(body[0].lineno, body[0].end_lineno + 1))
-    return len(lines)
-
-
-@per_file
-def test_files_and_functions_are_short(path):
-    source = path.read_text(encoding="utf-8").splitlines()
-    kernel = path.relative_to(PACKAGE).as_posix() in KERNELS | TIERED
-    limit = MAX_KERNEL_LINES if kernel else MAX_FUNCTION_LINES
-    assert code_lines(TREES[path], source) <= MAX_FILE_LINES
-    long = {
-        node.name: count
-        for node in ast.walk(TREES[path])
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and (count := code_lines(node, source)) > limit
-    }
-    assert not long
