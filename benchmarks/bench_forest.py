@@ -28,12 +28,12 @@ from scipy.sparse import csr_array, triu
 from scipy.spatial.distance import pdist, squareform
 
 import skdiffclust
-from skdiffclust.forests._distances import (
+from skdiffclust.forests._trees._distances import (
     lengths_of_graph,
     lengths_of_matrix,
     lengths_of_points,
 )
-from skdiffclust.forests._solve import spanning_edges
+from skdiffclust.forests._trees._solve import spanning_edges
 
 N_RUNS = 5
 
@@ -281,9 +281,9 @@ def growth50():
 
 def fit():
     """What follows the tree in a fit: the linkage matrix and the labels."""
-    from skdiffclust.forests._forest import cut_into
+    from skdiffclust.forests._hierarchy._linkage import linkage_matrix
+    from skdiffclust.forests._hierarchy._tree_cuts import cut_into
     from skdiffclust.forests._spanning_forest import CutTree, _labels
-    from skdiffclust.forests._tree import linkage_matrix
 
     for n_samples in (200_000, 1_000_000):
         X = normal(n_samples, 3)

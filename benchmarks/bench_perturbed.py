@@ -34,8 +34,12 @@ from skdiffclust.forests import (
     partial_fenchel_young_loss,
     perturbed_forest,
 )
-from skdiffclust.forests._noise import draw_list, noise_workspace, quantile_table
-from skdiffclust.forests._relation import triangle
+from skdiffclust.forests._perturbed._noise import (
+    draw_list,
+    noise_workspace,
+    quantile_table,
+)
+from skdiffclust.forests._perturbed._relation import triangle
 
 N_CLUSTERS, SCALE, SCIPY_SAMPLES = 10, 0.1, 20
 

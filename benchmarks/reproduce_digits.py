@@ -26,7 +26,7 @@ from torch import nn
 from skdiffclust import SpanningForestEmbedding
 from skdiffclust._encoder import init_layers
 from skdiffclust._torch import encoder_module
-from skdiffclust.forests._embedding_training import batch_error
+from skdiffclust.forests._embedding._training import batch_error
 
 BATCH, N_COMPONENTS, N_CLASSES, TUNING_SEED = 64, 32, 10, 100
 MNIST = Path(__file__).resolve().parents[2] / "shared" / "data" / "mnist_t10k.npz"

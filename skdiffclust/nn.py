@@ -2,7 +2,7 @@
 
 from skdiffclust._torch import gather_over_processes
 from skdiffclust.cuts._torch import RatioCutLoss
-from skdiffclust.forests._torch import (
+from skdiffclust.forests._perturbed._torch import (
     ConnectivityLoss,
     FenchelYoungLoss,
     PartialFenchelYoungLoss,

@@ -1,39 +1,22 @@
 """The rules of imports, read from the source: who may import what."""
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 PACKAGE = Path(__file__).resolve().parents[1] / "skdiffclust"
 FACE = {"skdiffclust", "skdiffclust.nn", "skdiffclust.plotting"}
-# The only files that compile kernels at module level, and so load numba; paths inside
-# the package. numba itself is imported by _compiled.py alone.
-KERNELS = {
-    "cuts/_multilevel.py",
-    "cuts/_polish.py",
-    "forests/_checked.py",
-    "forests/_constrained_sampling.py",
-    "forests/_copies.py",
-    "forests/_dense_trees.py",
-    "forests/_estimators.py",
-    "forests/_euclidean.py",
-    "forests/_exchange.py",
-    "forests/_hierarchy.py",
-    "forests/_kd_tree.py",
-    "forests/_kruskal.py",
-    "forests/_neighbors.py",
-    "forests/_noise.py",
-    "forests/_partition.py",
-    "forests/_prim.py",
-    "forests/_pruning.py",
-    "forests/_sampling.py",
-    "forests/_tiles.py",
-    "forests/_union_find.py",
-    "gemini/_fused.py",
-    "memories/_block_kernels.py",
-    "memories/_kernels.py",
-}
+# Public modules that import without torch and without numba.
+LIGHT = [
+    "skdiffclust",
+    *(f"skdiffclust.{name}" for name in ("forests", "memories", "cuts", "gemini")),
+    *(f"skdiffclust.{name}" for name in ("metrics", "datasets", "plotting")),
+]
+# The packages of the forests: each imports only those before it.
+FOREST_PACKAGES = ["_trees", "_hierarchy", "_constrained", "_perturbed", "_embedding"]
 
 
 def module_name(path):
@@ -123,10 +106,10 @@ def test_levels(path):
 @pytest.mark.parametrize(
     "source, target",
     [
-        ("skdiffclust._history", "skdiffclust.forests._tree"),
+        ("skdiffclust._history", "skdiffclust.forests._trees._tree"),
         ("skdiffclust.metrics", "skdiffclust"),
-        ("skdiffclust.forests._tree", "skdiffclust.nn"),
-        ("skdiffclust.forests._tree", "skdiffclust.memories._clam"),
+        ("skdiffclust.forests._trees._tree", "skdiffclust.nn"),
+        ("skdiffclust.forests._trees._tree", "skdiffclust.memories._clam"),
     ],
 )
 def test_levels_are_judged(source, target, monkeypatch):
@@ -155,12 +138,43 @@ def test_no_cycle_even_lazily():
 def test_heavy_imports_stay_lazy(path):
     inside = path.relative_to(PACKAGE).as_posix()
     eager = imported_roots(TREES[path], lazy=False)
-    if path.name != "_torch.py" and inside != "nn.py":
-        assert "torch" not in eager
     assert ("numba" in eager) == (inside == "_compiled.py")
-    names = [name for _, found in imports(TREES[path], lazy=False) for name in found]
-    assert ("skdiffclust._compiled.compiled" in names) == (inside in KERNELS)
     assert not eager & {"matplotlib", "ot", "rich", "pandas"}
+
+
+def test_public_modules_import_without_torch_and_numba():
+    program = f"""
+import importlib, sys
+
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name in ("torch", "numba"):
+            raise ImportError(f"{{name}} is blocked")
+
+sys.meta_path.insert(0, Blocked())
+for name in {LIGHT}:
+    importlib.import_module(name)
+package = sys.modules["skdiffclust"]
+for name in set(package.__all__) - {{"nn", "warmup"}}:
+    getattr(package, name)
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_packages_of_the_forests_import_downwards():
+    for path, tree in TREES.items():
+        source = module_name(path).split(".")
+        if (
+            source[1:2] != ["forests"]
+            or source[2:3] == []
+            or (source[2] not in FOREST_PACKAGES)
+        ):
+            continue
+        level = FOREST_PACKAGES.index(source[2])
+        for target in our_imports(tree):
+            parts = target.split(".")
+            if len(parts) > 2 and parts[1] == "forests":
+                assert parts[2] in FOREST_PACKAGES[: level + 1], (path, target)
 
 
 @per_file

@@ -80,7 +80,7 @@ import skdiffclust
 for module in walk_packages(skdiffclust.__path__, "skdiffclust."):
     import_module(module.name)
 
-from skdiffclust.forests._union_find import find, singletons
+from skdiffclust.forests._trees._union_find import find, singletons
 print(find(singletons(4), 3))
 """
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}

@@ -1,25 +1,30 @@
 """Maximum spanning k-forests: single linkage as a clusterer."""
 
-from skdiffclust.forests._blocks import minimum_spanning_tree_by_blocks
-from skdiffclust.forests._embedding import SpanningForestEmbedding
-from skdiffclust.forests._fenchel_young import (
+from skdiffclust.forests._constrained._spanning import (
+    SpanningForest,
+    maximum_spanning_forest,
+)
+from skdiffclust.forests._hierarchy._linkage import calinski_harabasz_curve
+from skdiffclust.forests._perturbed._fenchel_young import (
     connectivity_loss,
     fenchel_young_loss,
     partial_fenchel_young_loss,
 )
-from skdiffclust.forests._neighbor_similarity import (
+from skdiffclust.forests._perturbed._neighbor_similarity import (
     NeighborSimilarity,
     neighbor_similarity,
 )
-from skdiffclust.forests._perturbation import PerturbedForestResult, perturbed_forest
-from skdiffclust.forests._spanning import (
-    SpanningForest,
-    SpanningTree,
-    maximum_spanning_forest,
-    minimum_spanning_tree,
+from skdiffclust.forests._perturbed._perturbation import (
+    PerturbedForestResult,
+    perturbed_forest,
 )
 from skdiffclust.forests._spanning_forest import SpanningForestClustering
-from skdiffclust.forests._tree import calinski_harabasz_curve
+from skdiffclust.forests._spanning_forest_embedding import SpanningForestEmbedding
+from skdiffclust.forests._trees._blocks import minimum_spanning_tree_by_blocks
+from skdiffclust.forests._trees._minimum_spanning_tree import (
+    SpanningTree,
+    minimum_spanning_tree,
+)
 
 __all__ = [
     "NeighborSimilarity",

@@ -16,15 +16,11 @@ from skdiffclust._compat import PAIRWISE_METRICS, Interval, StrOptions, fit_cont
 from skdiffclust._constraints import as_constraints, check_feasible
 from skdiffclust._history import keep_state_on_error
 from skdiffclust._validation import validate_rows
-from skdiffclust.forests._distances import lengths_of, mutual_reachability
-from skdiffclust.forests._forest import (
-    CutTree,
-    cut_beyond,
-    cut_into,
-    grow_tree,
-    widest_gap,
-)
-from skdiffclust.forests._tree import components, linkage_matrix
+from skdiffclust.forests._constrained._grow_tree import grow_tree
+from skdiffclust.forests._hierarchy._linkage import linkage_matrix
+from skdiffclust.forests._hierarchy._tree_cuts import cut_beyond, cut_into, widest_gap
+from skdiffclust.forests._trees._distances import lengths_of, mutual_reachability
+from skdiffclust.forests._trees._tree import CutTree, components
 
 # The plateau of good values is wide: 0.2 to 0.4 of the mean cluster size.
 _AUTO_FRACTION = 0.25

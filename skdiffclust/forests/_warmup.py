@@ -3,9 +3,9 @@
 import numpy as np
 from scipy.sparse import diags_array
 
-from skdiffclust.forests import _tiers
-from skdiffclust.forests._perturbation import perturbed_forest
+from skdiffclust.forests._perturbed._perturbation import perturbed_forest
 from skdiffclust.forests._spanning_forest import SpanningForestClustering
+from skdiffclust.forests._trees import _compilation_threshold
 
 
 def warmup():
@@ -27,9 +27,9 @@ def warmup():
     >>> import skdiffclust
     >>> skdiffclust.warmup()  # doctest: +SKIP
     """
-    from skdiffclust.forests._prim import prim_on_matrix, prim_on_points
+    from skdiffclust.forests._trees._prim import prim_on_matrix, prim_on_points
 
-    n_samples = _tiers.SMALL + 1
+    n_samples = _compilation_threshold.SMALL + 1
     points = np.random.default_rng(0).random((n_samples, 4))
     SpanningForestClustering().fit(points)
     chain = diags_array([np.ones(n_samples - 1)] * 2, offsets=[-1, 1]).tocsr()

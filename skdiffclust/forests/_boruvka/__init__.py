@@ -1,1 +1,0 @@
-"""Borůvka's algorithm on many dense matrices at once, for the GPU."""

@@ -1,0 +1,1 @@
+"""Maximum spanning k-forests under must-links, cannot-links and labels."""

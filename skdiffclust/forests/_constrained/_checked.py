@@ -1,0 +1,94 @@
+"""Kruskal's algorithm that skips every edge which a cannot-link forbids."""
+
+import numpy as np
+
+from skdiffclust._compiled import compiled
+from skdiffclust.forests._trees._kruskal import settle_ties
+from skdiffclust.forests._trees._union_find import find, singletons, union
+
+# Edges looked at between two checks for an interruption, at most 0.2 s.
+_CHUNK = 2**20
+
+
+def checked_kruskal(first, second, lengths, constraints):
+    """Positions of the edges (m,) that join groups which nothing keeps apart.
+
+    Edges are as in `kruskal`. Goes on until all that is left would join two classes or
+    the two sides of a cannot-link. O(m log m) time, times the cannot-links of the
+    smaller tree at every edge; O(m + n) memory.
+    """
+    n_groups = constraints.n_groups
+    classes = np.full(n_groups, -1)
+    classes[constraints.groups] = constraints.classes
+    trees = singletons(n_groups), np.ones(n_groups, dtype=np.int64), classes
+    enemies = _linked_lists(constraints.cannot, n_groups)
+    order = np.argsort(lengths)
+    settle_ties(lengths, order)
+    edges, taken = (first, second, lengths, constraints.groups), []
+    for start in range(0, len(order), _CHUNK):
+        taken.append(_take(order[start : start + _CHUNK], edges, trees, enemies))
+    return np.concatenate(taken)
+
+
+def _linked_lists(pairs, n_groups):
+    """Who each group is kept apart from: lists that can be joined in a moment.
+
+    Entry e says that some group has the enemy ``who[e]``, and ``following[e]`` is the
+    next entry of that group, -1 at the end; the list of a group goes from `heads` to
+    `tails`, and has `counts` entries.
+    """
+    both = np.concatenate([pairs, pairs[:, ::-1]])
+    both = both[np.argsort(both[:, 0], kind="stable")]
+    owner, who = both.T
+    counts = np.bincount(owner, minlength=n_groups)
+    ends = np.cumsum(counts)
+    following = np.arange(1, len(who) + 1)
+    following[ends[counts > 0] - 1] = -1
+    heads = np.where(counts > 0, ends - counts, -1)
+    tails = np.where(counts > 0, ends - 1, -1)
+    return np.ascontiguousarray(who), following, heads, tails, counts
+
+
+@compiled(nogil=True)
+def _are_apart(one, other, parents, classes, enemies):
+    """Whether the trees of two roots must part."""
+    if classes[one] >= 0 and classes[other] >= 0 and classes[one] != classes[other]:
+        return True
+    who, following, heads, _, counts = enemies
+    if counts[other] < counts[one]:
+        one, other = other, one
+    entry = heads[one]
+    while entry >= 0:
+        if find(parents, who[entry]) == other:
+            return True
+        entry = following[entry]
+    return False
+
+
+@compiled(nogil=True)
+def _take(order, edges, trees, enemies):
+    """Take the edges of `order` that join two trees which may be joined."""
+    first, second, lengths, groups = edges
+    parents, sizes, classes = trees
+    _, following, heads, tails, counts = enemies
+    taken = np.empty(min(len(order), len(parents)), dtype=np.int64)
+    n_taken = 0
+    for e in order:
+        if not lengths[e] < np.inf:
+            break
+        one, other = find(parents, groups[first[e]]), find(parents, groups[second[e]])
+        if one == other or _are_apart(one, other, parents, classes, enemies):
+            continue
+        root = union(parents, sizes, one, other)
+        gone = other if root == one else one
+        classes[root] = max(classes[root], classes[gone])
+        if heads[gone] >= 0:
+            if heads[root] >= 0:
+                following[tails[root]] = heads[gone]
+            else:
+                heads[root] = heads[gone]
+            tails[root] = tails[gone]
+            counts[root] += counts[gone]
+        taken[n_taken] = e
+        n_taken += 1
+    return taken[:n_taken]

@@ -1,0 +1,71 @@
+"""Spanning trees and forests, free or constrained, as functions of arrays."""
+
+import numpy as np
+
+from skdiffclust._constraints import as_constraints
+from skdiffclust.forests._constrained._problem import ConstrainedProblem
+from skdiffclust.forests._trees._solve import all_edges, spanning_edges
+from skdiffclust.forests._trees._tree import components, join_parts
+
+
+def grow_tree(lengths, constraints=None, *, n_clusters=None, **how):
+    """Return the minimum spanning tree of a relation, free or under constraints.
+
+    The tree is that of the total order (length, i, j) with i < j, so it is unique.
+    Under constraints its cuts are forests that respect them: every group is joined by
+    the spanning tree inside it, and trees between groups are added, whose edges alone
+    may be cut. Without cannot-links these are the tree of the graph in which all
+    labelled rows are one vertex and every other group one; this is what Kruskal's
+    algorithm finds that takes must-links first and checks the classes. With
+    cannot-links it is that algorithm itself; where it is stuck at more than
+    `n_clusters` parts, groups in conflict are first given the clusters of a colouring.
+
+    `how` goes to `spanning_edges`: algorithm, n_jobs.
+    """
+    if constraints is None:
+        return join_parts([spanning_edges(lengths, **how)], [True], lengths)
+    if not len(constraints.cannot):
+        nodes = np.where(constraints.classes >= 0, -1, constraints.groups)
+        between = spanning_edges(lengths, nodes=nodes, **how)
+        return _with_groups(between, constraints, lengths, how)
+    tree = _with_groups(_checked_edges(lengths, constraints), constraints, lengths, how)
+    if n_clusters is not None and tree.n_parts > n_clusters:
+        colours = ConstrainedProblem(constraints, n_clusters).colours
+        coloured = as_constraints(
+            lengths.n_samples, colours[constraints.groups], constraints.groups
+        )
+        tree = grow_tree(lengths, coloured, **how)
+    return tree
+
+
+def _checked_edges(lengths, constraints):
+    """Edges between groups that Kruskal's algorithm takes under cannot-links."""
+    from skdiffclust.forests._constrained._checked import checked_kruskal
+
+    first, second, values = all_edges(lengths)
+    taken = checked_kruskal(first, second, values, constraints)
+    return np.column_stack([first[taken], second[taken]]), values[taken]
+
+
+def _with_groups(between, constraints, lengths, how):
+    """Tree of the edges between groups and the trees inside them."""
+    order = np.argsort(constraints.groups, kind="stable")
+    starts = np.flatnonzero(np.diff(constraints.groups[order])) + 1
+    inside = [
+        _join_group(lengths, rows, how)
+        for rows in np.split(order, starts)
+        if len(rows) > 1
+    ]
+    return join_parts([between, *inside], [True] + [False] * len(inside), lengths)
+
+
+def _join_group(lengths, rows, how):
+    """Tree inside a group; where a sparse graph has no edge, a link of length zero."""
+    edges, values = spanning_edges(lengths, rows, **how)
+    n_missing = len(rows) - 1 - len(edges)
+    if n_missing:
+        parted = components(np.searchsorted(rows, edges), len(rows))
+        firsts = rows[np.unique(parted, return_index=True)[1]]
+        edges = np.concatenate([edges, np.column_stack([firsts[:-1], firsts[1:]])])
+        values = np.concatenate([values, np.zeros(n_missing)])
+    return edges, values

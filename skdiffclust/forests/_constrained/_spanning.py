@@ -1,0 +1,118 @@
+"""The maximum spanning k-forest as a function of a similarity."""
+
+from dataclasses import dataclass
+from numbers import Integral
+
+import numpy as np
+from scipy.sparse import issparse
+
+from skdiffclust._affinity import check_precomputed
+from skdiffclust._assignments import relabel_by_size
+from skdiffclust._compat import Interval, validate_params
+from skdiffclust._constraints import check_feasible, constraints_from_matrix
+from skdiffclust.forests._constrained._grow_tree import grow_tree
+from skdiffclust.forests._hierarchy._tree_cuts import cut_into
+from skdiffclust.forests._trees._distances import (
+    lengths_of_graph,
+    lengths_of_matrix,
+)
+from skdiffclust.forests._trees._tree import components
+
+
+@dataclass(frozen=True, eq=False)
+class SpanningForest:
+    """A maximum spanning k-forest.
+
+    Attributes
+    ----------
+    edges : ndarray of shape (n_samples - n_clusters, 2), int64
+        Its edges (i, j) with i < j, the least similar first.
+    labels : ndarray of shape (n_samples,), int64
+        Its trees, numbered by decreasing size.
+    weight : float
+        Sum of the similarities of its edges, each edge once.
+    """
+
+    edges: np.ndarray
+    labels: np.ndarray
+    weight: float
+
+
+@validate_params(
+    {
+        "similarity": ["array-like", "sparse matrix"],
+        "n_clusters": [Interval(Integral, 1, None, closed="left")],
+        "constraints": ["array-like", "sparse matrix", None],
+    },
+    prefer_skip_nested_validation=True,
+)
+def maximum_spanning_forest(similarity, n_clusters, *, constraints=None):
+    """Return the spanning forest of k trees with the largest total similarity.
+
+    This is the clustering operator of [1]_, Definitions 2 and 5: single linkage with
+    k clusters, where the similarity need not come from points. Exact, also under must
+    links; under partial labels exact with at most one labelled row in a class, and
+    otherwise what the greedy algorithm finds, since the exact optimum is NP-hard.
+
+    Parameters
+    ----------
+    similarity : array-like or sparse matrix of shape (n_samples, n_samples)
+        Symmetric and finite, of any sign; the diagonal is ignored. In a sparse matrix
+        every stored entry is an edge, zeros too, and all others are no edge.
+    n_clusters : int
+        Number of trees k, from 1 (or the number of components of a sparse matrix, or
+        of classes) to n_samples.
+    constraints : array-like or sparse matrix, default=None
+        Partial labels (n_samples,), integers with -1 for unknown, or an (n_samples,
+        n_samples) array or sparse matrix of +1 (must link), -1 (must not) and 0.
+
+    Returns
+    -------
+    forest : SpanningForest
+        With attributes `edges`, `labels` and `weight`.
+
+    Raises
+    ------
+    ValueError
+        If the similarity is not square or not finite, the constraints contradict each
+        other, or no forest of `n_clusters` trees meets them.
+
+    Notes
+    -----
+    Of equal similarities the pair with the smaller indices is taken first, so the
+    forest is unique. O(n²) time, O(n) memory beyond the input.
+
+    References
+    ----------
+    .. [1] L. Stewart, F. Bach, F. Llinares-López, Q. Berthet, "Differentiable
+       Clustering with Perturbed Spanning Forests", NeurIPS 2023.
+
+    Examples
+    --------
+    >>> from skdiffclust.forests import maximum_spanning_forest
+    >>> similarity = [[0, 5, 1], [5, 0, 2], [1, 2, 0]]
+    >>> forest = maximum_spanning_forest(similarity, n_clusters=2)
+    >>> forest.edges, forest.labels, forest.weight
+    (array([[0, 1]]), array([0, 0, 1]), 5.0)
+    """
+    similarity = check_precomputed(similarity, name="similarity", kind="similarity")
+    n_samples = similarity.shape[0]
+    if n_clusters > n_samples:
+        raise ValueError(
+            "The 'n_clusters' parameter of maximum_spanning_forest must be at most the "
+            f"number of rows, {n_samples}. Got {n_clusters} instead. Ask for fewer."
+        )
+    constraints = constraints_from_matrix(constraints, n_samples)
+    check_feasible(constraints, n_clusters)
+    make_lengths = lengths_of_graph if issparse(similarity) else lengths_of_matrix
+    tree = grow_tree(make_lengths(-similarity), constraints, n_clusters=n_clusters)
+    if n_clusters < tree.n_parts:
+        raise ValueError(
+            "The 'n_clusters' parameter of maximum_spanning_forest must be at least "
+            f"{tree.n_parts}, the number of parts that no edge joins. Got {n_clusters} "
+            "instead. Ask for more, or store more similarities."
+        )
+    is_cut, _ = cut_into(tree, n_clusters, min_size=1)
+    edges = tree.edges[~is_cut]
+    labels, _ = relabel_by_size(components(edges, n_samples))
+    return SpanningForest(edges, labels, float(-tree.lengths[~is_cut].sum()))

@@ -1,0 +1,1 @@
+"""Learning an encoder through perturbed forests."""

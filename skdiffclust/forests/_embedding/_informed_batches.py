@@ -1,0 +1,116 @@
+"""Mini-batches of which a part is informed: labelled rows, or rows with links."""
+
+import numpy as np
+
+from skdiffclust._constraints import Constraints
+from skdiffclust.forests._constrained._problem import ConstrainedProblem
+
+
+class InformedBatches:
+    """Batches in which a fraction of the rows has labels, or links to each other.
+
+    Parameters
+    ----------
+    constraints : Constraints
+        Of all rows.
+    links : ndarray of shape (n_links, 2) or None
+        Pairs whose rows are drawn together; None draws rows that have a class.
+    fraction : float
+        Share of every batch that is drawn from the informed rows, all of it where no
+        row is uninformed.
+    n_clusters : int
+
+    Attributes
+    ----------
+    n_informed : int
+        Number of rows that something is known about.
+    """
+
+    def __init__(self, constraints, links, fraction, n_clusters):
+        self.constraints, self.n_clusters = constraints, n_clusters
+        self.fraction = fraction
+        n_samples = len(constraints.groups)
+        if links is None:
+            self.units = np.flatnonzero(constraints.classes >= 0)[:, None]
+        else:
+            self.units = links
+        if not len(self.units):
+            raise ValueError(
+                "SpanningForestEmbedding must be given some label or link to learn "
+                "from. Got unknown rows only instead. Pass y with a class for some "
+                "rows, or pairs in must_link or cannot_link."
+            )
+        informed = np.zeros(n_samples, dtype=bool)
+        informed[self.units] = True
+        self.others = np.flatnonzero(~informed)
+        self.n_informed = n_samples - len(self.others)
+
+    def epoch(self, batch_size, random_state):
+        """Yield (rows, constraints, n_clusters) until each row was drawn about once.
+
+        Without uninformed rows these are the informed ones, else the uninformed ones.
+        """
+        n_samples = len(self.constraints.groups)
+        batch_size = min(batch_size, n_samples)
+        n_known = min(round(self.fraction * batch_size), self.n_informed)
+        n_known = max(n_known, batch_size - len(self.others), self.units.shape[1])
+        n_units = min(max(1, n_known // self.units.shape[1]), len(self.units))
+        n_others = min(max(batch_size - n_known, 0), len(self.others))
+        n_batches = -(-len(self.units) // n_units)
+        if n_others:
+            n_batches = max(1, len(self.others) // n_others)
+        units = _turns(len(self.units), n_units, n_batches, random_state)
+        others = _turns(len(self.others), n_others, n_batches, random_state)
+        for chosen, rest in zip(units, others, strict=True):
+            rows = [self.units[chosen].ravel(), self.others[rest]]
+            rows = np.unique(np.concatenate(rows))
+            if len(rows) > 1:
+                constraints = restrict(self.constraints, rows)
+                yield rows, constraints, feasible_number(constraints, self.n_clusters)
+
+
+def _turns(n, size, n_batches, random_state):
+    """Return numbers below n (n_batches, size): no number twice in a batch.
+
+    Permutations one after the other; what is left of one and fills no batch is not
+    used.
+    """
+    if not size:
+        return np.empty((n_batches, 0), dtype=np.int64)
+    in_turn = n // size
+    batches = [
+        random_state.permutation(n)[: in_turn * size].reshape(in_turn, size)
+        for _ in range(-(-n_batches // in_turn))
+    ]
+    return np.concatenate(batches)[:n_batches]
+
+
+def restrict(constraints, rows):
+    """Return the constraints of some rows (m,)."""
+    numbers, groups, rank = _number_by_first_row(constraints.groups[rows])
+    classes = constraints.classes[rows]
+    known = classes >= 0
+    classes[known] = _number_by_first_row(classes[known])[1]
+    pairs = constraints.cannot
+    pairs = pairs[np.isin(pairs, numbers).all(axis=1)]
+    pairs = np.sort(rank[np.searchsorted(numbers, pairs)], axis=1)
+    return Constraints(groups, classes, np.unique(pairs, axis=0))
+
+
+def _number_by_first_row(values):
+    """Return the distinct values, new numbers (n,) by first row, and their order."""
+    distinct, first, inverse = np.unique(values, return_index=True, return_inverse=True)
+    rank = np.argsort(np.argsort(first))
+    return distinct, rank[inverse], rank
+
+
+def feasible_number(constraints, n_clusters):
+    """Return the number of clusters nearest to `n_clusters` that a batch can have."""
+    n_clusters = min(max(n_clusters, constraints.n_classes, 1), constraints.n_groups)
+    while len(constraints.cannot) and n_clusters < constraints.n_groups:
+        try:
+            ConstrainedProblem(constraints, n_clusters)
+            break
+        except ValueError:
+            n_clusters += 1
+    return n_clusters

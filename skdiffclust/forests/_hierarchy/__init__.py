@@ -1,0 +1,1 @@
+"""What a spanning tree says: its linkage, its cuts, how many clusters."""

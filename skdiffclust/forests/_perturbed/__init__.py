@@ -1,0 +1,1 @@
+"""Perturbed forests, their means, and the losses made of them."""

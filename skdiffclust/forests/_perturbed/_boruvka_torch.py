@@ -1,0 +1,279 @@
+"""Maximum spanning forests of noisy copies, solved together in torch."""
+
+import numpy as np
+import torch
+
+from skdiffclust._torch import to_tensor
+from skdiffclust.forests._perturbed import _hash
+from skdiffclust.forests._perturbed._noise import N_SEGMENTS
+
+# Scratch of a chunk of samples: 64 bytes an entry of every noisy matrix.
+_BYTES_PER_ENTRY = 64
+_CPU_BYTES = 2**28
+
+
+def _signed(value, bits):
+    """Return an unsigned constant as the signed integer of the same bits."""
+    value = int(value)
+    return value - (1 << bits) if value >= 1 << (bits - 1) else value
+
+
+def _shift(x, places, bits):
+    """Shift signed integers right, filling with zeros."""
+    return (x >> places) & ((1 << (bits - places)) - 1)
+
+
+def _mix64(h):
+    """Finalizer of splitmix64 on int64, which wraps."""
+    h = (h ^ _shift(h, 30, 64)) * _signed(_hash.MIX_A, 64)
+    h = (h ^ _shift(h, 27, 64)) * _signed(_hash.MIX_B, 64)
+    return h ^ _shift(h, 31, 64)
+
+
+def pair_noise(noise, first, last, n, device):
+    """Return the draws (s, n, n) of samples as the kernels have them, bit for bit.
+
+    Symmetric; the diagonal is meaningless.
+    """
+    samples = torch.arange(first, last, device=device)
+    seed = _signed(noise.seed, 64)
+    base = _mix64(seed + (samples // noise.mirrors + 1) * _signed(_hash.GOLDEN, 64))
+    rows = (torch.arange(n, device=device) + 1) * _signed(_hash.ROW, 64)
+    keys = _mix64(base[:, None] + rows)
+    low, high = keys.to(torch.int32), _shift(keys, 32, 64).to(torch.int32)
+    index = torch.arange(n, device=device, dtype=torch.int32)
+    smaller = torch.minimum(index[:, None], index).long()
+    larger = torch.maximum(index[:, None], index)
+    x = larger * _signed(_hash.COLUMN, 32) + low[:, smaller]
+    x = (x ^ _shift(x, 16, 32)) * _signed(_hash.FIRST, 32)
+    x = x ^ high[:, smaller]
+    x = (x ^ _shift(x, 15, 32)) * _signed(_hash.SECOND, 32)
+    x = x ^ _shift(x, 15, 32)
+    pattern = ((x & 0x7FFFFFFF).to(torch.float64) * 2.0 + 1.0).view(torch.int64)
+    mirror = (samples % noise.mirrors).bool()[:, None, None]
+    segment = (pattern >> 48) - (1023 << 4) + N_SEGMENTS * ((x < 0) ^ mirror)
+    t = (pattern & ((1 << 48) - 1)).to(torch.float64) * 2.0**-48
+    c0, c1, c2, c3 = (
+        to_tensor(np.ascontiguousarray(column), device)[segment]
+        for column in noise.table.T
+    )
+    # One product and one sum at a time: a fused one would round differently.
+    return ((c3 * t + c2) * t + c1) * t + c0
+
+
+def _jump(parents, n_times):
+    """Follow parents (s, n) to their roots by doubling."""
+    for _ in range(n_times):
+        parents = parents.gather(1, parents)
+    return parents
+
+
+def _hook(component, found, other, index, n_times):
+    """Hook components (s, n) that found an edge onto the component at its other end.
+
+    Of two that chose the same edge the smaller one stays a root. `found` and `other`
+    are per root. Returns the new components and which roots were hooked.
+    """
+    target = torch.where(found, other, index)
+    mutual = (target.gather(1, target) == index) & (index < target)
+    hooked = found & ~mutual & (target != index)
+    parents = torch.where(hooked, target, index)
+    return _jump(parents, n_times).gather(1, component), hooked
+
+
+def boruvka(weights, component):
+    """Grow maximum spanning forests of dense matrices, all samples at once.
+
+    Parameters
+    ----------
+    weights : tensor of shape (s, n, n), float64
+        Symmetric, -inf where there is no edge. Written to.
+    component : tensor of shape (s, n), int64
+        First row of the block that each row is in; blocks are contracted.
+
+    Returns
+    -------
+    edges : tensor of shape (s, n), int64
+        i * n + j with i < j, of the edge by which a row's block was joined; -1 where
+        none was. In the total order of the house the forest is unique.
+    """
+    n_samples, n = component.shape
+    n_rounds = max(int(np.ceil(np.log2(max(n, 2)))), 1)
+    index = torch.arange(n, device=weights.device).expand(n_samples, n)
+    edges = torch.full_like(component, -1)
+    last = n * n
+    for _ in range(n_rounds):
+        weights.masked_fill_(component[:, :, None] == component[:, None, :], -torch.inf)
+        top, nearest = weights.max(dim=2).values, weights.argmax(dim=2)
+        rank = torch.minimum(index, nearest) * n + torch.maximum(index, nearest)
+        best = torch.full_like(top, -torch.inf)
+        best.scatter_reduce_(1, component, top, "amax")
+        wins = (top == best.gather(1, component)) & (top > -torch.inf)
+        ranks = torch.full_like(component, last)
+        ranks.scatter_reduce_(
+            1, component, rank.where(wins, rank.new_tensor(last)), "amin"
+        )
+        found = ranks < last
+        i, j = ranks.clamp(max=last - 1) // n, ranks.clamp(max=last - 1) % n
+        ends = component.gather(1, i), component.gather(1, j)
+        other = torch.where(ends[0] == index, ends[1], ends[0])
+        component, hooked = _hook(component, found, other, index, n_rounds)
+        edges = torch.where(hooked, ranks, edges)
+    return edges
+
+
+def heaviest_edges(weights, edges, n_edges):
+    """Return the heaviest n_edges (s, n_edges) of edges (s, n) and their weights."""
+    last = weights.shape[1] ** 2
+    edges = torch.where(edges < 0, last, edges).sort(dim=1).values
+    values = weights.flatten(1).gather(1, edges.clamp(max=last - 1))
+    values = torch.where(edges < last, values, -torch.inf)
+    values, order = values.sort(dim=1, descending=True, stable=True)
+    return edges.gather(1, order)[:, :n_edges], values[:, :n_edges]
+
+
+def components_of(edges, component):
+    """Return the components (s, n) that edges (s, m) make of blocks (s, n)."""
+    n_samples, n = component.shape
+    m = edges.shape[1]
+    n_rounds = max(int(np.ceil(np.log2(max(n, 2)))), 1)
+    index = torch.arange(n, device=edges.device).expand(n_samples, n)
+    positions = torch.arange(m, device=edges.device).expand(n_samples, m)
+    if not m:
+        return component
+    for _ in range(n_rounds):
+        ends = component.gather(1, edges // n), component.gather(1, edges % n)
+        open_edges = torch.where(ends[0] == ends[1], m, positions)
+        first = torch.full_like(index, m)
+        for end in ends:
+            first.scatter_reduce_(1, end, open_edges, "amin")
+        chosen = first.clamp(max=m - 1)
+        one, two = (end.gather(1, chosen) for end in ends)
+        other = torch.where(one == index, two, one)
+        component, _ = _hook(component, first < m, other, index, n_rounds)
+    return component
+
+
+class BoruvkaSampler:
+    """Samples of forests in torch: the same forests as those of the kernels.
+
+    Constrained ones come from contraction and a tree for every component, without the
+    moves of groups; constraints with cannot-links are not for this sampler.
+
+    Parameters
+    ----------
+    similarity : tensor of shape (n, n), float64
+    n_clusters : int
+    noise : Noise
+    constraints : Constraints or None
+    """
+
+    def __init__(self, similarity, n_clusters, noise, constraints=None):
+        self.similarity, self.noise = similarity, noise
+        n, device = len(similarity), similarity.device
+        self.n_edges, self.blocks, self.groups = n - n_clusters, np.arange(n), None
+        self.n_between = self.n_edges
+        if constraints is not None:
+            labelled = constraints.classes >= 0
+            merged = np.where(labelled, -1, constraints.groups)
+            self.blocks = _first_rows(merged)
+            self.groups = to_tensor(_first_rows(constraints.groups), device)
+            self.n_between = constraints.n_groups - n_clusters
+        self.blocks = to_tensor(self.blocks, device)
+        entry = n * n * _BYTES_PER_ENTRY
+        free = _CPU_BYTES
+        if device.type == "cuda":
+            free = torch.cuda.mem_get_info(device)[0] // 2
+        self.step = max(1, int(free // max(entry, 1) // noise.mirrors)) * noise.mirrors
+
+    def chunks(self):
+        """Yield first and last sample, edges, weights and components of each chunk."""
+        n_samples, n = self.noise.n_samples, len(self.similarity)
+        for first in range(0, n_samples, self.step):
+            last = min(first + self.step, n_samples)
+            noise = pair_noise(self.noise, first, last, n, self.similarity.device)
+            weights = self.similarity + self.noise.scale * noise
+            blocks = self.blocks.expand(last - first, n)
+            edges = boruvka(weights.clone(), blocks)
+            edges, values = heaviest_edges(weights, edges, self.n_between)
+            start = blocks if self.groups is None else self.groups.expand(blocks.shape)
+            component = components_of(edges, start)
+            if self.groups is not None:
+                apart = component[:, :, None] != component[:, None, :]
+                weights.masked_fill_(apart, -torch.inf)
+                everyone = torch.arange(n, device=weights.device).expand(blocks.shape)
+                edges = boruvka(weights.clone(), everyone)
+                edges, values = heaviest_edges(weights, edges, self.n_edges)
+            yield first, last, edges, values, component
+
+    def sums(self, *, connectivity=False):
+        """Return A_ε and M_ε (n, n), or None, and the weights (s,) of the samples."""
+        n, n_samples = len(self.similarity), self.noise.n_samples
+        counts = self.similarity.new_zeros(n * n)
+        linked = self.similarity.new_zeros((n, n)) if connectivity else None
+        totals = self.similarity.new_empty(n_samples)
+        for first, last, edges, values, component in self.chunks():
+            counts.index_add_(0, edges.flatten(), torch.ones_like(values).flatten())
+            totals[first:last] = values.sum(dim=1)
+            if connectivity:
+                linked += _linked(component).sum(dim=0)
+        upper = (counts / n_samples).view(n, n)
+        return upper + upper.T, linked / n_samples if connectivity else None, totals
+
+    def pull_back(self, *, forest=None, connectivity=None):
+        """Return the gradient (n, n) of what `_perturbation.pull_back` takes."""
+        products = self.similarity.new_empty(self.noise.n_samples)
+        for first, last, edges, _, component in self.chunks():
+            if forest is not None:
+                products[first:last] = 2.0 * forest.flatten()[edges].sum(dim=1)
+            else:
+                linked = _linked(component) * connectivity
+                products[first:last] = linked.triu(1).sum(dim=(1, 2)) * 2.0
+        return self.score_gradient(products)
+
+    def score_gradient(self, products):
+        """Return the gradient (n, n) that `_perturbation.score_gradient` defines."""
+        noise, n = self.noise, len(self.similarity)
+        units = torch.arange(noise.n_samples, device=products.device) // noise.mirrors
+        sizes = torch.bincount(units).to(products.dtype)
+        means = torch.zeros_like(sizes).index_add_(0, units, products) / sizes
+        if len(sizes) > 1:
+            products = products - ((means.sum() - means) / (len(sizes) - 1))[units]
+        coefficients = products / (len(sizes) * sizes[units] * noise.scale)
+        gradient = self.similarity.new_zeros((n, n))
+        for first in range(0, noise.n_samples, self.step):
+            last = min(first + self.step, noise.n_samples)
+            draws = pair_noise(noise, first, last, n, products.device)
+            scores = 1.0 - torch.exp(-draws) if noise.kind == "gumbel" else draws
+            gradient += torch.einsum("s,sij->ij", coefficients[first:last], scores)
+        return 0.5 * gradient.fill_diagonal_(0.0)
+
+    def connectivity_loss(self, observed, target):
+        """Return the unbiased connectivity loss and its gradient (n, n)."""
+        n_units = self.noise.n_samples // 2
+        total, squares = torch.zeros_like(observed), torch.zeros_like(observed)
+        for *_, component in self.chunks():
+            pairs = _linked(component).unflatten(0, (-1, 2)).mean(dim=1)
+            total += pairs.sum(dim=0)
+            squares += (pairs**2).sum(dim=0)
+        error = (total**2 - squares) / (n_units * (n_units - 1))
+        error = error + target * (1.0 - 2.0 * total / n_units)
+        products = self.similarity.new_empty(self.noise.n_samples)
+        for first, last, _, _, component in self.chunks():
+            linked = _linked(component).unflatten(0, (-1, 2))
+            others = (total - linked.mean(dim=1)) / (n_units - 1)
+            slope = 2.0 * observed * (others - target)
+            product = (linked * slope[:, None]).sum(dim=(2, 3))
+            products[first:last] = 2.0 * product.flatten()
+        return 2.0 * (observed * error).sum(), self.score_gradient(products)
+
+
+def _first_rows(ids):
+    """Return for every row the first row with the same id, (n,) int64."""
+    _, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
+    return first[inverse]
+
+
+def _linked(component):
+    """Connectivity (s, n, n), float64, of components (s, n)."""
+    return (component[:, :, None] == component[:, None, :]).to(torch.float64)

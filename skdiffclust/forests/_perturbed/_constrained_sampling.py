@@ -1,0 +1,130 @@
+"""Constrained forests of noisy copies of a dense similarity."""
+
+import numpy as np
+
+from skdiffclust._compiled import compiled
+from skdiffclust.forests._constrained._partition import joined_components
+from skdiffclust.forests._constrained._solver import improve, solve
+from skdiffclust.forests._perturbed._noise import pair_bits, quantiles, row_keys
+
+_BAND = 32
+# Where n is a power of 2, the rows of a band would share one line of the cache.
+_PADDING = 8
+
+
+@compiled(nogil=True)
+def _draw_pairs(seed, unit, mirror, table, n, draws):
+    """Write the noise (m,) of all pairs of n rows, row by row."""
+    keys, columns = np.empty((2, n), dtype=np.uint32), np.arange(n).astype(np.int32)
+    bits, depth = np.empty(n, dtype=np.uint32), np.empty(n)
+    row_keys(seed, unit, n, keys[0], keys[1])
+    start = 0
+    for i in range(n - 1):
+        m = n - i - 1
+        pair_bits(keys[0, i], keys[1, i], columns[i + 1 :], bits[:m], depth[:m])
+        quantiles(bits[:m], depth[:m], mirror, table, draws[start : start + m])
+        start += m
+
+
+@compiled(nogil=True)
+def _add_noise(weights, scale, draws, noisy):
+    """Write weights plus scaled draws (m,) of all pairs to the first n columns (n, .).
+
+    Band by band of rows, each with its mirror image: a column at a time misses the
+    cache.
+    """
+    n, start = len(noisy), 0
+    for top in range(0, n, _BAND):
+        bottom = min(top + _BAND, n)
+        for i in range(top, bottom):
+            m = n - i - 1
+            row, clean = noisy[i, i + 1 : n], weights[start : start + m]
+            noise = draws[start : start + m]
+            for e in range(m):
+                row[e] = clean[e] + scale * noise[e]
+            start += m
+        for j in range(top + 1, n):
+            row = noisy[j]
+            for i in range(top, min(bottom, j)):
+                row[i] = noisy[i, j]
+
+
+@compiled(nogil=True)
+def _perturb(seed, sample, is_first, mirrors, scale, table, weights, draws, noisy):
+    """Write the noisy copy of a sample; `draws` (m,) are kept for its mirror image."""
+    unit, mirror = sample // mirrors, sample % mirrors
+    if mirror and not is_first and table[0, 0] == -table[512, 0]:
+        # The mirror image of a symmetric draw is its negative, bit for bit.
+        _add_noise(weights, -scale, draws, noisy)
+    else:
+        _draw_pairs(seed, unit, mirror, table, len(noisy), draws)
+        _add_noise(weights, scale, draws, noisy)
+
+
+@compiled(nogil=True)
+def _record(up, noisy, forest):
+    """Write the edges (n - k,) of `up` (n,) as positions in the row-major list.
+
+    Returns their weight and the lowest one.
+    """
+    n, a, total, low = len(up), 0, 0.0, np.inf
+    for v in range(n):
+        if up[v] >= 0:
+            i, j = min(v, up[v]), max(v, up[v])
+            forest[a] = i * (2 * n - i - 1) // 2 + j - i - 1
+            total += noisy[i, j]
+            low = min(low, noisy[i, j])
+            a += 1
+    return total, low
+
+
+@compiled(nogil=True)
+def _results(n_samples, n, n_clusters):
+    """Arrays that `sample_free` returns, to be filled."""
+    return (
+        np.empty((n_samples, n - n_clusters), dtype=np.int32),
+        np.empty((n_samples, n), dtype=np.int32),
+        np.empty(n_samples),
+        np.empty(n_samples),
+    )
+
+
+@compiled(nogil=True)
+def sample_labelled(
+    seed, samples, mirrors, scale, table, weights, problem, merged, ends
+):
+    """Solve the samples first <= s < last of all pairs of weights (m,), under labels.
+
+    problem is (groups, conflicts, colours, n_clusters); merged (s, e) are the edges of
+    the contracted graph that join components, as positions in `ends`, two arrays.
+    Returns what `sample_free` returns, with edges as positions in the row-major list of
+    all pairs.
+    """
+    groups, conflicts, colours, n_clusters = problem
+    n, n_samples = len(groups), samples[1] - samples[0]
+    noisy, draws = np.empty((n, n + _PADDING)), np.empty(len(weights))
+    forests, labels, totals, lows = _results(n_samples, n, n_clusters)
+    for s in range(n_samples):
+        sample = samples[0] + s
+        _perturb(seed, sample, s == 0, mirrors, scale, table, weights, draws, noisy)
+        heads, tails = ends[0][merged[s]], ends[1][merged[s]]
+        component = joined_components(groups, colours, heads, tails)
+        state = improve(noisy, component, groups, conflicts, n_clusters)
+        labels[s] = component
+        totals[s], lows[s] = _record(state[0], noisy, forests[s])
+    return forests, labels, totals, lows
+
+
+@compiled(nogil=True)
+def sample_linked(seed, samples, mirrors, scale, table, weights, problem):
+    """As `sample_labelled`, under cannot-links: greedily, then by larger moves too."""
+    groups, conflicts, colours, n_clusters = problem
+    n, n_samples = len(groups), samples[1] - samples[0]
+    noisy, draws = np.empty((n, n + _PADDING)), np.empty(len(weights))
+    forests, labels, totals, lows = _results(n_samples, n, n_clusters)
+    for s in range(n_samples):
+        sample = samples[0] + s
+        _perturb(seed, sample, s == 0, mirrors, scale, table, weights, draws, noisy)
+        labels[s], up = solve(noisy, groups, conflicts, colours, True, n_clusters)
+        totals[s], lows[s] = _record(up, noisy, forests[s])
+    return forests, labels, totals, lows

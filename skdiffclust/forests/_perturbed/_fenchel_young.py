@@ -1,0 +1,399 @@
+"""Losses between a similarity and a known forest, known links, known connectivity."""
+
+from numbers import Integral, Real
+
+import numpy as np
+
+from skdiffclust._compat import Interval, validate_params
+from skdiffclust._constraints import check_pairs
+from skdiffclust.forests._perturbed._hash import draw_seed
+from skdiffclust.forests._perturbed._perturbation import (
+    NOISE_RULES,
+    checked_relation,
+    constraints_for,
+    score_gradient,
+    sum_samples,
+)
+from skdiffclust.forests._perturbed._relation import Relation, freeze
+from skdiffclust.forests._perturbed._samplers import (
+    Noise,
+    make_sampler,
+    run_chunks,
+    weighted_scores,
+)
+
+_LOSS_RULES = {
+    "noise_scale": [Interval(Real, 0, np.inf, closed="neither")],
+    "n_perturbations": NOISE_RULES["n_perturbations"],
+    "random_state": NOISE_RULES["random_state"],
+    "return_gradient": ["boolean"],
+}
+
+
+@validate_params(_LOSS_RULES, prefer_skip_nested_validation=True)
+def fenchel_young_loss(
+    similarity,
+    forest,
+    *,
+    noise_scale=0.1,
+    n_perturbations=100,
+    random_state=None,
+    return_gradient=False,
+):
+    """Compute the Fenchel-Young loss between a similarity and a known forest.
+
+    E[max ⟨A, Σ + εZ⟩ - ⟨A°, Σ + εZ⟩] over the k-forests A, for the target A°: convex in
+    the similarity, never negative, zero where A° is always the heaviest forest. Where
+    only links or labels are known, use `partial_fenchel_young_loss`.
+
+    Parameters
+    ----------
+    similarity : array-like or sparse matrix of shape (n_samples, n_samples)
+        Symmetric, as for `perturbed_forest`.
+    forest : array-like of shape (n_edges, 2)
+        Target A°: edges as pairs of rows, without a cycle. The number of clusters is
+        ``n_samples - n_edges``.
+    noise_scale : float, default=0.1
+        Scale ε > 0 of the noise, in the unit of the similarity.
+    n_perturbations : int, default=100
+        Number of samples, in antithetic pairs.
+    random_state : int, RandomState instance or None, default=None
+        Source of the seed of the noise.
+    return_gradient : bool, default=False
+        Also return the gradient by the similarity.
+
+    Returns
+    -------
+    loss : float
+        With ⟨A, Σ⟩ as in the paper: every edge counts twice.
+    gradient : ndarray or csr_array of shape (n_samples, n_samples)
+        A_ε - A°, only if `return_gradient`.
+
+    Raises
+    ------
+    ValueError
+        If `forest` has a cycle, or edges that a sparse similarity does not store.
+
+    Notes
+    -----
+    NeurIPS 2023, Definition 7 and the display after it, without the constant εΩ(A°).
+    Cost as `perturbed_forest`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdiffclust.forests import fenchel_young_loss
+    >>> similarity = np.array([[0, 9, 1], [9, 0, 2], [1, 2, 0.0]])
+    >>> fenchel_young_loss(similarity, [[0, 1]], random_state=0)
+    0.0
+    """
+    relation = checked_relation(similarity, 1)
+    n = relation.n_samples
+    edges = check_pairs(forest, n, "The 'forest' parameter")
+    plan = _loss_noise(noise_scale, n_perturbations, random_state)
+    target = _target_relation(relation, edges)
+    sampler = make_sampler(relation, None, n - len(edges), plan)
+    sums = sum_samples(sampler, relation, plan)
+    weights = np.full(plan.n_samples, plan.scale / plan.n_samples)
+    # Standard normal noise is its own score: this is the mean of the target's noise.
+    reached = target.weights.sum() + weighted_scores(target, plan, weights).sum()
+    loss = 2.0 * float(max(sums.totals.mean() - reached, 0.0))
+    if not return_gradient:
+        return loss
+    gradient = sums.edges[0] / plan.n_samples
+    gradient[_positions(relation, target)] -= 1.0
+    return loss, relation.spread(gradient)
+
+
+@validate_params(
+    {**_LOSS_RULES, "n_clusters": NOISE_RULES["n_clusters"]},
+    prefer_skip_nested_validation=True,
+)
+def partial_fenchel_young_loss(
+    similarity,
+    constraints,
+    n_clusters,
+    *,
+    noise_scale=0.1,
+    n_perturbations=100,
+    random_state=None,
+    return_gradient=False,
+):
+    """Compute the partial Fenchel-Young loss between a similarity and known links.
+
+    F_ε(Σ) - F_ε(Σ; M_Ω): what the heaviest k-forest loses, on average over noise, by
+    having to agree with what is known. Never negative, zero where no constraint is in
+    the way, and not convex. The loss to learn an embedding with: differentiate the
+    similarity by the embedding, and multiply.
+
+    Parameters
+    ----------
+    similarity : array-like or sparse matrix of shape (n_samples, n_samples)
+        Symmetric, as for `perturbed_forest`.
+    constraints : array-like or sparse matrix
+        Partial labels (n_samples,) with -1 for unknown, or a matrix
+        (n_samples, n_samples) of +1 for pairs that must share a component, -1 for those
+        that must not, 0 for unknown.
+    n_clusters : int
+        Number of components k of the forests.
+    noise_scale : float, default=0.1
+        Scale ε > 0 of the noise, in the unit of the similarity: divide that
+        by its standard deviation.
+    n_perturbations : int, default=100
+        Number of samples B, in antithetic pairs.
+    random_state : int, RandomState instance or None, default=None
+        Source of the seed of the noise.
+    return_gradient : bool, default=False
+        Also return the gradient by the similarity.
+
+    Returns
+    -------
+    loss : float
+        With ⟨A, Σ⟩ as in the paper: every edge counts twice.
+    gradient : ndarray or csr_array of shape (n_samples, n_samples)
+        A_ε(Σ) - A_ε(Σ; M_Ω), only if `return_gradient`. Symmetric, for entries that
+        are perturbed one by one.
+
+    Raises
+    ------
+    ValueError
+        If the constraints contradict each other or the number of clusters, or a sparse
+        similarity does not connect the rows that must share a component.
+
+    See Also
+    --------
+    perturbed_forest : The two means that this is made of.
+
+    Notes
+    -----
+    NeurIPS 2023, Definition 8 and Proposition 1. Free and constrained forests share
+    their noise, so each sample contributes a value of at least zero. The constrained
+    forest is not always the best one (that is NP-hard); the loss is the value of the
+    forest that is found, an upper bound of the paper's. On a sparse similarity the
+    constraints must be labels or must-links, and the forest is found by contraction
+    alone.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdiffclust.forests import partial_fenchel_young_loss
+    >>> x = np.array([0.0, 0.1, 1.0, 1.3])
+    >>> similarity = -np.subtract.outer(x, x) ** 2
+    >>> loss = partial_fenchel_young_loss(similarity, [0, 1, 1, 1], 2, random_state=0)
+    >>> loss > 0.5
+    True
+    >>> partial_fenchel_young_loss(similarity, [0, 0, -1, 1], 2, random_state=0) < 0.1
+    True
+    """
+    relation = checked_relation(similarity, n_clusters)
+    constraints = constraints_for(relation, constraints)
+    plan = _loss_noise(noise_scale, n_perturbations, random_state)
+    loss, gradient = partial_loss_with_gradient(relation, constraints, n_clusters, plan)
+    return (loss, relation.spread(gradient)) if return_gradient else loss
+
+
+@validate_params(
+    {
+        **_LOSS_RULES,
+        "n_clusters": NOISE_RULES["n_clusters"],
+        "n_perturbations": [Interval(Integral, 4, None, closed="left")],
+    },
+    prefer_skip_nested_validation=True,
+)
+def connectivity_loss(
+    similarity,
+    constraints,
+    n_clusters,
+    *,
+    noise_scale=0.1,
+    n_perturbations=100,
+    random_state=None,
+    return_gradient=False,
+):
+    """Compute the squared distance of the perturbed connectivity to what is known.
+
+    ‖M_ε(Σ) - M_Ω‖² over the observed pairs, in both orders. It says in its own units
+    how wrong the clusters are, but its gradient is far noisier than that of
+    `partial_fenchel_young_loss`.
+
+    Parameters
+    ----------
+    similarity : array-like of shape (n_samples, n_samples)
+        Symmetric, as for `perturbed_forest`; dense.
+    constraints : array-like or sparse matrix
+        As for `partial_fenchel_young_loss`, closed transitively.
+    n_clusters : int
+        Number of components k of the forests.
+    noise_scale : float, default=0.1
+        Scale ε > 0 of the noise, in the unit of the similarity.
+    n_perturbations : int, default=100
+        Number of samples B, in antithetic pairs: even, at least 4.
+    random_state : int, RandomState instance or None, default=None
+        Source of the seed of the noise.
+    return_gradient : bool, default=False
+        Also return the gradient by the similarity.
+
+    Returns
+    -------
+    loss : float
+        Unbiased, which lets it fall a little below zero near the optimum.
+    gradient : ndarray of shape (n_samples, n_samples)
+        Unbiased and symmetric, only if `return_gradient`.
+
+    Raises
+    ------
+    ValueError
+        If `n_perturbations` is odd, or the constraints contradict each other.
+
+    Notes
+    -----
+    NeurIPS 2023, Section 2.2, where the code published with it has no gradient. The
+    gradient is that of the score function, E[½(c(Z) - c(-Z)) Z] / ε with c the inner
+    product of a sample's connectivity with 2 (M_ε - M_Ω). To use the same samples for
+    both factors would bias it by O(1/B), so every antithetic pair is left out of the
+    M_ε that it is multiplied with. Every sample is solved twice, and the memory is
+    O(n²) whatever their number.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdiffclust.forests import connectivity_loss
+    >>> x = np.array([0.0, 0.1, 1.0, 1.3])
+    >>> similarity = -np.subtract.outer(x, x) ** 2
+    >>> connectivity_loss(similarity, [0, 0, 1, 1], 2, random_state=0)
+    0.0
+    """
+    relation = checked_relation(similarity, n_clusters)
+    if not relation.is_complete:
+        raise ValueError(
+            "The 'similarity' parameter of connectivity_loss must be dense, since the "
+            "connectivity is. Got a sparse matrix instead: use .toarray()."
+        )
+    if n_perturbations % 2:
+        raise ValueError(
+            "The 'n_perturbations' parameter of connectivity_loss must be even, for "
+            f"antithetic pairs. Got {n_perturbations} instead. Add one."
+        )
+    constraints = constraints_for(relation, constraints)
+    plan = _loss_noise(noise_scale, n_perturbations, random_state)
+    loss, gradient = connectivity_loss_with_gradient(
+        relation, constraints, n_clusters, plan, with_gradient=return_gradient
+    )
+    return (loss, relation.spread(gradient)) if return_gradient else loss
+
+
+def partial_loss_with_gradient(relation, constraints, n_clusters, plan):
+    """Return the partial loss and its gradient by the edges (n_edges,)."""
+    if constraints is None:
+        return 0.0, np.zeros(len(relation.weights))
+    free = make_sampler(relation, None, n_clusters, plan)
+    bound = make_sampler(relation, constraints, n_clusters, plan)
+    free = sum_samples(free, relation, plan)
+    bound = sum_samples(bound, relation, plan)
+    # Two sums of the same edges may round apart by less than a bit of their size.
+    loss = 2.0 * float(np.maximum(free.totals - bound.totals, 0.0).mean())
+    return loss, (free.edges[0] - bound.edges[0]) / plan.n_samples
+
+
+def connectivity_loss_with_gradient(
+    relation, constraints, n_clusters, plan, *, with_gradient=True
+):
+    """Return the connectivity loss and its gradient by the edges (n_edges,), or None.
+
+    `plan` has at least two whole antithetic pairs.
+    """
+    from skdiffclust.forests._perturbed._monte_carlo import (
+        products_between_mirrors,
+        products_with_connectivity,
+    )
+
+    observed, target = observations(relation.n_samples, constraints)
+    sampler = make_sampler(relation, None, n_clusters, plan)
+    sums = sum_samples(sampler, relation, plan, connectivity=True)
+    n_units = plan.n_samples // 2
+    total = sums.connected[0] / 2
+    squares = sums.connected[1] + 0.25 * (sums.connected[0] - 2.0 * sums.connected[1])
+    error = (total**2 - squares) / (n_units * (n_units - 1))
+    error += target * (1.0 - 2.0 * total / n_units)
+    loss = 2.0 * float((observed * error).sum())
+    if not with_gradient:
+        return loss, None
+    slope = observed * (2.0 * total / (n_units - 1) - 2.0 * target)
+    slope -= observed / (n_units - 1)
+    products = np.empty(plan.n_samples)
+
+    def add_chunk(_, first, last):
+        _, labels, *_ = sampler.sample(first, last)
+        own = products_between_mirrors(labels, observed) / (n_units - 1)
+        products[first:last] = 2.0 * (products_with_connectivity(labels, slope) - own)
+
+    run_chunks(lambda: None, add_chunk, plan, sampler.seconds)
+    return loss, score_gradient(relation, plan, products)
+
+
+def observations(n, constraints):
+    """Return which pairs are observed and which of them are linked, (n, n) floats."""
+    linked, parted = np.zeros((n, n)), np.zeros((n, n))
+    if constraints is not None:
+        groups, classes = constraints.groups, constraints.classes
+        linked = (groups[:, None] == groups[None, :]).astype(np.float64)
+        known = classes >= 0
+        parted = known[:, None] & known[None, :] & (classes[:, None] != classes)
+        by_group = np.zeros((constraints.n_groups, constraints.n_groups), dtype=bool)
+        by_group[constraints.cannot[:, 0], constraints.cannot[:, 1]] = True
+        parted |= (by_group | by_group.T)[np.ix_(groups, groups)]
+    return np.triu(linked + parted, 1), np.triu(linked, 1)
+
+
+def _loss_noise(noise_scale, n_perturbations, random_state):
+    """Return the antithetic normal noise of a loss."""
+    seed = draw_seed(random_state)
+    n_samples = int(n_perturbations)
+    return Noise(float(noise_scale), n_samples, "normal", n_samples > 1, seed)
+
+
+def _target_relation(relation, edges):
+    """Return the edges (m, 2) of a target forest as a Relation."""
+    n = relation.n_samples
+    check_forest(edges, n)
+    edges = np.sort(edges, axis=1)
+    edges = edges[np.lexsort((edges[:, 1], edges[:, 0]))]
+    heads, columns = edges.T.astype(np.int32)
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(heads, minlength=n))])
+    freeze(indptr, columns, heads)
+    target = Relation(
+        n, np.zeros(len(edges)), indptr, columns, heads, relation.similarity
+    )
+    weights = relation.weights[_positions(relation, target)]
+    return Relation(n, weights, indptr, columns, heads, relation.similarity)
+
+
+def check_forest(edges, n):
+    """Refuse edges (m, 2) between n rows that have a cycle."""
+    from skdiffclust.forests._trees._union_find import find, singletons, union
+
+    parents, sizes = singletons(n), np.ones(n, dtype=np.int64)
+    for i, j in edges:
+        root, other = find(parents, i), find(parents, j)
+        if root == other:
+            raise ValueError(
+                "The 'forest' parameter must be a forest. Got a cycle through the edge "
+                f"({i}, {j}) instead. Leave out one edge of every cycle."
+            )
+        union(parents, sizes, root, other)
+
+
+def _positions(relation, target):
+    """Positions (m,) of the edges of a target in the list of a relation."""
+    n = relation.n_samples
+    keys = relation.heads.astype(np.int64) * n + relation.columns
+    wanted = target.heads.astype(np.int64) * n + target.columns
+    found = np.minimum(np.searchsorted(keys, wanted), max(len(keys) - 1, 0))
+    missing = keys[found] != wanted if len(keys) else np.ones(len(wanted), bool)
+    if missing.any():
+        i, j = divmod(int(wanted[np.argmax(missing)]), n)
+        raise ValueError(
+            "The 'forest' parameter must hold edges of the similarity. Got the edge "
+            f"({i}, {j}) instead, which is not stored. Store it, or pass a dense one."
+        )
+    return found

@@ -1,0 +1,145 @@
+"""Counter-based noise: the draw of a pair is a function of (seed, unit, i, j).
+
+A *unit* is one draw of noise for all pairs: one sample, or with antithetic noise two,
+z and its mirror image. Each pair i < j of a unit has 32 bits from a hash of two 32-bit
+keys of (seed, unit, i) and of j. One bit says on which side of the median the draw is,
+the other 31 how deep in that tail: u = (m + 1/2) / 2^32. The quantile function is a
+table of cubic polynomials, linear in log u between octaves of u, so that numba and
+torch compute the same bits with one multiplication and one addition at a time.
+"""
+
+from functools import cache
+
+import numpy as np
+from scipy.special import ndtri
+
+from skdiffclust._compiled import compiled
+from skdiffclust.forests._perturbed._hash import (
+    COLUMN,
+    FIRST,
+    GOLDEN,
+    MIX_A,
+    MIX_B,
+    ROW,
+    SECOND,
+)
+
+N_SEGMENTS = 512  # 32 octaves of 16 segments
+_EXPONENT_ZERO = 1023 << 4  # of a float64 in [1, 1 + 1/16), in units of 1/16 octave
+_MANTISSA = np.uint64((1 << 48) - 1)
+_TO_UNIT = 2.0**-48
+_STRIP = 512  # hashes that are made draws at a time, where rows are shorter
+
+
+@cache
+def quantile_table(noise):
+    """Polynomials (1024, 4) of a distribution: 512 for each tail, constant term first.
+
+    Segment s of the lower tail holds u in [1 + (s % 16) / 16, + 1/16) 2^(s // 16 - 33),
+    as a cubic in the position inside it, through four of its points.
+    """
+    segments = np.arange(N_SEGMENTS)
+    octave, step = segments // 16, segments % 16
+    nodes = np.array([0.0, 0.25, 0.75, 1.0])
+    fraction = 1 + (step[:, None] + nodes) / 16
+    u = np.ldexp(fraction, octave[:, None] - 33)
+    vandermonde = np.vander(nodes, 4, increasing=True)
+    tails = _tails(noise, u)
+    table = np.concatenate([np.linalg.solve(vandermonde, tail.T).T for tail in tails])
+    table.flags.writeable = False
+    return table
+
+
+def _tails(noise, u):
+    """Quantiles at u <= 1/2 and at 1 - u, both accurate in the tail."""
+    if noise == "normal":
+        lower = ndtri(u)
+        return lower, -lower
+    return -np.log(-np.log(u)), -np.log(-np.log1p(-u))
+
+
+def noise_range(noise):
+    """Smallest and largest draw: of u = 2^-33 and its mirror image."""
+    table = quantile_table(noise)
+    return float(table[0, 0]), float(table[N_SEGMENTS, 0])
+
+
+@compiled(nogil=True)
+def _mix64(h):
+    """Finalizer of splitmix64."""
+    h = (h ^ (h >> np.uint64(30))) * MIX_A
+    h = (h ^ (h >> np.uint64(27))) * MIX_B
+    return h ^ (h >> np.uint64(31))
+
+
+@compiled(nogil=True)
+def row_keys(seed, unit, n, first, second):
+    """Write the two 32-bit keys of every row of a unit; seed is uint64."""
+    base = _mix64(seed + (np.uint64(unit) + np.uint64(1)) * GOLDEN)
+    for i in range(n):
+        h = _mix64(base + (np.uint64(i) + np.uint64(1)) * ROW)
+        first[i] = np.uint32(h & np.uint64(0xFFFFFFFF))
+        second[i] = np.uint32(h >> np.uint64(32))
+
+
+@compiled(nogil=True)
+def pair_bits(first, second, columns, bits, depth):
+    """Write the hash (m,) and 2m + 1 as floats of the pairs of a row with columns."""
+    for e in range(len(columns)):
+        x = np.uint32(np.uint32(columns[e]) * COLUMN + first)
+        x = np.uint32(x ^ (x >> np.uint32(16)))
+        x = np.uint32(x * FIRST)
+        x = np.uint32(x ^ second)
+        x = np.uint32(x ^ (x >> np.uint32(15)))
+        x = np.uint32(x * SECOND)
+        x = np.uint32(x ^ (x >> np.uint32(15)))
+        bits[e] = x
+        depth[e] = (
+            np.float64(np.int32(np.uint32(x & np.uint32(0x7FFFFFFF)))) * 2.0 + 1.0
+        )
+
+
+@compiled(nogil=True)
+def quantiles(bits, depth, mirror, table, draws):
+    """Write the draws of hashes; `mirror` is 1 for the antithetic ones, else 0."""
+    # Unsigned indices, which cannot count from the end, save numba a comparison each.
+    pattern = depth.view(np.uint64)
+    offset = np.uint64(_EXPONENT_ZERO)
+    flip = np.uint64(mirror)
+    for e in range(len(bits)):
+        p = pattern[e]
+        side = np.uint64(bits[e] >> np.uint32(31)) ^ flip
+        s = (p >> np.uint64(48)) - offset + (side << np.uint64(9))
+        t = np.float64(np.int64(p & _MANTISSA)) * _TO_UNIT
+        c = table[s]
+        draws[e] = ((c[3] * t + c[2]) * t + c[1]) * t + c[0]
+
+
+@compiled(nogil=True)
+def noise_workspace(n):
+    """Scratch arrays of `draw_list` for n rows."""
+    return (
+        np.empty((2, n), dtype=np.uint32),
+        np.empty(n + _STRIP, dtype=np.uint32),
+        np.empty(n + _STRIP),
+    )
+
+
+@compiled(nogil=True)
+def draw_list(seed, unit, mirror, indptr, columns, table, work, draws):
+    """Write the draws (m,) of the pairs of a row-major list into `draws`.
+
+    `work` is from `noise_workspace`.
+    """
+    keys, bits, depth = work
+    row_keys(seed, unit, len(indptr) - 1, keys[0], keys[1])
+    filled = 0
+    for i in range(len(indptr) - 1):
+        start, stop = indptr[i], indptr[i + 1]
+        row = slice(filled, filled + stop - start)
+        pair_bits(keys[0, i], keys[1, i], columns[start:stop], bits[row], depth[row])
+        filled += stop - start
+        if filled >= _STRIP or stop == len(columns):
+            strip = draws[stop - filled : stop]
+            quantiles(bits[:filled], depth[:filled], mirror, table, strip)
+            filled = 0

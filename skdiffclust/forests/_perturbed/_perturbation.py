@@ -1,0 +1,376 @@
+"""Perturbed spanning forests: their means, and how these depend on the similarity."""
+
+from dataclasses import dataclass
+from numbers import Integral, Real
+
+import numpy as np
+from scipy.sparse import issparse
+
+from skdiffclust._affinity import check_precomputed
+from skdiffclust._compat import Interval, StrOptions, validate_params
+from skdiffclust._constraints import constraints_from_matrix
+from skdiffclust._validation import check_dense_size
+from skdiffclust.forests._perturbed._hash import draw_seed
+from skdiffclust.forests._perturbed._relation import Relation, relation_of, triangle
+from skdiffclust.forests._perturbed._samplers import (
+    Noise,
+    make_sampler,
+    run_chunks,
+    weighted_scores,
+)
+
+# Shared by the functions of this room that draw noise.
+NOISE_RULES = {
+    "n_clusters": [Interval(Integral, 1, None, closed="left")],
+    "noise_scale": [Interval(Real, 0, np.inf, closed="left")],
+    "n_perturbations": [Interval(Integral, 1, None, closed="left")],
+    "noise": [StrOptions({"normal", "gumbel"})],
+    "antithetic": ["boolean"],
+    "random_state": ["random_state"],
+}
+
+
+@dataclass(frozen=True, eq=False)
+class PerturbedForestResult:
+    """Means over perturbed maximum spanning forests, given by `perturbed_forest`.
+
+    Attributes
+    ----------
+    forest : ndarray or csr_array of shape (n_samples, n_samples), float64
+        A_ε: how often each edge is in a forest. Symmetric with zero diagonal, the
+        upper triangle sums to ``n_samples - n_clusters``. The gradient of `weight`.
+    weight : float
+        F_ε, the mean of ⟨A, Σ + εZ⟩, where every edge counts twice.
+    weight_stderr : float
+        Standard error of `weight` over the draws; NaN with one draw.
+    certified : float
+        Fraction of samples whose forest certainly is that of all pairs: 1 unless pairs
+        were left out.
+    connectivity : ndarray of shape (n_samples, n_samples), float64, or None
+        M_ε: how often two rows share a component; unit diagonal.
+    stderr : ndarray or csr_array of shape (n_samples, n_samples), or None
+        Standard errors of the entries of `forest`.
+    """
+
+    forest: object
+    weight: float
+    weight_stderr: float
+    certified: float = 1.0
+    connectivity: np.ndarray | None = None
+    stderr: object = None
+
+
+@validate_params(
+    {
+        **NOISE_RULES,
+        "neighbors": [Interval(Integral, 1, None, closed="left"), None],
+        "omitted_similarity": [Interval(Real, -np.inf, np.inf, closed="neither"), None],
+        "return_connectivity": ["boolean"],
+        "return_std": ["boolean"],
+    },
+    prefer_skip_nested_validation=True,
+)
+def perturbed_forest(
+    similarity,
+    n_clusters,
+    *,
+    noise_scale=0.1,
+    n_perturbations=100,
+    noise="normal",
+    constraints=None,
+    antithetic=True,
+    neighbors=None,
+    omitted_similarity=None,
+    random_state=None,
+    return_connectivity=False,
+    return_std=False,
+):
+    """Average maximum spanning k-forests of noisy copies of a similarity.
+
+    The perturbed forest A_ε(Σ) = E[A_k*(Σ + εZ)] of the paper, Definition 6, by
+    Monte-Carlo: a smooth function of the similarity, where the forest itself jumps.
+    Use it to see which edges of a clustering are certain, or, through
+    `partial_fenchel_young_loss` and `skdiffclust.nn`, to learn a similarity.
+
+    Parameters
+    ----------
+    similarity : array-like or sparse matrix of shape (n_samples, n_samples)
+        Σ: symmetric, larger means closer, negative values are fine. The diagonal is
+        ignored. In a sparse matrix every stored entry is an edge, and all others are
+        no edge.
+    n_clusters : int
+        Number of components k of every forest.
+    noise_scale : float, default=0.1
+        Scale ε of the noise, in the unit of the similarity; divide that
+        by its standard deviation first.
+        With 0 the result is the exact forest.
+    n_perturbations : int, default=100
+        Number of samples B.
+    noise : {"normal", "gumbel"}, default="normal"
+        Distribution of the noise, standard normal or standard Gumbel, one draw for
+        each pair i < j.
+    constraints : array-like or sparse matrix, default=None
+        M_Ω: partial labels (n_samples,) with -1 for unknown, or a matrix
+        (n_samples, n_samples) of +1 for pairs that must share a component, -1 for those
+        that must not, 0 for unknown.
+    antithetic : bool, default=True
+        Draw noise in mirror images, which cancels most of its variance.
+    neighbors : int or None, default=None
+        Use the edges only that are among so many heaviest of either end; see
+        `certified` in the result. For a dense similarity.
+    omitted_similarity : float or None, default=None
+        Upper bound of the similarity of the pairs that a sparse matrix leaves out
+        although they are edges, for `certified`; None says that they are none.
+    random_state : int, RandomState instance or None, default=None
+        Source of the seed of the noise.
+    return_connectivity : bool, default=False
+        Also give M_ε, which is dense whatever the similarity.
+    return_std : bool, default=False
+        Also give the standard errors of the forest.
+
+    Returns
+    -------
+    PerturbedForestResult
+        Frozen, with `forest`, `weight`, `weight_stderr`, `certified`, `connectivity`
+        and `stderr`.
+
+    Raises
+    ------
+    ValueError
+        If the similarity is not square and finite, the graph has more components than
+        `n_clusters`, or the constraints contradict each other or the number of
+        clusters.
+
+    See Also
+    --------
+    partial_fenchel_young_loss : Loss between a similarity and known links.
+
+    Notes
+    -----
+    Kruskal's algorithm on O(n²) memory, whatever `n_perturbations`, or O(n_edges) for
+    a sparse similarity. The noise is a function of (seed, draw, i, j), so the result
+    does not depend on the number of threads, and free and constrained forests of one
+    seed share it. It has 32 bits: ``|z| < 6.34`` for normal noise. Edges that so
+    bounded a noise cannot bring into a forest are dropped beforehand, which changes no
+    bit.
+
+    Unlike the code published with the paper, the noise is symmetric: with n × n noise
+    of which one triangle is read, the value is not F_ε. Constrained forests are not the
+    greedy ones of the paper but better ones: the partition is found by contraction or
+    by greedy merging, its components get their own trees, and groups move while that
+    helps. To find the best is NP-hard.
+
+    References
+    ----------
+    L. Stewart, F. Bach, F. Llinares-López, Q. Berthet, "Differentiable Clustering with
+    Perturbed Spanning Forests", NeurIPS 2023.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdiffclust.forests import perturbed_forest
+    >>> x = np.array([0.0, 0.1, 1.0, 1.3])
+    >>> similarity = -np.subtract.outer(x, x) ** 2
+    >>> result = perturbed_forest(similarity, 2, random_state=0)
+    >>> result.forest.shape, float(result.forest.sum() / 2)
+    ((4, 4), 2.0)
+    """
+    relation = checked_relation(similarity, n_clusters, neighbors, omitted_similarity)
+    constraints = constraints_for(relation, constraints)
+    n_perturbations = int(n_perturbations) if noise_scale > 0 else 1
+    plan = Noise(
+        float(noise_scale),
+        n_perturbations,
+        noise,
+        bool(antithetic) and n_perturbations > 1,
+        draw_seed(random_state),
+    )
+    sampler = make_sampler(relation, constraints, n_clusters, plan)
+    sums = sum_samples(sampler, relation, plan, connectivity=return_connectivity)
+    return PerturbedForestResult(
+        relation.spread(sums.edges[0] / plan.n_samples),
+        2.0 * float(sums.totals.mean()),
+        2.0 * _standard_error(sums.totals, plan),
+        _certified(sums.lows, relation, plan),
+        connectivity_of(sums, plan) if return_connectivity else None,
+        relation.spread(_standard_errors(sums.edges, plan)) if return_std else None,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class SampleSums:
+    """Counts of edges (2, n_edges) and of connected pairs (2, n, n); sample values."""
+
+    edges: np.ndarray
+    connected: np.ndarray
+    totals: np.ndarray
+    lows: np.ndarray
+
+
+def checked_relation(similarity, n_clusters, neighbors=None, omitted=None):
+    """Check a similarity and list its edges, those of the neighbours if asked."""
+    similarity = check_precomputed(similarity, name="similarity", kind="similarity")
+    n = similarity.shape[0]
+    if n_clusters > n:
+        raise ValueError(
+            f"The 'n_clusters' parameter must be at most the number of rows, {n}. Got "
+            f"{n_clusters} instead. Ask for fewer clusters."
+        )
+    if neighbors is not None and issparse(similarity):
+        raise ValueError(
+            "The 'neighbors' parameter must be None for a sparse similarity, whose "
+            f"stored entries are the edges. Got {neighbors} instead. Store only the "
+            "edges of the neighbours, as neighbor_similarity does."
+        )
+    return relation_of(similarity, neighbors, -np.inf if omitted is None else omitted)
+
+
+def constraints_for(relation, constraints):
+    """Return the Constraints of a relation, None if there are none."""
+    constraints = constraints_from_matrix(constraints, relation.n_samples)
+    incomplete = constraints is not None and not relation.is_complete
+    if incomplete and len(constraints.cannot):
+        raise ValueError(
+            "The 'constraints' parameter must be partial labels or must-links where "
+            "edges are left out. Got cannot-links instead. Pass a dense similarity, "
+            "without 'neighbors'."
+        )
+    return constraints
+
+
+def sum_samples(sampler, relation, plan, *, connectivity=False):
+    """Solve all samples and add them up; O(n²) memory whatever their number."""
+    from skdiffclust.forests._perturbed._monte_carlo import count_connected, count_edges
+
+    n = relation.n_samples
+    if connectivity:
+        check_dense_size(n, what="the connectivity matrix", remedy="Do not ask for it.")
+    totals, lows = np.empty(plan.n_samples), np.empty(plan.n_samples)
+
+    def new_sums():
+        n_rows = n if connectivity else 0
+        return (
+            np.zeros((2, len(relation.weights)), dtype=np.int32),
+            np.zeros((2, n_rows, n_rows), dtype=np.int32),
+        )
+
+    def add_chunk(sums, first, last):
+        forests, labels, totals[first:last], lows[first:last] = sampler.sample(
+            first, last
+        )
+        count_edges(forests, plan.mirrors, sums[0])
+        if connectivity:
+            count_connected(labels, plan.mirrors, sums[1])
+
+    parts = run_chunks(new_sums, add_chunk, plan, sampler.seconds)
+    edges, connected = (
+        sum(counts[1:], counts[0]) for counts in zip(*parts, strict=True)
+    )
+    return SampleSums(edges, connected, totals, lows)
+
+
+def connectivity_of(sums, plan):
+    """Return the mean connectivity (n, n) of counted samples."""
+    upper = sums.connected[0] / plan.n_samples
+    matrix = upper + upper.T
+    np.fill_diagonal(matrix, 1.0)
+    return matrix
+
+
+def pull_back(relation, sampler, plan, *, forest=None, connectivity=None):
+    """Pull cotangents of A_ε or M_ε back to the similarity, by the score function.
+
+    Parameters
+    ----------
+    relation : Relation
+        Complete for a cotangent of M_ε.
+    sampler : sampler of the forests
+    plan : Noise
+    forest, connectivity : ndarray of shape (n_samples, n_samples), or None
+        Symmetric cotangents; one of the two is given.
+
+    Returns
+    -------
+    ndarray of shape (n_edges,)
+        Half of the derivative by the similarity of each pair, so that the symmetric
+        matrix of it is the gradient by the entries of the similarity.
+    """
+    from skdiffclust.forests._perturbed._monte_carlo import (
+        products_with_connectivity,
+        products_with_forests,
+    )
+
+    products = np.empty(plan.n_samples)
+    if forest is not None:
+        forest = np.ascontiguousarray(forest[relation.heads, relation.columns])
+
+    def add_chunk(_, first, last):
+        forests, labels, *_ = sampler.sample(first, last)
+        # A matrix entry and its mirror image both move.
+        if forest is not None:
+            products[first:last] = 2.0 * products_with_forests(forests, forest)
+        else:
+            products[first:last] = 2.0 * products_with_connectivity(
+                labels, connectivity
+            )
+
+    run_chunks(lambda: None, add_chunk, plan, sampler.seconds)
+    return score_gradient(relation, plan, products)
+
+
+def score_gradient(relation, plan, products):
+    """Return the gradient (n_edges,) of the mean of products (s,) that samples have.
+
+    E[c(Σ + εZ)] has the derivative E[c v'(Z)] / ε. From every c the mean of c over the
+    other draws is taken, which changes no expectation; a draw is a whole antithetic
+    pair, whose normal scores cancel that mean anyway.
+    """
+    n_samples = plan.n_samples
+    units = np.arange(n_samples) // plan.mirrors
+    sizes = np.bincount(units)
+    n_units = len(sizes)
+    if n_units > 1:
+        means = np.bincount(units, products) / sizes
+        products = products - ((means.sum() - means) / (n_units - 1))[units]
+    weights = 1.0 / (n_units * sizes[units])
+    coefficients = products * weights / plan.scale
+    return 0.5 * weighted_scores(relation, plan, coefficients)
+
+
+def full_relation(n):
+    """Return the Relation of all pairs of n rows without weights."""
+    indptr, columns, heads = triangle(n)
+    return Relation(n, np.zeros(len(heads)), indptr, columns, heads, np.empty((n, n)))
+
+
+def _standard_error(values, plan):
+    """Standard error of the mean of sample values (s,) over the draws."""
+    units = np.arange(len(values)) // plan.mirrors
+    means = np.bincount(units, values) / np.bincount(units)
+    if len(means) == 1:
+        return float("nan") if plan.scale > 0 else 0.0
+    return float(means.std(ddof=1) / np.sqrt(len(means)))
+
+
+def _standard_errors(counts, plan):
+    """Standard errors (m,) of edge frequencies, from counts (2, m) of whole pairs."""
+    n_units = plan.n_samples // plan.mirrors
+    if n_units < 2:
+        return np.full(counts.shape[1], np.nan if plan.scale > 0 else 0.0)
+    mean = counts[0] / plan.n_samples
+    # A pair has frequency 1 where both hold the edge, 1/2 where one does.
+    squares = counts[0].astype(np.float64)
+    if plan.mirrors == 2:
+        squares = counts[1] + 0.25 * (counts[0] - 2.0 * counts[1])
+    variance = np.maximum(squares / n_units - mean**2, 0.0) * n_units / (n_units - 1)
+    return np.sqrt(variance / n_units)
+
+
+def _certified(lows, relation, plan):
+    """Fraction of samples that no pair left out can change, however its noise falls."""
+    from skdiffclust.forests._perturbed._noise import noise_range
+
+    if relation.omitted == -np.inf:
+        return 1.0
+    highest = relation.omitted + plan.scale * noise_range(plan.kind)[1]
+    return float(np.mean(lows > highest))

@@ -1,0 +1,93 @@
+"""Exact pruning: the edges that bounded noise can bring into a perturbed forest."""
+
+import numpy as np
+
+from skdiffclust._compiled import compiled
+from skdiffclust.forests._trees._union_find import find, singletons, union
+
+
+@compiled(nogil=True)
+def _dendrogram_order(accepted, weights, heads, tails, n):
+    """Order in which the components of a forest are intervals at every level.
+
+    `accepted` are its edges, heaviest first. Returns the vertices in that order (n,)
+    and the weights (n,) that join each to the one before it, -inf where none does.
+    The smallest weight between two positions is then the bottleneck of two vertices.
+    """
+    parents, sizes = singletons(n), np.ones(n, dtype=np.int64)
+    first, last, after = singletons(n), singletons(n), np.full(n, -1, dtype=np.int64)
+    joined = np.full(n, -np.inf)
+    for e in accepted:
+        a, b = find(parents, heads[e]), find(parents, tails[e])
+        after[last[a]] = first[b]
+        joined[first[b]] = weights[e]
+        start, stop = first[a], last[b]
+        root = union(parents, sizes, a, b)
+        first[root], last[root] = start, stop
+    order, gaps = np.empty(n, dtype=np.int64), np.empty(n)
+    position = 0
+    for v in range(n):
+        if parents[v] == v:
+            u = first[v]
+            while u >= 0:
+                order[position], gaps[position] = u, joined[u]
+                u = after[u]
+                position += 1
+    return order, gaps
+
+
+@compiled(nogil=True)
+def can_enter(accepted, weights, heads, tails, n, slack):
+    """Mark the edges (m,) that noise can bring into the forest of `accepted`.
+
+    An edge cannot enter if, however the noise falls, it stays below every edge of the
+    clean forest that joins its ends, or below all edges of the clean forest: if its
+    weight is more than `slack`, the width of the noise, below the larger of the
+    bottleneck between its ends and the lowest accepted weight. Edges come row by row
+    of `heads`. O(n² + m) time, O(n + m) memory.
+    """
+    order, gaps = _dendrogram_order(accepted, weights, heads, tails, n)
+    position = np.empty(n, dtype=np.int64)
+    for p in range(n):
+        position[order[p]] = p
+    lowest = weights[accepted[-1]] if len(accepted) else np.inf
+    bottleneck = np.full(n, lowest)
+    enters = np.empty(len(weights), dtype=np.bool_)
+    row, left, right = -1, 0, 0
+    for e in range(len(weights)):
+        if heads[e] != row:
+            bottleneck[left:right] = lowest
+            row = heads[e]
+            left = right = position[row]
+            smallest = np.inf
+            while gaps[left] > -np.inf:
+                smallest = min(smallest, gaps[left])
+                left -= 1
+                bottleneck[left] = smallest
+            right, smallest = right + 1, np.inf
+            while right < n and gaps[right] > -np.inf:
+                smallest = min(smallest, gaps[right])
+                bottleneck[right] = smallest
+                right += 1
+        enters[e] = weights[e] + slack >= bottleneck[position[tails[e]]]
+    return enters
+
+
+@compiled(nogil=True)
+def kept_edges(enters, edges):
+    """Return the edge list of the edges that are marked, and their positions."""
+    weights, indptr, columns, heads, tails = edges
+    n, m = len(indptr) - 1, np.count_nonzero(enters)
+    kept = np.empty(m, dtype=np.int64)
+    starts = np.zeros(n + 1, dtype=np.int64)
+    c = 0
+    for i in range(n):
+        for e in range(indptr[i], indptr[i + 1]):
+            if enters[e]:
+                kept[c] = e
+                c += 1
+        starts[i + 1] = c
+    return (
+        (weights[kept], starts, columns[kept], heads[kept], tails[kept]),
+        kept,
+    )

@@ -1,0 +1,365 @@
+"""Samples of forests under noise: free or constrained, serial or in threads."""
+
+from dataclasses import dataclass
+from threading import get_ident
+
+import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from skdiffclust._compat import effective_n_threads
+from skdiffclust._constraints import check_feasible
+from skdiffclust._threads import run_chunks as share_out
+from skdiffclust.forests._constrained._problem import ConstrainedProblem
+from skdiffclust.forests._perturbed._relation import Relation, freeze
+
+# Threads pay above this; a chunk is the time between two checks for an interruption.
+_PARALLEL_SECONDS = 0.02
+_CHUNK_SECONDS = 0.2
+# Rough cost of one edge in one sample; of a pair in one with labels, in one that is
+# searched for under cannot-links; of its weighing.
+_SECONDS_FREE, _SECONDS_LABELLED, _SECONDS_LINKED = 5e-9, 1e-8, 5e-7
+SECONDS_DRAW = 3e-9
+# Above this share of all pairs, a list is dense enough to be pruned.
+_PRUNED_DENSITY = 0.125
+_FIXED_PARTS = 8
+# Edges of the first chunk of a forest: over the rank of the lowest accepted weight,
+# and at most, over the number of rows.
+_MARGIN, _MOST_ABOVE = 1.15, 8
+
+
+@dataclass(frozen=True)
+class Noise:
+    """The samples of one call.
+
+    Attributes
+    ----------
+    scale : float
+    n_samples : int
+    kind : str
+        "normal" or "gumbel".
+    antithetic : bool
+        Whether samples 2u and 2u + 1 are mirror images.
+    seed : uint64
+    """
+
+    scale: float
+    n_samples: int
+    kind: str
+    antithetic: bool
+    seed: np.uint64
+
+    @property
+    def mirrors(self):
+        """Samples of one draw."""
+        return 2 if self.antithetic else 1
+
+    @property
+    def table(self):
+        """Quantiles that the kernels take."""
+        from skdiffclust.forests._perturbed._noise import quantile_table
+
+        return quantile_table(self.kind)
+
+
+class FreeSampler:
+    """Maximum spanning k-forests of noisy copies of a relation.
+
+    Parameters
+    ----------
+    relation : Relation
+    n_clusters : int
+    noise : Noise
+
+    Raises
+    ------
+    ValueError
+        If the relation has more components than `n_clusters`.
+    """
+
+    def __init__(self, relation, n_clusters, noise):
+        from skdiffclust.forests._perturbed._pruning import can_enter, kept_edges
+        from skdiffclust.forests._perturbed._sampling import (
+            cuts_of,
+            heaviest_forest,
+            workspace,
+        )
+
+        n, self.noise = relation.n_samples, noise
+        self.n_edges = n - n_clusters
+        weights, _, _, heads, tails = self.edges = relation.edges
+        work = workspace(len(weights), n)
+        cuts = cuts_of(weights, 2.0 * n)
+        n_found = heaviest_forest(weights, heads, tails, self.n_edges, cuts, work)
+        if n_found < self.n_edges:
+            raise ValueError(
+                f"The 'n_clusters' parameter must be at least {n - n_found}, the "
+                f"number of components of the graph. Got {n_clusters} instead. Ask "
+                "for more clusters, or give the graph more edges."
+            )
+        self.kept = None
+        n_pairs = n * (n - 1) / 2
+        if noise.kind == "normal" and len(weights) > _PRUNED_DENSITY * n_pairs:
+            slack = noise_width(noise) + 1e-12 * np.abs(weights).max(initial=0.0)
+            enters = can_enter(work[-1][:n_found], weights, heads, tails, n, slack)
+            self.edges, self.kept = kept_edges(enters, self.edges)
+            freeze(*self.edges[1:])
+        # One chunk above the lowest accepted weight holds nearly all noisy forests.
+        lowest = weights[work[-1][n_found - 1]] if n_found else np.inf
+        n_above = np.count_nonzero(self.edges[0] >= lowest)
+        self.cuts = cuts_of(
+            self.edges[0], float(min(_MARGIN * n_above, _MOST_ABOVE * n))
+        )
+        self.seconds = _SECONDS_FREE * (len(self.edges[0]) + 10 * n)
+
+    def sample(self, first, last):
+        """Return forests, components, weights and lowest values of some samples."""
+        from skdiffclust.forests._perturbed._sampling import sample_free
+
+        noise = self.noise
+        forests, *others = sample_free(
+            noise.seed,
+            (first, last),
+            noise.mirrors,
+            noise.scale,
+            noise.table,
+            self.edges,
+            self.n_edges,
+            self.cuts,
+        )
+        if self.kept is not None:
+            forests = self.kept[forests]
+        return forests, *others
+
+
+class ConstrainedSampler:
+    """Constrained k-forests of noisy copies of a dense similarity.
+
+    Parameters
+    ----------
+    relation : Relation
+        Of all pairs.
+    constraints : Constraints
+    n_clusters : int
+    noise : Noise
+    """
+
+    def __init__(self, relation, constraints, n_clusters, noise):
+        problem = ConstrainedProblem(constraints, n_clusters)
+        self.noise, self.n_edges = noise, relation.n_samples - n_clusters
+        self.weights = relation.weights
+        self.merging = None
+        if not problem.greedy:
+            colours = problem.colours[problem.groups]
+            kept, self.merging = _between(
+                relation, problem.groups, colours, n_clusters, noise
+            )
+            self.ends = relation.heads[kept], relation.columns[kept]
+        self.problem = (
+            problem.groups,
+            problem.conflicts,
+            problem.colours,
+            n_clusters,
+        )
+        n = relation.n_samples
+        per_pair = _SECONDS_LINKED if problem.greedy else _SECONDS_LABELLED
+        self.seconds = per_pair * n * (n + 60)
+
+    def sample(self, first, last):
+        """Return forests, components, weights and lowest values of some samples."""
+        from skdiffclust.forests._perturbed._constrained_sampling import (
+            sample_labelled,
+            sample_linked,
+        )
+
+        noise = self.noise
+        arguments = (
+            noise.seed,
+            (first, last),
+            noise.mirrors,
+            noise.scale,
+            noise.table,
+            self.weights,
+            self.problem,
+        )
+        if self.merging is None:
+            return sample_linked(*arguments)
+        merged = self.merging.sample(first, last)[0]
+        return sample_labelled(*arguments, merged.astype(np.int64), self.ends)
+
+
+class ContractedSampler:
+    """Constrained k-forests of noisy copies of a sparse relation, by contraction alone.
+
+    Two free forests: one spans every group by its own edges, the other joins the
+    groups, those with a class contracted into one vertex.
+
+    Parameters
+    ----------
+    relation : Relation
+    constraints : Constraints
+        Without cannot-links.
+    n_clusters : int
+    noise : Noise
+
+    Raises
+    ------
+    ValueError
+        If a group is not connected by edges inside it.
+    """
+
+    def __init__(self, relation, constraints, n_clusters, noise):
+        check_feasible(constraints, n_clusters)
+        n, groups = relation.n_samples, constraints.groups
+        inside = groups[relation.heads] == groups[relation.columns]
+        _check_spans(relation, inside, constraints)
+        part = _part(relation, inside, np.arange(n))
+        self.parts = [
+            (np.flatnonzero(inside), FreeSampler(part, constraints.n_groups, noise)),
+            _between(relation, groups, constraints.classes, n_clusters, noise),
+        ]
+        self.noise, self.n_edges = noise, n - n_clusters
+        self.seconds = sum(sampler.seconds for _, sampler in self.parts)
+
+    def sample(self, first, last):
+        """Return forests, no components, weights and lowest values of some samples."""
+        (inside, one), (between, two) = self.parts
+        forests, labels, totals, lows = one.sample(first, last)
+        others, _, more, least = two.sample(first, last)
+        forests = np.hstack([inside[forests], between[others]])
+        return forests, labels[:, :0], totals + more, np.minimum(lows, least)
+
+
+def _between(relation, groups, colours, n_clusters, noise):
+    """Return the edges between components-to-be, and the sampler of those that join.
+
+    All rows of a colour (n,), -1 for none, are contracted into one vertex, every other
+    group (n,) into one; the forests have `n_clusters` trees once colours are told apart
+    again.
+    """
+    _, blocks = np.unique(np.where(colours >= 0, -1, groups), return_inverse=True)
+    n_colours = int(colours.max()) + 1
+    n_edges = int(blocks.max()) + 1 - (n_colours > 0) + n_colours - n_clusters
+    kept = np.flatnonzero(blocks[relation.heads] != blocks[relation.columns])
+    part = _part(relation, kept, blocks)
+    return kept, FreeSampler(part, relation.n_samples - n_edges, noise)
+
+
+def _check_spans(relation, inside, constraints):
+    """Refuse a graph whose edges inside the groups leave a group in pieces."""
+    ends = relation.heads[inside], relation.columns[inside]
+    n = relation.n_samples
+    graph = coo_array((np.ones(len(ends[0])), ends), shape=(n, n))
+    n_pieces, piece = connected_components(graph, directed=False)
+    if n_pieces > constraints.n_groups:
+        first = np.unique(constraints.groups, return_index=True)[1]
+        row = int(np.argmax(piece != piece[first][constraints.groups]))
+        raise ValueError(
+            "The 'similarity' parameter, when sparse, must connect the rows that share "
+            f"a component by edges between them. Got no way from row {row} to row "
+            f"{first[constraints.groups[row]]} instead. Store more edges between rows "
+            "of one class."
+        )
+
+
+def _part(relation, kept, vertices):
+    """Return the kept edges (m,) of a relation between other vertices (n,)."""
+    heads, columns = relation.heads[kept], relation.columns[kept]
+    counts = np.bincount(heads, minlength=relation.n_samples)
+    indptr = np.concatenate([[0], np.cumsum(counts)])
+    ends = vertices[heads].astype(np.int32), vertices[columns].astype(np.int32)
+    freeze(indptr, columns, heads, *ends)
+    return Relation(
+        relation.n_samples,
+        relation.weights[kept],
+        indptr,
+        columns,
+        heads,
+        relation.similarity,
+        ends=ends,
+    )
+
+
+def make_sampler(relation, constraints, n_clusters, noise):
+    """Return the sampler for constraints that may be None."""
+    if constraints is None:
+        return FreeSampler(relation, n_clusters, noise)
+    if not relation.is_complete:
+        return ContractedSampler(relation, constraints, n_clusters, noise)
+    return ConstrainedSampler(relation, constraints, n_clusters, noise)
+
+
+def noise_width(noise):
+    """Largest minus smallest perturbation of an edge."""
+    from skdiffclust.forests._perturbed._noise import noise_range
+
+    low, high = noise_range(noise.kind)
+    return noise.scale * (high - low)
+
+
+def _threads_for(seconds):
+    """Threads for work that takes one of them some seconds."""
+    return effective_n_threads() if seconds > _PARALLEL_SECONDS else 1
+
+
+def run_chunks(new_sums, add_chunk, noise, seconds):
+    """Add the samples to sums, chunk by chunk, in threads where that pays.
+
+    ``add_chunk(sums, first, last)`` adds samples to what `new_sums` made; `seconds` is
+    a guess of the cost of one of them. Returns the sums of every thread. Chunks hold
+    whole antithetic pairs, and their sums must not depend on how they are divided.
+    """
+    n_samples, mirrors = noise.n_samples, noise.mirrors
+    sums = {}
+
+    def add_draws(first, last):
+        own = sums.setdefault(get_ident(), [])
+        if not own:
+            own.append(new_sums())
+        add_chunk(own[0], first * mirrors, min(last * mirrors, n_samples))
+
+    n_draws = -(-n_samples // mirrors)
+    n_threads = _threads_for(n_samples * seconds)
+    size = min(-(-n_draws // n_threads), int(_CHUNK_SECONDS / (mirrors * seconds)))
+    share_out(add_draws, n_draws, (), n_threads, max(1, size))
+    return [own for (own,) in sums.values()]
+
+
+def weighted_scores(relation, noise, coefficients):
+    """Sum (n_edges,) over the samples of coefficient (s,) times score of the noise.
+
+    Added up in a fixed number of parts, so that the bits do not depend on threads.
+    """
+    from skdiffclust.forests._perturbed._monte_carlo import weigh_scores
+
+    m = len(relation.weights)
+    n_units = -(-noise.n_samples // noise.mirrors)
+    ends = np.linspace(0, n_units, min(_FIXED_PARTS, n_units) + 1).astype(int)
+    ends = np.minimum(ends * noise.mirrors, noise.n_samples)
+    sums = np.zeros((len(ends) - 1, m))
+    step = max(1, int(_CHUNK_SECONDS / (SECONDS_DRAW * max(m, 1)) / 2)) * noise.mirrors
+
+    def add_steps(first_part, last_part, begun):
+        for part in range(first_part, last_part):
+            first = ends[part] + begun
+            last = min(first + step, ends[part + 1])
+            if first < last:
+                weigh_scores(
+                    noise.seed,
+                    (first, last),
+                    noise.mirrors,
+                    noise.table,
+                    relation.indptr,
+                    relation.columns,
+                    noise.kind == "gumbel",
+                    coefficients[first:last],
+                    sums[part],
+                )
+
+    n_threads = _threads_for(noise.n_samples * m * SECONDS_DRAW)
+    for begun in range(0, np.diff(ends).max(initial=0), step):
+        share_out(add_steps, len(sums), (begun,), n_threads)
+    total = np.zeros(m)
+    for part in sums:
+        total += part
+    return total

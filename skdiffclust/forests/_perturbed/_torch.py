@@ -1,0 +1,590 @@
+"""Perturbed forests and their losses as torch modules, for a training loop."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import nn
+from torch.autograd.function import once_differentiable
+
+from skdiffclust._constraints import constraints_from_matrix
+from skdiffclust._torch import to_tensor
+from skdiffclust.forests._perturbed import _fenchel_young, _hash
+from skdiffclust.forests._perturbed._boruvka_torch import BoruvkaSampler
+from skdiffclust.forests._perturbed._perturbation import (
+    connectivity_of,
+    pull_back,
+    sum_samples,
+)
+from skdiffclust.forests._perturbed._relation import relation_of
+from skdiffclust.forests._perturbed._samplers import Noise, make_sampler
+
+
+@dataclass(frozen=True)
+class _Request:
+    """What a call asks for, besides the similarity."""
+
+    n_clusters: int
+    noise: Noise
+    constraints: object
+
+
+def _as_float64(tensor):
+    """Return a detached, symmetrised float64 copy (n, n) of a tensor."""
+    matrix = tensor.detach().to(torch.float64)
+    return 0.5 * (matrix + matrix.T)
+
+
+def _on_cpu(matrix, request):
+    """Return the Relation and sampler of a CPU matrix (n, n)."""
+    relation = relation_of(matrix.numpy())
+    sampler = make_sampler(
+        relation, request.constraints, request.n_clusters, request.noise
+    )
+    return relation, sampler
+
+
+def _runs_in_torch(matrix, constraints):
+    """Whether a matrix is solved by Borůvka: on CUDA, unless it has cannot-links."""
+    return matrix.device.type == "cuda" and (
+        constraints is None or not len(constraints.cannot)
+    )
+
+
+def _means(matrix, request, connectivity):
+    """Return A_ε, F_ε and M_ε or None of a float64 matrix (n, n), on its device."""
+    noise, constraints = request.noise, request.constraints
+    if _runs_in_torch(matrix, constraints):
+        sampler = BoruvkaSampler(matrix, request.n_clusters, noise, constraints)
+        forest, linked, totals = sampler.sums(connectivity=connectivity)
+        return forest, 2.0 * totals.mean(), linked
+    relation, sampler = _on_cpu(matrix.cpu(), request)
+    sums = sum_samples(sampler, relation, noise, connectivity=connectivity)
+    linked = to_tensor(connectivity_of(sums, noise)) if connectivity else None
+    forest = to_tensor(relation.spread(sums.edges[0] / noise.n_samples))
+    weight = matrix.new_tensor(2.0 * sums.totals.mean())
+    return (
+        forest.to(matrix.device),
+        weight,
+        linked if linked is None else linked.to(matrix.device),
+    )
+
+
+def _pull_back(matrix, request, name, cotangent):
+    """Return the gradient (n, n) of a cotangent (n, n) of A_ε or M_ε."""
+    cotangent = _as_float64(cotangent)
+    if _runs_in_torch(matrix, request.constraints):
+        sampler = BoruvkaSampler(
+            matrix, request.n_clusters, request.noise, request.constraints
+        )
+        return sampler.pull_back(**{name: cotangent})
+    relation, sampler = _on_cpu(matrix.cpu(), request)
+    gradient = pull_back(
+        relation, sampler, request.noise, **{name: cotangent.cpu().numpy()}
+    )
+    return to_tensor(relation.spread(gradient)).to(matrix.device)
+
+
+class _Operator(torch.autograd.Function):
+    """A_ε, F_ε and M_ε of one similarity (n, n); M_ε is empty if not asked for."""
+
+    @staticmethod
+    def forward(ctx, similarity, request, connectivity):
+        matrix = _as_float64(similarity)
+        forest, weight, linked = _means(matrix, request, connectivity)
+        ctx.request = request
+        ctx.save_for_backward(matrix, forest)
+        linked = matrix.new_empty((0, 0)) if linked is None else linked
+        return tuple(t.to(similarity.dtype) for t in (forest, weight, linked))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, to_forest, to_weight, to_connectivity):
+        matrix, forest = ctx.saved_tensors
+        gradient = to_weight * forest
+        cotangents = {"forest": to_forest, "connectivity": to_connectivity}
+        for name, cotangent in cotangents.items():
+            if cotangent.numel() and cotangent.any():
+                gradient = gradient + _pull_back(matrix, ctx.request, name, cotangent)
+        return gradient.to(to_weight.dtype), None, None
+
+
+class _StoredGradient(torch.autograd.Function):
+    """A loss whose gradient (n, n) was found with its value."""
+
+    @staticmethod
+    def forward(ctx, similarity, value_and_gradient):
+        value, gradient = value_and_gradient(_as_float64(similarity))
+        ctx.save_for_backward(gradient.to(similarity))
+        return torch.as_tensor(value, dtype=torch.float64).to(similarity)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, cotangent):
+        (gradient,) = ctx.saved_tensors
+        return cotangent * gradient, None
+
+
+def _partial_loss(matrix, request):
+    """Return the partial loss, a float, and its gradient (n, n)."""
+    if request.constraints is None:
+        return 0.0, torch.zeros_like(matrix)
+    if not _runs_in_torch(matrix, request.constraints):
+        relation = relation_of(matrix.cpu().numpy())
+        loss, gradient = _fenchel_young.partial_loss_with_gradient(
+            relation, request.constraints, request.n_clusters, request.noise
+        )
+        return loss, to_tensor(relation.spread(gradient))
+    forests, totals = [], []
+    for constraints in (None, request.constraints):
+        sampler = BoruvkaSampler(matrix, request.n_clusters, request.noise, constraints)
+        forest, _, weights = sampler.sums()
+        forests.append(forest)
+        totals.append(weights)
+    loss = 2.0 * (totals[0] - totals[1]).clamp(min=0.0).mean()
+    return loss, forests[0] - forests[1]
+
+
+def _connectivity_loss(matrix, request):
+    """Return the connectivity loss, a float, and its gradient (n, n)."""
+    n = len(matrix)
+    if not _runs_in_torch(matrix, None):
+        relation = relation_of(matrix.numpy())
+        loss, gradient = _fenchel_young.connectivity_loss_with_gradient(
+            relation, request.constraints, request.n_clusters, request.noise
+        )
+        return loss, to_tensor(relation.spread(gradient))
+    seen = _fenchel_young.observations(n, request.constraints)
+    seen = [to_tensor(array, matrix.device) for array in seen]
+    sampler = BoruvkaSampler(matrix, request.n_clusters, request.noise)
+    return sampler.connectivity_loss(*seen)
+
+
+class _Perturbed(nn.Module):
+    """Parameters and noise that the modules of this room share."""
+
+    def __init__(self, n_clusters, noise_scale, n_perturbations, seed, generator):
+        super().__init__()
+        if not (n_clusters is None or n_clusters >= 1):
+            raise ValueError(
+                "The 'n_clusters' parameter must be an integer of at least 1. Got "
+                f"{n_clusters!r} instead."
+            )
+        if not 0 < noise_scale < float("inf"):
+            raise ValueError(
+                "The 'noise_scale' parameter must be a positive number. Got "
+                f"{noise_scale!r} instead."
+            )
+        if not n_perturbations >= 1:
+            raise ValueError(
+                "The 'n_perturbations' parameter must be an integer of at least 1. Got "
+                f"{n_perturbations!r} instead."
+            )
+        self.n_clusters, self.noise_scale = n_clusters, noise_scale
+        self.n_perturbations, self.seed = n_perturbations, seed
+        self.generator = generator
+
+    def extra_repr(self):
+        """Name the parameters in the module's text.
+
+        Returns
+        -------
+        str
+            As in ``repr`` of a module.
+        """
+        return (
+            f"n_clusters={self.n_clusters}, noise_scale={self.noise_scale}, "
+            f"n_perturbations={self.n_perturbations}"
+        )
+
+    def _seeds(self, n_items):
+        """One 64-bit seed for each item, the same at every call if `seed` is given."""
+        if self.seed is not None:
+            first = int(self.seed)
+        else:
+            first = int(
+                torch.randint(2**62, (), generator=self.generator, device="cpu")
+            )
+        step = int(_hash.ROW)
+        return [np.uint64((first + i * step) % 2**64) for i in range(n_items)]
+
+    def _apply_to_items(self, similarity, constraints, n_clusters, call):
+        """Return the shape of a batch, and ``call(matrix, request)`` of its items."""
+        n = similarity.shape[-1]
+        if similarity.ndim < 2 or similarity.shape[-2] != n:
+            raise ValueError(
+                "The 'similarity' argument must have shape (..., n, n). Got "
+                f"{tuple(similarity.shape)} instead."
+            )
+        if n_clusters > n:
+            raise ValueError(
+                f"The 'n_clusters' parameter must be at most the number of rows, {n}. "
+                f"Got {n_clusters} instead."
+            )
+        batch = similarity.shape[:-2]
+        items = similarity.reshape(-1, n, n)
+        known = _constraints_of_items(constraints, len(items), n, similarity.ndim - 2)
+        results = []
+        for item, seed, constraint in zip(
+            items, self._seeds(len(items)), known, strict=True
+        ):
+            noise = Noise(
+                float(self.noise_scale),
+                int(self.n_perturbations),
+                getattr(self, "noise", "normal"),
+                getattr(self, "antithetic", True) and self.n_perturbations > 1,
+                seed,
+            )
+            results.append(call(item, _Request(n_clusters, noise, constraint)))
+        return batch, results
+
+
+def _constraints_of_items(constraints, n_items, n, n_batch_dimensions):
+    """Return the Constraints of every item of a batch, or Nones."""
+    if constraints is None:
+        return [None] * n_items
+    if torch.is_tensor(constraints):
+        constraints = constraints.detach().cpu().numpy()
+    constraints = np.asarray(constraints)
+    if n_batch_dimensions and constraints.ndim > n_batch_dimensions:
+        shape = constraints.shape[n_batch_dimensions:]
+        if constraints.shape[:n_batch_dimensions] and len(shape) in (1, 2):
+            rows = constraints.reshape(n_items, *shape)
+            return [constraints_from_matrix(row, n) for row in rows]
+    return [constraints_from_matrix(constraints, n)] * n_items
+
+
+class PerturbedForest(_Perturbed):
+    """Perturbed maximum spanning forest of a similarity, as a differentiable layer.
+
+    Parameters
+    ----------
+    n_clusters : int
+        Number of components k.
+    noise_scale : float, default=0.1
+        Scale ε > 0 of the noise, in the unit of the similarity.
+    n_perturbations : int, default=100
+        Number of samples B.
+    noise : {"normal", "gumbel"}, default="normal"
+        Distribution of the noise.
+    antithetic : bool, default=True
+        Draw noise in mirror images.
+    seed : int or None, default=None
+        Draw the same noise at every call.
+    generator : torch.Generator or None, default=None
+        Source of seeds on the CPU; None is torch's global stream.
+
+    Notes
+    -----
+    F_ε is the mean of ⟨A, Σ + εZ⟩ and has the exact gradient A_ε for the noise drawn;
+    A_ε and M_ε have the gradient of the score function, which is noisy and needs many
+    samples. The input is symmetrised. CPU tensors run through compiled kernels, CUDA
+    tensors through a batched Borůvka on the GPU, with the same noise from one seed.
+    """
+
+    def __init__(
+        self,
+        n_clusters,
+        *,
+        noise_scale=0.1,
+        n_perturbations=100,
+        noise="normal",
+        antithetic=True,
+        seed=None,
+        generator=None,
+    ):
+        super().__init__(n_clusters, noise_scale, n_perturbations, seed, generator)
+        if noise not in ("normal", "gumbel"):
+            raise ValueError(
+                "The 'noise' parameter must be 'normal' or 'gumbel'. Got "
+                f"{noise!r} instead."
+            )
+        self.noise, self.antithetic = noise, antithetic
+
+    def forward(self, similarity, constraints=None, return_connectivity=False):
+        """Perturb similarities and solve them.
+
+        Parameters
+        ----------
+        similarity : tensor of shape (..., n, n)
+            Symmetrised; the diagonal is not read.
+        constraints : tensor or array, default=None
+            Partial labels (n,) or (..., n), with -1 for unknown, or matrices
+            (n, n) or (..., n, n) of +1, -1 and 0.
+        return_connectivity : bool, default=False
+            Also give M_ε.
+
+        Returns
+        -------
+        forest : tensor of shape (..., n, n)
+            A_ε.
+        weight : tensor of shape (...,)
+            F_ε.
+        connectivity : tensor of shape (..., n, n)
+            M_ε, only if asked for.
+        """
+        batch, results = self._apply_to_items(
+            similarity,
+            constraints,
+            self.n_clusters,
+            lambda item, request: _Operator.apply(item, request, return_connectivity),
+        )
+        forests, weights, linked = (
+            torch.stack(parts).reshape(batch + parts[0].shape)
+            for parts in zip(*results, strict=True)
+        )
+        return (forests, weights, linked) if return_connectivity else (forests, weights)
+
+
+class _Loss(_Perturbed):
+    """A loss of similarities and constraints."""
+
+    def __init__(
+        self,
+        n_clusters,
+        *,
+        noise_scale=0.1,
+        n_perturbations=100,
+        seed=None,
+        generator=None,
+    ):
+        super().__init__(n_clusters, noise_scale, n_perturbations, seed, generator)
+
+    def forward(self, similarity, constraints, n_clusters=None):
+        """Compare similarities with what is known.
+
+        Parameters
+        ----------
+        similarity : tensor of shape (..., n, n)
+            Symmetrised; the diagonal is not read.
+        constraints : tensor, array or None
+            Partial labels (n,) or (..., n), with -1 for unknown, or matrices
+            (n, n) or (..., n, n) of +1, -1 and 0.
+        n_clusters : int or None, default=None
+            Number of components of this call; None is that of the module.
+
+        Returns
+        -------
+        tensor of shape (...,)
+            NaN where the similarity is not finite.
+        """
+        n_clusters = self.n_clusters if n_clusters is None else n_clusters
+
+        def call(item, request):
+            return _stored(
+                item, lambda matrix: self._value_and_gradient(matrix, request)
+            )
+
+        batch, losses = self._apply_to_items(similarity, constraints, n_clusters, call)
+        return torch.stack(losses).reshape(batch)
+
+
+class PartialFenchelYoungLoss(_Loss):
+    """Partial Fenchel-Young loss between a similarity and known labels or links.
+
+    Parameters
+    ----------
+    n_clusters : int or None
+        Number of components k; None if every call names it.
+    noise_scale : float, default=0.1
+        Scale ε > 0 of the noise, in the unit of the similarity, whose standard
+        deviation `standardized_similarity` makes 1.
+    n_perturbations : int, default=100
+        Number of samples B, in antithetic pairs.
+    seed : int or None, default=None
+        Draw the same noise at every call.
+    generator : torch.Generator or None, default=None
+        Source of seeds on the CPU; None is torch's global stream.
+
+    See Also
+    --------
+    skdiffclust.forests.partial_fenchel_young_loss : The same in NumPy, and what it is.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skdiffclust.nn import PartialFenchelYoungLoss, standardized_similarity
+    >>> embedding = torch.tensor([[0.0], [0.1], [1.0], [1.3]], requires_grad=True)
+    >>> loss = PartialFenchelYoungLoss(2)(
+    ...     standardized_similarity(embedding), torch.tensor([0, -1, -1, 0]))
+    >>> loss.backward()
+    >>> embedding.grad.shape
+    torch.Size([4, 1])
+    """
+
+    def _value_and_gradient(self, matrix, request):
+        """Return the loss and its gradient (n, n) of one item."""
+        return _partial_loss(matrix, request)
+
+
+class ConnectivityLoss(_Loss):
+    """Squared distance of the perturbed connectivity to what is known of it.
+
+    Parameters
+    ----------
+    n_clusters : int or None
+        Number of components k; None if every call names it.
+    noise_scale : float, default=0.1
+        Scale ε > 0 of the noise, in the unit of the similarity.
+    n_perturbations : int, default=100
+        Number of samples B, even and at least 4.
+    seed : int or None, default=None
+        Draw the same noise at every call.
+    generator : torch.Generator or None, default=None
+        Source of seeds on the CPU; None is torch's global stream.
+
+    See Also
+    --------
+    skdiffclust.forests.connectivity_loss : The same in NumPy, and what it is.
+    """
+
+    def __init__(
+        self,
+        n_clusters,
+        *,
+        noise_scale=0.1,
+        n_perturbations=100,
+        seed=None,
+        generator=None,
+    ):
+        super().__init__(
+            n_clusters,
+            noise_scale=noise_scale,
+            n_perturbations=n_perturbations,
+            seed=seed,
+            generator=generator,
+        )
+        if self.n_perturbations < 4 or self.n_perturbations % 2:
+            raise ValueError(
+                "The 'n_perturbations' parameter of ConnectivityLoss must be even and "
+                f"at least 4. Got {self.n_perturbations} instead."
+            )
+
+    def _value_and_gradient(self, matrix, request):
+        """Return the loss and its gradient (n, n) of one item."""
+        return _connectivity_loss(matrix, request)
+
+
+def partial_loss(similarity, constraints, n_clusters, noise):
+    """Return the partial loss () of a tensor (n, n), for Constraints and a Noise."""
+    request = _Request(n_clusters, noise, constraints)
+    return _stored(similarity, lambda matrix: _partial_loss(matrix, request))
+
+
+def _stored(similarity, value_and_gradient):
+    """Return a loss () with its gradient stored, NaN for what is not finite."""
+    if not torch.isfinite(similarity.detach()).all():
+        return similarity.sum() * torch.nan
+    return _StoredGradient.apply(similarity, value_and_gradient)
+
+
+class FenchelYoungLoss(_Perturbed):
+    """Fenchel-Young loss between a similarity and a known forest.
+
+    Parameters
+    ----------
+    noise_scale : float, default=0.1
+        Scale ε > 0 of the noise, in the unit of the similarity.
+    n_perturbations : int, default=100
+        Number of samples B, in antithetic pairs.
+    seed : int or None, default=None
+        Draw the same noise at every call.
+    generator : torch.Generator or None, default=None
+        Source of seeds on the CPU; None is torch's global stream.
+
+    See Also
+    --------
+    skdiffclust.forests.fenchel_young_loss : The same in NumPy, and what it is.
+
+    Notes
+    -----
+    The number of clusters is n - m for a forest of m edges. The antithetic noise of an
+    even number of samples cancels in ⟨A°, Σ + εZ⟩; an odd number is not taken.
+    """
+
+    def __init__(
+        self, *, noise_scale=0.1, n_perturbations=100, seed=None, generator=None
+    ):
+        super().__init__(None, noise_scale, n_perturbations, seed, generator)
+        if n_perturbations % 2:
+            raise ValueError(
+                "The 'n_perturbations' parameter of FenchelYoungLoss must be even. Got "
+                f"{n_perturbations} instead."
+            )
+
+    def forward(self, similarity, forest):
+        """Compare a similarity with a forest.
+
+        Parameters
+        ----------
+        similarity : tensor of shape (n, n)
+            Symmetrised; the diagonal is not read.
+        forest : tensor or array of shape (m, 2)
+            Edges of the target, without a cycle.
+
+        Returns
+        -------
+        tensor of shape ()
+            Never negative but for rounding.
+        """
+        n = similarity.shape[-1]
+        edges = torch.as_tensor(forest, device=similarity.device).long()
+        _fenchel_young.check_forest(edges.cpu().numpy(), n)
+        i, j = edges.T
+        _, (result,) = self._apply_to_items(
+            similarity,
+            None,
+            n - len(edges),
+            lambda item, request: _Operator.apply(item, request, False),
+        )
+        return result[1] - similarity[i, j].sum() - similarity[j, i].sum()
+
+
+def standardized_similarity(embedding, kind="sqeuclidean"):
+    """Return the similarity of rows, with mean 0 and standard deviation 1.
+
+    (Σ - mean) / std over all n² entries, the diagonal included, with gradients through
+    both: so that the scale of the noise means the same at every step. The paper does
+    not say it; without it training is unstable.
+
+    Parameters
+    ----------
+    embedding : tensor of shape (..., n, d)
+        Rows.
+    kind : {"sqeuclidean", "rbf", "cosine"} or callable, default="sqeuclidean"
+        Minus the squared distance; exp(-d² / mean d²); the cosine; or what
+        ``kind(embedding)`` returns, (..., n, n).
+
+    Returns
+    -------
+    tensor of shape (..., n, n)
+        Zeros, with a finite gradient, where all entries are equal.
+    """
+    if callable(kind):
+        similarity = kind(embedding)
+    elif kind == "cosine":
+        rows = nn.functional.normalize(embedding, dim=-1)
+        similarity = rows @ rows.mT
+    elif kind in ("sqeuclidean", "rbf"):
+        rows = embedding - embedding.mean(dim=-2, keepdim=True)
+        squares = (rows**2).sum(dim=-1)
+        distances = squares[..., :, None] + squares[..., None, :] - 2 * rows @ rows.mT
+        eye = torch.eye(rows.shape[-2], dtype=torch.bool, device=rows.device)
+        distances = distances.clamp(min=0).masked_fill(eye, 0)
+        similarity = -distances
+        if kind == "rbf":
+            mean = distances.mean(dim=(-2, -1), keepdim=True)
+            similarity = torch.exp(similarity / mean.clamp(min=_tiny(mean)))
+    else:
+        raise ValueError(
+            "The 'kind' argument must be 'sqeuclidean', 'rbf', 'cosine' or a function. "
+            f"Got {kind!r} instead."
+        )
+    centred = similarity - similarity.mean(dim=(-2, -1), keepdim=True)
+    variance = (centred**2).mean(dim=(-2, -1), keepdim=True)
+    return centred / variance.clamp(min=_tiny(variance)).sqrt()
+
+
+def _tiny(tensor):
+    """Smallest number that a division by its root survives."""
+    return torch.finfo(tensor.dtype).tiny ** 0.5

@@ -1,0 +1,450 @@
+"""SpanningForestEmbedding: an encoder whose clusters agree with partial labels."""
+
+import copy
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+)
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from skdiffclust._affinity import refuse_overflow
+from skdiffclust._compat import CallbackSupportMixin, Interval, StrOptions, fit_context
+from skdiffclust._encoder import forward, init_layers
+from skdiffclust._history import EpochLoop, Training, keep_state_on_error
+from skdiffclust._validation import validate_rows
+from skdiffclust.forests._embedding._informed_batches import InformedBatches
+from skdiffclust.forests._embedding._targets import (
+    check_number_of_clusters,
+    check_target,
+    known_constraints,
+    link_pairs,
+    split_labelled,
+)
+from skdiffclust.forests._embedding._training import Trainer, batch_error
+
+
+class SpanningForestEmbedding(
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    CallbackSupportMixin,
+    BaseEstimator,
+):
+    """Learn an embedding whose spanning forest agrees with labels or links.
+
+    Mini-batches are embedded, and the partial Fenchel-Young loss of [1]_ between the
+    perturbed spanning forests of the embedding and what is known of the batch is
+    lowered by Adam. Few labels are enough, and classes may have none at all: unlabelled
+    rows take part in the forests. ``make_pipeline(SpanningForestEmbedding(10),
+    SpanningForestClustering(10))`` then clusters, and a logistic regression in the
+    second place is the linear probe of the paper.
+
+    Parameters
+    ----------
+    n_clusters : int or None, default=None
+        Number of clusters, classes without labels among them. In a batch it is clipped
+        to what the batch can have. None counts the classes, where every row has one.
+    encoder : {"linear", "mlp"} or torch.nn.Module, default="linear"
+        What embeds rows. A module is copied, takes X of any shape (n_samples, ...) and
+        returns (n_samples, n_components).
+    n_components : int, default=16
+        Dimension of the embedding; not for a module.
+    hidden_layer_sizes : tuple of int, default=(100,)
+        Hidden layers of "mlp", with ReLU.
+    similarity : {"sqeuclidean", "rbf", "cosine"} or callable, default="sqeuclidean"
+        Similarity of embedded rows, standardised in every batch; see
+        `skdiffclust.nn.standardized_similarity`.
+    noise_scale : float, default=0.1
+        Scale ε > 0 of the noise, relative to the standard deviation of the similarity.
+    n_perturbations : int, default=20
+        Number of samples of the noise in a batch.
+    labelled_fraction : float, default=0.5
+        Share of a batch that is drawn from rows with a label, or from the ends of links
+        together with their partners.
+    weight_decay : float, default=1e-4
+        Penalty on the squared weights.
+    validation_fraction : float, default=0
+        Share of the labelled rows that is held out; the weights with the least
+        connectivity error on them are kept. With 0 those of the least loss are.
+    n_iter_no_change : int or None, default=None
+        Stop after so many epochs without improvement; None never does.
+    warm_start : bool, default=False
+        Start from the weights of the last fit.
+    max_iter : int, default=100
+        Largest number of epochs, passes over the unlabelled rows.
+    batch_size : int, default=64
+        Rows of a batch.
+    learning_rate : float, default=1e-3
+        Step size of Adam.
+    device : str or torch.device, default="auto"
+        Where it is trained; "auto" is CUDA if there is one.
+    random_state : int, RandomState instance or None, default=None
+        Source of weights, batches and noise.
+
+    Attributes
+    ----------
+    coefs_, intercepts_ : list of ndarray
+        Weights (n_in, n_out) and biases of the layers; not for a module.
+    encoder_ : torch.nn.Module
+        The trained copy of the module, on the CPU; only for a module.
+    n_clusters_ : int
+        Number of clusters that was aimed at.
+    history_ : dict of lists
+        Of each epoch the ``"loss"`` that decided, the ``"training_loss"``, and with a
+        validation the ``"validation_error"``.
+    n_iter_ : int
+        Number of epochs.
+    device_ : str
+        Where it was trained.
+    n_features_in_ : int
+        Number of features seen during `fit`.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of features seen during `fit`, when all are strings.
+
+    See Also
+    --------
+    skdiffclust.forests.partial_fenchel_young_loss : The loss.
+    SpanningForestClustering : Clusters the embedding.
+
+    Notes
+    -----
+    A batch of b rows costs O(b² n_perturbations). The similarity is standardised, of
+    which the paper says nothing, because noise has no meaning without a scale. Scale
+    the features of X for "linear" and "mlp".
+
+    References
+    ----------
+    .. [1] L. Stewart, F. Bach, F. Llinares-López, Q. Berthet, "Differentiable
+       Clustering with Perturbed Spanning Forests", NeurIPS 2023.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdiffclust import SpanningForestEmbedding
+    >>> rng = np.random.RandomState(0)
+    >>> y = np.repeat([0, 1, 2], 20)
+    >>> X = np.column_stack([y + 0.1 * rng.randn(60), 5 * rng.randn(60)])
+    >>> y[::2] = -1
+    >>> embedding = SpanningForestEmbedding(3, n_components=1, max_iter=20,
+    ...                                     learning_rate=0.05, random_state=0)
+    >>> embedding.fit_transform(X, y).shape
+    (60, 1)
+    """
+
+    _parameter_constraints = {
+        "n_clusters": [Interval(Integral, 1, None, closed="left"), None],
+        "encoder": [StrOptions({"linear", "mlp"}), callable],
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "hidden_layer_sizes": ["array-like"],
+        "similarity": [StrOptions({"sqeuclidean", "rbf", "cosine"}), callable],
+        "noise_scale": [Interval(Real, 0, np.inf, closed="neither")],
+        "n_perturbations": [Interval(Integral, 1, None, closed="left")],
+        "labelled_fraction": [Interval(Real, 0, 1, closed="right")],
+        "weight_decay": [Interval(Real, 0, np.inf, closed="left")],
+        "validation_fraction": [Interval(Real, 0, 1, closed="left")],
+        "n_iter_no_change": [Interval(Integral, 1, None, closed="left"), None],
+        "warm_start": ["boolean"],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "batch_size": [Interval(Integral, 2, None, closed="left")],
+        "learning_rate": [Interval(Real, 0, np.inf, closed="neither")],
+        "device": "no_validation",  # resolve_device says which there are
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        n_clusters=None,
+        *,
+        encoder="linear",
+        n_components=16,
+        hidden_layer_sizes=(100,),
+        similarity="sqeuclidean",
+        noise_scale=0.1,
+        n_perturbations=20,
+        labelled_fraction=0.5,
+        weight_decay=1e-4,
+        validation_fraction=0,
+        n_iter_no_change=None,
+        warm_start=False,
+        max_iter=100,
+        batch_size=64,
+        learning_rate=1e-3,
+        device="auto",
+        random_state=None,
+    ):
+        self.n_clusters = n_clusters
+        self.encoder = encoder
+        self.n_components = n_components
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.similarity = similarity
+        self.noise_scale = noise_scale
+        self.n_perturbations = n_perturbations
+        self.labelled_fraction = labelled_fraction
+        self.weight_decay = weight_decay
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.warm_start = warm_start
+        self.max_iter = max_iter
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.device = device
+        self.random_state = random_state
+
+    @keep_state_on_error
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(
+        self,
+        X,
+        y=None,
+        *,
+        must_link=None,
+        cannot_link=None,
+        checkpoint=None,
+        resume=False,
+    ):
+        """Learn the embedding from labels or links.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows; of shape (n_samples, ...) for a module.
+        y : array-like of shape (n_samples,), default=None
+            Integers: classes, -1 where unknown.
+        must_link : array-like or sparse matrix, default=None
+            Rows that share a cluster: index pairs (n_links, 2), group ids
+            (n_samples,) with -1 for none, or a sparse incidence matrix
+            (n_samples, n_links). Use one of the last two in a cross-validation.
+        cannot_link : array-like or sparse matrix, default=None
+            Rows that do not share one: index pairs or incidence.
+        checkpoint : path-like or None, default=None
+            File (.npz) that is written after each epoch.
+        resume : bool, default=False
+            Go on from the checkpoint, if there is one; bit for bit what the fit would
+            have been without the interruption, for an integer `random_state`.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If there are neither labels nor links, `y` is not integer-valued, the number
+            of clusters is not known, X is not as described, or the checkpoint is not
+            one of the same data and parameters.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If the training diverges; the best weights are kept.
+        """
+        from skdiffclust._torch import resolve_device
+
+        X = self._check_rows(X, reset=True)
+        y = None if y is None else check_target(y, len(X))
+        known = known_constraints(len(X), y, must_link, cannot_link)
+        n_clusters = check_number_of_clusters(self.n_clusters, y, len(X))
+        device = resolve_device(self.device, type(self).__name__)
+        rng = check_random_state(self.random_state)
+        left, held_out = split_labelled(y, self.validation_fraction, rng)
+        batches = self._batches(len(X), left, must_link, cannot_link, n_clusters)
+        module = self._start(X, rng, resume=self.warm_start)
+        trainer = Trainer(self, module, X, n_clusters, rng, device)
+        if checkpoint is not None:
+            data = vars(known).values()
+            checkpoint = trainer.checkpoint(checkpoint, data, resume=resume)
+        training = Training(
+            self,
+            X,
+            y,
+            max_iter=self.max_iter,
+            learning_rate=self.learning_rate,
+            n_iter_no_change=self.n_iter_no_change,
+        )
+        for loop in training:
+            trainer.run(
+                loop, batches, held_out, y, lambda: self._fitted(trainer), checkpoint
+            )
+        self._settle(trainer, training.best)
+        training.finish()
+        return self
+
+    @keep_state_on_error
+    @fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X, y=None, *, must_link=None, cannot_link=None):
+        """Go through X once, from the weights that there are.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows; of shape (n_samples, ...) for a module.
+        y : array-like of shape (n_samples,), default=None
+            As for `fit`.
+        must_link : array-like or sparse matrix, default=None
+            As for `fit`.
+        cannot_link : array-like or sparse matrix, default=None
+            As for `fit`.
+
+        Returns
+        -------
+        self : object
+            The estimator, one epoch further.
+
+        Raises
+        ------
+        ValueError
+            As for `fit`.
+        """
+        from skdiffclust._torch import resolve_device
+
+        begins = not hasattr(self, "n_iter_")
+        X = self._check_rows(X, reset=begins)
+        y = None if y is None else check_target(y, len(X))
+        known_constraints(len(X), y, must_link, cannot_link)
+        n_clusters = check_number_of_clusters(self.n_clusters, y, len(X))
+        device = resolve_device(self.device, type(self).__name__)
+        if begins or not isinstance(self.random_state, Integral):
+            rng = check_random_state(self.random_state)
+        else:
+            # Of an integer, other noise at every call, but the same in every run.
+            rng = np.random.RandomState([self.random_state % 2**32, self.n_iter_])
+        batches = self._batches(len(X), y, must_link, cannot_link, n_clusters)
+        module = self._start(X, rng, resume=not begins)
+        trainer = Trainer(self, module, X, n_clusters, rng, device)
+        loop = EpochLoop(
+            self,
+            max_iter=1,
+            learning_rate=self.learning_rate,
+            history=None if begins else self.history_,
+        )
+        trainer.run(loop, batches, np.empty(0, dtype=np.int64), y, None)
+        n_before = 0 if begins else self.n_iter_
+        self._settle(trainer, loop)
+        self.n_iter_ = n_before + 1
+        return self
+
+    def transform(self, X):
+        """Embed rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows; of shape (n_samples, ...) for a module.
+
+        Returns
+        -------
+        embedding : ndarray of shape (n_samples, n_components)
+            A row's embedding does not depend on the other rows, unless a module makes
+            it so. The dtype is that of the weights.
+
+        Raises
+        ------
+        ValueError
+            If the embedding overflows.
+        """
+        check_is_fitted(self)
+        X = self._check_rows(X, reset=False)
+        with np.errstate(over="ignore", invalid="ignore"):
+            if hasattr(self, "coefs_"):
+                embedding = forward(X, self.coefs_, self.intercepts_)
+            else:
+                embedding = self._embed_by_module(X)
+        if not np.isfinite(embedding).all():
+            raise ValueError(
+                "The rows of X must have an embedding that fits "
+                f"{embedding.dtype}. Got values up to {np.abs(X).max():.3g} instead, "
+                "whose embedding overflows: rescale X like the rows of the fit."
+            )
+        return embedding
+
+    def score(self, X, y):
+        """Return minus the connectivity error of the forest of the embedding.
+
+        The rows are clustered in batches of `batch_size`, in their order, as in the
+        paper, and pairs of rows of one batch that both have a label are counted.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows; of shape (n_samples, ...) for a module.
+        y : array-like of shape (n_samples,)
+            Integers: classes, -1 where unknown.
+
+        Returns
+        -------
+        score : float
+            Between -1 and 0, larger is better; NaN if no row has a label.
+        """
+        embedding = self.transform(X)
+        y = check_target(y, len(embedding))
+        return -batch_error(
+            embedding, y, self.n_clusters_, self.batch_size, self.similarity
+        )
+
+    def _check_rows(self, X, *, reset):
+        """Return X as a finite array that the encoder takes."""
+        by_module = not isinstance(self.encoder, str)
+        X = validate_rows(self, X, reset=reset, allow_nd=by_module)
+        refuse_overflow([X.reshape(len(X), -1)], dtype=X.dtype)
+        return X
+
+    def _batches(self, n_samples, y, must_link, cannot_link, n_clusters):
+        """Return the source of batches."""
+        constraints = known_constraints(n_samples, y, must_link, cannot_link)
+        links = link_pairs(constraints) if y is None else None
+        return InformedBatches(constraints, links, self.labelled_fraction, n_clusters)
+
+    def _start(self, X, rng, *, resume):
+        """Return the module to train: fresh, a copy, or that of the last fit."""
+        from skdiffclust._torch import encoder_module, isolated_streams
+
+        if not isinstance(self.encoder, str):
+            resume = resume and hasattr(self, "encoder_")
+            with isolated_streams(rng):
+                return copy.deepcopy(self.encoder_ if resume else self.encoder)
+        if resume and hasattr(self, "coefs_"):
+            return encoder_module(self.coefs_, self.intercepts_)
+        hidden = [] if self.encoder == "linear" else list(self.hidden_layer_sizes)
+        sizes = [X.shape[1], *hidden, self.n_components]
+        return encoder_module(*init_layers(sizes, rng, X.dtype))
+
+    def _fitted(self, trainer):
+        """Return the attributes that transform and score need, as of now."""
+        attributes = {"n_clusters_": trainer.n_clusters}
+        if isinstance(self.encoder, str):
+            from skdiffclust._torch import encoder_arrays
+
+            attributes["coefs_"], attributes["intercepts_"] = encoder_arrays(
+                trainer.module
+            )
+            attributes["_n_features_out"] = len(attributes["intercepts_"][-1])
+        else:
+            attributes["encoder_"] = copy.deepcopy(trainer.module).cpu().eval()
+            attributes["_n_features_out"] = trainer.embed(trainer.X[:1]).shape[1]
+        return attributes
+
+    def _settle(self, trainer, loop):
+        """Assign the fitted attributes."""
+        for name, value in self._fitted(trainer).items():
+            setattr(self, name, value)
+        self.history_, self.n_iter_ = loop.history, loop.n_iter
+        self.device_ = str(trainer.device)
+
+    def _embed_by_module(self, X):
+        """Embed validated rows by the trained module, on the CPU."""
+        import torch
+
+        rng = np.random.RandomState(0)
+        return Trainer(
+            self, self.encoder_, X, self.n_clusters_, rng, torch.device("cpu")
+        ).embed(X)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = False
+        return tags

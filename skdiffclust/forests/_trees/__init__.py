@@ -1,0 +1,1 @@
+"""Exact minimum spanning trees: of points, distances, or a sparse graph."""

@@ -1,0 +1,183 @@
+"""The relation behind a forest: lengths from one row to others, however it is given."""
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from threading import Lock
+
+import numpy as np
+from scipy.sparse import csr_array, issparse
+from scipy.spatial.distance import cdist
+
+from skdiffclust._affinity import (
+    block_distances,
+    check_precomputed,
+    fitted_metric_params,
+    refuse_overflow,
+    unit_rows,
+)
+from skdiffclust.forests._trees import _compilation_threshold
+
+# Lengths in a part of the matrix, of 8 MB, that core distances are read from.
+_LENGTHS_AT_ONCE = 2**20
+
+
+def _half(squared):
+    """Cosine distance from the squared distance of unit rows."""
+    return 0.5 * squared
+
+
+# Metrics that squared Euclidean distances order, and the way back from these.
+_FINISH = {
+    "euclidean": np.sqrt,
+    "l2": np.sqrt,
+    "sqeuclidean": np.asarray,
+    "cosine": _half,
+}
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """Lengths of the edges of a complete or sparse graph, made row by row.
+
+    Attributes
+    ----------
+    n_samples : int
+    row : callable (i, rows) -> (len(rows),) float64
+        Lengths of the edges from row i to `rows`; infinite where there is no edge.
+    finish : callable
+        Increasing map from these lengths to the distances that the user asked for.
+    points, matrix, graph : ndarray (n, d), ndarray (n, n), csr_array (n, n) or None
+        What compiled kernels read instead of calling `row`: points whose squared
+        Euclidean distances the lengths are, or the lengths themselves. All None for
+        other metrics.
+    between : callable (rows, others) -> (len(rows), len(others)) float64, or None
+        Lengths of the edges between two sets of rows; None for a sparse graph.
+    core : ndarray (n,) or None
+        Core distances to which the lengths were raised.
+    """
+
+    n_samples: int
+    row: Callable
+    finish: Callable
+    points: np.ndarray | None = None
+    matrix: np.ndarray | None = None
+    graph: csr_array | None = None
+    core: np.ndarray | None = None
+    between: Callable | None = None
+
+    def take(self, rows):
+        """Lengths between ascending `rows` (m,), numbered from 0."""
+        return replace(
+            self,
+            n_samples=len(rows),
+            row=lambda i, others: self.row(rows[i], rows[others]),
+            points=None if self.points is None else self.points[rows],
+            matrix=None if self.matrix is None else self.matrix[np.ix_(rows, rows)],
+            graph=None if self.graph is None else self.graph[rows][:, rows],
+            core=None if self.core is None else self.core[rows],
+            between=self.between and (lambda a, b: self.between(rows[a], rows[b])),
+        )
+
+
+def lengths_of(X, metric):
+    """Lengths between rows of X, or between rows whose distances X gives.
+
+    X is finite: points, or, with metric="precomputed", a dense or sparse matrix that
+    is checked here.
+    """
+    if metric == "precomputed":
+        distances = check_precomputed(X)
+        return (lengths_of_graph if issparse(X) else lengths_of_matrix)(distances)
+    refuse_overflow([X.astype(np.float64, copy=False)])
+    return lengths_of_points(X, metric)
+
+
+def lengths_of_points(X, metric):
+    """Lengths between rows of X: squared where the metric is Euclidean, O(n d) memory.
+
+    Sums run over features in order, without the Gram identity, so that an offset
+    costs no digits and every algorithm sees the same bits.
+    """
+    points = None
+    if metric in _FINISH:
+        points = unit_rows(X) if metric == "cosine" else X
+        points = np.ascontiguousarray(points, dtype=np.float64)
+
+        def between(rows, others):
+            return cdist(points[rows], points[others], "sqeuclidean")
+
+    else:
+        params = fitted_metric_params(X, metric, None)
+        # A function of the user need not be fit for several threads.
+        lock = Lock() if callable(metric) else nullcontext()
+
+        def between(rows, others):
+            with lock:
+                return block_distances(X[rows], X[others], metric, params)
+
+    def row(i, rows):
+        return between([i], rows)[0]
+
+    finish = _FINISH.get(metric, np.asarray)
+    return Lengths(len(X), row, finish, points=points, between=between)
+
+
+def lengths_of_matrix(distances):
+    """Lengths given as a symmetric (n, n) array."""
+    return Lengths(
+        len(distances),
+        lambda i, rows: distances[i, rows],
+        np.asarray,
+        matrix=distances,
+        between=lambda rows, others: distances[np.ix_(rows, others)],
+    )
+
+
+def lengths_of_graph(graph):
+    """Lengths given as a symmetric CSR graph; what is not stored is no edge."""
+    n_samples = graph.shape[0]
+
+    def row(i, rows):
+        everywhere = np.full(n_samples, np.inf)
+        stored = slice(graph.indptr[i], graph.indptr[i + 1])
+        everywhere[graph.indices[stored]] = graph.data[stored]
+        return everywhere[rows]
+
+    return Lengths(n_samples, row, np.asarray, graph=graph)
+
+
+def mutual_reachability(lengths, min_samples):
+    """Raise each length to the larger core distance of its two ends.
+
+    The core distance of a row is the distance to its `min_samples`-th nearest row,
+    itself counted. Rows at distance zero stay at distance zero.
+    """
+    core = _core_lengths(lengths, min_samples)
+
+    def raised(plain, ends, rows):
+        return np.where(plain == 0, 0, np.maximum(plain, np.maximum(ends, core[rows])))
+
+    def row(i, rows):
+        return raised(lengths.row(i, rows), core[i], rows)
+
+    def between(rows, others):
+        return raised(lengths.between(rows, others), core[rows, None], others)
+
+    return replace(lengths, row=row, core=core, between=lengths.between and between)
+
+
+def _core_lengths(lengths, min_samples):
+    """Length (n,) from each row to its `min_samples`-th nearest, itself counted."""
+    if lengths.points is not None and lengths.n_samples > _compilation_threshold.SMALL:
+        from skdiffclust._threads import thread_count
+        from skdiffclust.forests._trees._euclidean import core_lengths
+
+        return core_lengths(lengths.points, min_samples, thread_count(None))
+    everyone, nth = np.arange(lengths.n_samples), min_samples - 1
+    step = max(1, _LENGTHS_AT_ONCE // lengths.n_samples)
+    found = (
+        lengths.between(everyone[start : start + step], everyone)
+        for start in range(0, lengths.n_samples, step)
+    )
+    return np.concatenate([np.partition(part, nth)[:, nth] for part in found])

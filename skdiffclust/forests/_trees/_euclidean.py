@@ -1,0 +1,465 @@
+"""Borůvka's algorithm on a kd-tree: the exact Euclidean minimum spanning tree.
+
+Every vertex first finds its nearest rows, once. Then, in each round, every component
+but the largest takes its first outgoing edge in the total order (length, i, j). A row
+is searched again only where what is known of it, the lower bound `reach` of the
+distance to any row outside that it has not seen, does not rule it out; a search skips
+all nodes of its own component and all that are farther than the best edge found so far
+by any row of it.
+
+Threads share those best lengths without a lock: one that is out of date only prunes
+less. Each row's own finds are written by one thread, and the edge of a component is
+chosen from them afterwards, so the tree does not depend on the threads.
+"""
+
+from time import thread_time
+from typing import NamedTuple
+
+import numpy as np
+
+from skdiffclust._compiled import compiled
+from skdiffclust._threads import run_chunks
+from skdiffclust.forests._trees._kd_tree import (
+    box_gap,
+    build_tree,
+    first_step,
+    next_step,
+    push_children,
+)
+from skdiffclust.forests._trees._neighbors import STACK, find_neighbors, nearest_rows
+from skdiffclust.forests._trees._tiles import (
+    LANES,
+    bar_of,
+    filter_block,
+    measure,
+    measure_filtered,
+    tile_gaps,
+)
+from skdiffclust.forests._trees._union_find import find, singletons, union
+
+_MIXED = -1
+
+
+class Rows(NamedTuple):
+    """What each position of the tree knows.
+
+    Attributes
+    ----------
+    distances, positions : ndarray of shape (n, k), float64 and int32
+        Nearest rows by (distance, row); those at the last distance may be incomplete.
+    skipped : ndarray of shape (n,), int32
+        How many of them are in the own component.
+    reach : ndarray of shape (n,), float64
+        No row outside the component, found ones excepted, is nearer than this;
+        infinite while the nearest rows tell all.
+    length, other : ndarray of shape (n,), float64 and int32
+        Nearest row outside that was found, -1 if none.
+    component : ndarray of shape (n,), int32
+        Components, numbered from 0 up.
+    """
+
+    distances: np.ndarray
+    positions: np.ndarray
+    skipped: np.ndarray
+    reach: np.ndarray
+    length: np.ndarray
+    other: np.ndarray
+    component: np.ndarray
+
+
+# (rows in a leaf, whether float32 filters them): where boxes rule most pairs of leaves
+# out, and where they rule out next to none.
+_FEW_PAIRS = 32, False
+_ALL_PAIRS = 256, True
+# With so few features boxes always do.
+_LOW = 3
+# Differences of a feature that a probe looks at, at most.
+_CHUNK = 1e9
+
+
+def boruvka(points, nodes, n_threads, *, leaves=None, n_neighbors=6, is_split=False):
+    """Edges of the minimum spanning tree of the rows of `points` (n, d).
+
+    Lengths are squared Euclidean distances, summed over the features in order. Rows
+    with the same id in `nodes` (n,), ids 0 up, count as one vertex. Equal rows should
+    have been joined before, with `join_copies`: they are right, but slow.
+
+    `leaves` are the rows in a leaf of the tree and whether to filter in float32; by
+    default a probe chooses. With `is_split`, only the first n // 2 rows have edges,
+    and only to the others. Returns edges (m, 2) with i < j and their lengths (m,); m
+    is the number of vertices less one.
+    """
+    tree, near = _neighborhood(points, n_neighbors, n_threads, leaves, is_split)
+    n_samples, n_leaves = len(points), len(tree.starts) - 1
+    rows = Rows(
+        *near,
+        np.empty(n_samples, dtype=np.int32),
+        np.empty(n_samples),
+        np.empty(n_samples),
+        np.empty(n_samples, dtype=np.int32),
+        by_first_place(nodes[tree.order], nodes.max() + 1),
+    )
+    run_chunks(begin, n_samples, (rows,), n_threads)
+    sizes = np.bincount(rows.component)
+    edges = np.empty((len(sizes) - 1, 2), dtype=np.int64)
+    lengths = np.empty(len(sizes) - 1)
+    uniform = np.full(2 * n_leaves, _MIXED, dtype=np.int32)
+    chosen = np.empty(n_samples, dtype=np.int32), np.empty(n_leaves, dtype=np.int32)
+    n_found = 0
+    while len(sizes) > 1:
+        best, largest = np.full(len(sizes), np.inf), np.argmax(sizes)
+        asked = (tree, rows, uniform, best, largest)
+        run_chunks(renew, n_leaves, asked, n_threads)
+        mark_nodes(uniform)
+        run_chunks(search, n_leaves, asked, n_threads)
+        run_chunks(choose, n_leaves, (*asked, *chosen), n_threads)
+        numbers, sizes, n_found = merge(
+            tree.order, tree.starts, rows, sizes, chosen, edges, lengths, n_found
+        )
+        run_chunks(relabel, n_samples, (rows.component, numbers), n_threads)
+    return edges, lengths
+
+
+def core_lengths(points, min_samples, n_threads):
+    """Squared distance (n,) of each row to the `min_samples`-th nearest, itself one."""
+    core = np.zeros(len(points))
+    if min_samples > 1:
+        tree, near = _neighborhood(points, min_samples - 1, n_threads)
+        core[tree.order] = near[0][:, -1]
+    return core
+
+
+def _neighborhood(points, n_neighbors, n_threads, leaves=None, is_split=False):
+    """Build a tree of the points and find the nearest rows of each."""
+    near = (
+        np.empty((len(points), n_neighbors)),
+        np.empty((len(points), n_neighbors), dtype=np.int32),
+    )
+    if leaves is None and points.shape[1] > _LOW:
+        tree = _probe(points, near, n_threads, is_split)
+    else:
+        tree = build_tree(points, *(leaves or _FEW_PAIRS), n_threads, is_split=is_split)
+    nearest_rows(tree, near, n_threads)
+    return tree, near
+
+
+def _probe(points, near, n_threads, is_split):
+    """Return the tree in which the neighbours of a sample of rows are found sooner."""
+    best, fastest = None, np.inf
+    for leaf_size, is_filtered in (_FEW_PAIRS, _ALL_PAIRS):
+        tree = build_tree(points, leaf_size, is_filtered, n_threads, is_split=is_split)
+        n_leaves = len(tree.starts) - 1
+        n_tried = max(1, min(n_leaves // 64, int(_CHUNK / leaf_size / points.size)))
+        find_neighbors(0, 0, tree, *near, 0)  # compiles, if it must
+        begun = thread_time()
+        find_neighbors(n_leaves // 2, n_leaves // 2 + n_tried, tree, *near, 0)
+        seconds = (thread_time() - begun) * n_leaves / n_tried
+        # The filter will look at each pair of leaves once, not twice.
+        seconds *= 0.6 if is_filtered else 1.0
+        if seconds < fastest:
+            best, fastest = tree, seconds
+    return best
+
+
+@compiled(nogil=True)
+def by_first_place(nodes, n_vertices):
+    """Numbers (n,) int32 of the vertices of positions, in the order of their first.
+
+    Rows that are near each other then have numbers that are, and caches are of use.
+    """
+    numbers = np.full(n_vertices, -1, dtype=np.int32)
+    component = np.empty(len(nodes), dtype=np.int32)
+    n_seen = 0
+    for i in range(len(nodes)):
+        if numbers[nodes[i]] < 0:
+            numbers[nodes[i]] = n_seen
+            n_seen += 1
+        component[i] = numbers[nodes[i]]
+    return component
+
+
+@compiled(nogil=True)
+def begin(first, last, rows):
+    """Set what is known of a range of positions before the first round."""
+    for i in range(first, last):
+        rows.skipped[i], rows.reach[i] = 0, np.inf
+        rows.length[i], rows.other[i] = rows.distances[i, 0], rows.positions[i, 0]
+
+
+@compiled(nogil=True)
+def renew(first, last, tree, rows, uniform, best, largest):
+    """After a merge: what is still outside for each row, and which leaves are uniform.
+
+    Shares the best length of each component as far as it is known.
+    """
+    distances, positions, skipped = rows.distances, rows.positions, rows.skipped
+    length, other, component = rows.length, rows.other, rows.component
+    reach = rows.reach
+    starts, n_leaves, n_neighbors = (
+        tree.starts,
+        len(tree.starts) - 1,
+        distances.shape[1],
+    )
+    for leaf in range(first, last):
+        start, stop = starts[leaf], starts[leaf + 1]
+        # Once uniform, a leaf stays so.
+        was_uniform = uniform[n_leaves + leaf] != _MIXED
+        uniform[n_leaves + leaf] = component[start]
+        if was_uniform and component[start] == largest:
+            continue
+        for i in range(start, stop):
+            own = component[i]
+            if own != component[start]:
+                uniform[n_leaves + leaf] = _MIXED
+            # Its edge cannot be the first of the component, whatever it is.
+            if length[i] > best[own]:
+                continue
+            at = skipped[i]
+            while other[i] < 0 or component[other[i]] == own:
+                at += 1
+                if at >= n_neighbors:
+                    length[i], other[i], at = np.inf, -1, n_neighbors
+                    break
+                length[i], other[i] = distances[i, at], positions[i, at]
+                if length[i] > best[own]:
+                    break
+            skipped[i] = at
+            if length[i] >= distances[i, n_neighbors - 1] and reach[i] == np.inf:
+                reach[i] = distances[i, n_neighbors - 1]
+            if length[i] < best[own]:
+                best[own] = length[i]
+
+
+@compiled(nogil=True)
+def mark_nodes(uniform):
+    """Component of each inner node whose rows are all in one, else `_MIXED`."""
+    for node in range(len(uniform) // 2 - 1, 0, -1):
+        left, right = uniform[2 * node], uniform[2 * node + 1]
+        uniform[node] = left if left == right else _MIXED
+
+
+@compiled(nogil=True)
+def search(first, last, tree, rows, uniform, best, largest):
+    """Find the nearest row outside for the rows of a range of leaves that need one."""
+    order, points, starts, boxes = tree.order, tree.points, tree.starts, tree.boxes
+    tiles, single, single_tiles = tree.tiles, tree.single, tree.single_tiles
+    length, other, component = rows.length, rows.other, rows.component
+    reach, bounds = rows.reach, tree.bounds
+    n_leaves, width = len(tree.starts) - 1, tree.tiles.shape[2]
+    is_split = tree.is_split
+    work, block = np.empty((3, width)), np.empty((LANES, width), dtype=np.float32)
+    hits, active, wanted = np.empty((3, width + LANES), dtype=np.int64)
+    stack, gaps = np.empty(STACK, dtype=np.int64), np.empty(STACK)
+    for leaf in range(first, last):
+        own, radii = n_leaves + leaf, work[2]
+        n_wanted, radius = 0, -1.0
+        for i in range(starts[leaf], starts[leaf + 1]):
+            limit = best[component[i]]
+            if reach[i] <= limit and component[i] != largest:
+                wanted[n_wanted], radii[n_wanted] = i, limit
+                n_wanted += 1
+                radius = max(radius, limit)
+        node, at = first_step(own, is_split)
+        while node > 0 and n_wanted:
+            stack[0], gaps[0] = node, box_gap(boxes, own, node)
+            depth = 1
+            while depth:
+                depth -= 1
+                node = stack[depth]
+                if gaps[depth] > radius or (
+                    uniform[node] != _MIXED and uniform[node] == uniform[own]
+                ):
+                    continue
+                if node < n_leaves:
+                    depth = push_children(boxes, own, node, stack, gaps, depth)
+                    continue
+                tile_gaps(tiles, leaf, boxes, node, work[1])
+                radius = _look(
+                    order,
+                    points,
+                    starts,
+                    tiles,
+                    single,
+                    single_tiles,
+                    bounds,
+                    component,
+                    length,
+                    other,
+                    best,
+                    wanted,
+                    n_wanted,
+                    leaf,
+                    node - n_leaves,
+                    work,
+                    block,
+                    hits,
+                    active,
+                )
+            node, at = next_step(at, 0)
+        for q in range(n_wanted):
+            i = wanted[q]
+            reach[i] = max(reach[i], radii[q])
+
+
+@compiled(nogil=True, forceinline=True)
+def _look(
+    order,
+    points,
+    starts,
+    tiles,
+    single,
+    single_tiles,
+    bounds,
+    component,
+    length,
+    other,
+    best,
+    wanted,
+    n_wanted,
+    own_leaf,
+    leaf,
+    work,
+    block,
+    hits,
+    active,
+):
+    """Offer the rows of a leaf to rows that look for one outside their component.
+
+    Returns the largest distance at which one of these still looks.
+    """
+    found, nearest, radii = work[0], work[1], work[2]
+    start, count = starts[leaf], starts[leaf + 1] - starts[leaf]
+    n_active = 0
+    for q in range(n_wanted):
+        radii[q] = min(radii[q], best[component[wanted[q]]])
+        active[n_active] = wanted[q]
+        n_active += nearest[wanted[q] - starts[own_leaf]] <= radii[q]
+    a = 0
+    for q in range(n_wanted):
+        i = wanted[q]
+        if a == n_active or active[a] != i:
+            continue
+        if len(single):
+            if a % LANES == 0:
+                active[n_active : n_active + LANES] = i
+                filter_block(single, active, a, single_tiles, leaf, block)
+            bar = bar_of(radii[q], bounds)
+            n_hits = measure_filtered(
+                points, i, block, a % LANES, start, count, bar, found, hits
+            )
+        else:
+            n_hits = measure(points, i, tiles, leaf, count, radii[q], found, hits)
+        a += 1
+        for h in range(n_hits):
+            j = start + hits[h]
+            if found[h] <= radii[q] and component[j] != component[i]:
+                radii[q] = found[h]
+                if _comes_first(order, length, other, i, j, found[h]):
+                    length[i], other[i] = found[h], j
+        if radii[q] < best[component[i]]:
+            best[component[i]] = radii[q]
+    return radii[:n_wanted].max()
+
+
+@compiled(nogil=True)
+def _comes_first(order, length, other, i, j, distance):
+    """Whether row j comes before what row i has found outside of its component."""
+    return distance < length[i] or (
+        distance == length[i] and (other[i] < 0 or order[j] < order[other[i]])
+    )
+
+
+@compiled(nogil=True)
+def choose(first, last, tree, rows, uniform, best, largest, chosen, counts):
+    """List the finds of each leaf that may be the first edge of their component.
+
+    ``counts[leaf]`` positions, one for each run of rows of the same component, from
+    ``chosen[starts[leaf]]`` on.
+    """
+    order, starts = tree.order, tree.starts
+    component, length, other = rows.component, rows.length, rows.other
+    n_leaves = len(starts) - 1
+    for leaf in range(first, last):
+        start, counts[leaf] = starts[leaf], 0
+        if uniform[n_leaves + leaf] == largest:
+            continue
+        at = start - 1
+        for i in range(start, starts[leaf + 1]):
+            own = component[i]
+            if own == largest or other[i] < 0 or length[i] > best[own]:
+                continue
+            if at < start or component[chosen[at]] != own:
+                at += 1
+                chosen[at] = i
+            elif _precedes(order, length, other, i, chosen[at]):
+                chosen[at] = i
+        counts[leaf] = at + 1 - start
+
+
+@compiled(nogil=True)
+def merge(order, starts, rows, sizes, listed, edges, lengths, n_found):
+    """Join every component but the largest along its first outgoing edge.
+
+    Returns new numbers (n_components,) of the components, their sizes, and the number
+    of edges found.
+    """
+    component, length, other = rows.component, rows.length, rows.other
+    listed_rows, counts = listed
+    chosen = np.full(len(sizes), -1, dtype=np.int32)
+    for leaf in range(len(counts)):
+        for at in range(starts[leaf], starts[leaf] + counts[leaf]):
+            i = listed_rows[at]
+            k = chosen[component[i]]
+            if k < 0 or _precedes(order, length, other, i, k):
+                chosen[component[i]] = i
+    parents = singletons(len(sizes))
+    for own in range(len(sizes)):
+        i = chosen[own]
+        if i < 0:
+            continue
+        j = other[i]
+        one, two = find(parents, own), find(parents, component[j])
+        if one != two:
+            union(parents, sizes, one, two)
+            edges[n_found, 0] = min(order[i], order[j])
+            edges[n_found, 1] = max(order[i], order[j])
+            lengths[n_found] = length[i]
+            n_found += 1
+    numbers, n_left = _numbers(parents)
+    for own in range(len(sizes)):
+        if parents[own] == own:
+            sizes[numbers[own]] = sizes[own]
+    return numbers, sizes[:n_left], n_found
+
+
+@compiled(nogil=True)
+def _numbers(parents):
+    """Numbers from 0 up of the components of a union-find, and how many they are."""
+    numbers = np.full(len(parents), -1, dtype=np.int32)
+    n_left = 0
+    for i in range(len(parents)):
+        root = find(parents, i)
+        if numbers[root] < 0:
+            numbers[root] = n_left
+            n_left += 1
+        numbers[i] = numbers[root]
+    return numbers, n_left
+
+
+@compiled(nogil=True)
+def _precedes(order, length, other, i, k):
+    """Whether the edge found from i comes before that from k in the total order."""
+    if length[i] != length[k]:
+        return length[i] < length[k]
+    a, b = order[i], order[other[i]]
+    c, d = order[k], order[other[k]]
+    if min(a, b) != min(c, d):
+        return min(a, b) < min(c, d)
+    return max(a, b) < max(c, d)
+
+
+@compiled(nogil=True)
+def relabel(first, last, component, numbers):
+    """Give the rows of a range the new numbers of their components."""
+    for i in range(first, last):
+        component[i] = numbers[component[i]]

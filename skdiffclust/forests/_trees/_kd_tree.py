@@ -1,0 +1,225 @@
+"""A balanced kd-tree without pointers, whose leaves are tiles for vector units.
+
+Nodes are numbered as in a heap: node 1 is the root, 2 i and 2 i + 1 are the children of
+i, and the last `n_leaves` nodes are the leaves. Every leaf holds the same number of
+rows, give or take one, so a node is a range of positions that follows from its number.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from skdiffclust._compiled import compiled
+from skdiffclust._threads import run_chunks
+from skdiffclust.forests._trees._tiles import LANES, single_rows
+
+
+class Tree(NamedTuple):
+    """Arrays of a tree over n rows with d features and leaves of at most w rows.
+
+    Attributes
+    ----------
+    order : ndarray of shape (n,), int64
+        Row at each position.
+    points : ndarray of shape (n, d), float64
+        The rows in that order.
+    starts : ndarray of shape (n_leaves + 1,), int64
+        First position of each leaf.
+    boxes : ndarray of shape (2 * n_leaves, 2, d), float64
+        Smallest box around the rows of each node: least and largest values.
+    tiles : ndarray of shape (n_leaves, d, w), float64
+        The rows of each leaf as columns, filled up with infinity; w is a multiple of 8.
+    single, single_tiles : ndarray of shape (n, e) and (n_leaves, e, w), float32
+        The same for the float32 filter, centred, with e, d rounded up; empty without.
+    bounds : ndarray of shape (3,), float64
+        What bounds the error of the filter.
+    is_split : bool
+        Whether only rows of different children of the root are joined by an edge.
+    """
+
+    order: np.ndarray
+    points: np.ndarray
+    starts: np.ndarray
+    boxes: np.ndarray
+    tiles: np.ndarray
+    single: np.ndarray
+    single_tiles: np.ndarray
+    bounds: np.ndarray
+    is_split: bool
+
+
+def build_tree(points, leaf_size, is_filtered, n_threads, *, is_split=False):
+    """Return the `Tree` of `points` (n, d). O(n d log n) time, O(n d) memory.
+
+    With `is_split`, the children of the root are the first n // 2 rows and the others.
+    """
+    n_samples, n_features = points.shape
+    depth = max(int(is_split), int(np.ceil(np.log2(n_samples / leaf_size))))
+    n_leaves = 2**depth
+    starts = np.arange(n_leaves + 1) * n_samples // n_leaves
+    width = -8 * (-int(np.diff(starts).max()) // 8)
+    order, points = np.arange(n_samples), points.copy()
+    # The upper nodes one level after the other, then the subtrees below them.
+    n_upper = min(depth, max(1, (4 * n_threads - 1).bit_length()))
+    for level in range(int(is_split), n_upper):
+        arrays = (points, order, starts, level, 1)
+        run_chunks(split_nodes, 2**level, arrays, n_threads)
+    arrays = (points, order, starts, n_upper, depth - n_upper)
+    run_chunks(split_nodes, 2**n_upper, arrays, n_threads)
+    single, bounds = np.zeros((0, LANES), dtype=np.float32), np.zeros(3)
+    if is_filtered:
+        single, bounds = single_rows(points)
+    tree = Tree(
+        order,
+        points,
+        starts,
+        np.empty((2 * n_leaves, 2, n_features)),
+        np.empty((n_leaves, n_features, width)),
+        single,
+        np.empty((n_leaves * is_filtered, single.shape[1], width), dtype=np.float32),
+        bounds,
+        is_split,
+    )
+    run_chunks(fill_leaves, n_leaves, (tree,), n_threads)
+    bound_nodes(tree.boxes)
+    return tree
+
+
+@compiled(nogil=True)
+def split_nodes(first, last, points, order, starts, level, n_levels):
+    """Split a range of nodes of a level, and those `n_levels` - 1 levels below."""
+    n_leaves = len(starts) - 1
+    for below in range(n_levels):
+        span = n_leaves >> (level + below)
+        for node in range(first << below, last << below):
+            start, stop = starts[node * span], starts[(node + 1) * span]
+            middle = starts[node * span + span // 2]
+            _select(points, order, start, stop, middle, _widest(points, start, stop))
+
+
+@compiled(nogil=True)
+def _widest(points, start, stop):
+    """Feature in which the rows of a range differ most."""
+    n_features = points.shape[1]
+    low, high = points[start].copy(), points[start].copy()
+    for i in range(start + 1, stop):
+        for f in range(n_features):
+            value = points[i, f]
+            low[f] = value if value < low[f] else low[f]
+            high[f] = value if value > high[f] else high[f]
+    return np.argmax(high - low)
+
+
+@compiled(nogil=True)
+def _select(points, order, start, stop, middle, feature):
+    """Move rows so that no row before `middle` exceeds one after it (quickselect)."""
+    left, right = start, stop
+    while right - left > 1:
+        step = (right - left) // 8
+        a = points[left + step, feature]
+        b = points[(left + right) // 2, feature]
+        c = points[right - 1 - step, feature]
+        pivot = max(min(a, b), min(max(a, b), c))
+        # Every row is moved, needed or not: a branch would be guessed wrong each
+        # second time.
+        low = left
+        for i in range(left, right):
+            is_low = points[i, feature] < pivot
+            _swap(points, order, i, low)
+            low += is_low
+        if middle < low:
+            right = low
+            continue
+        left = low
+        for i in range(low, right):
+            if points[i, feature] == pivot:
+                _swap(points, order, i, left)
+                left += 1
+        if middle < left:
+            return
+
+
+@compiled(nogil=True, forceinline=True)
+def _swap(points, order, i, j):
+    """Swap two positions."""
+    for f in range(points.shape[1]):
+        points[i, f], points[j, f] = points[j, f], points[i, f]
+    order[i], order[j] = order[j], order[i]
+
+
+@compiled(nogil=True)
+def fill_leaves(first, last, tree):
+    """Fill the tiles and boxes of a range of leaves."""
+    points, starts, boxes, tiles = tree.points, tree.starts, tree.boxes, tree.tiles
+    single, single_tiles = tree.single, tree.single_tiles
+    for leaf in range(first, last):
+        node, start = len(starts) - 1 + leaf, starts[leaf]
+        count = starts[leaf + 1] - start
+        for f in range(points.shape[1]):
+            boxes[node, 0, f] = boxes[node, 1, f] = points[start, f]
+            tiles[leaf, f, count:] = np.inf
+            for w in range(count):
+                value = points[start + w, f]
+                tiles[leaf, f, w] = value
+                boxes[node, 0, f] = min(boxes[node, 0, f], value)
+                boxes[node, 1, f] = max(boxes[node, 1, f], value)
+        if len(single):
+            for f in range(single.shape[1]):
+                single_tiles[leaf, f, count:] = np.float32(np.inf)
+                for w in range(count):
+                    single_tiles[leaf, f, w] = single[start + w, f]
+
+
+@compiled(nogil=True)
+def bound_nodes(boxes):
+    """Boxes of the inner nodes from those of their children."""
+    for node in range(len(boxes) // 2 - 1, 0, -1):
+        for f in range(boxes.shape[2]):
+            boxes[node, 0, f] = min(boxes[2 * node, 0, f], boxes[2 * node + 1, 0, f])
+            boxes[node, 1, f] = max(boxes[2 * node, 1, f], boxes[2 * node + 1, 1, f])
+
+
+@compiled(nogil=True, forceinline=True)
+def box_gap(boxes, node, other):
+    """Lower bound of the squared distances between rows of two nodes.
+
+    It is rounded like a distance, feature by feature, and rounding is monotone: no
+    computed distance is smaller than the computed bound.
+    """
+    total = 0.0
+    for f in range(boxes.shape[2]):
+        below = boxes[node, 0, f] - boxes[other, 1, f]
+        above = boxes[other, 0, f] - boxes[node, 1, f]
+        gap = below if below > above else above
+        gap = gap if gap > 0.0 else 0.0
+        total += gap * gap
+    return total
+
+
+@compiled(nogil=True)
+def first_step(own, is_split):
+    """Where a search from leaf `own` begins: a node, and the ancestor to climb from.
+
+    A search goes on with the sibling of each ancestor, `next_step`, up to node 0.
+    """
+    if not is_split:
+        return own, own
+    while own > 3:
+        own >>= 1
+    return own ^ 1, 1
+
+
+@compiled(nogil=True)
+def next_step(at, level):
+    """The sibling of ancestor `at` and the ancestor above it; 0 above `level`."""
+    return (at ^ 1, at >> 1) if at >> (level + 1) else (0, 0)
+
+
+@compiled(nogil=True, forceinline=True)
+def push_children(boxes, own, node, stack, gaps, depth):
+    """Put both children of `node` on the stack, the one nearer to `own` on top."""
+    left, right = box_gap(boxes, own, 2 * node), box_gap(boxes, own, 2 * node + 1)
+    near = 2 * node if left <= right else 2 * node + 1
+    stack[depth], gaps[depth] = near ^ 1, max(left, right)
+    stack[depth + 1], gaps[depth + 1] = near, min(left, right)
+    return depth + 2

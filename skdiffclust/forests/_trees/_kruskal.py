@@ -1,0 +1,172 @@
+"""Kruskal's algorithm on edge lists, in the total order (length, i, j)."""
+
+import numpy as np
+
+from skdiffclust._compiled import compiled
+from skdiffclust.forests._trees._union_find import find, singletons, union
+
+# Edges looked at between two checks for an interruption: 0.1 to 0.2 s.
+_CHUNK = 2**21
+# Edges sorted at a time, for each tree: two leave one large tree and little beside.
+_SORTED = 2
+# Lengths that are drawn to find the longest of those.
+_SAMPLE = 1001
+
+
+def kruskal(first, second, lengths, nodes):
+    """Positions of the edges (m,) of the minimum spanning forest.
+
+    Edges ``(first[e], second[e])`` with ``first < second`` are listed in lexicographic
+    order; infinite ones are no edges. Rows with the same id in `nodes` (n,), ids 0 up,
+    count as one vertex. The first edge of every vertex, in the total order, is taken
+    before anything is sorted. Then the shortest edges are sorted and taken, and of the
+    others only those are sorted that still join two trees. O(m log m) time, O(m + n)
+    memory.
+    """
+    n_vertices = int(nodes.max()) + 1
+    edges = first, second, lengths
+    trees = singletons(n_vertices), np.ones(n_vertices, dtype=np.int64)
+    chosen = np.empty(min(n_vertices - 1, len(lengths)), dtype=np.int64)
+    nearest, shortest = np.full(n_vertices, -1), np.full(n_vertices, np.inf)
+    for start in range(0, len(lengths), _CHUNK):
+        first_edges(start, start + _CHUNK, edges, nodes, nearest, shortest)
+    order, left = nearest[nearest >= 0], np.arange(len(lengths))
+    roots, n_chosen = nodes, 0
+    while n_chosen < len(chosen):
+        for start in range(0, len(order), _CHUNK):
+            chunk = order[start : start + _CHUNK]
+            n_chosen = take_edges(chunk, edges, roots, trees, chosen, n_chosen)
+        if not len(left):
+            break
+        roots = roots_of(nodes, trees[0])
+        left = still_open(left, edges, roots)
+        batch, left = _shortest(left, lengths, _SORTED * (n_vertices - n_chosen))
+        order = batch[np.argsort(lengths[batch])]
+        settle_ties(lengths, order)
+    return chosen[:n_chosen]
+
+
+def merge_edges(found, nodes):
+    """Minimum spanning forest of several lists of edges (m, 2) and lengths (m,)."""
+    edges = np.concatenate([edges for edges, _ in found])
+    lengths = np.concatenate([lengths for _, lengths in found])
+    order = np.lexsort(edges.T[::-1])
+    edges, lengths = edges[order], lengths[order]
+    chosen = kruskal(edges[:, 0], edges[:, 1], lengths, nodes)
+    return edges[chosen], lengths[chosen]
+
+
+def _shortest(positions, lengths, n_shortest):
+    """Part positions (m,) into about `n_shortest` of the shortest and the others."""
+    if len(positions) < 2 * n_shortest:
+        return positions, positions[:0]
+    sample = np.sort(lengths[positions[:: len(positions) // _SAMPLE + 1]])
+    limit = sample[len(sample) * n_shortest // len(positions)]
+    return part(positions, lengths, limit)
+
+
+@compiled(nogil=True)
+def first_edges(start, stop, edges, nodes, nearest, shortest):
+    """First edge in the total order at each vertex, among edges `start` to `stop`.
+
+    `nearest` (n_vertices,) becomes its position, `shortest` its length.
+    """
+    first, second, lengths = edges
+    for e in range(start, min(stop, len(lengths))):
+        one, other = nodes[first[e]], nodes[second[e]]
+        if one == other:
+            continue
+        # Of equal lengths the one that is listed before precedes.
+        if lengths[e] < shortest[one]:
+            nearest[one], shortest[one] = e, lengths[e]
+        if lengths[e] < shortest[other]:
+            nearest[other], shortest[other] = e, lengths[e]
+
+
+@compiled(nogil=True)
+def part(positions, lengths, limit):
+    """Positions (m,) of the edges no longer than `limit`, and of the others."""
+    short, long = np.empty(len(positions), np.int64), np.empty(len(positions), np.int64)
+    n_short = n_long = 0
+    for e in positions:
+        short[n_short], long[n_long] = e, e
+        # At least one edge is short, even where one length fills the sample.
+        n_short += lengths[e] <= limit
+        n_long += lengths[e] > limit
+    return short[:n_short], long[:n_long]
+
+
+@compiled(nogil=True)
+def settle_ties(lengths, order):
+    """Sort each run of equal lengths in `order` (m,) by position, in place."""
+    start = 0
+    for stop in range(1, len(order) + 1):
+        if stop == len(order) or lengths[order[stop]] != lengths[order[start]]:
+            if stop - start > 1:
+                order[start:stop] = np.sort(order[start:stop])
+            start = stop
+
+
+@compiled(nogil=True)
+def take_edges(order, edges, roots, trees, chosen, n_chosen):
+    """Append to `chosen` the edges of `order` that join two trees; return how many.
+
+    `roots` (n,) are vertices of the rows whose trees have not been parted since.
+    """
+    first, second, _ = edges
+    parents, sizes = trees
+    # Read ahead of the loop that waits for each result.
+    ends = np.empty((len(order), 2), dtype=np.int32)
+    for at in range(len(order)):
+        e = order[at]
+        ends[at, 0], ends[at, 1] = roots[first[e]], roots[second[e]]
+    for at in range(len(order)):
+        one, other = find(parents, ends[at, 0]), find(parents, ends[at, 1])
+        if one != other:
+            union(parents, sizes, one, other)
+            chosen[n_chosen] = order[at]
+            n_chosen += 1
+    return n_chosen
+
+
+@compiled(nogil=True)
+def roots_of(nodes, parents):
+    """Root (n,) int32 of the tree of each row."""
+    roots = np.empty(len(nodes), dtype=np.int32)
+    for i in range(len(nodes)):
+        roots[i] = find(parents, nodes[i])
+    return roots
+
+
+@compiled(nogil=True)
+def still_open(positions, edges, roots):
+    """Those of the edges at `positions` (m,) that join two trees."""
+    first, second, lengths = edges
+    kept = np.empty(len(positions), dtype=np.int64)
+    n_kept = 0
+    for e in positions:
+        kept[n_kept] = e
+        n_kept += (roots[first[e]] != roots[second[e]]) & (lengths[e] < np.inf)
+    return kept[:n_kept]
+
+
+@compiled(nogil=True)
+def upper_edges(indptr, indices, values):
+    """Edges (i, j), i < j, of a symmetric CSR graph in lexicographic order.
+
+    The indices of each row are sorted. Returns three arrays (m,).
+    """
+    n_edges = 0
+    for i in range(len(indptr) - 1):
+        for at in range(indptr[i], indptr[i + 1]):
+            n_edges += indices[at] > i
+    first = np.empty(n_edges, dtype=np.int64)
+    second = np.empty(n_edges, dtype=np.int64)
+    lengths = np.empty(n_edges, dtype=np.float64)
+    e = 0
+    for i in range(len(indptr) - 1):
+        for at in range(indptr[i], indptr[i + 1]):
+            if indices[at] > i:
+                first[e], second[e], lengths[e] = i, indices[at], values[at]
+                e += 1
+    return first, second, lengths

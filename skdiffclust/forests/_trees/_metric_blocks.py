@@ -1,0 +1,52 @@
+"""The minimum spanning forest of any metric, a block of distances at a time."""
+
+import numpy as np
+
+from skdiffclust._threads import run_chunks
+from skdiffclust.forests._trees._kruskal import merge_edges
+from skdiffclust.forests._trees._prim import prim_on_matrix
+
+# Rows in a block: a pair of blocks takes a matrix of 8 MB.
+_ROWS = 512
+# Edges are merged when there are so many for each row.
+_WAITING = 6
+
+
+def edges_by_blocks(between, vertices, n_threads):
+    """Edges (m, 2) and lengths (m,) of the minimum spanning forest of n rows.
+
+    ``between(rows, others)`` gives the lengths between two sets of rows; rows with
+    the same id in `vertices` (n,), ids 0 up, count as one. No length is asked for
+    twice, those inside a block excepted. O(n²) lengths, O(n) memory.
+    """
+    n_samples = len(vertices)
+    n_blocks = -(-n_samples // _ROWS)
+    blocks = np.array_split(np.arange(n_samples), n_blocks)
+    found, n_waiting = [], 0
+    for b, second in enumerate(blocks):
+        trees = [None] * (b + 1)
+
+        def grow(first, last, second=second, trees=trees):
+            for t in range(first, last):
+                trees[t] = _edges_between(between, blocks[t], second, vertices)
+
+        run_chunks(grow, b + 1, (), n_threads)
+        found += trees
+        n_waiting += sum(len(edges) for edges, _ in trees)
+        if n_waiting > _WAITING * n_samples:
+            found, n_waiting = [merge_edges(found, vertices)], 0
+    return merge_edges(found, vertices)
+
+
+def _edges_between(between, first, second, vertices):
+    """Minimum spanning forest of the edges between two blocks, or inside one."""
+    lengths, rows = between(first, second), second
+    if first is not second:
+        n_first, rows = len(first), np.concatenate([first, second])
+        matrix = np.full((len(rows), len(rows)), np.inf)
+        matrix[:n_first, n_first:] = lengths
+        matrix[n_first:, :n_first] = lengths.T
+        lengths = matrix
+    _, nodes = np.unique(vertices[rows], return_inverse=True)
+    edges, values = prim_on_matrix(lengths, nodes)
+    return rows[edges], values

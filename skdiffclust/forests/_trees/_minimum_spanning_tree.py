@@ -1,0 +1,82 @@
+"""The minimum spanning tree as a function of points, distances or a sparse graph."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.utils import check_array
+
+from skdiffclust._compat import PAIRWISE_METRICS, StrOptions, validate_params
+from skdiffclust._validation import refuse_silent_conversion
+from skdiffclust.forests._trees._distances import lengths_of
+from skdiffclust.forests._trees._solve import spanning_edges
+from skdiffclust.forests._trees._tree import join_parts
+
+
+@dataclass(frozen=True, eq=False)
+class SpanningTree:
+    """A minimum spanning tree.
+
+    Attributes
+    ----------
+    edges : ndarray of shape (n_samples - 1, 2), int64
+        Its edges (i, j) with i < j, the longest first.
+    lengths : ndarray of shape (n_samples - 1,), float64
+        Their lengths, in the unit of the metric.
+    """
+
+    edges: np.ndarray
+    lengths: np.ndarray
+
+
+@validate_params(
+    {
+        "X": ["array-like", "sparse matrix"],
+        "metric": [StrOptions(PAIRWISE_METRICS | {"precomputed"}), callable],
+    },
+    prefer_skip_nested_validation=True,
+)
+def minimum_spanning_tree(X, *, metric="euclidean"):
+    """Return the minimum spanning tree of the rows of X.
+
+    This is the tree behind single linkage. Unlike scipy's function of that name it
+    keeps edges of length zero, and it is unique under ties.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_features), or array-like or sparse matrix \
+            of shape (n_samples, n_samples) if metric="precomputed"
+        Rows, or symmetric distances between rows; every stored entry of a sparse
+        matrix is an edge.
+    metric : str or callable, default="euclidean"
+        A metric of :func:`sklearn.metrics.pairwise_distances`, or "precomputed".
+
+    Returns
+    -------
+    tree : SpanningTree
+        With attributes `edges` and `lengths`. The components of a sparse matrix are
+        joined by edges of infinite length.
+
+    Raises
+    ------
+    ValueError
+        If X is not finite, or not square where metric="precomputed".
+
+    Notes
+    -----
+    Ties are broken by the total order (length, i, j). At most O(n² d) time, near
+    O(n log n) where the data fill few dimensions, and O(n d) memory; O(m log m) for a
+    sparse matrix of m entries.
+
+    Examples
+    --------
+    >>> from skdiffclust.forests import minimum_spanning_tree
+    >>> tree = minimum_spanning_tree([[0.0], [5.0], [1.0]])
+    >>> tree.edges, tree.lengths
+    (array([[1, 2],
+           [0, 2]]), array([4., 1.]))
+    """
+    refuse_silent_conversion(X)
+    X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
+    lengths = lengths_of(X, metric)
+    tree = join_parts([spanning_edges(lengths)], [True], lengths)
+    return SpanningTree(tree.edges, tree.lengths)

@@ -1,0 +1,351 @@
+"""The nearest rows of every row of a kd-tree, leaf by leaf.
+
+Where boxes rule little out, nearly all pairs of leaves are looked at. Then each pair is
+looked at once, for the rows of both: the leaves are parted into groups, and in round r
+group g meets group g XOR r, so that no two threads ever write to the same rows.
+"""
+
+import numpy as np
+
+from skdiffclust._compiled import compiled
+from skdiffclust._threads import run_chunks
+from skdiffclust.forests._trees._kd_tree import (
+    box_gap,
+    first_step,
+    next_step,
+    push_children,
+)
+from skdiffclust.forests._trees._tiles import (
+    LANES,
+    bar_of,
+    filter_block,
+    measure,
+    measure_filtered,
+    tile_distances,
+    tile_gaps,
+)
+
+STACK = 128
+# Float32 differences of a feature that one call of a kernel looks at: under 0.1 s.
+_CHUNK = 1e9
+
+
+def nearest_rows(tree, near, n_threads):
+    """Fill in `near`: squared distances and positions (n, k) of the nearest rows.
+
+    They are sorted by (distance, row); those at the last distance may be incomplete.
+    """
+    n_samples, n_leaves = len(tree.points), len(tree.starts) - 1
+    if not len(tree.single):
+        run_chunks(find_neighbors, n_leaves, (tree, *near, 0), n_threads)
+        run_chunks(order_ties, n_samples, (tree.order, *near), n_threads)
+        return
+    rows_in_group = np.sqrt(_CHUNK / tree.single.shape[1])
+    level = int(np.log2(max(4 * n_threads, n_samples / rows_in_group))) + 1
+    level = min(level, n_leaves.bit_length() - 1)
+    if tree.is_split:
+        near[0][:], near[1][:] = np.inf, -1
+    else:
+        run_chunks(find_neighbors, n_leaves, (tree, *near, level), n_threads)
+    bars = np.empty(n_samples, dtype=np.float32)
+    run_chunks(set_bars, n_samples, (near[0], tree.bounds, bars), n_threads)
+    n_groups = 2**level
+    for other in range(n_groups // 2 if tree.is_split else 1, n_groups):
+        asked = (tree, *near, bars, level, other)
+        run_chunks(join_groups, n_groups // 2, asked, n_threads)
+    run_chunks(order_ties, n_samples, (tree.order, *near), n_threads)
+
+
+# Arrays are taken out of their tuples once, at the top of a kernel: numba counts a
+# reference, atomically, each time that one is taken out.
+
+
+@compiled(nogil=True)
+def find_neighbors(first, last, tree, distances, positions, level):
+    """Fill in the nearest rows of the rows of a range of leaves.
+
+    Only among the rows of the same node at depth `level`.
+    """
+    points, starts, boxes = tree.points, tree.starts, tree.boxes
+    tiles, single, single_tiles = tree.tiles, tree.single, tree.single_tiles
+    bounds, n_leaves, width = tree.bounds, len(tree.starts) - 1, tree.tiles.shape[2]
+    is_split = tree.is_split
+    work, block = np.empty((3, width)), np.empty((LANES, width), dtype=np.float32)
+    hits, active = np.empty((2, width + LANES), dtype=np.int64)
+    lists = np.empty((distances.shape[1], width))
+    places = np.empty(lists.shape, dtype=np.int64)
+    stack, gaps = np.empty(STACK, dtype=np.int64), np.empty(STACK)
+    for leaf in range(first, last):
+        own, start = n_leaves + leaf, starts[leaf]
+        count = starts[leaf + 1] - start
+        lists[:], places[:] = np.inf, -1
+        node, at = first_step(own, is_split)
+        if node == own and len(single) == 0:
+            _meet_own(points, start, count, tiles, leaf, work[0], lists, places)
+            node, at = next_step(at, level)
+        work[2] = -np.inf
+        for w in range(count):
+            distances[start + w], positions[start + w] = lists[:, w], places[:, w]
+            work[2, w] = lists[-1, w]
+        radius = work[2].max()
+        while node > 0:
+            stack[0], gaps[0] = node, box_gap(boxes, own, node)
+            depth = 1
+            while depth:
+                depth -= 1
+                node = stack[depth]
+                if gaps[depth] >= radius:
+                    continue
+                if node < n_leaves:
+                    depth = push_children(boxes, own, node, stack, gaps, depth)
+                    continue
+                _meet(
+                    points,
+                    starts,
+                    boxes,
+                    tiles,
+                    single,
+                    single_tiles,
+                    bounds,
+                    distances,
+                    positions,
+                    leaf,
+                    node - n_leaves,
+                    gaps[depth],
+                    radius,
+                    work,
+                    block,
+                    hits,
+                    active,
+                )
+                radius = work[2].max()
+            node, at = next_step(at, level)
+
+
+@compiled(nogil=True)
+def _meet_own(points, start, count, tiles, leaf, found, lists, places):
+    """Lists (k, w) of the nearest rows, in its own leaf, of each row of a leaf.
+
+    Each row in turn is offered to all rows at once, so vector units do the work.
+    """
+    carried = np.empty(len(found), dtype=np.int64)
+    for own in range(count):
+        tile_distances(points, start + own, tiles, leaf, found)
+        found[own], carried[:] = np.inf, start + own
+        for at in range(len(lists)):
+            _keep_nearer(found, carried, lists[at], places[at])
+
+
+@compiled(nogil=True)
+def _keep_nearer(found, carried, distances, places):
+    """Swap (w,) what is found with what is kept, wherever it is nearer."""
+    for w in range(len(found)):
+        here, new, place, new_place = distances[w], found[w], places[w], carried[w]
+        closer = new < here
+        distances[w], found[w] = new if closer else here, here if closer else new
+        places[w] = new_place if closer else place
+        carried[w] = place if closer else new_place
+
+
+@compiled(nogil=True, forceinline=True)
+def _meet(
+    points,
+    starts,
+    boxes,
+    tiles,
+    single,
+    single_tiles,
+    bounds,
+    distances,
+    positions,
+    leaf,
+    other,
+    gap,
+    radius,
+    work,
+    block,
+    hits,
+    active,
+):
+    """Offer the rows of leaf `other` to those of `leaf` as neighbours.
+
+    ``work[2]`` holds the distances within which these still take neighbours.
+    """
+    found, nearest, radii = work[0], work[1], work[2]
+    start, count = starts[other], starts[other + 1] - starts[other]
+    last = distances.shape[1] - 1
+    # With many features boxes that nearly touch rule no row out.
+    nearest[:] = 0.0
+    if len(single) == 0 or 4 * gap > radius:
+        tile_gaps(tiles, leaf, boxes, len(starts) - 1 + other, nearest)
+    n_active = 0
+    for i in range(starts[leaf], starts[leaf + 1]):
+        active[n_active] = i
+        n_active += nearest[i - starts[leaf]] < radii[i - starts[leaf]]
+    for q in range(n_active):
+        i = active[q]
+        if len(single):
+            if q % LANES == 0:
+                active[n_active : n_active + LANES] = i
+                filter_block(single, active, q, single_tiles, other, block)
+            bar = bar_of(distances[i, last], bounds)
+            n_hits = measure_filtered(
+                points, i, block, q % LANES, start, count, bar, found, hits
+            )
+        else:
+            n_hits = measure(
+                points, i, tiles, other, count, distances[i, last], found, hits
+            )
+        for h in range(n_hits):
+            j = start + hits[h]
+            if j != i and found[h] < distances[i, last]:
+                _insert(distances, positions, i, j, found[h])
+        radii[i - starts[leaf]] = distances[i, last]
+
+
+@compiled(nogil=True, forceinline=True)
+def _insert(distances, positions, i, j, distance):
+    """Insert neighbour j of i by distance, without a branch."""
+    for at in range(distances.shape[1] - 1, -1, -1):
+        before = distances[i, at - 1] if at else -1.0
+        here = distances[i, at]
+        new = j if here > distance else positions[i, at]
+        if before > distance:
+            new = positions[i, at - 1]
+        positions[i, at] = new
+        here = distance if here > distance else here
+        distances[i, at] = before if before > distance else here
+
+
+@compiled(nogil=True)
+def order_ties(first, last, order, distances, positions):
+    """Sort neighbours at equal distances by row, for a range of positions."""
+    for i in range(first, last):
+        for at in range(1, distances.shape[1]):
+            k, j = at, positions[i, at]
+            while (
+                k > 0
+                and distances[i, k - 1] == distances[i, at]
+                and j >= 0
+                and order[positions[i, k - 1]] > order[j]
+            ):
+                positions[i, k] = positions[i, k - 1]
+                k -= 1
+            positions[i, k] = j
+
+
+@compiled(nogil=True)
+def set_bars(first, last, distances, bounds, bars):
+    """Float32 length beyond which a row takes no neighbour, for a range."""
+    for i in range(first, last):
+        bars[i] = bar_of(distances[i, distances.shape[1] - 1], bounds)
+
+
+@compiled(nogil=True)
+def join_groups(first, last, tree, distances, positions, bars, level, other):
+    """Offer rows to each other in a range of the pairs of groups (g, g XOR `other`)."""
+    points, starts, boxes, tiles = tree.points, tree.starts, tree.boxes, tree.tiles
+    single, single_tiles, bounds = tree.single, tree.single_tiles, tree.bounds
+    n_leaves, width, k = len(starts) - 1, tiles.shape[2], distances.shape[1] - 1
+    nearest = np.empty(width)
+    block = np.empty((LANES, width), dtype=np.float32)
+    hits, active = np.empty((2, width + LANES), dtype=np.int64)
+    span = n_leaves >> level
+    top = 1
+    while 2 * top <= other:
+        top *= 2
+    for pair in range(first, last):
+        # The groups without the highest bit of `other`, counted.
+        group = pair % top + pair // top * 2 * top
+        for leaf in range(group * span, (group + 1) * span):
+            for b in range((group ^ other) * span, ((group ^ other) + 1) * span):
+                radius = max(
+                    distances[starts[leaf] : starts[leaf + 1], k].max(),
+                    distances[starts[b] : starts[b + 1], k].max(),
+                )
+                gap = box_gap(boxes, n_leaves + leaf, n_leaves + b)
+                if gap >= radius:
+                    continue
+                nearest[:] = 0.0
+                if 4 * gap > radius:
+                    tile_gaps(tiles, leaf, boxes, n_leaves + b, nearest)
+                n_active = 0
+                for i in range(starts[leaf], starts[leaf + 1]):
+                    active[n_active] = i
+                    n_active += nearest[i - starts[leaf]] < radius
+                start, count = starts[b], starts[b + 1] - starts[b]
+                for q in range(n_active):
+                    i = active[q]
+                    if q % LANES == 0:
+                        active[n_active : n_active + LANES] = i
+                        filter_block(single, active, q, single_tiles, b, block)
+                        is_near = _any_near(block, active, q, bars, start, count)
+                    if not is_near:
+                        continue
+                    _meet_both(
+                        points,
+                        block,
+                        q % LANES,
+                        distances,
+                        positions,
+                        bars,
+                        bounds,
+                        i,
+                        start,
+                        count,
+                        hits,
+                    )
+
+
+@compiled(nogil=True)
+def _any_near(block, active, q, bars, start, count):
+    """Whether any length of a block may make a neighbour, of either end."""
+    bar = max(
+        max(bars[active[q]], bars[active[q + 1]]),
+        max(bars[active[q + 2]], bars[active[q + 3]]),
+    )
+    n_near = np.int32(0)
+    for w in range(count):
+        a, b, c, d = block[0, w], block[1, w], block[2, w], block[3, w]
+        a, c = (a if a < b else b), (c if c < d else d)
+        a = a if a < c else c
+        limit = bars[start + w] if bars[start + w] > bar else bar
+        n_near += np.int32(a <= limit)
+    return n_near > 0
+
+
+@compiled(nogil=True)
+def _meet_both(
+    points,
+    block,
+    k,
+    distances,
+    positions,
+    bars,
+    bounds,
+    i,
+    start,
+    count,
+    hits,
+):
+    """Offer row i, row k of the `block`, and the rows of a leaf to each other."""
+    n_near = np.int32(0)
+    for w in range(count):
+        bar = bars[start + w] if bars[start + w] > bars[i] else bars[i]
+        n_near += np.int32(block[k, w] <= bar)
+    if n_near == 0:
+        return
+    n_hits, last = 0, distances.shape[1] - 1
+    for w in range(count):
+        hits[n_hits] = start + w
+        n_hits += block[k, w] <= max(bars[start + w], bars[i])
+    for h in range(n_hits):
+        j, distance = hits[h], 0.0
+        for f in range(points.shape[1]):
+            distance += (points[i, f] - points[j, f]) ** 2
+        if distance < distances[i, last]:
+            _insert(distances, positions, i, j, distance)
+            bars[i] = bar_of(distances[i, last], bounds)
+        if distance < distances[j, last]:
+            _insert(distances, positions, j, i, distance)
+            bars[j] = bar_of(distances[j, last], bounds)

@@ -1,0 +1,140 @@
+"""Which kernel grows a spanning tree: by what is given, how much, and a probe.
+
+Every kernel follows the total order (length, i, j), so they all give the same tree bit
+for bit, and the choice is one of time only.
+"""
+
+from functools import partial
+
+import numpy as np
+
+from skdiffclust._validation import check_dense_size
+from skdiffclust.forests._trees import _compilation_threshold
+from skdiffclust.forests._trees._small_prim import prim
+
+
+def spanning_edges(lengths, rows=None, nodes=None, *, algorithm="auto", n_jobs=None):
+    """Edges of the minimum spanning forest of `rows` of a relation.
+
+    Rows with the same id in `nodes` (n_samples,) count as one vertex. By default all
+    rows take part, each a vertex of its own.
+
+    Returns edges (m, 2) with i < j and their lengths (m,) as `lengths` has them, in no
+    particular order; m is the number of vertices less the number of components.
+    """
+    everyone = np.arange(lengths.n_samples)
+    rows = everyone if rows is None else rows
+    nodes = everyone if nodes is None else nodes
+    solve = _solver(lengths, len(rows), algorithm, n_jobs)
+    if solve is None:
+        return prim(lengths.row, rows, nodes)
+    if len(rows) < lengths.n_samples:
+        lengths = lengths.take(rows)
+    vertices = np.arange(len(rows))
+    if nodes is not everyone:
+        vertices = _numbered(nodes[rows])
+    edges, found = solve(lengths, vertices)
+    return (edges if rows is everyone else rows[edges]), found
+
+
+def _numbered(ids):
+    """Ids (n,) from 0 up, as kernels count vertices; given are integers of a range."""
+    ids = ids - ids.min(initial=0)
+    is_used = np.zeros(ids.max(initial=-1) + 1, dtype=bool)
+    is_used[ids] = True
+    return (np.cumsum(is_used) - 1)[ids]
+
+
+def _solver(lengths, n_rows, algorithm, n_jobs):
+    """Return the function that grows the tree; None for the one in NumPy."""
+    if algorithm == "kruskal":
+        return _by_kruskal
+    if algorithm == "boruvka" and (lengths.points is None or lengths.core is not None):
+        raise ValueError(
+            "The 'algorithm' parameter of SpanningForestClustering must be 'auto', "
+            "'prim' or 'kruskal', unless lengths are Euclidean or cosine distances "
+            "between points, and min_samples is None. Got 'boruvka' instead. Use "
+            "'auto'."
+        )
+    if algorithm == "boruvka":
+        return partial(_by_boruvka, n_jobs=n_jobs)
+    if n_rows <= _compilation_threshold.SMALL:
+        return None
+    if algorithm == "prim":
+        return _by_prim if _has_kernel(lengths) else None
+    if lengths.graph is not None:
+        return _by_kruskal
+    if lengths.points is not None and lengths.core is None:
+        return partial(_by_boruvka, n_jobs=n_jobs)
+    return _by_prim if _has_kernel(lengths) else partial(_by_blocks, n_jobs=n_jobs)
+
+
+def _has_kernel(lengths):
+    """Whether the compiled Prim reads these lengths."""
+    return lengths.points is not None or (
+        lengths.matrix is not None and lengths.core is None
+    )
+
+
+def all_edges(lengths):
+    """Edges (i, j), i < j, in lexicographic order: i, j and lengths, each (m,).
+
+    O(n²) memory unless they are those of a sparse graph.
+    """
+    if lengths.graph is not None:
+        from skdiffclust.forests._trees._kruskal import upper_edges
+
+        graph = lengths.graph
+        return upper_edges(graph.indptr, graph.indices, graph.data)
+    n_samples = lengths.n_samples
+    check_dense_size(
+        n_samples,
+        3 * n_samples // 2,
+        what="the list of all edges",
+        remedy="Set algorithm='auto' and give no cannot-links: then it is not needed.",
+    )
+    first, second = np.triu_indices(n_samples, 1)
+    everyone = np.arange(n_samples)
+    found = [lengths.row(i, everyone[i + 1 :]) for i in range(n_samples - 1)]
+    return first, second, np.concatenate([np.empty(0), *found])
+
+
+def _by_kruskal(lengths, vertices):
+    """Sort all edges."""
+    from skdiffclust.forests._trees._kruskal import kruskal
+
+    first, second, values = all_edges(lengths)
+    chosen = kruskal(first, second, values, vertices)
+    return np.column_stack([first[chosen], second[chosen]]), values[chosen]
+
+
+def _by_prim(lengths, vertices):
+    """Read a matrix row by row, or make its rows from the points."""
+    from skdiffclust.forests._trees._prim import prim_on_matrix, prim_on_points
+
+    if lengths.matrix is not None:
+        return prim_on_matrix(np.ascontiguousarray(lengths.matrix), vertices)
+    return prim_on_points(lengths.points, vertices, lengths.core)
+
+
+def _by_blocks(lengths, vertices, n_jobs):
+    """Grow the tree of each pair of blocks of rows, and merge them."""
+    from skdiffclust._threads import thread_count
+    from skdiffclust.forests._trees._metric_blocks import edges_by_blocks
+
+    return edges_by_blocks(lengths.between, vertices, thread_count(n_jobs))
+
+
+def _by_boruvka(lengths, vertices, n_jobs):
+    """Join equal rows, then search a kd-tree of the others."""
+    from skdiffclust._threads import thread_count
+    from skdiffclust.forests._trees._duplicates import join_copies
+    from skdiffclust.forests._trees._euclidean import boruvka
+
+    points = lengths.points
+    copies, kept, vertices = join_copies(points, vertices)
+    if len(kept) == len(points):
+        return boruvka(points, vertices, thread_count(n_jobs))
+    edges, values = boruvka(points[kept], vertices, thread_count(n_jobs))
+    edges = np.concatenate([copies, kept[edges]])
+    return edges, np.concatenate([np.zeros(len(copies)), values])

@@ -1,0 +1,82 @@
+"""A spanning tree: its edges in cut order, its components, and what may be cut.
+
+A tree is an array of edges (n - 1, 2) with i < j and their lengths (n - 1,), sorted
+in *cut order*: the longest first, ties by the larger pair, the reverse of the total
+order (length, i, j) that makes the tree unique.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
+
+from skdiffclust.forests._trees import _compilation_threshold
+
+
+@dataclass(frozen=True)
+class CutTree:
+    """A spanning tree in cut order that knows which of its edges may be cut.
+
+    Attributes
+    ----------
+    edges : ndarray of shape (n_samples - 1, 2), int64
+    lengths : ndarray of shape (n_samples - 1,), float64
+        Infinite for the bridges between parts that no edge joins: components of a
+        sparse graph, classes of labelled rows. Bridges are always cut.
+    may_cut : ndarray of shape (n_samples - 1,), bool
+    """
+
+    edges: np.ndarray
+    lengths: np.ndarray
+    may_cut: np.ndarray
+
+    @property
+    def n_parts(self):
+        """Number of parts, the smallest number of clusters."""
+        return 1 + int(np.count_nonzero(np.isinf(self.lengths)))
+
+
+def join_parts(parts, may_cut, lengths):
+    """Join edge lists into one tree, with bridges between what they leave apart."""
+    edges = np.concatenate([edges for edges, _ in parts])
+    firsts = np.zeros(1, dtype=np.int64)
+    if len(edges) < lengths.n_samples - 1:
+        parted = components(edges, lengths.n_samples)
+        firsts = np.unique(parted, return_index=True)[1]
+    bridges = np.column_stack([firsts[:-1], firsts[1:]])
+    values = [np.full(len(bridges), np.inf), *(values for _, values in parts)]
+    edges, values = np.concatenate([bridges, edges]), np.concatenate(values)
+    counts = [len(bridges), *(len(edges) for edges, _ in parts)]
+    may_cut = np.repeat([True, *may_cut], counts)
+    order = cut_order(edges, values)
+    return CutTree(edges[order], lengths.finish(values[order]), may_cut[order])
+
+
+def cut_order(edges, lengths):
+    """Permutation that sorts edges by decreasing (length, i, j)."""
+    order = np.argsort(lengths)
+    ordered = lengths[order]
+    if (ordered[1:] == ordered[:-1]).any():
+        order = np.lexsort((edges[:, 1], edges[:, 0], lengths))
+    return order[::-1]
+
+
+def components(edges, n_samples):
+    """Component of each row (n_samples,) int64 in the forest of `edges`. O(n α(n)).
+
+    They are numbered in the order of their first rows.
+    """
+    if n_samples > _compilation_threshold.SMALL:
+        from skdiffclust.forests._trees._components import compiled_components
+
+        return compiled_components(edges, n_samples)
+    return connected_components(adjacency(edges, n_samples), directed=False)[1].astype(
+        np.int64
+    )
+
+
+def adjacency(edges, n_samples):
+    """CSR adjacency (n, n) of the forest, each edge stored once."""
+    ones = np.ones(len(edges), dtype=np.int8)
+    return csr_array((ones, (edges[:, 0], edges[:, 1])), shape=(n_samples, n_samples))

@@ -1,0 +1,149 @@
+"""Cuts of a tree, against their definition carried out naively."""
+
+import numpy as np
+import pytest
+from scipy.cluster.hierarchy import fcluster, is_valid_linkage, linkage
+from scipy.spatial.distance import squareform
+from sklearn.metrics import calinski_harabasz_score
+
+from skdiffclust.forests import calinski_harabasz_curve
+from skdiffclust.forests._constrained._grow_tree import grow_tree
+from skdiffclust.forests._hierarchy import _merges
+from skdiffclust.forests._hierarchy._linkage import linkage_matrix
+from skdiffclust.forests._hierarchy._tree_cuts import cut
+from skdiffclust.forests._trees import _compilation_threshold, _components
+from skdiffclust.forests._trees._distances import lengths_of_matrix, lengths_of_points
+from skdiffclust.forests._trees._tree import components
+
+
+def random_tree(rng, n):
+    """Edges of a random labelled tree in a random order, and decreasing lengths."""
+    order = rng.permutation(n)
+    parents = [rng.integers(max(0, t - rng.integers(1, n)), t) for t in range(1, n)]
+    edges = np.sort(np.column_stack([order[1:], order[parents]]), axis=1)
+    return edges, np.sort(rng.random(n - 1))[::-1]
+
+
+def naive_cut(edges, n_cuts, min_size):
+    """Cut, one after the other, the first edge with enough rows on both sides."""
+    cuts, n = [], len(edges) + 1
+    while len(cuts) < n_cuts:
+        before = components(np.delete(edges, cuts, axis=0), n)
+        for e in np.setdiff1d(np.arange(n - 1), cuts):
+            after = components(np.delete(edges, [*cuts, e], axis=0), n)
+            sides = [np.sum(after == after[end]) for end in edges[e]]
+            assert sum(sides) == np.sum(before == before[edges[e, 0]])
+            if min(sides) >= min_size:
+                cuts.append(e)
+                break
+        else:
+            if min_size == 1:
+                return cuts, min_size
+            min_size //= 2
+    return cuts, min_size
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("seed", range(40))
+def test_cut_with_a_minimum_size(seed, compiled, monkeypatch, global_random_seed):
+    seed += 1000 * global_random_seed
+    if compiled:
+        monkeypatch.setattr(_compilation_threshold, "SMALL", 0)
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(2, 30))
+    edges, lengths = random_tree(rng, n)
+    n_cuts, min_size = int(rng.integers(1, n)), int(rng.integers(1, n))
+    positions, kept = cut(edges, lengths, n_cuts, min_size=min_size)
+    expected, expected_kept = naive_cut(edges, n_cuts, min_size)
+    assert list(positions) == expected
+    assert kept == (expected_kept if min_size > 1 else 1)
+
+
+@pytest.mark.parametrize("n", [1, 2, 50])
+def test_compiled_components_and_merges_are_those_of_few_rows(n, monkeypatch):
+    rng = np.random.default_rng(n)
+    edges, lengths = random_tree(rng, n)
+    kept = edges[rng.random(n - 1) < 0.7]
+    few = components(kept, n), linkage_matrix(edges, lengths)
+    monkeypatch.setattr(_compilation_threshold, "SMALL", 0)
+    for module in (_merges, _components):
+        monkeypatch.setattr(module, "_CHUNK", 7)
+    for many, expected in zip(
+        (components(kept, n), linkage_matrix(edges, lengths)), few, strict=True
+    ):
+        assert many.dtype == expected.dtype
+        assert np.array_equal(many, expected)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_cuts_are_nested_at_a_fixed_minimum_size(seed, global_random_seed):
+    seed += 1000 * global_random_seed
+    rng = np.random.default_rng(seed)
+    edges, lengths = random_tree(rng, 40)
+    most, _ = cut(edges, lengths, 30, min_size=3, smallest=3)
+    for n_cuts in range(len(most)):
+        fewer, _ = cut(edges, lengths, n_cuts, min_size=3, smallest=3)
+        assert np.array_equal(fewer, most[:n_cuts])
+
+
+def test_infinite_edges_are_cut_whatever_they_part():
+    edges = np.array([[3, 4], [0, 1], [1, 2], [2, 3]])
+    lengths = np.array([np.inf, 3.0, 2.0, 1.0])
+    positions, kept = cut(edges, lengths, 2, min_size=2)
+    assert list(positions) == [0, 2]
+    assert kept == 2
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_linkage_matrix_is_that_of_scipy(seed, global_random_seed):
+    seed += 1000 * global_random_seed
+    rng = np.random.default_rng(seed)
+    D = np.triu(rng.random((40, 40)), 1)
+    D += D.T
+    tree = grow_tree(lengths_of_matrix(D))
+    ours = linkage_matrix(tree.edges, tree.lengths)
+    assert is_valid_linkage(ours)
+    expected = linkage(squareform(D), "single")
+    assert np.array_equal(ours[:, 2:], expected[:, 2:])
+    assert np.array_equal(np.sort(ours[:, :2]), np.sort(expected[:, :2]))
+
+
+def test_a_long_chain_does_not_recurse():
+    X = np.arange(20_000.0)[:, None]
+    edges = np.column_stack([np.arange(19_999), np.arange(1, 20_000)])
+    positions, _ = cut(edges, np.diff(X[:, 0]), 3, min_size=4000)
+    labels = components(np.delete(edges, positions, axis=0), len(X))
+    assert np.bincount(labels).min() >= 4000
+
+
+def test_gap_of_three_groups():
+    from skdiffclust.forests._hierarchy._tree_cuts import widest_gap
+
+    X = np.concatenate([c + np.linspace(0, 1, 30) for c in (0, 10, 20)])[:, None]
+    tree = grow_tree(lengths_of_points(X, "euclidean"))
+    assert widest_gap(tree, lambda k: 1) == 3
+    assert widest_gap(tree, lambda k: 90 // (4 * k)) == 3
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("method", ["single", "ward"])
+def test_calinski_harabasz_at_every_k(
+    method, compiled, monkeypatch, global_random_seed
+):
+    if compiled:
+        monkeypatch.setattr(_compilation_threshold, "SMALL", 0)
+    X = np.random.default_rng(global_random_seed).normal(size=(30, 3)) + 1e6
+    Z = linkage(X, method)
+    before = X.copy()
+    curve = calinski_harabasz_curve(X, Z)
+    assert np.array_equal(X, before)
+    assert np.isnan(curve[:2]).all()
+    for k in range(2, 30):
+        labels = fcluster(Z, k, "maxclust")
+        assert curve[k] == pytest.approx(calinski_harabasz_score(X - 1e6, labels), 1e-6)
+
+
+def test_calinski_harabasz_of_other_rows():
+    Z = linkage(np.arange(4.0)[:, None])
+    with pytest.raises(ValueError, match="'linkage' parameter.*shape \\(4, 4\\)"):
+        calinski_harabasz_curve(np.zeros((5, 1)), Z)

@@ -1,0 +1,356 @@
+"""The losses: values, gradients by finite differences, inequalities, bias."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from skdiffclust.forests import (
+    connectivity_loss,
+    fenchel_young_loss,
+    maximum_spanning_forest,
+    partial_fenchel_young_loss,
+    perturbed_forest,
+)
+
+
+def similarity_of(n, seed=0):
+    points = np.random.RandomState(seed).randn(n, 3)
+    matrix = -((points[:, None] - points[None]) ** 2).sum(axis=2)
+    return (matrix - matrix.mean()) / matrix.std()
+
+
+def instance(n, seed):
+    """Similarity, partial labels and a number of clusters that fits both."""
+    rng = np.random.RandomState(seed)
+    labels = np.where(rng.rand(n) < 0.6, rng.randint(0, 3, size=n), -1)
+    n_classes = len(np.unique(labels[labels >= 0]))
+    k = (
+        rng.randint(max(n_classes, 1), n_classes + (labels < 0).sum() + 1)
+        if (n_classes + (labels < 0).sum() >= max(n_classes, 1))
+        else 1
+    )
+    return similarity_of(n, seed), labels, int(k)
+
+
+def assert_gradient(loss, similarity, gradient, step=1e-6):
+    """Central differences by every pair; both entries of a pair move."""
+    n = len(similarity)
+    for i in range(n):
+        for j in range(i + 1, n):
+            moved = np.zeros((n, n))
+            moved[i, j] = moved[j, i] = step
+            slope = (loss(similarity + moved) - loss(similarity - moved)) / (2 * step)
+            assert slope == pytest.approx(2 * gradient[i, j], abs=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_partial_loss_gradient_is_that_of_fixed_noise(seed, global_random_seed):
+    seed += 1000 * global_random_seed
+    similarity, labels, k = instance(9, seed)
+
+    def loss(matrix):
+        return partial_fenchel_young_loss(
+            matrix, labels, k, n_perturbations=10, random_state=global_random_seed
+        )
+
+    value, gradient = partial_fenchel_young_loss(
+        similarity,
+        labels,
+        k,
+        n_perturbations=10,
+        random_state=global_random_seed,
+        return_gradient=True,
+    )
+    assert value == loss(similarity) and value >= 0
+    np.testing.assert_array_equal(gradient, gradient.T)
+    # Zero where every sample meets the constraints by itself.
+    assert gradient.any() == (value > 1e-12)
+    assert_gradient(loss, similarity, gradient)
+
+
+def test_partial_loss_gradient_with_links(global_random_seed):
+    links = np.zeros((9, 9), dtype=int)
+    links[0, 1] = links[2, 3] = 1
+    links[0, 2] = links[1, 4] = links[4, 5] = -1
+    similarity = similarity_of(9, global_random_seed + 2)
+
+    def loss(matrix):
+        return partial_fenchel_young_loss(
+            matrix, links, 3, n_perturbations=10, random_state=global_random_seed
+        )
+
+    _, gradient = partial_fenchel_young_loss(
+        similarity,
+        links,
+        3,
+        n_perturbations=10,
+        random_state=global_random_seed,
+        return_gradient=True,
+    )
+    assert np.abs(gradient).max() > 0
+    assert_gradient(loss, similarity, gradient)
+
+
+def test_full_loss_gradient_is_that_of_fixed_noise(global_random_seed):
+    similarity = similarity_of(8, global_random_seed)
+    forest = [[0, 1], [2, 3], [3, 4], [6, 5]]
+
+    def loss(matrix):
+        return fenchel_young_loss(
+            matrix, forest, n_perturbations=9, random_state=global_random_seed
+        )
+
+    _, gradient = fenchel_young_loss(
+        similarity,
+        forest,
+        n_perturbations=9,
+        random_state=global_random_seed,
+        return_gradient=True,
+    )
+    assert_gradient(loss, similarity, gradient)
+
+
+def test_partial_loss_is_the_difference_of_two_values(global_random_seed):
+    similarity, labels, k = instance(12, global_random_seed + 1)
+    values = [
+        perturbed_forest(similarity, k, constraints=c, random_state=global_random_seed)
+        for c in (None, labels)
+    ]
+    loss, gradient = partial_fenchel_young_loss(
+        similarity, labels, k, random_state=global_random_seed, return_gradient=True
+    )
+    assert loss == pytest.approx(values[0].weight - values[1].weight)
+    np.testing.assert_allclose(gradient, values[0].forest - values[1].forest)
+
+
+@given(n=st.integers(4, 12), seed=st.integers(0, 2**31 - 1))
+@settings(deadline=None, max_examples=30)
+def test_losses_are_never_negative_and_shift_with_nothing(n, seed):
+    similarity, labels, k = instance(n, seed)
+    kwargs = {"n_perturbations": 4, "random_state": 0, "noise_scale": 0.2}
+    loss = partial_fenchel_young_loss(similarity, labels, k, **kwargs)
+    shifted = partial_fenchel_young_loss(similarity + 3.0, labels, k, **kwargs)
+    assert loss >= 0
+    assert shifted == pytest.approx(loss, abs=1e-9)
+    forest = maximum_spanning_forest(np.roll(similarity, 1, (0, 1)), k).edges
+    assert fenchel_young_loss(similarity, forest, **kwargs) >= 0
+
+
+def test_full_loss_is_convex_and_zero_at_its_target(global_random_seed):
+    one = similarity_of(10, global_random_seed)
+    other = similarity_of(10, global_random_seed + 1)
+    forest = maximum_spanning_forest(one, 3).edges
+    kwargs = {"n_perturbations": 6, "random_state": global_random_seed}
+    ends = [fenchel_young_loss(matrix, forest, **kwargs) for matrix in (one, other)]
+    middle = fenchel_young_loss((one + other) / 2, forest, **kwargs)
+    assert 0 <= middle <= sum(ends) / 2
+    assert fenchel_young_loss(1e4 * one, forest, **kwargs) < 1e-9
+
+
+def test_partial_loss_is_not_convex(global_random_seed):
+    # Rows 0 and 1 must part. Row 2 is close to one of them, or half as close to both.
+    def loss(near, far):
+        matrix = np.array([[0, 1, near], [1, 0, far], [near, far, 0.0]])
+        return partial_fenchel_young_loss(
+            matrix,
+            [0, 1, -1],
+            2,
+            noise_scale=1e-3,
+            n_perturbations=2,
+            random_state=global_random_seed,
+        )
+
+    assert loss(0.5, 0.5) > 0.9 > 0.1 > (loss(1.0, 0.0) + loss(0.0, 1.0)) / 2
+
+
+def test_proposition_2_smoothing_first_costs_no_less(global_random_seed):
+    # min over forests that agree of E[max - value] is above E[min ...].
+    similarity, labels, k = (
+        similarity_of(6, global_random_seed + 4),
+        np.array([0, 0, 1, -1, -1, -1]),
+        2,
+    )
+    kwargs = {
+        "noise_scale": 0.5,
+        "n_perturbations": 50,
+        "random_state": global_random_seed,
+    }
+    partial = partial_fenchel_young_loss(similarity, labels, k, **kwargs)
+    rng = np.random.RandomState(global_random_seed)
+    full = []
+    for _ in range(60):
+        noisy = similarity + 2.0 * rng.randn(6, 6)
+        noisy = (noisy + noisy.T) / 2
+        result = perturbed_forest(noisy, k, noise_scale=0, constraints=labels)
+        edges = np.column_stack(np.nonzero(np.triu(result.forest)))
+        full.append(fenchel_young_loss(similarity, edges, **kwargs))
+    assert partial <= min(full) + 1e-9
+
+
+def test_shared_noise_and_antithetic_pairs_tame_the_gradient(global_random_seed):
+    similarity, labels, k = instance(16, global_random_seed)
+    shared, separate = [], []
+    for seed in range(60):
+        kwargs = {"n_perturbations": 10}
+        shared.append(
+            partial_fenchel_young_loss(
+                similarity, labels, k, random_state=seed, return_gradient=True, **kwargs
+            )[1]
+        )
+        free = perturbed_forest(
+            similarity, k, random_state=seed, antithetic=False, **kwargs
+        )
+        bound = perturbed_forest(
+            similarity,
+            k,
+            constraints=labels,
+            random_state=seed + 1000,
+            antithetic=False,
+            **kwargs,
+        )
+        separate.append(free.forest - bound.forest)
+    assert np.var(shared, axis=0).sum() < np.var(separate, axis=0).sum() / 1.4
+
+
+def connectivity_reference(similarity, labels, k, scale):
+    """The loss by 40 000 samples: ‖M - M_Ω‖² over pairs of labelled rows."""
+    connectivity = perturbed_forest(
+        similarity,
+        k,
+        noise_scale=scale,
+        n_perturbations=40_000,
+        random_state=9,
+        return_connectivity=True,
+    ).connectivity
+    known = labels >= 0
+    target = labels[:, None] == labels[None, :]
+    return ((connectivity - target) ** 2)[np.ix_(known, known)].sum()
+
+
+def test_connectivity_loss_is_unbiased_with_four_samples():
+    similarity = np.array([[0, 0.4, 0, 0.1], [0.4, 0, 0.3, 0], [0, 0.3, 0, 0.2]])
+    similarity = np.vstack([similarity, [0.1, 0, 0.2, 0]])
+    labels, k, scale = np.array([0, 0, 1, -1]), 2, 0.5
+    runs = [
+        connectivity_loss(
+            similarity,
+            labels,
+            k,
+            noise_scale=scale,
+            n_perturbations=4,
+            random_state=seed,
+            return_gradient=True,
+        )
+        for seed in range(1500)
+    ]
+    values = np.array([value for value, _ in runs])
+    gradients = np.array([gradient for _, gradient in runs])
+    exact = connectivity_reference(similarity, labels, k, scale)
+    error = values.std() / np.sqrt(len(values))
+    assert abs(values.mean() - exact) < 4.5 * error + 0.01
+    for i, j in [(0, 1), (0, 2), (1, 2), (2, 3)]:
+        step = np.zeros((4, 4))
+        step[i, j] = step[j, i] = 0.05
+        slope = connectivity_reference(similarity + step, labels, k, scale)
+        slope -= connectivity_reference(similarity - step, labels, k, scale)
+        slope /= 0.1
+        error = gradients[:, i, j].std() / np.sqrt(len(gradients))
+        assert abs(2 * gradients[:, i, j].mean() - slope) < 9 * error + 0.05
+
+
+def test_connectivity_gradient_has_little_variance(global_random_seed):
+    # Against n x n noise whose upper triangle is read, with no baseline.
+    from skdiffclust.forests._constrained._dense_trees import tree_of_rows
+
+    n, k, scale, n_samples = 32, 4, 0.1, 100
+    similarity = similarity_of(n, global_random_seed + 1)
+    labels = np.random.RandomState(global_random_seed).randint(0, 4, size=n)
+    target = labels[:, None] == labels[None, :]
+    ours = [
+        connectivity_loss(
+            similarity,
+            labels,
+            k,
+            noise_scale=scale,
+            n_perturbations=n_samples,
+            random_state=seed,
+            return_gradient=True,
+        )[1]
+        for seed in range(10)
+    ]
+    plain = []
+    rng = np.random.RandomState(global_random_seed)
+    for _ in range(10):
+        noise = rng.standard_normal((n_samples, n, n))
+        linked = np.empty((n_samples, n, n))
+        for s in range(n_samples):
+            noisy = np.triu(similarity + scale * noise[s], 1)
+            noisy = noisy + noisy.T
+            rows, up = np.arange(n), np.empty(n, dtype=np.int64)
+            tree_of_rows(noisy, rows, up)
+            lower = rows[1:]
+            kept = lower[np.argsort(-noisy[lower, up[lower]])[: n - k]]
+            links = sparse.coo_array((np.ones(n - k), (kept, up[kept])), shape=(n, n))
+            parts = sparse.csgraph.connected_components(links, directed=False)[1]
+            linked[s] = parts[:, None] == parts[None, :]
+        slope = 2 * (linked.mean(axis=0) - target)
+        products = (linked * slope).sum(axis=(1, 2))
+        plain.append(np.einsum("s,sij->ij", products, noise) / n_samples / scale)
+    upper = np.triu_indices(n, 1)
+    # Ours spreads the derivative by a pair over two entries, theirs has it in one.
+    ratio = np.var(plain, axis=0)[upper].sum() / np.var(ours, axis=0)[upper].sum() / 4
+    assert ratio >= 15
+
+
+def test_sparse_similarity_has_a_sparse_gradient(global_random_seed):
+    similarity = similarity_of(12, global_random_seed)
+    labels = np.array([0, 0, 1, 1, *[-1] * 8])
+    graph = np.where(similarity > -0.8, similarity, 0)
+    inside = (labels[:, None] == labels[None, :]) & (labels >= 0)[:, None]
+    graph = sparse.csr_array(np.where(inside, similarity, graph))
+    graph.setdiag(0)
+    graph.eliminate_zeros()
+    loss, gradient = partial_fenchel_young_loss(
+        graph, labels, 3, random_state=global_random_seed, return_gradient=True
+    )
+    assert loss >= 0 and isinstance(gradient, sparse.csr_array)
+    assert abs(gradient.sum()) < 1e-9
+
+
+@pytest.mark.parametrize(
+    "loss", [partial_fenchel_young_loss, connectivity_loss, fenchel_young_loss]
+)
+@pytest.mark.parametrize("noise_scale", [0, 0.0, np.nan, -1.0])
+def test_losses_need_noise(loss, noise_scale, global_random_seed):
+    second = [[0, 1]] if loss is fenchel_young_loss else [0, 0, 1]
+    args = [similarity_of(3, global_random_seed), second] + [2] * (
+        loss is not fenchel_young_loss
+    )
+    with pytest.raises(ValueError, match="'noise_scale' parameter"):
+        loss(*args, noise_scale=noise_scale)
+
+
+def test_wrong_requests_are_refused(global_random_seed):
+    similarity = similarity_of(4, global_random_seed)
+    with pytest.raises(ValueError, match="must be even"):
+        connectivity_loss(similarity, [0, 0, 1, 1], 2, n_perturbations=5)
+    with pytest.raises(ValueError, match="must be dense"):
+        connectivity_loss(
+            sparse.csr_array(np.eye(4, k=1) + np.eye(4, k=-1)), [0, 0, 1, 1], 2
+        )
+    with pytest.raises(ValueError, match="cycle through the edge"):
+        fenchel_young_loss(similarity, [[0, 1], [1, 2], [2, 0]])
+    graph = sparse.csr_array(np.eye(4, k=1) + np.eye(4, k=-1))
+    with pytest.raises(ValueError, match=r"the edge \(0, 3\) instead, which is not"):
+        fenchel_young_loss(graph, [[0, 3]])
+    with pytest.raises(ValueError, match="at least 2, the number of classes"):
+        partial_fenchel_young_loss(similarity, [0, 1, -1, -1], 1)
+
+
+def test_without_constraints_there_is_nothing_to_lose(global_random_seed):
+    assert (
+        partial_fenchel_young_loss(similarity_of(5, global_random_seed), [-1] * 5, 2)
+        < 1e-14
+    )

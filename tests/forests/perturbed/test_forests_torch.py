@@ -1,0 +1,418 @@
+"""Borůvka is Kruskal, sample for sample; the modules and their gradients."""
+
+import numpy as np
+import pytest
+import torch
+
+from skdiffclust._constraints import as_constraints
+from skdiffclust.forests import (
+    connectivity_loss,
+    fenchel_young_loss,
+    partial_fenchel_young_loss,
+    perturbed_forest,
+)
+from skdiffclust.forests._perturbed import _torch
+from skdiffclust.forests._perturbed._boruvka_torch import BoruvkaSampler, pair_noise
+from skdiffclust.forests._perturbed._fenchel_young import observations
+from skdiffclust.forests._perturbed._noise import draw_list, noise_workspace
+from skdiffclust.forests._perturbed._relation import relation_of, triangle
+from skdiffclust.forests._perturbed._samplers import Noise, make_sampler
+from skdiffclust.nn import (
+    ConnectivityLoss,
+    FenchelYoungLoss,
+    PartialFenchelYoungLoss,
+    PerturbedForest,
+    standardized_similarity,
+)
+
+
+def similarity_of(n, seed=0, kind="points"):
+    rng = np.random.RandomState(seed)
+    if kind == "ties":
+        matrix = np.triu(rng.randint(0, 3, size=(n, n)), 1).astype(float)
+        return matrix + matrix.T
+    points = rng.randn(n, 3)
+    matrix = -((points[:, None] - points[None]) ** 2).sum(axis=2)
+    return (matrix - matrix.mean()) / matrix.std() if n > 1 else matrix
+
+
+def labels_of(n, seed=0):
+    rng = np.random.RandomState(seed)
+    return np.where(rng.rand(n) < 0.5, rng.randint(0, 3, size=n), -1)
+
+
+def noise_of(scale=0.1, n_samples=6, kind="normal", antithetic=True, seed=2**63 + 1):
+    return Noise(scale, n_samples, kind, antithetic, np.uint64(seed))
+
+
+@pytest.mark.parametrize("kind", ["normal", "gumbel"])
+@pytest.mark.parametrize("antithetic", [True, False])
+def test_noise_has_the_same_bits(kind, antithetic, global_random_seed):
+    seed = 2**63 + 1 + global_random_seed
+    n, noise = 12, noise_of(kind=kind, antithetic=antithetic, seed=seed)
+    indptr, columns, heads = triangle(n)
+    found = pair_noise(noise, 1, 5, n, torch.device("cpu")).numpy()
+    np.testing.assert_array_equal(found, found.transpose(0, 2, 1))
+    for s in range(1, 5):
+        draws = np.empty(len(columns))
+        unit, mirror = s // noise.mirrors, s % noise.mirrors
+        draw_list(
+            noise.seed,
+            unit,
+            mirror,
+            indptr,
+            columns,
+            noise.table,
+            noise_workspace(n),
+            draws,
+        )
+        np.testing.assert_array_equal(found[s - 1][heads, columns], draws)
+
+
+def assert_same_samples(similarity, k, noise):
+    n = len(similarity)
+    relation = relation_of(similarity)
+    sampler = make_sampler(relation, None, k, noise)
+    forests, labels, totals, _ = sampler.sample(0, noise.n_samples)
+    expected = (relation.heads.astype(np.int64) * n + relation.columns)[forests]
+    boruvka = BoruvkaSampler(torch.from_numpy(similarity), k, noise)
+    boruvka.step = 4
+    for first, last, edges, values, component in boruvka.chunks():
+        np.testing.assert_array_equal(edges.numpy(), expected[first:last])
+        np.testing.assert_allclose(values.sum(dim=1), totals[first:last], atol=1e-12)
+        linked = labels[first:last, :, None] == labels[first:last, None, :]
+        found = component[:, :, None] == component[:, None, :]
+        np.testing.assert_array_equal(found.numpy(), linked)
+
+
+@pytest.mark.parametrize("n, k", [(1, 1), (2, 1), (2, 2), (7, 1), (13, 4), (33, 5)])
+@pytest.mark.parametrize("kind", ["points", "ties"])
+def test_boruvka_is_kruskal(n, k, kind, global_random_seed):
+    similarity = similarity_of(n, n + 1000 * global_random_seed, kind)
+    for scale in (0.0, 0.1):
+        noise = noise_of(scale, seed=2**63 + 1 + global_random_seed)
+        assert_same_samples(similarity, k, noise)
+
+
+@pytest.mark.paper
+def test_thousand_cases_boruvka_is_kruskal():
+    rng = np.random.RandomState(0)
+    for case in range(1000):
+        n = rng.randint(2, 65)
+        k = rng.randint(1, n + 1)
+        noise = noise_of(rng.choice([0.02, 0.1, 1.0]), 2, seed=case)
+        kind = "ties" if case % 4 == 0 else "points"
+        assert_same_samples(similarity_of(n, case, kind), k, noise)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_constrained_boruvka_is_contraction_with_trees(seed, global_random_seed):
+    from skdiffclust.forests._constrained._dense_trees import tree_of_rows
+    from skdiffclust.forests._constrained._partition import contract
+    from skdiffclust.forests._constrained._problem import ConstrainedProblem
+
+    seed += 1000 * global_random_seed
+    n, noise = 14, noise_of(0.3, seed=2**63 + 1 + global_random_seed)
+    similarity, labels = similarity_of(n, seed), labels_of(n, seed)
+    constraints = as_constraints(n, partial_labels=labels)
+    k = constraints.n_classes + 1
+    problem = ConstrainedProblem(constraints, k)
+    sampler = BoruvkaSampler(torch.from_numpy(similarity), k, noise, constraints)
+    draws = pair_noise(noise, 0, 6, n, torch.device("cpu")).numpy()
+    for first, last, edges, values, component in sampler.chunks():
+        for s in range(first, last):
+            noisy = similarity + noise.scale * draws[s]
+            expected = contract(noisy, problem.groups, problem.colours, k)
+            found = component[s - first].numpy()
+            np.testing.assert_array_equal(
+                found[:, None] == found, expected[:, None] == expected
+            )
+            up = np.empty(n, dtype=np.int64)
+            total = sum(
+                tree_of_rows(noisy, np.flatnonzero(expected == c), up) for c in range(k)
+            )
+            assert float(values[s - first].sum()) == pytest.approx(total)
+            pairs = {tuple(sorted((v, up[v]))) for v in range(n) if up[v] >= 0}
+            found = {divmod(int(edge), n) for edge in edges[s - first]}
+            assert found == pairs
+
+
+@pytest.fixture(params=["kernels", "boruvka"])
+def backend(request, monkeypatch):
+    """Run the modules through the kernels, or through what CUDA tensors run through."""
+    if request.param == "boruvka":
+        monkeypatch.setattr(
+            _torch,
+            "_runs_in_torch",
+            lambda matrix, known: known is None or not len(known.cannot),
+        )
+    return request.param
+
+
+def seed_of(random_state):
+    from skdiffclust.forests._perturbed._hash import draw_seed
+
+    return int(draw_seed(np.random.RandomState(random_state)))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_layer_gives_what_numpy_gives(backend, dtype, global_random_seed):
+    similarity = similarity_of(10, global_random_seed)
+    expected = perturbed_forest(
+        similarity, 3, random_state=global_random_seed, return_connectivity=True
+    )
+    layer = PerturbedForest(3, seed=seed_of(global_random_seed))
+    tensor = torch.from_numpy(similarity).to(dtype)
+    with torch.no_grad():
+        forest, weight, linked = layer(tensor, return_connectivity=True)
+    assert forest.dtype == weight.dtype == linked.dtype == dtype
+    tolerance = 1e-5 if dtype == torch.float32 else 1e-12
+    np.testing.assert_allclose(forest, expected.forest, atol=tolerance)
+    np.testing.assert_allclose(linked, expected.connectivity, atol=tolerance)
+    assert float(weight) == pytest.approx(expected.weight, rel=tolerance)
+
+
+def test_partial_loss_gives_what_numpy_gives(global_random_seed):
+    similarity = similarity_of(10, global_random_seed)
+    labels = labels_of(10, global_random_seed)
+    expected, gradient = partial_fenchel_young_loss(
+        similarity, labels, 4, random_state=global_random_seed, return_gradient=True
+    )
+    tensor = torch.from_numpy(similarity).requires_grad_()
+    loss = PartialFenchelYoungLoss(4, seed=seed_of(global_random_seed))(
+        tensor, torch.from_numpy(labels)
+    )
+    loss.backward()
+    assert float(loss.detach()) == expected
+    np.testing.assert_array_equal(tensor.grad, gradient)
+
+
+def test_connectivity_loss_gives_what_numpy_gives(backend, global_random_seed):
+    similarity = similarity_of(9, global_random_seed)
+    labels = labels_of(9, global_random_seed)
+    expected, gradient = connectivity_loss(
+        similarity,
+        labels,
+        4,
+        n_perturbations=20,
+        random_state=global_random_seed,
+        return_gradient=True,
+    )
+    tensor = torch.from_numpy(similarity).requires_grad_()
+    module = ConnectivityLoss(4, n_perturbations=20, seed=seed_of(global_random_seed))
+    loss = module(tensor, labels)
+    loss.backward()
+    assert float(loss.detach()) == pytest.approx(expected)
+    np.testing.assert_allclose(tensor.grad, gradient, atol=1e-9)
+
+
+def test_full_loss_gives_what_numpy_gives(backend, global_random_seed):
+    similarity, forest = similarity_of(7, global_random_seed), [[0, 1], [2, 3], [5, 4]]
+    expected, gradient = fenchel_young_loss(
+        similarity, forest, random_state=global_random_seed, return_gradient=True
+    )
+    tensor = torch.from_numpy(similarity).requires_grad_()
+    loss = FenchelYoungLoss(seed=seed_of(global_random_seed))(tensor, forest)
+    loss.backward()
+    assert float(loss.detach()) == pytest.approx(expected)
+    np.testing.assert_allclose(tensor.grad, gradient, atol=1e-12)
+
+
+@pytest.mark.parametrize("noise", ["normal", "gumbel"])
+@pytest.mark.parametrize("name", ["forest", "connectivity"])
+def test_layer_pulls_cotangents_back_as_the_kernels_do(
+    monkeypatch, noise, name, global_random_seed
+):
+    tensor = torch.from_numpy(similarity_of(8, global_random_seed))
+    cotangent = torch.randn(
+        8, 8, generator=torch.Generator().manual_seed(global_random_seed)
+    ).double()
+    gradients = []
+    for runs in (False, True):
+        monkeypatch.setattr(_torch, "_runs_in_torch", lambda *_, runs=runs: runs)
+        layer = PerturbedForest(
+            3,
+            noise_scale=0.5,
+            n_perturbations=30,
+            noise=noise,
+            seed=global_random_seed + 5,
+        )
+        leaf = tensor.clone().requires_grad_()
+        forest, _, linked = layer(leaf, return_connectivity=True)
+        value = forest if name == "forest" else linked
+        (value * cotangent).sum().backward()
+        gradients.append(leaf.grad.numpy())
+    assert np.abs(gradients[0]).max() > 0
+    np.testing.assert_allclose(*gradients, atol=1e-10)
+    np.testing.assert_allclose(gradients[0], gradients[0].T)
+
+
+def test_weight_passes_gradcheck(backend, global_random_seed):
+    layer = PerturbedForest(3, n_perturbations=10, seed=global_random_seed)
+    tensor = torch.from_numpy(similarity_of(6, global_random_seed)).requires_grad_()
+    assert torch.autograd.gradcheck(lambda x: layer(x)[1], tensor, eps=1e-6)
+
+
+def test_partial_loss_passes_gradcheck(backend, global_random_seed):
+    loss = PartialFenchelYoungLoss(3, n_perturbations=10, seed=global_random_seed)
+    labels = torch.tensor([0, 0, 1, 2, -1, -1, -1])
+    tensor = torch.from_numpy(similarity_of(7, global_random_seed)).requires_grad_()
+    assert torch.autograd.gradcheck(lambda x: loss(x, labels), tensor, eps=1e-6)
+
+
+def test_full_loss_passes_gradcheck(backend, global_random_seed):
+    loss = FenchelYoungLoss(n_perturbations=10, seed=global_random_seed)
+    tensor = torch.from_numpy(similarity_of(6, global_random_seed)).requires_grad_()
+    assert torch.autograd.gradcheck(lambda x: loss(x, [[0, 5], [1, 2]]), tensor)
+
+
+@pytest.mark.parametrize("kind", ["sqeuclidean", "rbf", "cosine"])
+def test_similarity_is_standardised_and_passes_gradcheck(kind, global_random_seed):
+    rows = torch.randn(
+        2, 6, 3, generator=torch.Generator().manual_seed(global_random_seed)
+    ).double()
+    similarity = standardized_similarity(rows, kind)
+    assert similarity.shape == (2, 6, 6)
+    for item in similarity:
+        assert float(item.mean()) == pytest.approx(0, abs=1e-12)
+        assert float((item**2).mean()) == pytest.approx(1)
+        off = item[~torch.eye(6, dtype=bool)]
+        assert item.diagonal().min() > off.max()
+    rows.requires_grad_()
+    assert torch.autograd.gradcheck(lambda x: standardized_similarity(x, kind), rows)
+
+
+def test_similarity_of_a_function_and_of_equal_rows():
+    rows = torch.zeros(4, 2, dtype=torch.float64, requires_grad=True)
+    similarity = standardized_similarity(rows)
+    similarity.sum().backward()
+    assert not similarity.any() and torch.isfinite(rows.grad).all()
+    given = standardized_similarity(torch.eye(3), lambda x: x)
+    torch.testing.assert_close(given, standardized_similarity(2 * torch.eye(3), abs))
+    with pytest.raises(ValueError, match="'kind' argument"):
+        standardized_similarity(rows, "manhattan")
+
+
+def test_leading_batch_dimensions(global_random_seed):
+    seeds = 4 * global_random_seed + np.arange(4)
+    batch = torch.from_numpy(np.stack([similarity_of(6, seed) for seed in seeds]))
+    batch = batch.reshape(2, 2, 6, 6)
+    labels = torch.tensor([0, 0, 1, -1, -1, -1])
+    layer = PerturbedForest(3, seed=global_random_seed)
+    loss = PartialFenchelYoungLoss(3, seed=global_random_seed)
+    forest, weight = layer(batch)
+    assert forest.shape == (2, 2, 6, 6) and weight.shape == (2, 2)
+    torch.testing.assert_close(layer(batch[0, 0])[0], forest[0, 0])
+    losses = loss(batch, labels)
+    assert losses.shape == (2, 2)
+    torch.testing.assert_close(losses, loss(batch, labels.expand(2, 2, 6)))
+    torch.testing.assert_close(loss(batch[0, 0], labels), losses[0, 0])
+    matrix = (labels[:, None] == labels).long() * 2 - 1
+    matrix[labels < 0] = 0
+    matrix[:, labels < 0] = 0
+    torch.testing.assert_close(losses, loss(batch, matrix))
+    torch.testing.assert_close(losses, loss(batch, matrix.expand(2, 2, 6, 6)))
+
+
+def test_fresh_noise_at_every_call_from_a_generator(global_random_seed):
+    tensor = torch.from_numpy(similarity_of(8, global_random_seed))
+    before = torch.random.get_rng_state()
+    runs = []
+    for _ in range(2):
+        layer = PerturbedForest(
+            3, generator=torch.Generator().manual_seed(global_random_seed)
+        )
+        runs.append([float(layer(tensor)[1]) for _ in range(2)])
+    assert runs[0] == runs[1] and runs[0][0] != runs[0][1]
+    assert torch.equal(before, torch.random.get_rng_state())
+    PerturbedForest(3)(tensor)
+    assert not torch.equal(before, torch.random.get_rng_state())
+
+
+def test_a_loop_of_ones_own_learns(global_random_seed):
+    rng = torch.Generator().manual_seed(global_random_seed)
+    signal = torch.arange(3.0).repeat_interleave(8)
+    X = torch.stack([signal, 10 * torch.rand(24, generator=rng)], dim=1)
+    weight = torch.ones(2, requires_grad=True)
+    labels = signal.long()
+    criterion = PartialFenchelYoungLoss(3, n_perturbations=20, generator=rng)
+    optimizer = torch.optim.Adam([weight], lr=0.05)
+    losses = []
+    for _ in range(60):
+        optimizer.zero_grad()
+        loss = criterion(standardized_similarity(X * weight), labels)
+        loss.backward()
+        optimizer.step()
+        losses.append(float(loss.detach()))
+    assert losses[-1] < 0.2 * losses[0]
+    assert abs(weight[0]) > 3 * abs(weight[1])
+
+
+def test_a_similarity_that_is_not_finite_gives_nan():
+    tensor = torch.full((4, 4), torch.nan, requires_grad=True)
+    loss = PartialFenchelYoungLoss(2)(tensor, torch.tensor([0, 1, -1, -1]))
+    assert torch.isnan(loss)
+    loss.backward()
+
+
+def test_cannot_links_run_through_the_kernels(backend, global_random_seed):
+    links = np.zeros((6, 6), dtype=int)
+    links[0, 1] = links[1, 2] = -1
+    tensor = torch.from_numpy(similarity_of(6, global_random_seed))
+    loss = PartialFenchelYoungLoss(3, seed=seed_of(global_random_seed))(tensor, links)
+    expected = partial_fenchel_young_loss(
+        tensor.numpy(), links, 3, random_state=global_random_seed
+    )
+    assert float(loss) == pytest.approx(expected)
+
+
+def test_without_constraints_there_is_nothing_to_lose(global_random_seed):
+    tensor = torch.from_numpy(similarity_of(4, global_random_seed)).requires_grad_()
+    loss = PartialFenchelYoungLoss(2)(tensor, None)
+    loss.backward()
+    assert float(loss.detach()) == 0 and not tensor.grad.any()
+
+
+def test_observations():
+    seen, linked = observations(3, as_constraints(3, partial_labels=[0, 0, 1]))
+    np.testing.assert_array_equal(seen, [[0, 1, 1], [0, 0, 1], [0, 0, 0]])
+    np.testing.assert_array_equal(linked, [[0, 1, 0], [0, 0, 0], [0, 0, 0]])
+
+
+@pytest.mark.parametrize(
+    "make, match",
+    [
+        (lambda: PerturbedForest(0), "'n_clusters' parameter"),
+        (lambda: PerturbedForest(2, noise_scale=0), "'noise_scale' parameter"),
+        (lambda: PerturbedForest(2, noise_scale=np.nan), "'noise_scale' parameter"),
+        (lambda: PerturbedForest(2, n_perturbations=0), "'n_perturbations' parameter"),
+        (lambda: PerturbedForest(2, noise="uniform"), "'noise' parameter"),
+        (lambda: ConnectivityLoss(2, n_perturbations=5), "must be even"),
+        (lambda: FenchelYoungLoss(n_perturbations=5), "must be even"),
+        (lambda: PerturbedForest(2)(torch.zeros(3, 4)), "shape"),
+        (lambda: PerturbedForest(5)(torch.zeros(3, 3)), "at most the number of rows"),
+        (
+            lambda: PartialFenchelYoungLoss(1)(torch.zeros(3, 3), [0, 1, -1]),
+            "at least 2, the number of classes",
+        ),
+    ],
+)
+def test_wrong_requests_are_refused(make, match):
+    with pytest.raises(ValueError, match=match):
+        make()
+
+
+@pytest.mark.gpu
+def test_cuda_gives_what_the_cpu_gives():
+    if not torch.cuda.is_available():
+        pytest.skip("There is no CUDA device here.")
+    tensor, labels = torch.from_numpy(similarity_of(40)), labels_of(40)
+    layer = PerturbedForest(6, seed=3)
+    cpu, gpu = layer(tensor), layer(tensor.cuda())
+    assert gpu[0].device.type == "cuda"
+    torch.testing.assert_close(cpu[0], gpu[0].cpu())
+    torch.testing.assert_close(cpu[1], gpu[1].cpu())
+    loss = PartialFenchelYoungLoss(6, seed=3)
+    leaf = tensor.cuda().requires_grad_()
+    loss(leaf, labels).backward()
+    assert torch.isfinite(leaf.grad).all() and leaf.grad.any()

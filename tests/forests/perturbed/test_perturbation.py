@@ -1,0 +1,529 @@
+"""perturbed_forest: means against large references, noise, threads, wrong input."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from skdiffclust.forests import maximum_spanning_forest, perturbed_forest
+from skdiffclust.forests._perturbed import _samplers as samplers
+from skdiffclust.forests._perturbed._perturbation import (
+    checked_relation,
+    full_relation,
+    pull_back,
+)
+from skdiffclust.forests._perturbed._samplers import Noise, make_sampler
+
+
+def similarity_of(n, seed=0):
+    points = np.random.RandomState(seed).randn(n, 3)
+    matrix = -((points[:, None] - points[None]) ** 2).sum(axis=2)
+    return (matrix - matrix.mean()) / matrix.std()
+
+
+def graph_of(n, edges, weights):
+    """Symmetric sparse graph that stores every weight, zeros too."""
+    i, j = np.array(edges).T
+    ends = np.concatenate([i, j]), np.concatenate([j, i])
+    return sparse.coo_array((np.tile(weights, 2).astype(float), ends), shape=(n, n))
+
+
+def labels_of(n, k, seed=0):
+    """Partial labels that k clusters can meet."""
+    rng = np.random.RandomState(seed)
+    labels = np.full(n, -1)
+    rows = rng.permutation(n)[: n // 2]
+    labels[rows] = rng.randint(0, max(1, min(k, 3)), size=len(rows))
+    return labels
+
+
+def feasible(labels, k):
+    n_classes = len(np.unique(labels[labels >= 0]))
+    return n_classes <= k <= n_classes + (labels < 0).sum()
+
+
+def numpy_reference(similarity, k, scale, n_samples, noise, seed):
+    """A_ε, M_ε and F_ε with standard errors from NumPy's own normal noise."""
+    from skdiffclust.forests._constrained._dense_trees import tree_of_rows
+
+    rng = np.random.RandomState(seed)
+    n = len(similarity)
+    draw = rng.standard_normal if noise == "normal" else lambda m: rng.gumbel(size=m)
+    i, j = np.triu_indices(n, 1)
+    forest, connected, totals = np.zeros((n, n)), np.zeros((n, n)), []
+    rows, up = np.arange(n), np.empty(n, dtype=np.int64)
+    for _ in range(n_samples):
+        noisy = np.zeros((n, n))
+        noisy[i, j] = noisy[j, i] = similarity[i, j] + scale * draw(len(i))
+        rows = np.arange(n)
+        tree_of_rows(noisy, rows, up)
+        lower = rows[1:]
+        values = noisy[lower, up[lower]]
+        kept = lower[np.argsort(-values)[: n - k]]
+        forest[kept, up[kept]] += 1
+        totals.append(2 * noisy[kept, up[kept]].sum())
+        links = np.zeros((n, n))
+        links[kept, up[kept]] = 1
+        parts = sparse.csgraph.connected_components(links, directed=False)[1]
+        connected += parts[:, None] == parts[None, :]
+    return (forest + forest.T) / n_samples, connected / n_samples, np.array(totals)
+
+
+def assert_close(mean, reference, n_mean, n_reference):
+    """Frequencies within 4.5 standard errors, floored for those that are 0 or 1."""
+    pooled = (n_mean * mean + n_reference * reference) / (n_mean + n_reference)
+    variance = np.maximum(pooled * (1 - pooled), 1 / n_mean)
+    error = np.sqrt(variance * (1 / n_mean + 1 / n_reference))
+    assert (np.abs(mean - reference) <= 4.5 * error).all()
+
+
+def compare_with_reference(n, k, noise, n_samples, n_reference, seed):
+    similarity = similarity_of(n, seed)
+    result = perturbed_forest(
+        similarity,
+        k,
+        noise_scale=0.3,
+        n_perturbations=n_samples,
+        noise=noise,
+        random_state=seed,
+        return_connectivity=True,
+    )
+    forest, connected, totals = numpy_reference(
+        similarity, k, 0.3, n_reference, noise, seed
+    )
+    # Antithetic pairs are not independent: count them as single draws.
+    assert_close(result.forest, forest, n_samples / 2, n_reference)
+    assert_close(result.connectivity, connected, n_samples / 2, n_reference)
+    error = np.hypot(result.weight_stderr, totals.std() / np.sqrt(n_reference))
+    assert abs(result.weight - totals.mean()) <= 4.5 * error + 1e-9
+
+
+@pytest.mark.parametrize("noise", ["normal", "gumbel"])
+def test_means_are_those_of_independent_noise(noise, global_random_seed):
+    compare_with_reference(8, 3, noise, 4000, 1000, global_random_seed)
+
+
+@pytest.mark.paper
+@pytest.mark.parametrize("noise", ["normal", "gumbel"])
+@pytest.mark.parametrize("n, k", [(5, 1), (5, 5), (16, 4), (64, 10)])
+def test_means_against_200_000_samples(n, k, noise):
+    compare_with_reference(n, k, noise, 200_000, 20_000, n)
+
+
+def test_forest_is_a_mean_of_forests(global_random_seed):
+    result = perturbed_forest(
+        similarity_of(20, global_random_seed),
+        4,
+        random_state=global_random_seed,
+        return_connectivity=True,
+        return_std=True,
+    )
+    forest, connectivity = result.forest, result.connectivity
+    np.testing.assert_array_equal(forest, forest.T)
+    assert forest.min() == 0 and forest.max() <= 1 and not forest.diagonal().any()
+    assert forest.sum() / 2 == pytest.approx(16, abs=1e-9)
+    for size in range(2, 20):
+        assert forest[:size, :size].sum() / 2 <= size - 1 + 1e-9
+    assert (connectivity.diagonal() == 1).all() and (forest <= connectivity).all()
+    assert np.linalg.eigvalsh(connectivity).min() >= -1e-9
+    assert result.stderr.shape == (20, 20) and result.weight_stderr > 0
+    assert result.certified == 1.0
+
+
+@pytest.mark.parametrize("k", [1, 3, 12])
+@pytest.mark.parametrize("antithetic", [True, False])
+def test_without_noise_it_is_the_forest(k, antithetic, global_random_seed):
+    similarity = similarity_of(12, global_random_seed)
+    exact = maximum_spanning_forest(similarity, k)
+    result = perturbed_forest(
+        similarity, k, noise_scale=0, antithetic=antithetic, return_connectivity=True
+    )
+    edges = np.column_stack(np.nonzero(np.triu(result.forest)))
+    np.testing.assert_array_equal(
+        edges,
+        np.sort(exact.edges, axis=1)[np.lexsort(np.sort(exact.edges, axis=1).T[::-1])]
+        if len(edges)
+        else np.empty((0, 2)),
+    )
+    assert result.weight == pytest.approx(2 * exact.weight)
+    labels = exact.labels
+    np.testing.assert_array_equal(
+        result.connectivity, labels[:, None] == labels[None, :]
+    )
+
+
+def test_standard_errors_are_those_of_repetitions(global_random_seed):
+    similarity = similarity_of(10, global_random_seed)
+    runs = [
+        perturbed_forest(
+            similarity,
+            3,
+            noise_scale=0.5,
+            n_perturbations=40,
+            random_state=seed,
+            return_std=True,
+        )
+        for seed in range(300)
+    ]
+    for mean, error in [
+        ("forest", "stderr"),
+        ("weight", "weight_stderr"),
+    ]:
+        spread = np.std([getattr(run, mean) for run in runs], axis=0)
+        claimed = np.sqrt(np.mean([getattr(run, error) ** 2 for run in runs], axis=0))
+        np.testing.assert_allclose(claimed, spread, rtol=0.25, atol=2e-3)
+
+
+def test_noise_is_antithetic_unless_it_is_said(global_random_seed):
+    similarity = similarity_of(10, global_random_seed)
+    default, with_mirrors, without = (
+        perturbed_forest(
+            similarity, 3, n_perturbations=10, random_state=global_random_seed, **flag
+        )
+        for flag in ({}, {"antithetic": True}, {"antithetic": False})
+    )
+    np.testing.assert_array_equal(default.forest, with_mirrors.forest)
+    assert (default.forest != without.forest).any()
+
+
+def test_weight_is_less_noisy_with_antithetic_noise(global_random_seed):
+    similarity = similarity_of(20, global_random_seed)
+    errors = [
+        perturbed_forest(
+            similarity, 4, antithetic=flag, random_state=global_random_seed
+        ).weight_stderr
+        for flag in (True, False)
+    ]
+    assert errors[0] < 0.8 * errors[1]  # a half, on average
+
+
+@pytest.mark.parametrize("n_perturbations", [1, 2, 7])
+@pytest.mark.parametrize("antithetic", [True, False])
+def test_any_number_of_samples(n_perturbations, antithetic, global_random_seed):
+    result = perturbed_forest(
+        similarity_of(8, global_random_seed),
+        3,
+        n_perturbations=n_perturbations,
+        antithetic=antithetic,
+        random_state=global_random_seed,
+        return_std=True,
+    )
+    assert result.forest.sum() / 2 == pytest.approx(5)
+    counts = result.forest * n_perturbations
+    np.testing.assert_allclose(counts, np.round(counts))
+
+
+@pytest.mark.parametrize("constrained", [False, True])
+def test_same_bits_for_any_number_of_threads(
+    monkeypatch, constrained, global_random_seed
+):
+    monkeypatch.setattr(samplers, "_PARALLEL_SECONDS", 0.0)
+    similarity = similarity_of(30, global_random_seed)
+    labels = labels_of(30, 5, global_random_seed)
+    results = []
+    for n_threads in (1, 2, 3):
+        monkeypatch.setattr(samplers, "effective_n_threads", lambda n=n_threads: n)
+        result = perturbed_forest(
+            similarity,
+            5,
+            n_perturbations=21,
+            constraints=labels if constrained else None,
+            random_state=global_random_seed,
+            return_connectivity=True,
+            return_std=True,
+        )
+        results.append(result)
+    for other in results[1:]:
+        for name in ("forest", "connectivity", "stderr", "weight", "weight_stderr"):
+            np.testing.assert_array_equal(
+                getattr(results[0], name), getattr(other, name)
+            )
+
+
+def test_chunks_do_not_matter(monkeypatch, global_random_seed):
+    similarity = similarity_of(20, global_random_seed)
+    whole = perturbed_forest(
+        similarity, 5, random_state=global_random_seed, return_connectivity=True
+    )
+    monkeypatch.setattr(samplers, "_CHUNK_SECONDS", 1e-9)
+    parts = perturbed_forest(
+        similarity, 5, random_state=global_random_seed, return_connectivity=True
+    )
+    np.testing.assert_array_equal(whole.forest, parts.forest)
+    np.testing.assert_array_equal(whole.connectivity, parts.connectivity)
+
+
+def test_interruption_in_a_thread_ends_the_others(monkeypatch, global_random_seed):
+    monkeypatch.setattr(samplers, "_PARALLEL_SECONDS", 0.0)
+    monkeypatch.setattr(samplers, "_CHUNK_SECONDS", 1e-9)
+    monkeypatch.setattr(samplers, "effective_n_threads", lambda: 2)
+    calls = []
+
+    def interrupted(self, first, last):
+        calls.append(first)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(samplers.FreeSampler, "sample", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        perturbed_forest(similarity_of(10, global_random_seed), 3, n_perturbations=100)
+    assert len(calls) <= 2
+
+
+def test_sparse_similarity_keeps_its_pattern(global_random_seed):
+    similarity = similarity_of(15, global_random_seed)
+    graph = sparse.csr_array(np.where(similarity > -0.5, similarity, 0))
+    graph.setdiag(0)
+    graph.eliminate_zeros()
+    result = perturbed_forest(
+        graph, 4, random_state=global_random_seed, return_std=True
+    )
+    assert isinstance(result.forest, sparse.csr_array)
+    assert result.forest.nnz <= graph.nnz and result.stderr.shape == (15, 15)
+    missing = np.where(similarity > -0.5, similarity, -1e3)
+    dense = perturbed_forest(missing, 4, random_state=global_random_seed)
+    np.testing.assert_array_equal(result.forest.toarray(), dense.forest)
+
+
+def test_stored_zero_is_an_edge():
+    graph = graph_of(3, [[0, 1], [1, 2]], [0.0, -1.0])
+    forest = perturbed_forest(graph, 1, noise_scale=0).forest.toarray()
+    np.testing.assert_array_equal(forest, [[0, 1, 0], [1, 0, 1], [0, 1, 0]])
+
+
+def test_sparse_graph_in_too_many_pieces_is_refused():
+    graph = graph_of(4, [[0, 1]], [1.0])
+    with pytest.raises(ValueError, match="at least 3, the number of components"):
+        perturbed_forest(graph, 2)
+
+
+def test_neighbours_and_what_they_certify(global_random_seed):
+    # Six rows on a line, close in pairs: two neighbours hold all the forest.
+    x = np.array([0.0, 0.1, 10.0, 10.1, 20.0, 20.1])
+    similarity = -np.abs(x[:, None] - x[None, :])
+    exact = perturbed_forest(similarity, 3, random_state=global_random_seed)
+    few = perturbed_forest(similarity, 3, neighbors=1, random_state=global_random_seed)
+    np.testing.assert_array_equal(exact.forest, few.forest)
+    assert few.certified == exact.certified == 1.0
+    wide = perturbed_forest(similarity, 1, neighbors=2, random_state=global_random_seed)
+    assert wide.certified == 0.0
+    uncertain = perturbed_forest(
+        similarity, 3, noise_scale=5.0, neighbors=1, random_state=global_random_seed
+    )
+    assert uncertain.certified == 0.0
+
+
+def test_certified_samples_are_exact(global_random_seed):
+    similarity = similarity_of(30, seed=global_random_seed + 3)
+    exact = perturbed_forest(
+        similarity, 20, noise_scale=0.01, random_state=global_random_seed
+    )
+    few = perturbed_forest(
+        similarity, 20, noise_scale=0.01, neighbors=12, random_state=global_random_seed
+    )
+    assert few.certified == 1.0
+    np.testing.assert_array_equal(exact.forest, few.forest)
+
+
+@pytest.mark.parametrize("n, k, seed", [(8, 3, 0), (12, 2, 1), (20, 6, 2)])
+def test_constrained_forest_meets_the_constraints(n, k, seed, global_random_seed):
+    seed += 1000 * global_random_seed
+    labels = labels_of(n, k, seed)
+    assert feasible(labels, k)
+    result = perturbed_forest(
+        similarity_of(n, seed),
+        k,
+        constraints=labels,
+        random_state=global_random_seed,
+        return_connectivity=True,
+    )
+    known = labels >= 0
+    expected = (labels[:, None] == labels[None, :])[np.ix_(known, known)]
+    np.testing.assert_array_equal(result.connectivity[np.ix_(known, known)], expected)
+    assert result.forest.sum() / 2 == pytest.approx(n - k)
+    free = perturbed_forest(similarity_of(n, seed), k, random_state=global_random_seed)
+    assert result.weight <= free.weight
+
+
+def test_labels_and_their_matrix_are_one(global_random_seed):
+    labels = labels_of(12, 3, global_random_seed)
+    known = labels >= 0
+    matrix = np.where(labels[:, None] == labels[None, :], 1, -1)
+    matrix[~known] = matrix[:, ~known] = 0
+    results = [
+        perturbed_forest(
+            similarity_of(12, global_random_seed),
+            3,
+            constraints=c,
+            random_state=global_random_seed,
+        ).forest
+        for c in (labels, matrix, sparse.csr_array(matrix))
+    ]
+    np.testing.assert_array_equal(results[0], results[1])
+    np.testing.assert_array_equal(results[0], results[2])
+
+
+def test_pairs_are_kept(global_random_seed):
+    n = 10
+    matrix = np.zeros((n, n), dtype=int)
+    matrix[0, 1] = matrix[4, 5] = 1
+    matrix[0, 4] = matrix[2, 3] = matrix[3, 6] = -1
+    result = perturbed_forest(
+        similarity_of(n, global_random_seed),
+        4,
+        constraints=matrix,
+        random_state=global_random_seed,
+        return_connectivity=True,
+    )
+    links = result.connectivity
+    assert links[0, 1] == links[4, 5] == 1
+    assert links[0, 4] == links[1, 5] == links[2, 3] == links[3, 6] == 0
+
+
+def test_free_and_constrained_forests_share_their_noise(global_random_seed):
+    # Constraints that every sample meets by itself change nothing at all.
+    x = np.array([0.0, 0.1, 5.0, 5.1])
+    similarity = -np.abs(x[:, None] - x[None, :])
+    free = perturbed_forest(similarity, 2, random_state=global_random_seed)
+    bound = perturbed_forest(
+        similarity, 2, constraints=[0, -1, 1, -1], random_state=global_random_seed
+    )
+    np.testing.assert_array_equal(free.forest, bound.forest)
+    assert free.weight == pytest.approx(bound.weight, rel=1e-12)
+
+
+@pytest.mark.parametrize("connected", [False, True])
+@pytest.mark.parametrize("noise", ["normal", "gumbel"])
+@pytest.mark.parametrize("antithetic", [False, True])
+def test_score_function_is_the_derivative_of_the_mean(
+    connected, noise, antithetic, global_random_seed
+):
+    # On three rows: finite differences of a mean over fresh noise.
+    similarity = np.array([[0, 0.3, -0.2], [0.3, 0, 0.1], [-0.2, 0.1, 0]])
+    cotangent = np.array([[0, 1.0, -2], [1, 0, 0.5], [-2, 0.5, 0]])
+    kwargs = {"noise_scale": 0.5, "noise": noise, "n_perturbations": 40_000}
+    plan = Noise(0.5, 40_000, noise, antithetic, np.uint64(1))
+    relation = checked_relation(similarity, 2)
+    sampler = make_sampler(relation, None, 2, plan)
+    name = "connectivity" if connected else "forest"
+    gradient = pull_back(relation, sampler, plan, **{name: cotangent})
+
+    def value(moved):
+        result = perturbed_forest(
+            moved,
+            2,
+            random_state=global_random_seed,
+            return_connectivity=connected,
+            **kwargs,
+        )
+        return np.sum(getattr(result, name) * cotangent)
+
+    for e, (i, j) in enumerate([(0, 1), (0, 2), (1, 2)]):
+        step = np.zeros((3, 3))
+        step[i, j] = step[j, i] = 0.05
+        slope = (value(similarity + step) - value(similarity - step)) / 0.1
+        assert 2 * gradient[e] == pytest.approx(slope, abs=0.2)
+
+
+def test_score_gradient_does_not_depend_on_threads(monkeypatch, global_random_seed):
+    relation = full_relation(20)
+    plan = Noise(0.1, 50, "normal", True, np.uint64(0))
+    coefficients = np.random.RandomState(global_random_seed).randn(50)
+    one = samplers.weighted_scores(relation, plan, coefficients)
+    monkeypatch.setattr(samplers, "_PARALLEL_SECONDS", 0.0)
+    monkeypatch.setattr(samplers, "effective_n_threads", lambda: 3)
+    np.testing.assert_array_equal(
+        one, samplers.weighted_scores(relation, plan, coefficients)
+    )
+
+
+def test_input_is_not_written_and_streams_stay(global_random_seed):
+    similarity = similarity_of(10, global_random_seed)
+    similarity.flags.writeable = False
+    labels = labels_of(10, 3, global_random_seed)
+    before = np.random.get_state()[1].copy()  # noqa: NPY002
+    perturbed_forest(similarity, 3, constraints=labels)
+    np.testing.assert_array_equal(before, np.random.get_state()[1])  # noqa: NPY002
+
+
+@pytest.mark.parametrize(
+    "dtype", ["float32", "float16", "int64", "uint8", "bool", ">f8", object]
+)
+def test_any_number_type(dtype, global_random_seed):
+    matrix = np.array([[0, 3, 1], [3, 0, 2], [1, 2, 0]])
+    if dtype == "bool":
+        matrix = matrix > 1
+    one = perturbed_forest(
+        matrix.astype(dtype), 2, random_state=global_random_seed
+    ).forest
+    other = perturbed_forest(
+        matrix.astype(float), 2, random_state=global_random_seed
+    ).forest
+    np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize(
+    "change, match",
+    [
+        ({"noise_scale": -0.1}, "'noise_scale' parameter"),
+        ({"noise_scale": np.nan}, "'noise_scale' parameter"),
+        ({"noise_scale": np.inf}, "'noise_scale' parameter"),
+        ({"n_perturbations": 0}, "'n_perturbations' parameter"),
+        ({"noise": "uniform"}, "'noise' parameter"),
+        ({"n_clusters": 0}, "'n_clusters' parameter"),
+        ({"n_clusters": 9}, "at most the number of rows, 8. Got 9"),
+        ({"n_clusters": 2.5}, "'n_clusters' parameter"),
+        (
+            {"similarity": np.full((8, 8), np.nan)},
+            "'similarity' parameter must be finite",
+        ),
+        ({"similarity": np.zeros((8, 7))}, "square matrix"),
+        ({"similarity": np.ma.masked_array(np.zeros((8, 8)))}, "masked"),
+        ({"constraints": np.zeros(7, dtype=int)}, "'constraints' parameter"),
+        ({"constraints": np.arange(8)}, "at least 8, the number of classes"),
+        ({"constraints": np.zeros(8, dtype=int)}, "at most 1, the number of groups"),
+    ],
+)
+def test_wrong_input_is_refused(change, match, global_random_seed):
+    arguments = {
+        "similarity": similarity_of(8, global_random_seed),
+        "n_clusters": 3,
+        **change,
+    }
+    with pytest.raises(ValueError, match=match):
+        perturbed_forest(**arguments)
+
+
+def test_links_on_a_graph_without_all_pairs_are_refused(global_random_seed):
+    graph = sparse.csr_array(similarity_of(6, global_random_seed))
+    graph[0, 1] = graph[1, 0] = 0
+    graph.eliminate_zeros()
+    links = np.zeros((6, 6), dtype=int)
+    links[0, 2] = links[2, 3] = -1
+    with pytest.raises(ValueError, match="must be partial labels or must-links"):
+        perturbed_forest(graph, 3, constraints=links)
+    with pytest.raises(ValueError, match="'neighbors' parameter must be None"):
+        perturbed_forest(graph, 3, neighbors=2)
+
+
+def test_labels_on_a_sparse_graph_are_contracted(global_random_seed):
+    similarity = similarity_of(20, global_random_seed)
+    labels = labels_of(20, 4, global_random_seed)
+    dense = perturbed_forest(
+        similarity, 4, constraints=labels, random_state=global_random_seed
+    )
+    graph = np.where(similarity > np.quantile(similarity, 0.2), similarity, 0)
+    inside = (labels[:, None] == labels[None, :]) & (labels >= 0)
+    graph = sparse.csr_array(np.where(inside, similarity, graph))
+    graph.setdiag(0)
+    graph.eliminate_zeros()
+    result = perturbed_forest(
+        graph, 4, constraints=labels, random_state=global_random_seed
+    )
+    assert result.forest.sum() / 2 == pytest.approx(16)
+    # Contraction alone, of fewer edges, is never better than with trees and moves.
+    assert dense.weight / 2 < result.weight <= dense.weight + 1e-9
+
+
+def test_sparse_graph_must_connect_a_class():
+    graph = graph_of(3, [[0, 1], [1, 2]], [1.0, 1.0])
+    with pytest.raises(ValueError, match="no way from row 2 to row 0"):
+        perturbed_forest(graph, 1, constraints=[0, -1, 0])

@@ -1,0 +1,420 @@
+"""SpanningForestEmbedding: what it learns, what it is given, what it refuses."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from torch import nn
+
+from skdiffclust import SpanningForestClustering, SpanningForestEmbedding
+from skdiffclust._constraints import as_constraints
+from skdiffclust.forests._embedding._informed_batches import (
+    InformedBatches,
+    feasible_number,
+    restrict,
+)
+from skdiffclust.forests._embedding._targets import split_labelled
+from skdiffclust.forests._embedding._training import Trainer
+from skdiffclust.metrics import clustering_accuracy, links_to_incidence
+
+
+def hidden_signal(n=60, k=3, seed=0):
+    """Rows whose first feature has k groups, under noise in the second."""
+    rng = np.random.RandomState(seed)
+    y = np.arange(n) % k
+    X = np.column_stack([y + 0.05 * rng.randn(n), 4 * rng.rand(n)])
+    return X, y
+
+
+def make(n_clusters=3, **kwargs):
+    settings = {"n_components": 1, "max_iter": 15, "learning_rate": 0.05}
+    return SpanningForestEmbedding(
+        n_clusters, random_state=0, batch_size=30, **{**settings, **kwargs}
+    )
+
+
+def half_labelled(y):
+    labels = y.copy()
+    labels[::2] = -1
+    return labels
+
+
+def test_few_labels_find_the_signal(global_random_seed):
+    X, y = hidden_signal(seed=global_random_seed)
+    before = make(max_iter=1, learning_rate=1e-9).fit(X, half_labelled(y)).score(X, y)
+    embedding = make().fit(X, half_labelled(y))
+    assert embedding.score(X, y) > -0.05 > before
+    weights = np.abs(embedding.coefs_[0][:, 0])
+    assert weights[0] > 4 * weights[1]
+    X_new, y_new = hidden_signal(seed=global_random_seed + 1)
+    assert embedding.score(X_new, y_new) > -0.05
+
+
+def test_a_class_without_labels_is_found():
+    X, y = hidden_signal()
+    labels = np.where(y == 2, -1, y)
+    embedding = make().fit(X, labels)
+    pipeline = SpanningForestClustering(3).fit(embedding.transform(X))
+    assert clustering_accuracy(y, pipeline.labels_) > 0.95
+
+
+@pytest.mark.parametrize("form", ["pairs", "groups", "incidence"])
+def test_links_are_enough(form):
+    X, y = hidden_signal()
+    rng = np.random.RandomState(0)
+    pairs = rng.randint(0, len(y), size=(150, 2))
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    same = y[pairs[:, 0]] == y[pairs[:, 1]]
+    must, cannot = pairs[same], pairs[~same]
+    if form == "groups":
+        must = np.where(np.arange(len(y)) % 2, y, -1)
+    elif form == "incidence":
+        must, cannot = (links_to_incidence(links, len(y)) for links in (must, cannot))
+    embedding = make(max_iter=10).fit(X, must_link=must, cannot_link=cannot)
+    assert embedding.score(X, y) > -0.1
+
+
+def test_all_rows_labelled_and_one_class_only(global_random_seed):
+    X, y = hidden_signal(seed=global_random_seed)
+    embedding = make(None).fit(X, y)
+    assert embedding.n_clusters_ == 3 and embedding.score(X, y) > -0.05
+    alone = make(None, max_iter=2).fit(X, np.zeros(len(y), dtype=int))
+    assert alone.n_clusters_ == 1 and np.isfinite(alone.transform(X)).all()
+
+
+@pytest.mark.parametrize("similarity", ["rbf", "cosine"])
+def test_other_similarities(similarity):
+    X, y = hidden_signal()
+    embedding = make(similarity=similarity, n_components=2).fit(X, half_labelled(y))
+    assert embedding.history_["loss"][-1] < embedding.history_["loss"][0]
+
+
+def test_similarity_of_a_function():
+    X, y = hidden_signal()
+
+    def distance(rows):
+        return -torch.cdist(rows, rows.detach(), p=1) - torch.cdist(
+            rows.detach(), rows, p=1
+        )
+
+    embedding = make(similarity=distance).fit(X, half_labelled(y))
+    assert embedding.score(X, y) > -0.1
+
+
+def test_mlp(global_random_seed):
+    X, y = hidden_signal(seed=global_random_seed)
+    embedding = make(encoder="mlp", hidden_layer_sizes=(8, 4)).fit(X, half_labelled(y))
+    assert [w.shape for w in embedding.coefs_] == [(2, 8), (8, 4), (4, 1)]
+    assert embedding.history_["loss"][-1] < embedding.history_["loss"][0]
+
+
+class Images(nn.Module):
+    """An encoder of images of one channel, with dropout and a batch norm."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Conv2d(1, 4, 3),
+            nn.BatchNorm2d(4),
+            nn.ReLU(),
+            nn.Dropout(0.1),
+            nn.Flatten(),
+            nn.Linear(16, 2),
+        )
+
+    def forward(self, X):
+        return self.layers(X)
+
+
+def test_module_on_images():
+    rng = np.random.RandomState(0)
+    y = np.arange(40) % 2
+    X = rng.rand(40, 1, 4, 4)
+    X[y == 1, :, :2] += 1
+    module = Images()
+    before = {name: value.clone() for name, value in module.state_dict().items()}
+    stream = torch.random.get_rng_state()
+    embedding = make(2, encoder=module, max_iter=10, learning_rate=0.01).fit(X, y)
+    assert torch.equal(stream, torch.random.get_rng_state())
+    for name, value in module.state_dict().items():
+        assert torch.equal(value, before[name])
+    assert embedding.encoder_ is not module and not embedding.encoder_.training
+    assert embedding.transform(X).shape == (40, 2)
+    assert embedding.score(X, y) > -0.2
+    np.testing.assert_array_equal(
+        embedding.transform(X), clone(embedding).fit(X, y).transform(X)
+    )
+    with pytest.raises(ValueError, match="dim"):
+        make(2).fit(X, y)
+
+
+def test_pipelines_of_the_paper(global_random_seed):
+    X, y = hidden_signal(seed=global_random_seed)
+    clusters = make_pipeline(make(), SpanningForestClustering(3))
+    labels = clusters.fit(X, half_labelled(y)).predict(X)
+    assert clustering_accuracy(y, labels) > 0.95
+    probe = make_pipeline(make(), LogisticRegression())
+    assert probe.fit(X, y).score(X, y) > 0.95
+
+
+def test_callbacks_through_a_search_of_pipelines(capsys, global_random_seed):
+    from sklearn.callback import ProgressBar, ScoringMonitor
+
+    X, y = hidden_signal(seed=global_random_seed)
+    monitor = ScoringMonitor(
+        scoring={"score": lambda estimator, X, y: estimator.score(X, y)}
+    )
+    embedding = make(max_iter=2).set_callbacks(monitor)
+    pipeline = make_pipeline(embedding, LogisticRegression())
+    name = "spanningforestembedding__noise_scale"
+    search = GridSearchCV(pipeline, {name: [0.1, 0.3]}, cv=2).fit(X, y)
+    assert np.isfinite(search.best_score_)
+    rows = monitor.get_logs().data
+    assert len(rows) >= 4 * 2
+    clone(embedding).set_callbacks(ProgressBar()).fit(X, y)
+    assert "SpanningForestEmbedding" in capsys.readouterr().out
+
+
+def test_validation_stops_early_and_keeps_the_best(global_random_seed):
+    X, y = hidden_signal(seed=global_random_seed)
+    embedding = make(
+        max_iter=60, validation_fraction=0.3, n_iter_no_change=5, learning_rate=0.1
+    ).fit(X, y)
+    errors = embedding.history_["validation_error"]
+    assert embedding.n_iter_ == len(errors) < 60
+    assert errors == embedding.history_["loss"]
+    assert min(errors) < 0.05
+
+
+def test_same_seed_same_bits_and_streams_stay(global_random_seed):
+    X, y = hidden_signal(seed=global_random_seed)
+    before = torch.random.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
+    one, two = (make().fit(X, half_labelled(y)) for _ in range(2))
+    np.testing.assert_array_equal(one.coefs_[0], two.coefs_[0])
+    assert one.history_ == two.history_
+    assert torch.equal(before[0], torch.random.get_rng_state())
+    np.testing.assert_array_equal(before[1], np.random.get_state()[1])  # noqa: NPY002
+
+
+def test_nothing_of_torch_survives(global_random_seed):
+    X, y = hidden_signal(seed=global_random_seed)
+    embedding = make(max_iter=1).fit(X, y)
+    assert b"torch" not in pickle.dumps(embedding)
+    restored = pickle.loads(pickle.dumps(embedding))
+    np.testing.assert_array_equal(restored.transform(X), embedding.transform(X))
+
+
+def test_warm_start_and_partial_fit_continue(global_random_seed):
+    X, y = hidden_signal(seed=global_random_seed)
+    embedding = make(max_iter=10, warm_start=True).fit(X, y)
+    first = embedding.history_["loss"]
+    embedding.set_params(max_iter=1).fit(X, y)
+    assert embedding.history_["loss"][0] < first[0] / 2
+    stream = make()
+    for calls in range(1, 4):
+        weights = getattr(stream, "coefs_", [np.zeros((2, 1))])[0]
+        kept = weights.copy()
+        stream.partial_fit(X, y)
+        np.testing.assert_array_equal(weights, kept)
+        assert stream.n_iter_ == calls == len(stream.history_["loss"])
+    assert stream.history_["loss"][-1] < stream.history_["loss"][0]
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        np.array(["a", "b", "c"] * 20),
+        np.arange(60) % 3 + 0.5,
+        np.full(60, -2),
+        np.full(60, np.nan),
+        np.array([0, 1, None] * 20, dtype=object),
+    ],
+    ids=["text", "fractions", "below -1", "nan", "none"],
+)
+def test_targets_that_are_no_integers_are_refused(y, global_random_seed):
+    with pytest.raises(ValueError, match="'y' parameter of SpanningForestEmbedding"):
+        make().fit(hidden_signal(seed=global_random_seed)[0], y)
+
+
+@pytest.mark.parametrize(
+    "dtype", ["int8", "uint8", "float32", "float64", ">i4", object]
+)
+def test_integers_of_any_type(dtype, global_random_seed):
+    X, y = hidden_signal(seed=global_random_seed)
+    expected = make(max_iter=1).fit(X, y).coefs_[0]
+    np.testing.assert_array_equal(
+        make(max_iter=1).fit(X, y.astype(dtype)).coefs_[0], expected
+    )
+
+
+def test_what_must_be_given(global_random_seed):
+    X, y = hidden_signal(seed=global_random_seed)
+    with pytest.raises(ValueError, match="requires y to be passed.*must_link"):
+        make().fit(X)
+    with pytest.raises(ValueError, match="'n_clusters' parameter .* labels? hide"):
+        make(None).fit(X, half_labelled(y))
+    with pytest.raises(ValueError, match="'n_clusters' parameter .* links say"):
+        make(None).fit(X, must_link=[[0, 3]])
+    with pytest.raises(ValueError, match="must be None where links are given"):
+        make().fit(X, y, must_link=[[0, 3]])
+    with pytest.raises(ValueError, match="n_samples=60. Got 61"):
+        make(61).fit(X, y)
+    with pytest.raises(ValueError, match="'validation_fraction' parameter"):
+        make(validation_fraction=0.2).fit(X, must_link=[[0, 3]])
+    with pytest.raises(ValueError, match="'validation_fraction' parameter"):
+        make(validation_fraction=0.9).fit(X[:3], [0, 1, -1])
+    with pytest.raises(ValueError, match="at least two labelled rows and leave one"):
+        split_labelled(y, 1.49 / 60, np.random.RandomState(0))
+    left, held_out = split_labelled(y, 1.51 / 60, np.random.RandomState(0))
+    assert len(held_out) == 2 == np.count_nonzero(left < 0)
+    with pytest.raises(ValueError, match="contradict"):
+        make().fit(X, must_link=[[0, 1]], cannot_link=[[0, 1]])
+    with pytest.raises(ValueError, match="'device' parameter"):
+        make(device="nowhere").fit(X, y)
+    with pytest.raises(TypeError, match="Sparse data was passed"):
+        make().fit(sparse.csr_array(X), y)
+
+
+@pytest.mark.parametrize(
+    "known", [{"y": [-1] * 6}, {"must_link": np.empty((0, 2), dtype=int)}]
+)
+def test_nothing_known_at_all_is_refused(known):
+    with pytest.raises(ValueError, match="some label or link to learn from"):
+        make(2).fit(np.arange(12.0).reshape(6, 2), **known)
+
+
+@pytest.mark.parametrize("value", [1e300, np.float32(1e36)])
+def test_rows_whose_distances_overflow_are_refused(value, global_random_seed):
+    X, y = hidden_signal(seed=global_random_seed)
+    X = X.astype(np.asarray(value).dtype)
+    X[0] = value
+    with pytest.raises(ValueError, match="rescale"):
+        make().fit(X, y)
+
+
+def test_float32_stays_and_input_is_not_written(global_random_seed):
+    X, y = hidden_signal(seed=global_random_seed)
+    X = X.astype(np.float32)
+    X.flags.writeable = False
+    embedding = make(max_iter=1).fit(X, y)
+    assert embedding.coefs_[0].dtype == embedding.transform(X).dtype == np.float32
+
+
+def test_equal_rows_and_two_rows():
+    flat = make(max_iter=2).fit(np.ones((12, 2)), np.arange(12) % 3)
+    assert np.isfinite(flat.coefs_[0]).all()
+    pair = make(2, max_iter=2).fit([[0.0, 1.0], [1.0, 0.0]], [0, 1])
+    assert pair.transform([[0.0, 1.0]]).shape == (1, 1)
+
+
+def test_batch_size_beyond_the_rows_is_clipped(global_random_seed):
+    X, y = hidden_signal(20, seed=global_random_seed)
+    embedding = make(max_iter=2).set_params(batch_size=1000).fit(X, y)
+    assert embedding.n_iter_ == 2
+
+
+def test_divergence_keeps_the_best_weights(monkeypatch, global_random_seed):
+    X, y = hidden_signal(seed=global_random_seed)
+    loss, calls = Trainer.loss, []
+
+    def broken(self, batch):
+        calls.append(batch)
+        value = loss(self, batch)
+        return value * torch.nan if len(calls) > 6 else value
+
+    monkeypatch.setattr(Trainer, "loss", broken)
+    with pytest.warns(ConvergenceWarning, match="diverged in epoch"):
+        embedding = make().fit(X, y)
+    assert np.isfinite(embedding.coefs_[0]).all()
+    calls[:] = range(10)
+    with pytest.raises(ValueError, match="Did you scale X"):
+        make().fit(X, y)
+
+
+def test_interruption_keeps_the_old_model(monkeypatch, global_random_seed):
+    X, y = hidden_signal(seed=global_random_seed)
+    embedding = make(max_iter=2).fit(X, y)
+    before = dict(vars(embedding))
+
+    def interrupt(self, batch):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Trainer, "loss", interrupt)
+    for method in (embedding.fit, embedding.partial_fit):
+        with pytest.raises(KeyboardInterrupt):
+            method(X, y)
+        assert vars(embedding).keys() == before.keys()
+        assert all(vars(embedding)[name] is value for name, value in before.items())
+    fresh = make()
+    with pytest.raises(KeyboardInterrupt):
+        fresh.fit(X, y)
+    assert not hasattr(fresh, "n_features_in_")
+
+
+def test_output_names(global_random_seed):
+    X, y = hidden_signal(seed=global_random_seed)
+    embedding = make(max_iter=1, n_components=2).fit(X, y)
+    assert list(embedding.get_feature_names_out()) == [
+        "spanningforestembedding0",
+        "spanningforestembedding1",
+    ]
+
+
+def test_batches_are_half_informed_and_whole(global_random_seed):
+    labels = np.full(100, -1)
+    labels[:20] = np.arange(20) % 4
+    batches = InformedBatches(as_constraints(100, partial_labels=labels), None, 0.5, 6)
+    drawn = list(batches.epoch(16, np.random.RandomState(global_random_seed)))
+    assert len(drawn) == 10
+    for rows, constraints, k in drawn:
+        assert len(rows) == 16 and (labels[rows] >= 0).sum() == 8
+        n_classes = len(np.unique(labels[rows][labels[rows] >= 0]))
+        assert constraints.n_classes == n_classes and k == 6
+    others = np.concatenate([rows[labels[rows] < 0] for rows, *_ in drawn])
+    assert len(np.unique(others)) == 80
+
+
+def test_batches_of_links_hold_both_ends(global_random_seed):
+    links = np.array([[0, 1], [2, 3], [4, 5], [6, 7]])
+    constraints = as_constraints(40, cannot_link=links)
+    batches = InformedBatches(constraints, links, 0.5, 3)
+    for rows, restricted, _ in batches.epoch(
+        8, np.random.RandomState(global_random_seed)
+    ):
+        inside = np.isin(links, rows)
+        assert (inside[:, 0] == inside[:, 1]).all() and inside[:, 0].sum() == 2
+        assert len(restricted.cannot) == 2
+
+
+def test_constraints_of_some_rows():
+    constraints = as_constraints(
+        6, partial_labels=[5, -1, 5, 7, -1, -1], cannot_link=[[1, 4], [0, 4], [5, 1]]
+    )
+    some = restrict(constraints, np.array([1, 2, 3, 4]))
+    np.testing.assert_array_equal(some.groups, [0, 1, 2, 3])
+    np.testing.assert_array_equal(some.classes, [-1, 0, 1, -1])
+    np.testing.assert_array_equal(some.cannot, [[0, 3], [1, 3]])
+
+
+def test_number_of_clusters_of_a_batch():
+    labelled = as_constraints(4, partial_labels=[0, 1, 2, -1])
+    assert [feasible_number(labelled, k) for k in (1, 3, 9)] == [3, 3, 4]
+    cycle = as_constraints(6, cannot_link=[[i, (i + 1) % 5] for i in range(5)])
+    assert feasible_number(cycle, 2) == 3
+
+
+@pytest.mark.parametrize("similarity", ["sqeuclidean", "rbf", "cosine"])
+def test_no_warning_on_a_good_run(similarity, global_random_seed):
+    X, y = hidden_signal(seed=global_random_seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        embedding = make(max_iter=3, n_components=2, similarity=similarity)
+        embedding.fit(X, half_labelled(y)).score(X, y)

@@ -1,0 +1,157 @@
+"""Borůvka on a kd-tree, against Kruskal, bit for bit."""
+
+import _thread
+import multiprocessing
+import signal
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from time import process_time
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import cdist
+
+from skdiffclust import _threads
+from skdiffclust.forests._trees._distances import lengths_of_points
+from skdiffclust.forests._trees._euclidean import _neighborhood, boruvka, core_lengths
+from skdiffclust.forests._trees._kd_tree import build_tree
+from skdiffclust.forests._trees._solve import spanning_edges
+
+
+def rows_of(seed):
+    """Rows of 1 to 60 features, with ties, copies and offsets."""
+    rng = np.random.default_rng(seed)
+    n, d = int(rng.integers(2, 260)), int(rng.integers(1, 61))
+    X = rng.normal(size=(n, d))
+    if seed % 5 == 1:
+        X = np.round(X[:, :4])
+    if seed % 5 == 2:
+        X = X[rng.integers(0, max(1, n // 4), n)]
+    if seed % 5 == 3:
+        X = X + 1e6
+    if seed % 5 == 4:
+        X = rng.normal(size=(n, 3)) @ rng.normal(size=(3, d)) + 9 * rng.integers(
+            0, 3, (n, 1)
+        )
+    return rng, X
+
+
+def assert_same_forest(forest, expected):
+    for edges, lengths in (forest, expected):
+        assert (edges[:, 0] < edges[:, 1]).all()
+        assert edges.shape == (len(lengths), 2)
+    ours, theirs = (np.lexsort(edges.T) for edges, _ in (forest, expected))
+    assert np.array_equal(forest[0][ours], expected[0][theirs])
+    assert np.array_equal(forest[1][ours], expected[1][theirs])
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_the_forest_of_kruskal_bit_for_bit(seed, global_random_seed):
+    seed += 1000 * global_random_seed
+    rng, X = rows_of(seed)
+    lengths = lengths_of_points(X, "euclidean")
+    shared = rng.integers(0, len(X) // 2 + 1, len(X))
+    for nodes in (None, shared):
+        expected = spanning_edges(lengths, nodes=nodes, algorithm="kruskal")
+        for n_jobs in (1, 2):
+            found = spanning_edges(
+                lengths, nodes=nodes, algorithm="boruvka", n_jobs=n_jobs
+            )
+            assert_same_forest(found, expected)
+
+
+@pytest.mark.parametrize(
+    "options", [{"leaves": (3, False)}, {"leaves": (200, True)}, {"n_neighbors": 2}]
+)
+def test_the_forest_does_not_depend_on_threads_or_chunks(
+    options, monkeypatch, global_random_seed
+):
+    rng = np.random.default_rng(global_random_seed)
+    X = rng.integers(0, 40, (4000, 3)).astype(float)
+    nodes = np.arange(len(X))
+    expected = boruvka(X, nodes, 1)
+    monkeypatch.setattr(_threads, "_CHUNK", 1e-4)
+    for n_threads in (1, 2, 5):
+        assert_same_forest(boruvka(X, nodes, n_threads, **options), expected)
+
+
+@pytest.mark.parametrize("n_samples", [1, 2, 16, 17, 1000])
+def test_tree_holds_every_row_in_a_box(n_samples, global_random_seed):
+    X = np.random.default_rng(global_random_seed).normal(size=(n_samples, 3))
+    tree = build_tree(X, 16, True, 2)
+    assert np.array_equal(np.sort(tree.order), np.arange(n_samples))
+    assert np.array_equal(tree.points, X[tree.order])
+    n_leaves = len(tree.starts) - 1
+    sizes = np.diff(tree.starts)
+    assert sizes.max() <= 16
+    assert sizes.max() - sizes.min() <= 1
+    for node in range(1, 2 * n_leaves):
+        depth = node.bit_length() - 1
+        span = n_leaves >> depth
+        first = (node - (1 << depth)) * span
+        rows = tree.points[tree.starts[first] : tree.starts[first + span]]
+        assert np.array_equal(tree.boxes[node, 0], rows.min(axis=0))
+        assert np.array_equal(tree.boxes[node, 1], rows.max(axis=0))
+    for leaf, size in enumerate(sizes):
+        rows = tree.points[tree.starts[leaf] : tree.starts[leaf + 1]]
+        assert np.array_equal(tree.tiles[leaf, :, :size], rows.T)
+        assert np.isinf(tree.tiles[leaf, :, size:]).all()
+
+
+@pytest.mark.parametrize("n_features", [2, 30])
+@pytest.mark.parametrize("min_samples", [1, 2, 9])
+def test_core_lengths(n_features, min_samples, global_random_seed):
+    rng = np.random.default_rng(global_random_seed)
+    X = rng.integers(0, 3, (300, n_features)).astype(float)
+    squares = np.sort(cdist(X, X, "sqeuclidean"), axis=1)
+    found = core_lengths(X, min_samples, 2)
+    assert np.array_equal(found, squares[:, min_samples - 1])
+
+
+def test_filtered_neighbours_of_tight_groups_and_lonely_rows(global_random_seed):
+    rng = np.random.default_rng(global_random_seed)
+    groups = np.repeat(rng.normal(size=(25, 3)), 6, axis=0)
+    X = np.concatenate([groups + 1e-3 * rng.normal(size=(150, 3)),
+                        rng.normal(size=(90, 3))])  # fmt: skip
+    tree, (found, _) = _neighborhood(X, 4, 2, leaves=(8, True))
+    squares = np.sort(cdist(X, X, "sqeuclidean"), axis=1)[:, 1:5]
+    np.testing.assert_allclose(found, squares[tree.order], rtol=1e-12)
+
+
+@pytest.fixture
+def signal_of_interruption():
+    """A shell starts what runs in its background with this signal ignored."""
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, handler)
+
+
+@pytest.mark.usefixtures("signal_of_interruption")
+def test_an_interruption_is_seen_within_a_second():
+    X = np.random.default_rng(0).normal(size=(60_000, 40))
+    boruvka(X[:500], np.arange(500), 2)  # compiles
+    sent, before = [], threading.active_count()
+
+    def interrupt():
+        # Processor time: how busy the machine is does not matter.
+        sent.append(process_time())
+        _thread.interrupt_main()
+
+    timer = threading.Timer(0.7, interrupt)
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        boruvka(X, np.arange(len(X)), 2)
+    assert process_time() - sent[0] < 1
+    assert threading.active_count() <= before + 1  # the timer may not have ended
+
+
+def test_concurrent_fits_and_a_fork_give_the_same_forest(global_random_seed):
+    X = np.random.default_rng(global_random_seed).normal(size=(3000, 5))
+    nodes = np.arange(len(X))
+    expected = boruvka(X, nodes, 2)
+    with ThreadPoolExecutor(4) as pool:
+        for found in pool.map(lambda _: boruvka(X, nodes, 2), range(8)):
+            assert_same_forest(found, expected)
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        for found in pool.starmap(boruvka, [(X, nodes, 2)] * 2):
+            assert_same_forest(found, expected)

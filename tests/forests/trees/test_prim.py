@@ -1,0 +1,78 @@
+"""Prim compiled, against Prim in NumPy, bit for bit."""
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import cdist
+
+from skdiffclust.forests._trees import _prim
+from skdiffclust.forests._trees._distances import (
+    lengths_of_matrix,
+    lengths_of_points,
+    mutual_reachability,
+)
+from skdiffclust.forests._trees._prim import prim_on_matrix, prim_on_points
+from skdiffclust.forests._trees._small_prim import prim
+
+
+def sorted_forest(forest):
+    edges, lengths = forest
+    order = np.lexsort((edges[:, 1], edges[:, 0]))
+    return edges[order], lengths[order]
+
+
+def assert_same_forest(forest, expected):
+    for ours, theirs in zip(
+        sorted_forest(forest), sorted_forest(expected), strict=True
+    ):
+        assert np.array_equal(ours, theirs)
+
+
+def vertices(rng, n):
+    """Ids from 0 up, with and without rows that share one."""
+    shared = rng.integers(0, max(1, n // 2), n)
+    return np.arange(n), np.unique(shared, return_inverse=True)[1]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_matrix(seed, monkeypatch, global_random_seed):
+    seed += 1000 * global_random_seed
+    monkeypatch.setattr(_prim, "_CHUNK", 500)
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 90))
+    D = rng.normal(size=(n, n)) if seed % 2 else rng.integers(-2, 3, (n, n)) * 1.0
+    D = D + D.T
+    D[D == 0] *= rng.choice([-1.0, 1.0], np.count_nonzero(D == 0))
+    if seed % 3 == 0:
+        missing = np.triu(rng.random((n, n)) < 0.97, 1)
+        D[missing | missing.T] = np.inf
+    for nodes in vertices(rng, n):
+        expected = prim(lengths_of_matrix(D).row, np.arange(n), nodes)
+        assert_same_forest(prim_on_matrix(D, nodes), expected)
+
+
+@pytest.mark.parametrize("min_samples", [None, 3])
+@pytest.mark.parametrize("seed", range(30))
+def test_points(seed, min_samples, monkeypatch, global_random_seed):
+    seed += 1000 * global_random_seed
+    monkeypatch.setattr(_prim, "_CHUNK", 2000)
+    rng = np.random.default_rng(seed)
+    n, d = int(rng.integers(3, 90)), int(rng.integers(1, 12))
+    X = rng.normal(size=(n, d)) + 1e6 * (seed % 2)
+    X = np.round(X[rng.integers(0, n, n)], 0 if seed % 3 else 8)
+    lengths = lengths_of_points(X, "euclidean")
+    if min_samples is not None:
+        lengths = mutual_reachability(lengths, min_samples)
+    for nodes in vertices(rng, n):
+        expected = prim(lengths.row, np.arange(n), nodes)
+        assert_same_forest(prim_on_points(X, nodes, lengths.core), expected)
+
+
+def test_more_rows_than_a_block(global_random_seed):
+    rng = np.random.default_rng(global_random_seed)
+    X = rng.integers(0, 12, (1300, 3)).astype(float)
+    expected = prim(
+        lengths_of_points(X, "euclidean").row, np.arange(1300), np.arange(1300)
+    )
+    assert_same_forest(prim_on_points(X, np.arange(1300)), expected)
+    D = cdist(X, X, "sqeuclidean")
+    assert_same_forest(prim_on_matrix(D, np.arange(1300)), expected)

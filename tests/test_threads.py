@@ -1,0 +1,60 @@
+"""Chunks on threads: every item once, errors and interruptions come through."""
+
+import threading
+from time import sleep
+
+import pytest
+from threadpoolctl import threadpool_limits
+
+from skdiffclust._threads import run_chunks, thread_count
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 4])
+def test_every_item_once(n_threads):
+    lock, seen = threading.Lock(), []
+
+    def kernel(first, last, offset):
+        with lock:
+            seen.extend(range(first + offset, last + offset))
+
+    run_chunks(kernel, 1000, (5,), n_threads)
+    assert sorted(seen) == list(range(5, 1005))
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
+def test_an_error_in_any_thread_stops_all(error):
+    calls, before = [], threading.active_count()
+
+    def kernel(first, last):
+        calls.append(first)
+        if first >= 10:
+            raise error("stop")
+
+    for n_threads in (1, 3):
+        calls.clear()
+        with pytest.raises(error, match="stop"):
+            run_chunks(kernel, 10**9, (), n_threads)
+        assert len(calls) < 1000
+    assert threading.active_count() <= before
+
+
+def test_an_interruption_while_threads_start_stops_those_that_run(monkeypatch):
+    before, start, started = threading.active_count(), threading.Thread.start, []
+
+    def interrupted_start(thread):
+        if started:
+            raise KeyboardInterrupt
+        started.append(thread)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted_start)
+    with pytest.raises(KeyboardInterrupt):
+        run_chunks(lambda first, last: sleep(0.05), 200, (), 3)
+    assert threading.active_count() <= before
+
+
+def test_number_of_threads_follows_the_limits_of_others():
+    assert thread_count(1) == 1
+    assert thread_count(3) == 3
+    with threadpool_limits(1):
+        assert thread_count(None) == 1
