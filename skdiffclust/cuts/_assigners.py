@@ -97,7 +97,7 @@ class ModuleAssigner:
 
 
 class GraphAssigner:
-    """Labels of training rows, and the move that lowers the ratio-cut most.
+    """Labels of training rows, and the move that lowers the cut most.
 
     Parameters
     ----------
@@ -105,36 +105,36 @@ class GraphAssigner:
         Fitted on the training rows.
     graph : csr_array of shape (n, n)
     labels : ndarray of shape (n,), int64
+        -1 for noise.
     n_clusters : int
+    normalized : bool
+        Whether degrees divide the cut, or numbers of rows.
     """
 
-    def __init__(self, affinity, graph, labels, n_clusters):
-        from skdiffclust.cuts._polish import cluster_sums
-
+    def __init__(self, affinity, graph, labels, n_clusters, *, normalized):
         self.affinity, self.n_clusters = affinity, n_clusters
-        self.train_labels = labels
-        self.cuts, self.sizes, _ = cluster_sums(
-            graph.indptr,
-            graph.indices,
-            graph.data,
-            np.ones(len(labels)),
-            labels,
-            n_clusters,
-        )
+        self.train_labels, self.normalized = labels, normalized
+        kept = np.flatnonzero(labels >= 0)
+        self.members = np.zeros((len(labels), n_clusters))
+        self.members[kept, labels[kept]] = 1.0
+        degrees = graph.sum(axis=1)
+        linked = graph @ self.members
+        self.cuts = np.einsum("ik,ik->k", self.members, degrees[:, None] - linked)
+        self.sizes = (degrees if normalized else np.ones(len(labels))) @ self.members
 
     def labels(self, X):
         """Return the labels (m,) of rows X (m, d).
 
-        A row equal to a training row has its label. Any other goes where the ratio-cut
-        of the training rows and itself is least, its edges being those to its own
-        neighbours.
+        A row equal to a training row has its label. Any other goes where the cut of
+        the training rows and itself is least, its edges being those to its own
+        neighbours; it is noise, -1, where all its neighbours are.
         """
         train = self.affinity.X
         groups = equal_rows(np.concatenate([train, X.astype(train.dtype)]))
-        known = np.full(int(groups.max()) + 1, -1, dtype=np.int64)
+        known = np.full(int(groups.max()) + 1, -2, dtype=np.int64)
         known[groups[: len(train)]] = self.train_labels
         labels = known[groups[len(train) :]]
-        new = np.flatnonzero(labels < 0)
+        new = np.flatnonzero(labels == -2)
         if len(new):
             labels[new] = self._best_move(self.affinity.links(X[new]))
         return labels
@@ -142,14 +142,30 @@ class GraphAssigner:
     def _best_move(self, links):
         """Return the best clusters (m,) for links (m, n) to the training rows."""
         degrees = links.sum(axis=1)[:, None]
-        inside = links @ np.eye(self.n_clusters)[self.train_labels]
-        sizes = np.maximum(self.sizes, 1.0)
-        after = (self.cuts + degrees - inside) / (sizes + 1.0)
-        return (after - self.cuts / sizes - inside / sizes).argmin(axis=1)
+        inside = links @ self.members
+        least = 1.0
+        if self.normalized:
+            least = 1e-12 * (self.sizes.sum() or 1.0)
+        # Edges of the row add to the cuts of all clusters but its own, and to all sizes
+        # where these are sums of degrees.
+        sizes = np.maximum(self.sizes, least)
+        own = sizes + 1.0
+        if self.normalized:
+            sizes = sizes + inside
+            own = sizes + degrees
+        cuts = self.cuts + inside
+        change = (self.cuts + degrees - inside) / own - cuts / sizes
+        labels = change.argmin(axis=1)
+        if (self.train_labels < 0).any():
+            labels[(degrees[:, 0] > 0) & (inside.sum(axis=1) == 0)] = -1
+        return labels
 
     def assignments(self, X):
         """Return the labels of rows X (m, d) as rows (m, k) of 0 and 1."""
-        return np.eye(self.n_clusters, dtype=X.dtype)[self.labels(X)]
+        labels = self.labels(X)
+        hard = np.eye(self.n_clusters, dtype=X.dtype)[labels]
+        hard[labels < 0] = 1.0 / self.n_clusters
+        return hard
 
     def features(self, X):
         """Return the assignments (m, k)."""

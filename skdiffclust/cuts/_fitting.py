@@ -22,9 +22,9 @@ from skdiffclust.cuts._assigners import (
     LayersAssigner,
     ModuleAssigner,
 )
-from skdiffclust.cuts._graph import Affinity, add_labels, check_components
+from skdiffclust.cuts._graph import Affinity, add_labels, warn_of_parts
 from skdiffclust.cuts._ratio_cut import check_graph, cut_of_labels
-from skdiffclust.cuts._starts import free_labels
+from skdiffclust.cuts._starts import Nodes, free_labels, make_nodes
 from skdiffclust.cuts._training import (
     FreeLogits,
     Layers,
@@ -42,6 +42,8 @@ _LINEAR_RATE = 2.0
 _BALANCE, _LABELLED_BALANCE = 10.0, 1.0
 # Least proportion, times n_clusters, that the balance term pulls a cluster to.
 _LEAST_PRIOR = 0.02
+# A cluster below this part of the mean size is warned of.
+_LEAST_SIZE = 0.01
 # Epochs on each batch of a stream after the first, not counting that without a step.
 _STREAM_EPOCHS = 10
 
@@ -56,6 +58,10 @@ class Data:
     graph : csr_array of shape (n, n)
     groups : ndarray of shape (n,), int64
         Equal rows.
+    divisors : ndarray of shape (n,) or None
+        What divides the cut that is lowered, one for each row if None.
+    nodes : Nodes
+        Groups of equal rows as nodes.
     n_clusters : int
         At most the number of groups.
     affinity : Affinity or None
@@ -64,17 +70,30 @@ class Data:
     rows: np.ndarray | None
     graph: sp.csr_array
     groups: np.ndarray
+    divisors: np.ndarray | None
+    nodes: Nodes
     n_clusters: int
     affinity: Affinity | None
 
-    def cut(self, labels):
-        """Return the ratio-cut of labels (n,)."""
-        return cut_of_labels(self.graph, labels, self.n_clusters)
+    def cuts(self, labels):
+        """Return the ratio-cut and the normalised cut of labels (n,), without -1."""
+        kept = np.flatnonzero(labels >= 0)
+        graph = self.graph
+        if len(kept) < len(labels):
+            graph, labels = graph[kept][:, kept], labels[kept]
+        return (
+            cut_of_labels(graph, labels, self.n_clusters),
+            cut_of_labels(graph, labels, self.n_clusters, graph.sum(axis=1)),
+        )
 
 
 def prepare(estimator, X, graph, partial_labels, *, reset=True):
     """Return the `Data` of what `fit` was given, checked."""
-    given = graph is not None or is_precomputed(estimator)
+    if estimator.small_components == "noise" and estimator.encoder is not None:
+        raise ValueError(
+            "The 'small_components' parameter of PRCut must be 'place' with an "
+            "encoder, which labels every sample. Got 'noise' instead. Set encoder=None."
+        )
     if is_precomputed(estimator):
         rows, affinity = None, None
         graph = _check_precomputed(estimator, X, graph, reset)
@@ -96,11 +115,42 @@ def prepare(estimator, X, graph, partial_labels, *, reset=True):
     if constraints is not None:
         check_feasible(constraints, estimator.n_clusters)
         graph = add_labels(graph, constraints.classes, "PRCut")
-    check_components(graph, estimator.n_clusters, given=given, owner="PRCut")
     n_clusters = estimator.n_clusters
+    n_used = min(n_clusters, int(groups.max()) + 1)
     if estimator.encoder is None:
-        n_clusters = min(n_clusters, int(groups.max()) + 1)
-    return Data(rows, graph, groups, n_clusters, affinity)
+        n_clusters = n_used
+    divisors = graph.sum(axis=1) if estimator.cut == "normalized" else None
+    sizes = np.ones(n)
+    nodes = make_nodes(
+        graph,
+        groups,
+        n_used,
+        divisors=sizes if divisors is None else divisors,
+        sizes=sizes,
+    )
+    if has_free_labels(estimator):
+        warn_of_parts(nodes, n_used, "PRCut", _placed(estimator))
+    return Data(rows, graph, groups, divisors, nodes, n_clusters, affinity)
+
+
+def _placed(estimator):
+    """Say what becomes of small parts, and what else could be asked."""
+    if estimator.small_components == "noise":
+        return "They are labelled -1. Set small_components='place' to give them labels."
+    where = (
+        "the largest cluster"
+        if is_precomputed(estimator)
+        else "the cluster of the nearest sample"
+    )
+    return (
+        f"They were put into {where}. Drop them, give them edges, or label them -1 by "
+        "small_components='noise' (with encoder=None)."
+    )
+
+
+def has_free_labels(estimator):
+    """Whether free labels are found at all."""
+    return estimator.init != "random" or estimator.polish
 
 
 def make_affinity(estimator):
@@ -162,19 +212,21 @@ def find_device(estimator):
 
 def free_target(estimator, data, random_state):
     """Return free labels (n,) to fit an encoder to, or None where none are wanted."""
-    if estimator.init == "random" and not estimator.polish:
+    if not has_free_labels(estimator):
         return None
     n_used = min(data.n_clusters, int(data.groups.max()) + 1)
-    return free_labels(
-        data.graph,
+    labels = free_labels(
+        data,
         data.rows,
-        data.groups,
         n_used,
         init=estimator.init,
         polished=estimator.polish,
         n_init=estimator.n_init,
         random_state=random_state,
     )
+    if estimator.small_components == "noise":
+        labels = np.where(data.nodes.small[data.groups], -1, labels)
+    return labels
 
 
 class FreeRun:
@@ -190,7 +242,9 @@ class FreeRun:
             record_epoch(
                 loop,
                 self.data.graph,
-                np.eye(n_clusters)[self.target],
+                # Noise stands in the first cluster, for the curve only.
+                np.eye(n_clusters)[np.maximum(self.target, 0)],
+                divisors=self.data.divisors,
                 state=lambda: self.target,
                 attributes=lambda: self.attributes(self.target),
             )
@@ -209,7 +263,7 @@ class FreeTraining:
         n = data.graph.shape[0]
         settings = make_settings(estimator, rate=_FREE_RATE, batch_size=n)
         prior = np.full(data.n_clusters, 1.0 / data.n_clusters)
-        self.objective = Objective(data.graph, settings, prior)
+        self.objective = Objective(data.graph, settings, prior, data.divisors)
         self.model = FreeLogits(n, data.n_clusters, random_state)
         self.X = np.arange(n)[:, None]
 
@@ -221,6 +275,7 @@ class FreeTraining:
                 loop,
                 self.data.graph,
                 assignments,
+                divisors=self.data.divisors,
                 state=self.model.state,
                 attributes=lambda: self.attributes(self.model.state()),
                 **columns,
@@ -250,9 +305,12 @@ class EncoderTraining:
         n_clusters = data.n_clusters
         prior = np.full(n_clusters, 1.0 / n_clusters)
         if target is not None:
-            prior = np.bincount(target, minlength=n_clusters) / len(target)
+            prior = np.bincount(target, data.divisors, minlength=n_clusters)
+            prior = prior / (prior.sum() or 1.0)
             prior = np.maximum(prior, _LEAST_PRIOR / n_clusters)
-        self.objective = Objective(data.graph, self.settings, prior / prior.sum())
+        self.objective = Objective(
+            data.graph, self.settings, prior / prior.sum(), data.divisors
+        )
         self.weight_decay, self.device = estimator.weight_decay, find_device(estimator)
         self.activation = estimator.activation
         self.linear = linear
@@ -309,6 +367,7 @@ class EncoderTraining:
                 loop,
                 self.data.graph,
                 assignments,
+                divisors=self.data.divisors,
                 state=self.model.state,
                 attributes=lambda: self.attributes(self.model.state()),
                 **columns,
@@ -337,7 +396,9 @@ class EncoderTraining:
         """Return the attributes of an assigner, with what a stream goes on from."""
         rows = self.data.rows
         attributes = row_attributes(self.data, assigner, assigner.labels(rows))
-        attributes["_proportions"] = assigner.assignments(rows).mean(axis=0)
+        shares = self.objective.shares
+        assignments = assigner.assignments(rows)
+        attributes["_proportions"] = shares @ assignments / len(shares)
         return attributes
 
     def take_over(self, assigner, proportions):
@@ -457,25 +518,35 @@ def layer_sizes(estimator, n_features, n_clusters):
 
 def graph_attributes(data, labels):
     """Return the attributes of free labels (n,), numbered by size."""
-    order = order_by_size(labels, data.n_clusters)
-    labels = np.argsort(order)[labels]
+    noise = labels < 0
+    kept = labels[~noise]
+    order = order_by_size(kept, data.n_clusters)
+    labels = np.where(noise, -1, np.argsort(order)[labels])
     assigner = None
     if data.affinity is not None:
         n_used = int(labels.max()) + 1
-        assigner = GraphAssigner(data.affinity, data.graph, labels, n_used)
+        assigner = GraphAssigner(
+            data.affinity,
+            data.graph,
+            labels,
+            n_used,
+            normalized=data.divisors is not None,
+        )
     return row_attributes(data, assigner, labels) | {"_proportions": None}
 
 
 def row_attributes(data, assigner, labels):
     """Return the fitted attributes of labels (n,) and what made them."""
-    sizes = np.bincount(labels)
+    sizes = np.bincount(labels[labels >= 0])
+    ratio_cut, normalized_cut = data.cuts(labels)
     return {
         "_assigner": assigner,
         "labels_": labels,
         "n_clusters_": int(np.count_nonzero(sizes)),
         "cluster_sizes_": sizes,
         "affinity_matrix_": data.graph,
-        "ratio_cut_": data.cut(labels),
+        "ratio_cut_": ratio_cut,
+        "normalized_cut_": normalized_cut,
     }
 
 
@@ -492,6 +563,24 @@ def warn_if_fewer(estimator, n_found, n_distinct):
     )
     warnings.warn(
         f"PRCut found {n_found} clusters instead of {estimator.n_clusters}: {reason}.",
+        ConvergenceWarning,
+        stacklevel=4,
+    )
+
+
+def warn_if_small(estimator, sizes):
+    """Warn of clusters (their sizes (k,)) below 1 % of the mean size, but not empty."""
+    sizes = sizes[sizes > 0]
+    least = _LEAST_SIZE * sizes.sum() / estimator.n_clusters
+    small = sizes[sizes < least]
+    if not len(small):
+        return
+    warnings.warn(
+        f"{len(small)} of {len(sizes)} clusters of PRCut are below 1 % of the mean "
+        f"size (the smallest is {small.min():g}, 1 % is {least:.3g}): they cost the "
+        "cut next to nothing. Set "
+        + ("cut='normalized', " if estimator.cut == "ratio" else "")
+        + "a larger n_neighbors, or fewer clusters.",
         ConvergenceWarning,
         stacklevel=4,
     )

@@ -4,7 +4,6 @@ import warnings
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.csgraph import connected_components
 from sklearn.base import clone
 from sklearn.neighbors import NearestNeighbors
 
@@ -123,31 +122,27 @@ def _either_way(graph):
     return graph.maximum(graph.T.tocsr())
 
 
-def check_components(graph, n_clusters, *, given, owner):
-    """Refuse, or warn of, a graph (n, n) in more parts than clusters.
+def warn_of_parts(nodes, n_clusters, owner, remedy):
+    """Warn of parts that no edge joins, where they decide what clusters are.
 
-    Any way to put such parts together has a ratio-cut of 0. Isolated vertices have no
-    say in that and are only warned of.
+    `remedy` says what becomes of small parts, and what else could be asked.
     """
-    if graph.shape[0] == 1:
-        return
-    isolated = np.diff(graph.indptr) == 0
-    n_isolated = int(isolated.sum())
-    n_parts = connected_components(graph, directed=False)[0] - n_isolated
+    n_parts = nodes.n_large
     if n_parts > n_clusters:
-        message = (
-            f"{n_parts} parts that no edge joins, more than n_clusters={n_clusters}: "
-            "however they are put together, the ratio-cut is 0. Ask for more clusters, "
-            "or give the graph more edges (a larger n_neighbors)"
-        )
-        if given:
-            raise ValueError(f"The graph given to {owner} has {message}.")
-        warnings.warn(f"The graph of {owner} has {message}.", UserWarning, stacklevel=4)
-    if n_isolated:
         warnings.warn(
-            f"The graph of {owner} has {n_isolated} vertices without an edge: nothing "
-            "but the sizes of clusters decides where they go. Drop those rows or give "
-            "them edges.",
+            f"The graph of {owner} has {n_parts} parts that no edge joins, more than "
+            f"n_clusters={n_clusters}: the cut is 0, and whole parts were put together "
+            "as evenly as that goes. Set n_clusters to the number of parts, or give "
+            "the graph more edges (a larger n_neighbors).",
+            UserWarning,
+            stacklevel=4,
+        )
+    if nodes.small.any():
+        n_small = len(np.unique(nodes.parts[nodes.small]))
+        warnings.warn(
+            f"The graph of {owner} has {int(nodes.small.sum())} nodes in {n_small} "
+            "parts that no edge joins to the others and that are too small to be "
+            f"clusters (below a tenth of the mean size, or single nodes). {remedy}",
             UserWarning,
             stacklevel=4,
         )

@@ -33,6 +33,7 @@ from skdiffclust.cuts._fitting import (
     prepare,
     torch_streams,
     warn_if_fewer,
+    warn_if_small,
 )
 from skdiffclust.cuts._ratio_cut import cut_of_labels
 
@@ -92,6 +93,20 @@ class PRCut(
         Neighbours of a row, itself not counted; at most n_samples - 1 are taken.
     temperature : float, default=1.0
         Scale of "rbf" and "cosine".
+    cut : {"normalized", "ratio"}, default="normalized"
+        What is lowered: the sum over the clusters of the weight of the edges that
+        leave a cluster, divided by the sum of the degrees of its samples
+        ("normalized") or by their number ("ratio"). On graphs whose degrees differ
+        much the least ratio-cut has clusters of single samples.
+    small_components : {"place", "noise"}, default="place"
+        What becomes of samples in parts of the graph that no edge joins to the others
+        and that are too small to be clusters: parts below a tenth of the mean size of
+        a cluster, single nodes, and pairs where a cluster has more than four nodes.
+        "place": into the cluster of the nearest sample, or, where there are no
+        features, into the largest cluster. "noise": they are labelled -1, which needs
+        ``encoder=None``. Larger parts are clusters; where there are more of them than
+        clusters, whole parts are put together, the largest first, each to the
+        smallest cluster so far.
     objective : {"exact", "bound"}, default="exact"
         What trains soft assignments: the bound of the expected ratio-cut, its gradient
         taken once a batch, or the exact expectation, whose value and gradient differ
@@ -155,18 +170,18 @@ class PRCut(
         Rows of each cluster.
     affinity_matrix_ : csr_array of shape (n_samples, n_samples)
         The graph.
-    ratio_cut_ : float
-        Ratio-cut of `labels_`.
-    polished_ratio_cut_ : float
-        Ratio-cut of the free labels that the encoder was fitted to; NaN without any.
+    ratio_cut_, normalized_cut_ : float
+        Both cuts of `labels_`, of which `cut` names the one that was lowered.
+    polished_ratio_cut_, polished_normalized_cut_ : float
+        Both cuts of the free labels that the encoder was fitted to; NaN without any.
     coefs_, intercepts_ : list of ndarray
         Layers of an encoder "mlp" or "linear". They take rows less their mean, divided
         by their overall spread.
     encoder_ : torch.nn.Module
         The trained copy of a module given as `encoder`, on the CPU.
     history_ : dict of lists
-        For each epoch: "loss" (1, plus the number of empty clusters, plus the
-        ratio-cut relative to that of random labels), "ratio_cut", "n_clusters", and
+        For each epoch: "loss" (1, plus the number of empty clusters, plus the cut
+        relative to that of random labels), "cut", "n_clusters", and
         "objective" and "balance". The first epoch takes no step.
     n_iter_ : int
         Epochs of the run that was kept, and of `partial_fit` since.
@@ -219,6 +234,8 @@ class PRCut(
         ],
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],
         "temperature": [Interval(Real, 0, None, closed="neither")],
+        "cut": [StrOptions({"normalized", "ratio"})],
+        "small_components": [StrOptions({"place", "noise"})],
         "objective": [StrOptions({"exact", "bound"})],
         "encoder": [StrOptions({"mlp", "linear"}), callable, None],
         "hidden_layer_sizes": ["array-like"],
@@ -248,6 +265,8 @@ class PRCut(
         affinity="nearest_neighbors",
         n_neighbors=10,
         temperature=1.0,
+        cut="normalized",
+        small_components="place",
         objective="exact",
         encoder="mlp",
         hidden_layer_sizes=(128,),
@@ -268,7 +287,8 @@ class PRCut(
     ):
         self.n_clusters = n_clusters
         self.affinity, self.n_neighbors = affinity, n_neighbors
-        self.temperature = temperature
+        self.temperature, self.cut = temperature, cut
+        self.small_components = small_components
         self.objective, self.encoder = objective, encoder
         self.hidden_layer_sizes, self.activation = hidden_layer_sizes, activation
         self.weight_decay = weight_decay
@@ -340,10 +360,13 @@ class PRCut(
         run = runs[training.loops.index(best)]
         for name, value in run.attributes(best.best_state).items():
             setattr(self, name, value)
-        self.polished_ratio_cut_ = np.nan if target is None else data.cut(target)
+        self.polished_ratio_cut_, self.polished_normalized_cut_ = (
+            (np.nan, np.nan) if target is None else data.cuts(target)
+        )
         self.history_, self.n_iter_ = best.history, best.n_iter
         self.device_ = str(device)
         warn_if_fewer(self, self.n_clusters_, int(data.groups.max()) + 1)
+        warn_if_small(self, self.cluster_sizes_)
         training.finish()
         return self
 
@@ -449,10 +472,10 @@ class PRCut(
 
     @available_if(_has_rows)
     def score(self, X, y=None):
-        """Give minus the ratio-cut of the predicted labels on the graph of X itself.
+        """Give minus the cut of the predicted labels on the graph of X itself.
 
-        It compares fits with one number of clusters. It does not choose that number,
-        since the ratio-cut grows with it.
+        The cut is that of the `cut` parameter. It compares fits with one number of
+        clusters. It does not choose that number, since the cut grows with it.
 
         Parameters
         ----------
@@ -464,16 +487,21 @@ class PRCut(
         Returns
         -------
         score : float
-            At most 0; minus the sum of all weights, which no partition exceeds, where
-            not all clusters are used.
+            At most 0; where not all clusters are used, minus what no partition
+            exceeds: the sum of all weights, or for the normalised cut `n_clusters`.
         """
         check_is_fitted(self)
         X = validate_rows(self, X, reset=False)
         labels = self._assigner.labels(X)
         graph = make_affinity(self).fit(X)
-        if len(np.unique(labels)) < self.n_clusters:
-            return -float(graph.sum())
-        return -cut_of_labels(graph, labels, self.n_clusters)
+        normalized = self.cut == "normalized"
+        if len(np.unique(labels[labels >= 0])) < self.n_clusters:
+            worst = min(self.n_clusters, graph.nnz) if normalized else graph.sum()
+            return -float(worst)
+        kept = np.flatnonzero(labels >= 0)
+        graph = graph[kept][:, kept]
+        divisors = graph.sum(axis=1) if normalized else None
+        return -cut_of_labels(graph, labels[kept], self.n_clusters, divisors)
 
     @property
     def coefs_(self):

@@ -172,13 +172,14 @@ def expected_ratio_cut(graph, assignments, *, normalized=False, return_gradient=
     assignments = _check_assignments(
         assignments, graph.shape[0], caller="expected_ratio_cut"
     )
+    degrees = graph.sum(axis=1)
     value, gradient = expected_cut_with_gradient(
-        graph, graph.sum(axis=1), assignments, normalized=normalized
+        graph, degrees, assignments, divisors=degrees if normalized else None
     )
     return (value, gradient) if return_gradient else value
 
 
-def ratio_cut_bound(graph, assignments, *, normalized=False, return_gradient=False):
+def ratio_cut_bound(graph, assignments, *, return_gradient=False):
     r"""Compute an upper bound of the expected ratio-cut by one sparse product.
 
     .. math:: \frac{2}{n} L_{tr}, \qquad L_{tr} = \sum_l \frac{1}{\bar P_l}
@@ -194,9 +195,6 @@ def ratio_cut_bound(graph, assignments, *, normalized=False, return_gradient=Fal
         is not symmetric is symmetrised, with a warning.
     assignments : array-like of shape (n_samples, n_clusters)
         Probabilities; rows sum to one.
-    normalized : bool, default=False
-        Bound the normalised cut. The proportions are then of degrees, and the constant
-        is 2 times the ratio of the largest to the smallest positive degree.
     return_gradient : bool, default=False
         Also return the gradient by the assignments.
 
@@ -220,8 +218,11 @@ def ratio_cut_bound(graph, assignments, *, normalized=False, return_gradient=Fal
     Notes
     -----
     O(n_edges n_clusters) time. The constant 2 is sharp; Lemma 4.5 of the paper has
-    e² in its place, and without a constant it is false. The gradient printed as its
-    equation (8) is wrong; for symmetric W it is :math:`\partial L_{tr} / \partial P =
+    e² in its place, and without a constant it is false. The expected normalised cut
+    has no such bound: a hub that is in a cluster half of the time makes any constant
+    as large as the ratio of the degrees; :func:`expected_ratio_cut` is exact for it.
+    The gradient printed as equation (8) of the paper is wrong; for symmetric W it is
+    :math:`\partial L_{tr} / \partial P =
     (d - 2 W P) / \bar P - \mathrm{colsum}((1 - P) \circ W P) / (n \bar P^2)`.
 
     References
@@ -241,7 +242,7 @@ def ratio_cut_bound(graph, assignments, *, normalized=False, return_gradient=Fal
         assignments, graph.shape[0], caller="ratio_cut_bound"
     )
     degrees = graph.sum(axis=1)
-    divisors = degrees if normalized else np.ones(len(degrees))
+    divisors = np.ones(len(degrees))
     sizes = divisors @ assignments
     floor = _FLOOR * divisors.sum()
     if (sizes < floor).any() and graph.nnz:
@@ -255,9 +256,6 @@ def ratio_cut_bound(graph, assignments, *, normalized=False, return_gradient=Fal
     value, gradient = bound_with_gradient(
         graph, degrees, assignments, divisors=divisors, floor=floor
     )
-    if normalized and graph.nnz:
-        constant = degrees.max() / degrees[degrees > 0].min()
-        value, gradient = constant * value, constant * gradient
     return (value, gradient) if return_gradient else value
 
 
@@ -361,12 +359,18 @@ def bound_with_gradient(graph, degrees, assignments, *, divisors, floor):
     return float(2.0 * (cuts / sizes).sum()), gradient
 
 
-def expected_cut_with_gradient(graph, degrees, assignments, *, normalized=False):
-    """Return the exact expected cut (float) and its gradient (n, k), both float64."""
+def expected_cut_with_gradient(graph, degrees, assignments, *, divisors=None):
+    """Return the exact expected cut (float) and its gradient (n, k), both float64.
+
+    divisors (n,) are what a cluster's cut is divided by the sum of, one each if None.
+    """
     value, gradient = 0.0, np.zeros(assignments.shape)
-    for decay, weight in (_volume_nodes if normalized else _size_nodes)(
-        degrees, assignments
-    ):
+    nodes = (
+        _size_nodes(assignments)
+        if divisors is None
+        else _volume_nodes(divisors, degrees)
+    )
+    for decay, weight in nodes:
         # With e = 1 - decay: F = prod(1 - p e), a = p (1 - e) / (1 - p e). Arrays
         # (n, k) are written over: three of them at a time, and what a line needs.
         inverse = 1.0 - assignments
@@ -389,7 +393,7 @@ def expected_cut_with_gradient(graph, degrees, assignments, *, normalized=False)
     return value, gradient
 
 
-def _size_nodes(degrees, assignments):
+def _size_nodes(assignments):
     """Yield (decay (k,), weight (k,)) at each node of the integral for sizes."""
     sizes = assignments.sum(axis=0)
     upper = np.minimum(1.0, _TAIL / np.maximum(sizes, _TAIL))
@@ -398,14 +402,17 @@ def _size_nodes(degrees, assignments):
         yield decay, upper * weight / decay
 
 
-def _volume_nodes(degrees, assignments):
-    """Yield (decay (n, 1), weight) at each node of the integral for volumes."""
-    positive = degrees[degrees > 0]
+def _volume_nodes(divisors, degrees):
+    """Yield (decay (n, 1), weight) at each node of the integral for sums of divisors.
+
+    Those of nodes with an edge must be positive.
+    """
+    positive = divisors[degrees > 0]
     if not len(positive):
         return
-    volume = positive.sum()
+    volume = divisors.sum()
     right = np.log(_TAIL * volume / positive.min())
     for x in np.arange(_LEFT, right + _STEP, _STEP):
         s = np.exp(x - np.exp(-x)) / volume
-        decay = np.maximum(np.exp(-s * degrees), _UNDERFLOW)
+        decay = np.maximum(np.exp(-s * divisors), _UNDERFLOW)
         yield decay[:, None], _STEP * s * (1.0 + np.exp(-x))

@@ -1,53 +1,153 @@
 """Free labels to start from: spectral clustering, k-means++ seeds, or a search."""
 
 import warnings
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import ArpackError
 from sklearn.cluster import kmeans_plusplus, spectral_clustering
 from sklearn.exceptions import ConvergenceWarning
 
 from skdiffclust._affinity import nearest_row
+from skdiffclust.cuts._components import (
+    find_parts,
+    group_parts,
+    is_small,
+    place_small,
+)
 from skdiffclust.cuts._ratio_cut import cut_of_labels
 
 # Weight, relative to the mean, of the edges that make a graph connected for ARPACK.
 _BRIDGE = 1e-6
 # Vectors that ARPACK works with, or twice as many as are asked for and one.
 _N_LANCZOS = 20
+# Least divisor of a node, relative to the mean.
+_LEAST_DIVISOR = 1e-9
 
 
-def free_labels(graph, X, groups, n_clusters, *, init, polished, n_init, random_state):
+class Nodes(NamedTuple):
+    """A graph whose equal rows are one node each, in parts.
+
+    Attributes
+    ----------
+    graph : csr_array of shape (m, m)
+    divisors : ndarray of shape (m,), float64
+        What divides the cut of a cluster: sizes, or degrees for the normalised cut.
+    sizes : ndarray of shape (m,), float64
+    parts : ndarray of shape (m,), int64
+        What no edge joins.
+    small : ndarray of shape (m,), bool
+        In a part that is too small to be a cluster.
+    """
+
+    graph: sp.csr_array
+    divisors: np.ndarray
+    sizes: np.ndarray
+    parts: np.ndarray
+    small: np.ndarray
+
+    @property
+    def n_large(self):
+        """Number of parts that are not small."""
+        return len(np.unique(self.parts[~self.small]))
+
+
+def make_nodes(graph, groups, n_clusters, *, divisors, sizes):
+    """Return the `Nodes` of a graph (n, n) and its equal rows (n,).
+
+    divisors and sizes are (n,).
+    """
+    n_groups = int(groups.max()) + 1
+    if n_groups < len(groups):
+        from skdiffclust.cuts._multilevel import contract
+
+        graph, sizes = contract(graph, groups, n_groups, sizes)
+        divisors = np.bincount(groups, divisors, minlength=n_groups)
+    # A node without an edge has no degree, but takes part in quotients.
+    divisors = np.maximum(divisors, _LEAST_DIVISOR * (divisors.mean() or 1.0))
+    parts = find_parts(graph)
+    small = is_small(parts, sizes, n_clusters)
+    return Nodes(graph, divisors, sizes, parts, small)
+
+
+def free_labels(data, X, n_clusters, *, init, polished, n_init, random_state):
     """Return labels (n,) int64 of a low cut, exactly `n_clusters` of them used.
 
     Parameters
     ----------
-    graph : csr_array of shape (n, n)
+    data : Data
+        Its graph, groups of equal rows, and nodes.
     X : ndarray of shape (n, d) or None
-        Rows, for "k-means++".
-    groups : ndarray of shape (n,), int64
-        Equal rows, which move as one; numbered from 0.
+        Rows, for "k-means++" and for small parts.
     n_clusters : int
-        At most the number of groups.
+        At most the number of nodes.
     init : {"spectral", "k-means++", "random"}
         "random" with `polished` is the multilevel search.
     polished : bool
     n_init : int
     random_state : RandomState instance
     """
-    from skdiffclust.cuts._multilevel import combine_all, contract, search
+    nodes, groups = data.nodes, data.groups
+    first = np.unique(groups, return_index=True)[1]
+    kept = np.flatnonzero(~nodes.small)
+    labels = np.full(len(nodes.small), -1, dtype=np.int64)
+    if nodes.n_large >= n_clusters:
+        # Nothing is cut.
+        labels[kept] = group_parts(nodes.parts[kept], nodes.sizes[kept], n_clusters)
+    elif len(kept) == len(labels):
+        labels = _cut_labels(
+            data.graph,
+            nodes,
+            groups,
+            X,
+            n_clusters,
+            init=init,
+            polished=polished,
+            n_init=n_init,
+            random_state=random_state,
+        )
+    else:
+        rows = np.flatnonzero(~nodes.small[groups])
+        part = Nodes(
+            nodes.graph[kept][:, kept],
+            nodes.divisors[kept],
+            nodes.sizes[kept],
+            nodes.parts[kept],
+            nodes.small[kept],
+        )
+        labels[kept] = _cut_labels(
+            data.graph[rows][:, rows],
+            part,
+            np.unique(groups[rows], return_inverse=True)[1],
+            None if X is None else X[rows],
+            n_clusters,
+            init=init,
+            polished=polished,
+            n_init=n_init,
+            random_state=random_state,
+        )
+    labels = place_small(
+        labels,
+        nodes.small,
+        nodes.parts,
+        nodes.sizes,
+        n_clusters,
+        None if X is None else X[first],
+    )
+    return labels[groups]
+
+
+def _cut_labels(
+    graph, nodes, groups, X, n_clusters, *, init, polished, n_init, random_state
+):
+    """Return labels (m,) of the nodes of a graph (n, n) without small parts."""
+    from skdiffclust.cuts._multilevel import combine_all, search
     from skdiffclust.cuts._polish import polish
 
-    n_groups = int(groups.max()) + 1
-    nodes, sizes = graph, np.ones(len(groups))
-    if n_groups < len(groups):
-        nodes, sizes = contract(graph, groups, n_groups, sizes)
-    n_parts, parts = connected_components(nodes, directed=False)
-    if n_parts == n_clusters:
-        return parts[groups].astype(np.int64)  # nothing is cut
+    n_groups, divisors = len(nodes.sizes), nodes.divisors
     if init == "random":
-        return search(nodes, n_clusters, n_init, random_state, sizes=sizes)[groups]
+        return search(nodes.graph, n_clusters, n_init, random_state, sizes=divisors)
     if init == "spectral":
         starts = [_spectral(graph, n_clusters, n_init, random_state)]
     else:
@@ -60,16 +160,16 @@ def free_labels(graph, X, groups, n_clusters, *, init, polished, n_init, random_
     found = []
     for labels in starts:
         labels = _common_label(labels, groups, n_groups, n_clusters)
-        labels = fill_empty(labels, n_clusters, sizes)
+        labels = fill_empty(labels, n_clusters, nodes.sizes)
         if polished:
-            labels = polish(nodes, labels, n_clusters, sizes=sizes)
+            labels = polish(nodes.graph, labels, n_clusters, sizes=divisors)
         found.append(labels)
     if polished:
-        found = combine_all(nodes, found, n_clusters, random_state, sizes=sizes)
-        return found[groups]
+        return combine_all(nodes.graph, found, n_clusters, random_state, sizes=divisors)
     return min(
-        found, key=lambda labels: cut_of_labels(nodes, labels, n_clusters, sizes)
-    )[groups]
+        found,
+        key=lambda labels: cut_of_labels(nodes.graph, labels, n_clusters, divisors),
+    )
 
 
 def _spectral(graph, n_clusters, n_init, random_state):
@@ -83,7 +183,8 @@ def _spectral(graph, n_clusters, n_init, random_state):
     from skdiffclust.cuts._multilevel import search
 
     n = graph.shape[0]
-    n_parts, parts = connected_components(graph, directed=False)
+    parts = find_parts(graph)
+    n_parts = int(parts.max()) + 1
     spans_all = n <= max(_N_LANCZOS, 2 * n_clusters + 1)
     uniform = graph.nnz == n * (n - 1) > 0 and np.ptp(graph.data) == 0
     if n_clusters == 1 or spans_all or uniform or n_parts > n // 2:

@@ -130,11 +130,19 @@ class Objective:
     settings : Settings
     prior : ndarray of shape (k,)
         Proportions that the balance term pulls to; positive.
+    divisors : ndarray of shape (n,) or None
+        What divides a cut: one for each node if None, its degree for the normalised
+        cut. Proportions are of them.
     """
 
-    def __init__(self, graph, settings, prior):
+    def __init__(self, graph, settings, prior, divisors=None):
         self.graph, self.settings, self.prior = graph, settings, prior
+        self.divisors = divisors
         self.degrees = graph.sum(axis=1)
+        # Relative to their mean: what follows is then that of one for each node.
+        self.shares = np.ones(graph.shape[0])
+        if divisors is not None and divisors.any():
+            self.shares = divisors / divisors.mean()
         # A graph without an edge has nothing to cut.
         self.scale = len(self.degrees) / (self.degrees.sum() or 1.0)
         self.running = None
@@ -144,21 +152,25 @@ class Objective:
     def start_epoch(self, assignments):
         """Take the assignments (n, k) of all rows; return (value, KL) there."""
         self.memory = assignments.astype(np.float64)
-        self.proportions = self.memory.mean(axis=0)
+        self.proportions = self.shares @ self.memory / len(self.memory)
         floored = self._floored(self.blended())
         exact = None
         if self.settings.objective == "exact" and self.n_epochs % _EXACT_EVERY == 0:
             self.beyond = None
             exact, gradient = expected_cut_with_gradient(
-                self.graph, self.degrees, self.memory
+                self.graph, self.degrees, self.memory, divisors=self.divisors
             )
+            if self.divisors is not None:
+                exact *= self.divisors.mean()
+                gradient *= self.divisors.mean()
         linked = self.graph @ self.memory
         open_ends = self.degrees[:, None] - linked
         self.cuts = np.einsum("ik,ik->k", self.memory, open_ends)
         value = self.scale * float((self.cuts / floored).sum()) / len(assignments)
         if exact is not None:
             gradient *= len(assignments) * self.scale
-            gradient -= self._bound_gradient(self.degrees, linked, floored)
+            every = slice(None)
+            gradient -= self._bound_gradient(every, linked, floored)
             self.value_beyond, self.beyond = self.scale * exact - value, gradient
         if self.settings.objective == "exact":
             value += self.value_beyond
@@ -170,45 +182,56 @@ class Objective:
         n = len(self.memory)
         before = self.memory[rows]
         self.memory[rows] = assignments
-        self.proportions = self.proportions + (assignments - before).sum(axis=0) / n
+        moved = self.shares[rows] @ (assignments - before)
+        self.proportions = self.proportions + moved / n
         floored = self._floored(self.blended())
         linked = self.graph[rows] @ self.memory
-        gradient = self._bound_gradient(self.degrees[rows], linked, floored)
+        gradient = self._bound_gradient(rows, linked, floored)
         if self.settings.objective == "exact":
             gradient += self.beyond[rows]
-        return gradient + self._pull(floored)
+        return gradient + self.shares[rows][:, None] * self._pull(floored)
 
-    def _bound_gradient(self, degrees, linked, floored):
+    def _bound_gradient(self, rows, linked, floored):
         """Return n times the gradient (b, k) of the bound by rows (b,).
 
-        Their degrees are (b,), their edges' weights to each cluster (b, k).
+        Their edges have the weights `linked` (b, k) to each cluster.
         """
-        gradient = (degrees[:, None] - 2.0 * linked) / floored
-        gradient -= self.cuts / (len(self.memory) * floored**2)
+        gradient = (self.degrees[rows][:, None] - 2.0 * linked) / floored
+        shrink = self.cuts / (len(self.memory) * floored**2)
+        gradient -= self.shares[rows][:, None] * shrink
         return self.scale * gradient
 
-    def block_gradient(self, block, assignments):
+    def block_gradient(self, rows, block, assignments):
         """Return the gradient (a + b, k) by left and right assignments of a block.
+
+        The rows (a + b,) are those of the left side, then those of the right.
 
         The block (a, b) of weights stands for the graph, running proportions for the
         proportions: Algorithm 1 of the paper with the right constants, not times n.
         """
-        sides = assignments[: block.shape[0]], assignments[block.shape[0] :]
+        split = block.shape[0]
+        sides = assignments[:split], assignments[split:]
         # Neighbours are drawn by their degrees, so they would tilt the proportions.
         shares = (0.5, 0.5) if self.settings.sampling == "pairs" else (1.0, 0.0)
-        batch = sum(
-            share * side.mean(axis=0) for share, side in zip(shares, sides, strict=True)
-        )
+        # Each row's part of the proportions.
+        parts = [
+            shares[0] * self.shares[rows[:split]] / split,
+            shares[1] * self.shares[rows[split:]] / (len(rows) - split),
+        ]
+        total = parts[0].sum() + parts[1].sum()
+        if total > 0:
+            parts = [part / total for part in parts]
+        batch = parts[0] @ sides[0] + parts[1] @ sides[1]
         rate = self.settings.averaging_rate
         running = batch if self.running is None else self.running
         self.running = (1.0 - rate) * running + rate * batch
         floored = self._floored(self.running)
-        _, gradients = block_loss_with_gradients(block, *sides, floored, shares)
+        _, gradients = block_loss_with_gradients(block, *sides, floored, parts)
         pull = self._pull(floored)
         return np.concatenate(
             [
-                gradient + share * pull / len(gradient)
-                for share, gradient in zip(shares, gradients, strict=True)
+                gradient + part[:, None] * pull
+                for part, gradient in zip(parts, gradients, strict=True)
             ]
         )
 
@@ -229,11 +252,11 @@ class Objective:
         return weight * (np.log(proportions / self.prior) + 1.0)
 
 
-def block_loss_with_gradients(block, left, right, proportions, shares=(0.5, 0.5)):
+def block_loss_with_gradients(block, left, right, proportions, parts=None):
     """Return L_tr / sum(W) of a block (a, b) and its gradients [(a, k), (b, k)].
 
-    The proportions (k,) move with the means of left and right rows in these shares:
-    a row's part is 1 / (2a) or 1 / (2b) where they are equal. Over random blocks the
+    The proportions (k,) move with the rows by these parts [(a,), (b,)]: 1 / (2a) and
+    1 / (2b) by default, where they are the mean of both sides. Over random blocks the
     part of the gradients that is linear in the block is unbiased for known
     proportions; the other is a product of two means of the batch, off by O(1 / batch).
     A block without an edge has loss and gradients 0.
@@ -241,6 +264,11 @@ def block_loss_with_gradients(block, left, right, proportions, shares=(0.5, 0.5)
     total = block.sum()
     if not total > 0:
         return 0.0, [np.zeros_like(left), np.zeros_like(right)]
+    if parts is None:
+        parts = (
+            0.5 / np.full(len(left), len(left)),
+            0.5 / np.full(len(right), len(right)),
+        )
     slopes, cut = [], 0.0
     for weights, mine, others in ((block, left, right), (block.T, right, left)):
         degrees = weights.sum(axis=1)
@@ -249,8 +277,8 @@ def block_loss_with_gradients(block, left, right, proportions, shares=(0.5, 0.5)
         slopes.append((0.5 * degrees[:, None] - linked) / (proportions * total))
     shrink = cut / (proportions**2 * total)
     gradients = [
-        slope - share * shrink / len(slope)
-        for share, slope in zip(shares, slopes, strict=True)
+        slope - np.asarray(part)[..., None] * shrink
+        for part, slope in zip(parts, slopes, strict=True)
     ]
     return float((cut / proportions).sum() / total), gradients
 
@@ -330,7 +358,7 @@ def _pull_back(objective, rows, block):
         if block is None:
             gradient = objective.batch_gradient(rows, assignments) / len(rows)
         else:
-            gradient = objective.block_gradient(block, assignments)
+            gradient = objective.block_gradient(rows, block, assignments)
         return softmax_backward(assignments, gradient)
 
     return gradient_of
@@ -376,17 +404,20 @@ def _with_neighbors(graph, rows, random_state):
     return np.concatenate([rows, right]), weights.tocsr()
 
 
-def record_epoch(loop, graph, assignments, *, state, attributes, **columns):
+def record_epoch(
+    loop, graph, assignments, *, state, attributes, divisors=None, **columns
+):
     """Close an epoch by the cut of the hard labels of assignments (n, k).
 
-    The loss is 1, plus the number of empty clusters, plus the ratio-cut relative to
-    that of random labels: any labelling that uses all clusters beats any other.
+    The loss is 1, plus the number of empty clusters, plus the cut relative to that of
+    random labels: any labelling that uses all clusters beats any other.
     """
     n_clusters = assignments.shape[1]
     labels = assignments.argmax(axis=1)
-    cut = cut_of_labels(graph, labels, n_clusters)
+    cut = cut_of_labels(graph, labels, n_clusters, divisors)
     n_used = len(np.unique(labels))
-    random_cut = n_clusters * (graph.sum() or 1.0) / len(labels)
+    total = len(labels) if divisors is None else divisors.sum()
+    random_cut = n_clusters * (graph.sum() or 1.0) / (total or 1.0)
     loss = 1.0 + n_clusters - n_used + cut / random_cut
     if not np.isfinite(assignments).all():
         loss = np.nan
@@ -394,7 +425,7 @@ def record_epoch(loop, graph, assignments, *, state, attributes, **columns):
         loss,
         state=state,
         attributes=attributes,
-        ratio_cut=cut,
+        cut=cut,
         n_clusters=n_used,
         **columns,
     )

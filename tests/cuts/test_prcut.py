@@ -38,15 +38,20 @@ def symmetric(rng, n, density):
 # ---------------------------------------------------------------- what it promises
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_free_labels_never_cut_more_than_spectral_clustering(seed, global_random_seed):
+@pytest.mark.parametrize("cut", ["ratio", "normalized"])
+@pytest.mark.parametrize("seed", range(3))
+def test_free_labels_never_cut_more_than_spectral_clustering(
+    seed, cut, global_random_seed
+):
     seed += 1000 * global_random_seed
     X, _ = load_digits(return_X_y=True)
-    model = PRCut(10, encoder=None, random_state=seed).fit(X)
+    model = PRCut(10, cut=cut, encoder=None, init="spectral", random_state=seed).fit(X)
     peer = SpectralClustering(10, affinity="precomputed", random_state=seed)
     labels = peer.fit_predict(model.affinity_matrix_)
-    cut = ratio_cut(model.affinity_matrix_, labels).value
-    assert model.ratio_cut_ <= cut * (1 + 1e-12)  # sums in another order
+    normalized = cut == "normalized"
+    highest = ratio_cut(model.affinity_matrix_, labels, normalized=normalized).value
+    found = model.normalized_cut_ if normalized else model.ratio_cut_
+    assert found <= highest * (1 + 1e-12)  # sums in another order
     assert model.n_clusters_ == 10
 
 
@@ -61,6 +66,8 @@ def test_finds_blobs_and_predicts_them(encoder, init, global_random_seed):
     )
     assert adjusted_rand_score(y[150:], model.predict(X[150:])) > 0.8
     assert model.ratio_cut_ == ratio_cut(model.affinity_matrix_, model.labels_).value
+    normalized = ratio_cut(model.affinity_matrix_, model.labels_, normalized=True).value
+    assert model.normalized_cut_ == normalized
 
 
 def test_a_line_cannot_part_moons_but_a_perceptron_can(global_random_seed):
@@ -70,7 +77,7 @@ def test_a_line_cannot_part_moons_but_a_perceptron_can(global_random_seed):
         PRCut(2, encoder=encoder, init="random", random_state=global_random_seed).fit(X)
         for encoder in ENCODERS[1:]
     )
-    assert linear.ratio_cut_ > linear.polished_ratio_cut_
+    assert linear.normalized_cut_ > linear.polished_normalized_cut_
     assert adjusted_rand_score(y, perceptron.labels_) > 0.9
 
 
@@ -104,6 +111,8 @@ def test_labels_are_those_of_predict_ordered_by_size(encoder, blobs):
     assert model.transform(X).shape == (120, width)
     assert len(model.get_feature_names_out()) == width
     # The number of trees of scikit-learn's search may order ties differently.
+    assert model.score(X) == pytest.approx(-model.normalized_cut_, rel=0.05)
+    model.set_params(cut="ratio")
     assert model.score(X) == pytest.approx(-model.ratio_cut_, rel=0.05)
 
 
@@ -115,14 +124,19 @@ def test_equal_rows_never_part(encoder, blobs):
     np.testing.assert_array_equal(model.predict(X[::2]), model.labels_[::2])
 
 
-def test_a_new_row_goes_where_the_cut_is_least(blobs):
+@pytest.mark.parametrize("cut", ["ratio", "normalized"])
+def test_a_new_row_goes_where_the_cut_is_least(cut, blobs):
     X, _ = blobs
-    model = PRCut(4, encoder=None, **QUICK).fit(X[:100])
+    model = PRCut(4, cut=cut, encoder=None, **QUICK).fit(X[:100])
     for row in X[100:110]:
         links = model._assigner.affinity.links(row[None])
         graph = sp.block_array([[model.affinity_matrix_, links.T], [links, None]])
         cuts = [
-            ratio_cut(graph, np.append(model.labels_, label)).value
+            ratio_cut(
+                graph,
+                np.append(model.labels_, label),
+                normalized=cut == "normalized",
+            ).value
             for label in range(4)
         ]
         assert model.predict(row[None]) == np.argmin(cuts)
@@ -387,10 +401,14 @@ def test_wrong_graphs_are_refused(graph, match, blobs):
         PRCut(4, **QUICK).fit(blobs[0], graph=graph)
 
 
-def test_a_given_graph_in_more_parts_than_clusters_is_refused(blobs):
+def test_more_parts_than_clusters_are_put_together_whole(blobs):
+    blocks = [np.ones((size, size)) for size in (50, 40, 30)]
+    parts = sp.block_diag(blocks, format="csr")
+    with pytest.warns(UserWarning, match="3 parts that no edge joins.*n_clusters=2"):
+        model = PRCut(2, **QUICK | {"encoder": None}).fit(blobs[0], graph=parts)
+    np.testing.assert_array_equal(model.labels_, np.repeat([1, 0, 0], [50, 40, 30]))
+    assert model.ratio_cut_ == model.normalized_cut_ == 0.0
     parts = sp.block_diag([np.ones((40, 40))] * 3, format="csr")
-    with pytest.raises(ValueError, match="3 parts that no edge joins.*n_clusters=2"):
-        PRCut(2, **QUICK).fit(blobs[0], graph=parts)
     assert PRCut(3, **QUICK).fit(blobs[0], graph=parts).polished_ratio_cut_ == 0.0
 
 
@@ -406,9 +424,77 @@ def test_own_neighbours_in_more_parts_than_clusters_are_warned_of(global_random_
 def test_isolated_vertices_are_warned_of(blobs):
     graph = PRCut(4, encoder=None, **QUICK).fit(blobs[0]).affinity_matrix_.toarray()
     graph[5] = graph[:, 5] = 0.0
-    with pytest.warns(UserWarning, match="1 vertices without an edge"):
+    with pytest.warns(UserWarning, match="1 nodes in 1 parts that no edge joins"):
         model = PRCut(4, encoder=None, **QUICK).fit(blobs[0], graph=graph)
-    assert np.isfinite(model.ratio_cut_)
+    X = blobs[0]
+    nearest = np.argsort(np.linalg.norm(X - X[5], axis=1))[1]
+    assert model.labels_[5] == model.labels_[nearest]
+    assert np.isfinite(model.ratio_cut_) and np.isfinite(model.normalized_cut_)
+
+
+@pytest.fixture(scope="module")
+def giant():
+    """A ring of 60 nodes, a pair and two single nodes in the middle of the numbers."""
+    order = np.r_[0:20, 24:64]
+    first, second = order, np.roll(order, -1)
+    graph = np.zeros((64, 64))
+    graph[first, second] = graph[second, first] = 1.0
+    graph[20, 21] = graph[21, 20] = 1.0
+    return graph
+
+
+@pytest.mark.parametrize("init", ["random", "spectral"])
+@pytest.mark.parametrize("cut", ["ratio", "normalized"])
+def test_a_giant_part_is_cut_and_small_ones_are_put_to_the_largest(giant, init, cut):
+    model = PRCut(3, cut=cut, init=init, affinity="precomputed", encoder=None)
+    with pytest.warns(UserWarning, match="4 nodes in 3 parts .* into the largest"):
+        model.fit(giant)
+    assert set(model.labels_[20:24]) == {0}
+    np.testing.assert_array_equal(model.cluster_sizes_, [24, 20, 20])
+    assert model.ratio_cut_ == pytest.approx(2 / 24 + 2 / 20 + 2 / 20)
+
+
+def test_small_parts_are_noise_on_request(giant):
+    model = PRCut(3, small_components="noise", affinity="precomputed", encoder=None)
+    with pytest.warns(UserWarning, match="They are labelled -1"):
+        model.fit(giant)
+    assert (model.labels_[20:24] == -1).all() and model.n_clusters_ == 3
+    np.testing.assert_array_equal(model.cluster_sizes_, [20, 20, 20])
+    assert model.ratio_cut_ == pytest.approx(6 / 20)
+    assert model.normalized_cut_ == pytest.approx(6 / 40)
+    rows = np.arange(64.0)[:, None]
+    rows[20:24] = [[1000.0], [1001.0], [5000.0], [5001.0]]
+    with pytest.raises(ValueError, match="'small_components' parameter of PRCut"):
+        PRCut(3, small_components="noise", encoder="mlp").fit(rows, graph=giant)
+    model = PRCut(3, small_components="noise", encoder=None, n_neighbors=2)
+    with pytest.warns(UserWarning, match="They are labelled -1"):
+        model.fit(rows, graph=giant)
+    np.testing.assert_array_equal(model.predict(rows), model.labels_)
+    assert model.predict([[1000.5]]) == -1 and model.predict([[3.5]]) >= 0
+    np.testing.assert_allclose(model.predict_proba(rows[20:21]), 1 / 3)
+    assert model.score(rows) <= 0.0
+
+
+def test_nodes_are_clusters_where_there_are_no_others():
+    graph = np.zeros((4, 4))
+    graph[0, 1] = graph[1, 0] = 1.0
+    model = PRCut(3, affinity="precomputed", encoder=None).fit(graph)
+    np.testing.assert_array_equal(model.labels_, [0, 0, 1, 2])
+
+
+def test_clusters_far_below_the_mean_size_are_warned_of():
+    # Two stars and a leaf far out: cut off alone it costs the ratio-cut least.
+    n = 600
+    rng = np.random.RandomState(0)
+    graph = np.triu(rng.rand(n, n) < 0.03, 1).astype(float)
+    graph[: n - 1, n - 1] = 0.0
+    graph[0, n - 1] = 1.0
+    graph = graph + graph.T
+    common = {"affinity": "precomputed", "encoder": None, "random_state": 0}
+    with pytest.warns(ConvergenceWarning, match="below 1 % of the mean.*'normalized'"):
+        PRCut(2, cut="ratio", init="random", **common).fit(graph)
+    sizes = PRCut(2, init="random", **common).fit(graph).cluster_sizes_
+    assert sizes.min() > 100
 
 
 def test_an_asymmetric_graph_is_symmetrised_with_a_warning(blobs, global_random_seed):
@@ -567,7 +653,8 @@ def test_score_has_a_floor_where_a_cluster_is_missing(blobs):
     X, _ = blobs
     model = PRCut(4, encoder=None, **QUICK).fit(X)
     part = X[model.labels_ < 2]
-    assert model.score(part) < -100
+    assert model.score(part) == -4.0
+    assert model.set_params(cut="ratio").score(part) < -100
     assert model.score(part[:1]) == 0.0  # one row has no edge
 
 
@@ -589,6 +676,7 @@ def fuzz(n_graphs, seed):
             hidden_layer_sizes=(4,),
             init=["spectral", "k-means++", "random"][rng.randint(3)],
             polish=bool(rng.rand() < 0.7),
+            cut=["ratio", "normalized"][rng.randint(2)],
             objective=["exact", "bound"][rng.randint(2)],
             sampling=["full", "pairs", "neighbors"][rng.randint(3)],
             batch_size=16,
@@ -609,11 +697,11 @@ def fuzz(n_graphs, seed):
 
 def refused_for_a_reason(messages):
     """Whether no graph was refused but for its rows or its parts."""
-    reasons = "at most the number of rows", "parts that no edge"
+    reasons = ("at most the number of rows",)
     return all(any(reason in text for reason in reasons) for text in messages)
 
 
-# Isolated vertices, equal rows and emptied clusters are warned of, arithmetic is not.
+# Small parts, equal rows and emptied clusters are warned of, arithmetic is not.
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_small_graphs_of_every_kind_end_finite_or_with_a_message(global_random_seed):
     assert refused_for_a_reason(fuzz(40, global_random_seed))

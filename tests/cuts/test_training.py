@@ -50,33 +50,65 @@ def central(function, P, i, j, step=1e-6):
     return (function(up) - function(down)) / (2 * step)
 
 
+@pytest.mark.parametrize("normalized", [False, True])
 @pytest.mark.parametrize("objective", ["exact", "bound"])
-def test_a_batch_of_all_rows_has_the_full_gradient(objective, global_random_seed):
+def test_a_batch_of_all_rows_has_the_full_gradient(
+    objective, normalized, global_random_seed
+):
     _, graph, P = problem(global_random_seed)
     n = len(P)
     prior = np.array([0.5, 0.3, 0.2])
-    trained = Objective(graph, settings(objective=objective, balance_weight=2.0), prior)
+    degrees = graph.sum(axis=1)
+    divisors = degrees if normalized else None
+    chosen = settings(objective=objective, balance_weight=2.0)
+    trained = Objective(graph, chosen, prior, divisors)
     value, balance = trained.start_epoch(P)
     gradient = trained.batch_gradient(np.arange(n), P) / n
-    degrees = graph.sum(axis=1)
+    weights = degrees if normalized else np.ones(n)
 
     def loss(P):
         if objective == "exact":
-            cut = n * expected_cut_with_gradient(graph, degrees, P)[0]
+            cut = expected_cut_with_gradient(graph, degrees, P, divisors=divisors)[0]
         else:
             cut = (
-                n
-                * 0.5
-                * bound_with_gradient(
-                    graph, degrees, P, divisors=np.ones(n), floor=1e-9
-                )[0]
+                0.5
+                * bound_with_gradient(graph, degrees, P, divisors=weights, floor=1e-9)[
+                    0
+                ]
             )
-        mean = P.mean(axis=0)
-        return cut / graph.sum() + 2.0 * (mean * np.log(mean / prior)).sum()
+        mean = weights @ P / weights.sum()
+        cut *= weights.sum() / graph.sum()
+        return cut + 2.0 * (mean * np.log(mean / prior)).sum()
 
     assert value + 2.0 * balance == pytest.approx(loss(P))
     for i, j in [(0, 0), (7, 1), (29, 2)]:
         assert gradient[i, j] == pytest.approx(central(loss, P, i, j), abs=1e-7)
+
+
+@pytest.mark.parametrize("sampling", ["pairs", "neighbors"])
+def test_blocks_of_the_normalised_cut_by_central_differences(
+    sampling, global_random_seed
+):
+    _, graph, P = problem(global_random_seed)
+    chosen = settings(sampling=sampling, balance_weight=2.0)
+    divisors = graph.sum(axis=1)
+    rows, block = np.arange(20), graph[:10][:, 10:20]
+    prior = np.array([0.5, 0.3, 0.2])
+
+    def loss(assignments):
+        left, right = assignments[:10], assignments[10:]
+        # Neighbours are drawn by their degrees: proportions are of the left side.
+        counted = rows if sampling == "pairs" else rows[:10]
+        mean = divisors[counted] @ assignments[: len(counted)]
+        mean = mean / divisors[counted].sum()
+        value = block_loss_with_gradients(block, left, right, mean)[0]
+        return value + 2.0 * (mean * np.log(mean / prior)).sum()
+
+    trained = Objective(graph, chosen, prior, divisors)
+    gradient = trained.block_gradient(rows, block, P[:20])
+    for i, j in [(0, 0), (7, 2), (12, 1), (19, 0)]:
+        expected = central(loss, P[:20], i, j)
+        assert gradient[i, j] == pytest.approx(expected, rel=1e-5, abs=1e-7)
 
 
 def test_small_batches_see_what_earlier_ones_changed(global_random_seed):

@@ -140,7 +140,7 @@ def test_the_gradient_of_a_batch_is_unbiased_for_known_proportions():
         left, right = (rng.permutation(n)[:size] for _ in range(2))
         block = W[np.ix_(left, right)]
         _, gradients = block_loss_with_gradients(
-            block, P[left], P[right], proportions, shares=(0.0, 0.0)
+            block, P[left], P[right], proportions, parts=(0.0, 0.0)
         )
         for rows, gradient in zip((left, right), gradients, strict=True):
             np.add.at(sample, rows, gradient * block.sum() * (n / size) ** 2)

@@ -1,0 +1,95 @@
+"""Parts of a graph that no edge joins: which are clusters, and where the others go."""
+
+import numpy as np
+from scipy.sparse.csgraph import connected_components
+
+# A part smaller than this, relative to the mean size of a cluster, is no cluster.
+_LEAST_PART = 0.1
+
+
+def find_parts(graph):
+    """Return the part (n,) of each node of a graph (n, n), numbered from 0."""
+    return connected_components(graph, directed=False)[1].astype(np.int64)
+
+
+def is_small(parts, sizes, n_clusters):
+    """Whether each node (n,) is in a part too small to be a cluster.
+
+    Those are parts below a tenth of the mean size of a cluster, and single nodes and
+    pairs where a cluster has more than two and four nodes on average. None is where
+    too few nodes would be left.
+
+    Parameters
+    ----------
+    parts : ndarray of shape (n,), int64
+    sizes : ndarray of shape (n,), float64
+    n_clusters : int
+    """
+    n_nodes = np.bincount(parts)
+    part_sizes = np.bincount(parts, sizes)
+    few = n_nodes < min(2.0, len(parts) / (2.0 * n_clusters))
+    small = few | (part_sizes < _LEAST_PART * sizes.sum() / n_clusters)
+    small = small[parts]
+    if np.count_nonzero(~small) < n_clusters:
+        return np.zeros(len(parts), dtype=bool)
+    return small
+
+
+def group_parts(parts, sizes, n_clusters):
+    """Return labels (n,) that put parts (n,) together whole, as evenly as that goes.
+
+    Largest part first, each to the cluster that is smallest so far.
+    """
+    part_sizes = np.bincount(parts, sizes)
+    totals = np.zeros(n_clusters)
+    counts = np.zeros(n_clusters, dtype=np.int64)
+    owner = np.empty(len(part_sizes), dtype=np.int64)
+    for part in np.argsort(-part_sizes, kind="stable"):
+        # Parts of size 0 must not leave a cluster empty.
+        owner[part] = np.lexsort((counts, totals))[0]
+        totals[owner[part]] += part_sizes[part]
+        counts[owner[part]] += 1
+    return owner[parts]
+
+
+def place_small(labels, small, parts, sizes, n_clusters, X=None, max_size=np.inf):
+    """Return labels (n,) where small parts have a cluster, too.
+
+    With rows X (n, d) a part goes to the cluster of the row that is nearest to any of
+    its own; without, or where that has no room for it, to the largest cluster that has.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (n,), int64
+        Of all nodes that are not small.
+    small : ndarray of shape (n,), bool
+    parts, sizes : ndarrays of shape (n,)
+    n_clusters : int
+    X : ndarray of shape (n, d) or None
+    max_size : float
+        Largest sum of sizes of a cluster.
+    """
+    labels = labels.copy()
+    nodes = np.flatnonzero(small)
+    if not len(nodes):
+        return labels
+    kept = np.flatnonzero(~small)
+    totals = np.bincount(labels[kept], sizes[kept], minlength=n_clusters)
+    part_sizes = np.bincount(parts, sizes)
+    nearest = {}
+    if X is not None:
+        from skdiffclust._affinity import nearest_row
+
+        found, distances = nearest_row(X[kept], X[nodes])
+        for i in np.argsort(-distances, kind="stable"):  # the nearest is written last
+            nearest[parts[nodes[i]]] = labels[kept[found[i]]]
+    order = np.unique(parts[nodes])
+    for part in order[np.argsort(-part_sizes[order], kind="stable")]:
+        chosen = nearest.get(part)
+        if chosen is None or totals[chosen] + part_sizes[part] > max_size:
+            room = totals + part_sizes[part] <= max_size
+            ranked = np.where(room, totals, -np.inf) if room.any() else -totals
+            chosen = ranked.argmax()
+        totals[chosen] += part_sizes[part]
+        labels[nodes[parts[nodes] == part]] = chosen
+    return labels
