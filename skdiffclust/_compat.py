@@ -11,6 +11,7 @@ from sklearn.base import _fit_context as fit_context
 from sklearn.callback import CallbackSupportMixin
 from sklearn.cluster._hierarchical_fast import single_linkage_label
 from sklearn.metrics.pairwise import _VALID_METRICS
+from sklearn.utils._available_if import _AvailableIfDescriptor as AvailableIf
 from sklearn.utils._openmp_helpers import (
     _openmp_effective_n_threads as effective_n_threads,
 )
@@ -24,7 +25,9 @@ from sklearn.utils._param_validation import validate_params as _validate_params
 from sklearn.utils.validation import _check_sample_weight as check_sample_weight
 
 __all__ = [
+    "AvailableIf",
     "CALLBACKS_ATTRIBUTE",
+    "CONFIGURATION_ATTRIBUTES",
     "CallbackSupportMixin",
     "HasMethods",
     "Interval",
@@ -55,6 +58,14 @@ PAIRWISE_METRICS = set(_VALID_METRICS) - {"precomputed"}
 
 # Where `CallbackSupportMixin.set_callbacks` keeps its list; absent when it is empty.
 CALLBACKS_ATTRIBUTE = "_skl_callbacks"
+# What scikit-learn keeps in an estimator beside its parameters and what it has fitted:
+# callbacks and their parent, the container of `set_output`, requests of metadata.
+CONFIGURATION_ATTRIBUTES = (
+    CALLBACKS_ATTRIBUTE,
+    "_parent_callback_ctx",
+    "_sklearn_output_config",
+    "_metadata_request",
+)
 
 
 def validate_params(constraints, *, prefer_skip_nested_validation):

@@ -48,6 +48,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from skdiffclust._compat import CALLBACKS_ATTRIBUTE
+from skdiffclust._fitted import draft_of, publish
 
 # A loss this many times its own scale above the best one will not come back.
 _BLOW_UP = 1e3
@@ -67,27 +68,28 @@ _MOVING = (
 
 
 def keep_state_on_error(method):
-    """Make a failed or interrupted fit leave the estimator as it was.
+    """Make a fit change the estimator once, at its end, or not at all.
 
-    Whatever leaves `method` as an exception, KeyboardInterrupt included, the fitted
-    attributes are again what they were before the call, and those that did not exist
-    are gone; ``validate_data`` has already written ``n_features_in_`` by then, which
-    would make a first fit that failed look fitted. Constructor parameters and
-    registered callbacks stay as they are now.
+    `method` works on a draft (`skdiffclust._fitted.draft_of`), which is published in
+    one step when it returns. Until then, and for good if an exception leaves it,
+    KeyboardInterrupt included, the fitted attributes are what they were before the
+    call; ``validate_data`` writes ``n_features_in_`` early, which would otherwise
+    make a first fit that failed look fitted. A concurrent ``predict`` finds the old
+    model or the new one at every moment. Constructor parameters and registered
+    callbacks stay as they are now.
 
-    The snapshot is shallow: it holds because fitted arrays, and the lists of
-    ``history_``, are replaced and never written in place. Old attributes are put back
-    before new ones go, so a concurrent ``predict`` finds a fitted estimator at every
-    moment. Two concurrent fits of one object have no defined winner. A ``path`` that
-    shall keep its finished steps catches the interruption itself. An interruption that
-    numba turned into a SystemError is raised as what it was.
+    The draft is shallow: it holds because fitted arrays, and the lists of
+    ``history_``, are replaced and never written in place. Of two concurrent fits of
+    one object, the one that ends last stays, whole. Callbacks are handed the draft. A
+    ``path`` that shall keep its finished steps catches the interruption itself. An
+    interruption that numba turned into a SystemError is raised as what it was.
 
     Parameters
     ----------
     method : function
         A ``fit``, ``partial_fit`` or ``path`` already decorated with ``fit_context``.
-        That order matters: callbacks are torn down inside ``fit_context``, through an
-        attribute that the restoration removes, and a teardown may fail as well.
+        That order matters: callbacks are torn down inside ``fit_context``, and a
+        teardown may fail as well.
 
     Returns
     -------
@@ -107,28 +109,20 @@ def keep_state_on_error(method):
 
     @functools.wraps(method)
     def guarded(estimator, *args, **kwargs):
-        before = vars(estimator).copy()
+        draft = draft_of(estimator)
         try:
-            return method(estimator, *args, **kwargs)
+            result = method(draft, *args, **kwargs)
         except BaseException as error:
-            _restore(estimator, before)
             # What becomes of a Ctrl-C while a compiled kernel packs its result.
             while isinstance(error, SystemError) and error.__cause__ is not None:
                 error = error.__cause__
             if isinstance(error, KeyboardInterrupt):
                 raise error from None
             raise
+        publish(estimator, draft)
+        return estimator if result is draft else result
 
     return guarded
-
-
-def _restore(estimator, before):
-    """Put the attributes back, except parameters and registered callbacks."""
-    untouched = {CALLBACKS_ATTRIBUTE, *estimator.get_params(deep=False)}
-    now = vars(estimator)
-    now.update({name: before[name] for name in before.keys() - untouched})
-    for name in now.keys() - before.keys() - untouched:
-        now.pop(name, None)
 
 
 class _Task:

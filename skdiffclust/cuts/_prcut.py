@@ -21,6 +21,7 @@ from skdiffclust._compat import (
     fit_context,
 )
 from skdiffclust._encoder import ACTIVATIONS
+from skdiffclust._fitted import reads_whole
 from skdiffclust._history import Training, keep_state_on_error
 from skdiffclust._validation import validate_rows
 from skdiffclust.cuts._fitting import (
@@ -62,6 +63,7 @@ def _has_encoder(estimator):
     return _has_rows(estimator)
 
 
+@reads_whole("predict", "predict_proba", "transform", "score", "get_feature_names_out")
 class PRCut(
     CallbackSupportMixin,
     ClassNamePrefixFeaturesOutMixin,

@@ -14,6 +14,7 @@ from skdiffclust._affinity import nearest_row
 from skdiffclust._assignments import order_by_size
 from skdiffclust._compat import PAIRWISE_METRICS, Interval, StrOptions, fit_context
 from skdiffclust._constraints import as_constraints, check_feasible
+from skdiffclust._fitted import reads_whole
 from skdiffclust._history import keep_state_on_error
 from skdiffclust._validation import validate_rows
 from skdiffclust.forests._constrained._grow_tree import grow_tree
@@ -26,6 +27,7 @@ from skdiffclust.forests._trees._tree import CutTree, components
 _AUTO_FRACTION = 0.25
 
 
+@reads_whole("predict", "cut")
 class SpanningForestClustering(ClusterMixin, BaseEstimator):
     """Cluster by the maximum spanning k-forest, which is single linkage.
 

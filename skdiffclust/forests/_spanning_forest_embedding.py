@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdiffclust._affinity import refuse_overflow
 from skdiffclust._compat import CallbackSupportMixin, Interval, StrOptions, fit_context
 from skdiffclust._encoder import forward, init_layers
+from skdiffclust._fitted import reads_whole
 from skdiffclust._history import EpochLoop, Training, keep_state_on_error
 from skdiffclust._validation import validate_rows
 from skdiffclust.forests._embedding._informed_batches import InformedBatches
@@ -28,6 +29,7 @@ from skdiffclust.forests._embedding._targets import (
 from skdiffclust.forests._embedding._training import Trainer, batch_error
 
 
+@reads_whole("transform", "score", "get_feature_names_out")
 class SpanningForestEmbedding(
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,

@@ -7,12 +7,14 @@ from skdiffclust._affinity import center
 from skdiffclust._assignments import softmax
 from skdiffclust._compat import StrOptions, fit_context
 from skdiffclust._constraints import as_constraints
+from skdiffclust._fitted import reads_whole
 from skdiffclust._history import Training, keep_state_on_error
 from skdiffclust.gemini._base import BaseGEMINI, ordered
 from skdiffclust.gemini._models import MODELS, new_model
 from skdiffclust.gemini._training import OPTIMISERS, train
 
 
+@reads_whole("predict", "predict_proba", "score")
 class GEMINI(BaseGEMINI):
     r"""Cluster by maximising a generalised mutual information.
 

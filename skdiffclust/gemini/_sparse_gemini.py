@@ -21,6 +21,7 @@ from skdiffclust._compat import (
     validate_parameter_constraints,
 )
 from skdiffclust._constraints import as_constraints
+from skdiffclust._fitted import reads_whole
 from skdiffclust._history import Training, keep_state_on_error
 from skdiffclust.gemini._base import BaseGEMINI, not_negative, ordered, positive
 from skdiffclust.gemini._models import MODELS, new_model
@@ -33,6 +34,15 @@ from skdiffclust.gemini._training import OPTIMISERS, Sparsity, train
 from skdiffclust.gemini._walk import Walk, first_alpha, walk_path
 
 
+@reads_whole(
+    "predict",
+    "predict_proba",
+    "score",
+    "transform",
+    "inverse_transform",
+    "get_support",
+    "get_feature_names_out",
+)
 class SparseGEMINI(SelectorMixin, BaseGEMINI):
     r"""Cluster by a generalised mutual information, and select variables for it.
 

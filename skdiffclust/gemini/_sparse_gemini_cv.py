@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from skdiffclust._compat import Interval, fit_context
+from skdiffclust._fitted import reads_whole
 from skdiffclust._history import Training, keep_state_on_error
 from skdiffclust.gemini._base import BaseGEMINI, positive
 from skdiffclust.gemini._sparse_gemini import SparseGEMINI
@@ -19,6 +20,15 @@ from skdiffclust.gemini._sparse_gemini import SparseGEMINI
 _SPARSE_ONLY = ("kernel", "metric", "model", "groups", "hierarchy")
 
 
+@reads_whole(
+    "predict",
+    "predict_proba",
+    "score",
+    "transform",
+    "inverse_transform",
+    "get_support",
+    "get_feature_names_out",
+)
 class SparseGEMINICV(SelectorMixin, BaseGEMINI):
     """Choose the penalty of SparseGEMINI by stability over resamples.
 

@@ -25,6 +25,7 @@ from skdiffclust._compat import (
     StrOptions,
     fit_context,
 )
+from skdiffclust._fitted import reads_whole
 from skdiffclust._history import EpochLoop, Training, keep_state_on_error
 from skdiffclust._validation import validate_rows
 from skdiffclust.memories._checks import (
@@ -61,6 +62,16 @@ def _has_no_encoder(estimator):
     return True
 
 
+@reads_whole(
+    "predict",
+    "transform",
+    "recall",
+    "trajectories",
+    "energy",
+    "entropy",
+    "score",
+    "get_feature_names_out",
+)
 class ClAM(
     CallbackSupportMixin,
     ClassNamePrefixFeaturesOutMixin,
@@ -339,6 +350,7 @@ class ClAM(
         self._settle(X, weight, found | coder, reorder=not continues)
         best = training.best
         self.loss_, self.history_, self.n_iter_ = loss, best.history, best.n_iter
+        vars(self).pop("_stream", None)
         training.finish()
         return self
 

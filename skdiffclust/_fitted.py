@@ -1,0 +1,108 @@
+"""Fitted state, written whole by a fit and read whole by every other method.
+
+A fit works on a draft, a shallow copy of the estimator, and is published by one
+assignment of ``__dict__`` once it has succeeded. What fails or is interrupted before
+leaves nothing behind. The methods that read work on such a copy as well, so that one
+call never sees two fits, whatever another thread does meanwhile; nobody waits for a
+lock. `skdiffclust._history.keep_state_on_error` does the first, `reads_whole` the
+second:
+
+>>> from sklearn.base import BaseEstimator
+>>> from skdiffclust._fitted import draft_of, publish, reads_whole
+>>> @reads_whole("both")
+... class Pair(BaseEstimator):
+...     def fit(self, X):
+...         draft = draft_of(self)
+...         draft.first_ = X
+...         draft.second_ = X                    # self has neither before both are
+...         publish(self, draft)
+...         return self
+...     def both(self):
+...         return self.first_, self.second_     # of one fit
+>>> Pair().fit(1).both()
+(1, 1)
+"""
+
+import functools
+import inspect
+
+from sklearn.utils.metaestimators import available_if
+
+from skdiffclust._compat import CONFIGURATION_ATTRIBUTES, AvailableIf
+
+
+def draft_of(estimator):
+    """Return a shallow copy of an estimator: its attributes as of one moment.
+
+    Parameters
+    ----------
+    estimator : estimator instance
+        Its own ``__copy__`` and ``__init__`` are not called.
+
+    Returns
+    -------
+    draft : estimator instance
+        Of the same class, with the same objects as attributes.
+    """
+    draft = object.__new__(type(estimator))
+    # Copying a dict of strings is one step to every other thread.
+    draft.__dict__ = vars(estimator).copy()
+    return draft
+
+
+def publish(estimator, draft):
+    """Make the fitted attributes of an estimator those of a draft, all at once.
+
+    Parameters, callbacks, the container of outputs and requests of metadata stay as
+    they are now; every other attribute is the draft's, or gone where it has none.
+
+    Parameters
+    ----------
+    estimator : estimator instance
+        The one that is seen by others.
+    draft : estimator instance
+        What `draft_of` returned, after a fit.
+    """
+    configuration = {*CONFIGURATION_ATTRIBUTES, *estimator.get_params(deep=False)}
+    now, new = vars(estimator).copy(), vars(draft)
+    kept = {name: now[name] for name in now if name in configuration}
+    fitted = {name: new[name] for name in new if name not in configuration}
+    estimator.__dict__ = kept | fitted
+
+
+def reads_whole(*names):
+    """Make methods of a class read the fitted state of one moment, by a decorator.
+
+    It stands above the class, so that it reaches methods that are inherited, and those
+    that scikit-learn has wrapped for ``set_output``.
+
+    Parameters
+    ----------
+    *names : str
+        Methods that read fitted attributes and assign none. What they assigned would
+        be lost with the copy that they work on.
+
+    Returns
+    -------
+    function
+        The decorator of the class, which returns the same class.
+    """
+
+    def decorate(cls):
+        for name in names:
+            setattr(cls, name, _on_a_copy(inspect.getattr_static(cls, name)))
+        return cls
+
+    return decorate
+
+
+def _on_a_copy(method):
+    """Return a method that works on a copy of the estimator."""
+    if isinstance(method, AvailableIf):
+        return available_if(method.check)(_on_a_copy(method.fn))
+
+    @functools.wraps(method)
+    def reading(estimator, *args, **kwargs):
+        return method(draft_of(estimator), *args, **kwargs)
+
+    return reading
