@@ -29,6 +29,8 @@ True
 import numpy as np
 from scipy.special import ndtr
 
+from skdiffclust._products import product_by_sample
+
 ACTIVATIONS = "gelu", "relu", "tanh"
 # Samples of a block in `forward`: bounds the memory of the hidden layers.
 _BLOCK_SAMPLES = 4096
@@ -76,29 +78,20 @@ def _activate_with_slope(hidden, activation):
 def forward(X, weights, biases, activation="relu"):
     """Return the output (n, n_out) for samples X (n, n_in), one product a sample.
 
-    A BLAS may round a sample differently when it stands elsewhere in a block (Haswell
-    and Zen kernels do so in float32 from 50 features on), so that equal samples part
-    and chunks disagree. Here each sample is a product of its own, always of the same
-    shape, which costs one to three times the product of a block.
+    So the output for a sample has the same bits whatever is beside it, which a product
+    of a block does not give: see `product_by_sample`.
     """
     n_samples = X.shape[0]
     output = np.empty((n_samples, weights[-1].shape[1]), dtype=weights[-1].dtype)
     for start in range(0, n_samples, _BLOCK_SAMPLES):
         stop = start + _BLOCK_SAMPLES
-        # C-contiguous: for other strides NumPy may leave the BLAS, and sum otherwise.
-        block = np.ascontiguousarray(X[start:stop], dtype=weights[0].dtype)
-        hidden = _affine_by_sample(block, weights[0], biases[0])
+        block = np.asarray(X[start:stop], dtype=weights[0].dtype)
+        hidden = product_by_sample(block, weights[0])
+        hidden += biases[0]
         for weight, bias in zip(weights[1:], biases[1:], strict=True):
-            hidden = _affine_by_sample(activate(hidden, activation), weight, bias)
+            hidden = product_by_sample(activate(hidden, activation), weight)
+            hidden += bias
         output[start:stop] = hidden
-    return output
-
-
-def _affine_by_sample(X, weight, bias):
-    """Return X @ weight + bias, (n, n_out), from n products of shape (1, n_in)."""
-    weight = np.ascontiguousarray(weight)
-    output = np.matmul(X[:, np.newaxis, :], weight)[:, 0]
-    output += bias
     return output
 
 

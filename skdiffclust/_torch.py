@@ -131,6 +131,44 @@ def load_module_state(module, state):
     module.load_state_dict({name: to_tensor(value) for name, value in state.items()})
 
 
+def module_outputs(module, X, check, *, block_samples=1):
+    """Return the outputs (n, ...), an array, of a module for samples X (n, ...).
+
+    In evaluation mode and without gradient, on the device of its first parameter.
+
+    One sample at a time, in one place of memory, is for ``predict``: products of a
+    block round a sample by its place there, so that equal samples part and chunks
+    disagree. Larger blocks are for training.
+
+    Parameters
+    ----------
+    module : nn.Module
+        The dtype and the device are those of its first parameter.
+    X : ndarray of shape (n_samples, ...)
+    check : callable
+        ``check(output, n_samples)`` raises if an output is not good for the samples of
+        one block.
+    block_samples : int, default=1
+    """
+    samples, device = to_tensor(X), "cpu"
+    dtype = samples.dtype
+    parameter = next(module.parameters(), None)
+    if parameter is not None:
+        dtype, device = parameter.dtype, parameter.device
+    block = torch.empty((block_samples, *X.shape[1:]), dtype=dtype, device=device)
+    was_training = module.training
+    module.eval()
+    outputs = []
+    with torch.no_grad():
+        for part in samples.split(block_samples):
+            entering = block[: len(part)].copy_(part)
+            output = module(entering)
+            check(output, len(part))
+            outputs.append(to_numpy(output))
+    module.train(was_training)
+    return np.concatenate(outputs)
+
+
 def train(
     loop, module, batches, loss_of, optimizer, *, batch_size, close, checkpoint=None
 ):

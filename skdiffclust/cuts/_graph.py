@@ -8,6 +8,7 @@ from sklearn.base import clone
 from sklearn.neighbors import NearestNeighbors
 
 from skdiffclust._affinity import center, distance_matrix, nearest_rows, unit_rows
+from skdiffclust._products import product_by_sample
 from skdiffclust._validation import check_dense_size
 from skdiffclust.cuts._ratio_cut import check_graph
 
@@ -96,8 +97,10 @@ class Affinity:
             remedy="Use affinity='nearest_neighbors', whose graph is sparse.",
         )
         if self.kind == "cosine":
-            cosines = (
-                unit_rows(X.astype(np.float64)) @ unit_rows(self.X.astype(np.float64)).T
+            # New samples one by one: their links must not depend on each other.
+            product = np.matmul if X is self.X else product_by_sample
+            cosines = product(
+                unit_rows(X.astype(np.float64)), unit_rows(self.X.astype(np.float64)).T
             )
             # Less 1, a factor of all weights, so that a low temperature does not
             # overflow.

@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from skdiffclust._torch import (
     load_module_state,
+    module_outputs,
     module_state,
     sum_over_processes,
     to_numpy,
@@ -264,7 +265,7 @@ class ModuleModel:
 
     def logits(self, X):
         """Return the outputs (n, k) for rows X (n, d), as a NumPy array."""
-        return module_logits(self.module, X, self.n_clusters, self.device)
+        return module_logits(self.module, X, self.n_clusters, block_samples=_BLOCK_ROWS)
 
     def step(self, X, gradient_of, rate):
         """Take a step; a batch that does not fit the device is halved, at most twice.
@@ -322,12 +323,11 @@ class ModuleModel:
         load_module_state(self.module, state)
 
 
-def module_logits(module, X, n_clusters, device="cpu"):
+def module_logits(module, X, n_clusters, *, block_samples=1):
     """Return the outputs (n, k) of a module in evaluation mode, as a NumPy array.
 
-    Blocks have one shape, so that a row's output does not depend on those beside it.
+    One sample at a time a row's output does not depend on those beside it.
     """
-    module.eval()
     dtype = next(module.parameters()).dtype
     largest = np.abs(X).max(initial=0.0)
     if largest > torch.finfo(dtype).max:
@@ -335,24 +335,19 @@ def module_logits(module, X, n_clusters, device="cpu"):
             f"The 'X' parameter of PRCut must fit {str(dtype)[6:]}, the dtype of the "
             f"encoder. Got values up to {largest:.3g} instead. Rescale X."
         )
-    outputs = []
-    with torch.no_grad():
-        for start in range(0, len(X), _BLOCK_ROWS):
-            rows = X[start : start + _BLOCK_ROWS]
-            block = np.zeros((_BLOCK_ROWS, X.shape[1]), dtype=X.dtype)
-            block[: len(rows)] = rows
-            output = module(to_tensor(block, device, dtype))
-            found = type(output).__name__
-            if torch.is_tensor(output):
-                found = f"shape {tuple(output.shape)}"
-            if found != f"shape {(_BLOCK_ROWS, n_clusters)}":
-                raise ValueError(
-                    "The 'encoder' parameter of PRCut must map rows to one output for "
-                    f"each of {n_clusters} clusters. Got {found} for {_BLOCK_ROWS} "
-                    "rows instead. Set the width of its last layer to n_clusters."
-                )
-            outputs.append(to_numpy(output)[: len(rows)])
-    return np.concatenate(outputs)
+
+    def check(output, n_rows):
+        found = type(output).__name__
+        if torch.is_tensor(output):
+            found = f"shape {tuple(output.shape)}"
+        if found != f"shape {(n_rows, n_clusters)}":
+            raise ValueError(
+                "The 'encoder' parameter of PRCut must map rows to one output for "
+                f"each of {n_clusters} clusters. Got {found} for {n_rows} "
+                "rows instead. Set the width of its last layer to n_clusters."
+            )
+
+    return module_outputs(module, X, check, block_samples=block_samples)
 
 
 def own_module(module):

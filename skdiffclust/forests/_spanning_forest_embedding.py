@@ -444,7 +444,7 @@ class SpanningForestEmbedding(
         rng = np.random.RandomState(0)
         return Trainer(
             self, self.encoder_, X, self.n_clusters_, rng, torch.device("cpu")
-        ).embed(X)
+        ).embed(X, block_samples=1)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -11,12 +11,11 @@ from sklearn.base import (
     TransformerMixin,
 )
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import pairwise_distances
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from skdiffclust._affinity import refuse_overflow
+from skdiffclust._affinity import block_distances, refuse_overflow
 from skdiffclust._assignments import order_by_size
 from skdiffclust._compat import (
     CallbackSupportMixin,
@@ -569,7 +568,7 @@ class ClAM(
         if self.metric == "cosine":
             shift = 0.0  # an offset changes directions
         rows, memories = X - shift, self.cluster_centers_ - shift
-        return pairwise_distances(rows, memories, metric=self.metric)
+        return block_distances(rows, memories, self.metric, {})
 
     def predict(self, X):
         """Give each row the memory that it falls to.

@@ -321,35 +321,24 @@ def _memory(clam, memories, shares, inverse_temperature):
 def encode(encoder, Z):
     """Return the codes (n, p) of rows Z (n, d) in training units.
 
-    Blocks all have one shape, filled up with the last row, so that equal rows have
-    equal codes however they are cut in chunks.
+    On the CPU the code of a row does not depend on the rows beside it.
     """
     if isinstance(encoder, tuple):
         return _checked(forward(Z, *encoder))
-    import torch
+    from skdiffclust._torch import module_outputs
 
-    from skdiffclust._torch import to_numpy, to_tensor
-
-    parameter = next(encoder.parameters(), None)
-    dtype, device = to_tensor(Z[:0]).dtype, "cpu"
-    if parameter is not None:
-        dtype, device = parameter.dtype, parameter.device
-    was_training, codes = encoder.training, []
-    encoder.eval()
-    for start in range(0, len(Z), _BLOCK_ROWS):
-        rows = Z[start : start + _BLOCK_ROWS]
-        block = np.concatenate([rows, rows[-1:].repeat(_BLOCK_ROWS - len(rows), 0)])
-        with torch.no_grad():
-            code = encoder(to_tensor(block, device, dtype))
-        if code.ndim != 2 or len(code) != _BLOCK_ROWS:
+    def check(code, n_rows):
+        if code.ndim != 2 or len(code) != n_rows:
             raise ValueError(
                 "The 'encoder' parameter of ClAM must map rows (n, n_features) to "
                 f"codes (n, n_outputs). Got {tuple(code.shape)} for rows "
-                f"{tuple(block.shape)} instead. Flatten its output."
+                f"{(n_rows, Z.shape[1])} instead. Flatten its output."
             )
-        codes.append(to_numpy(code)[: len(rows)])
-    encoder.train(was_training)
-    return _checked(np.concatenate(codes))
+
+    parameter = next(encoder.parameters(), None)
+    on_cpu = parameter is None or parameter.device.type == "cpu"
+    block_samples = 1 if on_cpu else _BLOCK_ROWS
+    return _checked(module_outputs(encoder, Z, check, block_samples=block_samples))
 
 
 def _checked(code):

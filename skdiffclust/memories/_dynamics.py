@@ -11,6 +11,7 @@ from scipy.spatial.distance import cdist
 
 from skdiffclust._affinity import refuse_overflow
 from skdiffclust._assignments import softmax
+from skdiffclust._products import product_by_sample
 from skdiffclust._validation import refuse_silent_conversion
 
 
@@ -375,7 +376,7 @@ class _Field:
         if self._metric == "manhattan":
             pull = self._medians(p) - X
         else:
-            pull = p @ self.memories
+            pull = product_by_sample(p, self.memories)
             if self._metric == "euclidean":
                 pull -= X
         moved = np.where(moves, X + step_size * pull, X)
@@ -383,12 +384,12 @@ class _Field:
 
     def _image(self, X):
         """Return rows as the distance sees them."""
-        return X if self._map is None else X @ self._map
+        return X if self._map is None else product_by_sample(X, self._map)
 
     def _divergences(self, X):
         """Return d (m, k) of rows (m, d): what β multiplies, up to its sign."""
         if self._metric == "cosine":
-            return -(_on_sphere(X) @ self.memories.T)
+            return -product_by_sample(_on_sphere(X), self.memories.T)
         name = "sqeuclidean" if self._metric == "euclidean" else "cityblock"
         return cdist(self._image(X), self._mapped, name)
 
@@ -423,7 +424,8 @@ def _on_sphere(X):
 def _check_matrix(X, name):
     """Return X as a finite float64 matrix."""
     refuse_silent_conversion(X)
-    X = np.asarray(X, dtype=np.float64)
+    # C-contiguous, so that sums along a row are taken in one order.
+    X = np.ascontiguousarray(X, dtype=np.float64)
     if X.ndim != 2 or 0 in X.shape or not np.isfinite(X).all():
         raise ValueError(
             f"The {name!r} parameter must be a finite matrix with rows and columns. "

@@ -203,7 +203,7 @@ def test_refusals(global_random_seed):
         ClAM(3, encoder="cnn").fit(X)
     with pytest.raises(ValueError, match="init.*codes are not known"):
         ClAM(3, encoder="mlp", init=X[:3]).fit(X)
-    with pytest.raises(ValueError, match=r"encoder.*\(256, 4, 3\).*Flatten"):
+    with pytest.raises(ValueError, match=r"encoder.*\(1, 4, 3\).*Flatten"):
         ClAM(3, encoder=nn.Unflatten(1, (4, 3))).fit(X)
     with pytest.raises(ValueError, match="devices present: cpu"):
         ClAM(3, encoder="mlp", device="tpu").fit(X)

@@ -101,19 +101,20 @@ class Trainer:
         similarity = standardized_similarity(embedding, self.settings.similarity)
         return partial_loss(similarity, constraints, n_clusters, noise)
 
-    def embed(self, X):
+    def embed(self, X, *, block_samples=_ROWS_AT_A_TIME):
         """Return the embedding (n, n_components) of rows as the module is now."""
-        import torch
+        from skdiffclust._torch import module_outputs
 
-        from skdiffclust._torch import to_numpy
+        def check(embedding, n_rows):
+            if embedding.ndim != 2 or len(embedding) != n_rows:
+                raise ValueError(
+                    "The 'encoder' parameter of SpanningForestEmbedding must map rows "
+                    "to an embedding (n, n_components). Got shape "
+                    f"{tuple(embedding.shape)} for {n_rows} rows instead. Flatten its "
+                    "output."
+                )
 
-        parts = range(0, len(X), _ROWS_AT_A_TIME)
-        with torch.no_grad():
-            outputs = [
-                to_numpy(self.module(self._tensor(X[first : first + _ROWS_AT_A_TIME])))
-                for first in parts
-            ]
-        return np.concatenate(outputs)
+        return module_outputs(self.module, X, check, block_samples=block_samples)
 
     def error(self, X, y):
         """Return the connectivity error of rows with labels, batch by batch."""

@@ -1,0 +1,164 @@
+"""What is said of a sample has the same bits whatever samples are beside it.
+
+Equal samples get equal answers, chunks agree with the whole, and ``labels_`` are what
+``predict`` says, under any BLAS: ``.ci/processors`` runs this file with the kernels of
+other processors. Sizes are those where blocked products were seen to differ.
+"""
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_array_equal
+from sklearn.base import clone
+
+from skdiffclust import (
+    GEMINI,
+    ClAM,
+    PRCut,
+    SpanningForestClustering,
+    SpanningForestEmbedding,
+    SparseGEMINI,
+    SparseGEMINICV,
+)
+from skdiffclust._affinity import nearest_row
+from skdiffclust._products import product_by_sample
+from skdiffclust.memories import attraction_step, energy, entropy, recall
+
+pytestmark = [
+    pytest.mark.numerical,
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+]
+N_FEATURES = 50
+N_SAMPLES = 130
+N_EQUAL = 30
+METHODS = (
+    "predict",
+    "predict_proba",
+    "transform",
+    "recall",
+    "energy",
+    "entropy",
+    "trajectories",
+)
+
+
+def samples(seed, dtype, n_features=N_FEATURES):
+    """Return samples (130, d) in three clouds, the last 30 equal to the first 30."""
+    rng = np.random.RandomState(seed)
+    X = rng.normal(size=(N_SAMPLES, n_features))
+    X += 3.0 * np.eye(3, n_features)[np.arange(N_SAMPLES) % 3]
+    X[-N_EQUAL:] = X[:N_EQUAL]
+    return X.astype(dtype)
+
+
+def network(n_outputs):
+    """Return a torch module of two layers."""
+    return torch.nn.Sequential(
+        torch.nn.Linear(N_FEATURES, 64),
+        torch.nn.ReLU(),
+        torch.nn.Linear(64, n_outputs),
+    )
+
+
+def assert_same_bits(function, X, axis=0):
+    """Compare what a function makes of X (n, d) with what it makes of parts of it."""
+    whole = np.moveaxis(np.asarray(function(X)), axis, 0)
+    assert_array_equal(whole[-N_EQUAL:], whole[:N_EQUAL])
+    for size, stop in ((1, N_EQUAL), (7, len(X))):
+        chunks = [function(X[i : i + size]) for i in range(0, stop, size)]
+        found = np.moveaxis(np.concatenate(chunks, axis), axis, 0)
+        assert_array_equal(found, whole[:stop])
+    for other in (np.asfortranarray(X), np.repeat(X, 2, axis=1)[:, ::2]):
+        assert_array_equal(np.moveaxis(function(other), axis, 0), whole)
+    backwards = np.moveaxis(function(np.ascontiguousarray(X[::-1])), axis, 0)
+    assert_array_equal(backwards[::-1], whole)
+    # One sample under a matrix of another order and without a row before it.
+    assert_array_equal(
+        np.moveaxis(function(np.asfortranarray(X[5:6])), axis, 0), whole[5:6]
+    )
+
+
+ESTIMATORS = {
+    "clam": ClAM(3, max_iter=2),
+    "clam cosine": ClAM(3, max_iter=2, metric="cosine"),
+    "clam manhattan": ClAM(3, max_iter=2, metric="manhattan"),
+    "clam mlp": ClAM(3, max_iter=2, encoder="mlp"),
+    "clam module": ClAM(3, max_iter=2, encoder=network(3)),
+    "cut graph": PRCut(3, max_iter=2, encoder=None),
+    "cut rbf": PRCut(3, max_iter=2, encoder=None, affinity="rbf", temperature=30.0),
+    "cut cosine": PRCut(3, max_iter=2, encoder=None, affinity="cosine"),
+    "cut linear": PRCut(3, max_iter=2, encoder="linear"),
+    "cut mlp": PRCut(3, max_iter=2, encoder="mlp"),
+    "cut module": PRCut(3, max_iter=2, encoder=network(3)),
+    "gemini linear": GEMINI(3, max_iter=2, model="linear"),
+    "gemini mlp": GEMINI(3, max_iter=2, model="mlp"),
+    "gemini many": GEMINI(9, max_iter=2, model="linear"),
+    "sparse": SparseGEMINI(3, max_iter=2),
+    "sparse cv": SparseGEMINICV(3, n_alphas=3, n_resamples=2, max_iter=2),
+    "forest": SpanningForestClustering(3),
+    "forest cosine": SpanningForestClustering(3, metric="cosine"),
+    "forest correlation": SpanningForestClustering(3, metric="correlation"),
+    "embedding linear": SpanningForestEmbedding(3, max_iter=1, n_components=3),
+    "embedding mlp": SpanningForestEmbedding(3, max_iter=1, encoder="mlp"),
+    "embedding module": SpanningForestEmbedding(3, max_iter=1, encoder=network(3)),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_an_answer_depends_on_its_sample_alone(name, dtype, global_random_seed):
+    X = samples(global_random_seed, dtype)
+    model = clone(ESTIMATORS[name])
+    if "random_state" in model.get_params():
+        model.set_params(random_state=global_random_seed)
+    y = None
+    if isinstance(model, SpanningForestEmbedding):
+        y = np.where(np.arange(len(X)) < 60, np.arange(len(X)) % 3, -1)
+    model.fit(X, y)
+    if hasattr(model, "labels_"):
+        assert_array_equal(model.predict(X), model.labels_)
+    for method in METHODS:
+        if hasattr(model, method):
+            axis = int(method == "trajectories")
+            assert_same_bits(getattr(model, method), X, axis)
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine", "manhattan"])
+@pytest.mark.parametrize("function", [energy, entropy, attraction_step, recall])
+def test_memories_see_one_sample_at_a_time(function, metric, global_random_seed):
+    X = samples(global_random_seed, np.float64)
+    memories = np.random.RandomState(global_random_seed).normal(size=(12, N_FEATURES))
+    assert_same_bits(lambda X: function(X, memories, 0.1, metric=metric), X)
+    if metric == "euclidean":
+        turn = np.linalg.qr(memories[:, :12])[0] @ memories[:, :5]
+        linear_map = np.tile(turn, (5, 1))[:N_FEATURES]
+        assert_same_bits(lambda X: function(X, memories, 0.1, linear_map=linear_map), X)
+
+
+@pytest.mark.parametrize("n_features", [1, 3, 12, 60])
+@pytest.mark.parametrize(
+    "metric", ["euclidean", "cosine", "manhattan", "mahalanobis", "correlation"]
+)
+def test_the_nearest_row_depends_on_its_sample_alone(
+    metric, n_features, global_random_seed
+):
+    if metric == "correlation" and n_features == 1:
+        pytest.skip("One feature has no correlation.")
+    X = samples(global_random_seed, np.float64, n_features)
+    train = samples(global_random_seed + 1000, np.float64, n_features)
+    for part in (0, 1):
+        assert_same_bits(lambda X: nearest_row(train, X, metric=metric)[part], X)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(50, 1), (50, 3), (60, 10), (40, 500), (1, 4)])
+def test_a_product_by_sample_is_the_product(shape, dtype, global_random_seed):
+    rng = np.random.RandomState(global_random_seed)
+    X = samples(global_random_seed, dtype, shape[0])
+    Y = rng.normal(size=shape).astype(dtype)
+    found = product_by_sample(X, Y)
+    assert found.dtype == dtype
+    tolerance = {np.float32: 1e-4, np.float64: 1e-12}[dtype]
+    np.testing.assert_allclose(found, X @ Y, atol=tolerance)
+    assert_same_bits(lambda X: product_by_sample(X, Y), X)
+    assert_same_bits(lambda X: product_by_sample(X, np.asfortranarray(Y)), X)
