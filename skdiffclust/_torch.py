@@ -1,4 +1,4 @@
-"""What every torch twin needs: devices, arrays, random streams, encoders, the loop."""
+"""What every torch twin needs: arrays, random streams, encoders, the loop."""
 
 import os
 from contextlib import contextmanager
@@ -13,44 +13,6 @@ from skdiffclust._checkpoint import check_fingerprint, load_checkpoint, save_che
 
 _OUT_OF_MEMORY_TRIES = 2
 _ACTIVATIONS = {"gelu": nn.GELU, "relu": nn.ReLU, "tanh": nn.Tanh}
-
-
-def resolve_device(device, owner):
-    """Return the torch device that a 'device' parameter names.
-
-    Parameters
-    ----------
-    device : str or torch.device
-        "auto" is CUDA if there is one, else the CPU.
-    owner : str
-        Class that the parameter belongs to, for the message.
-
-    Returns
-    -------
-    torch.device
-
-    Raises
-    ------
-    ValueError
-        If there is no such device; the message lists those present.
-    """
-    present = ["cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
-    if isinstance(device, str) and device == "auto":
-        return torch.device("cuda" if len(present) > 1 else "cpu")
-    try:
-        found = torch.device(device)
-    except (RuntimeError, TypeError):
-        found = None
-    known = found is not None and (
-        str(found) in present or (str(found) == "cuda" and len(present) > 1)
-    )
-    if not known:
-        raise ValueError(
-            f"The 'device' parameter of {owner} must be 'auto' or one of the devices "
-            f"present: {', '.join(present)}. Got {device!r} instead. Use "
-            "device='auto', which takes the best of them."
-        )
-    return found
 
 
 def to_tensor(array, device="cpu", dtype=None):

@@ -1,5 +1,10 @@
 """Losses and operators as torch modules, for a training loop of one's own."""
 
+# ruff: noqa: E402
+from skdiffclust._devices import require_torch
+
+require_torch("skdiffclust.nn")
+
 from skdiffclust._torch import gather_over_processes
 from skdiffclust.cuts._torch import RatioCutLoss
 from skdiffclust.forests._perturbed._torch import (

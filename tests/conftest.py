@@ -1,6 +1,9 @@
 """One thread for every numeric library, and the data that several tests share."""
 
 import os
+import re
+from importlib.util import find_spec
+from types import ModuleType
 
 # Before NumPy or torch is imported: the conformance suite takes seconds with one
 # OpenMP thread and a minute with two on busy cores.
@@ -16,6 +19,40 @@ ROOT = Path(__file__).resolve().parents[1]
 # "3" or "0-9": the tests that draw what they are about take `global_random_seed`, and
 # run once for each of these seeds.
 SEEDS = os.environ.get("SKDIFFCLUST_TEST_SEEDS", "0")
+HAS_TORCH = find_spec("torch") is not None
+IMPORTS_TORCH = re.compile(r"^(import|from) (torch|skdiffclust\.nn)\b", re.MULTILINE)
+
+
+def pytest_ignore_collect(collection_path):
+    """Where torch is missing, pass over the files that import it at the top."""
+    if HAS_TORCH or collection_path.suffix != ".py":
+        return None
+    return bool(IMPORTS_TORCH.search(collection_path.read_text("utf-8"))) or None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config, items):
+    """Mark the tests that need torch; where it is missing, deselect them."""
+    for item in items:
+        parameters = getattr(item, "callspec", None)
+        values = parameters.params.values() if parameters is not None else ()
+        if isinstance(getattr(item.module, "torch", None), ModuleType) or any(
+            map(trains_in_torch, values)
+        ):
+            item.add_marker(pytest.mark.torch)
+    if HAS_TORCH:
+        return
+    without = [item for item in items if item.get_closest_marker("torch") is None]
+    if len(without) < len(items):
+        config.hook.pytest_deselected(items=[i for i in items if i not in without])
+        items[:] = without
+
+
+def trains_in_torch(value):
+    """Whether a parameter of a test is an estimator that needs torch."""
+    name = type(value).__name__
+    has_encoder = getattr(value, "encoder", None) is not None
+    return name == "SpanningForestEmbedding" or (name == "ClAM" and has_encoder)
 
 
 def pytest_generate_tests(metafunc):

@@ -6,6 +6,7 @@ import importlib
 import inspect
 import pkgutil
 import tomllib
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -18,10 +19,14 @@ ROOT = Path(__file__).resolve().parents[1]
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 # "all" comes first in the list; the codes after it are those that are not asked for.
 WAIVED = set(SETTINGS["tool"]["numpydoc_validation"]["checks"]) - {"all"}
-MODULES = ["skdiffclust"] + [
+ALL_MODULES = ["skdiffclust"] + [
     module.name
     for module in pkgutil.walk_packages(skdiffclust.__path__, "skdiffclust.")
 ]
+# These import torch at the top; where it is missing, they cannot be read.
+IN_TORCH = {name for name in ALL_MODULES if name.rpartition(".")[2] in ("_torch", "nn")}
+HAS_TORCH = find_spec("torch") is not None
+MODULES = [name for name in ALL_MODULES if HAS_TORCH or name not in IN_TORCH]
 
 
 def public_objects():
@@ -52,7 +57,13 @@ def is_own_method(name, function):
     return not name.startswith("_") and module.startswith("skdiffclust")
 
 
-@pytest.mark.parametrize("name", public_objects())
+def with_torch_marker(name):
+    """Return the name of an object, marked where it is one of torch."""
+    marks = [pytest.mark.torch] if name.startswith("skdiffclust.nn.") else []
+    return pytest.param(name, marks=marks)
+
+
+@pytest.mark.parametrize("name", [with_torch_marker(name) for name in public_objects()])
 def test_numpydoc(name):
     errors = [error for error in validate(name)["errors"] if error[0] not in WAIVED]
     value = pkgutil.resolve_name(name)
@@ -65,7 +76,24 @@ def test_numpydoc(name):
     assert not errors
 
 
-@pytest.mark.parametrize("name", MODULES)
+def with_marker(name):
+    """Return the name of a module, marked where its examples need torch."""
+    module = importlib.import_module(name)
+    examples = [
+        example.source
+        for test in doctest.DocTestFinder().find(module)
+        for example in test.examples
+    ]
+    needs_torch = any(
+        word in line
+        for line in examples
+        for word in ("torch", "nn.", "SpanningForestEmbedding(")
+    )
+    marks = [pytest.mark.torch] if needs_torch or name in IN_TORCH else []
+    return pytest.param(name, marks=marks)
+
+
+@pytest.mark.parametrize("name", [with_marker(name) for name in MODULES])
 def test_doctests(name):
     module = importlib.import_module(name)
     result = doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE)

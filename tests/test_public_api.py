@@ -23,7 +23,11 @@ def public_modules():
     """Return the names of all modules without a leading underscore anywhere."""
     found = pkgutil.walk_packages(skdiffclust.__path__, "skdiffclust.")
     names = [module.name for module in found]
-    return ["skdiffclust"] + [name for name in names if "._" not in name]
+    names = ["skdiffclust"] + [name for name in names if "._" not in name]
+    return [
+        pytest.param(name, marks=pytest.mark.torch) if name.endswith(".nn") else name
+        for name in names
+    ]
 
 
 def run_python(code, *flags):
@@ -141,7 +145,15 @@ def test_getting_started_runs(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "page", ["gemini", "gpu", "partial_labels", "persistence", "security", "tuning"]
+    "page",
+    [
+        "gemini",
+        pytest.param("gpu", marks=pytest.mark.torch),
+        "partial_labels",
+        "persistence",
+        "security",
+        "tuning",
+    ],
 )
 def test_user_guide_runs(page, tmp_path):
     path = ROOT / "doc" / "user_guide" / f"{page}.rst"

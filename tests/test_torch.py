@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from skdiffclust import _torch
+from skdiffclust import _devices, _torch
 from skdiffclust._encoder import ACTIVATIONS, forward, init_layers
 from skdiffclust._history import EpochLoop
 
@@ -17,22 +17,22 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def test_device():
-    assert _torch.resolve_device("cpu", "C") == torch.device("cpu")
-    assert _torch.resolve_device(torch.device("cpu"), "C").type == "cpu"
+    assert _devices.resolve_device("cpu", "C") == "cpu"
+    assert _devices.resolve_device(torch.device("cpu"), "C") == "cpu"
     best = "cuda" if torch.cuda.is_available() else "cpu"
-    assert _torch.resolve_device("auto", "C").type == best
+    assert _devices.resolve_device("auto", "C") == best
 
 
 @pytest.mark.parametrize("device", ["cuda:99", "meta", "gpu", 1.5, None])
 def test_a_device_that_is_not_here_is_refused_with_those_that_are(device):
     with pytest.raises(ValueError, match=r"'device' parameter of C .*present: cpu"):
-        _torch.resolve_device(device, "C")
+        _devices.resolve_device(device, "C")
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="There is a CUDA device here.")
 def test_cuda_without_cuda_is_refused():
     with pytest.raises(ValueError, match="Got 'cuda' instead"):
-        _torch.resolve_device("cuda", "C")
+        _devices.resolve_device("cuda", "C")
 
 
 def test_tensor_shares_memory_where_that_is_safe():

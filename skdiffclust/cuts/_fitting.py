@@ -13,6 +13,7 @@ from skdiffclust._affinity import column_means, refuse_overflow
 from skdiffclust._assignments import order_by_size
 from skdiffclust._compat import Interval
 from skdiffclust._constraints import as_constraints, check_feasible
+from skdiffclust._devices import require_torch, resolve_device
 from skdiffclust._encoder import init_layers
 from skdiffclust._history import EpochLoop
 from skdiffclust._validation import equal_rows, validate_rows
@@ -200,13 +201,11 @@ def is_precomputed(estimator):
 
 
 def find_device(estimator):
-    """Return the device to train on: "cpu" without torch where that is clear."""
-    if estimator.device == "cpu" or (
-        estimator.encoder is None and estimator.device == "auto"
-    ):
+    """Return the name of the device to train on; torch is asked only where it must."""
+    if callable(estimator.encoder):
+        require_torch("PRCut with a module as encoder")
+    if estimator.encoder is None and estimator.device == "auto":
         return "cpu"
-    from skdiffclust._torch import resolve_device
-
     return resolve_device(estimator.device, "PRCut")
 
 
@@ -336,7 +335,7 @@ class EncoderTraining:
     def _set_layers(self, weights, biases):
         """Train copies of these layers, in NumPy or, off the CPU, in torch."""
         self.module = None
-        if str(self.device) == "cpu":
+        if self.device == "cpu":
             self.model = Layers(weights, biases, self.activation, self.weight_decay)
             return
         from skdiffclust._torch import encoder_module

@@ -366,7 +366,7 @@ class PRCut(
             (np.nan, np.nan) if target is None else data.cuts(target)
         )
         self.history_, self.n_iter_ = best.history, best.n_iter
-        self.device_ = str(device)
+        self.device_ = device
         warn_if_fewer(self, self.n_clusters_, int(data.groups.max()) + 1)
         warn_if_small(self, self.cluster_sizes_)
         training.finish()

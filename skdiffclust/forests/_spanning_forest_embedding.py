@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdiffclust._affinity import refuse_overflow
 from skdiffclust._compat import CallbackSupportMixin, Interval, StrOptions, fit_context
+from skdiffclust._devices import require_torch, resolve_device
 from skdiffclust._encoder import forward, init_layers
 from skdiffclust._fitted import reads_whole
 from skdiffclust._history import EpochLoop, Training, keep_state_on_error
@@ -245,8 +246,7 @@ class SpanningForestEmbedding(
         ConvergenceWarning
             If the training diverges; the best weights are kept.
         """
-        from skdiffclust._torch import resolve_device
-
+        require_torch(type(self).__name__)
         X = self._check_rows(X, reset=True)
         y = None if y is None else check_target(y, len(X))
         known = known_constraints(len(X), y, must_link, cannot_link)
@@ -302,8 +302,7 @@ class SpanningForestEmbedding(
         ValueError
             As for `fit`.
         """
-        from skdiffclust._torch import resolve_device
-
+        require_torch(type(self).__name__)
         begins = not hasattr(self, "n_iter_")
         X = self._check_rows(X, reset=begins)
         y = None if y is None else check_target(y, len(X))
@@ -382,6 +381,7 @@ class SpanningForestEmbedding(
         score : float
             Between -1 and 0, larger is better; NaN if no row has a label.
         """
+        require_torch(f"{type(self).__name__}.score")
         embedding = self.transform(X)
         y = check_target(y, len(embedding))
         return -batch_error(
@@ -435,16 +435,13 @@ class SpanningForestEmbedding(
         for name, value in self._fitted(trainer).items():
             setattr(self, name, value)
         self.history_, self.n_iter_ = loop.history, loop.n_iter
-        self.device_ = str(trainer.device)
+        self.device_ = trainer.device
 
     def _embed_by_module(self, X):
         """Embed validated rows by the trained module, on the CPU."""
-        import torch
-
         rng = np.random.RandomState(0)
-        return Trainer(
-            self, self.encoder_, X, self.n_clusters_, rng, torch.device("cpu")
-        ).embed(X, block_samples=1)
+        trainer = Trainer(self, self.encoder_, X, self.n_clusters_, rng, "cpu")
+        return trainer.embed(X, block_samples=1)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

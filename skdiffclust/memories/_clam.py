@@ -24,6 +24,7 @@ from skdiffclust._compat import (
     StrOptions,
     fit_context,
 )
+from skdiffclust._devices import require_torch, resolve_device
 from skdiffclust._fitted import reads_whole
 from skdiffclust._history import EpochLoop, Training, keep_state_on_error
 from skdiffclust._validation import validate_rows
@@ -423,7 +424,7 @@ class ClAM(
         `centers` are the memories of the last fit if it goes on, else None.
         """
         # The trained encoder needs torch, which is not imported for anything else.
-        from skdiffclust._torch import resolve_device
+        require_torch(f"ClAM with encoder={self.encoder!r}")
         from skdiffclust.memories._deep import DeepTraining, encode
 
         device = resolve_device(self.device, "ClAM")
@@ -439,7 +440,7 @@ class ClAM(
                 **self._attributes(*deep.memories()),
                 "encoder_": deep.encoder(),
                 "_input_frame": frame,
-                "device_": str(device),
+                "device_": device,
             }
 
         for loop in training:
@@ -494,14 +495,13 @@ class ClAM(
         is_small = size * self.n_init < _WORTH_A_GPU
         if self.device == "cpu" or (self.device == "auto" and is_small):
             return "cpu", None
+        device = resolve_device(self.device, "ClAM")
+        if device == "cpu":
+            return "cpu", None
         # torch is imported here: most fits never need it.
-        from skdiffclust._torch import resolve_device
         from skdiffclust.memories._torch import completion_on_device
 
-        device = resolve_device(self.device, "ClAM")
-        if device.type == "cpu":
-            return "cpu", None
-        return str(device), completion_on_device(device)
+        return device, completion_on_device(device)
 
     def _attributes(self, inverse_temperature, memories, log_weights):
         """Return the fitted attributes that `predict` needs without an encoder."""

@@ -32,7 +32,7 @@ class DeepTraining:
     frame : Frame
         Units of training for X.
     random_state : RandomState
-    device : torch.device
+    device : str
     centers : ndarray of shape (n_clusters, n_outputs) or None
         Memories of the last fit, if training goes on from them and its encoder.
     concentration : float

@@ -6,7 +6,6 @@ import threading
 import numpy as np
 import pytest
 import scipy.sparse as sp
-import torch
 from sklearn.base import clone
 from sklearn.cluster import SpectralClustering
 from sklearn.datasets import load_digits, make_blobs, make_moons
@@ -83,6 +82,8 @@ def test_a_line_cannot_part_moons_but_a_perceptron_can(global_random_seed):
 
 @pytest.mark.parametrize("activation", ["gelu", "relu", "tanh"])
 def test_the_activation_is_what_stands_between_the_layers(activation, blobs):
+    import torch
+
     X, _ = blobs
     model = PRCut(4, activation=activation, **QUICK).fit(X)
     rows = torch.from_numpy((X - X.mean(axis=0)) / (X - X.mean(axis=0)).std())
@@ -734,6 +735,8 @@ def test_weights_of_new_rows_are_checked(blobs):
 
 
 def test_a_stream_goes_on_with_what_it_began_with(blobs):
+    import torch
+
     X, _ = blobs
     for begun, changed in (
         ({"encoder": None}, {"encoder": "mlp"}),

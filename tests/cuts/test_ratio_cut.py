@@ -5,7 +5,6 @@ import itertools
 import numpy as np
 import pytest
 import scipy.sparse as sp
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -121,6 +120,8 @@ def test_the_constant_two_is_sharp():
 
 def autograd(function, graph, assignments, normalized):
     """Return (value, gradient) of the textbook formulas by torch, in float64."""
+    import torch
+
     W = torch.from_numpy(graph)
     P = torch.from_numpy(assignments).clone().requires_grad_(True)
     n, k = P.shape

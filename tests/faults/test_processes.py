@@ -15,7 +15,6 @@ import joblib
 import numpy as np
 import pytest
 import skops.io
-import torch
 from sklearn.base import clone
 from sklearn.datasets import make_blobs
 from sklearn.exceptions import InconsistentVersionWarning
@@ -192,6 +191,8 @@ def test_saved_by_another_version(estimator, blobs, fit, answer):
 
 
 def test_global_state_is_left_alone(estimator, blobs, fit, answer):
+    import torch
+
     def state():
         stream = np.random.get_state()  # noqa: NPY002 the global one is meant
         threads = [pool["num_threads"] for pool in threadpool_info()]

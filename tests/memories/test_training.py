@@ -4,7 +4,6 @@ from collections import Counter
 
 import numpy as np
 import pytest
-import torch
 
 from skdiffclust.memories import _block_kernels, _training
 from skdiffclust.memories._dynamics import Dynamics, recall
@@ -39,6 +38,8 @@ def hidden_of(groups):
 
 def loss_by_autograd(X, memories, log_weights, dynamics, groups, fill, weight):
     """Return the losses (R,) as torch tensors, by the formulas of the paper."""
+    import torch
+
     hidden, scored = (torch.tensor(a) for a in hidden_of(groups))
     moves = scored.to(X.dtype)
     losses = []
@@ -69,6 +70,8 @@ def loss_by_autograd(X, memories, log_weights, dynamics, groups, fill, weight):
 def test_gradient_is_autograds(
     metric, beta, n_steps, step_size, groups, fill, global_random_seed
 ):
+    import torch
+
     arrays = problem(metric, fill=fill, seed=global_random_seed)
     dynamics = Dynamics(beta, n_steps, step_size, metric)
     X, memories, log_weights, fill, weight = (torch.tensor(a) for a in arrays)

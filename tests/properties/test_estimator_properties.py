@@ -4,7 +4,6 @@ import random
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
@@ -42,6 +41,8 @@ def points(draw):
 
 def streams():
     """The states of all global random streams."""
+    import torch
+
     name, keys, *rest = np.random.get_state()  # noqa: NPY002 the global one is meant
     return name, keys.tobytes(), rest, random.getstate(), torch.get_rng_state().tolist()
 

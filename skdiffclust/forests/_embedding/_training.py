@@ -23,7 +23,7 @@ class Trainer:
     X : ndarray of shape (n_samples, ...)
     n_clusters : int
     random_state : RandomState
-    device : torch.device
+    device : str
     """
 
     def __init__(self, estimator, module, X, n_clusters, random_state, device):

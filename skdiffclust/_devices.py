@@ -1,0 +1,86 @@
+"""Which device an estimator trains on, and what is said where torch is missing.
+
+torch is an extra: without it "auto" is the CPU. Importing this module does not load it.
+"""
+
+from importlib.util import find_spec
+
+
+def require_torch(what):
+    """Raise ImportError, in one sentence, where torch is not installed.
+
+    Parameters
+    ----------
+    what : str
+        What needs it, which begins the sentence.
+    """
+    if not _has_torch():
+        raise ImportError(
+            f"{what} needs torch, which is not installed: run 'pip install torch'.",
+            name="torch",
+        )
+
+
+def _has_torch():
+    """Whether torch is installed; it is not imported to find out."""
+    return find_spec("torch") is not None
+
+
+def resolve_device(device, owner):
+    """Return the name of the device that a 'device' parameter stands for.
+
+    Parameters
+    ----------
+    device : str or torch.device
+        "auto" is CUDA if there is one, else the CPU; torch is asked only for what is
+        not "cpu", and only where it is installed.
+    owner : str
+        Class that the parameter belongs to, for the message.
+
+    Returns
+    -------
+    str
+        "cpu", "cuda" or "cuda:" with a number.
+
+    Raises
+    ------
+    ValueError
+        If there is no such device, with those that are present; or if it is neither
+        the CPU nor a CUDA device.
+    ImportError
+        If a CUDA device is asked for and torch is not installed.
+    """
+    if isinstance(device, str) and device == "cpu":
+        return "cpu"
+    present = ["cpu"]
+    if not _has_torch():
+        if isinstance(device, str) and device == "auto":
+            return "cpu"
+        if isinstance(device, str) and device.partition(":")[0] == "cuda":
+            require_torch(f"{owner} with device={device!r}")
+        raise ValueError(_no_such_device(device, owner, present))
+    import torch
+
+    present += [f"cuda:{i}" for i in range(torch.cuda.device_count())]
+    if isinstance(device, str) and device == "auto":
+        return "cuda" if len(present) > 1 else "cpu"
+    try:
+        found = torch.device(device)
+    except (RuntimeError, TypeError):
+        found = None
+    known = found is not None and (
+        str(found) in present or (str(found) == "cuda" and len(present) > 1)
+    )
+    if not known:
+        raise ValueError(_no_such_device(device, owner, present))
+    return str(found)
+
+
+def _no_such_device(device, owner, present):
+    """Say what a 'device' parameter must be."""
+    return (
+        f"The 'device' parameter of {owner} must be 'auto' or one of the devices "
+        f"present: {', '.join(present)}. Got {device!r} instead. Use device='auto', "
+        "which takes the best of them; devices other than the CPU and CUDA are not "
+        "supported."
+    )
