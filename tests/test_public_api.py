@@ -37,7 +37,6 @@ def run_python(code, *flags):
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=60,
     )
     assert result.returncode == 0, result.stderr
     return result.stdout
