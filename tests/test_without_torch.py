@@ -88,17 +88,6 @@ def run_python(code):
     return result.stdout
 
 
-def test_every_module_but_one_is_imported_without_torch():
-    code = """
-import importlib, pkgutil, skdiffclust
-for module in pkgutil.walk_packages(skdiffclust.__path__, "skdiffclust."):
-    if module.name != "skdiffclust.nn" and not module.name.endswith("._torch"):
-        importlib.import_module(module.name)
-print("all")
-"""
-    assert run_python(BLOCK + code) == "all\n"
-
-
 @pytest.mark.torch  # half of it is run with torch
 def test_every_estimator_finds_the_same_with_torch_and_without():
     without = run_python(BLOCK + FITS)
