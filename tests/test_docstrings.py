@@ -24,7 +24,7 @@ ALL_MODULES = ["skdiffclust"] + [
     for module in pkgutil.walk_packages(skdiffclust.__path__, "skdiffclust.")
 ]
 # These import torch at the top; where it is missing, they cannot be read.
-IN_TORCH = {name for name in ALL_MODULES if name.rpartition(".")[2] in ("_torch", "nn")}
+IN_TORCH = {name for name in ALL_MODULES if name.endswith(("_torch", ".nn"))}
 HAS_TORCH = find_spec("torch") is not None
 MODULES = [name for name in ALL_MODULES if HAS_TORCH or name not in IN_TORCH]
 
