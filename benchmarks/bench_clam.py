@@ -13,7 +13,6 @@ import sys
 import time
 import tracemalloc
 import warnings
-from pathlib import Path
 
 import numpy as np
 import sklearn
@@ -24,23 +23,21 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
 from skdiffclust import ClAM
+from skdiffclust._data import has_data, load_data
 from skdiffclust.memories._dynamics import Dynamics
 from skdiffclust.memories._masking import mask_groups
 from skdiffclust.memories._torch import completion_on_device
 from skdiffclust.memories._training import completion_with_gradient
-
-DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
 def load(name):
     """Return rows and the number of classes of a data set, or None."""
     if name in ("digits", "wine"):
         X, y = {"digits": load_digits, "wine": load_wine}[name](return_X_y=True)
-    elif not (DATA / f"{name}.npz").exists():
+    elif not has_data(name):
         return None
     else:
-        with np.load(DATA / f"{name}.npz", allow_pickle=False) as archive:
-            X, y = archive["X"], archive["y"]
+        X, y = load_data(name)
     return StandardScaler().fit_transform(X.astype(float)), len(np.unique(y))
 
 
@@ -173,9 +170,9 @@ def large_fits():
     """Compare fits of large sets."""
     X, _ = make_blobs(200_000, 64, centers=10, cluster_std=6.0, random_state=0)
     compare_both("blobs", X, 10, repeats=1)
-    if (DATA / "mnist_t10k.npz").exists():
-        with np.load(DATA / "mnist_t10k.npz", allow_pickle=False) as archive:
-            compare_both("mnist_t10k", archive["X"].astype(float), 10, repeats=1)
+    if has_data("mnist_t10k"):
+        X, _ = load_data("mnist_t10k")
+        compare_both("mnist_t10k", X.astype(float), 10, repeats=1)
 
 
 def steps():

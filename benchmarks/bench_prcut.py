@@ -35,13 +35,13 @@ from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 from sklearn.neighbors import kneighbors_graph
 
 from skdiffclust import PRCut
+from skdiffclust._data import has_data, load_data
 from skdiffclust.cuts import _prcut, _starts, ratio_cut
 from skdiffclust.cuts._polish import polish
 from skdiffclust.cuts._ratio_cut import check_graph
 from skdiffclust.metrics import clustering_accuracy
 from skdiffclust.nn import RatioCutLoss
 
-SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 N_NEIGHBORS = {
     "digits": 10,
     "usps_train": 20,
@@ -55,8 +55,8 @@ def load(name):
     """Return (X, y) of a data set."""
     if name == "digits":
         return load_digits(return_X_y=True)
-    with np.load(SHARED / f"{name}.npz", allow_pickle=False) as archive:
-        return archive["X"].astype(float), archive["y"]
+    X, y = load_data(name)
+    return X.astype(float), y
 
 
 def neighbours(X, k):
@@ -98,9 +98,7 @@ def dense_loss(block, left, right, weight):
 def steps():
     """Time a step of the loss and its gradients, b = 2048 and k = 10."""
     rng = np.random.RandomState(0)
-    X, _ = (
-        load("mnist_t10k") if (SHARED / "mnist_t10k.npz").exists() else load("digits")
-    )
+    X, _ = load("mnist_t10k" if has_data("mnist_t10k") else "digits")
     graph = neighbours(X, 25)
     b = min(2048, len(X) // 2)
     rows, columns = rng.permutation(len(X))[: 2 * b].reshape(2, b)

@@ -15,7 +15,6 @@ import os
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import warnings
-from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
@@ -32,8 +31,8 @@ from sklearn.metrics import silhouette_score
 from sklearn.preprocessing import StandardScaler
 
 from skdiffclust import PRCut
+from skdiffclust._data import has_data, load_data
 
-SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 N_CLUSTERS = range(2, 21)
 
 
@@ -52,9 +51,9 @@ def problems():
         yield load.__name__[5:], StandardScaler().fit_transform(X), y
     yield "digits", *load_digits(return_X_y=True)
     for name in ("zoo", "ecoli", "movlib", "heart_statlog", "ctg"):
-        if (SHARED / f"{name}.npz").exists():
-            with np.load(SHARED / f"{name}.npz", allow_pickle=False) as archive:
-                yield name, StandardScaler().fit_transform(archive["X"]), archive["y"]
+        if has_data(name):
+            X, y = load_data(name)
+            yield name, StandardScaler().fit_transform(X), y
 
 
 def eigenvalues(graph):

@@ -10,7 +10,6 @@ true number of clusters. HDBSCAN has no such parameter: of eight values of its
 """
 
 import warnings
-from pathlib import Path
 
 import numpy as np
 from sklearn import datasets
@@ -19,8 +18,7 @@ from sklearn.metrics import adjusted_mutual_info_score, adjusted_rand_score
 from sklearn.preprocessing import StandardScaler
 
 from skdiffclust import SpanningForestClustering
-
-SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+from skdiffclust._data import has_data, load_data
 
 
 def data_sets():
@@ -50,10 +48,10 @@ def data_sets():
         ("letter", True, 4000),
         ("ctg", True, 2126),
     ):
-        if not (SHARED / f"{name}.npz").exists():
+        if not has_data(name):
             continue
-        with np.load(SHARED / f"{name}.npz", allow_pickle=False) as archive:
-            X, y = archive["X"].astype(float), archive["y"]
+        X, y = load_data(name)
+        X = X.astype(float)
         rows = np.random.RandomState(0).permutation(len(X))[:n_rows]
         X, y = X[rows], y[rows]
         yield (

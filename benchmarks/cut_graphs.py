@@ -4,7 +4,6 @@ A graph is on the split "choice", which chose the defaults of PRCut, or "report"
 only reports them. The split was written down before anything was measured on it.
 """
 
-from pathlib import Path
 from typing import NamedTuple
 
 import networkx as nx
@@ -14,9 +13,8 @@ from sklearn.datasets import load_digits, make_blobs
 from sklearn.neighbors import kneighbors_graph
 from sklearn.preprocessing import StandardScaler
 
+from skdiffclust._data import load_data
 from skdiffclust.cuts._ratio_cut import check_graph
-
-SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
 class Problem(NamedTuple):
@@ -141,8 +139,8 @@ def data(name, n_neighbors, *, scaled=False, n_rows=None):
     if name == "digits":
         X, y = load_digits(return_X_y=True)
     else:
-        with np.load(SHARED / f"{name}.npz", allow_pickle=False) as archive:
-            X, y = archive["X"].astype(float), archive["y"]
+        X, y = load_data(name)
+        X = X.astype(float)
     if n_rows is not None:
         rows = np.random.RandomState(0).permutation(len(X))[:n_rows]
         X, y = X[rows], y[rows]

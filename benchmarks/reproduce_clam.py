@@ -28,11 +28,11 @@ from sklearn.preprocessing import StandardScaler
 
 import skdiffclust
 from skdiffclust import ClAM
+from skdiffclust._data import has_data, load_data
 from skdiffclust.memories._dynamics import Dynamics
 from skdiffclust.memories._training import completion_with_gradient
 from skdiffclust.metrics import silhouette_scorer
 
-DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 RESULTS = Path("reproduce_clam.jsonl")
 # Table 6: β, T, learning rate, batch size, mask probability, mask value.
 TABLE_6 = {
@@ -60,8 +60,8 @@ def load(name):
 
     The paper's USPS are the 2007 test rows; here as many are drawn from the others.
     """
-    with np.load(DATA / f"{name}.npz", allow_pickle=False) as archive:
-        X, y = archive["X"].astype(float), archive["y"]
+    X, y = load_data(name)
+    X = X.astype(float)
     if name != "usps_train":
         return StandardScaler().fit_transform(X), y
     rows = np.random.RandomState(0).permutation(len(X))[:2007]
@@ -344,8 +344,8 @@ def main(names):
     warnings.simplefilter("ignore")
     for work in (run_methods, run_published, run_grid):
         for name in names:
-            if not (DATA / f"{name}.npz").exists():
-                print(f"The data set ../shared/data/{name}.npz is not here.")
+            if not has_data(name):
+                print(f"The data set {name!r} is not here: see SKDIFFCLUST_DATA.")
                 continue
             work(name, *load(name), recorded())
 

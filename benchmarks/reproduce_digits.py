@@ -24,12 +24,12 @@ from sklearn.linear_model import LogisticRegression
 from torch import nn
 
 from skdiffclust import SpanningForestEmbedding
+from skdiffclust._data import load_data
 from skdiffclust._encoder import init_layers
 from skdiffclust._torch import encoder_module
 from skdiffclust.forests._embedding._training import batch_error
 
 BATCH, N_COMPONENTS, N_CLASSES, TUNING_SEED = 64, 32, 10, 100
-MNIST = Path(__file__).resolve().parents[2] / "shared" / "data" / "mnist_t10k.npz"
 
 
 def perceptron(seed):
@@ -56,8 +56,7 @@ def small_digits():
 
 def mnist():
     """Return the test split of MNIST as images (10000, 1, 28, 28), and classes."""
-    with np.load(MNIST, allow_pickle=False) as data:
-        X, y = data["X"], data["y"]
+    X, y = load_data("mnist_t10k")
     return (X / 255).astype(np.float32).reshape(-1, 1, 28, 28), y
 
 

@@ -23,6 +23,7 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.preprocessing import FunctionTransformer, scale
 
 from skdiffclust import SparseGEMINI, SparseGEMINICV
+from skdiffclust._data import load_data
 from skdiffclust.datasets import (
     add_noise_background,
     make_celeux_one,
@@ -33,7 +34,6 @@ from skdiffclust.gemini._penalties import group_norms
 from skdiffclust.metrics import correct_variable_rate, variable_selection_error_rate
 
 RESULTS = Path("reproduce_gemini.jsonl")
-DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 COMMON = {"max_iter": 100, "tol": 0.01, "n_init": 1}
 SCENARIOS, MODES, MODELS = (1, 2, 3, 4, 5, "D2"), ("ovo", "ova"), ("linear", "mlp")
 
@@ -187,8 +187,7 @@ def run_dynamic(scenario, objective, mode, seed):
 
 def load(name):
     """Return rows and classes of a real data set."""
-    with np.load(DATA / f"{name}.npz", allow_pickle=False) as archive:
-        return archive["X"], archive["y"]
+    return load_data(name)
 
 
 def run_real(name, objective, model, seed):

@@ -29,9 +29,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skdiffclust import PRCut
+from skdiffclust._data import load_data
 from skdiffclust.metrics import clustering_accuracy
 
-SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 SETS = "digits", "usps_train", "mnist_t10k"
 
 
@@ -40,8 +40,7 @@ def load(name):
     if name == "digits":
         X, y = load_digits(return_X_y=True)
     else:
-        with np.load(SHARED / f"{name}.npz", allow_pickle=False) as archive:
-            X, y = archive["X"], archive["y"]
+        X, y = load_data(name)
     return X.astype(np.float32), y
 
 

@@ -13,7 +13,6 @@ import os
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import sys
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -23,9 +22,9 @@ from torch import nn
 from torch.nn import functional
 
 from skdiffclust import PRCut
+from skdiffclust._data import load_data
 from skdiffclust.metrics import clustering_accuracy
 
-SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 N_NEIGHBORS = {"usps_train": 20, "mnist_t10k": 25}
 N_STEPS, BATCH, TEMPERATURE = 800, 256, 0.2
 
@@ -88,9 +87,8 @@ def main(names):
     """Print accuracy and mutual information of each representation."""
     torch.set_num_threads(1)
     for name in names:
-        with np.load(SHARED / f"{name}.npz", allow_pickle=False) as archive:
-            X, y = archive["X"].astype(np.float32), archive["y"]
-        X = X / np.abs(X).max()
+        X, y = load_data(name)
+        X = X.astype(np.float32) / np.abs(X).max()
         found = {
             "pixels": lambda X: X,
             "50 principal components": PCA(50, random_state=0).fit_transform,

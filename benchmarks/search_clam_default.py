@@ -12,7 +12,6 @@ from ../shared/data, relative to the root of the project.
 import itertools
 import sys
 import warnings
-from pathlib import Path
 
 import numpy as np
 from sklearn.cluster import KMeans
@@ -21,9 +20,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import silhouette_score
 from sklearn.preprocessing import StandardScaler
 
+from skdiffclust._data import has_data, load_data
 from skdiffclust.memories import ClAM
 
-DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 TUNING = ["ecoli", "ctg", "usps_train", "letter", "digits", "wine", "breast_cancer"]
 JUDGED = ["zoo", "movlib", "isolet", "heart_statlog", "mnist_t10k"]
 ROWS = 2000
@@ -58,11 +57,9 @@ def load(name):
     if name in BUILT_IN:
         X, y = BUILT_IN[name](return_X_y=True)
     else:
-        path = DATA / f"{name}.npz"
-        if not path.exists():
+        if not has_data(name):
             return None
-        with np.load(path, allow_pickle=False) as archive:
-            X, y = archive["X"], archive["y"]
+        X, y = load_data(name)
     rows = np.random.RandomState(0).permutation(len(X))[:ROWS]
     X = StandardScaler().fit_transform(X[rows].astype(float))
     return X, len(np.unique(y))

@@ -7,15 +7,13 @@ from types import ModuleType
 
 # Before NumPy or torch is imported: the conformance suite takes seconds with one
 # OpenMP thread and a minute with two on busy cores.
-os.environ["OMP_NUM_THREADS"] = "1"
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("MPLBACKEND", "Agg")
 
-from pathlib import Path
-
-import numpy as np
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+from skdiffclust._data import load_data
+
 # "3" or "0-9": the tests that draw what they are about take `global_random_seed`, and
 # run once for each of these seeds.
 SEEDS = os.environ.get("SKDIFFCLUST_TEST_SEEDS", "0")
@@ -71,13 +69,12 @@ def pytest_generate_tests(metafunc):
 
 @pytest.fixture(scope="session")
 def shared_data():
-    """Return ``load(name) -> (X, y)``, which skips where the data are absent."""
+    """Return ``load(name) -> (X, y)``, which skips by name where the data are not."""
 
     def load(name):
-        path = ROOT.parent / "shared" / "data" / f"{name}.npz"
-        if not path.exists():
-            pytest.skip(f"The data set ../shared/data/{name}.npz is not here.")
-        with np.load(path, allow_pickle=False) as archive:
-            return archive["X"], archive["y"]
+        try:
+            return load_data(name)
+        except FileNotFoundError as error:
+            pytest.skip(str(error))
 
     return load

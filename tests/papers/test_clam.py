@@ -32,16 +32,15 @@ def script():
     return module
 
 
-def load(script, name):
+def load(script, shared_data, name):
     """Return standardised rows and classes, or skip."""
-    if not (script.DATA / f"{name}.npz").exists():
-        pytest.skip(f"The data set ../shared/data/{name}.npz is not here.")
+    shared_data(name)
     return script.load(name)
 
 
 @pytest.mark.parametrize("name", ["zoo", "ecoli", "movlib"])
-def test_default_reaches_k_means_by_silhouette(script, name):
-    X, y = load(script, name)
+def test_default_reaches_k_means_by_silhouette(script, shared_data, name):
+    X, y = load(script, shared_data, name)
     k = len(np.unique(y))
     ours = ClAM(k, selection="silhouette", random_state=0).fit(X)
     peer = script.best_by_silhouette(X, script.k_means(X, k, 10))
@@ -50,8 +49,10 @@ def test_default_reaches_k_means_by_silhouette(script, name):
 
 
 @pytest.mark.parametrize("name, reached", [("zoo", 0.38), ("ecoli", 0.32)])
-def test_the_published_recipe_nears_table_1_with_many_restarts(script, name, reached):
-    X, y = load(script, name)
+def test_the_published_recipe_nears_table_1_with_many_restarts(
+    script, shared_data, name, reached
+):
+    X, y = load(script, shared_data, name)
     k = len(np.unique(y))
     found = script.published(script.TABLE_6[name], X, k, "rows", n_init=30)
     whole = [labels for labels in found if len(np.unique(labels)) == k]

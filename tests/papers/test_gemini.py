@@ -5,7 +5,6 @@
 
 import sys
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +13,7 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.preprocessing import scale
 
 from skdiffclust import SparseGEMINI
+from skdiffclust._data import load_data
 from skdiffclust.datasets import make_celeux_one, make_celeux_two
 from skdiffclust.metrics import correct_variable_rate, variable_selection_error_rate
 
@@ -125,10 +125,8 @@ if __name__ == "__main__":
                 table(case, [synthetic(*case, seed) for seed in range(n_runs)])
     print("data model: ARI, variables, ARI with all variables")
     for (name, model), (*_, batch_size, n_hidden) in TABLE_4.items():
-        file = Path(__file__).resolve().parents[3] / "shared" / "data" / f"{name}.npz"
-        with np.load(file, allow_pickle=False) as archive:
-            X, y = archive["X"].astype(float), archive["y"]
-        X = scale(X) if name == "heart_statlog" else X
+        X, y = load_data(name)
+        X = scale(X) if name == "heart_statlog" else X.astype(float)
         table(
             (name, model),
             [real(X, y, model, batch_size, n_hidden, seed) for seed in range(n_runs)],
