@@ -282,17 +282,17 @@ def growth50():
 def fit():
     """What follows the tree in a fit: the linkage matrix and the labels."""
     from skdiffclust.forests._hierarchy._linkage import linkage_matrix
-    from skdiffclust.forests._hierarchy._tree_cuts import cut_into
+    from skdiffclust.forests._hierarchy._tree_cuts import cut, mask
     from skdiffclust.forests._spanning_forest import CutTree, _labels
 
     for n_samples in (200_000, 1_000_000):
         X = normal(n_samples, 3)
-        model = skdiffclust.SpanningForestClustering(10, min_cluster_size=1)
+        model = skdiffclust.SpanningForestClustering(10, cut_rule="longest")
         fits, extras = [], []
         for _ in range(3):
             fits.append(clocked(model.fit, X)[1])
             tree = CutTree(model.edges_, model.edge_lengths_, np.ones(len(X) - 1, bool))
-            is_cut, _ = cut_into(tree, 10, 1)
+            is_cut = mask(cut(tree, 9)[0], tree)
             merges = clocked(linkage_matrix, tree.edges, tree.lengths)[1]
             extras.append(merges + clocked(_labels, tree, is_cut)[1])
         share = np.median(extras) / np.median(fits)

@@ -76,7 +76,7 @@ def hdbscan(X, n_clusters):
 METHODS = {
     "forest, auto": lambda X, k: SpanningForestClustering(k).fit_predict(X),
     "forest, plain": lambda X, k: SpanningForestClustering(
-        k, min_cluster_size=1
+        k, cut_rule="longest"
     ).fit_predict(X),
     "k-means": lambda X, k: KMeans(k, n_init=10, random_state=0).fit_predict(X),
     "Ward": lambda X, k: AgglomerativeClustering(k).fit_predict(X),

@@ -25,7 +25,7 @@ from skdiffclust.metrics import clustering_accuracy
 X, y = load_digits(return_X_y=True)
 clusterers = {
     "spanning forest": SpanningForestClustering(10),
-    "plain single linkage": SpanningForestClustering(10, min_cluster_size=1),
+    "plain single linkage": SpanningForestClustering(10, cut_rule="longest"),
     "k-means": KMeans(10, n_init=10, random_state=0),
     "Ward": AgglomerativeClustering(10),
     "HDBSCAN": HDBSCAN(copy=True),

@@ -24,7 +24,7 @@ X, _ = make_moons(120, noise=0.08, random_state=3)
 # The edges of the spanning tree come longest first, so the forest with k trees is the
 # tree without its first k - 1 edges. Rows that are still alone are grey.
 
-clusterer = SpanningForestClustering(n_clusters=1, min_cluster_size=1).fit(X)
+clusterer = SpanningForestClustering(n_clusters=1, cut_rule="longest").fit(X)
 rank = np.arange(len(X) - 1)
 
 fig, axes = plt.subplots(1, 4, figsize=(12, 2.2), layout="constrained")

@@ -27,7 +27,7 @@ X, y = np.concatenate([X, outliers]), np.concatenate([y, np.full(20, -1)])
 # leads to.
 
 clusterers = {
-    "plain forest (size 1)": SpanningForestClustering(2, min_cluster_size=1),
+    "plain forest (size 1)": SpanningForestClustering(2, cut_rule="longest"),
     'default forest ("auto")': SpanningForestClustering(2),
     "HDBSCAN": HDBSCAN(min_cluster_size=20, copy=True),
 }

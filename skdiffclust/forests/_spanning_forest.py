@@ -1,4 +1,4 @@
-"""SpanningForestClustering: single linkage that predicts and survives outliers."""
+"""SpanningForestClustering: cuts of the minimum spanning tree, at any size."""
 
 import warnings
 from dataclasses import replace
@@ -12,49 +12,64 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdiffclust._affinity import nearest_row
 from skdiffclust._assignments import order_by_size
-from skdiffclust._compat import PAIRWISE_METRICS, Interval, StrOptions, fit_context
+from skdiffclust._compat import (
+    PAIRWISE_METRICS,
+    Interval,
+    StrOptions,
+    check_sample_weight,
+    fit_context,
+)
 from skdiffclust._constraints import as_constraints, check_feasible
 from skdiffclust._fitted import reads_whole
 from skdiffclust._history import keep_state_on_error
 from skdiffclust._validation import validate_rows
 from skdiffclust.forests._constrained._grow_tree import grow_tree
+from skdiffclust.forests._hierarchy._core_sizes import core_sizes
 from skdiffclust.forests._hierarchy._linkage import linkage_matrix
-from skdiffclust.forests._hierarchy._tree_cuts import cut_beyond, cut_into, widest_gap
+from skdiffclust.forests._hierarchy._tree_cuts import (
+    MAX_AUTO_CLUSTERS,
+    cut,
+    cut_beyond,
+    mask,
+    n_clusters_by_scores,
+)
 from skdiffclust.forests._trees._distances import lengths_of, mutual_reachability
 from skdiffclust.forests._trees._tree import CutTree, components
-
-# The plateau of good values is wide: 0.2 to 0.4 of the mean cluster size.
-_AUTO_FRACTION = 0.25
 
 
 @reads_whole("predict", "cut")
 class SpanningForestClustering(ClusterMixin, BaseEstimator):
-    """Cluster by the maximum spanning k-forest, which is single linkage.
+    """Cluster by cutting the minimum spanning tree, with cuts weighted by size.
 
-    With ``min_cluster_size=1`` the forest is exactly the maximum spanning k-forest of
-    [1]_, Definition 2: the k - 1 longest edges of the minimum spanning tree are cut.
-    The default, ``"auto"``, cuts the longest edges that leave a quarter of the mean
-    cluster size on both sides, so that outliers do not use up the clusters.
+    The default cuts edges that are long *and* divide their tree into large parts, so
+    that outliers do not use up the clusters. With ``cut_rule="longest"`` the result is
+    exactly the maximum spanning k-forest of [1]_, Definition 2, which is single
+    linkage: the k - 1 longest edges are cut.
 
-    It finds clusters of any shape, as long as something empties the space between
-    them, and gives every number of clusters from one fit.
+    It finds well-separated clusters of any shape and size, and gives every number of
+    clusters from one fit. Clusters that touch have no gap to cut: there, k-means or a
+    mixture does better.
 
     Parameters
     ----------
-    n_clusters : int or None, default=2
-        Number of clusters. With None they are counted by `distance_threshold`, or, if
-        that is None too, by the largest ratio of successive cut lengths.
+    n_clusters : int, "auto" or None, default=2
+        Number of clusters. "auto" reads it off `cut_scores_`; see Notes. None needs a
+        `distance_threshold`.
     distance_threshold : float or None, default=None
-        Cut every edge longer than this; needs ``n_clusters=None``.
+        Cut every edge longer than this, whatever the rule; needs ``n_clusters=None``.
     metric : str or callable, default="euclidean"
         A metric of :func:`sklearn.metrics.pairwise_distances`, or "precomputed": X is
         then a symmetric matrix of distances, dense, or sparse, where every stored
         entry is an edge, zeros too, and all others are no edge.
-    min_cluster_size : int or "auto", default="auto"
-        A cut leaves at least so many rows on both sides. "auto" is ``0.25 *
-        n_samples / n_clusters``, or 1 with a `distance_threshold`. If no edge
-        qualifies, it is halved, with a warning, until one does. Constraints come
-        first: what they part may be of any size.
+    cut_rule : {"size_weighted", "longest"}, default="size_weighted"
+        Which edge is cut next. "size_weighted" takes the one with the largest score,
+        its length times ``(a * b / (a + b)) ** 0.75``, where a and b are the sizes of
+        the parts into which it divides its tree; see Notes. "longest" takes the
+        longest edge: single linkage.
+    min_cluster_size : int, default=1
+        A cut leaves at least so many samples on both sides. If no edge qualifies, it
+        is halved, with a warning, until one does. Constraints come first: the parts
+        that they separate may be of any size.
     min_samples : int or None, default=None
         If given, distances are first raised to the mutual reachability of HDBSCAN:
         at least the distance of either end to its `min_samples`-th neighbour, itself
@@ -88,6 +103,12 @@ class SpanningForestClustering(ClusterMixin, BaseEstimator):
         linkage matrix (n_samples - 1, 4); always the plain, unconstrained tree.
     cut_distance_ : float
         Length of the shortest edge that was cut; infinite with one cluster.
+    cut_scores_ : ndarray
+        Scores of the cuts into 2, 3, … clusters, as far as they were computed: to
+        `n_clusters`, and to at least min(61, n_samples - 1). With
+        ``cut_rule="longest"`` they are lengths. Infinite where parts that no edge
+        joins, or that constraints separate, are divided; an edge of score zero is
+        never cut. Only with ``distance_threshold=None``.
     n_leaves_ : int
         Number of rows.
     n_features_in_ : int
@@ -97,10 +118,29 @@ class SpanningForestClustering(ClusterMixin, BaseEstimator):
 
     Notes
     -----
-    Ties are broken by a total order (length, smaller row, larger row), so the tree is
-    unique. At most O(n² d) time, near O(n log n) where the data fill few dimensions,
-    and O(n d) memory. The training rows are kept in the fitted estimator, because
-    `predict` needs them.
+    **Size-weighted cuts.** The size of a part is the sum of the sizes of its samples,
+    and a sample far from all others has hardly any: with r the length at which single
+    linkage joins it to a component of five samples, and m the median of those
+    lengths, its size is min(1, (20 m / r)²). So a few far outliers never form
+    clusters, however far away they are, while a cluster of five samples beside one of
+    thousands can. Cuts are nested in the number of clusters, their scores never
+    increase, and the unit of the lengths does not matter. A power of 0 in place of
+    0.75 would be single linkage; with squared lengths and 1 it would be Ward's cost
+    with the gap between two parts in place of the distance of their centres.
+    `sample_weight` multiplies sizes: a weight of 2 is a sample repeated.
+
+    **Number of clusters.** With S_k the score of the cut into k clusters, "auto" is
+    the last k in 2 to min(60, max(5, n_samples / 10)) with S_k > 2 S_(k+1), or else
+    the one with the largest ratio. On data without structure the largest ratio rarely
+    reaches 2, and a `ConvergenceWarning` says so. With ``cut_rule="longest"`` it is the
+    largest ratio of lengths.
+
+    Ties are broken by a total order (length, smaller index, larger index), so the tree
+    is unique, and without ties labels do not depend on the order of the samples. With
+    many equal lengths, as on a grid of integers, there are many minimum spanning
+    trees, and which of them is cut depends on that order. At most O(n² d) time, near
+    O(n log n) where the data fill few dimensions, and O(n d) memory. The training
+    samples are kept in the fitted estimator, because `predict` needs them.
 
     References
     ----------
@@ -115,16 +155,20 @@ class SpanningForestClustering(ClusterMixin, BaseEstimator):
     >>> forest = SpanningForestClustering(n_clusters=2).fit(X)
     >>> forest.predict([[0.0, 1.0], [1.0, -0.5]]) == forest.labels_[[0, 1]]
     array([ True,  True])
+    >>> SpanningForestClustering(n_clusters="auto").fit(X).n_clusters_
+    2
     """
 
     _parameter_constraints = {
-        "n_clusters": [Interval(Integral, 1, None, closed="left"), None],
+        "n_clusters": [
+            Interval(Integral, 1, None, closed="left"),
+            StrOptions({"auto"}),
+            None,
+        ],
         "distance_threshold": [Interval(Real, 0, None, closed="left"), None],
         "metric": [StrOptions(PAIRWISE_METRICS | {"precomputed"}), callable],
-        "min_cluster_size": [
-            StrOptions({"auto"}),
-            Interval(Integral, 1, None, closed="left"),
-        ],
+        "cut_rule": [StrOptions({"size_weighted", "longest"})],
+        "min_cluster_size": [Interval(Integral, 1, None, closed="left")],
         "min_samples": [Interval(Integral, 1, None, closed="left"), None],
         "algorithm": [StrOptions({"auto", "prim", "boruvka", "kruskal"})],
         "n_jobs": [Integral, None],
@@ -136,7 +180,8 @@ class SpanningForestClustering(ClusterMixin, BaseEstimator):
         *,
         distance_threshold=None,
         metric="euclidean",
-        min_cluster_size="auto",
+        cut_rule="size_weighted",
+        min_cluster_size=1,
         min_samples=None,
         algorithm="auto",
         n_jobs=None,
@@ -144,6 +189,7 @@ class SpanningForestClustering(ClusterMixin, BaseEstimator):
         self.n_clusters = n_clusters
         self.distance_threshold = distance_threshold
         self.metric = metric
+        self.cut_rule = cut_rule
         self.min_cluster_size = min_cluster_size
         self.min_samples = min_samples
         self.algorithm = algorithm
@@ -151,7 +197,16 @@ class SpanningForestClustering(ClusterMixin, BaseEstimator):
 
     @keep_state_on_error
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None, *, partial_labels=None, must_link=None, cannot_link=None):
+    def fit(
+        self,
+        X,
+        y=None,
+        sample_weight=None,
+        *,
+        partial_labels=None,
+        must_link=None,
+        cannot_link=None,
+    ):
         """Grow the tree of X and cut it.
 
         Parameters
@@ -161,6 +216,10 @@ class SpanningForestClustering(ClusterMixin, BaseEstimator):
             Rows, or distances between rows.
         y : None
             Ignored, present for API consistency.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative sizes of the samples: a weight of 2 is a sample repeated. They
+            count in the size-weighted rule and in `min_cluster_size`, not in the tree,
+            nor in `min_samples`.
         partial_labels : array-like of shape (n_samples,), default=None
             Integers: rows with the same label share a cluster, rows with different
             ones do not; -1 where unknown.
@@ -195,16 +254,26 @@ class SpanningForestClustering(ClusterMixin, BaseEstimator):
         constraints = as_constraints(
             lengths.n_samples, partial_labels, must_link, cannot_link
         )
-        if self.n_clusters is not None:
-            check_feasible(constraints, self.n_clusters)
+        weights = None
+        if sample_weight is not None:
+            weights = self._check_weights(sample_weight, X)
+        n_clusters = None if self.n_clusters == "auto" else self.n_clusters
+        if n_clusters is not None:
+            check_feasible(constraints, n_clusters)
         how = {"algorithm": self.algorithm, "n_jobs": self.n_jobs}
-        tree = grow_tree(lengths, constraints, n_clusters=self.n_clusters, **how)
+        tree = grow_tree(lengths, constraints, n_clusters=n_clusters, **how)
         _check_request(tree, self.n_clusters, self.distance_threshold)
         plain = tree
         if constraints is not None:
             plain = grow_tree(lengths, **how)
-        tree = _hold_equal_rows(tree)
-        is_cut = self._cut(tree, self.n_clusters, self.distance_threshold)
+        sizes = None
+        if self.cut_rule == "size_weighted":
+            _refuse_negative(tree.lengths)
+            sizes = core_sizes(plain, weights)
+        tree = _hold_equal_samples(tree)
+        is_cut, scores = self._cut(
+            tree, self.n_clusters, self.distance_threshold, sizes, weights
+        )
 
         self.edges_, self.edge_lengths_ = plain.edges, plain.lengths
         self.linkage_ = linkage_matrix(plain.edges, plain.lengths)
@@ -214,6 +283,10 @@ class SpanningForestClustering(ClusterMixin, BaseEstimator):
         self.forest_edges_ = tree.edges[~is_cut]
         self.cut_distance_ = tree.lengths[is_cut].min(initial=np.inf)
         self.labels_, self.n_clusters_ = _labels(tree, is_cut)
+        self.cut_scores_ = scores
+        self._longest_edges = _longest_edges(tree, is_cut, self.labels_)
+        self._sizes = sizes
+        self._weights = weights
         self._fit_X = None if is_given else X
         self._is_constrained = constraints is not None
         return self
@@ -229,8 +302,8 @@ class SpanningForestClustering(ClusterMixin, BaseEstimator):
             New rows, or, if metric="precomputed", their distances to the training
             rows, (n_samples, n_training_rows).
         within_cut : bool, default=False
-            Give -1 to rows that are no nearer than `cut_distance_`: they would be
-            clusters of their own.
+            Give -1 to samples that are farther from the nearest training sample than
+            the longest edge in its cluster, which their own edge would exceed.
 
         Returns
         -------
@@ -242,7 +315,7 @@ class SpanningForestClustering(ClusterMixin, BaseEstimator):
         nearest, distances = nearest_row(self._fit_X, X, metric=self.metric)
         labels = self.labels_[nearest]
         if within_cut:
-            labels = np.where(distances < self.cut_distance_, labels, -1)
+            labels = np.where(distances <= self._longest_edges[labels], labels, -1)
         return labels
 
     def cut(self, n_clusters=None, *, distance_threshold=None):
@@ -250,8 +323,8 @@ class SpanningForestClustering(ClusterMixin, BaseEstimator):
 
         Parameters
         ----------
-        n_clusters : int or None, default=None
-            Number of clusters; None as in the constructor.
+        n_clusters : int, "auto" or None, default=None
+            Number of clusters; as in the constructor.
         distance_threshold : float or None, default=None
             Cut every edge longer than this; needs ``n_clusters=None``.
 
@@ -273,9 +346,12 @@ class SpanningForestClustering(ClusterMixin, BaseEstimator):
                 "want."
             )
         tree = CutTree(self.edges_, self.edge_lengths_, np.ones(len(self.edges_), bool))
-        tree = _hold_equal_rows(tree)
+        tree = _hold_equal_samples(tree)
         _check_request(tree, n_clusters, distance_threshold)
-        return _labels(tree, self._cut(tree, n_clusters, distance_threshold))[0]
+        is_cut, _ = self._cut(
+            tree, n_clusters, distance_threshold, self._sizes, self._weights
+        )
+        return _labels(tree, is_cut)[0]
 
     def _lengths(self, X):
         """Make the relation between the rows of X."""
@@ -290,40 +366,84 @@ class SpanningForestClustering(ClusterMixin, BaseEstimator):
             )
         return mutual_reachability(lengths, self.min_samples)
 
-    def _cut(self, tree, n_clusters, distance_threshold):
-        """Return which edges of the tree are cut; say what could not be had."""
-        n_samples = len(tree.edges) + 1
+    def _check_weights(self, sample_weight, X):
+        """Return weights (n_samples,), float64, with a positive sum."""
+        weights = check_sample_weight(
+            sample_weight, X, dtype=np.float64, ensure_non_negative=True
+        )
+        if weights.sum() <= 0:
+            raise ValueError(
+                "The 'sample_weight' parameter of SpanningForestClustering.fit must "
+                "have a positive sum. Got zeros only. Leave it out to weigh all "
+                "samples equally."
+            )
+        return weights
 
-        def min_size(n_clusters):
-            if self.min_cluster_size != "auto":
-                return self.min_cluster_size
-            return max(1, int(_AUTO_FRACTION * n_samples / n_clusters))
+    def _cut(self, tree, n_clusters, distance_threshold, sizes, weights):
+        """Return which edges of the tree are cut, and the scores of the cuts.
 
+        Warns where what was asked is not possible.
+        """
         if distance_threshold is not None:
-            size = 1 if self.min_cluster_size == "auto" else self.min_cluster_size
-            return cut_beyond(tree, distance_threshold, size)
-        if n_clusters is None:
-            n_clusters = widest_gap(tree, min_size)
-        wanted = min_size(n_clusters)
-        is_cut, kept = cut_into(tree, n_clusters, wanted)
+            is_cut = cut_beyond(
+                tree,
+                distance_threshold,
+                weights=weights,
+                min_size=self.min_cluster_size,
+            )
+            return is_cut, None
+        n_samples = len(tree.edges) + 1
+        curve = min(MAX_AUTO_CLUSTERS, n_samples - 1)
+        wanted = self.min_cluster_size
+        how = {"sizes": sizes, "weights": weights, "min_size": wanted}
+        if n_clusters == "auto":
+            _, scores, _ = cut(tree, curve, smallest=wanted, **how)
+            n_clusters = self._choose(scores, tree)
+        n_cuts = n_clusters - 1
+        positions, scores, kept = cut(tree, max(n_cuts, curve), smallest=wanted, **how)
+        if len(positions) < n_cuts and wanted > 1:
+            positions, scores, kept = cut(tree, n_cuts, **how)
+        is_cut = mask(positions[:n_cuts], tree)
         n_found = 1 + np.count_nonzero(is_cut)
         if n_found < n_clusters:
             warnings.warn(
                 f"SpanningForestClustering found {n_found} clusters instead of "
-                f"{n_clusters}: the rows have no more than {n_found} distinct values, "
-                "and equal rows never part. Ask for fewer clusters.",
+                f"{n_clusters}: the samples have no more than {n_found} distinct "
+                "values of positive weight, and equal samples never part. Ask for "
+                "fewer clusters.",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
         elif kept < wanted:
             warnings.warn(
                 f"SpanningForestClustering relaxed min_cluster_size from {wanted} to "
-                f"{kept}: no edge leaves {wanted} rows on both sides. Ask for fewer "
-                "clusters, or set min_cluster_size.",
+                f"{kept:g}: no edge leaves {wanted} samples on both sides. Ask for "
+                "fewer clusters, or set min_cluster_size.",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
-        return is_cut
+        return is_cut, scores
+
+    def _choose(self, scores, tree):
+        """Return the number of clusters that the scores of the cuts show."""
+        n_samples = len(tree.edges) + 1
+        is_longest = self.cut_rule == "longest"
+        n_clusters, ratio = n_clusters_by_scores(
+            scores, tree.n_parts, n_samples, largest=is_longest
+        )
+        if not is_longest and not ratio >= 2 and tree.n_parts == 1:
+            found = (
+                "too few cuts" if np.isnan(ratio) else f"a largest ratio of {ratio:.2f}"
+            )
+            warnings.warn(
+                "SpanningForestClustering(n_clusters='auto') sees no clear structure: "
+                f"the scores of successive cuts have {found}, and data without "
+                f"clusters reach 2. It takes {n_clusters} clusters. Look at "
+                "cut_scores_, or set n_clusters.",
+                ConvergenceWarning,
+                stacklevel=5,
+            )
+        return n_clusters
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -335,6 +455,12 @@ class SpanningForestClustering(ClusterMixin, BaseEstimator):
 def _check_request(tree, n_clusters, distance_threshold):
     """Refuse a number of clusters that the tree cannot have."""
     n_samples = len(tree.edges) + 1
+    if n_clusters is None and distance_threshold is None:
+        raise ValueError(
+            "The 'n_clusters' parameter of SpanningForestClustering must be an int or "
+            "'auto' where no distance_threshold is given. Got None instead. Set "
+            "n_clusters='auto' to choose it from the tree."
+        )
     if n_clusters is None:
         return
     if distance_threshold is not None:
@@ -343,6 +469,8 @@ def _check_request(tree, n_clusters, distance_threshold):
             f"distance_threshold is given. Got {n_clusters!r} instead. Set one of the "
             "two to None."
         )
+    if n_clusters == "auto":
+        return
     if n_clusters > n_samples:
         raise ValueError(
             "The 'n_clusters' parameter of SpanningForestClustering must be at most "
@@ -358,8 +486,18 @@ def _check_request(tree, n_clusters, distance_threshold):
         )
 
 
-def _hold_equal_rows(tree):
-    """Never cut edges of length zero, which join equal rows.
+def _refuse_negative(lengths):
+    """Refuse lengths that the size-weighted rule cannot weigh."""
+    if len(lengths) and lengths[-1] < 0:
+        raise ValueError(
+            "The 'cut_rule' parameter of SpanningForestClustering must be 'longest' "
+            "where distances are negative. Got 'size_weighted' instead, which "
+            f"multiplies lengths by sizes, with a length of {lengths[-1]:g}."
+        )
+
+
+def _hold_equal_samples(tree):
+    """Never cut edges of length zero, which join equal samples.
 
     Where some lengths are negative, zero is a length like any other.
     """
@@ -373,3 +511,11 @@ def _labels(tree, is_cut):
     n_clusters = 1 + int(np.count_nonzero(is_cut))
     parted = components(tree.edges[~is_cut], len(tree.edges) + 1)
     return np.argsort(order_by_size(parted, n_clusters))[parted], n_clusters
+
+
+def _longest_edges(tree, is_cut, labels):
+    """Return the length of the longest edge within each cluster, 0 where none is."""
+    longest = np.zeros(labels.max() + 1)
+    kept = tree.edges[~is_cut]
+    np.maximum.at(longest, labels[kept[:, 0]], tree.lengths[~is_cut])
+    return longest

@@ -14,7 +14,7 @@ from skdiffclust import (
     SparseGEMINICV,
 )
 
-GIVEN = SpanningForestClustering(2, metric="precomputed", min_cluster_size=1)
+GIVEN = SpanningForestClustering(2, metric="precomputed", cut_rule="longest")
 
 
 def test_a_matrix_that_is_not_square():

@@ -19,7 +19,7 @@ from skdiffclust.forests import maximum_spanning_forest
 
 
 def plain(n_clusters=2, **params):
-    return SpanningForestClustering(n_clusters, min_cluster_size=1, **params)
+    return SpanningForestClustering(n_clusters, cut_rule="longest", **params)
 
 
 @pytest.mark.parametrize("seed", range(200))
@@ -125,10 +125,15 @@ def test_attributes_fit_together(global_random_seed):
     assert adjusted_rand_score(reference.labels_, model.labels_) == 1
 
 
-@pytest.mark.parametrize("min_cluster_size", ["auto", 1, 6])
-def test_cut_is_a_fit_with_another_number(min_cluster_size, global_random_seed):
+@pytest.mark.parametrize("min_cluster_size", [1, 6])
+@pytest.mark.parametrize("cut_rule", ["size_weighted", "longest"])
+def test_cut_is_a_fit_with_another_number(
+    cut_rule, min_cluster_size, global_random_seed
+):
     X, _ = make_blobs(80, centers=5, random_state=global_random_seed)
-    model = SpanningForestClustering(2, min_cluster_size=min_cluster_size).fit(X)
+    model = SpanningForestClustering(
+        2, cut_rule=cut_rule, min_cluster_size=min_cluster_size
+    ).fit(X)
     for k in range(1, 8):
         other = clone(model).set_params(n_clusters=k).fit(X)
         assert np.array_equal(model.cut(k), other.labels_)
@@ -149,7 +154,7 @@ def test_number_of_clusters_by_the_widest_gap(global_random_seed):
     X, y = make_blobs(
         400, centers=[[0, 0], [9, 0], [0, 9], [9, 9]], random_state=global_random_seed
     )
-    model = SpanningForestClustering(None).fit(X)
+    model = SpanningForestClustering("auto").fit(X)
     assert model.n_clusters_ == 4
     assert adjusted_rand_score(y, model.labels_) == 1
 

@@ -104,7 +104,7 @@ def test_permuting_rows_permutes_the_forest(case, random):
 
 @given(points(), st.integers(1, 4), st.integers(-64, 64))
 def test_moving_and_turning_points_changes_no_label(X, n_clusters, shift):
-    model = SpanningForestClustering(n_clusters, min_cluster_size=1)
+    model = SpanningForestClustering(n_clusters, cut_rule="longest")
     assume(len(np.unique(X, axis=0)) >= n_clusters)
     expected = model.fit(X).labels_
     # Exact in binary: a shift by whole numbers, a reflection, a turn by a right angle.
@@ -118,7 +118,7 @@ def test_moving_and_turning_points_changes_no_label(X, n_clusters, shift):
 def test_labels_are_predicted_and_equal_rows_stay_together(X, n_clusters):
     X = np.concatenate([X, X[:2]])
     assume(len(np.unique(X, axis=0)) >= n_clusters)
-    model = SpanningForestClustering(n_clusters, min_cluster_size=1).fit(X)
+    model = SpanningForestClustering(n_clusters, cut_rule="longest").fit(X)
     assert np.array_equal(model.predict(X), model.labels_)
     assert np.array_equal(model.labels_[:2], model.labels_[-2:])
     sizes = np.bincount(model.labels_)

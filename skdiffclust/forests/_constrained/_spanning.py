@@ -11,7 +11,7 @@ from skdiffclust._assignments import relabel_by_size
 from skdiffclust._compat import Interval, validate_params
 from skdiffclust._constraints import check_feasible, constraints_from_matrix
 from skdiffclust.forests._constrained._grow_tree import grow_tree
-from skdiffclust.forests._hierarchy._tree_cuts import cut_into
+from skdiffclust.forests._hierarchy._tree_cuts import cut, mask
 from skdiffclust.forests._trees._distances import (
     lengths_of_graph,
     lengths_of_matrix,
@@ -112,7 +112,7 @@ def maximum_spanning_forest(similarity, n_clusters, *, constraints=None):
             f"{tree.n_parts}, the number of parts that no edge joins. Got {n_clusters} "
             "instead. Ask for more, or store more similarities."
         )
-    is_cut, _ = cut_into(tree, n_clusters, min_size=1)
+    is_cut = mask(cut(tree, n_clusters - 1)[0], tree)
     edges = tree.edges[~is_cut]
     labels, _ = relabel_by_size(components(edges, n_samples))
     return SpanningForest(edges, labels, float(-tree.lengths[~is_cut].sum()))

@@ -88,7 +88,7 @@ def test_partial_labels_give_checked_kruskal(seed, global_random_seed):
     )
     # The same through the estimator, which is given distances.
     clusterer = SpanningForestClustering(
-        n_clusters, metric="precomputed", min_cluster_size=1
+        n_clusters, metric="precomputed", cut_rule="longest"
     )
     distances = similarity.max() + 1 - similarity
     np.fill_diagonal(distances, 0)

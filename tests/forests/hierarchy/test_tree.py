@@ -12,8 +12,12 @@ from skdiffclust.forests._hierarchy import _merges
 from skdiffclust.forests._hierarchy._linkage import linkage_matrix
 from skdiffclust.forests._hierarchy._tree_cuts import cut
 from skdiffclust.forests._trees import _compilation_threshold, _components
-from skdiffclust.forests._trees._distances import lengths_of_matrix, lengths_of_points
-from skdiffclust.forests._trees._tree import components
+from skdiffclust.forests._trees._distances import lengths_of_matrix
+from skdiffclust.forests._trees._tree import CutTree, components
+
+
+def tree_of(edges, lengths):
+    return CutTree(edges, lengths, np.ones(len(edges), dtype=bool))
 
 
 def random_tree(rng, n):
@@ -53,7 +57,7 @@ def test_cut_with_a_minimum_size(seed, compiled, monkeypatch, global_random_seed
     n = int(rng.integers(2, 30))
     edges, lengths = random_tree(rng, n)
     n_cuts, min_size = int(rng.integers(1, n)), int(rng.integers(1, n))
-    positions, kept = cut(edges, lengths, n_cuts, min_size=min_size)
+    positions, _, kept = cut(tree_of(edges, lengths), n_cuts, min_size=min_size)
     expected, expected_kept = naive_cut(edges, n_cuts, min_size)
     assert list(positions) == expected
     assert kept == (expected_kept if min_size > 1 else 1)
@@ -80,16 +84,17 @@ def test_cuts_are_nested_at_a_fixed_minimum_size(seed, global_random_seed):
     seed += 1000 * global_random_seed
     rng = np.random.default_rng(seed)
     edges, lengths = random_tree(rng, 40)
-    most, _ = cut(edges, lengths, 30, min_size=3, smallest=3)
+    tree = tree_of(edges, lengths)
+    most, _, _ = cut(tree, 30, min_size=3, smallest=3)
     for n_cuts in range(len(most)):
-        fewer, _ = cut(edges, lengths, n_cuts, min_size=3, smallest=3)
+        fewer, _, _ = cut(tree, n_cuts, min_size=3, smallest=3)
         assert np.array_equal(fewer, most[:n_cuts])
 
 
 def test_infinite_edges_are_cut_whatever_they_part():
     edges = np.array([[3, 4], [0, 1], [1, 2], [2, 3]])
     lengths = np.array([np.inf, 3.0, 2.0, 1.0])
-    positions, kept = cut(edges, lengths, 2, min_size=2)
+    positions, _, kept = cut(tree_of(edges, lengths), 2, min_size=2)
     assert list(positions) == [0, 2]
     assert kept == 2
 
@@ -111,18 +116,10 @@ def test_linkage_matrix_is_that_of_scipy(seed, global_random_seed):
 def test_a_long_chain_does_not_recurse():
     X = np.arange(20_000.0)[:, None]
     edges = np.column_stack([np.arange(19_999), np.arange(1, 20_000)])
-    positions, _ = cut(edges, np.diff(X[:, 0]), 3, min_size=4000)
+    tree = tree_of(edges, np.diff(X[:, 0]))
+    positions, _, _ = cut(tree, 3, min_size=4000)
     labels = components(np.delete(edges, positions, axis=0), len(X))
     assert np.bincount(labels).min() >= 4000
-
-
-def test_gap_of_three_groups():
-    from skdiffclust.forests._hierarchy._tree_cuts import widest_gap
-
-    X = np.concatenate([c + np.linspace(0, 1, 30) for c in (0, 10, 20)])[:, None]
-    tree = grow_tree(lengths_of_points(X, "euclidean"))
-    assert widest_gap(tree, lambda k: 1) == 3
-    assert widest_gap(tree, lambda k: 90 // (4 * k)) == 3
 
 
 @pytest.mark.parametrize("compiled", [False, True])

@@ -1,0 +1,100 @@
+"""The size that each sample has in a cut of a spanning tree: nearly none for outliers.
+
+The score of a cut grows with the length of the edge, and so an outlier far enough away
+would win over any cluster if it counted as much as a sample of one.
+"""
+
+import numpy as np
+
+from skdiffclust.forests._trees._compilation_threshold import compiled_above_small
+
+# A part of fewer samples is never dense.
+_CORE_SIZE = 5
+# A sample counts whole up to this many times the median core distance.
+_CORE_RADIUS = 20.0
+# Sizes are multiples of this, so that sums of them are exact in any order.
+_GRAIN = 2.0**-20
+
+
+def core_sizes(tree, sample_weight=None):
+    """Return the size (n,) that each sample has in a cut, near zero for outliers.
+
+    The core distance r of a sample is the length at which single linkage joins it to a
+    component of at least `_CORE_SIZE` samples. With m the median of the positive ones,
+    its size is min(1, (20 m / r)²): what is dense anywhere counts whole, and groups of
+    fewer than five samples, or chains of outliers, the less the farther away they
+    are, so that the score of the edge that leads to an outlier falls with its
+    distance. Few samples take smaller cores. Sizes are multiplied by `sample_weight`
+    (n,), and a weight of w is w equal samples. O(n α(n)) time.
+    """
+    n_samples = len(tree.edges) + 1
+    weights = np.ones(n_samples) if sample_weight is None else sample_weight
+    core = min(_CORE_SIZE, max(2, weights.sum() // 20))
+    distances = _core_distances(
+        tree.edges[::-1], tree.lengths[::-1], weights.astype(np.float64), core
+    )
+    counted = (distances > 0) & np.isfinite(distances) & (weights > 0)
+    if not counted.any():
+        return weights.astype(np.float64)
+    radius = _CORE_RADIUS * _weighted_median(distances[counted], weights[counted])
+    sizes = np.ones(n_samples)
+    far = distances > radius
+    sizes[far] = (radius / distances[far]) ** 2
+    return np.round(sizes / _GRAIN) * _GRAIN * weights
+
+
+def _weighted_median(values, weights):
+    """Return the lower median of values (n,), each repeated `weights` times."""
+    order = np.argsort(values)
+    below = np.cumsum(weights[order])
+    return values[order][np.searchsorted(below, below[-1] / 2)]
+
+
+@compiled_above_small
+def _core_distances(edges, lengths, weights, core):
+    """Length at which each sample's component reaches the weight `core`.
+
+    edges (n - 1, 2) come with the shortest first. Samples that never reach it take the
+    longest finite length.
+    """
+    n_samples = len(edges) + 1
+    parents = np.arange(n_samples)
+    sizes = weights.copy()
+    following = np.full(n_samples, -1)
+    last = np.arange(n_samples)
+    distances = np.full(n_samples, -1.0)
+    for i in range(n_samples):
+        if sizes[i] >= core:
+            distances[i] = 0.0
+    longest = 0.0
+    for e in range(len(edges)):
+        length = lengths[e]
+        if length == np.inf:
+            break
+        longest = max(longest, length)
+        one = edges[e, 0]
+        while parents[one] != one:
+            parents[one] = parents[parents[one]]
+            one = parents[one]
+        other = edges[e, 1]
+        while parents[other] != other:
+            parents[other] = parents[parents[other]]
+            other = parents[other]
+        total = sizes[one] + sizes[other]
+        if total >= core:
+            for root in (one, other):
+                if sizes[root] < core:
+                    i = root
+                    while i >= 0:
+                        distances[i] = length
+                        i = following[i]
+        if sizes[one] < sizes[other]:
+            one, other = other, one
+        parents[other] = one
+        sizes[one] = total
+        following[last[one]] = other
+        last[one] = last[other]
+    for i in range(n_samples):
+        if distances[i] < 0:
+            distances[i] = longest
+    return distances
