@@ -24,6 +24,7 @@ from skdiffclust._fitted import reads_whole
 from skdiffclust._history import keep_state_on_error
 from skdiffclust._validation import validate_rows
 from skdiffclust.forests._constrained._grow_tree import grow_tree
+from skdiffclust.forests._embedding._informed_batches import restrict
 from skdiffclust.forests._hierarchy._core_sizes import core_sizes
 from skdiffclust.forests._hierarchy._linkage import linkage_matrix
 from skdiffclust.forests._hierarchy._tree_cuts import (
@@ -34,7 +35,7 @@ from skdiffclust.forests._hierarchy._tree_cuts import (
     n_clusters_by_scores,
 )
 from skdiffclust.forests._trees._distances import lengths_of, mutual_reachability
-from skdiffclust.forests._trees._tree import CutTree, components
+from skdiffclust.forests._trees._tree import CutTree, components, cut_order
 
 
 @reads_whole("predict", "cut")
@@ -218,8 +219,9 @@ class SpanningForestClustering(ClusterMixin, BaseEstimator):
             Ignored, present for API consistency.
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative sizes of the samples: a weight of 2 is a sample repeated. They
-            count in the size-weighted rule and in `min_cluster_size`, not in the tree,
-            nor in `min_samples`.
+            count in the size-weighted rule and in `min_cluster_size`, not in
+            `min_samples`. Samples of weight zero take no part: they get the label of
+            the nearest other sample, and in `edges_` they are its leaves.
         partial_labels : array-like of shape (n_samples,), default=None
             Integers: rows with the same label share a cluster, rows with different
             ones do not; -1 where unknown.
@@ -250,13 +252,13 @@ class SpanningForestClustering(ClusterMixin, BaseEstimator):
         """
         is_given = self.metric == "precomputed"
         X = validate_rows(self, X, accept_sparse="csr" if is_given else False)
+        constraints = as_constraints(X.shape[0], partial_labels, must_link, cannot_link)
+        weights, kept = self._check_weights(sample_weight, X)
+        everything = X
+        if kept is not None:
+            X = X[kept][:, kept] if is_given else X[kept]
+            constraints = None if constraints is None else restrict(constraints, kept)
         lengths = self._lengths(X)
-        constraints = as_constraints(
-            lengths.n_samples, partial_labels, must_link, cannot_link
-        )
-        weights = None
-        if sample_weight is not None:
-            weights = self._check_weights(sample_weight, X)
         n_clusters = None if self.n_clusters == "auto" else self.n_clusters
         if n_clusters is not None:
             check_feasible(constraints, n_clusters)
@@ -266,11 +268,15 @@ class SpanningForestClustering(ClusterMixin, BaseEstimator):
         plain = tree
         if constraints is not None:
             plain = grow_tree(lengths, **how)
+        if kept is not None:
+            leaves = self._leaves(X, everything, kept)
+            plain = _with_leaves(plain, kept, *leaves)
+            tree = _with_leaves(tree, kept, *leaves)
         sizes = None
         if self.cut_rule == "size_weighted":
             _refuse_negative(tree.lengths)
             sizes = core_sizes(plain, weights)
-        tree = _hold_equal_samples(tree)
+        tree = _hold_samples(tree, weights)
         is_cut, scores = self._cut(
             tree, self.n_clusters, self.distance_threshold, sizes, weights
         )
@@ -279,15 +285,16 @@ class SpanningForestClustering(ClusterMixin, BaseEstimator):
         self.linkage_ = linkage_matrix(plain.edges, plain.lengths)
         self.children_ = self.linkage_[:, :2].astype(np.int64)
         self.distances_ = self.linkage_[:, 2]
-        self.n_leaves_ = lengths.n_samples
+        self.n_leaves_ = everything.shape[0]
         self.forest_edges_ = tree.edges[~is_cut]
         self.cut_distance_ = tree.lengths[is_cut].min(initial=np.inf)
-        self.labels_, self.n_clusters_ = _labels(tree, is_cut)
+        self.labels_, self.n_clusters_ = _labels(tree, is_cut, weights)
         self.cut_scores_ = scores
         self._longest_edges = _longest_edges(tree, is_cut, self.labels_)
         self._sizes = sizes
         self._weights = weights
         self._fit_X = None if is_given else X
+        self._kept = kept
         self._is_constrained = constraints is not None
         return self
 
@@ -312,8 +319,13 @@ class SpanningForestClustering(ClusterMixin, BaseEstimator):
         """
         check_is_fitted(self)
         X = validate_rows(self, X, reset=False)
+        known_labels = self.labels_
+        if self._kept is not None:
+            known_labels = known_labels[self._kept]
+            if self.metric == "precomputed":
+                X = X[:, self._kept]
         nearest, distances = nearest_row(self._fit_X, X, metric=self.metric)
-        labels = self.labels_[nearest]
+        labels = known_labels[nearest]
         if within_cut:
             labels = np.where(distances <= self._longest_edges[labels], labels, -1)
         return labels
@@ -346,12 +358,12 @@ class SpanningForestClustering(ClusterMixin, BaseEstimator):
                 "want."
             )
         tree = CutTree(self.edges_, self.edge_lengths_, np.ones(len(self.edges_), bool))
-        tree = _hold_equal_samples(tree)
+        tree = _hold_samples(tree, self._weights)
         _check_request(tree, n_clusters, distance_threshold)
         is_cut, _ = self._cut(
             tree, n_clusters, distance_threshold, self._sizes, self._weights
         )
-        return _labels(tree, is_cut)[0]
+        return _labels(tree, is_cut, self._weights)[0]
 
     def _lengths(self, X):
         """Make the relation between the rows of X."""
@@ -367,17 +379,37 @@ class SpanningForestClustering(ClusterMixin, BaseEstimator):
         return mutual_reachability(lengths, self.min_samples)
 
     def _check_weights(self, sample_weight, X):
-        """Return weights (n_samples,), float64, with a positive sum."""
+        """Return weights (n_samples,) or None, and the samples of positive weight.
+
+        The latter are None where that is all samples.
+        """
+        if sample_weight is None:
+            return None, None
         weights = check_sample_weight(
             sample_weight, X, dtype=np.float64, ensure_non_negative=True
         )
-        if weights.sum() <= 0:
+        kept = np.flatnonzero(weights)
+        if len(kept) == len(weights):
+            return weights, None
+        if issparse(X):
             raise ValueError(
-                "The 'sample_weight' parameter of SpanningForestClustering.fit must "
-                "have a positive sum. Got zeros only. Leave it out to weigh all "
-                "samples equally."
+                "The 'sample_weight' parameter of SpanningForestClustering.fit must be "
+                "positive for a sparse graph, where a sample of weight zero may have "
+                f"no neighbor. Got {len(weights) - len(kept)} zeros instead. Leave "
+                "those samples out."
             )
-        return weights
+        return weights, kept
+
+    def _leaves(self, X, everything, kept):
+        """Return the samples of weight zero, the nearest others, and the distances."""
+        zero = np.setdiff1d(np.arange(everything.shape[0]), kept)
+        if self.metric == "precomputed":
+            nearest, distances = nearest_row(
+                None, everything[zero][:, kept], metric="precomputed"
+            )
+        else:
+            nearest, distances = nearest_row(X, everything[zero], metric=self.metric)
+        return zero, kept[nearest], distances
 
     def _cut(self, tree, n_clusters, distance_threshold, sizes, weights):
         """Return which edges of the tree are cut, and the scores of the cuts.
@@ -392,13 +424,13 @@ class SpanningForestClustering(ClusterMixin, BaseEstimator):
                 min_size=self.min_cluster_size,
             )
             return is_cut, None
-        n_samples = len(tree.edges) + 1
-        curve = min(MAX_AUTO_CLUSTERS, n_samples - 1)
+        curve = min(MAX_AUTO_CLUSTERS, len(tree.edges))
         wanted = self.min_cluster_size
         how = {"sizes": sizes, "weights": weights, "min_size": wanted}
         if n_clusters == "auto":
             _, scores, _ = cut(tree, curve, smallest=wanted, **how)
-            n_clusters = self._choose(scores, tree)
+            n_samples = len(tree.edges) + 1 if weights is None else int(weights.sum())
+            n_clusters = self._choose(scores, tree, n_samples)
         n_cuts = n_clusters - 1
         positions, scores, kept = cut(tree, max(n_cuts, curve), smallest=wanted, **how)
         if len(positions) < n_cuts and wanted > 1:
@@ -424,9 +456,8 @@ class SpanningForestClustering(ClusterMixin, BaseEstimator):
             )
         return is_cut, scores
 
-    def _choose(self, scores, tree):
+    def _choose(self, scores, tree, n_samples):
         """Return the number of clusters that the scores of the cuts show."""
-        n_samples = len(tree.edges) + 1
         is_longest = self.cut_rule == "longest"
         n_clusters, ratio = n_clusters_by_scores(
             scores, tree.n_parts, n_samples, largest=is_longest
@@ -496,21 +527,35 @@ def _refuse_negative(lengths):
         )
 
 
-def _hold_equal_samples(tree):
-    """Never cut edges of length zero, which join equal samples.
+def _with_leaves(tree, kept, leaves, nearest, distances):
+    """Return a tree of the samples `kept` that has the others as leaves, never cut."""
+    added = np.sort(np.column_stack([leaves, nearest]), axis=1)
+    edges = np.concatenate([kept[tree.edges], added])
+    lengths = np.concatenate([tree.lengths, distances])
+    may_cut = np.concatenate([tree.may_cut, np.zeros(len(leaves), dtype=bool)])
+    order = cut_order(edges, lengths)
+    return CutTree(edges[order], lengths[order], may_cut[order])
+
+
+def _hold_samples(tree, weights):
+    """Never cut edges of length zero, which join equal samples, nor weightless ones.
 
     Where some lengths are negative, zero is a length like any other.
     """
-    if len(tree.lengths) and tree.lengths[-1] < 0:
-        return tree
-    return replace(tree, may_cut=tree.may_cut & (tree.lengths > 0))
+    may_cut = tree.may_cut
+    if not len(tree.lengths) or tree.lengths[-1] >= 0:
+        may_cut = may_cut & (tree.lengths > 0)
+    if weights is not None:
+        may_cut = may_cut & (weights[tree.edges] > 0).all(axis=1)
+    return replace(tree, may_cut=may_cut)
 
 
-def _labels(tree, is_cut):
+def _labels(tree, is_cut, weights):
     """Labels by size of what the cuts leave, and how many there are."""
     n_clusters = 1 + int(np.count_nonzero(is_cut))
     parted = components(tree.edges[~is_cut], len(tree.edges) + 1)
-    return np.argsort(order_by_size(parted, n_clusters))[parted], n_clusters
+    order = order_by_size(parted, n_clusters, weights)
+    return np.argsort(order)[parted], n_clusters
 
 
 def _longest_edges(tree, is_cut, labels):

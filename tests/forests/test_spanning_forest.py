@@ -354,3 +354,112 @@ def test_cannot_links_are_met_or_refused(seed, global_random_seed):
     assert model.n_clusters_ == k
     assert len(model.forest_edges_) == n - k
     assert all(model.labels_[i] != model.labels_[j] for i, j in links)
+
+
+@pytest.mark.parametrize("cut_rule", ["size_weighted", "longest"])
+@pytest.mark.parametrize("given", [False, True])
+def test_weights_are_repeats_and_zero_is_absence(cut_rule, given, global_random_seed):
+    rng = np.random.default_rng(global_random_seed)
+    X, _ = make_blobs(60, centers=4, random_state=global_random_seed)
+    weights = rng.integers(0, 4, 60)
+    repeated = np.repeat(X, weights, axis=0)
+    params = {"cut_rule": cut_rule, "min_cluster_size": 5}
+    if given:
+        params["metric"] = "precomputed"
+    for n_clusters in (2, 4, "auto"):
+        model = SpanningForestClustering(n_clusters, **params)
+        other = clone(model)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            if given:
+                labels = model.fit(squareform(pdist(X)), None, weights).labels_
+                other.fit(squareform(pdist(repeated)))
+                assert np.array_equal(model.predict(squareform(pdist(X))), labels)
+            else:
+                labels = model.fit(X, sample_weight=weights).labels_
+                other.fit(repeated)
+                assert np.array_equal(model.predict(X), labels)
+                new = rng.normal(size=(50, 2)) * 5
+                assert np.array_equal(model.predict(new), other.predict(new))
+            assert np.array_equal(model.cut(n_clusters), labels)
+        assert np.array_equal(np.repeat(labels, weights), other.labels_)
+
+
+def test_weights_that_cannot_be():
+    X = [[0.0], [1.0], [5.0]]
+    with pytest.raises(ValueError, match="at least one non-zero"):
+        SpanningForestClustering().fit(X, sample_weight=[0, 0, 0])
+    with pytest.raises(ValueError, match="[Nn]egative"):
+        SpanningForestClustering().fit(X, sample_weight=[1, 1, -1])
+    graph = csr_array(np.array([[0, 1.0, 2], [1, 0, 3], [2, 3, 0]]))
+    with pytest.raises(ValueError, match="positive for a sparse graph"):
+        SpanningForestClustering(metric="precomputed").fit(graph, None, [1, 0, 1])
+
+
+def test_constraints_of_weightless_samples_do_not_count():
+    X = np.array([[0.0], [0.1], [5.0], [5.1], [5.2]])
+    model = SpanningForestClustering(2).fit(
+        X, sample_weight=[1, 1, 1, 1, 0], partial_labels=[0, -1, 1, -1, 0]
+    )
+    assert model.labels_.tolist() == [0, 0, 1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    "far",
+    [
+        [[1e4, 0.0]],
+        [[1e9, 0.0]],
+        [[1e4, 0.0], [1e4, 0.3]],
+        np.random.default_rng(0).normal(size=(10, 2)) * 1e3,
+    ],
+)
+def test_far_outliers_are_no_clusters(far, global_random_seed):
+    X, y = make_blobs(
+        300, centers=[[0, 0], [6, 0], [0, 6]], random_state=global_random_seed
+    )
+    labels = SpanningForestClustering(3).fit(np.concatenate([X, far])).labels_
+    assert adjusted_rand_score(y, labels[:300]) > 0.9
+
+
+def test_a_cluster_of_one_percent_is_found(global_random_seed):
+    X, y = make_blobs(
+        [2000, 20], centers=[[0, 0], [9, 0]], random_state=global_random_seed
+    )
+    assert adjusted_rand_score(y, SpanningForestClustering(2).fit(X).labels_) > 0.95
+
+
+def test_no_clear_structure_is_a_warning(global_random_seed):
+    X = np.random.default_rng(global_random_seed).normal(size=(400, 3))
+    with pytest.warns(ConvergenceWarning, match="no clear structure.*set n_clusters"):
+        SpanningForestClustering("auto").fit(X)
+
+
+def test_negative_distances_need_the_longest_rule():
+    D = np.array([[0, -1.0, 2], [-1, 0, 3], [2, 3, 0]])
+    with pytest.raises(ValueError, match="'cut_rule' parameter.*'longest'"):
+        SpanningForestClustering(metric="precomputed").fit(D)
+
+
+def test_a_number_or_a_threshold():
+    with pytest.raises(ValueError, match="'n_clusters' parameter.*'auto'.*Got None"):
+        SpanningForestClustering(None).fit([[0.0], [1.0]])
+    with pytest.raises(ValueError, match="'n_clusters' parameter.*must be None"):
+        SpanningForestClustering("auto", distance_threshold=1.0).fit([[0.0], [1.0]])
+
+
+def test_without_ties_the_order_of_the_samples_does_not_matter(global_random_seed):
+    rng = np.random.default_rng(global_random_seed)
+    X = rng.standard_t(2, size=(300, 3))
+    order = rng.permutation(300)
+    for n_clusters in (3, 10):
+        model = SpanningForestClustering(n_clusters)
+        labels = model.fit(X).labels_
+        assert adjusted_rand_score(labels[order], model.fit(X[order]).labels_) == 1
+
+
+def test_within_cut_is_the_longest_edge_of_the_own_cluster():
+    X = np.array([[0.0], [1.0], [2.0], [10.0], [13.0], [16.0]])
+    model = SpanningForestClustering(2).fit(X)
+    new = [[-1.0], [-1.1], [19.0], [19.1]]
+    assert model.predict(new).tolist() == [0, 0, 1, 1]
+    assert model.predict(new, within_cut=True).tolist() == [0, -1, 1, -1]

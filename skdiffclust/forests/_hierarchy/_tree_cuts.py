@@ -70,7 +70,7 @@ def cut(
     without a minimum size are read off in O(n).
     """
     may_cut = tree.may_cut if may_cut is None else may_cut
-    if sizes is None and min_size <= 1 and weights is None:
+    if sizes is None and min_size <= 1:
         positions = np.flatnonzero(may_cut)[:n_cuts]
         return positions, tree.lengths[positions], 1
     n_samples = len(tree.edges) + 1
