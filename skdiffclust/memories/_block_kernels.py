@@ -291,11 +291,12 @@ def _add_group(
     left = (1.0 - step) ** n_steps
     if plain:
         # What is recalled starts from the row itself, and all of it is scored.
-        high, fill = X.shape[1], np.zeros(X.shape[1])
+        high, fill = memories.shape[2], np.zeros(memories.shape[2])
     low = 0 if plain else low
     hidden_products(memories, low, high, fill, gram, start)
     share = (1.0 - left) ** 2 if plain else 1.0
-    loss += share * _rest(X, low, high, fill, weight, left)
+    last = X.shape[1] if plain else high
+    loss += share * _rest(X, low, last, fill, weight, left)
     for begin in range(0, n_rows, _LANES):
         count = min(_LANES, n_rows - begin)
         w[:] = 0.0
@@ -334,17 +335,19 @@ def euclidean_rows(
     (r, k); weight (b,); `out`: gradients by products, memories and bias, weight that
     each memory attracted (r, k), and loss (r,), to which the part of a row that no
     memory enters is added. Rows of no weight fill the last block up, with zeros.
+    Rows with nothing hidden enter by their products and their length only: X may then
+    be any rows of the same lengths.
     """
     d_products, gradient, d_bias, attracted, loss = out
     norms = np.zeros(bias.shape)
     for r in range(norms.shape[0]):
         for m in range(norms.shape[1]):
-            for j in range(X.shape[1]):
+            for j in range(memories.shape[2]):
                 norms[r, m] += memories[r, m, j] ** 2
     n_scored = 0.0
     for g in range(groups.shape[0]):
         begin, end, low, high = groups[g]
-        n_features = high - low if high > low else X.shape[1]
+        n_features = high - low if high > low else memories.shape[2]
         n_scored += weight[begin:end].sum() * n_features
         _add_group(
             X[begin:end], memories, products[begin:end], low, high, fill, norms, bias,

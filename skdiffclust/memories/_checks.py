@@ -1,6 +1,7 @@
 """What `ClAM` asks of its data, parameter by parameter."""
 
 import numpy as np
+from scipy import sparse
 
 
 def check_sample_weight(sample_weight, n_samples):
@@ -72,7 +73,10 @@ def check_checkpoint(clam, checkpoint):
 
 def refuse_zero_rows(X):
     """Refuse rows (n, d) without a direction."""
-    has_direction = np.any(X, axis=1)
+    if sparse.issparse(X):
+        has_direction = np.asarray(abs(X).max(axis=1).toarray()).ravel() > 0
+    else:
+        has_direction = np.any(X, axis=1)
     if not has_direction.all():
         raise ValueError(
             "The rows of X must have a direction for metric 'cosine'. Got row "

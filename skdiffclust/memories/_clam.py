@@ -4,6 +4,7 @@ import warnings
 from numbers import Integral, Real
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
@@ -27,7 +28,7 @@ from skdiffclust._compat import (
 from skdiffclust._devices import require_torch, resolve_device
 from skdiffclust._fitted import reads_whole
 from skdiffclust._history import EpochLoop, Training, keep_state_on_error
-from skdiffclust._validation import validate_rows
+from skdiffclust._validation import check_dense_size, validate_rows
 from skdiffclust.memories._checks import (
     check_checkpoint,
     check_init,
@@ -43,7 +44,7 @@ from skdiffclust.memories._dynamics import (
     entropy,
     recall,
 )
-from skdiffclust.memories._frame import blocks, frame_of
+from skdiffclust.memories._frame import blocks, dense, frame_of
 
 # Inverse temperature times total variance, when it is "auto": see the user guide.
 _CONCENTRATION = 60.0
@@ -119,18 +120,21 @@ class ClAM(
     weighted : bool or array-like of shape (n_clusters,), default=False
         Attraction of each memory (eq. 10): equal, learned (True), or given.
     init : {"k-means++", "random"} or array-like, default="k-means++"
-        Where memories start: k-means++ rows settled by at most 50 of Lloyd's steps, on
-        at most 8192 rows; rows drawn at random; or the given ones,
-        (n_clusters, n_features).
+        Where memories start: the best solution of k-means from `n_init` draws of
+        k-means++ (spherical k-means for "cosine", k-medians for "manhattan"), on at
+        most 8192 rows and then settled on all; rows drawn at random; or the given
+        ones, (n_clusters, n_features).
     n_init : int, default=10
-        Number of restarts, trained side by side. With an array as `init`, one.
+        Number of restarts. With an array as `init`, one.
     selection : {"loss", "silhouette"}, default="loss"
-        Which restart is kept, among those that found the most clusters: that of least
-        loss, for which three in ten restarts are trained, and, without masks, one once
-        the learning rate falls; or that of largest silhouette, on at most 2000 rows,
-        for which all are trained to the end. Losses with masks
-        that differ by less than 2 % are taken as equal; then the restart of least
-        entropy (eq. 13) is kept.
+        What is kept. "loss" trains the best solution of k-means only. The trained
+        memories take its place if their loss is lower and, with the defaults of
+        `inverse_temperature` and `weighted`, their inertia is not larger; training ends
+        as soon as it is. With random starts three in ten restarts are trained, losses
+        with masks that differ by less than 2 % are taken as equal, and then the
+        restart of least entropy (eq. 13) is kept. "silhouette" trains all restarts to
+        the end and keeps that of largest silhouette, on at most 2000 rows, the solution
+        of k-means among them.
     max_iter : int, default=200
         Largest number of epochs.
     batch_size : int, default=1024
@@ -208,7 +212,11 @@ class ClAM(
     The loss is a mean over scored entries. Seeds are settled first, because soft steps
     from raw seeds lose memories; one that attracts nobody in an epoch is put on a row
     that is badly served. Restarts are chosen by loss, as the text of the paper says;
-    its code chooses by silhouette.
+    its code chooses by silhouette. The solution of k-means is always one of them:
+    on complete data training alone found no better clusters, and less stable ones.
+    With "cosine" memories are kept on the unit sphere. Sparse X is never dense whole:
+    nothing is hidden from it (eq. 8), and its products with the memories are all that
+    is needed.
 
     Sample weights multiply the loss of a row. A row of weight two is not exactly two
     rows, because batches and masks are drawn by row number.
@@ -297,7 +305,7 @@ class ClAM(
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, CSR matrix} of shape (n_samples, n_features)
             Rows.
         y : None
             Ignored, present for API consistency.
@@ -365,7 +373,7 @@ class ClAM(
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, CSR matrix} of shape (n_samples, n_features)
             Rows; at least `n_clusters` in the first call.
         y : None
             Ignored, present for API consistency.
@@ -410,11 +418,22 @@ class ClAM(
 
     def _check(self, X, sample_weight, *, first=True):
         """Return rows and weights, checked against the parameters."""
-        X = validate_rows(self, X, reset=first, order="C")
-        refuse_overflow([X], X.dtype)
-        weight = check_sample_weight(sample_weight, len(X))
+        X = self._validate(X, reset=first)
+        refuse_overflow([_extremes(X)], X.dtype)
+        weight = check_sample_weight(sample_weight, X.shape[0])
         check_problem(self, X, weight, first)
         return X, weight
+
+    def _validate(self, X, *, reset):
+        """Return X as finite samples, dense in order, or CSR without repetitions."""
+        options = {"order": "C"}
+        if self.encoder is None and self.metric != "manhattan":
+            options["accept_sparse"] = "csr"
+        X = validate_rows(self, X, reset=reset, **options)
+        if sparse.issparse(X):
+            X = sparse.csr_array(X, copy=not X.has_canonical_format)
+            X.sum_duplicates()
+        return X
 
     def _learn_code(
         self, training, X, weight, random_state, centers, checkpoint, resume
@@ -487,7 +506,13 @@ class ClAM(
             is_flag = isinstance(self.weighted, (bool, np.bool_))
             given = None if is_flag else self.weighted
             log_weights = np.log(check_weights(given, n_clusters))
-        self.device_, complete = self._resolve_device(X.size * n_clusters)
+        size = 0 if sparse.issparse(X) else X.size * n_clusters
+        self.device_, complete = self._resolve_device(size)
+        if sparse.issparse(X) and complete is not None:
+            raise ValueError(
+                "The 'device' parameter of ClAM must be 'auto' or 'cpu' for sparse X. "
+                f"Got {self.device!r} instead. Sparse samples are trained on the CPU."
+            )
         return run.start(self, memories, log_weights, complete)
 
     def _resolve_device(self, size):
@@ -557,25 +582,30 @@ class ClAM(
         """Return the sum of distances (squared if Euclidean) to the own memory."""
         total = 0.0
         for rows in blocks(X):
-            far = self._distances(X[rows])[np.arange(len(X[rows])), self.labels_[rows]]
+            labels = self.labels_[rows]
+            far = self._distances(X[rows])[np.arange(len(labels)), labels]
             far = np.square(far) if self.metric == "euclidean" else far
             total += float(weight[rows] @ far)
         return total
 
     def _distances(self, X):
         """Return distances (m, k), float64, of rows to memories."""
-        shift = self.cluster_centers_.mean(axis=0, dtype=np.float64)
-        if self.metric == "cosine":
-            shift = 0.0  # an offset changes directions
-        rows, memories = X - shift, self.cluster_centers_ - shift
-        return block_distances(rows, memories, self.metric, {})
+        memories = self.cluster_centers_.astype(np.float64)
+        if sparse.issparse(X):
+            from skdiffclust.memories._assign import sparse_distances
+
+            return sparse_distances(X, memories, self.metric)
+        if self.metric != "cosine":  # an offset changes directions
+            shift = memories.mean(axis=0)
+            X, memories = X - shift, memories - shift
+        return block_distances(X, memories, self.metric, {})
 
     def predict(self, X):
         """Give each row the memory that it falls to.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, CSR matrix} of shape (n_samples, n_features)
             Rows.
 
         Returns
@@ -590,7 +620,7 @@ class ClAM(
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, CSR matrix} of shape (n_samples, n_features)
             Rows.
 
         Returns
@@ -599,7 +629,8 @@ class ClAM(
             In the geometry of `metric`, and the dtype of X.
         """
         X = self._rows(X)
-        distances = np.empty((len(X), len(self.cluster_centers_)), dtype=X.dtype)
+        shape = X.shape[0], len(self.cluster_centers_)
+        distances = np.empty(shape, dtype=X.dtype)
         for rows in blocks(X):
             distances[rows] = self._distances(X[rows])
         return distances
@@ -609,7 +640,7 @@ class ClAM(
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, CSR matrix} of shape (n_samples, n_features)
             Rows.
 
         Returns
@@ -617,14 +648,14 @@ class ClAM(
         recalled : ndarray of shape (n_samples, n_features), float64
             Rows after `n_steps` steps; of unit length with metric "cosine".
         """
-        return self._recall(self._rows(X), self.n_steps)
+        return self._recall(self._dense_rows(X), self.n_steps)
 
     def trajectories(self, X):
         """Return where rows are after each step of the dynamics.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, CSR matrix} of shape (n_samples, n_features)
             Rows.
 
         Returns
@@ -632,7 +663,7 @@ class ClAM(
         paths : ndarray of shape (n_steps + 1, n_samples, n_features), float64
             The rows themselves come first.
         """
-        X = self._rows(X)
+        X = self._dense_rows(X)
         return np.stack([self._recall(X, n) for n in range(self.n_steps + 1)])
 
     def energy(self, X):
@@ -640,7 +671,7 @@ class ClAM(
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, CSR matrix} of shape (n_samples, n_features)
             Rows.
 
         Returns
@@ -648,14 +679,14 @@ class ClAM(
         energies : ndarray of shape (n_samples,), float64
             See :func:`skdiffclust.memories.energy`.
         """
-        return energy(self._rows(X), *self._field(), **self._geometry())
+        return self._by_blocks(energy, X)
 
     def entropy(self, X):
         """Return the entropy of the attraction of rows (eq. 13).
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, CSR matrix} of shape (n_samples, n_features)
             Rows.
 
         Returns
@@ -663,14 +694,14 @@ class ClAM(
         entropies : ndarray of shape (n_samples,), float64
             0 where one memory has it all; see :func:`skdiffclust.memories.entropy`.
         """
-        return entropy(self._rows(X), *self._field(), **self._geometry())
+        return self._by_blocks(entropy, X)
 
     def score(self, X, y=None, sample_weight=None):
         """Return minus the mean squared error of unmasked recall.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, CSR matrix} of shape (n_samples, n_features)
             Rows.
         y : None
             Ignored, present for API consistency.
@@ -685,10 +716,10 @@ class ClAM(
             absolute difference with "manhattan").
         """
         X = self._rows(X)
-        weight = check_sample_weight(sample_weight, len(X))
+        weight = check_sample_weight(sample_weight, X.shape[0])
         total = 0.0
         for rows in blocks(X):
-            part = X[rows].astype(np.float64)
+            part = dense(X[rows]).astype(np.float64)
             error = self._recall(part, self.n_steps)
             error -= self._recall(part, 0)
             error = np.abs(error) if self.metric == "manhattan" else np.square(error)
@@ -698,11 +729,27 @@ class ClAM(
     def _rows(self, X):
         """Return rows to predict, checked and encoded."""
         check_is_fitted(self)
-        X = self._code(validate_rows(self, X, reset=False, order="C"))
-        refuse_overflow([X, self.cluster_centers_])
+        X = self._code(self._validate(X, reset=False))
+        refuse_overflow([_extremes(X), self.cluster_centers_])
         if self.metric == "cosine":
             refuse_zero_rows(X)
         return X
+
+    def _dense_rows(self, X):
+        """Return rows to recall: what is recalled of sparse rows is dense."""
+        X = self._rows(X)
+        if sparse.issparse(X):
+            what, remedy = "The recalled array", "Recall fewer samples at a time."
+            check_dense_size(*X.shape, what=what, remedy=remedy)
+        return dense(X)
+
+    def _by_blocks(self, function, X):
+        """Return a function of the dynamics (n,) of rows, few of them dense at once."""
+        X = self._rows(X)
+        field, geometry = self._field(), self._geometry()
+        return np.concatenate([
+            function(dense(X[rows]), *field, **geometry) for rows in blocks(X)
+        ])  # fmt: skip
 
     def _field(self):
         """Return memories and inverse temperature."""
@@ -730,4 +777,13 @@ class ClAM(
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        tags.input_tags.sparse = self.encoder is None and self.metric != "manhattan"
         return tags
+
+
+def _extremes(X):
+    """Return the least and largest values (2, d) of the features of X (n, d)."""
+    if sparse.issparse(X):
+        ends = X.min(axis=0), X.max(axis=0)
+        return np.stack([np.ravel(end.toarray()) for end in ends])
+    return np.stack([X.min(axis=0), X.max(axis=0)])

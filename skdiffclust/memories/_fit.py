@@ -3,18 +3,32 @@
 from math import ceil
 
 import numpy as np
+from scipy import sparse
 from sklearn.metrics import silhouette_score
 
 from skdiffclust.memories._assign import assign
 from skdiffclust.memories._dynamics import Dynamics, entropy
+from skdiffclust.memories._frame import blocks, dense
 from skdiffclust.memories._merging import count_clusters
 from skdiffclust.memories._optimise import Descent, Plateau
-from skdiffclust.memories._seeding import sample_rows, seed_memories
+from skdiffclust.memories._seeding import (
+    TOLERANCE,
+    exchange,
+    nearest_memory,
+    sample_rows,
+    seed_memories,
+    settle_by_blocks,
+    settle_medians,
+)
 
 _SILHOUETTE_ROWS = 2000
 _FINALISTS = 0.3  # of the restarts are trained to the end when the loss selects
 _TIE = 1.02  # losses nearer than this are told apart by entropy
 _RACE_EPOCHS = 5  # of restarts whose start says nothing yet
+_EXCHANGED = 2  # restarts of k-means that go on to exchanges
+_LOOSER = 1.0 + 1e-9  # largest inertia of what training keeps, relative to k-means'
+_LOOSE = 5e-3  # where seeds of which few go on are settled to
+_TRIAL_EPOCHS = 2  # after which training that raises the inertia ends
 _EXACT = 16  # times the rounding of one: squared distance per entry that is none
 
 
@@ -25,10 +39,17 @@ class Fit:
         self._X, self._frame, self._random_state = X, frame, random_state
         self._weight = weight * (len(weight) / weight.sum())
         self._selection, self._batch_size = clam.selection, clam.batch_size
-        self._has_masks = clam.self_supervised
+        self._has_masks = clam.self_supervised and not sparse.issparse(X)
+        self._is_guarded = (
+            clam.selection == "loss"
+            and clam.weighted is not True
+            and clam.inverse_temperature == "auto"
+        )
         self._plateau = Plateau(clam.learning_rate, clam.tol, clam.n_iter_no_change)
         self.dynamics = Dynamics(frame.beta, clam.n_steps, clam.step_size, clam.metric)
-        sample = sample_rows(len(X), weight, random_state)
+        self._is_spherical = clam.metric == "cosine"
+        self._settled = self._settled_inertia = None
+        sample = sample_rows(X.shape[0], weight, random_state)
         self._Z, self._sample_weight = frame.enter(X[sample]), self._weight[sample]
 
     def count_clusters(self):
@@ -45,24 +66,53 @@ class Fit:
         if memories is None:
             seeds, costs = seed_memories(
                 self._Z, self._sample_weight, len(log_weights), clam.init, clam.n_init,
-                self._random_state,
+                self._random_state, spherical=self._is_spherical,
+                tol=_LOOSE if self._selection == "loss" else TOLERANCE,
             )  # fmt: skip
             # Every row sits on a memory: there is nothing to learn.
-            self._is_exact = (
-                costs.min() <= _EXACT * np.finfo(self._Z.dtype).eps * self._Z.size
-            )
-            if clam.init != "random" and self._selection == "loss":
-                seeds = seeds[self._winners(costs)]
-                self._raced = True
+            self._is_exact = costs.min() <= _EXACT * np.finfo(
+                self._Z.dtype
+            ).eps * _size(self._Z)
+            if clam.init != "random":
+                best = int(np.argmin(costs))
+                self._settled = self._settle(seeds, costs), log_weights
+                seeds[best] = self._settled[0]
+                if self._selection == "loss":
+                    seeds = seeds[[best]]
+                    self._raced = True
         else:
             seeds = memories[None]
         self.descent = Descent(
             seeds, np.tile(log_weights, (len(seeds), 1)), self.dynamics, self._frame,
             learning_rate=clam.learning_rate,
-            mask_probability=clam.mask_probability if clam.self_supervised else None,
+            mask_probability=clam.mask_probability if self._has_masks else None,
             learn_weights=clam.weighted is True, complete=complete,
         )  # fmt: skip
         return self
+
+    def _settle(self, seeds, costs):
+        """Return the best k-means solution (k, d) that starts from seeds (r, k, d)."""
+        found = []
+        for restart in np.argsort(costs, kind="stable")[:_EXCHANGED]:
+            found.append(
+                exchange(
+                    self._Z, self._sample_weight, seeds[restart].astype(np.float64),
+                    costs[restart], self._random_state, spherical=self._is_spherical,
+                )
+            )  # fmt: skip
+        memories = min(found, key=lambda pair: pair[1])[0]
+        if self.dynamics.metric == "manhattan":
+            return settle_medians(self._Z, self._sample_weight, memories)
+        slices, rows, weight = list(blocks(self._X)), self._rows, self._weight
+        if _size(self._Z) == _size(self._X):
+            slices, weight = [slice(None)], self._sample_weight
+
+            def rows(_):
+                return self._Z
+
+        return settle_by_blocks(
+            rows, slices, weight, memories, spherical=self._is_spherical
+        )
 
     def _winners(self, losses):
         """Return the restarts (m,) of least loss that go on, best first."""
@@ -75,7 +125,7 @@ class Fit:
 
     def iterate(self, loop, attributes, record_centers):
         """Train until the loop ends; record the best restart of every epoch."""
-        n_batches = -(-len(self._X) // self._batch_size)
+        n_batches = -(-self._X.shape[0] // self._batch_size)
         for epoch in loop:
             descent = self.descent
             losses = descent.epoch(
@@ -97,6 +147,8 @@ class Fit:
             descent.learning_rate = self._plateau.learning_rate
             if self._is_exact:
                 loop.stop("exact")
+            if self._is_guarded and epoch >= _TRIAL_EPOCHS - 1 and self._is_worse(best):
+                loop.stop("k-means")
             loop.record(
                 losses[best] * self._frame.loss_unit,
                 state=descent.copy_state,
@@ -120,20 +172,55 @@ class Fit:
         """Return the best restart of the best epoch's state, and its loss.
 
         Restarts that found the most clusters come first, on the rows that seeding saw.
+        The solution of k-means is one of them; with all defaults, training must lower
+        the loss and leave the inertia where it is to be kept in its place.
         """
         descent = self.descent
         descent.memories, descent.log_weights = state
+        if self._settled is not None:
+            descent.append(*self._settled)
+            if self._is_guarded and self._is_worse(0):
+                descent.keep([1])
         losses = descent.evaluate(self._Z, self._sample_weight)
+        if len(losses) == 1:
+            return 0, float(losses[0]) * self._frame.loss_unit
         labels = [
             assign(self._Z, memories, log_weights, self.dynamics)
-            for memories, log_weights in zip(*state, strict=True)
+            for memories, log_weights in zip(
+                descent.memories, descent.log_weights, strict=True
+            )
         ]
-        found = [len(np.unique(found)) for found in labels]
-        merit = self._sharpness(losses, *state)
+        found = np.array([len(np.unique(chosen)) for chosen in labels])
         if self._selection == "silhouette":
-            merit = [self._silhouette(found) for found in labels]
-        restart = int(np.lexsort((-np.asarray(merit), -np.asarray(found)))[0])
+            merit = [self._silhouette(chosen) for chosen in labels]
+        elif self._settled is None:
+            merit = self._sharpness(losses, descent.memories, descent.log_weights)
+        else:
+            merit = -losses
+        restart = int(np.lexsort((-np.asarray(merit), -found))[0])
         return restart, float(losses[restart]) * self._frame.loss_unit
+
+    def _is_worse(self, restart):
+        """Return whether memories have a larger inertia than those of k-means."""
+        if self._settled is None:
+            return False
+        if self._settled_inertia is None:
+            self._settled_inertia = self._inertia(*self._settled)
+        descent = self.descent
+        trained = self._inertia(descent.memories[restart], descent.log_weights[restart])
+        return trained > _LOOSER * self._settled_inertia
+
+    def _inertia(self, memories, log_weights):
+        """Return the weighted sum of distances of the sample to its memories."""
+        labels = assign(self._Z, memories, log_weights, self.dynamics)
+        if self.dynamics.metric == "manhattan":
+            far = np.abs(self._Z - memories[labels]).sum(axis=1)
+        else:
+            nearest, far = nearest_memory(self._Z, memories)
+            wrong = np.flatnonzero(nearest != labels)
+            gaps = dense(self._Z[wrong]) - memories[labels[wrong]]
+            far[wrong] = np.square(gaps).sum(axis=1)
+        return float(far @ self._sample_weight)
 
     def _sharpness(self, losses, memories, log_weights):
         """Return minus the entropy (eq. 13) of restarts near the least loss, else minus
@@ -158,3 +245,8 @@ class Fit:
         if not 1 < len(np.unique(labels)) < len(labels):
             return -1.0
         return float(silhouette_score(self._Z[rows], labels, metric=metric))
+
+
+def _size(X):
+    """Return the number of entries of X (n, d), zeros of a sparse one included."""
+    return X.shape[0] * X.shape[1]

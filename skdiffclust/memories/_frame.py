@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import sparse
 
 _BLOCK_ENTRIES = 2**21
 
@@ -29,12 +30,15 @@ class Frame:
         return self.scale if self.metric == "manhattan" else self.scale**2
 
     def enter(self, X):
-        """Return rows (m, d) in training units, a new array of the dtype of X."""
+        """Return rows (m, d) in training units, new, of the dtype and kind of X."""
         rows = X.astype(np.float64)
         if self.metric == "cosine":
-            rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-        rows -= self.shift
-        rows /= self.scale
+            rows = directions(rows)
+        if sparse.issparse(rows):  # its shift is zero
+            rows.data /= self.scale
+        else:
+            rows -= self.shift
+            rows /= self.scale
         return rows.astype(X.dtype, copy=False)
 
     def leave(self, memories):
@@ -43,10 +47,25 @@ class Frame:
 
 
 def blocks(X):
-    """Yield slices of rows of X (n, d) that keep temporary arrays small."""
+    """Yield slices of rows of X (n, d) that keep dense temporary arrays small."""
     step = max(1, _BLOCK_ENTRIES // X.shape[1])
-    for start in range(0, len(X), step):
+    for start in range(0, X.shape[0], step):
         yield slice(start, start + step)
+
+
+def dense(X):
+    """Return X as an array; a block of sparse rows becomes one."""
+    return X.toarray() if sparse.issparse(X) else X
+
+
+def directions(X):
+    """Return rows of unit length (m, d), float64, dense or CSR as X is."""
+    X = X.astype(np.float64, copy=False)
+    if sparse.issparse(X):
+        lengths = np.sqrt(np.asarray(X.multiply(X).sum(axis=1)).ravel())
+        data = X.data / np.repeat(lengths, np.diff(X.indptr))
+        return sparse.csr_array((data, X.indices, X.indptr), shape=X.shape)
+    return X / np.linalg.norm(X, axis=1, keepdims=True)
 
 
 def frame_of(X, sample_weight, metric, mask_value, inverse_temperature, concentration):
@@ -55,22 +74,17 @@ def frame_of(X, sample_weight, metric, mask_value, inverse_temperature, concentr
     `inverse_temperature` is a number, or "auto": `concentration` over the total
     variance of the rows (of the directions of the rows for "cosine", twice, since the
     squared distance of directions is twice one minus the cosine; over the total mean
-    absolute deviation for "manhattan"). Reads X three times, by blocks.
+    absolute deviation for "manhattan"). Reads X three times, by blocks. Sparse rows
+    are not centred, which would fill them.
     """
-    unit = _directions if metric == "cosine" else np.asarray
-    mean = _weighted_mean(X, sample_weight, unit, 0.0)
-    low, high = np.full(X.shape[1], np.inf), np.full(X.shape[1], -np.inf)
-    spread = 0.0
-    for rows in blocks(X):
-        part = unit(X[rows]).astype(np.float64, copy=False)
-        low = np.minimum(low, part.min(axis=0))
-        high = np.maximum(high, part.max(axis=0))
-        gap = part - mean
-        gap = np.abs(gap) if metric == "manhattan" else np.square(gap)
-        spread += float(sample_weight[rows] @ gap.sum(axis=1))
-    spread /= float(sample_weight.sum())
-    hidden = {"mean": mean, "min": low, "max": high}[mask_value]
-    shift, scale, n_features = mean, 1.0, X.shape[1]
+    n_features = X.shape[1]
+    if sparse.issparse(X):
+        mean, spread = _sparse_moments(X, sample_weight, metric)
+        shift, hidden = np.zeros(n_features), mean
+    else:
+        mean, spread, low, high = _moments(X, sample_weight, metric)
+        shift, hidden = mean, {"mean": mean, "min": low, "max": high}[mask_value]
+    scale = 1.0
     if metric == "cosine":
         shift = np.zeros(n_features)
     elif spread > 0:
@@ -83,10 +97,31 @@ def frame_of(X, sample_weight, metric, mask_value, inverse_temperature, concentr
     return Frame(metric, shift, scale, fill, float(inverse_temperature))
 
 
-def _directions(X):
-    """Return rows of unit length (m, d), float64."""
-    X = X.astype(np.float64, copy=False)
-    return X / np.linalg.norm(X, axis=1, keepdims=True)
+def _moments(X, sample_weight, metric):
+    """Return mean (d,), total spread, least and largest values (d,) of dense rows."""
+    unit = directions if metric == "cosine" else np.asarray
+    mean = _weighted_mean(X, sample_weight, unit, 0.0)
+    low, high = np.full(X.shape[1], np.inf), np.full(X.shape[1], -np.inf)
+    spread = 0.0
+    for rows in blocks(X):
+        part = unit(X[rows]).astype(np.float64, copy=False)
+        low = np.minimum(low, part.min(axis=0))
+        high = np.maximum(high, part.max(axis=0))
+        gap = part - mean
+        gap = np.abs(gap) if metric == "manhattan" else np.square(gap)
+        spread += float(sample_weight[rows] @ gap.sum(axis=1))
+    return mean, spread / float(sample_weight.sum()), low, high
+
+
+def _sparse_moments(X, sample_weight, metric):
+    """Return mean (d,) and total variance of CSR rows."""
+    rows = directions(X) if metric == "cosine" else X.astype(np.float64)
+    mean = sample_weight @ rows / sample_weight.sum()
+    squares = np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
+    spread = sample_weight @ squares / sample_weight.sum() - mean @ mean
+    # No more than rounding where all rows are equal.
+    rounding = 1e-12 * float(squares.max(initial=0.0))
+    return mean, float(spread) if spread > rounding else 0.0
 
 
 def _weighted_mean(X, sample_weight, unit, origin):

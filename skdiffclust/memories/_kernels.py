@@ -189,35 +189,12 @@ def _cosine_backward(
 
 
 @_kernel
-def _aim_at(row, memories, low, high, fill, aim):
-    """Fill aim (k + 1,): products of a row with memories and the fill, hidden features.
-
-    Returns the factor that puts the filled row on the sphere, and the squared length of
-    what is seen.
-    """
-    k = memories.shape[0]
-    aim[:] = 0.0
-    length, seen = 0.0, 0.0
-    for j in range(row.shape[0]):
-        if low <= j < high:
-            length += fill[j] * fill[j]
-            aim[k] += row[j] * fill[j]
-            for m in range(k):
-                aim[m] += row[j] * memories[m, j]
-        else:
-            seen += row[j] * row[j]
-    length += seen
-    scale = 1.0 / sqrt(length) if length > 0.0 else 0.0
-    aim[k] *= scale
-    return scale, seen
-
-
-@_kernel
 def _add_cosine_group(
-    X, memories, products, low, high, fill, bias, weight, beta, step, n_steps, out
-):
-    """Add a group of rows X (n, d) with hidden features from low to high, if any."""
-    d_products, gradient, d_bias, attracted, loss = out
+    memories, products, hidden, lengths, low, high, fill, bias, weight, beta, step,
+    n_steps, out,
+):  # fmt: skip
+    """Add a group of rows with hidden features from low to high, if any."""
+    d_products, d_hidden, gradient, d_bias, attracted, loss = out
     n_rows, n_init, k = products.shape
     plain = low == high
     p, s = np.zeros((n_steps, k)), np.zeros((n_steps + 1, k))
@@ -226,7 +203,10 @@ def _add_cosine_group(
     aim, d_aim = np.zeros(k + 1), np.zeros(k)
     gram, start = np.zeros((n_init, k, k)), np.zeros((n_init, k))
     d_gram, d_start = np.zeros((n_init, k, k)), np.zeros((n_init, k))
-    high = X.shape[1] if plain else high
+    filled = 0.0
+    for j in range(low, high):
+        filled += fill[j] * fill[j]
+    high = memories.shape[2] if plain else high
     low = 0 if plain else low
     hidden_products(memories, low, high, fill, gram, start)
     for r in range(n_init):
@@ -237,8 +217,12 @@ def _add_cosine_group(
                 aim[k] = 1.0
                 first[:] = products[i, r]
             else:
-                scale, outside = _aim_at(X[i], memories[r], low, high, fill, aim)
+                outside = lengths[i, 0]
+                length = outside + filled
+                scale = 1.0 / sqrt(length) if length > 0.0 else 0.0
                 size = 1.0 if scale > 0.0 else 0.0
+                aim[:k] = hidden[i, r]
+                aim[k] = scale * lengths[i, 1]
                 for m in range(k):
                     known[m] = products[i, r, m] - aim[m]
                     first[m] = scale * start[r, m]
@@ -263,27 +247,33 @@ def _add_cosine_group(
                     continue
                 d_products[i, r, m] = d_known[m]
                 d_start[r, m] += scale * ds[m]
-                by_hidden = d_aim[m] - d_known[m]
-                for j in range(low, high):
-                    gradient[r, m, j] += by_hidden * X[i, j]
+                d_hidden[i, r, m] = d_aim[m] - d_known[m]
     pull_back(memories, low, high, fill, d_gram, d_start, gradient)
 
 
 @_kernel
 def cosine_rows(
-    X, memories, products, groups, fill, bias, weight, beta, step, n_steps, out
-):
-    """Add up loss and gradients of a batch of unit length; as `euclidean_rows`."""
-    d_products, gradient, d_bias, attracted, loss = out
+    memories, products, hidden, lengths, groups, fill, bias, weight, beta, step,
+    n_steps, out,
+):  # fmt: skip
+    """Add up loss and gradients of a batch of unit length; return its scored entries.
+
+    As `euclidean_rows`, but rows enter by their products (b, r, k) with the memories
+    over all and over their hidden features, and by `lengths` (b, 2): the squared
+    length of what is seen, and the product of row and fill over what is hidden. `out`
+    has the gradient by the hidden products after that by the products.
+    """
+    d_products, d_hidden, gradient, d_bias, attracted, loss = out
     n_scored = 0.0
     for g in range(groups.shape[0]):
         begin, end, low, high = groups[g]
-        n_features = high - low if high > low else X.shape[1]
+        n_features = high - low if high > low else memories.shape[2]
         n_scored += weight[begin:end].sum() * n_features
         _add_cosine_group(
-            X[begin:end], memories, products[begin:end], low, high, fill, bias,
-            weight[begin:end], beta, step, n_steps,
-            (d_products[begin:end], gradient, d_bias, attracted, loss),
+            memories, products[begin:end], hidden[begin:end], lengths[begin:end], low,
+            high, fill, bias, weight[begin:end], beta, step, n_steps,
+            (d_products[begin:end], d_hidden[begin:end], gradient, d_bias, attracted,
+             loss),
         )  # fmt: skip
     return n_scored
 
@@ -368,30 +358,72 @@ def settle_rows(
 
 
 @_kernel
-def assign_rows(rows, memories, bias, beta, step, n_steps, geometry, labels):
-    """Write the memory nearest to the recalled row; rows (b, d), memories (k, d).
+def settle_sparse_rows(squares, weight, products, norms, restarts, nearest, far, sizes):
+    """As `settle_rows`, for rows of which only products and lengths are here."""
+    n_init, k = norms.shape
+    moved = np.zeros(n_init, dtype=np.bool_)
+    for r in range(n_init):
+        line = restarts[r]
+        for i in range(products.shape[0]):
+            best, gap = 0, np.inf
+            for m in range(k):
+                value = norms[r, m] - 2.0 * products[i, r * k + m]
+                if value < gap:
+                    best, gap = m, value
+            if nearest[line, i] != best:
+                moved[r] = True
+                nearest[line, i] = best
+            far[line, i] = max(squares[i] + gap, 0.0)
+            sizes[r, best] += weight[i]
+    return moved
 
-    geometry: 0 Euclidean, 1 cosine (rows and memories of unit length). Row by row and
-    in one order, so that equal rows get equal labels however they are cut in chunks.
+
+@_kernel
+def row_products(rows, by_feature, products):
+    """Write products (b, k) of rows (b, d) and memories (d, k).
+
+    Row by row and in one order, so that equal rows have equal products however they
+    are cut in chunks.
     """
-    n_rows, d = rows.shape
+    products[:] = 0.0
+    for i in range(rows.shape[0]):
+        for j in range(rows.shape[1]):
+            value = rows[i, j]
+            for m in range(by_feature.shape[1]):
+                products[i, m] += value * by_feature[j, m]
+
+
+@_kernel
+def sparse_row_products(data, indices, indptr, by_feature, products):
+    """As `row_products`, for CSR rows."""
+    products[:] = 0.0
+    for i in range(products.shape[0]):
+        for j in range(indptr[i], indptr[i + 1]):
+            value, feature = data[j], indices[j]
+            for m in range(by_feature.shape[1]):
+                products[i, m] += value * by_feature[feature, m]
+
+
+@_kernel
+def assign_rows(products, memories, bias, beta, step, n_steps, geometry, labels):
+    """Write the memory nearest to the recalled row, from products (b, k) with it.
+
+    memories (k, d); geometry: 0 Euclidean, 1 cosine (rows and memories of unit
+    length).
+    """
+    n_rows = products.shape[0]
     k = memories.shape[0]
     gram = np.zeros((k, k))
-    by_feature = np.ascontiguousarray(memories.T)
     for m in range(k):
         for j in range(k):
             gram[m, j] = _dot(memories[m], memories[j])
     norms = np.diag(gram).copy()
     p, s = np.zeros((n_steps, k)), np.zeros((n_steps + 1, k))
     y, g, n = np.zeros(n_steps + 1), np.zeros(n_steps + 1), np.zeros(n_steps)
-    known, first, q, end, _ = _vectors(k)
+    known, _, q, end, _ = _vectors(k)
     aim = np.zeros(k + 1)
     for i in range(n_rows):
-        first[:] = 0.0
-        for j in range(d):
-            value = rows[i, j]
-            for m in range(k):
-                first[m] += value * by_feature[j, m]
+        first = products[i]
         if geometry == 0:
             _euclidean_forward(known, first, gram, norms, bias, beta, step, p, q, end)
             for m in range(k):

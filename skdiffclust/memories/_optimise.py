@@ -3,6 +3,7 @@
 import numpy as np
 
 from skdiffclust._batches import mini_batches
+from skdiffclust.memories._frame import dense
 from skdiffclust.memories._masking import hidden_blocks, mask_groups
 from skdiffclust.memories._seeding import nearest_memory
 from skdiffclust.memories._training import completion_with_gradient
@@ -63,6 +64,10 @@ class Descent:
         self.memories, self.log_weights = memories.astype(np.float64), log_weights
         self.learning_rate = learning_rate
         self._dynamics, self._fill = dynamics, frame.fill
+        self._is_spherical = dynamics.metric == "cosine"
+        # A feature of a direction is of size one over the root of their number.
+        n_features = memories.shape[2]
+        self._size = n_features**-0.5 if self._is_spherical else 1.0
         self._complete = complete or completion_with_gradient
         self._mask_probability, self._learn_weights = mask_probability, learn_weights
         self._moments = [
@@ -82,8 +87,9 @@ class Descent:
                 continue
             Z = rows(chosen)
             order, groups = self._groups(*Z.shape, random_state)
+            shown = Z if isinstance(order, slice) else Z[:, order]
             found = self._complete(
-                Z[:, order], self.memories[:, :, order].astype(Z.dtype, copy=False),
+                shown, self.memories[:, :, order].astype(Z.dtype, copy=False),
                 self.log_weights, self._dynamics, groups=groups,
                 fill=self._fill[order], sample_weight=weight[chosen],
             )  # fmt: skip
@@ -114,7 +120,10 @@ class Descent:
         size = np.sqrt(second / (1 - _DECAY[1] ** self._n_steps)) + _ADAM_FLOOR
         step = first / (1 - _DECAY[0] ** self._n_steps) / size
         if which == 0:
-            self.memories = self.memories - self.learning_rate * step
+            moved = self.memories - self.learning_rate * self._size * step
+            if self._is_spherical:
+                moved /= np.linalg.norm(moved, axis=2, keepdims=True)
+            self.memories = moved
         else:
             moved = self.log_weights - self.learning_rate * step
             # Only their differences mean anything.
@@ -126,7 +135,7 @@ class Descent:
             dead = np.flatnonzero(attracted[restart] == 0)
             _, distances = nearest_memory(Z, self.memories[restart])
             worst = np.argsort(-distances, kind="stable")[: len(dead)]
-            self.memories[restart, dead[: len(worst)]] = Z[worst]
+            self.memories[restart, dead[: len(worst)]] = dense(Z[worst])
             for moment in self._moments[0]:
                 moment[restart, dead] = 0.0
 
@@ -142,7 +151,7 @@ class Descent:
             share = n_whole if first == last else 1
             found = self._complete(
                 Z, self.memories.astype(Z.dtype), self.log_weights, self._dynamics,
-                groups=[(slice(0, len(Z)), slice(int(first), int(last)))],
+                groups=[(slice(0, Z.shape[0]), slice(int(first), int(last)))],
                 fill=self._fill, sample_weight=weight,
             )  # fmt: skip
             loss += share * found.loss
@@ -152,6 +161,16 @@ class Descent:
     def copy_state(self):
         """Return copies of memories and log weights."""
         return self.memories.copy(), self.log_weights.copy()
+
+    def append(self, memories, log_weights):
+        """Add a restart of memories (k, d) that has taken no steps."""
+        added = memories.astype(np.float64)[None], log_weights[None]
+        self.memories = np.concatenate([self.memories, added[0]])
+        self.log_weights = np.concatenate([self.log_weights, added[1]])
+        self._moments = [
+            [np.concatenate([m, np.zeros_like(a)]) for m in pair]
+            for pair, a in zip(self._moments, added, strict=True)
+        ]
 
     def keep(self, restarts):
         """Go on with some restarts only."""

@@ -1,12 +1,22 @@
-"""Where memories start: k-means++ rows, settled by a few of Lloyd's steps."""
+"""Where memories start: the best of several k-means, Euclidean or on the sphere."""
 
 import numpy as np
+from scipy import sparse
+from scipy.spatial.distance import cdist
 
-from skdiffclust.memories._kernels import settle_rows
+from skdiffclust.memories._kernels import settle_rows, settle_sparse_rows
 
 # Rows that seeding, racing and selection look at; more would change little.
 MAX_ROWS = 8192
-_LLOYD_STEPS = 50
+_LLOYD_STEPS = 300
+TOLERANCE = 1e-4  # relative fall of the cost below which a restart is left
+_EXCHANGED = 4  # memories that are moved at once, at most
+_EXCHANGE_STEPS = (4, 16)  # of Lloyd, before and after a look at the cost
+_HOPELESS = 1.01  # relative cost above which an exchange is given up at that look
+_FAILURES = 4  # exchanges of one memory that may fail in a row
+_MEDIAN_STEPS = 30
+_FINE = 1e-7  # the same where the winner is settled on all rows
+_GAIN = 1e-6  # smallest relative gain of an exchange that is kept
 
 
 def sample_rows(n_samples, sample_weight, random_state):
@@ -17,23 +27,47 @@ def sample_rows(n_samples, sample_weight, random_state):
     return rows
 
 
-def seed_memories(Z, weight, n_clusters, init, n_init, random_state):
+def seed_memories(
+    Z, weight, n_clusters, init, n_init, random_state, *, spherical=False,
+    tol=TOLERANCE,
+):  # fmt: skip
     """Return memories (n_init, k, d) and the cost (n_init,) of each restart.
 
-    Z (m, d) are rows in training units with weights (m,). "k-means++" settles its
-    seeds by Lloyd's steps, which are the gradient steps of eq. (8) in the limit of a
-    high inverse temperature: soft steps from raw seeds lose memories, steps from
-    settled ones do not. "random" takes rows as they are.
+    Z (m, d), dense or CSR, are rows in training units with weights (m,); `spherical`
+    says that they are of unit length and that memories shall be. "k-means++" settles
+    its seeds by Lloyd's steps, which are the gradient steps of eq. (8) in the limit of
+    a high inverse temperature: soft steps from raw seeds lose memories, steps from
+    settled ones do not; a restart ends where its cost falls by less than `tol` of
+    itself. "random" takes rows as they are.
     """
     weight = np.asarray(weight, dtype=np.float64)
-    squares = np.einsum("ij,ij->i", Z, Z, dtype=np.float64)
+    squares = squared_lengths(Z)
     if init == "random":
         chosen = _random_rows(weight, n_clusters, n_init, random_state)
     else:
         chosen = _spread_rows(Z, squares, weight, n_clusters, n_init, random_state)
     steps = 0 if init == "random" else _LLOYD_STEPS
-    memories, costs = _settle(Z, squares, weight, Z[chosen].astype(np.float64), steps)
+    memories, costs = settle(
+        Z, squares, weight, _take(Z, chosen), steps, tol=tol, spherical=spherical
+    )
     return memories.astype(Z.dtype), costs
+
+
+def squared_lengths(Z):
+    """Return the squared lengths (m,), float64, of rows Z (m, d)."""
+    if sparse.issparse(Z):
+        squares = np.zeros(Z.shape[0])
+        rows = np.repeat(np.arange(Z.shape[0]), np.diff(Z.indptr))
+        np.add.at(squares, rows, np.square(Z.data, dtype=np.float64))
+        return squares
+    return np.einsum("ij,ij->i", Z, Z, dtype=np.float64)
+
+
+def _take(Z, chosen):
+    """Return rows of Z (m, d) by their numbers (r, k), dense float64 (r, k, d)."""
+    rows = Z[chosen.ravel()]
+    rows = rows.toarray() if sparse.issparse(rows) else rows
+    return rows.astype(np.float64).reshape(*chosen.shape, Z.shape[1])
 
 
 def _random_rows(weight, n_clusters, n_init, random_state):
@@ -52,9 +86,10 @@ def _spread_rows(Z, squares, weight, n_clusters, n_init, random_state):
     to their squared distance from the rows before.
     """
     n_trials = 2 + int(np.log(n_clusters))
+    n_rows = Z.shape[0]
     restarts = np.arange(n_init)
     chosen = np.empty((n_init, n_clusters), dtype=np.int64)
-    far = np.ones((n_init, len(Z)))
+    far = np.ones((n_init, n_rows))
     for c in range(n_clusters):
         mass = np.cumsum(far * weight, axis=1)
         drawn = random_state.uniform(size=(n_init, n_trials if c else 1))
@@ -62,8 +97,11 @@ def _spread_rows(Z, squares, weight, n_clusters, n_init, random_state):
             np.searchsorted(line, where * line[-1], side="right")
             for line, where in zip(mass, drawn, strict=True)
         ]
-        found = np.minimum(found, len(Z) - 1)
-        products = (Z[found.ravel()] @ Z.T).astype(np.float64, copy=False)
+        found = np.minimum(found, n_rows - 1)
+        products = Z[found.ravel()] @ Z.T
+        if sparse.issparse(products):
+            products = products.toarray()
+        products = products.astype(np.float64, copy=False)
         gaps = squares + squares[found][..., None]
         gaps -= 2.0 * products.reshape(gaps.shape)
         np.maximum(gaps, 0.0, out=gaps)
@@ -74,23 +112,39 @@ def _spread_rows(Z, squares, weight, n_clusters, n_init, random_state):
     return chosen
 
 
-def _settle(Z, squares, weight, memories, n_steps):
-    """Return memories (r, k, d) after Lloyd's steps on Z (m, d), and costs (r,)."""
-    (n_init, k, d), n_rows = memories.shape, len(Z)
+def settle(Z, squares, weight, memories, n_steps, *, tol=0.0, spherical=False):
+    """Return memories (r, k, d) after Lloyd's steps on Z (m, d), and costs (r,).
+
+    A restart ends where no row changes its memory, or the cost falls by less than
+    `tol` of itself. The costs are those of the memories that are returned.
+    """
+    (n_init, k, d), n_rows = memories.shape, Z.shape[0]
+    memories = _on_sphere(memories) if spherical else memories.copy()
     nearest = np.full((n_init, n_rows), -1)
-    far, costs = np.empty((n_init, n_rows)), np.empty(n_init)
+    far, costs = np.empty((n_init, n_rows)), np.full(n_init, np.inf)
     moving = np.arange(n_init)
     for step in range(n_steps + 1):
         part = memories[moving]
         norms = np.einsum("rkd,rkd->rk", part, part)
         products = Z @ part.reshape(-1, d).T.astype(Z.dtype)
+        is_last = step == n_steps
         sums, sizes = np.zeros(part.shape), np.zeros((len(moving), k))
-        moved = settle_rows(
-            Z, squares, weight, products, norms, moving, nearest, far, sums, sizes
-        )
+        if sparse.issparse(Z):
+            moved = settle_sparse_rows(
+                squares, weight, products, norms, moving, nearest, far, sizes
+            )
+            if not is_last:
+                for r, line in enumerate(nearest[moving]):
+                    sums[r] = _member_sums(Z, weight, line, k)
+        else:
+            moved = settle_rows(
+                Z, squares, weight, products, norms, moving, nearest, far, sums, sizes
+            )
+        before = costs[moving]
         costs[moving] = far[moving] @ weight
-        if step == n_steps:
+        if is_last:
             break
+        moved &= ~(before - costs[moving] <= tol * costs[moving])
         moving, sums, sizes = moving[moved], sums[moved], sizes[moved]
         for restart, total, size in zip(moving, sums, sizes, strict=True):
             alive = size > 0
@@ -99,18 +153,135 @@ def _settle(Z, squares, weight, memories, n_steps):
             if len(dead):
                 # A memory without rows starts again on a row that is badly served.
                 worst = np.argsort(-far[restart] * weight, kind="stable")[: len(dead)]
-                memories[restart, dead[: len(worst)]] = Z[worst]
+                memories[restart, dead[: len(worst)]] = _take(Z, worst[None])[0]
+            if spherical:
+                memories[restart] = _on_sphere(memories[restart])
         if not len(moving):
             break
     return memories, costs
 
 
+def _member_sums(Z, weight, labels, n_clusters):
+    """Return the weighted sums (k, d), dense, of the rows of each cluster."""
+    where = labels, np.arange(len(labels))
+    members = sparse.csr_array((weight, where), shape=(n_clusters, len(labels)))
+    sums = members @ Z
+    return sums.toarray() if sparse.issparse(sums) else sums
+
+
+def _on_sphere(memories):
+    """Return memories (..., d) of unit length; those of length zero stay."""
+    lengths = np.linalg.norm(memories, axis=-1, keepdims=True)
+    return memories / np.where(lengths > 0, lengths, 1.0)
+
+
+def exchange(Z, weight, memories, cost, random_state, *, spherical=False):
+    """Return memories (k, d) of no higher cost on Z (m, d), and their cost.
+
+    Memories whose rows are almost as near to another one are moved into the clusters
+    of the largest cost, and Lloyd's steps follow; what does not lower the cost is
+    taken back, and fewer are moved the next time. It mends what restarts share: two
+    memories in one group of rows, one in two.
+    """
+    k = len(memories)
+    n_moved, n_failed = min(_EXCHANGED, k // 2), 0
+    squares = squared_lengths(Z)
+    while n_moved and cost > 0.0:
+        nearest, first, second = _two_nearest(Z, squares, memories)
+        error = np.bincount(nearest, weight * first, minlength=k)
+        use = np.bincount(nearest, weight * (second - first), minlength=k)
+        # After a failure another memory is moved, or another row drawn.
+        skipped = n_failed // 2 if n_moved == 1 else 0
+        moved = np.argsort(use, kind="stable")[skipped : skipped + n_moved]
+        error[moved] = -np.inf
+        crowded = np.argsort(-error, kind="stable")[:n_moved]
+        trial = memories.copy()
+        for source, target in zip(moved, crowded, strict=True):
+            mass = np.cumsum(np.where(nearest == target, weight * first, 0.0))
+            drawn = random_state.uniform() * mass[-1]
+            row = min(int(np.searchsorted(mass, drawn, side="right")), len(mass) - 1)
+            trial[source] = _take(Z, np.array([[row]]))[0, 0]
+        trial, costs = trial[None], np.full(1, np.inf)
+        for n_steps in _EXCHANGE_STEPS:
+            if costs[0] == np.inf or costs[0] < _HOPELESS * cost:
+                trial, costs = settle(
+                    Z, squares, weight, trial, n_steps, tol=TOLERANCE,
+                    spherical=spherical,
+                )  # fmt: skip
+        if costs[0] < (1.0 - _GAIN) * cost:
+            memories, cost, n_failed = trial[0], float(costs[0]), 0
+        elif n_moved > 1:
+            n_moved //= 2
+        else:
+            n_failed += 1
+            n_moved = int(n_failed < min(_FAILURES, k))
+    return memories, cost
+
+
+def settle_by_blocks(rows, slices, weight, memories, *, spherical=False):
+    """Return memories (k, d) after Lloyd's steps on all rows, read block by block.
+
+    `rows` returns rows in training units for a slice, `slices` are those of all rows.
+    """
+    cost = np.inf
+    for _ in range(_LLOYD_STEPS):
+        sums, sizes, total = np.zeros(memories.shape), np.zeros(len(memories)), 0.0
+        for chosen in slices:
+            Z = rows(chosen)
+            nearest, far = nearest_memory(Z, memories)
+            sums += _member_sums(Z, weight[chosen], nearest, len(memories))
+            sizes += np.bincount(nearest, weight[chosen], minlength=len(memories))
+            total += float(far @ weight[chosen])
+        if cost - total <= _FINE * total:
+            break
+        cost, alive = total, sizes > 0
+        memories = memories.copy()
+        memories[alive] = sums[alive] / sizes[alive, None]
+        memories = _on_sphere(memories) if spherical else memories
+    return memories
+
+
+def settle_medians(Z, weight, memories):
+    """Return memories (k, d) after Lloyd's steps by city-block distances on Z (m, d).
+
+    Each memory becomes the weighted median of its rows, feature by feature.
+    """
+    Z, memories, nearest = Z.astype(np.float64, copy=False), memories.copy(), None
+    for _ in range(_MEDIAN_STEPS):
+        before, nearest = nearest, cdist(Z, memories, "cityblock").argmin(axis=1)
+        if before is not None and np.array_equal(before, nearest):
+            break
+        for m in range(len(memories)):
+            members = np.flatnonzero((nearest == m) & (weight > 0))
+            if len(members):
+                memories[m] = _medians(Z[members], weight[members])
+    return memories
+
+
+def _medians(Z, weight):
+    """Return the weighted lower medians (d,) of rows Z (m, d)."""
+    order = np.argsort(Z, axis=0, kind="stable")
+    reached = np.cumsum(weight[order], axis=0) >= 0.5 * weight.sum()
+    reached[-1] = True  # whatever rounding left of the sum
+    chosen = order[reached.argmax(axis=0), np.arange(Z.shape[1])]
+    return Z[chosen, np.arange(Z.shape[1])]
+
+
+def _two_nearest(Z, squares, memories):
+    """Return the nearest memory (m,), and squared distances to it and to the next."""
+    norms = np.einsum("kj,kj->k", memories, memories)
+    far = norms - 2.0 * (Z @ memories.T.astype(Z.dtype)).astype(np.float64)
+    far += squares[:, None]
+    nearest = far.argmin(axis=1)
+    first, second = np.partition(far, 1, axis=1)[:, :2].T
+    return nearest, np.maximum(first, 0.0), np.maximum(second, 0.0)
+
+
 def nearest_memory(Z, memories):
     """Return the nearest memory (m,) of rows Z (m, d) and squared distances (m,)."""
-    squares = np.einsum("ij,ij->i", Z, Z, dtype=np.float64)
     memories = memories.astype(np.float64, copy=False)
     norms = np.einsum("kj,kj->k", memories, memories)
     gaps = norms - 2.0 * (Z @ memories.T.astype(Z.dtype)).astype(np.float64)
     nearest = gaps.argmin(axis=1)
-    distances = squares + gaps[np.arange(len(Z)), nearest]
+    distances = squared_lengths(Z) + gaps[np.arange(Z.shape[0]), nearest]
     return nearest, np.maximum(distances, 0.0)

@@ -13,10 +13,12 @@ rows and the masks, so that S is one product for all of them.
 """
 
 import numpy as np
+from scipy import sparse
 
 from skdiffclust.memories._block_kernels import euclidean_rows
 from skdiffclust.memories._dynamics import Completion
 from skdiffclust.memories._kernels import cosine_rows, manhattan_rows
+from skdiffclust.memories._seeding import squared_lengths
 
 
 def completion_with_gradient(
@@ -28,41 +30,93 @@ def completion_with_gradient(
     (d,), sample_weight (b,). `groups` are (rows slice, features slice) pairs: those
     rows have those features hidden, filled, and scored; an empty features slice means
     that the rows are recalled whole and all of their features are scored (eq. 8).
-    Cosine takes rows of unit length. Cost 4 b r k d, and 6 T k^2 for each row.
+    X may be CSR if nothing is hidden. Cosine takes rows of unit length. Cost 4 b r k d,
+    and 6 T k^2 for each row.
     """
     if dynamics.metric == "manhattan":
         return _manhattan(X, memories, log_weights, dynamics, groups, fill,
                           sample_weight)  # fmt: skip
-    (r, k, d), is_cosine = memories.shape, dynamics.metric == "cosine"
     # One layout, so that there is one kernel to compile.
-    X, memories = np.ascontiguousarray(X), np.ascontiguousarray(memories)
-    dtype, directions = X.dtype, memories
-    if is_cosine:
-        lengths = np.sqrt(np.einsum("rkd,rkd->rk", memories, memories))
-        directions = memories / np.maximum(lengths, np.finfo(dtype).tiny)[:, :, None]
+    memories = np.ascontiguousarray(memories)
+    if not sparse.issparse(X):
+        X = np.ascontiguousarray(X)
+    run = _cosine if dynamics.metric == "cosine" else _euclidean
+    return run(X, memories, log_weights, dynamics, groups, fill, sample_weight)
+
+
+def _products(X, memories):
+    """Return products (b, r, k), float64, of rows X (b, d) and memories (r, k, d)."""
+    r, k, d = memories.shape
     # A column of features beside a column of memories: X is read once for all.
-    products = X @ directions.reshape(r * k, d).T
-    products = products.reshape(-1, r, k).astype(np.float64, copy=False)
+    products = X @ memories.reshape(r * k, d).T
+    return products.reshape(-1, r, k).astype(np.float64, copy=False)
+
+
+def _pulled(d_products, X):
+    """Return the gradient (r, k, d) by the memories of `_products`."""
+    _, r, k = d_products.shape
+    by_products = d_products.reshape(-1, r * k).T.astype(X.dtype, copy=False) @ X
+    return by_products.reshape(r, k, X.shape[1])
+
+
+def _euclidean(X, memories, log_weights, dynamics, groups, fill, sample_weight):
+    """Return the `Completion` by Euclidean distances."""
+    (r, k, d), rows = memories.shape, X
+    if sparse.issparse(X):  # nothing of it is hidden: products and lengths are enough
+        rows = np.sqrt(squared_lengths(X))[:, None]
+    products = _products(X, memories)
     d_products, gradient = np.zeros_like(products), np.zeros((r, k, d))
     d_bias, attracted, loss = np.zeros((r, k)), np.zeros((r, k)), np.zeros(r)
-    edges = np.array([[u.start, u.stop, v.start, v.stop] for u, v in groups])
-    directions = directions.astype(np.float64, copy=False)
     beta, step = float(dynamics.inverse_temperature), float(dynamics.step_size)
-    n_scored = (cosine_rows if is_cosine else euclidean_rows)(
-        X.astype(np.float64, copy=False), directions, products, edges, fill,
-        log_weights, sample_weight, beta, step, dynamics.n_steps,
-        (d_products, gradient, d_bias, attracted, loss),
+    n_scored = euclidean_rows(
+        rows.astype(np.float64, copy=False), memories.astype(np.float64, copy=False),
+        products, _edges(groups), fill, log_weights, sample_weight, beta, step,
+        dynamics.n_steps, (d_products, gradient, d_bias, attracted, loss),
     )  # fmt: skip
-    by_products = d_products.reshape(-1, r * k).T.astype(dtype, copy=False) @ X
-    gradient += by_products.reshape(r, k, d)
-    if is_cosine:
-        radial = np.einsum("rkd,rkd->rk", gradient, directions)
-        gradient -= radial[:, :, None] * directions
-        gradient /= np.maximum(lengths, np.finfo(dtype).tiny)[:, :, None]
-    else:
-        gradient -= (2.0 * beta * d_bias)[:, :, None] * memories
-    return Completion(loss, gradient.astype(dtype, copy=False), d_bias, attracted,
+    gradient += _pulled(d_products, X)
+    gradient -= (2.0 * beta * d_bias)[:, :, None] * memories
+    return Completion(loss, gradient.astype(X.dtype, copy=False), d_bias, attracted,
                       n_scored)  # fmt: skip
+
+
+def _cosine(X, memories, log_weights, dynamics, groups, fill, sample_weight):
+    """Return the `Completion` by cosines."""
+    r, k, d = memories.shape
+    lengths = np.sqrt(np.einsum("rkd,rkd->rk", memories, memories))
+    lengths = np.maximum(lengths, np.finfo(X.dtype).tiny)[:, :, None]
+    directions = memories / lengths
+    products = _products(X, directions)
+    hidden, rest = np.zeros_like(products), np.zeros((X.shape[0], 2))
+    masked = [group for group in groups if group[1].start < group[1].stop]
+    for rows, features in masked:
+        part = X[rows, features]
+        hidden[rows] = _products(part, directions[:, :, features])
+        whole = np.einsum("ij,ij->i", X[rows], X[rows], dtype=np.float64)
+        rest[rows, 0] = whole - np.einsum("ij,ij->i", part, part, dtype=np.float64)
+        rest[rows, 1] = part @ fill[features]
+    np.maximum(rest[:, 0], 0.0, out=rest[:, 0])
+    d_products, d_hidden = np.zeros_like(products), np.zeros_like(products)
+    gradient, loss = np.zeros((r, k, d)), np.zeros(r)
+    d_bias, attracted = np.zeros((r, k)), np.zeros((r, k))
+    n_scored = cosine_rows(
+        directions.astype(np.float64, copy=False), products, hidden, rest,
+        _edges(groups), fill, log_weights, sample_weight,
+        float(dynamics.inverse_temperature), float(dynamics.step_size),
+        dynamics.n_steps, (d_products, d_hidden, gradient, d_bias, attracted, loss),
+    )  # fmt: skip
+    gradient += _pulled(d_products, X)
+    for rows, features in masked:
+        gradient[:, :, features] += _pulled(d_hidden[rows], X[rows, features])
+    radial = np.einsum("rkd,rkd->rk", gradient, directions)
+    gradient -= radial[:, :, None] * directions
+    gradient /= lengths
+    return Completion(loss, gradient.astype(X.dtype, copy=False), d_bias, attracted,
+                      n_scored)  # fmt: skip
+
+
+def _edges(groups):
+    """Return groups (g, 4) as the kernels take them: first and last row and feature."""
+    return np.array([[u.start, u.stop, v.start, v.stop] for u, v in groups])
 
 
 def _manhattan(X, memories, log_weights, dynamics, groups, fill, sample_weight):
