@@ -52,7 +52,7 @@ PACKAGE = ROOT / "skdiffclust"
 TARGETS = {
     "_affinity": ["test_affinity"],
     "_assignments": ["test_assignments"],
-    "_checkpoint": ["test_checkpoint"],
+    "_checkpoint": ["test_checkpoint", "test_checkpoint_forgery"],
     "_constraints": ["test_constraints"],
     "_encoder": ["test_encoder"],
     "_validation": ["test_affinity", "faults/test_values", "faults/test_containers"],

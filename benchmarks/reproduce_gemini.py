@@ -286,7 +286,7 @@ def run_mnist(background, seed, n_rows=1000):
         X.astype(np.float32),
         min_features=50,
         alpha_multiplier=1.3,
-        checkpoint=f"mnist_{background}_{seed}.npz",
+        checkpoint=f"mnist_{background}_{seed}_checkpoint",
         resume=True,
     )
     return {

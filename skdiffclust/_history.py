@@ -54,6 +54,8 @@ from skdiffclust._fitted import draft_of, publish
 _BLOW_UP = 1e3
 # A loss no larger is rounding around zero, and says nothing about the scale.
 _ROUNDING = 1e-8
+# Why a loop ends by itself.
+STOP_REASONS = ("max_iter", "patience", "diverged", "callback")
 # What of an EpochLoop moves, besides the best state.
 _MOVING = (
     "history",

@@ -1,6 +1,5 @@
 """What every torch twin needs: arrays, random streams, encoders, the loop."""
 
-import os
 from contextlib import contextmanager
 from contextvars import ContextVar
 
@@ -9,7 +8,14 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from skdiffclust._checkpoint import check_fingerprint, load_checkpoint, save_checkpoint
+from skdiffclust._checkpoint import (
+    STREAM,
+    Checkpoint,
+    Field,
+    restore_stream,
+    stream_arrays,
+)
+from skdiffclust._history import STOP_REASONS
 
 _OUT_OF_MEMORY_TRIES = 2
 _ACTIVATIONS = {"gelu": nn.GELU, "relu": nn.ReLU, "tanh": nn.Tanh}
@@ -186,7 +192,8 @@ def train(
             batch_size = max(batch_size // 2, 1)
         module.eval()
         close(loop, mean_loss)
-        if checkpoint is not None:
+        # After a divergence there is nothing to go on from.
+        if checkpoint is not None and loop.stop_reason != "diverged":
             checkpoint.save(loop, module, optimizer, batch_size)
     return batch_size
 
@@ -207,69 +214,180 @@ def _epoch(module, batches, loss_of, optimizer):
 
 
 class LoopCheckpoint:
-    """All that `train` changes, in a file that is replaced after each epoch.
+    """All that `train` changes, in a folder, as it is after each epoch.
 
     What goes on from it has the same bits as what was never interrupted.
 
     Parameters
     ----------
-    file : path-like
+    folder : path-like
     kind : str
         What it is a checkpoint of.
-    digest : str
-        `fingerprint` of the data and parameters; those of the file must be the same.
+    identity : dict
+        What `identify` returned for the data and parameters.
     random_state : RandomState
         The stream that batches are drawn from.
+    columns : list of str
+        Names in the history of the loop.
+    reasons : list of str, default=()
+        Why its `stop` may be called.
     resume : bool
-        Whether to go on from the file, if there is one.
+        Whether to go on from the folder, if there is one.
     """
 
-    def __init__(self, file, kind, digest, random_state, *, resume):
-        self.file, self.kind, self.digest = file, kind, digest
-        self.random_state, self.resume = random_state, resume
+    def __init__(
+        self, folder, kind, identity, random_state, *, columns, reasons=(), resume
+    ):
+        self._about = folder, kind, identity
+        self._random_state, self._resume = random_state, resume
+        self._columns, self._reasons = columns, reasons
+
+    def load(self, loop, module, optimizer, batch_size):
+        """Put everything where the folder left it; return the batch size there."""
+        record = {
+            name: Field("float64", finite=name == "loss") for name in self._columns
+        }
+        state = self._fields(loop, module, optimizer, batch_size)
+        self._checkpoint = Checkpoint(*self._about, record=record, state=state)
+        records, arrays = self._checkpoint.open(resume=self._resume)
+        if not records:
+            return batch_size
+        history = {
+            name: [record[name].item() for record in records] for name in self._columns
+        }
+        n_iter, best_epoch = len(records), arrays["loop.best_epoch"].item()
+        if best_epoch >= n_iter or not restore_stream(self._random_state, arrays):
+            raise self._checkpoint.refusal("one whose state is of no epoch")
+        loop.restore(
+            {
+                **{name: arrays[f"loop.{name}"].item() for name in _numbers(loop)},
+                "history": history,
+                "n_iter": n_iter,
+                "stop_reason": arrays["loop.stop_reason"].item().decode() or None,
+            },
+            _under("best.", arrays),
+        )
+        try:
+            torch.set_rng_state(to_tensor(arrays["torch_stream"]))
+            if "cuda_stream" in arrays:
+                torch.cuda.set_rng_state(to_tensor(arrays["cuda_stream"]))
+            load_module_state(module, _under("best.", arrays))  # refused here or never
+            load_module_state(module, _under("module.", arrays))
+        except (RuntimeError, ValueError):
+            raise self._checkpoint.refusal(
+                "one whose state is none of the model"
+            ) from None
+        slots = {
+            i: {slot: to_tensor(arrays[f"adam.{name}.{slot}"]) for slot in _ADAM}
+            for i, name in enumerate(_parameters(module, optimizer))
+        }
+        groups = optimizer.state_dict()["param_groups"]
+        optimizer.load_state_dict({"state": slots, "param_groups": groups})
+        return arrays["batch_size"].item()
 
     def save(self, loop, module, optimizer, batch_size):
         """Write the state after an epoch; warn if that cannot be done."""
-        name, keys, *position = self.random_state.get_state()
-        state = optimizer.state_dict()["state"]
-        arrays = {"stream": keys, "torch_stream": to_numpy(torch.get_rng_state())}
-        if torch.cuda.is_initialized():
-            arrays["cuda_stream"] = to_numpy(torch.cuda.get_rng_state())
-        for i, values in state.items():
-            for key, value in values.items():
-                arrays[f"optimizer.{i}.{key}"] = to_numpy(value)
-        for key, value in module_state(module).items():
-            arrays[f"module.{key}"] = value
-        for key, value in (loop.best_state or {}).items():
-            arrays[f"best.{key}"] = value
-        header = {
-            "fingerprint": self.digest,
-            "stream": [name, *position],
-            "loop": loop.snapshot(),
-            "batch_size": int(batch_size),
+        snapshot = loop.snapshot()
+        record = {name: snapshot["history"][name][-1] for name in self._columns}
+        arrays = {f"loop.{name}": snapshot[name] for name in _numbers(loop)}
+        arrays |= {
+            **stream_arrays(self._random_state),
+            "loop.stop_reason": (snapshot["stop_reason"] or "").encode(),
+            "batch_size": batch_size,
+            "torch_stream": to_numpy(torch.get_rng_state()),
         }
-        save_checkpoint(self.file, self.kind, header, arrays)
+        if _runs_on_cuda(module):
+            arrays["cuda_stream"] = to_numpy(torch.cuda.get_rng_state())
+        for name, value in module_state(module).items():
+            arrays[f"module.{name}"] = value
+        for name, value in loop.best_state.items():
+            arrays[f"best.{name}"] = value
+        for name, parameter in _parameters(module, optimizer).items():
+            slots = optimizer.state.get(parameter, {})
+            for slot in _ADAM:
+                # None yet for what has had no gradient.
+                shape = () if slot == "step" else tuple(parameter.shape)
+                zeros = np.zeros(shape, dtype=_slot_dtype(parameter, slot))
+                arrays[f"adam.{name}.{slot}"] = (
+                    to_numpy(slots[slot]) if slots else zeros
+                )
+        self._checkpoint.append(record, arrays)
 
-    def load(self, loop, module, optimizer, batch_size):
-        """Put everything where the file left it; return the batch size there."""
-        if not self.resume or not os.path.exists(self.file):
-            return batch_size
-        header, arrays = load_checkpoint(self.file, self.kind)
-        check_fingerprint(self.file, header, self.digest)
-        name, *position = header["stream"]
-        self.random_state.set_state((name, arrays["stream"], *position))
-        torch.set_rng_state(to_tensor(arrays["torch_stream"]))
-        if "cuda_stream" in arrays and torch.cuda.is_available():
-            torch.cuda.set_rng_state(to_tensor(arrays["cuda_stream"]))
-        load_module_state(module, _under("module.", arrays))
-        state = {}
-        for name, value in _under("optimizer.", arrays).items():
-            i, key = name.split(".")
-            state.setdefault(int(i), {})[key] = to_tensor(value)
-        groups = optimizer.state_dict()["param_groups"]
-        optimizer.load_state_dict({"state": state, "param_groups": groups})
-        loop.restore(header["loop"], _under("best.", arrays) or None)
-        return header["batch_size"]
+    def _fields(self, loop, module, optimizer, batch_size):
+        """Return what the arrays of a state may be."""
+        reasons = ["", *STOP_REASONS, *self._reasons]
+        fields = {
+            **STREAM,
+            "loop.stop_reason": Field(
+                "S16", choices=tuple(reason.encode() for reason in reasons)
+            ),
+            "batch_size": Field("int64", low=1, high=int(batch_size)),
+            "torch_stream": Field("uint8", tuple(torch.get_rng_state().shape)),
+        }
+        for name, value in _numbers(loop).items():
+            is_float = isinstance(value, float)
+            field = Field("float64") if is_float else Field("int64", low=0)
+            fields[f"loop.{name}"] = field
+        if _runs_on_cuda(module):
+            shape = tuple(torch.cuda.get_rng_state().shape)
+            fields["cuda_stream"] = Field("uint8", shape)
+        for name, array in module_state(module).items():
+            # Buffers may hold infinity: the mask of an attention, say.
+            field = Field(array.dtype, array.shape, finite=np.isfinite(array).all())
+            fields[f"module.{name}"] = fields[f"best.{name}"] = field
+        for name, parameter in _parameters(module, optimizer).items():
+            for slot in _ADAM:
+                fields[f"adam.{name}.{slot}"] = Field(
+                    _slot_dtype(parameter, slot),
+                    () if slot == "step" else tuple(parameter.shape),
+                    low=-np.inf if slot == "exp_avg" else 0,
+                )
+        return fields
+
+
+# What Adam keeps for each parameter.
+_ADAM = ("step", "exp_avg", "exp_avg_sq")
+
+
+def _parameters(module, optimizer):
+    """Return the parameters (dict) of an optimizer by their names in the module."""
+    names = {parameter: name for name, parameter in module.named_parameters()}
+    return {
+        names[parameter]: parameter
+        for group in optimizer.param_groups
+        for parameter in group["params"]
+    }
+
+
+def _slot_dtype(parameter, slot):
+    """Return the dtype of what Adam keeps for a parameter."""
+    return "float32" if slot == "step" else to_numpy(parameter.new_empty(0)).dtype
+
+
+def _numbers(loop):
+    """Return the numbers (dict) that a loop carries from an epoch to the next."""
+    others = {"history", "n_iter", "stop_reason"}
+    return {
+        name: value for name, value in loop.snapshot().items() if name not in others
+    }
+
+
+def _runs_on_cuda(module):
+    """Whether a module is on a GPU, where the random stream of its dropout is."""
+    return any(parameter.is_cuda for parameter in module.parameters())
+
+
+def module_identity(module, outputs):
+    """Return what identifies a module, for `identify`: its classes, state and outputs.
+
+    `outputs` are those, in evaluation mode, of fixed rows.
+    """
+    parts = [
+        [name, type(part).__qualname__, part.extra_repr()]
+        for name, part in module.named_modules()
+    ]
+    state = [[name, array] for name, array in module_state(module).items()]
+    return [parts, state, outputs]
 
 
 def _under(prefix, arrays):

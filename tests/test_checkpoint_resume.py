@@ -1,19 +1,23 @@
-"""Fits that are killed, disks that are full, files that are not as written."""
+"""Fits that are killed, resumed, on full disks, and of other functions."""
 
+import functools
 import multiprocessing
 import os
+import shutil
 import signal
 import time
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.kernel_approximation import Nystroem
+from sklearn.utils import check_random_state
 
 from skdiffclust import ClAM, SpanningForestEmbedding, SparseGEMINI
-from skdiffclust._checkpoint import load_checkpoint, save_checkpoint
 
-DATA = Path(__file__).parent / "data"
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="There is no fork here.")
 
 
@@ -80,28 +84,29 @@ def uninterrupted():
     return found
 
 
-def kill_at_random_moments(compute, file, expected, seconds, n_kills, seed):
+def kill_at_random_moments(compute, folder, expected, seconds, n_kills, seed):
     """Kill a child again and again, each going on from the last; then finish here."""
     rng, context = np.random.RandomState(seed), multiprocessing.get_context("fork")
     n_killed = 0
     while n_killed < n_kills:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # fork, threads alive
-            child = context.Process(target=compute, args=(file, True))
+            child = context.Process(target=compute, args=(folder, True))
             child.start()
         time.sleep(rng.uniform(0, min(seconds, 1.0)))
         os.kill(child.pid, signal.SIGKILL)
         child.join(60)
         n_killed += 1
-        if rng.uniform() < 0.3 and file.exists():
-            file.unlink()  # so that later kills do not all meet a finished file
-    assert compute(file, True) == expected
+        if rng.uniform() < 0.3 and folder.exists():
+            shutil.rmtree(folder)  # so that later kills do not all meet a finished one
+    assert compute(folder, True) == expected
+    assert not list(folder.glob("*.part"))
 
 
 @forks
 @computations
 def test_killed_and_resumed_bit_for_bit(compute, uninterrupted, tmp_path):
-    kill_at_random_moments(compute, tmp_path / "c.npz", *uninterrupted[compute], 3, 0)
+    kill_at_random_moments(compute, tmp_path / "c", *uninterrupted[compute], 3, 0)
 
 
 @forks
@@ -110,22 +115,50 @@ def test_killed_and_resumed_bit_for_bit(compute, uninterrupted, tmp_path):
 @pytest.mark.parametrize("seed", range(3))
 def test_killed_twenty_times(compute, seed, uninterrupted, tmp_path):
     expected, seconds = uninterrupted[compute]
-    file = tmp_path / "c.npz"
-    kill_at_random_moments(compute, file, expected, seconds, 20, seed)
+    folder = tmp_path / "c"
+    kill_at_random_moments(compute, folder, expected, seconds, 20, seed)
 
 
 @computations
 def test_a_finished_checkpoint_gives_the_same(compute, uninterrupted, tmp_path):
-    file = tmp_path / "c.npz"
-    assert compute(file) == uninterrupted[compute][0]
-    assert compute(file, True) == uninterrupted[compute][0]
+    folder = tmp_path / "c"
+    assert compute(folder) == uninterrupted[compute][0]
+    assert compute(folder, True) == uninterrupted[compute][0]
+
+
+@computations
+def test_from_every_step_on(compute, uninterrupted, tmp_path):
+    folder, kept = tmp_path / "c", tmp_path / "kept"
+    kept.mkdir()
+    # Every state that there is on the way, as a killed process would leave it.
+    replace = os.replace
+
+    def noted(source, target):
+        replace(source, target)
+        if os.path.basename(target).startswith("state"):
+            shutil.copy(target, kept)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "replace", noted)
+        compute(folder)
+    n_steps = len(list(folder.glob("step-*")))
+    assert n_steps == len(list(kept.iterdir())) > 4
+    whole = tmp_path / "whole"
+    shutil.copytree(folder, whole)
+    for last in (0, n_steps // 2):
+        shutil.rmtree(folder)
+        shutil.copytree(whole, folder)
+        for step in range(last + 1, n_steps):
+            (folder / f"step-{step:06d}.npz").unlink()
+        shutil.copy(kept / f"state-{last:06d}.npz", folder)
+        assert compute(folder, True) == uninterrupted[compute][0]
 
 
 def test_an_embedding_of_other_data_is_refused(tmp_path):
-    file, X = tmp_path / "c.npz", rows()
+    folder, X = tmp_path / "c", rows()
     embedding = SpanningForestEmbedding(2, max_iter=1, random_state=0)
     y = np.arange(30) // 15
-    embedding.fit(X, y, checkpoint=file)
+    embedding.fit(X, y, checkpoint=folder)
     for X_other, y_other, params in (
         (X + 1, y, {}),
         (X, np.roll(y, 1), {}),
@@ -135,78 +168,14 @@ def test_an_embedding_of_other_data_is_refused(tmp_path):
         other = SpanningForestEmbedding(2, max_iter=1, random_state=0)
         other.set_params(**params)
         with pytest.raises(ValueError, match="same data and parameters.*resume=False"):
-            other.fit(X_other, y_other, checkpoint=file, resume=True)
+            other.fit(X_other, y_other, checkpoint=folder, resume=True)
         assert not hasattr(other, "coefs_")
     with pytest.raises(ValueError, match="'SpanningForestEmbedding', not of"):
-        SparseGEMINI(3, random_state=0).path(X, checkpoint=file, resume=True)
+        SparseGEMINI(3, random_state=0).path(X, checkpoint=folder, resume=True)
 
 
-def corrupt(content, rng):
-    """Change, cut, drop or add some bytes."""
-    content, kind = bytearray(content), rng.randint(4)
-    i = rng.randint(len(content))
-    n = rng.randint(1, 40)
-    if kind == 0:
-        content[i] ^= 1 << rng.randint(8)
-    elif kind == 1:
-        del content[i:]
-    elif kind == 2:
-        del content[i : i + n]
-    else:
-        content[i:i] = rng.bytes(n)
-    return bytes(content)
-
-
-def refuse_corruptions(file, n_corruptions):
-    """Nothing but ValueError, or exactly what was written, comes of a changed file."""
-    rng, content = np.random.RandomState(0), file.read_bytes()
-    kind = "SpanningForestEmbedding"
-    header, arrays = load_checkpoint(file, kind)
-    n_refused = 0
-    for _ in range(n_corruptions):
-        file.write_bytes(corrupt(content, rng))
-        try:
-            found = load_checkpoint(file, kind)
-        except ValueError as error:
-            assert "must be a file written by this version" in str(error)
-            n_refused += 1
-            continue
-        # Some bytes of an archive mean nothing: the time of writing, say.
-        assert found[0] == header and found[1].keys() == arrays.keys()
-        for name, array in arrays.items():
-            assert np.array_equal(found[1][name], array)
-    assert n_refused > 0.7 * n_corruptions
-
-
-@pytest.mark.parametrize(
-    "n_corruptions", [200, pytest.param(2000, marks=pytest.mark.long)]
-)
-def test_a_changed_checkpoint_is_refused(n_corruptions, tmp_path):
-    file = tmp_path / "c.npz"
-    fit_embedding(file)
-    refuse_corruptions(file, n_corruptions)
-
-
-def test_a_changed_header_is_refused(tmp_path):
-    file = tmp_path / "c.npz"
-    save_checkpoint(file, "toy", {"position": 3}, {"x": np.ones(2)})
-    with np.load(file) as archive:
-        arrays = {name: archive[name] for name in archive.files}
-    text = arrays["header"].tobytes().replace(b'"position": 3', b'"position": 9')
-    arrays["header"] = np.frombuffer(text, dtype=np.uint8)
-    np.savez(file, **arrays)
-    with pytest.raises(ValueError, match="content that is not what was written"):
-        load_checkpoint(file, "toy")
-
-
-def test_a_file_of_the_format_before_says_why_not():
-    file = DATA / "checkpoint_format_1.npz"
-    with pytest.raises(ValueError, match=r"Got format 1, where this one is 2.*resume="):
-        load_checkpoint(file, "toy")
-
-
-def fit_on_a_full_disk(compute, file, folder):
-    """Allow files of 4 KiB only, save a checkpoint, and compute all the same."""
+def fit_on_a_full_disk(compute, folder):
+    """Allow files of 4 KiB only, and compute all the same."""
     import resource
 
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a write then fails with EFBIG
@@ -214,21 +183,145 @@ def fit_on_a_full_disk(compute, file, folder):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         expected = compute()
-        assert compute(file) == expected
+        assert compute(folder) == expected
     assert any("could not be written" in str(w.message) for w in caught)
-    assert [path.name for path in folder.iterdir()] == [file.name]
+    assert [path.name for path in folder.iterdir()] == ["manifest.json"]
 
 
 @forks
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # fork with threads alive
 @pytest.mark.parametrize("compute", [fit_embedding, fit_deep_clam])
-def test_a_full_disk_keeps_the_old_file_and_the_fit(compute, tmp_path):
+def test_a_full_disk_keeps_the_fit(compute, tmp_path):
     pytest.importorskip("resource", reason="Files cannot be limited here.")
-    file = tmp_path / "c.npz"
-    save_checkpoint(file, "toy", {"old": 1}, {})
     context = multiprocessing.get_context("fork")
-    child = context.Process(target=fit_on_a_full_disk, args=(compute, file, tmp_path))
+    child = context.Process(target=fit_on_a_full_disk, args=(compute, tmp_path / "c"))
     child.start()
     child.join(120)
     assert child.exitcode == 0
-    assert load_checkpoint(file, "toy")[0] == {"old": 1}
+
+
+# A function is known by its name and by what it returns, a module by class and state.
+
+
+def twice(X, Y):
+    """Return a linear kernel of the samples times two."""
+    return 2 * np.dot(X, Y)
+
+
+def walk(kernel, folder, resume=True, **params):
+    """Walk a path with a kernel; return its objectives."""
+    sparse = SparseGEMINI(3, kernel=kernel, max_iter=20, random_state=0, **params)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        path = sparse.path(
+            rows(), alpha_multiplier=1.5, checkpoint=folder, resume=resume
+        )
+    return path.objectives.tobytes()
+
+
+def scaled(factor):
+    """Return a kernel, one of many with one name."""
+    return lambda x, y: factor * np.dot(x, y)
+
+
+def test_a_path_goes_on_with_its_own_function_only(tmp_path):
+    expected = walk(scaled(2), tmp_path / "c")
+    assert walk(scaled(2), tmp_path / "c") == expected
+    with pytest.raises(ValueError, match=r"other values of \['kernel'\]"):
+        walk(scaled(3), tmp_path / "c")
+    with pytest.raises(ValueError, match=r"other values of \['kernel'\]"):
+        walk(twice, tmp_path / "c")  # the same values by another name
+    with pytest.raises(ValueError, match=r"other values of \['n_init'\]"):
+        walk(scaled(2), tmp_path / "c", n_init=2)
+    assert walk(scaled(2), tmp_path / "c", n_init=np.int64(3)) == expected
+
+
+def test_a_path_goes_on_with_a_partial(tmp_path):
+    kernel = functools.partial(polynomial, degree=2)
+    expected = walk(kernel, tmp_path / "c")
+    assert walk(functools.partial(polynomial, degree=2), tmp_path / "c") == expected
+    with pytest.raises(ValueError, match=r"other values of \['kernel'\]"):
+        walk(functools.partial(polynomial, degree=3), tmp_path / "c")
+
+
+def polynomial(x, y, degree):
+    """Return a polynomial kernel."""
+    return (1 + np.dot(x, y)) ** degree
+
+
+def test_a_path_goes_on_with_a_transformer(tmp_path):
+    kernel = Nystroem(n_components=5, random_state=0)
+    expected = walk(kernel, tmp_path / "c")
+    assert walk(clone(kernel), tmp_path / "c") == expected
+    with pytest.raises(ValueError, match=r"other values of \['kernel'\]"):
+        walk(Nystroem(n_components=5, random_state=1), tmp_path / "c")
+    # Other features at each call: there is nothing that it could go on with.
+    walk(Nystroem(n_components=5), tmp_path / "d")
+    with pytest.raises(ValueError, match=r"other values of \['kernel'\]"):
+        walk(Nystroem(n_components=5), tmp_path / "d")
+
+
+def test_a_metric_that_is_not_used_does_not_matter(tmp_path):
+    expected = walk("linear", tmp_path / "c", metric=scaled(1))
+    assert walk("linear", tmp_path / "c", metric=scaled(2)) == expected
+
+
+def embed(module, folder):
+    """Fit a module; return its embedding."""
+    y = np.arange(30) // 10
+    embedding = SpanningForestEmbedding(3, encoder=module, max_iter=3, random_state=0)
+    embedding.fit(rows(), y, checkpoint=folder, resume=True)
+    return embedding.transform(rows()).tobytes()
+
+
+def memorise(module, folder):
+    """Fit memories behind a module; return them."""
+    clam = ClAM(3, encoder=module, max_iter=3, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        clam.fit(rows(), checkpoint=folder, resume=True)
+    return clam.cluster_centers_.tobytes()
+
+
+class Scaled(torch.nn.Module):
+    """A linear map times a number that is not in its state."""
+
+    def __init__(self, factor=1.0, seed=0):
+        super().__init__()
+        weight = np.random.RandomState(seed).normal(size=(6, 2))
+        self.weight, self.factor = torch.nn.Parameter(torch.from_numpy(weight)), factor
+
+    def forward(self, X):
+        return self.factor * (X.to(self.weight.dtype) @ self.weight)
+
+
+class Other(Scaled):
+    """The same by another name."""
+
+
+@pytest.mark.parametrize("fit", [embed, memorise])
+def test_a_fit_goes_on_with_its_own_module_only(fit, tmp_path):
+    folder = tmp_path / "c"
+    expected = fit(Scaled(), folder)
+    assert fit(Scaled(), folder) == expected
+    for module in (Scaled(factor=2.0), Scaled(seed=1), Other()):
+        with pytest.raises(ValueError, match="other values of .*'encoder'"):
+            fit(module, folder)
+    dropout = [
+        torch.nn.Sequential(Scaled(), torch.nn.Dropout(rate)) for rate in (0.1, 0.2)
+    ]
+    fit(dropout[0], tmp_path / "d")
+    with pytest.raises(ValueError, match=r"other values of \['encoder'\]"):
+        fit(dropout[1], tmp_path / "d")
+
+
+def test_going_on_leaves_the_global_stream_alone(tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        sparse = SparseGEMINI(3, max_iter=20, batch_size=8, random_state=None)
+        sparse.path(rows(), alpha_multiplier=1.5, checkpoint=tmp_path / "c")
+        before = check_random_state(None).get_state()[1].tobytes()
+        sparse.path(
+            rows(), checkpoint=tmp_path / "c", resume=True, alpha_multiplier=1.5
+        )
+    assert check_random_state(None).get_state()[1].tobytes() == before

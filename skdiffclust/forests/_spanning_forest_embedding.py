@@ -224,7 +224,7 @@ class SpanningForestEmbedding(
         cannot_link : array-like or sparse matrix, default=None
             Rows that do not share one: index pairs or incidence.
         checkpoint : path-like or None, default=None
-            File (.npz) that is written after each epoch.
+            Folder that each epoch is written to; made if it is not there.
         resume : bool, default=False
             Go on from the checkpoint, if there is one; bit for bit what the fit would
             have been without the interruption, for an integer `random_state`.
@@ -258,8 +258,9 @@ class SpanningForestEmbedding(
         module = self._start(X, rng, resume=self.warm_start)
         trainer = Trainer(self, module, X, n_clusters, rng, device)
         if checkpoint is not None:
-            data = vars(known).values()
-            checkpoint = trainer.checkpoint(checkpoint, data, resume=resume)
+            checkpoint = trainer.checkpoint(
+                checkpoint, vars(known), has_held_out=len(held_out) > 0, resume=resume
+            )
         training = Training(
             self,
             X,

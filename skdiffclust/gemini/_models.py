@@ -38,6 +38,12 @@ class Perceptron:
         return [*self.weights, *self.biases]
 
     @property
+    def names(self):
+        """What the arrays are called in a file."""
+        numbers = range(len(self.weights))
+        return [f"{kind}.{i}" for kind in ("weights", "biases") for i in numbers]
+
+    @property
     def decayed(self):
         """What an l2 penalty shrinks."""
         return self.weights
@@ -88,6 +94,11 @@ class SkipPerceptron:
     def arrays(self):
         """Skip weights, weights, then biases."""
         return [self.skip, *self.perceptron.arrays]
+
+    @property
+    def names(self):
+        """What the arrays are called in a file."""
+        return ["skip", *self.perceptron.names]
 
     @property
     def decayed(self):

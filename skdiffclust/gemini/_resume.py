@@ -1,60 +1,86 @@
 """A path as a checkpoint, and a checkpoint as a path that goes on bit for bit."""
 
-import os
-
 import numpy as np
 
-from skdiffclust._checkpoint import (
-    check_fingerprint,
-    load_checkpoint,
-    save_checkpoint,
-)
+from skdiffclust._checkpoint import STREAM, AtMost, Checkpoint, Field
 from skdiffclust.gemini._walk import Step
 
 _KIND = "SparseGEMINI.path"
 _COLUMNS = ("alpha", "objective", "penalty", "n_iter", "support", "labels")
 
 
-def save_path(file, steps, walk, digest):
-    """Write steps and the state after the last one; warn if that cannot be done."""
-    moving, (name, keys, position, has_gauss, cached) = walk.snapshot()
-    arrays = {c: np.array([getattr(step, c) for step in steps]) for c in _COLUMNS}
-    arrays["stream"] = keys
-    for i, array in enumerate(moving):
-        arrays[f"moving{i}"] = array
-    for t, step in enumerate(steps):
-        for i, array in enumerate(step.weights):
-            arrays[f"step{t}_{i}"] = array
-    header = {
-        "fingerprint": digest,
-        "stream": [name, int(position), int(has_gauss), float(cached)],
-    }
-    save_checkpoint(file, _KIND, header, arrays)
+class PathCheckpoint:
+    """The steps of a path in a folder: the first one, without penalty, and all others.
 
-
-def load_path(file, walk, digest):
-    """Return the steps of a checkpoint and put the walk after the last one.
-
-    Without a file there are no steps. ValueError if the file is not one of this data
-    and these parameters.
+    Parameters
+    ----------
+    folder : path-like
+    identity : dict
+        What `identify` returned for the data and the parameters.
+    model : Perceptron or SkipPerceptron
+        One with arrays as those of the steps, whatever their values.
+    n_samples : int
     """
-    if not os.path.exists(file):
-        return []
-    header, arrays = load_checkpoint(file, _KIND)
-    check_fingerprint(file, header, digest)
-    moving, _ = walk.snapshot()
-    found = [arrays[f"moving{i}"] for i in range(len(moving))]
-    name, position, has_gauss, cached = header["stream"]
-    # The fingerprint fixes all shapes; the digest, that these are what was written.
-    walk.restore((found, (name, arrays["stream"], position, has_gauss, cached)))
-    n_arrays = len(moving) // 2
-    return [
-        Step(
-            **{c: _scalar(arrays[c][t]) for c in _COLUMNS},
-            weights=[arrays[f"step{t}_{i}"] for i in range(n_arrays)],
+
+    def __init__(self, folder, identity, model, n_samples):
+        n_clusters = model.arrays[-1].shape[-1]
+        n_features = len(model.inputs[0])
+        inputs = [id(array) for array in model.inputs]
+        record = {
+            "alpha": Field("float64", low=0),
+            "objective": Field("float64"),
+            "penalty": Field("float64", low=0),
+            "n_iter": Field("int64", low=0),
+            "support": Field("bool", (n_features,)),
+            "labels": Field("int64", (n_samples,), low=0, high=n_clusters - 1),
+        }
+        state = dict(STREAM)
+        for name, array in zip(model.names, model.arrays, strict=True):
+            state[f"model.{name}"] = Field(array.dtype, array.shape)
+            state[f"previous.{name}"] = Field(array.dtype, array.shape)
+            shape = array.shape
+            if id(array) in inputs:
+                shape = (AtMost(n_features), *shape[1:])
+            record[f"model.{name}"] = Field(array.dtype, shape)
+        self._is_input = [id(array) in inputs for array in model.arrays]
+        self._names = [f"model.{name}" for name in model.names]
+        self._checkpoint = Checkpoint(
+            folder, _KIND, identity, record=record, state=state
         )
-        for t in range(len(arrays["alpha"]))
-    ]
+
+    def open(self, walk_of, *, resume):
+        """Return the Steps there are and the Walk after the last, or ([], None).
+
+        `walk_of` makes a Walk of the right arrays. ValueError if what is there is no
+        path of this data and these parameters.
+        """
+        records, state = self._checkpoint.open(resume=resume)
+        if not records:
+            return [], None
+        steps = [self._step(record) for record in records]
+        alphas = np.array([step.alpha for step in steps])
+        if alphas[0] or not (np.diff(alphas) > 0).all():
+            raise self._checkpoint.refusal("one whose penalties do not grow")
+        walk = walk_of()
+        if not walk.go_on_from(state):
+            raise self._checkpoint.refusal("one with a random stream of zeros")
+        return steps, walk
+
+    def append(self, step, walk):
+        """Write a Step and the state after it; warn if that cannot be done."""
+        record = {column: getattr(step, column) for column in _COLUMNS}
+        record |= zip(self._names, step.weights, strict=True)
+        self._checkpoint.append(record, walk.state())
+
+    def _step(self, record):
+        """Return the Step of a record; refuse one whose arrays do not fit together."""
+        weights = [record[name] for name in self._names]
+        n_in = np.count_nonzero(record["support"])
+        for array, is_input in zip(weights, self._is_input, strict=True):
+            if is_input and len(array) != n_in:
+                raise self._checkpoint.refusal("one with weights of other features")
+        columns = {name: _scalar(record[name]) for name in _COLUMNS}
+        return Step(**columns, weights=weights)
 
 
 def _scalar(value):

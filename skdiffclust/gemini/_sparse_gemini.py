@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from skdiffclust._affinity import center
-from skdiffclust._checkpoint import fingerprint
+from skdiffclust._checkpoint import identify, probe_rows
 from skdiffclust._compat import (
     Interval,
     StrOptions,
@@ -29,7 +29,7 @@ from skdiffclust.gemini._objectives import OBJECTIVES
 from skdiffclust.gemini._path import _DYNAMIC_MESSAGE, SparsePath
 from skdiffclust.gemini._penalties import group_norms, groups_by_size
 from skdiffclust.gemini._relations import KERNELS, METRICS, make_relation
-from skdiffclust.gemini._resume import load_path, save_path
+from skdiffclust.gemini._resume import PathCheckpoint
 from skdiffclust.gemini._training import OPTIMISERS, Sparsity, train
 from skdiffclust.gemini._walk import Walk, first_alpha, walk_path
 
@@ -345,7 +345,8 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
             Where more than one group leaves at once, go back and try penalties between
             (to a ratio of 1.0005), against the collapse of Section 5.6.
         checkpoint : path-like or None, default=None
-            File (.npz) that is written after each step.
+            Folder that each step is written to, the first stage among them; made if
+            it is not there.
         resume : bool, default=False
             Go on from the checkpoint, if there is one; bit for bit what the path would
             have been without the interruption, for an integer `random_state`.
@@ -393,11 +394,18 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
     def _walk(self, problem, training, means, options, checkpoint, resume):
         """Return the Steps of a path; those that are finished, if interrupted."""
         loops = iter(training)
-        walk = self._first_stage(problem, training, loops, means, options["dynamic"])
-        digest = self._digest(problem, options) if checkpoint is not None else None
-        multiplier = options["alpha_multiplier"]
-        steps = load_path(checkpoint, walk, digest) if resume else []
-        steps = steps or [walk.record(0.0, training.best.n_iter)]
+        dynamic, multiplier = options["dynamic"], options["alpha_multiplier"]
+        steps, walk = [], None
+        if checkpoint is not None:
+            checkpoint = self._checkpoint(checkpoint, problem, options)
+            steps, walk = checkpoint.open(
+                lambda: self._empty_walk(problem, means, dynamic), resume=resume
+            )
+        if not steps:
+            walk = self._first_stage(problem, training, loops, means, dynamic)
+            steps = [walk.record(0.0, training.best.n_iter)]
+            if checkpoint is not None:
+                checkpoint.append(steps[0], walk)
         try:
             alpha = steps[-1].alpha * multiplier or options["alpha_init"]
             if alpha is None:
@@ -413,7 +421,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
             ):
                 steps.append(step)
                 if checkpoint is not None:
-                    save_path(checkpoint, steps, walk, digest)
+                    checkpoint.append(step, walk)
         except KeyboardInterrupt:
             if not self._keeps_steps:
                 raise
@@ -425,15 +433,45 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
                 stacklevel=3,
             )
         training.stop()
-        next(loops, None)
+        if training.loops:
+            next(loops, None)
         return steps
 
-    def _digest(self, problem, options):
-        """Return the fingerprint of the data, parameters and options of a path."""
-        data = [problem.X, problem.row_weights]
+    def _checkpoint(self, folder, problem, options):
+        """Return the PathCheckpoint of these data, parameters and options."""
+        data = {"X": problem.X, "sample_weight": problem.row_weights}
         if problem.constraints is not None:
-            data += vars(problem.constraints).values()
-        return fingerprint(data, {**self.get_params(), **options})
+            data |= vars(problem.constraints)
+        params = {**self.get_params(deep=False), **options}
+        used = {"kernel": "kernel", "distance": "metric"}.get(
+            OBJECTIVES[self.objective].relation
+        )
+        for name in {"kernel", "metric"} - {used}:
+            del params[name]
+        outputs = {}
+        if used is not None and not isinstance(params[used], str):
+            relation = problem.relation.take(probe_rows(len(problem.X)))
+            has_features = hasattr(relation, "features")
+            outputs[used] = relation.features if has_features else relation.matrix
+        return PathCheckpoint(
+            folder,
+            identify(data, params, outputs),
+            self._new_model(problem.X, np.random.RandomState(0)),
+            len(problem.X),
+        )
+
+    def _empty_walk(self, problem, means, dynamic):
+        """Return a Walk that is to go on from a checkpoint."""
+        rng = check_random_state(self.random_state)
+        if self.random_state is None or self.random_state is np.random:
+            rng = np.random.RandomState()  # the global one stays as it is
+        model = self._new_model(problem.X, np.random.RandomState(0))
+        return self._walk_from(model, problem, rng, means, dynamic)
+
+    def _new_model(self, X, rng):
+        """Return a model with random arrays for rows X (n, d)."""
+        sizes = self._layer_sizes(X.shape[1])
+        return new_model(self._kind(), None, sizes, rng, X.dtype)
 
     def _prepare(self, X, row_weights, means, links):
         """Return the Problem for validated rows X (n, d), and the constraints."""
@@ -447,12 +485,10 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
     def _first_stage(self, problem, training, loops, means, dynamic):
         """Train without penalty; return the Walk that starts from the best restart."""
         rng = check_random_state(self.random_state)
-        n_samples, n_features = problem.X.shape
-        groups = groups_by_size(self._check_groups(n_features), n_features)
-        sparsity = Sparsity(groups, self.hierarchy)
-        sizes, batch_size = self._layer_sizes(n_features), self._batch(n_samples)
+        sparsity = self._sparsity(problem)
+        batch_size = self._batch(len(problem.X))
         for _, loop in zip(range(self.n_init), loops, strict=False):
-            model = new_model(self._kind(), None, sizes, rng, problem.X.dtype)
+            model = self._new_model(problem.X, rng)
             train(
                 model,
                 problem,
@@ -467,16 +503,26 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         model, _ = ordered(best, problem.X, problem.row_weights)
         for loop in training.loops:
             loop.best_state = None
+        return self._walk_from(model, problem, rng, means, dynamic)
+
+    def _walk_from(self, model, problem, rng, means, dynamic):
+        """Return the Walk that starts from a model."""
         return Walk(
             self._kind(),
             model.arrays,
-            sparsity,
+            self._sparsity(problem),
             self._problem_of(problem, dynamic),
             rng,
-            batch_size,
+            self._batch(len(problem.X)),
             self.learning_rate,
             lambda model: self._attributes(model, means),
         )
+
+    def _sparsity(self, problem):
+        """Return the Sparsity of a problem, without a penalty yet."""
+        n_features = problem.X.shape[1]
+        groups = groups_by_size(self._check_groups(n_features), n_features)
+        return Sparsity(groups, self.hierarchy)
 
     def _problem_of(self, problem, dynamic):
         """Return the function from a support (d,) to the Problem of a step."""
@@ -607,6 +653,6 @@ def _check_path(options, keep_threshold, checkpoint, resume):
         raise ValueError(_DYNAMIC_MESSAGE.format(keep_threshold))
     if resume and checkpoint is None:
         raise ValueError(
-            "The 'checkpoint' parameter of SparseGEMINI.path must be a file with "
+            "The 'checkpoint' parameter of SparseGEMINI.path must be a folder with "
             "resume=True. Got None instead. Name the one that was written."
         )

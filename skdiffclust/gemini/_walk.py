@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from skdiffclust._assignments import softmax
+from skdiffclust._checkpoint import restore_stream, stream_arrays
 from skdiffclust.gemini._models import MODELS
 from skdiffclust.gemini._path import compact, expand
 from skdiffclust.gemini._penalties import group_norms
@@ -68,6 +69,25 @@ class Walk:
         ):
             array[...] = old
         self.rng.set_state(stream)
+
+    def state(self):
+        """Return all that a step changes as arrays by name, for a checkpoint."""
+        arrays = stream_arrays(self.rng)
+        for name, array, previous in zip(
+            self.model.names, self.model.arrays, self.optimiser.state, strict=True
+        ):
+            arrays[f"model.{name}"] = array
+            arrays[f"previous.{name}"] = previous
+        return arrays
+
+    def go_on_from(self, arrays):
+        """Go on from what `state` returned; return whether that can be."""
+        for name, array, previous in zip(
+            self.model.names, self.model.arrays, self.optimiser.state, strict=True
+        ):
+            array[...] = arrays[f"model.{name}"]
+            previous[...] = arrays[f"previous.{name}"]
+        return restore_stream(self.rng, arrays)
 
     def record(self, alpha, n_iter):
         """Return the Step of the arrays as they are."""
@@ -140,8 +160,11 @@ class Walk:
             sparsity=sparsity,
         )
         if loop.stop_reason == "diverged":
-            for array, best in zip(model.arrays, loop.best_state, strict=True):
-                array[...] = best
+            for array, previous, best in zip(
+                model.arrays, optimiser.state, loop.best_state, strict=True
+            ):
+                # Without a velocity, which has grown beyond all bounds.
+                array[...] = previous[...] = best
         # The epochs of a path are many, and only the last weights are wanted.
         loop.best_state = None
 

@@ -66,7 +66,7 @@ def check_checkpoint(clam, checkpoint):
     if checkpoint is not None and clam.record_centers:
         raise ValueError(
             "The 'record_centers' parameter of ClAM must be False with a checkpoint. "
-            "Got True instead, but the file keeps no arrays of past epochs. Fit "
+            "Got True instead, but it keeps no arrays of past epochs. Fit "
             "without the one or the other."
         )
 

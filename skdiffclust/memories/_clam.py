@@ -312,8 +312,8 @@ class ClAM(
         sample_weight : array-like of shape (n_samples,), default=None
             Weight of each row in the loss, in the seeds and in the scale of X.
         checkpoint : path-like or None, default=None
-            File (.npz) that is written after each epoch of an `encoder`, which alone
-            takes long.
+            Folder that each epoch of an `encoder` is written to, which alone takes
+            long; made if it is not there.
         resume : bool, default=False
             Go on from the checkpoint, if there is one; bit for bit what the fit would
             have been without the interruption, for an integer `random_state`.

@@ -7,7 +7,7 @@ import numpy as np
 
 from skdiffclust._affinity import refuse_overflow
 from skdiffclust._batches import mini_batches
-from skdiffclust._checkpoint import fingerprint
+from skdiffclust._checkpoint import identify, probe_rows
 from skdiffclust._encoder import forward, init_layers
 from skdiffclust.memories._dynamics import check_weights
 from skdiffclust.memories._merging import count_clusters
@@ -70,7 +70,10 @@ class DeepTraining:
 
     def _carry(self, numbers):
         """Go on from what `_carried` returned."""
-        *self._plateau.state, warms_up, temperature = numbers
+        *plateau, warms_up, temperature = numbers
+        if not (temperature > 0 and np.isfinite(temperature) and warms_up in (0, 1)):
+            raise ValueError(numbers)
+        self._plateau.state = plateau
         self._warms_up, memory = bool(warms_up), self._parts["memory"]
         memory.memories.requires_grad_(not self._warms_up)
         memory.dynamics = replace(memory.dynamics, inverse_temperature=temperature)
@@ -81,13 +84,34 @@ class DeepTraining:
         for group in self._optimizer.param_groups:
             group["lr"] = _SLOWER * self._plateau.learning_rate
 
-    def checkpoint(self, file, *, resume):
-        """Return the LoopCheckpoint in a file."""
-        from skdiffclust._torch import LoopCheckpoint, module_state
+    def checkpoint(self, folder, *, resume):
+        """Return the LoopCheckpoint in a folder."""
+        import torch
 
-        arrays = [self._X, self._weight, *module_state(self._parts).values()]
-        digest = fingerprint(arrays, self._clam.get_params())
-        return LoopCheckpoint(file, "ClAM", digest, self._random_state, resume=resume)
+        from skdiffclust._torch import LoopCheckpoint, module_identity, module_state
+
+        start = [array.tobytes() for array in module_state(self._parts).values()]
+        data = {
+            "X": self._X,
+            "sample_weight": self._weight,
+            "first weights": np.frombuffer(b"".join(start), np.uint8),
+        }
+        outputs = {}
+        if self._clam.encoder != "mlp":
+            encoder = self._parts["encoder"]
+            rows = self._frame.enter(self._X[probe_rows(len(self._X))])
+            # What a module draws is not to change what is drawn later.
+            with torch.random.fork_rng(devices=[]):
+                outputs["encoder"] = module_identity(encoder, encode(encoder, rows))
+        return LoopCheckpoint(
+            folder,
+            "ClAM",
+            identify(data, self._clam.get_params(deep=False), outputs),
+            self._random_state,
+            columns=["loss", "learning_rate"],
+            reasons=["learning_rate", "exact"],
+            resume=resume,
+        )
 
     def _start(self, centers):
         """Return encoder, decoder and memories where training starts, on the device.

@@ -31,7 +31,15 @@ class Plateau:
 
     @state.setter
     def state(self, state):
-        self.learning_rate, self._best, n_stalled = state
+        rate, best, n_stalled = state
+        if not (
+            0 < rate <= self._first_rate
+            and 0 <= n_stalled < self._patience
+            and n_stalled % 1 == 0
+            and best > -np.inf
+        ):
+            raise ValueError(state)
+        self.learning_rate, self._best = rate, best
         self._n_stalled = int(n_stalled)
 
     def cool(self, loss, n_batches):

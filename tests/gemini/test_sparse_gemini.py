@@ -414,14 +414,14 @@ def test_a_killed_path_resumes_bit_for_bit(
     params["max_iter"] = 10
     alpha_init = 0.01 if model == "linear" else 1.0
     options = {"alpha_init": alpha_init, "alpha_multiplier": 1.3, "refine": True}
-    file = tmp_path / "path.npz"
+    folder = tmp_path / "path"
     whole = quiet(SparseGEMINI(3, **params).path, X, **options)
     with monkeypatch.context() as patch:
         interrupted_after(patch, 2, SystemExit)
         with pytest.raises(SystemExit):
-            quiet(SparseGEMINI(3, **params).path, X, **options, checkpoint=file)
+            quiet(SparseGEMINI(3, **params).path, X, **options, checkpoint=folder)
     sparse = SparseGEMINI(3, **params)
-    resumed = quiet(sparse.path, X, **options, checkpoint=file, resume=True)
+    resumed = quiet(sparse.path, X, **options, checkpoint=folder, resume=True)
     assert len(resumed) == len(whole)
     for step, expected in zip(resumed.steps, whole.steps, strict=True):
         for name, value in vars(expected).items():
@@ -431,23 +431,24 @@ def test_a_killed_path_resumes_bit_for_bit(
             else:
                 assert_array_equal(getattr(step, name), value)
     # Once more: there is nothing left to do, and the result is the same.
-    again = quiet(sparse.path, X, **options, checkpoint=file, resume=True)
+    again = quiet(sparse.path, X, **options, checkpoint=folder, resume=True)
     assert_array_equal(again.objectives, whole.objectives)
 
 
 def test_a_checkpoint_of_something_else_is_refused(tmp_path, global_random_seed):
     X, _ = problem(seed=global_random_seed)
-    file = tmp_path / "path.npz"
-    SparseGEMINI(3, **FAST).path(X, checkpoint=file)
+    folder = tmp_path / "path"
+    SparseGEMINI(3, **FAST).path(X, checkpoint=folder)
     with pytest.raises(ValueError, match="same data and parameters"):
-        SparseGEMINI(3, **FAST).path(X + 1e-9 * X, checkpoint=file, resume=True)
+        SparseGEMINI(3, **FAST).path(X + 1e-9 * X, checkpoint=folder, resume=True)
     with pytest.raises(ValueError, match="same data and parameters"):
-        SparseGEMINI(2, **FAST).path(X, checkpoint=file, resume=True)
-    file.write_bytes(file.read_bytes()[:1000])
-    with pytest.raises(ValueError, match="cannot be read"):
-        SparseGEMINI(3, **FAST).path(X, checkpoint=file, resume=True)
+        SparseGEMINI(2, **FAST).path(X, checkpoint=folder, resume=True)
+    step = folder / "step-000001.npz"
+    step.write_bytes(step.read_bytes()[:1000])
+    with pytest.raises(ValueError, match="step 1 is not whole"):
+        SparseGEMINI(3, **FAST).path(X, checkpoint=folder, resume=True)
     with pytest.warns(UserWarning, match="could not be written"):
-        SparseGEMINI(3, **FAST).path(X, checkpoint=tmp_path / "no" / "path.npz")
+        SparseGEMINI(3, **FAST).path(X, checkpoint=tmp_path / "no" / "path")
 
 
 def test_pickle_and_clone(global_random_seed):
@@ -519,7 +520,7 @@ def test_a_file_that_is_none_is_refused_before_any_work(path_of_two_steps):
     sparse = SparseGEMINI(3)
     for options, message in (
         ({"checkpoint": 3}, "'checkpoint' parameter of SparseGEMINI.path must be"),
-        ({"resume": True}, "must be a file with resume=True. Got None"),
+        ({"resume": True}, "must be a folder with resume=True. Got None"),
         ({"checkpoint": "path.npz", "resume": "no"}, "'resume' parameter of Sparse"),
     ):
         with pytest.raises(ValueError, match=message):

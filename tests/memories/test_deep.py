@@ -1,6 +1,7 @@
 """Deep ClAM: the encoder is trained with memories, and kept as plain as can be."""
 
 import pickle
+import shutil
 import subprocess
 import sys
 
@@ -260,7 +261,7 @@ def test_a_resumed_fit_has_the_same_bits(tmp_path, monkeypatch, global_random_se
     # The module warms up for some epochs, before its memories begin to move; the "mlp"
     # is killed and resumed in test_checkpoint_resume.py.
     X = blobs(global_random_seed)[0][:90]
-    weight, file = np.linspace(1, 2, len(X)), tmp_path / "clam.npz"
+    weight, folder = np.linspace(1, 2, len(X)), tmp_path / "clam"
     real = _deep.DeepTraining._loss
     params = {**FAST, "n_init": 1, "tol": 0.2, "batch_size": 40}
     model = ClAM(3, encoder=network(), weighted=True, **params)
@@ -274,32 +275,32 @@ def test_a_resumed_fit_has_the_same_bits(tmp_path, monkeypatch, global_random_se
                 raise KeyboardInterrupt
             return real(self, chosen)
 
-        file.unlink(missing_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
         monkeypatch.setattr(_deep.DeepTraining, "_loss", interrupt)
         if stop < np.inf:
             with pytest.raises(KeyboardInterrupt):
-                clone(model).fit(X, sample_weight=weight, checkpoint=file)
+                clone(model).fit(X, sample_weight=weight, checkpoint=folder)
         monkeypatch.setattr(_deep.DeepTraining, "_loss", real)
         again = clone(model)
-        again.fit(X, sample_weight=weight, checkpoint=file, resume=True)
+        again.fit(X, sample_weight=weight, checkpoint=folder, resume=True)
         found = again.history_, again.cluster_centers_, again.labels_
         assert pickle.dumps(found) == expected, stop
 
 
 def test_checkpoints_that_are_refused(tmp_path, global_random_seed):
     X, _ = blobs(global_random_seed)
-    file = tmp_path / "clam.npz"
+    folder = tmp_path / "clam"
     params = dict(n_init=1, max_iter=1, random_state=global_random_seed)
-    ClAM(3, encoder="mlp", **params).fit(X, checkpoint=file)
+    ClAM(3, encoder="mlp", **params).fit(X, checkpoint=folder)
     for change, rows in (({"random_state": global_random_seed + 1}, X), ({}, X + 1)):
         other = ClAM(3, encoder="mlp", **{**params, **change})
         with pytest.raises(ValueError, match="same data and parameters.*resume=False"):
-            other.fit(rows, checkpoint=file, resume=True)
+            other.fit(rows, checkpoint=folder, resume=True)
         assert not hasattr(other, "labels_")
     with pytest.raises(ValueError, match="checkpoint.*without an encoder.*partial_fit"):
-        ClAM(3).fit(X, checkpoint=file)
+        ClAM(3).fit(X, checkpoint=folder)
     with pytest.raises(ValueError, match="record_centers.*False with a checkpoint"):
-        ClAM(3, encoder="mlp", record_centers=True).fit(X, checkpoint=file)
+        ClAM(3, encoder="mlp", record_centers=True).fit(X, checkpoint=folder)
 
 
 @pytest.mark.gpu

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from skdiffclust._checkpoint import fingerprint
+from skdiffclust._checkpoint import identify, probe_rows
 from skdiffclust.forests._constrained._spanning import maximum_spanning_forest
 from skdiffclust.forests._perturbed._hash import draw_seed
 from skdiffclust.forests._perturbed._samplers import Noise
@@ -65,14 +65,30 @@ class Trainer:
         load_module_state(self.module, loop.best_state)
         self.module.eval()
 
-    def checkpoint(self, file, data, *, resume):
-        """Return the LoopCheckpoint in a file, for data that are a list of arrays."""
-        from skdiffclust._torch import LoopCheckpoint
+    def checkpoint(self, folder, data, *, has_held_out, resume):
+        """Return the LoopCheckpoint in a folder, for data that are a dict of arrays."""
+        import torch
 
-        arrays = [self.X, *data, *self.state().values()]
-        digest = fingerprint(arrays, self.settings.get_params())
+        from skdiffclust._torch import LoopCheckpoint, module_identity
+
+        start = b"".join(array.tobytes() for array in self.state().values())
+        data = {"X": self.X, **data, "first weights": np.frombuffer(start, np.uint8)}
+        params = self.settings.get_params(deep=False)
+        outputs = {}
+        if isinstance(params["encoder"], torch.nn.Module):
+            # What a module draws is not to change what is drawn later.
+            with torch.random.fork_rng(devices=[]):
+                self.module.eval()
+                output = self.embed(self.X[probe_rows(len(self.X))])
+            outputs["encoder"] = module_identity(self.module, output)
+        columns = ["loss", "training_loss", "validation_error"]
         return LoopCheckpoint(
-            file, "SpanningForestEmbedding", digest, self.rng, resume=resume
+            folder,
+            "SpanningForestEmbedding",
+            identify(data, params, outputs),
+            self.rng,
+            columns=columns if has_held_out else columns[:2],
+            resume=resume,
         )
 
     def state(self):
