@@ -39,11 +39,11 @@ plt.show()
 
 # %%
 # With two trees left, they are the two moons; the dashed edge is the one left out. How
-# many trees should be left? ``n_clusters=None`` takes the number after which the next
-# cut is shortest, relatively. The dendrogram is scipy's.
+# many trees should be left? ``n_clusters="auto"`` reads the number off the scores of
+# the cuts, where they fall most. The dendrogram is scipy's.
 
-clusterer.set_params(n_clusters=None, min_cluster_size="auto").fit(X)
-print(f"clusters by the widest gap: {clusterer.n_clusters_}")
+clusterer.set_params(n_clusters="auto", cut_rule="size_weighted").fit(X)
+print(f"number of clusters found: {clusterer.n_clusters_}")
 
 fig, axes = plt.subplots(1, 3, figsize=(12, 3.2), layout="constrained")
 dendrogram(
@@ -56,14 +56,16 @@ dendrogram(
 axes[0].set_title("dendrogram, cut where labels_ are")
 
 numbers = np.arange(2, 11)
-lengths = clusterer.edge_lengths_
-axes[1].plot(numbers, lengths[numbers - 2] / lengths[numbers - 1], "o-")
-axes[1].set(title="ratio of successive edge lengths", xlabel="k", xticks=numbers)
+scores = clusterer.cut_scores_
+axes[1].plot(numbers, scores[numbers - 2] / scores[numbers - 1], "o-")
+axes[1].axhline(2, color="0.6", linestyle="--")
+axes[1].set(title="ratio of successive cut scores", xlabel="k", xticks=numbers)
 curve = calinski_harabasz_curve(X, clusterer.linkage_)
 axes[2].plot(numbers, curve[numbers], "o-")
 axes[2].set(title="Calinski-Harabasz index", xlabel="k", xticks=numbers)
 plt.show()
 
 # %%
-# The longest edge is the one between the moons, and the ratio has its maximum at two.
+# The edge between the moons is long and divides the points in half, so the ratio has
+# its maximum at two, and above 2, which is where structure begins.
 # The Calinski-Harabasz index, made for round clusters, would rather have six arcs.

@@ -1,11 +1,12 @@
 """
-====================================
-Outliers, and a minimum cluster size
-====================================
+=============================
+Outliers and the rule of cuts
+=============================
 
-One far point is a cluster of its own in the exact forest, and k - 1 of them use up all
-cuts. A minimum size mends it: cut the longest edge that leaves at least so many rows
-on both sides. The tree is the same; only the choice of cuts differs.
+One far point is a cluster of its own in single linkage, and k - 1 of them use up all
+cuts. The default rule weighs the length of an edge by the sizes of the parts that it
+joins, and outliers have hardly any size. The tree is the same; only the choice of cuts
+differs.
 """
 
 import matplotlib.pyplot as plt
@@ -27,8 +28,8 @@ X, y = np.concatenate([X, outliers]), np.concatenate([y, np.full(20, -1)])
 # leads to.
 
 clusterers = {
-    "plain forest (size 1)": SpanningForestClustering(2, cut_rule="longest"),
-    'default forest ("auto")': SpanningForestClustering(2),
+    "single linkage": SpanningForestClustering(2, cut_rule="longest"),
+    "size-weighted cut": SpanningForestClustering(2),
     "HDBSCAN": HDBSCAN(min_cluster_size=20, copy=True),
 }
 fig, axes = plt.subplots(1, 3, figsize=(11, 3.3), layout="constrained")
@@ -43,5 +44,5 @@ for ax, (name, clusterer) in zip(axes, clusterers.items(), strict=True):
 plt.show()
 
 # %%
-# The plain forest cuts off two outliers and leaves the moons together; with a minimum
-# size the same tree gives the two moons.
+# Single linkage cuts off two outliers and leaves the moons together; weighted by sizes,
+# cuts of the same tree give the two moons.
