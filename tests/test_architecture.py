@@ -28,9 +28,6 @@ def module_name(path):
 FILES = sorted(PACKAGE.rglob("*.py"))
 TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
 MODULES = {module_name(path): path for path in FILES}
-per_file = pytest.mark.parametrize(
-    "path", FILES, ids=lambda path: str(path.relative_to(PACKAGE))
-)
 
 
 def imports(tree, *, lazy):
@@ -92,15 +89,13 @@ def illegal_target(source, target):
     return None
 
 
-@per_file
-def test_levels(path):
-    source = module_name(path)
-    broken = {
-        target: reason
+def test_levels():
+    assert not {
+        (source, target): reason
+        for source, path in MODULES.items()
         for target in our_imports(TREES[path])
         if (reason := illegal_target(source, target)) is not None
     }
-    assert not broken
 
 
 @pytest.mark.parametrize(
@@ -134,12 +129,16 @@ def test_no_cycle_even_lazily():
         visit(name, [])
 
 
-@per_file
-def test_heavy_imports_stay_lazy(path):
-    inside = path.relative_to(PACKAGE).as_posix()
-    eager = imported_roots(TREES[path], lazy=False)
-    assert ("numba" in eager) == (inside == "_compiled.py")
-    assert not eager & {"matplotlib", "ot", "rich", "pandas"}
+def test_heavy_imports_stay_lazy():
+    eager = {
+        path.relative_to(PACKAGE).as_posix(): imported_roots(tree, lazy=False)
+        for path, tree in TREES.items()
+    }
+    assert [name for name, roots in eager.items() if "numba" in roots] == [
+        "_compiled.py"
+    ]
+    heavy = {"matplotlib", "ot", "rich", "pandas"}
+    assert not {name: roots & heavy for name, roots in eager.items() if roots & heavy}
 
 
 def test_public_modules_import_without_torch_and_numba():
@@ -177,13 +176,15 @@ def test_packages_of_the_forests_import_downwards():
                 assert parts[2] in FOREST_PACKAGES[: level + 1], (path, target)
 
 
-@per_file
-def test_private_scikit_learn_only_in_compat(path):
-    if module_name(path) == "skdiffclust._compat":
-        return
-    names = [name for _, names in imports(TREES[path], lazy=True) for name in names]
-    names += [ast.unparse(n) for n in ast.walk(TREES[path]) if is_attribute_chain(n)]
-    assert not [name for name in names if is_private_scikit_learn(name)]
+def test_private_scikit_learn_only_in_compat():
+    found = []
+    for module, path in MODULES.items():
+        tree = TREES[path]
+        names = [name for _, names in imports(tree, lazy=True) for name in names]
+        names += [ast.unparse(n) for n in ast.walk(tree) if is_attribute_chain(n)]
+        if module != "skdiffclust._compat":
+            found += [(module, name) for name in names if is_private_scikit_learn(name)]
+    assert not found
 
 
 def is_attribute_chain(node):
@@ -203,8 +204,10 @@ def is_private_scikit_learn(name):
     )
 
 
-@per_file
-def test_imports_are_absolute_and_named(path):
-    for node, names in imports(TREES[path], lazy=True):
-        assert getattr(node, "level", 0) == 0, f"relative import, line {node.lineno}"
-        assert not any(name.endswith(".*") for name in names), f"line {node.lineno}"
+def test_imports_are_absolute_and_named():
+    assert not [
+        (module, node.lineno)
+        for module, path in MODULES.items()
+        for node, names in imports(TREES[path], lazy=True)
+        if getattr(node, "level", 0) or any(name.endswith(".*") for name in names)
+    ]
