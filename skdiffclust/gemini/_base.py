@@ -24,6 +24,7 @@ from skdiffclust.gemini._objectives import OBJECTIVES
 from skdiffclust.gemini._relations import KERNELS, METRICS, PRECOMPUTED, make_relation
 from skdiffclust.gemini._supervision import broken_links
 from skdiffclust.gemini._training import Problem, fused_mmd
+from skdiffclust.gemini._units import Units, degree_of, scale_gamma, takes_gamma
 
 positive = Interval(Integral, 1, None, closed="left")
 not_negative = Interval(Real, 0, None, closed="left")
@@ -49,6 +50,10 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         "mode": [StrOptions({"ova", "ovo"})],
         "kernel": [*KERNELS, PRECOMPUTED],
         "metric": [*METRICS, PRECOMPUTED],
+        "gamma": [StrOptions({"scale"}), not_negative, None],
+        "degree": [not_negative],
+        "coef0": [Interval(Real, None, None, closed="neither")],
+        "kernel_params": [dict, None],
         "hidden_layer_sizes": ["array-like", positive],
         "dropout": [Interval(Real, 0, 1, closed="left")],
         "l2": [not_negative],
@@ -119,7 +124,7 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         """Return the logits (n, k) of rows X."""
         check_is_fitted(self)
         X = validate_rows(self, X, reset=False)
-        return self._fitted_model().logits(center(X, self.means_, dtype=X.dtype))
+        return logits_of_rows(self._fitted_model(), X, self.means_)
 
     def _fitted_model(self):
         """Return the model of the fitted arrays."""
@@ -129,10 +134,41 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
 
     def _value(self, assignments, X):
         """Return the objective of assignments (n, k) on centred rows X (n, d)."""
-        row = OBJECTIVES[self.objective]
-        relation = make_relation(row.relation, X, self.kernel, self.metric)
+        degree = self._degree()
         weights = np.full(len(X), 1 / len(X), dtype=X.dtype)
-        return row.with_gradient(self.mode)(assignments, weights, relation)[0]
+        if degree is None or self._scales_gamma():
+            units, relation = Units(), self._relation(X, getattr(self, "gamma_", None))
+        else:
+            # Where the solvers of transports work best.
+            units = Units.of_rows(X, weights, degree)
+            relation = self._relation(X / X.dtype.type(units.features), None)
+        objective = OBJECTIVES[self.objective].with_gradient(self.mode)
+        return units.objective * objective(assignments, weights, relation)[0]
+
+    def _relation(self, X, gamma=None):
+        """Return the relation between centred rows X (n, d); gamma may replace ours."""
+        gamma = self.gamma if gamma is None else gamma
+        params = self.kernel_params
+        if not callable(self.kernel):
+            params = {"gamma": gamma, "degree": self.degree, "coef0": self.coef0}
+        kind = OBJECTIVES[self.objective].relation
+        return make_relation(kind, X, self.kernel, self.metric, params)
+
+    def _scaled_relation(self, X, units):
+        """Return the relation between rows X (n, d) that were divided by units."""
+        if self._degree() is None:
+            return self._relation(X * X.dtype.type(units.features))
+        return self._relation(X, 1 / X.shape[1] if self._scales_gamma() else None)
+
+    def _scales_gamma(self):
+        """Return whether the unit of X is taken out of the kernel by gamma."""
+        with_kernel = OBJECTIVES[self.objective].relation == "kernel"
+        return with_kernel and self.gamma == "scale" and takes_gamma(self.kernel)
+
+    def _degree(self):
+        """Return the degree of the objective in X, None if it has none."""
+        kind = OBJECTIVES[self.objective].relation
+        return degree_of(kind, self.kernel, self.metric, self.gamma)
 
     def _check_rows(self, X, sample_weight):
         """Return rows (n, d), weights (n,) that sum to one, and their mean (d,)."""
@@ -153,17 +189,25 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         first = X[0].astype(np.float64)
         return X, weights, first + weights.astype(np.float64) @ (X - first)
 
-    def _problem(self, X, row_weights, constraints, **params):
-        """Return the Problem for centred rows X (n, d)."""
+    def _problem(self, X, row_weights, constraints):
+        """Return the Problem for centred rows X (n, d), which are overwritten."""
         if constraints is not None:
             check_feasible(constraints, self.n_clusters)
         row = OBJECTIVES[self.objective]
-        relation = make_relation(row.relation, X, self.kernel, self.metric)
+        degree, units, relation = self._degree(), Units(), None
+        if degree is None:
+            relation = self._relation(X)
+        if not self.__sklearn_tags__().input_tags.pairwise:
+            units = Units.of_rows(X, row_weights, degree)
+            X /= X.dtype.type(units.features)
+        if degree is not None:
+            relation = self._scaled_relation(X, units)
         fused = transposed = None
         if self.objective == "mmd" and self.model == "linear" and constraints is None:
             fused = fused_mmd(self.mode, relation, self.n_clusters)
         if fused and X.shape[1] > len(X) and self._batch(len(X)) >= len(X):
             transposed = np.ascontiguousarray(X.T)
+        l2, inner_l2 = units.l2_of(self.l2)
         return Problem(
             X,
             row_weights,
@@ -173,8 +217,17 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
             link_weight=self.link_weight,
             fused=fused,
             transposed=transposed,
-            **params,
+            units=units,
+            l2=l2,
+            inner_l2=inner_l2,
+            dropout=self.dropout,
         )
+
+    def _gamma_attribute(self, units, n_features):
+        """Return the fitted attribute gamma_, where gamma is "scale"."""
+        if not self._scales_gamma():
+            return {}
+        return {"gamma_": scale_gamma(self.kernel, n_features, units.features)}
 
     def _batch(self, n_samples):
         """Return the size of a batch."""
@@ -224,9 +277,13 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         return tags
 
 
-def ordered(model, X, sample_weight):
-    """Return a model with clusters by size on rows X, and their labels (n,)."""
-    labels = model.logits(X).argmax(axis=1)
-    n_clusters = model.arrays[-1].shape[-1]
-    model = model.permute_outputs(order_by_size(labels, n_clusters, sample_weight))
-    return model, model.logits(X).argmax(axis=1)
+def logits_of_rows(model, X, means):
+    """Return the logits (n, k) of rows X (n, d), which are not centred yet."""
+    return model.logits(center(X, means, dtype=X.dtype))
+
+
+def ordered(model, logits, sample_weight):
+    """Return a model with clusters by size on the rows of logits (n, k)."""
+    labels = logits.argmax(axis=1)
+    order = order_by_size(labels, logits.shape[1], sample_weight)
+    return model.permute_outputs(order)

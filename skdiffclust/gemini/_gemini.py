@@ -9,7 +9,7 @@ from skdiffclust._compat import StrOptions, fit_context
 from skdiffclust._constraints import as_constraints
 from skdiffclust._fitted import reads_whole
 from skdiffclust._history import Training, keep_state_on_error
-from skdiffclust.gemini._base import BaseGEMINI, ordered
+from skdiffclust.gemini._base import BaseGEMINI, logits_of_rows, ordered
 from skdiffclust.gemini._models import MODELS, new_model
 from skdiffclust.gemini._training import OPTIMISERS, train
 
@@ -48,6 +48,18 @@ class GEMINI(BaseGEMINI):
     metric : str or callable, default="euclidean"
         A metric of :func:`sklearn.metrics.pairwise_distances`, or "precomputed" (only
         with ``model="free"``).
+    gamma : float, "scale" or None, default=None
+        Coefficient of the kernels "rbf", "laplacian", "chi2", "poly", "polynomial" and
+        "sigmoid"; None is scikit-learn's default for each, 1 / n_features for most.
+        "scale" is one over the sum of the variances of the features (for "laplacian"
+        and "chi2", over the root of n_features times that sum), and makes the result
+        independent of the unit of X.
+    degree : float, default=3
+        Degree of the kernels "poly" and "polynomial".
+    coef0 : float, default=1
+        Constant of the kernels "poly", "polynomial" and "sigmoid".
+    kernel_params : dict or None, default=None
+        Keyword arguments of a kernel that is a function; others ignore them.
     model : {"linear", "mlp", "free"}, default="linear"
         Multinomial logistic regression, a perceptron with ReLUs, or probabilities of
         each training row without any function, which cannot predict other rows.
@@ -95,6 +107,8 @@ class GEMINI(BaseGEMINI):
         Number of epochs of the restart that is kept.
     history_ : dict of lists
         "loss" and "objective" at each of its epochs.
+    gamma_ : float
+        Only with ``gamma="scale"``: its value.
     n_features_in_ : int
         Number of features seen during `fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -109,8 +123,14 @@ class GEMINI(BaseGEMINI):
     An epoch costs O(n d k) for "mmd" with a linear kernel, see
     :func:`~skdiffclust.gemini.gemini_score` for the others, plus the model. Features
     are centred, which changes no kernel or distance that is used here but "poly" and
-    "sigmoid", and nothing is rescaled: put a StandardScaler before it where units
-    differ. The weights that are kept are those with the least loss of all epochs.
+    "sigmoid". Inside, they are divided by the root of the mean of their variances, so
+    that the result does not depend on the unit of X; put a StandardScaler before it
+    where features have different units. `l2` and `alpha` are in the unit of X: where
+    the objective goes by c^q with X times c (q is 1 for "mmd" with the linear kernel),
+    `alpha` of :class:`SparseGEMINI` goes by c^(q + 1), `l2` of a linear model by
+    c^(q + 2) and that of later layers by c^q. `link_weight` has no unit, it is relative
+    to the objective of the scaled features. The weights that are kept are those with
+    the least loss of all epochs.
 
     References
     ----------
@@ -145,6 +165,10 @@ class GEMINI(BaseGEMINI):
         mode="ova",
         kernel="linear",
         metric="euclidean",
+        gamma=None,
+        degree=3,
+        coef0=1,
+        kernel_params=None,
         model="linear",
         hidden_layer_sizes=(100,),
         dropout=0.0,
@@ -164,6 +188,10 @@ class GEMINI(BaseGEMINI):
         self.mode = mode
         self.kernel = kernel
         self.metric = metric
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
         self.model = model
         self.hidden_layer_sizes = hidden_layer_sizes
         self.dropout = dropout
@@ -232,6 +260,8 @@ class GEMINI(BaseGEMINI):
         X, row_weights, means = self._check_rows(X, sample_weight)
         constraints = as_constraints(len(X), partial_labels, must_link, cannot_link)
         problem = self._prepare(X, row_weights, means, constraints)
+        units = problem.units
+        gamma = self._gamma_attribute(units, X.shape[1])
         rng = check_random_state(self.random_state)
         sizes = self._layer_sizes(X.shape[1])
 
@@ -246,16 +276,21 @@ class GEMINI(BaseGEMINI):
                 OPTIMISERS[self.solver](model.arrays, self.learning_rate),
                 batch_size=self._batch(len(X)),
                 random_state=rng,
-                attributes=lambda model: _attributes(model, problem, means),
+                attributes=lambda model: (
+                    _attributes(units.model(model), problem, means) | gamma
+                ),
             )
 
         best = MODELS[self.model].from_arrays(training.best.best_state)
-        model, labels = ordered(best, problem.X, row_weights)
+        model = units.model(best)
+        model = ordered(model, self._logits_of(model, X, means, problem), row_weights)
+        labels = self._logits_of(model, X, means, problem).argmax(axis=1)
         self.n_clusters_, self.labels_ = self._report(labels, constraints), labels
-        for name, value in _attributes(model, problem, means).items():
+        vars(self).pop("gamma_", None)
+        for name, value in (_attributes(model, problem, means) | gamma).items():
             setattr(self, name, value)
         self.n_iter_ = training.best.n_iter
-        self.history_ = training.best.history
+        self.history_ = units.history(training.best.history)
         training.finish()
         return self
 
@@ -270,10 +305,14 @@ class GEMINI(BaseGEMINI):
             )
         # In one memory layout: the same bits for a list, an array, and a frame.
         rows = np.ascontiguousarray(X if pairwise else center(X, means, dtype=X.dtype))
-        problem = self._problem(
-            rows, row_weights, constraints, l2=self.l2, dropout=self.dropout
-        )
+        problem = self._problem(rows, row_weights, constraints)
         return problem.on_numbers() if self.model == "free" else problem
+
+    def _logits_of(self, model, X, means, problem):
+        """Return the logits (n, k) of rows X as `predict` finds them."""
+        if self.model == "free":
+            return model.logits(problem.X)
+        return logits_of_rows(model, X, means)
 
     def _training_params(self):
         """Return what the epochs of a restart need to know."""

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import clone
-from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
+from sklearn.metrics.pairwise import KERNEL_PARAMS, PAIRWISE_KERNEL_FUNCTIONS
 
 from skdiffclust._affinity import center, distance_matrix, kernel_matrix
 from skdiffclust._compat import PAIRWISE_METRICS, HasMethods, StrOptions
@@ -86,12 +86,13 @@ class Matrix:
         return float(largest) * float(np.finfo(self.matrix.dtype).eps)
 
 
-def make_relation(kind, X, kernel, metric):
+def make_relation(kind, X, kernel, metric, kernel_params=None):
     """Return the relation between rows X (n, d) that objectives of `kind` need.
 
     `kind` is "kernel", "distance" or None (then None). A linear kernel is the rows
     themselves, centred, or, where they are wider than long, an (n, r) factor of their
     Gram matrix; a transformer is its features. Nothing n x n is formed for either.
+    A function gets all of `kernel_params`, a kernel of scikit-learn those it has.
     """
     if kind is None:
         return None
@@ -102,7 +103,12 @@ def make_relation(kind, X, kernel, metric):
         return Features(center(features, dtype=X.dtype))
     if isinstance(kernel, str) and kernel == "linear":
         return Features(gram_factor(center(X, dtype=X.dtype)))
-    return Matrix(kernel_matrix(X, kernel=kernel).astype(X.dtype, copy=False))
+    params = kernel_params or {}
+    if isinstance(kernel, str):
+        known = KERNEL_PARAMS.get(kernel, ())
+        params = {name: value for name, value in params.items() if name in known}
+    values = kernel_matrix(X, kernel=kernel, kernel_params=params)
+    return Matrix(values.astype(X.dtype, copy=False))
 
 
 def _checked_distances(distances, metric):

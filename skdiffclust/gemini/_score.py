@@ -1,12 +1,16 @@
 """The objectives as a public function of assignments and data."""
 
+from numbers import Real
+
 import numpy as np
 from sklearn.utils import check_array
 
-from skdiffclust._compat import StrOptions, validate_params
+from skdiffclust._affinity import center
+from skdiffclust._compat import Interval, StrOptions, validate_params
 from skdiffclust._validation import refuse_silent_conversion
 from skdiffclust.gemini._objectives import OBJECTIVES
 from skdiffclust.gemini._relations import KERNELS, METRICS, PRECOMPUTED, make_relation
+from skdiffclust.gemini._units import Units, scale_gamma
 
 
 def available_objectives():
@@ -34,6 +38,10 @@ def available_objectives():
         "mode": [StrOptions({"ova", "ovo"})],
         "kernel": [*KERNELS, PRECOMPUTED],
         "metric": [*METRICS, PRECOMPUTED],
+        "gamma": [StrOptions({"scale"}), Interval(Real, 0, None, closed="left"), None],
+        "degree": [Interval(Real, 0, None, closed="left")],
+        "coef0": [Interval(Real, None, None, closed="neither")],
+        "kernel_params": [dict, None],
         "return_gradient": ["boolean"],
     },
     prefer_skip_nested_validation=True,
@@ -46,6 +54,10 @@ def gemini_score(
     mode="ova",
     kernel="linear",
     metric="euclidean",
+    gamma=None,
+    degree=3,
+    coef0=1,
+    kernel_params=None,
     return_gradient=False,
 ):
     r"""Compute a generalised mutual information (GEMINI); larger is better.
@@ -78,6 +90,17 @@ def gemini_score(
     metric : str or callable, default="euclidean"
         For "wasserstein": a metric of :func:`sklearn.metrics.pairwise_distances`, or
         "precomputed".
+    gamma : float, "scale" or None, default=None
+        Coefficient of the kernels "rbf", "laplacian", "chi2", "poly", "polynomial" and
+        "sigmoid"; None is scikit-learn's default for each, and "scale" one over the sum
+        of the variances of the features (for "laplacian" and "chi2", over the root of
+        n_features times that sum).
+    degree : float, default=3
+        Degree of the kernels "poly" and "polynomial".
+    coef0 : float, default=1
+        Constant of the kernels "poly", "polynomial" and "sigmoid".
+    kernel_params : dict or None, default=None
+        Keyword arguments of a kernel that is a function; others ignore them.
     return_gradient : bool, default=False
         Whether to return the gradient, too.
 
@@ -133,7 +156,14 @@ def gemini_score(
         )
     _check_simplex(assignments)
     row = OBJECTIVES[objective]
-    relation = make_relation(row.relation, X, kernel, metric)
+    if gamma == "scale":
+        weights = np.full(len(X), 1 / len(X))
+        gamma = scale_gamma(
+            kernel, X.shape[1], Units.of_rows(center(X), weights, 0).features
+        )
+    params = {"gamma": gamma, "degree": degree, "coef0": coef0}
+    params = kernel_params if callable(kernel) else params
+    relation = make_relation(row.relation, X, kernel, metric, params)
     weights = np.full(len(X), 1 / len(X), dtype=assignments.dtype)
     value, gradient = row.with_gradient(mode)(assignments, weights, relation)
     gradient = gradient.astype(assignments.dtype, copy=False)

@@ -23,12 +23,18 @@ from skdiffclust._compat import (
 from skdiffclust._constraints import as_constraints
 from skdiffclust._fitted import reads_whole
 from skdiffclust._history import Training, keep_state_on_error
-from skdiffclust.gemini._base import BaseGEMINI, not_negative, ordered, positive
+from skdiffclust.gemini._base import (
+    BaseGEMINI,
+    logits_of_rows,
+    not_negative,
+    ordered,
+    positive,
+)
 from skdiffclust.gemini._models import MODELS, new_model
 from skdiffclust.gemini._objectives import OBJECTIVES
-from skdiffclust.gemini._path import _DYNAMIC_MESSAGE, SparsePath
+from skdiffclust.gemini._path import _DYNAMIC_MESSAGE, SparsePath, expand
 from skdiffclust.gemini._penalties import group_norms, groups_by_size
-from skdiffclust.gemini._relations import KERNELS, METRICS, make_relation
+from skdiffclust.gemini._relations import KERNELS, METRICS
 from skdiffclust.gemini._resume import PathCheckpoint
 from skdiffclust.gemini._training import OPTIMISERS, Sparsity, train
 from skdiffclust.gemini._walk import Walk, first_alpha, walk_path
@@ -71,6 +77,14 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         As in :class:`GEMINI`, but not "precomputed".
     metric : str or callable, default="euclidean"
         As in :class:`GEMINI`, but not "precomputed".
+    gamma : float, "scale" or None, default=None
+        Coefficient of a kernel, as in :class:`GEMINI`.
+    degree : float, default=3
+        Degree of the kernels "poly" and "polynomial".
+    coef0 : float, default=1
+        Constant of the kernels "poly", "polynomial" and "sigmoid".
+    kernel_params : dict or None, default=None
+        Keyword arguments of a kernel that is a function; others ignore them.
     model : {"linear", "mlp"}, default="linear"
         Multinomial logistic regression, or that plus a perceptron with ReLUs.
     hidden_layer_sizes : int or array-like of int, default=(100,)
@@ -196,6 +210,10 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         mode="ova",
         kernel="linear",
         metric="euclidean",
+        gamma=None,
+        degree=3,
+        coef0=1,
+        kernel_params=None,
         model="linear",
         hidden_layer_sizes=(100,),
         groups=None,
@@ -216,6 +234,8 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         self.n_clusters, self.alpha = n_clusters, alpha
         self.objective, self.mode = objective, mode
         self.kernel, self.metric = kernel, metric
+        self.gamma, self.degree, self.coef0 = gamma, degree, coef0
+        self.kernel_params = kernel_params
         self.model, self.hidden_layer_sizes = model, hidden_layer_sizes
         self.groups, self.hierarchy, self.dynamic = groups, hierarchy, dynamic
         self.dropout, self.l2, self.link_weight = dropout, l2, link_weight
@@ -275,15 +295,18 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         problem, constraints = self._prepare(X, row_weights, means, links)
         training = Training(self, X, y, **self._training_params())
         loops = iter(training)
-        walk = self._first_stage(problem, training, loops, means, self.dynamic)
-        step = walk.advance(self.alpha, loops)
+        walk = self._first_stage(problem, training, loops, X, means, self.dynamic)
+        alpha = self.alpha / problem.units.alpha
+        step = walk.advance(alpha, loops)
         if step is None:
-            step = walk.record(self.alpha, training.loops[-1].n_iter)
+            step = walk.record(alpha, training.loops[-1].n_iter)
         training.stop()
         next(loops, None)
-        self._settle(walk.model.arrays, step, means)
+        step = problem.units.step(step, self._kind())
+        step = replace(step, alpha=float(self.alpha))
+        self._settle(step, problem.units, means)
         self._warn(step, constraints)
-        self.history_ = training.loops[-1].history
+        self.history_ = problem.units.history(training.loops[-1].history)
         vars(self).pop("feature_importances_", None)
         training.finish()
         return self
@@ -379,19 +402,21 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         X, row_weights, means = self._check_rows(X, sample_weight)
         problem, constraints = self._prepare(X, row_weights, means, links)
         training = Training(self, X, y, **self._training_params())
-        steps = self._walk(problem, training, means, options, checkpoint, resume)
+        steps = self._walk(problem, training, X, means, options, checkpoint, resume)
+        steps = [problem.units.step(step, self._kind()) for step in steps]
 
         threshold = None if options["dynamic"] else keep_threshold or 0.9
         template = clone(self)._as_template(self, means)
+        template._units = problem.units
         path = SparsePath.from_steps(steps, self._kind(), threshold, template)
-        self._settle(path.weights(path.chosen), steps[path.chosen], means)
+        self._settle(steps[path.chosen], problem.units, means)
         self._warn(steps[path.chosen], constraints)
         self.feature_importances_ = path.leaving_alphas()
         vars(self).pop("history_", None)
         training.finish()
         return path
 
-    def _walk(self, problem, training, means, options, checkpoint, resume):
+    def _walk(self, problem, training, X, means, options, checkpoint, resume):
         """Return the Steps of a path; those that are finished, if interrupted."""
         loops = iter(training)
         dynamic, multiplier = options["dynamic"], options["alpha_multiplier"]
@@ -399,16 +424,18 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         if checkpoint is not None:
             checkpoint = self._checkpoint(checkpoint, problem, options)
             steps, walk = checkpoint.open(
-                lambda: self._empty_walk(problem, means, dynamic), resume=resume
+                lambda: self._empty_walk(problem, X, means, dynamic), resume=resume
             )
         if not steps:
-            walk = self._first_stage(problem, training, loops, means, dynamic)
+            walk = self._first_stage(problem, training, loops, X, means, dynamic)
             steps = [walk.record(0.0, training.best.n_iter)]
             if checkpoint is not None:
                 checkpoint.append(steps[0], walk)
         try:
-            alpha = steps[-1].alpha * multiplier or options["alpha_init"]
-            if alpha is None:
+            alpha = steps[-1].alpha * multiplier
+            if not alpha and options["alpha_init"] is not None:
+                alpha = options["alpha_init"] / problem.units.alpha
+            if not alpha:
                 alpha = first_alpha(walk, loops, self.max_iter)
             for step in walk_path(
                 walk,
@@ -425,9 +452,10 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         except KeyboardInterrupt:
             if not self._keeps_steps:
                 raise
+            alpha, n_in = steps[-1].alpha, steps[-1].support.sum()
             warnings.warn(
                 f"The path was interrupted after {len(steps)} steps, at alpha="
-                f"{steps[-1].alpha:.4g} with {steps[-1].support.sum()} features. They "
+                f"{alpha * problem.units.alpha:.4g} with {n_in} features. They "
                 "are kept. With checkpoint=... and resume=True it can go on later.",
                 ConvergenceWarning,
                 stacklevel=3,
@@ -439,7 +467,11 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
 
     def _checkpoint(self, folder, problem, options):
         """Return the PathCheckpoint of these data, parameters and options."""
-        data = {"X": problem.X, "sample_weight": problem.row_weights}
+        data = {
+            "X": problem.X,
+            "unit": np.array(problem.units.features),
+            "sample_weight": problem.row_weights,
+        }
         if problem.constraints is not None:
             data |= vars(problem.constraints)
         params = {**self.get_params(deep=False), **options}
@@ -460,13 +492,13 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
             len(problem.X),
         )
 
-    def _empty_walk(self, problem, means, dynamic):
+    def _empty_walk(self, problem, X, means, dynamic):
         """Return a Walk that is to go on from a checkpoint."""
         rng = check_random_state(self.random_state)
         if self.random_state is None or self.random_state is np.random:
             rng = np.random.RandomState()  # the global one stays as it is
         model = self._new_model(problem.X, np.random.RandomState(0))
-        return self._walk_from(model, problem, rng, means, dynamic)
+        return self._walk_from(model, problem, rng, X, means, dynamic)
 
     def _new_model(self, X, rng):
         """Return a model with random arrays for rows X (n, d)."""
@@ -477,16 +509,14 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         """Return the Problem for validated rows X (n, d), and the constraints."""
         constraints = as_constraints(len(X), *links)
         rows = center(X, means, dtype=X.dtype)
-        problem = self._problem(
-            rows, row_weights, constraints, l2=self.l2, dropout=self.dropout
-        )
-        return problem, constraints
+        return self._problem(rows, row_weights, constraints), constraints
 
-    def _first_stage(self, problem, training, loops, means, dynamic):
+    def _first_stage(self, problem, training, loops, X, means, dynamic):
         """Train without penalty; return the Walk that starts from the best restart."""
         rng = check_random_state(self.random_state)
         sparsity = self._sparsity(problem)
         batch_size = self._batch(len(problem.X))
+        attributes, logits = self._views(problem, X, means)
         for _, loop in zip(range(self.n_init), loops, strict=False):
             model = self._new_model(problem.X, rng)
             train(
@@ -496,16 +526,28 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
                 OPTIMISERS[self.solver](model.arrays, self.learning_rate),
                 batch_size=batch_size,
                 random_state=rng,
-                attributes=lambda model: self._attributes(model, means),
+                attributes=attributes,
                 sparsity=sparsity,
             )
         best = MODELS[self._kind()].from_arrays(training.best.best_state)
-        model, _ = ordered(best, problem.X, problem.row_weights)
+        model = ordered(best, logits(best), problem.row_weights)
         for loop in training.loops:
             loop.best_state = None
-        return self._walk_from(model, problem, rng, means, dynamic)
+        return self._walk_from(model, problem, rng, X, means, dynamic)
 
-    def _walk_from(self, model, problem, rng, means, dynamic):
+    def _views(self, problem, X, means):
+        """Return functions of a model: its fitted attributes, and logits of rows X."""
+        units = problem.units
+
+        def attributes(model):
+            return self._attributes(units.model(model), units, means)
+
+        def logits(model):
+            return logits_of_rows(units.model(model), X, means)
+
+        return attributes, logits
+
+    def _walk_from(self, model, problem, rng, X, means, dynamic):
         """Return the Walk that starts from a model."""
         return Walk(
             self._kind(),
@@ -515,7 +557,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
             rng,
             self._batch(len(problem.X)),
             self.learning_rate,
-            lambda model: self._attributes(model, means),
+            *self._views(problem, X, means),
         )
 
     def _sparsity(self, problem):
@@ -536,16 +578,18 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
             if key not in known and support.any():
                 known.clear()
                 X = problem.X[:, support]
-                relation = make_relation(kind, X, self.kernel, self.metric)
+                relation = self._scaled_relation(X, problem.units)
                 known[key] = replace(problem, relation=relation)
             return known.get(key, problem)
 
         return problem_of
 
-    def _settle(self, arrays, step, means):
+    def _settle(self, step, units, means):
         """Assign the fitted attributes of a Step."""
+        arrays = expand(self._kind(), step.weights, step.support)
         model = MODELS[self._kind()].from_arrays(arrays)
-        for name, value in self._attributes(model, means).items():
+        vars(self).pop("gamma_", None)
+        for name, value in self._attributes(model, units, means).items():
             setattr(self, name, value)
         self.alpha_, self.n_iter_, self.labels_ = step.alpha, step.n_iter, step.labels
         self.n_clusters_ = len(np.unique(step.labels))
@@ -561,8 +605,8 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
                 stacklevel=3,
             )
 
-    def _attributes(self, model, means):
-        """Return the fitted attributes of a model."""
+    def _attributes(self, model, units, means):
+        """Return the fitted attributes of a model of features as the user has them."""
         perceptron = getattr(model, "perceptron", model)
         ids = self._check_groups(len(means))
         return {
@@ -573,6 +617,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
             "feature_norms_": group_norms(
                 model.inputs[0], groups_by_size(ids, len(means))
             ),
+            **self._gamma_attribute(units, len(means)),
         }
 
     def _as_template(self, fitted, means):
@@ -586,7 +631,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         """Return the fitted estimator of a step of a path."""
         fitted = clone(self)
         fitted._as_template(self, self.means_)
-        fitted._settle(path.weights(step), path.steps[step], self.means_)
+        fitted._settle(path.steps[step], self._units, self.means_)
         fitted.feature_importances_ = path.leaving_alphas()
         return fitted
 

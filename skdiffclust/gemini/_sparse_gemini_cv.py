@@ -53,6 +53,14 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         Where the grid ends.
     objective, mode, kernel, metric : str
         As in :class:`SparseGEMINI`.
+    gamma : float, "scale" or None, default=None
+        Coefficient of a kernel, as in :class:`GEMINI`.
+    degree : float, default=3
+        Degree of the kernels "poly" and "polynomial".
+    coef0 : float, default=1
+        Constant of the kernels "poly", "polynomial" and "sigmoid".
+    kernel_params : dict or None, default=None
+        Keyword arguments of a kernel that is a function; others ignore them.
     model : {"linear", "mlp"}, default="linear"
         As in :class:`SparseGEMINI`.
     hidden_layer_sizes : int or array-like of int, default=(100,)
@@ -152,6 +160,10 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         mode="ova",
         kernel="linear",
         metric="euclidean",
+        gamma=None,
+        degree=3,
+        coef0=1,
+        kernel_params=None,
         model="linear",
         hidden_layer_sizes=(100,),
         groups=None,
@@ -173,6 +185,8 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         self.min_features = min_features
         self.objective, self.mode = objective, mode
         self.kernel, self.metric = kernel, metric
+        self.gamma, self.degree, self.coef0 = gamma, degree, coef0
+        self.kernel_params = kernel_params
         self.model, self.hidden_layer_sizes = model, hidden_layer_sizes
         self.groups, self.hierarchy = groups, hierarchy
         self.dropout, self.l2, self.link_weight = dropout, l2, link_weight

@@ -15,6 +15,7 @@ from skdiffclust.gemini._penalties import (
     soft_threshold_groups,
 )
 from skdiffclust.gemini._supervision import supervision_with_gradient
+from skdiffclust.gemini._units import Units
 
 # With more clusters than this, matrix products are as fast as loops over clusters.
 _MOST_FUSED = 8
@@ -28,7 +29,8 @@ class Problem:
     row_weights: np.ndarray  # (n,), sum to one
     relation: object
     objective: Callable
-    l2: float = 0.0
+    l2: float = 0.0  # of the weights that are multiplied with features
+    inner_l2: float | None = None  # of all others; None is the same
     dropout: float = 0.0
     constraints: Constraints | None = None
     link_weight: float = 1.0
@@ -36,6 +38,8 @@ class Problem:
     fused: Callable | None = None
     # X' (d, n), where `fused` is faster on it: with more features than rows.
     transposed: np.ndarray | None = None
+    # By what features and the objective were divided.
+    units: Units = Units()
 
     def on_numbers(self):
         """Return the problem for free assignments, whose X number the distinct rows."""
@@ -78,7 +82,7 @@ def fused_mmd(mode, relation, n_clusters):
 def loss_and_gradients(model, problem, rows=None, random_state=None):
     """Return the loss, the objective, and the gradients of the arrays of a model.
 
-    The loss is minus the objective, plus ``l2`` times the sum of squared weights and
+    The loss is minus the objective, plus l2 times the sum of squared weights and
     ``link_weight`` times the penalty for what is known. `rows` (m,) are those of a
     batch, None for all; with `random_state` None nothing is dropped out.
     """
@@ -96,7 +100,7 @@ def loss_and_gradients(model, problem, rows=None, random_state=None):
         value, gradients = problem.fused(model, X, transposed, weights, relation)
         loss = -value
     if problem.l2:
-        loss += problem.l2 * _add_decay(model, gradients, problem.l2)
+        loss += _add_decay(model, gradients, problem)
     return loss, value, gradients
 
 
@@ -119,14 +123,17 @@ def _by_definition(model, problem, X, weights, relation, rows, random_state):
     return loss, value, gradients
 
 
-def _add_decay(model, gradients, l2):
-    """Add the gradient of l2 times the sum of squared weights; return that sum."""
+def _add_decay(model, gradients, problem):
+    """Add the gradient of l2 times the sum of squared weights; return the value."""
     total = 0.0
+    inner = problem.l2 if problem.inner_l2 is None else problem.inner_l2
+    inputs = [id(array) for array in getattr(model, "inputs", [])]
     decayed = [id(array) for array in model.decayed]
     for array, gradient in zip(model.arrays, gradients, strict=True):
         if id(array) in decayed:
-            gradient += 2 * l2 * array
-            total += float(np.vdot(array, array))
+            factor = problem.l2 if id(array) in inputs else inner
+            gradient += 2 * factor * array
+            total += factor * float(np.vdot(array, array))
     return total
 
 

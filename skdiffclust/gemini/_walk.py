@@ -39,15 +39,24 @@ class Walk:
 
     `problem_of` takes the support (d,) and returns the Problem of a step; without the
     dynamic regime it is the same one each time. `attributes` makes fitted attributes of
-    a model, for callbacks.
+    a model, for callbacks; `logits` are those that `predict` finds for the rows.
     """
 
     def __init__(
-        self, kind, arrays, sparsity, problem_of, rng, batch_size, rate, attributes
+        self,
+        kind,
+        arrays,
+        sparsity,
+        problem_of,
+        rng,
+        batch_size,
+        rate,
+        attributes,
+        logits,
     ):
         self.kind, self.sparsity, self.rng = kind, sparsity, rng
         self.problem_of, self.batch_size = problem_of, batch_size
-        self.attributes = attributes
+        self.attributes, self.logits = attributes, logits
         self.model = MODELS[kind].from_arrays([array.copy() for array in arrays])
         self.optimiser = Momentum(self.model.arrays, rate)
 
@@ -93,7 +102,7 @@ class Walk:
         """Return the Step of the arrays as they are."""
         support = self.support
         problem = self.problem_of(support)
-        logits = self.model.logits(problem.X)
+        logits = self.logits(self.model)
         objective, _ = problem.objective(
             softmax(logits), problem.row_weights, problem.relation
         )

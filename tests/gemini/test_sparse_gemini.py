@@ -16,6 +16,8 @@ from sklearn.pipeline import make_pipeline
 
 from skdiffclust import GEMINI, SparseGEMINI
 from skdiffclust.gemini import _sparse_gemini, _walk, gemini_score
+from skdiffclust.gemini._models import MODELS, Perceptron
+from skdiffclust.gemini._path import expand
 from skdiffclust.gemini._training import loss_and_gradients
 from skdiffclust.metrics import silhouette_scorer
 
@@ -61,8 +63,11 @@ def test_fit_meets_the_optimality_conditions_of_the_group_lasso(
     sparse.set_params(learning_rate=0.05)
     sparse.fit(X)
     task, _ = sparse._prepare(*sparse._check_rows(X, None), (None, None, None))
-    _, _, (slope, _) = loss_and_gradients(sparse._fitted_model(), task)
-    W = sparse.weights_[0]
+    # Features and objective are divided by a number each, and are given back so.
+    scale, value = task.units.features, task.units.objective
+    W, b = sparse.weights_[0], sparse.biases_[0]
+    _, _, (slope, _) = loss_and_gradients(Perceptron([W * scale], [b]), task)
+    slope *= scale * value
     for group in np.unique(groups or range(8)):
         rows = np.flatnonzero(np.array(groups or range(8)) == group)
         norm = np.linalg.norm(W[rows])
@@ -269,15 +274,19 @@ def test_an_active_set_rests_where_all_features_do(model, global_random_seed):
     path = sparse.path(X, min_features=3, alpha_multiplier=1.5)
     # At the end of every step, no feature that is out would come back.
     for step in path.steps[2:]:
-        model_of_step = path.select(alpha=step.alpha)._fitted_model()
+        whole = expand(sparse._kind(), step.weights, step.support)
+        model_of_step = MODELS[sparse._kind()].from_arrays(whole)
+        for array in model_of_step.inputs:
+            array *= task.units.features
         walk = _walk.Walk(
             sparse._kind(),
             model_of_step.arrays,
-            _sparsity(sparse, X, step.alpha),
+            _sparsity(sparse, X, step.alpha / task.units.alpha),
             lambda support: task,
             None,
             30,
             sparse.learning_rate,
+            None,
             None,
         )
         back = walk._returning(task, walk.sparsity)

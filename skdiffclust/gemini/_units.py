@@ -1,0 +1,116 @@
+"""The unit of the features, which is taken out of a problem and put back at its end.
+
+Training works on centred features divided by one number s, the root of the mean of
+their variances. With weights W' = s W on X / s the assignments are the same. An
+objective that is homogeneous of degree q is v = s^q times that of X / s, and so
+
+    -I(X) + l2 |W|² + alpha |W| = v (-I(X / s) + l2 / (v s²) |W'|² + alpha / (v s) |W'|)
+
+is v times the problem in which steps are taken, rests and progress are judged. What a
+user sees is in the unit of X.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from sklearn.metrics.pairwise import KERNEL_PARAMS
+
+from skdiffclust.gemini._models import MODELS
+
+# Of the objective with the linear kernel, and of the distances that grow as features.
+_DEGREES = {
+    "kernel": {"linear": 1, "cosine": 0},
+    "distance": {
+        "chebyshev": 1,
+        "cityblock": 1,
+        "cosine": 0,
+        "euclidean": 1,
+        "l1": 1,
+        "l2": 1,
+        "manhattan": 1,
+        "minkowski": 1,
+        "sqeuclidean": 2,
+    },
+}
+
+
+def degree_of(kind, kernel, metric, gamma):
+    """Return the degree q of an objective of a relation, None if it has no such.
+
+    `kind` is "kernel", "distance" or None, for what knows no relation.
+    """
+    if kind is None:
+        return 0
+    name = {"kernel": kernel, "distance": metric}[kind]
+    if kind == "kernel" and isinstance(gamma, str) and takes_gamma(kernel):
+        return 0
+    return _DEGREES[kind].get(name) if isinstance(name, str) else None
+
+
+def takes_gamma(kernel):
+    """Return whether a kernel has the parameter gamma."""
+    return isinstance(kernel, str) and "gamma" in KERNEL_PARAMS.get(kernel, ())
+
+
+def scale_gamma(kernel, n_features, scale):
+    """Return the gamma at which a kernel does not know the scale of the features.
+
+    One over the sum of their variances, n_features times scale squared, for kernels of
+    squares and products; for those of absolute differences without the square.
+    """
+    power = 1 if kernel in ("laplacian", "chi2") else 2
+    return 1 / (n_features * scale**power)
+
+
+@dataclass(frozen=True)
+class Units:
+    """The numbers s and v, by which features and the objective were divided."""
+
+    features: float = 1.0
+    objective: float = 1.0
+
+    @classmethod
+    def of_rows(cls, X, row_weights, degree):
+        """Return the units of centred rows X (n, d); without a degree v is one."""
+        squares = np.einsum("ij,ij->i", X, X, dtype=np.float64)
+        mean = float(row_weights.astype(np.float64) @ squares) / X.shape[1]
+        # Below this, weights in the unit of X could not be represented.
+        floor = float(np.finfo(X.dtype).tiny) ** 0.5
+        scale = max(mean**0.5, floor) if mean > 0 else 1.0
+        return cls(scale, scale ** (degree or 0))
+
+    @property
+    def alpha(self):
+        """What a penalty on the norms of weights is divided by."""
+        return self.objective * self.features
+
+    def l2_of(self, l2):
+        """Return the factors of the squares of input weights, and of other weights."""
+        return l2 / (self.alpha * self.features), l2 / self.objective
+
+    def model(self, model):
+        """Return the model of features in the unit of the user."""
+        inputs = [id(array) for array in getattr(model, "inputs", [])]
+        arrays = [
+            array / array.dtype.type(self.features) if id(array) in inputs else array
+            for array in model.arrays
+        ]
+        return type(model).from_arrays(arrays)
+
+    def step(self, step, kind):
+        """Return a step of a path in the unit of the user."""
+        arrays = self.model(MODELS[kind].from_arrays(step.weights)).arrays
+        return replace(
+            step,
+            alpha=step.alpha * self.alpha,
+            objective=step.objective * self.objective,
+            penalty=step.penalty / self.features,
+            weights=arrays,
+        )
+
+    def history(self, history):
+        """Return the curves "loss" and "objective" in the unit of the user."""
+        return {
+            name: [value * self.objective for value in curve]
+            for name, curve in history.items()
+        }

@@ -1,0 +1,189 @@
+"""The unit of the features: what depends on it, and by which power."""
+
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.datasets import load_wine, make_blobs
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import adjusted_rand_score
+from sklearn.metrics.pairwise import pairwise_kernels
+
+from skdiffclust import GEMINI, SparseGEMINI
+from skdiffclust.datasets import make_celeux_one
+from skdiffclust.gemini import gemini_score
+from skdiffclust.gemini._units import Units
+
+# Objective, kernel or metric -> power of the unit that the objective goes by.
+DEGREES = [
+    ({"objective": "mmd"}, 1),
+    ({"objective": "mmd", "kernel": "cosine"}, 0),
+    ({"objective": "mmd", "kernel": "rbf", "gamma": "scale"}, 0),
+    ({"objective": "mmd", "kernel": "laplacian", "gamma": "scale"}, 0),
+    ({"objective": "mmd", "kernel": "poly", "gamma": "scale", "degree": 2}, 0),
+    ({"objective": "mmd", "kernel": "sigmoid", "gamma": "scale", "coef0": 0.1}, 0),
+    ({"objective": "wasserstein"}, 1),
+    ({"objective": "wasserstein", "metric": "sqeuclidean"}, 2),
+    ({"objective": "wasserstein", "metric": "manhattan"}, 1),
+    ({"objective": "wasserstein", "metric": "cosine"}, 0),
+    ({"objective": "kl"}, 0),
+    ({"objective": "chi2"}, 0),
+    ({"objective": "tv"}, 0),
+    ({"objective": "hellinger"}, 0),
+]
+FAST = {"max_iter": 15, "n_init": 1, "mode": "ovo", "random_state": 0}
+per_objective = pytest.mark.parametrize("params, degree", DEGREES)
+
+
+def quiet(function, *args, **kwargs):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return function(*args, **kwargs)
+
+
+def rows(n=36):
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(n, 5))
+    X[:, 0] += np.repeat([-4, 0, 4], n // 3)
+    return X
+
+
+@pytest.mark.parametrize("factor", [2.0**20, 2.0**-20])
+@pytest.mark.parametrize("model", ["linear", "mlp"])
+@per_objective
+def test_a_power_of_two_changes_no_bit(params, degree, model, factor):
+    X = rows()
+    gemini = GEMINI(3, model=model, hidden_layer_sizes=4, l2=1e-3, **params, **FAST)
+    quiet(gemini.fit, X)
+    scaled = clone(gemini).set_params(l2=1e-3 * factor ** (degree + 2))
+    if model == "mlp":  # its layers have l2 of different units
+        gemini, scaled = (quiet(m.set_params(l2=0).fit, X) for m in (gemini, scaled))
+    quiet(scaled.fit, X * factor)
+    assert_array_equal(scaled.labels_, gemini.labels_)
+    assert_array_equal(scaled.weights_[0] * factor, gemini.weights_[0])
+    assert_array_equal(scaled.biases_[0], gemini.biases_[0])
+    assert_array_equal(scaled.predict_proba(X * factor), gemini.predict_proba(X))
+    assert_allclose(
+        scaled.score(X * factor), gemini.score(X) * factor**degree, rtol=1e-8
+    )
+    for name, curve in gemini.history_.items():
+        expected = np.array(curve) * factor**degree
+        assert_array_equal(scaled.history_[name], expected)
+
+
+@pytest.mark.parametrize("factor", [2.0**20, 2.0**-20])
+@pytest.mark.parametrize("model", ["linear", "mlp"])
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("params, degree", [*DEGREES[:3], DEGREES[10]])
+def test_a_power_of_two_changes_no_bit_of_a_path(
+    params, degree, dynamic, model, factor
+):
+    X = rows()
+    sparse = SparseGEMINI(
+        3, model=model, hidden_layer_sizes=4, dynamic=dynamic, **params, **FAST
+    )
+    options = {"alpha_multiplier": 1.5, "min_features": 2}
+    path = quiet(sparse.path, X, **options)
+    scaled = clone(sparse)
+    other = quiet(scaled.path, X * factor, **options)
+    assert_array_equal(other.alphas, path.alphas * factor ** (degree + 1))
+    assert_array_equal(other.objectives, path.objectives * factor**degree)
+    assert_array_equal(other.penalties * factor, path.penalties)
+    assert_array_equal(other.supports, path.supports)
+    assert_array_equal(other.labels, path.labels)
+    assert_array_equal(scaled.predict_proba(X * factor), sparse.predict_proba(X))
+    # A penalty that is given is in the unit of X as well.
+    alpha = path.alphas[len(path) // 2]
+    one = quiet(clone(sparse).set_params(alpha=alpha).fit, X)
+    alpha *= factor ** (degree + 1)
+    two = quiet(clone(sparse).set_params(alpha=alpha).fit, X * factor)
+    assert_array_equal(one.get_support(), two.get_support())
+    assert_array_equal(one.feature_norms_, two.feature_norms_ * factor)
+
+
+def test_l2_is_in_the_unit_of_each_layer():
+    X = rows()
+    units = Units(4.0, 4.0)
+    assert units.l2_of(1.0) == (1 / 64, 1 / 4)
+    # A linear model has but one layer, whose l2 goes by the third power.
+    gemini = GEMINI(2, l2=0.01, **FAST)
+    scaled = quiet(clone(gemini).set_params(l2=0.01 * 4.0**3).fit, 4 * X)
+    assert_array_equal(scaled.labels_, quiet(gemini.fit, X).labels_)
+
+
+@pytest.mark.parametrize("factor", [1e6, 1e-6])
+def test_any_unit_of_real_and_simulated_data(factor):
+    wine = load_wine().data
+    wine = (wine - wine.min(axis=0)) / np.ptp(wine, axis=0)
+    for X in (wine, make_celeux_one(4, random_state=0).X):
+        sparse = SparseGEMINI(3, mode="ovo", n_init=1, random_state=0)
+        path, other = (clone(sparse).path(X * c, min_features=5) for c in (1, factor))
+        assert_allclose(other.alphas, path.alphas * factor**2, rtol=1e-9)
+        assert_array_equal(other.supports, path.supports)
+        for one, two in zip(path.labels, other.labels, strict=True):
+            assert adjusted_rand_score(one, two) >= 0.99
+    X, y = make_blobs(300, random_state=1)
+    labels = GEMINI(3, random_state=0).fit(X * factor).labels_
+    assert adjusted_rand_score(y, labels) > 0.9
+
+
+def test_gamma_reaches_the_kernel():
+    X = rows()
+    kernels = [
+        ({"kernel": "rbf", "gamma": 0.3}, {"gamma": 0.3}),
+        ({"kernel": "rbf"}, {}),
+        ({"kernel": "poly", "degree": 2, "coef0": 0.5, "gamma": 0.1},) * 2,
+        ({"kernel": "sigmoid", "coef0": 0.5, "gamma": 0.01},) * 2,
+    ]
+    X -= X.mean(axis=0)
+    P = np.random.RandomState(0).dirichlet(np.ones(3), len(X))
+    for params, known in kernels:
+        known = {name: value for name, value in known.items() if name != "kernel"}
+        K = pairwise_kernels(X, metric=params["kernel"], **known)
+        expected = gemini_score(P, K, kernel="precomputed")
+        assert_allclose(gemini_score(P, X, **params), expected, rtol=1e-9)
+        gemini = quiet(GEMINI(3, **params, **FAST).fit, X)
+        found = gemini_score(
+            gemini.predict_proba(X), K, kernel="precomputed", mode="ovo"
+        )
+        assert_allclose(gemini.score(X), found, rtol=1e-9)
+
+
+def test_gamma_scale_is_one_over_the_sum_of_variances():
+    X = rows()
+    gemini = quiet(GEMINI(3, kernel="rbf", gamma="scale", **FAST).fit, X)
+    assert_allclose(gemini.gamma_, 1 / X.var(axis=0).sum())
+    fixed = quiet(GEMINI(3, kernel="rbf", gamma=gemini.gamma_, **FAST).fit, X)
+    assert_allclose(fixed.score(X), gemini.score(X), rtol=1e-6)
+    assert not hasattr(fixed, "gamma_")
+    score = gemini_score(
+        gemini.predict_proba(X), X, kernel="rbf", gamma="scale", mode="ovo"
+    )
+    assert_allclose(gemini.score(X), score, rtol=1e-9)
+    # Other rows are scored with the gamma of the training rows.
+    assert gemini.score(X[:20] * 3) == pytest.approx(fixed.score(X[:20] * 3))
+
+
+def test_a_function_as_a_kernel_gets_its_parameters():
+    def kernel(a, b, factor):
+        return factor * (a @ b)
+
+    X = rows() - rows().mean(axis=0)
+    P = np.random.RandomState(0).dirichlet(np.ones(3), len(X))
+    value = gemini_score(P, X, kernel=kernel, kernel_params={"factor": 4.0})
+    assert_allclose(value, 2 * gemini_score(P, X), rtol=1e-9)
+    gemini = GEMINI(3, kernel=kernel, kernel_params={"factor": 4.0}, **FAST)
+    plain = quiet(GEMINI(3, **FAST).fit, X)
+    assert quiet(gemini.fit, X).score(X) == pytest.approx(2 * plain.score(X), rel=0.2)
+
+
+def test_a_unit_that_underflows_or_is_zero():
+    assert Units.of_rows(np.zeros((3, 2)), np.full(3, 1 / 3), 1) == Units(1.0, 1.0)
+    tiny = Units.of_rows(np.full((3, 2), 1e-200), np.full(3, 1 / 3), 1)
+    assert tiny.features == 1.0  # whose squares underflow: as if they were equal
+    X = rows().astype(np.float32)
+    small = GEMINI(3, mode="ovo", random_state=0).fit((X * 1e-15).astype(np.float32))
+    labels = GEMINI(3, mode="ovo", random_state=0).fit(X).labels_
+    assert_array_equal(small.labels_, labels)
