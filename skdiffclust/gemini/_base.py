@@ -19,9 +19,17 @@ from skdiffclust._compat import (
 )
 from skdiffclust._constraints import check_feasible
 from skdiffclust._validation import validate_rows
-from skdiffclust.gemini._models import Perceptron, SkipPerceptron
+from skdiffclust.gemini._models import Perceptron, SkipPerceptron, new_model
 from skdiffclust.gemini._objectives import OBJECTIVES
 from skdiffclust.gemini._relations import KERNELS, METRICS, PRECOMPUTED, make_relation
+from skdiffclust.gemini._starts import (
+    best_cells,
+    family_of_cells,
+    family_of_labels,
+    partitions_of,
+    sharpen,
+    soft_factor,
+)
 from skdiffclust.gemini._supervision import broken_links
 from skdiffclust.gemini._training import Problem, fused_mmd
 from skdiffclust.gemini._units import Units, degree_of, scale_gamma, takes_gamma
@@ -222,6 +230,53 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
             inner_l2=inner_l2,
             dropout=self.dropout,
         )
+
+    def _starts(self, problem, kind, rng, trained):
+        """Yield `n_init` models to start from, and a last one, which is sharp.
+
+        The first one is soft, of the cells of k-means, the others are random. The sharp
+        one is of the best cells of k-means and of the models of the list `trained`, to
+        which the caller adds. Without features, or with too few hidden units, all are
+        random.
+        """
+        n_features, n_clusters = problem.X.shape[1], self.n_clusters
+        sizes, dtype = self._layer_sizes(n_features), problem.X.dtype
+        numbered = problem.on_numbers() if kind == "free" else problem
+        n_distinct = int(numbered.X.max()) + 1 if kind == "free" else None
+
+        def new():
+            return new_model(kind, n_distinct, sizes, rng, dtype)
+
+        template = new()
+        linear = self.objective == "mmd" and self.kernel == "linear"
+        mode = self.mode if linear else None
+
+        def family(partitions):
+            cells = best_cells(problem, partitions, n_clusters, mode)
+            if kind != "free":
+                return family_of_cells(kind, *cells, template)
+            labels = (problem.X @ cells[0] + cells[1]).argmax(axis=1)
+            return family_of_labels(labels, numbered.X, n_clusters, dtype)
+
+        if not self._has_cells(kind, sizes):
+            yield template
+            yield from (new() for _ in range(self.n_init - 1))
+            return
+        partitions = partitions_of(problem, n_clusters, rng, linear)
+        first = family(partitions)
+        yield first(soft_factor(first, numbered))
+        yield from (new() for _ in range(self.n_init - 1))
+        if linear:
+            for model in trained:
+                logits, _ = model.forward(numbered.X)
+                partitions.append(logits.argmax(axis=1))
+        yield sharpen(family(partitions), numbered)
+
+    def _has_cells(self, kind, sizes):
+        """Return whether a model of layers of sizes can start from a partition."""
+        if self.__sklearn_tags__().input_tags.pairwise:
+            return False
+        return kind != "mlp" or min(sizes[1:-1]) >= 2 * self.n_clusters
 
     def _gamma_attribute(self, units, n_features):
         """Return the fitted attribute gamma_, where gamma is "scale"."""

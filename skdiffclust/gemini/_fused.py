@@ -123,7 +123,7 @@ def _differences(features, row_weights, assignments):
 
 
 @_loops
-def _one_vs_all(gram, noise):
+def mixing_one_vs_all(gram, noise):
     """Return the value, its derivatives by S as a factor (k, k) of S, and by pi."""
     mixing, value = np.zeros_like(gram), 0.0
     for k in range(len(gram)):
@@ -134,7 +134,7 @@ def _one_vs_all(gram, noise):
 
 
 @_loops
-def _one_vs_one(gram, share, noise):
+def mixing_one_vs_one(gram, share, noise):
     """Return the value, its derivatives by S as a factor (k, k) of S, and by pi."""
     mixing, shift = np.zeros_like(gram), np.zeros(len(gram))
     value, largest = 0.0, 0.0
@@ -171,9 +171,9 @@ def _directions(features, row_weights, assignments, share, noise, one_vs_one):
                 gram[k, other] += sums[k, j] * sums[other, j]
     noise = _ROUNDINGS * noise * size**2
     if one_vs_one:
-        value, mixing, shift = _one_vs_one(gram, share, noise)
+        value, mixing, shift = mixing_one_vs_one(gram, share, noise)
     else:
-        value, mixing, shift = _one_vs_all(gram, noise)
+        value, mixing, shift = mixing_one_vs_all(gram, noise)
     directions = np.zeros((n_clusters, n_features))
     for k in range(n_clusters):
         for other in range(n_clusters):

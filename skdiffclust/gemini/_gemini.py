@@ -10,7 +10,7 @@ from skdiffclust._constraints import as_constraints
 from skdiffclust._fitted import reads_whole
 from skdiffclust._history import Training, keep_state_on_error
 from skdiffclust.gemini._base import BaseGEMINI, logits_of_rows, ordered
-from skdiffclust.gemini._models import MODELS, new_model
+from skdiffclust.gemini._models import MODELS
 from skdiffclust.gemini._training import OPTIMISERS, train
 
 
@@ -86,9 +86,11 @@ class GEMINI(BaseGEMINI):
     n_iter_no_change : int or None, default=10
         Stop after so many epochs without progress; None never does.
     n_init : int, default=3
-        Number of restarts, of which the one with the least loss is kept.
+        Number of restarts, of which the one with the least loss is kept. The first
+        starts from the cells of k-means, the others from random weights, and one more
+        from a partition (see Notes).
     random_state : int, RandomState instance or None, default=None
-        Draws initial weights, batches and dropout.
+        Draws the centres of k-means, initial weights, batches and dropout.
 
     Attributes
     ----------
@@ -131,6 +133,15 @@ class GEMINI(BaseGEMINI):
     c^(q + 2) and that of later layers by c^q. `link_weight` has no unit, it is relative
     to the objective of the scaled features. The weights that are kept are those with
     the least loss of all epochs.
+
+    The cells of k-means are those of a linear model. The best of several runs of
+    k-means is where the first restart begins, softened, since a hard partition has no
+    gradient. Hard, it takes part in the choice of the best restart as well, so that
+    `fit` never ends with a lower objective than k-means has, up to rounding. For "mmd"
+    with the linear kernel that partition, and those of the other restarts, are improved
+    first: each sample goes to the cluster to which the objective pulls it most, for as
+    long as the objective grows. A perceptron needs two units in each hidden layer for
+    each cluster to start so; with fewer, and without features, all restarts are random.
 
     References
     ----------
@@ -263,12 +274,16 @@ class GEMINI(BaseGEMINI):
         units = problem.units
         gamma = self._gamma_attribute(units, X.shape[1])
         rng = check_random_state(self.random_state)
-        sizes = self._layer_sizes(X.shape[1])
+        trained = []
+        starts = self._starts(problem, self.model, rng, trained)
+        n_starts = self.n_init + self._has_cells(
+            self.model, self._layer_sizes(X.shape[1])
+        )
+        if self.model == "free":
+            problem = problem.on_numbers()
 
-        training = Training(self, X, y, **self._training_params(), n_init=self.n_init)
-        n_distinct = int(problem.X.max()) + 1 if self.model == "free" else None
-        for loop in training:
-            model = new_model(self.model, n_distinct, sizes, rng, X.dtype)
+        training = Training(self, X, y, **self._training_params(), n_init=n_starts)
+        for loop, model in zip(training, starts, strict=False):
             train(
                 model,
                 problem,
@@ -280,6 +295,7 @@ class GEMINI(BaseGEMINI):
                     _attributes(units.model(model), problem, means) | gamma
                 ),
             )
+            trained.append(MODELS[self.model].from_arrays(loop.best_state))
 
         best = MODELS[self.model].from_arrays(training.best.best_state)
         model = units.model(best)
@@ -305,8 +321,7 @@ class GEMINI(BaseGEMINI):
             )
         # In one memory layout: the same bits for a list, an array, and a frame.
         rows = np.ascontiguousarray(X if pairwise else center(X, means, dtype=X.dtype))
-        problem = self._problem(rows, row_weights, constraints)
-        return problem.on_numbers() if self.model == "free" else problem
+        return self._problem(rows, row_weights, constraints)
 
     def _logits_of(self, model, X, means, problem):
         """Return the logits (n, k) of rows X as `predict` finds them."""

@@ -80,7 +80,7 @@ def test_kernel_rim_parts_what_is_no_blob(global_random_seed):
 
 def test_attributes_fit_together(global_random_seed):
     X, _ = blobs(seed=global_random_seed)
-    gemini = GEMINI(3, mode="ovo", random_state=global_random_seed, tol=1e-3).fit(X)
+    gemini = GEMINI(3, random_state=global_random_seed, tol=1e-3).fit(X)
     assert_array_equal(gemini.labels_, gemini.predict(X))
     assert gemini.labels_.dtype == np.int64
     assert (np.diff(np.bincount(gemini.labels_)) <= 0).all()
@@ -238,8 +238,9 @@ def test_search_and_monitors(global_random_seed):
     monitor = ScoringMonitor(scoring={"silhouette": silhouette_scorer})
     model = GEMINI(3, **{**FAST, "max_iter": 4}).set_callbacks(ProgressBar(), monitor)
     quiet_fit(model, X)
-    # Each epoch, and the fit.
-    assert len(monitor.get_logs().data) == 5
+    # Each epoch of two restarts, the last one from a partition.
+    names = [row["task_name"] for row in monitor.get_logs().data]
+    assert names.count("epoch") == 8
 
 
 def test_links_follow_the_rows_of_a_search(global_random_seed):
@@ -478,4 +479,8 @@ def test_weights_are_repeated_rows_for_every_objective(objective, mode):
         else:
             found = np.repeat(weighed.assignments_, counts, axis=0)
             expected = repeated.assignments_
+        if (
+            objective == "wasserstein"
+        ):  # whose potentials, and gradients, are not unique
+            found, expected = found.argmax(axis=1), expected.argmax(axis=1)
         assert_allclose(found, expected, atol=1e-8)

@@ -1,0 +1,258 @@
+"""Where training starts: k-means, partitions improved from it, and random weights.
+
+The cells of k-means are those of a linear model, whose logits are minus half the
+squared distances to the centres but for what all clusters share. Scaled up, its softmax
+is the hard partition. A hard partition has no gradient left, so it takes part as it is,
+and its soft version is trained.
+"""
+
+import numpy as np
+
+from skdiffclust._assignments import softmax
+from skdiffclust.gemini._models import FreeAssignments, Perceptron, SkipPerceptron
+from skdiffclust.gemini._training import loss_and_gradients
+
+# Runs of k-means. It does not depend on the number of samples, since a weight of two is
+# a repeated sample.
+_N_RUNS = 10
+_MAX_ITER = 100
+# A run ends when an iteration lowers the inertia by less than this share, and so does
+# the improvement of all partitions but the best.
+_TOLERANCE = 1e-4
+# Share of the probability of a sample that its cluster has in a soft start, on average.
+_SOFT = 0.9
+# A partition is sharp enough when sharpening it gains less than this share of the loss.
+_GAIN = 1e-7
+# The largest mean difference of logits of a soft start, and steps of four after it.
+_SHARPEST, _MOST_STEPS = 1e6, 20
+
+
+def start_partitions(points, row_weights, n_clusters, random_state):
+    """Return the partitions (n,) of several runs of k-means, the best one first.
+
+    `points` (n, d) are centred. The draws depend on the points and not on their order,
+    and a point of weight two is drawn as two points are. O(n d k) an iteration.
+    """
+    points = np.asarray(points, dtype=np.float64)
+    weights = np.asarray(row_weights, dtype=np.float64)
+    squares = np.einsum("ij,ij->i", points, points)
+    found = []
+    for _ in range(_N_RUNS):
+        centers = _draw_centers(points, squares, weights, n_clusters, random_state)
+        found.append(_lloyd(points, squares, weights, centers))
+    order = np.argsort([inertia for inertia, _ in found], kind="stable")
+    labels = []
+    for i in order:
+        if not any(np.array_equal(found[i][1], other) for other in labels):
+            labels.append(found[i][1])
+    return labels
+
+
+def _draw_centers(points, squares, weights, n_clusters, random_state):
+    """Return centres (k, d) among the points, each drawn far from those before."""
+    order = np.argsort(points @ random_state.normal(size=points.shape[1]))
+    chosen, nearest = [], np.ones(len(points))
+    for _ in range(n_clusters):
+        cumulated = np.cumsum((weights * nearest)[order])
+        draw = random_state.uniform() * cumulated[-1]
+        # All points that are left may be at a centre: any of them is one then.
+        position = min(np.searchsorted(cumulated, draw, "right"), len(order) - 1)
+        row = order[position]
+        distances = squares - 2 * (points @ points[row]) + squares[row]
+        distances = np.maximum(distances, 0)
+        nearest = distances if not chosen else np.minimum(nearest, distances)
+        chosen.append(row)
+    return points[chosen]
+
+
+def _lloyd(points, squares, weights, centers):
+    """Return the weighted inertia of k-means from centres (k, d), and labels (n,)."""
+    previous, rows = np.inf, np.arange(len(points))
+    for _ in range(_MAX_ITER):
+        offsets = np.einsum("ij,ij->i", centers, centers) / 2
+        scores = points @ centers.T - offsets
+        labels = scores.argmax(axis=1)
+        distances = squares - 2 * scores[rows, labels]
+        inertia = float(weights @ distances)
+        if not inertia < previous * (1 - _TOLERANCE):
+            break
+        previous = inertia
+        assigned = weights[:, None] * (labels[:, None] == np.arange(len(centers)))
+        sizes = assigned.sum(axis=0)
+        sums = assigned.T @ points
+        distances = np.where(weights > 0, distances, -np.inf)
+        for empty in np.flatnonzero(sizes == 0):
+            farthest = int(np.argmax(distances))
+            sums[empty], sizes[empty] = points[farthest], 1
+            distances[farthest] = -np.inf
+        centers = sums / sizes[:, None]
+    return inertia, labels
+
+
+def voronoi(X, row_weights, labels, n_clusters):
+    """Return weights (d, k) and biases (k,) of the cells around the means of clusters.
+
+    In float64. Empty clusters have the mean of all samples, and no cell beside another.
+    """
+    assigned = row_weights[:, None] * (labels[:, None] == np.arange(n_clusters))
+    sizes = assigned.sum(axis=0, dtype=np.float64)
+    sums = (X.T @ assigned.astype(X.dtype, copy=False)).astype(np.float64)
+    means = np.divide(sums, sizes, out=np.zeros_like(sums), where=sizes > 0)
+    biases = -np.einsum("ij,ij->j", means, means) / 2
+    biases[sizes == 0] = biases.min() - np.square(means).sum()
+    return means, biases
+
+
+def ascend(X, row_weights, labels, n_clusters, mode, tolerance=1e-12):
+    """Return the value, weights (d, k) and biases (k,) of cells of larger linear MMD.
+
+    Labels become argmax_k of the gradient by the assignments, which is linear in the
+    samples, for as long as the objective grows by more than a tolerance. One-vs-all,
+    where it is convex in the assignments, it never falls. O(n d k) an iteration.
+    """
+    weights, biases = voronoi(X, row_weights, labels, n_clusters)
+    value, *response = _response(X, row_weights, labels, n_clusters, mode)
+    for _ in range(_MAX_ITER):
+        logits = X @ response[0].astype(X.dtype) + response[1].astype(X.dtype)
+        labels = logits.argmax(axis=1)
+        new, *following = _response(X, row_weights, labels, n_clusters, mode)
+        if not new > value * (1 + tolerance):
+            break
+        (weights, biases), value, response = response, new, following
+    return value, weights, biases
+
+
+def _response(X, row_weights, labels, n_clusters, mode):
+    """Return the MMD of a hard partition, and its gradient as weights and biases."""
+    from skdiffclust.gemini._fused import mixing_one_vs_all, mixing_one_vs_one
+
+    assigned = (labels[:, None] == np.arange(n_clusters)).astype(np.float64)
+    share = row_weights.astype(np.float64) @ assigned
+    columns = row_weights[:, None] * (assigned - share)
+    sums = (X.T @ columns.astype(X.dtype, copy=False)).astype(np.float64)
+    gram = sums.T @ sums
+    if mode == "ovo":
+        value, mixing, shift = mixing_one_vs_one(gram, share, 0.0)
+    else:
+        value, mixing, shift = mixing_one_vs_all(gram, 0.0)
+    return value, sums @ mixing.T, shift
+
+
+def soft_factor(family, problem):
+    """Return the factor at which a model of a family is soft enough to be trained.
+
+    A family is a function from the factor of its logits to a model.
+    """
+    logits, _ = family(1.0).forward(problem.X)
+    logits = logits.astype(np.float64)
+    spread = float(problem.row_weights @ np.ptp(logits, axis=1))
+    if not spread > 0:
+        return 1.0
+    factor = 1 / spread
+    while factor * spread < _SHARPEST:
+        certainty = softmax(factor * logits).max(axis=1)
+        if problem.row_weights @ certainty >= _SOFT:
+            break
+        factor *= 1.5
+    return factor
+
+
+def sharpen(family, problem):
+    """Return the model of a family with the factor that lowers the loss most.
+
+    In steps of four, from a soft one on.
+    """
+    factor, lowest = soft_factor(family, problem), np.inf
+    for _ in range(_MOST_STEPS):
+        model = family(factor)
+        loss, *_ = loss_and_gradients(model, problem)
+        if lowest < np.inf and not loss < lowest - _GAIN * abs(lowest):
+            break
+        lowest, sharp = loss, model
+        factor *= 4
+    return sharp
+
+
+def family_of_cells(kind, weights, biases, template):
+    """Return a function from a factor to a model with that times logits of cells.
+
+    `weights` (d, k) and `biases` (k,) are those of the cells, `template` is a new,
+    random model of this kind. In a perceptron two ReLUs pass a logit on, so that it
+    has to have two units for each cluster; the other units start without any effect.
+    """
+    dtype = template.arrays[0].dtype
+
+    def cells(factor):
+        return (factor * weights).astype(dtype), (factor * biases).astype(dtype)
+
+    if kind == "linear":
+        return lambda factor: Perceptron(*([array] for array in cells(factor)))
+    if kind == "skip":
+        return lambda factor: _beside_skip(template, *cells(factor))
+    return lambda factor: _within_perceptron(template, *cells(factor))
+
+
+def _beside_skip(template, weights, biases):
+    """Return skip weights (d, k) and biases (k,) beside a perceptron of no effect."""
+    perceptron = template.perceptron
+    last = perceptron.weights[-1]
+    perceptron = Perceptron(
+        [*(w.copy() for w in perceptron.weights[:-1]), np.zeros_like(last)],
+        [*(b.copy() for b in perceptron.biases[:-1]), biases],
+    )
+    return SkipPerceptron(weights, perceptron)
+
+
+def _within_perceptron(template, weights, biases):
+    """Return a perceptron with the logits of weights (d, k) and biases (k,)."""
+    n_clusters = len(biases)
+    own = slice(0, 2 * n_clusters)
+    layers = [w.copy() for w in template.weights]
+    shifts = [b.copy() for b in template.biases]
+    # What passes is the positive and the negative part of each logit.
+    layers[0][:, own] = np.hstack([weights, -weights])
+    shifts[0][own] = np.concatenate([biases, -biases])
+    for layer, shift in zip(layers[1:-1], shifts[1:-1], strict=True):
+        layer[:, own] = 0
+        layer[own, own] = np.eye(2 * n_clusters)
+        shift[own] = 0
+    layers[-1][...] = 0
+    layers[-1][own] = np.vstack([np.eye(n_clusters), -np.eye(n_clusters)])
+    shifts[-1][...] = 0
+    return Perceptron(layers, shifts)
+
+
+def family_of_labels(labels, numbers, n_clusters, dtype):
+    """Return a function from a factor to free assignments for labels (n,).
+
+    `numbers` (n,) are those of the distinct samples.
+    """
+    table = np.zeros((int(numbers.max()) + 1, n_clusters), dtype=dtype)
+    table[numbers, labels] = 1
+    return lambda factor: FreeAssignments(table * table.dtype.type(factor))
+
+
+def partitions_of(problem, n_clusters, random_state, linear):
+    """Return the partitions (n,) of runs of k-means on the samples, the best one first.
+
+    With a `linear` kernel its features are as far apart as the samples, in fewer
+    dimensions where there are more features than samples.
+    """
+    points = problem.relation.features if linear else problem.X
+    return start_partitions(points, problem.row_weights, n_clusters, random_state)
+
+
+def best_cells(problem, partitions, n_clusters, linear_mode):
+    """Return weights (d, k) and biases (k,) of the cells of the best of partitions.
+
+    `linear_mode` is "ova" or "ovo" for the MMD with a linear kernel, for which all
+    partitions are improved first, and None for all else, where it is the first.
+    """
+    X, row_weights = problem.X, problem.row_weights
+    if linear_mode is None:
+        return voronoi(X, row_weights, partitions[0], n_clusters)
+    found = [
+        ascend(X, row_weights, labels, n_clusters, linear_mode) for labels in partitions
+    ]
+    _, weights, biases = max(found, key=lambda cells: cells[0])
+    return weights, biases
