@@ -395,7 +395,7 @@ def _close(n_samples, labels, must, cannot):
     classes = _propagate(labels, component)
     # A class joins its components; the others keep an id beyond those of classes.
     joined = np.where(classes >= 0, classes, n_samples + component)
-    groups = _number_by_first_row(joined)
+    groups = number_by_first_row(joined)
 
     ends = np.sort(groups[cannot], axis=1)
     _refuse_joined(cannot[ends[:, 0] == ends[:, 1]], component)
@@ -422,11 +422,11 @@ def _propagate(labels, component):
         )
     classes = label_of[component]
     known = classes >= 0
-    classes[known] = _number_by_first_row(classes[known])
+    classes[known] = number_by_first_row(classes[known])
     return classes
 
 
-def _number_by_first_row(values):
+def number_by_first_row(values):
     """Return ids (n,) from 0 up, equal where values (n,) are, in order of first row."""
     _, first, inverse = np.unique(values, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[inverse]

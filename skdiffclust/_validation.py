@@ -84,6 +84,12 @@ def equal_rows(X):
     return np.unique(keys, return_inverse=True)[1]
 
 
+def is_small_dense(n_rows, n_columns=None, *, itemsize=8):
+    """Whether a dense matrix may be allocated without a word: at most 2 GiB."""
+    n_columns = n_rows if n_columns is None else n_columns
+    return float(n_rows) * float(n_columns) * itemsize <= _WARN_GIB * _GIB
+
+
 def check_dense_size(n_rows, n_columns=None, *, itemsize=8, what, remedy):
     """Warn above 2 GiB, and refuse above physical memory, before a dense allocation.
 
@@ -91,7 +97,7 @@ def check_dense_size(n_rows, n_columns=None, *, itemsize=8, what, remedy):
     """
     n_columns = n_rows if n_columns is None else n_columns
     size = float(n_rows) * float(n_columns) * itemsize / _GIB
-    if size <= _WARN_GIB:
+    if is_small_dense(n_rows, n_columns, itemsize=itemsize):
         return
     text = f"{what} of {n_rows} x {n_columns} entries takes {size:.1f} GiB"
     memory = _physical_memory() / _GIB

@@ -3,6 +3,7 @@
 import warnings
 from dataclasses import replace
 from numbers import Integral, Real
+from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import issparse
@@ -22,8 +23,9 @@ from skdiffclust._compat import (
 from skdiffclust._constraints import as_constraints, check_feasible
 from skdiffclust._fitted import reads_whole
 from skdiffclust._history import keep_state_on_error
-from skdiffclust._validation import validate_rows
+from skdiffclust._validation import is_small_dense, validate_rows
 from skdiffclust.forests._constrained._grow_tree import grow_tree
+from skdiffclust.forests._constrained._search import improve_cut, join_groups
 from skdiffclust.forests._embedding._informed_batches import restrict
 from skdiffclust.forests._hierarchy._core_sizes import core_sizes
 from skdiffclust.forests._hierarchy._linkage import linkage_matrix
@@ -36,6 +38,9 @@ from skdiffclust.forests._hierarchy._tree_cuts import (
 )
 from skdiffclust.forests._trees._distances import lengths_of, mutual_reachability
 from skdiffclust.forests._trees._tree import CutTree, components, cut_order
+
+# Lengths made at a time, 8 MB of them.
+_LENGTHS_AT_ONCE = 2**20
 
 
 @reads_whole("predict", "cut")
@@ -99,11 +104,19 @@ class SpanningForestClustering(ClusterMixin, BaseEstimator):
         Their lengths, in the unit of the metric.
     forest_edges_ : ndarray of shape (`n_samples - n_clusters_`, 2), int64
         The forest that `labels_` is made of.
+    search_ : {"exact", "moves", "greedy"}
+        How that forest was found. "exact" without constraints. Under constraints the
+        heaviest forest is NP-hard to find: the cut of the greedy tree is followed by
+        "moves" of samples and groups to other clusters, as long as the forest gets
+        shorter and no cluster smaller than allowed. It is left as it is ("greedy")
+        where a matrix of all distances would exceed 2 GiB (more than 16384 samples),
+        for a sparse graph, and with a `distance_threshold`, which moves might exceed.
     children_, distances_, linkage_ : ndarray
         The tree as in :class:`~sklearn.cluster.AgglomerativeClustering` and as scipy's
         linkage matrix (n_samples - 1, 4); always the plain, unconstrained tree.
     cut_distance_ : float
-        Length of the shortest edge that was cut; infinite with one cluster.
+        Length of the shortest edge that was cut, under constraints before any moves;
+        infinite with one cluster.
     cut_scores_ : ndarray
         Scores of the cuts into 2, 3, … clusters, as far as they were computed: to
         `n_clusters`, and to at least min(61, n_samples - 1). With
@@ -277,20 +290,26 @@ class SpanningForestClustering(ClusterMixin, BaseEstimator):
             _refuse_negative(tree.lengths)
             sizes = core_sizes(plain, weights)
         tree = _hold_samples(tree, weights)
-        is_cut, scores = self._cut(
+        is_cut, scores, min_size = self._cut(
             tree, self.n_clusters, self.distance_threshold, sizes, weights
         )
+        forest = _Forest.of_cut(tree, is_cut)
+        if constraints is not None:
+            forest = forest._replace(search=self._search(lengths))
+        if forest.search == "moves":
+            leaves = None if kept is None else (kept, *leaves)
+            forest = _improve(forest, lengths, constraints, min_size, weights, leaves)
 
         self.edges_, self.edge_lengths_ = plain.edges, plain.lengths
         self.linkage_ = linkage_matrix(plain.edges, plain.lengths)
         self.children_ = self.linkage_[:, :2].astype(np.int64)
         self.distances_ = self.linkage_[:, 2]
         self.n_leaves_ = everything.shape[0]
-        self.forest_edges_ = tree.edges[~is_cut]
+        self.forest_edges_, self.search_ = forest.edges, forest.search
         self.cut_distance_ = tree.lengths[is_cut].min(initial=np.inf)
-        self.labels_, self.n_clusters_ = _labels(tree, is_cut, weights)
+        self.labels_, self.n_clusters_ = _labels(forest, weights)
         self.cut_scores_ = scores
-        self._longest_edges = _longest_edges(tree, is_cut, self.labels_)
+        self._longest_edges = _longest_edges(forest, self.labels_)
         self._sizes = sizes
         self._weights = weights
         self._fit_X = None if is_given else X
@@ -360,10 +379,10 @@ class SpanningForestClustering(ClusterMixin, BaseEstimator):
         tree = CutTree(self.edges_, self.edge_lengths_, np.ones(len(self.edges_), bool))
         tree = _hold_samples(tree, self._weights)
         _check_request(tree, n_clusters, distance_threshold)
-        is_cut, _ = self._cut(
+        is_cut, *_ = self._cut(
             tree, n_clusters, distance_threshold, self._sizes, self._weights
         )
-        return _labels(tree, is_cut, self._weights)[0]
+        return _labels(_Forest.of_cut(tree, is_cut), self._weights)[0]
 
     def _lengths(self, X):
         """Make the relation between the rows of X."""
@@ -412,7 +431,7 @@ class SpanningForestClustering(ClusterMixin, BaseEstimator):
         return zero, kept[nearest], distances
 
     def _cut(self, tree, n_clusters, distance_threshold, sizes, weights):
-        """Return which edges of the tree are cut, and the scores of the cuts.
+        """Return which edges of the tree are cut, the scores, and the minimum size.
 
         Warns where what was asked is not possible.
         """
@@ -423,7 +442,7 @@ class SpanningForestClustering(ClusterMixin, BaseEstimator):
                 weights=weights,
                 min_size=self.min_cluster_size,
             )
-            return is_cut, None
+            return is_cut, None, self.min_cluster_size
         curve = min(MAX_AUTO_CLUSTERS, len(tree.edges))
         wanted = self.min_cluster_size
         how = {"sizes": sizes, "weights": weights, "min_size": wanted}
@@ -454,7 +473,14 @@ class SpanningForestClustering(ClusterMixin, BaseEstimator):
                 ConvergenceWarning,
                 stacklevel=4,
             )
-        return is_cut, scores
+        return is_cut, scores, kept
+
+    def _search(self, lengths):
+        """Return how the constrained forest is searched for."""
+        is_large = not is_small_dense(lengths.n_samples)
+        if is_large or lengths.between is None or self.distance_threshold is not None:
+            return "greedy"
+        return "moves"
 
     def _choose(self, scores, tree, n_samples):
         """Return the number of clusters that the scores of the cuts show."""
@@ -550,17 +576,79 @@ def _hold_samples(tree, weights):
     return replace(tree, may_cut=may_cut)
 
 
-def _labels(tree, is_cut, weights):
-    """Labels by size of what the cuts leave, and how many there are."""
-    n_clusters = 1 + int(np.count_nonzero(is_cut))
-    parted = components(tree.edges[~is_cut], len(tree.edges) + 1)
-    order = order_by_size(parted, n_clusters, weights)
-    return np.argsort(order)[parted], n_clusters
+class _Forest(NamedTuple):
+    """Edges (m, 2), lengths (m,) and components (n,) of a forest, in cut order."""
+
+    edges: np.ndarray
+    lengths: np.ndarray
+    parts: np.ndarray
+    search: str
+
+    @classmethod
+    def of_cut(cls, tree, is_cut):
+        """Make the forest that cuts leave of a tree."""
+        edges = tree.edges[~is_cut]
+        parts = components(edges, len(tree.edges) + 1)
+        return cls(edges, tree.lengths[~is_cut], parts, "exact")
 
 
-def _longest_edges(tree, is_cut, labels):
+def _improve(forest, lengths, constraints, min_size, weights, leaves):
+    """Return the forest that moves make of a constrained cut.
+
+    `leaves` are the samples of positive weight, the others, those that they hang on,
+    and the distances; or None.
+    """
+    n_samples = lengths.n_samples
+    similarity = _similarities(lengths)
+    kept = np.arange(n_samples) if leaves is None else leaves[0]
+    groups = constraints.groups
+    if similarity.max(initial=0.0) <= 0:  # else zero is a length like any other
+        equal = forest.edges[forest.lengths == 0]
+        position = np.full(len(forest.parts), -1)
+        position[kept] = np.arange(n_samples)
+        groups = join_groups(groups, position[equal])
+    edges, labels = improve_cut(
+        similarity,
+        forest.parts[kept],
+        groups,
+        constraints,
+        min_size if min_size > 1 else 0,
+        None if weights is None else weights[kept],
+    )
+    values = -similarity[edges[:, 0], edges[:, 1]]
+    edges, parts = kept[edges], np.empty(len(forest.parts), dtype=np.int64)
+    parts[kept] = labels
+    if leaves is not None:
+        _, zero, nearest, distances = leaves
+        parts[zero] = parts[nearest]
+        hung = np.sort(np.column_stack([zero, nearest]), axis=1)
+        edges, values = np.concatenate([edges, hung]), np.append(values, distances)
+    order = cut_order(edges, values)
+    return _Forest(edges[order], values[order], parts, "moves")
+
+
+def _similarities(lengths):
+    """Return the negative distances (n, n), the same bits on both sides."""
+    n_samples = lengths.n_samples
+    similarity, everyone = np.empty((n_samples, n_samples)), np.arange(n_samples)
+    step = max(1, _LENGTHS_AT_ONCE // n_samples)
+    for start in range(0, n_samples, step):
+        rows = everyone[start : start + step]
+        found = -lengths.finish(lengths.between(rows, everyone[start:]))
+        similarity[start : start + step, start:] = found
+        similarity[start:, start : start + step] = found.T
+    return similarity
+
+
+def _labels(forest, weights):
+    """Labels by size of the components of a forest, and how many there are."""
+    n_clusters = int(forest.parts.max()) + 1
+    order = order_by_size(forest.parts, n_clusters, weights)
+    return np.argsort(order)[forest.parts], n_clusters
+
+
+def _longest_edges(forest, labels):
     """Return the length of the longest edge within each cluster, 0 where none is."""
     longest = np.zeros(labels.max() + 1)
-    kept = tree.edges[~is_cut]
-    np.maximum.at(longest, labels[kept[:, 0]], tree.lengths[~is_cut])
+    np.maximum.at(longest, labels[forest.edges[:, 0]], forest.lengths)
     return longest

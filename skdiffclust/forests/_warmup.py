@@ -3,6 +3,7 @@
 import numpy as np
 from scipy.sparse import diags_array
 
+from skdiffclust.forests._constrained import _search
 from skdiffclust.forests._perturbed._perturbation import perturbed_forest
 from skdiffclust.forests._spanning_forest import SpanningForestClustering
 from skdiffclust.forests._trees import _compilation_threshold
@@ -11,11 +12,11 @@ from skdiffclust.forests._trees import _compilation_threshold
 def warmup():
     """Compile the kernels of the forests, once for each installation.
 
-    :class:`SpanningForestClustering` compiles nothing for up to 3000 rows. Above, and
-    where perturbed forests are sampled, to learn through a clustering, the first call
-    of its kind waits for numba; what it compiles is kept in numba's cache on disk, and
-    later processes load it. Call this when an image is built, or before times are
-    measured.
+    :class:`SpanningForestClustering` compiles nothing for up to 3000 rows, or 200 with
+    constraints. Above, and where perturbed forests are sampled, to learn through a
+    clustering, the first call of its kind waits for numba; what it compiles is kept in
+    numba's cache on disk, and later processes load it. Call this when an image is
+    built, or before times are measured.
 
     Notes
     -----
@@ -32,6 +33,8 @@ def warmup():
     n_samples = _compilation_threshold.SMALL + 1
     points = np.random.default_rng(0).random((n_samples, 4))
     SpanningForestClustering().fit(points)
+    labels = np.append([0, 0, 1], np.full(_search.SMALL, -1))
+    SpanningForestClustering().fit(points[: len(labels)], partial_labels=labels)
     chain = diags_array([np.ones(n_samples - 1)] * 2, offsets=[-1, 1]).tocsr()
     SpanningForestClustering(metric="precomputed").fit(chain)
     prim_on_points(points[:2], np.arange(2))

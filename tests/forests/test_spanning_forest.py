@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.sparse import csr_array
-from scipy.spatial.distance import pdist, squareform
+from scipy.spatial.distance import cdist, pdist, squareform
 from sklearn.base import clone
 from sklearn.cluster import AgglomerativeClustering
 from sklearn.datasets import load_digits, make_blobs, make_moons
@@ -463,3 +463,30 @@ def test_within_cut_is_the_longest_edge_of_the_own_cluster():
     new = [[-1.0], [-1.1], [19.0], [19.1]]
     assert model.predict(new).tolist() == [0, 0, 1, 1]
     assert model.predict(new, within_cut=True).tolist() == [0, -1, 1, -1]
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("cut_rule", ["size_weighted", "longest"])
+def test_constrained_forests_know_weights_and_equal_samples(
+    seed, cut_rule, global_random_seed
+):
+    rng = np.random.default_rng(seed + 1000 * global_random_seed)
+    X = rng.normal(size=(30, 2))
+    labels = np.where(rng.random(30) < 0.4, rng.integers(0, 3, 30), -1)
+    weights = rng.integers(0, 3, 30)
+    weights[np.unique(labels, return_index=True)[1]] = 1
+    clusterer = SpanningForestClustering(3, cut_rule=cut_rule, min_cluster_size=3)
+    clusterer.fit(X, partial_labels=labels, sample_weight=weights)
+    assert clusterer.search_ == "moves"
+    known = labels[(weights > 0) & (labels >= 0)]
+    found = clusterer.labels_[(weights > 0) & (labels >= 0)]
+    assert adjusted_rand_score(known, found) == 1
+    repeated = np.repeat(np.arange(30), weights)
+    other = clone(clusterer).fit(X[repeated], partial_labels=labels[repeated])
+    kept = weights > 0
+    assert adjusted_rand_score(clusterer.labels_[repeated], other.labels_) == 1
+    nearest = np.argmin(cdist(X, X[kept]), axis=1)
+    np.testing.assert_array_equal(clusterer.labels_, clusterer.labels_[kept][nearest])
+    i, j = clusterer.forest_edges_.T
+    np.testing.assert_array_equal(clusterer.labels_[i], clusterer.labels_[j])
+    assert len(i) == 30 - 3

@@ -3,7 +3,7 @@
 import numpy as np
 
 from skdiffclust._constraints import as_constraints
-from skdiffclust.forests._constrained._problem import ConstrainedProblem
+from skdiffclust.forests._constrained._problem import constrained_problem
 from skdiffclust.forests._trees._solve import all_edges, spanning_edges
 from skdiffclust.forests._trees._tree import components, join_parts
 
@@ -30,7 +30,7 @@ def grow_tree(lengths, constraints=None, *, n_clusters=None, **how):
         return _with_groups(between, constraints, lengths, how)
     tree = _with_groups(_checked_edges(lengths, constraints), constraints, lengths, how)
     if n_clusters is not None and tree.n_parts > n_clusters:
-        colours = ConstrainedProblem(constraints, n_clusters).colours
+        colours = constrained_problem(constraints, n_clusters).colours
         coloured = as_constraints(
             lengths.n_samples, colours[constraints.groups], constraints.groups
         )

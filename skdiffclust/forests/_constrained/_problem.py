@@ -1,4 +1,6 @@
-"""Maximum spanning k-forests of a dense similarity under constraints."""
+"""What a constrained forest is asked for: who is joined, who parts, and a colouring."""
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -8,17 +10,13 @@ from skdiffclust._constraints import check_feasible
 _MAX_COLOURING_NODES = 200_000
 
 
-class ConstrainedProblem:
+class ConstrainedProblem(NamedTuple):
     """What a constrained forest needs besides the similarity, worked out once.
-
-    Parameters
-    ----------
-    constraints : Constraints
-    n_clusters : int
 
     Attributes
     ----------
     groups : ndarray of shape (n_samples,), int64
+        Samples with the same id share a component.
     conflicts : ndarray of shape (n_groups, n_groups), bool
         Groups that must part.
     colours : ndarray of shape (n_groups,), int64
@@ -26,79 +24,56 @@ class ConstrainedProblem:
         colouring of the conflicts with at most `n_clusters` colours; -1 where free.
     greedy : bool
         Whether Kruskal is tried before the colours: with cannot-links.
-
-    Raises
-    ------
-    ValueError
-        If no forest meets the constraints, or none was found.
-    """
-
-    def __init__(self, constraints, n_clusters):
-        check_feasible(constraints, n_clusters)
-        self.n_clusters = n_clusters
-        self.groups = constraints.groups
-        n_groups = constraints.n_groups
-        classes = np.full(n_groups, -1, dtype=np.int64)
-        classes[constraints.groups] = constraints.classes
-        labelled = classes >= 0
-        conflicts = labelled[:, None] & labelled[None, :]
-        np.fill_diagonal(conflicts, False)
-        self.greedy = bool(len(constraints.cannot))
-        if self.greedy:
-            first, second = constraints.cannot.T
-            conflicts[first, second] = conflicts[second, first] = True
-            classes = _colour(conflicts, n_clusters)
-        self.conflicts, self.colours = conflicts, _spread(classes, n_clusters)
-
-
-def constrained_forest(similarity, constraints, n_clusters):
-    """Return a heavy spanning k-forest that meets the constraints.
-
-    Label constraints by contraction: all labelled rows become one vertex, every other
-    group one, and the heaviest edges of the tree of that graph are kept. Pairs by
-    Kruskal that skips what they forbid, or, where that is stuck, by a colouring of the
-    conflicts. Then each component is solved by its own tree, and groups move one by
-    one while that helps. Exact with at most one labelled row in a class; NP-hard
-    otherwise.
-
-    Parameters
-    ----------
-    similarity : ndarray of shape (n_samples, n_samples), float64
-        Symmetric; the diagonal is not read.
-    constraints : Constraints
     n_clusters : int
+        Number of components.
+    weights : ndarray of shape (n_samples,), float64
+        Weights of samples.
+    min_size : float
+        Weight that a move leaves behind at least, beside one sample.
+    """
 
-    Returns
-    -------
-    edges : ndarray of shape (n_samples - n_clusters, 2), int64
-        With i < j, in row-major order.
-    labels : ndarray of shape (n_samples,), int64
-        Component of each row, from 0 in the order of first rows.
+    groups: np.ndarray
+    conflicts: np.ndarray
+    colours: np.ndarray
+    greedy: bool
+    n_clusters: int
+    weights: np.ndarray
+    min_size: float
+
+
+def constrained_problem(constraints, n_clusters):
+    """Return the ConstrainedProblem of constraints and a number of components.
 
     Raises
     ------
     ValueError
         If no forest meets the constraints, or none was found.
-
-    Notes
-    -----
-    O(n²) time and memory, times the few sweeps of moves. NeurIPS 2023, Definition 5;
-    its greedy algorithm (Section 9.1) is where this one starts.
     """
-    from skdiffclust.forests._constrained._solver import solve
-
-    problem = ConstrainedProblem(constraints, n_clusters)
-    labels, up = solve(
-        np.ascontiguousarray(similarity, dtype=np.float64),
-        problem.groups,
-        problem.conflicts,
-        problem.colours,
-        problem.greedy,
-        n_clusters,
+    check_feasible(constraints, n_clusters)
+    conflicts = conflicts_of(constraints)
+    greedy = bool(len(constraints.cannot))
+    if greedy:
+        colours = _colour(conflicts, n_clusters)
+    else:
+        colours = np.full(constraints.n_groups, -1, dtype=np.int64)
+        colours[constraints.groups] = constraints.classes
+    colours = _spread(colours, n_clusters)
+    groups = constraints.groups
+    weights = np.ones(len(groups))
+    return ConstrainedProblem(
+        groups, conflicts, colours, greedy, int(n_clusters), weights, 0.0
     )
-    lower = np.flatnonzero(up >= 0)
-    edges = np.sort(np.column_stack([lower, up[lower]]), axis=1)
-    return edges[np.lexsort((edges[:, 1], edges[:, 0]))], labels
+
+
+def conflicts_of(constraints):
+    """Return which groups must part, (n_groups, n_groups) bool."""
+    labelled = np.zeros(constraints.n_groups, dtype=bool)
+    labelled[constraints.groups] = constraints.classes >= 0
+    conflicts = labelled[:, None] & labelled[None, :]
+    np.fill_diagonal(conflicts, False)
+    first, second = constraints.cannot.T
+    conflicts[first, second] = conflicts[second, first] = True
+    return conflicts
 
 
 def _colour(conflicts, n_colours):

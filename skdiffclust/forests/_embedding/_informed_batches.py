@@ -3,7 +3,7 @@
 import numpy as np
 
 from skdiffclust._constraints import Constraints
-from skdiffclust.forests._constrained._problem import ConstrainedProblem
+from skdiffclust.forests._constrained._problem import constrained_problem
 
 
 class InformedBatches:
@@ -109,7 +109,7 @@ def feasible_number(constraints, n_clusters):
     n_clusters = min(max(n_clusters, constraints.n_classes, 1), constraints.n_groups)
     while len(constraints.cannot) and n_clusters < constraints.n_groups:
         try:
-            ConstrainedProblem(constraints, n_clusters)
+            constrained_problem(constraints, n_clusters)
             break
         except ValueError:
             n_clusters += 1

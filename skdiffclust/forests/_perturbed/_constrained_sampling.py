@@ -3,8 +3,11 @@
 import numpy as np
 
 from skdiffclust._compiled import compiled
+from skdiffclust.forests._constrained._compiled_tree import (
+    constrained_tree,
+    improve_forest,
+)
 from skdiffclust.forests._constrained._partition import joined_components
-from skdiffclust.forests._constrained._solver import improve, solve
 from skdiffclust.forests._perturbed._noise import pair_bits, quantiles, row_keys
 
 _BAND = 32
@@ -95,36 +98,33 @@ def sample_labelled(
 ):
     """Solve the samples first <= s < last of all pairs of weights (m,), under labels.
 
-    problem is (groups, conflicts, colours, n_clusters); merged (s, e) are the edges of
-    the contracted graph that join components, as positions in `ends`, two arrays.
+    problem is a ConstrainedProblem; merged (s, e) are the edges of the contracted graph
+    that join components, as positions in `ends`, two arrays.
     Returns what `sample_free` returns, with edges as positions in the row-major list of
     all pairs.
     """
-    groups, conflicts, colours, n_clusters = problem
-    n, n_samples = len(groups), samples[1] - samples[0]
+    n, n_samples = len(problem.groups), samples[1] - samples[0]
     noisy, draws = np.empty((n, n + _PADDING)), np.empty(len(weights))
-    forests, labels, totals, lows = _results(n_samples, n, n_clusters)
+    forests, labels, totals, lows = _results(n_samples, n, problem.n_clusters)
     for s in range(n_samples):
         sample = samples[0] + s
         _perturb(seed, sample, s == 0, mirrors, scale, table, weights, draws, noisy)
         heads, tails = ends[0][merged[s]], ends[1][merged[s]]
-        component = joined_components(groups, colours, heads, tails)
-        state = improve(noisy, component, groups, conflicts, n_clusters)
-        labels[s] = component
-        totals[s], lows[s] = _record(state[0], noisy, forests[s])
+        component = joined_components(problem.groups, problem.colours, heads, tails)
+        labels[s], up = improve_forest(noisy, component, problem)
+        totals[s], lows[s] = _record(up, noisy, forests[s])
     return forests, labels, totals, lows
 
 
 @compiled(nogil=True)
 def sample_linked(seed, samples, mirrors, scale, table, weights, problem):
-    """As `sample_labelled`, under cannot-links: greedily, then by larger moves too."""
-    groups, conflicts, colours, n_clusters = problem
-    n, n_samples = len(groups), samples[1] - samples[0]
+    """As `sample_labelled`, under cannot-links, from where greed or colours lead."""
+    n, n_samples = len(problem.groups), samples[1] - samples[0]
     noisy, draws = np.empty((n, n + _PADDING)), np.empty(len(weights))
-    forests, labels, totals, lows = _results(n_samples, n, n_clusters)
+    forests, labels, totals, lows = _results(n_samples, n, problem.n_clusters)
     for s in range(n_samples):
         sample = samples[0] + s
         _perturb(seed, sample, s == 0, mirrors, scale, table, weights, draws, noisy)
-        labels[s], up = solve(noisy, groups, conflicts, colours, True, n_clusters)
+        labels[s], up = constrained_tree(noisy, problem)
         totals[s], lows[s] = _record(up, noisy, forests[s])
     return forests, labels, totals, lows

@@ -10,7 +10,7 @@ from scipy.sparse.csgraph import connected_components
 from skdiffclust._compat import effective_n_threads
 from skdiffclust._constraints import check_feasible
 from skdiffclust._threads import run_chunks as share_out
-from skdiffclust.forests._constrained._problem import ConstrainedProblem
+from skdiffclust.forests._constrained._problem import constrained_problem
 from skdiffclust.forests._perturbed._relation import Relation, freeze
 
 # Threads pay above this; a chunk is the time between two checks for an interruption.
@@ -145,7 +145,7 @@ class ConstrainedSampler:
     """
 
     def __init__(self, relation, constraints, n_clusters, noise):
-        problem = ConstrainedProblem(constraints, n_clusters)
+        problem = constrained_problem(constraints, n_clusters)
         self.noise, self.n_edges = noise, relation.n_samples - n_clusters
         self.weights = relation.weights
         self.merging = None
@@ -155,12 +155,7 @@ class ConstrainedSampler:
                 relation, problem.groups, colours, n_clusters, noise
             )
             self.ends = relation.heads[kept], relation.columns[kept]
-        self.problem = (
-            problem.groups,
-            problem.conflicts,
-            problem.colours,
-            n_clusters,
-        )
+        self.problem = problem
         n = relation.n_samples
         per_pair = _SECONDS_LINKED if problem.greedy else _SECONDS_LABELLED
         self.seconds = per_pair * n * (n + 60)

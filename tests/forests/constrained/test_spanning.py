@@ -11,7 +11,11 @@ from scipy.spatial.distance import pdist, squareform
 from sklearn.metrics import adjusted_rand_score
 
 from skdiffclust import SpanningForestClustering
-from skdiffclust.forests import maximum_spanning_forest, minimum_spanning_tree
+from skdiffclust.forests import (
+    maximum_spanning_forest,
+    minimum_spanning_tree,
+    perturbed_forest,
+)
 
 
 def symmetric(rng, n, integers=False):
@@ -72,37 +76,94 @@ def test_seven_rows(global_random_seed):
         assert forest.weight == pytest.approx(heaviest(similarity, n_clusters))
 
 
-@pytest.mark.parametrize("seed", range(200))
-def test_partial_labels_give_checked_kruskal(seed, global_random_seed):
+def weight_of_partition(similarity, labels):
+    """Weight of the best forest whose trees have these rows."""
+    total = 0.0
+    for c in np.unique(labels):
+        rows = np.flatnonzero(labels == c)
+        total += maximum_spanning_forest(similarity[np.ix_(rows, rows)], 1).weight
+    return total
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_partial_labels_are_never_worse_than_checked_kruskal(
+    backend, seed, global_random_seed
+):
     seed += 1000 * global_random_seed
     rng = np.random.default_rng(seed)
     n = int(rng.integers(2, 15))
     similarity = symmetric(rng, n, integers=seed % 4 == 0)
     labels = np.where(rng.random(n) < 0.5, rng.integers(0, 3, n), -1)
+    if seed % 5 == 0:  # at most one row in a class, where greed is right
+        labels[np.setdiff1d(np.arange(n), np.unique(labels, return_index=True)[1])] = -1
     n_classes = len(set(labels[labels >= 0]))
     n_most = n_classes + np.sum(labels < 0)
     n_clusters = int(rng.integers(max(1, n_classes), n_most + 1))
     forest = maximum_spanning_forest(similarity, n_clusters, constraints=labels)
-    assert set(map(tuple, forest.edges)) == checked_kruskal(
-        similarity, n_clusters, labels
+    i, j = forest.edges.T
+    assert forest.search == "moves"
+    assert forest.weight == pytest.approx(similarity[i, j].sum())
+    assert forest.weight == pytest.approx(
+        weight_of_partition(similarity, forest.labels)
     )
-    # The same through the estimator, which is given distances.
+    greedy = checked_kruskal(similarity, n_clusters, labels)
+    least = sum(similarity[pair] for pair in greedy)
+    assert forest.weight >= least - 1e-9
+    if seed % 5 == 0:
+        assert set(map(tuple, forest.edges)) == greedy
+    # The same through the estimator, which is given distances, and without noise.
     clusterer = SpanningForestClustering(
         n_clusters, metric="precomputed", cut_rule="longest"
     )
     distances = similarity.max() + 1 - similarity
     np.fill_diagonal(distances, 0)
     clusterer.fit(distances, partial_labels=labels)
+    assert clusterer.search_ == "moves"
     assert adjusted_rand_score(forest.labels, clusterer.labels_) == 1
+    np.testing.assert_array_equal(
+        np.sort(forest.edges), np.sort(clusterer.forest_edges_)
+    )
+    perturbed = perturbed_forest(
+        similarity, n_clusters, noise_scale=0, constraints=labels
+    )
+    assert perturbed.weight / 2 == pytest.approx(forest.weight)
 
 
-def test_must_links_as_a_matrix():
+@pytest.mark.parametrize("seed", range(20))
+def test_half_of_the_rows_labelled_weighs_what_it_does_without_noise(
+    backend, seed, global_random_seed
+):
+    rng = np.random.default_rng(seed + 1000 * global_random_seed)
+    similarity = symmetric(rng, 24)
+    labels = np.where(rng.random(24) < 0.5, rng.integers(0, 3, 24), -1)
+    forest = maximum_spanning_forest(similarity, 4, constraints=labels)
+    perturbed = perturbed_forest(similarity, 4, noise_scale=0, constraints=labels)
+    assert forest.weight == pytest.approx(perturbed.weight / 2)
+    i, j = forest.edges.T
+    assert (perturbed.forest[i, j] == 1).all()
+
+
+def test_the_best_way_between_linked_rows_leads_through_another(backend):
+    similarity = np.array([[0, -5, 1], [-5, 0, 1], [1, 1, 0.0]])
+    links = [[0, 1, 0], [1, 0, 0], [0, 0, 0]]
+    assert maximum_spanning_forest(similarity, 1, constraints=links).weight == 2
+    perturbed = perturbed_forest(similarity, 1, noise_scale=0, constraints=links)
+    assert perturbed.weight / 2 == 2
+    distances = 1 - similarity - np.eye(3)
+    clusterer = SpanningForestClustering(1, metric="precomputed")
+    clusterer.fit(distances, must_link=[[0, 1]])
+    assert sorted(map(tuple, clusterer.forest_edges_)) == [(0, 2), (1, 2)]
+
+
+def test_must_links_as_a_matrix(backend):
     similarity = np.array([[0, 9, 1, 2], [9, 0, 3, 4], [1, 3, 0, 5], [2, 4, 5, 0.0]])
     linked = np.zeros((4, 4), dtype=int)
     linked[0, 2] = 1
     forest = maximum_spanning_forest(similarity, 2, constraints=linked)
-    assert forest.edges.tolist() == [[0, 2], [0, 1]]
+    # Greedy takes 0-2 and 0-1, a weight of 10; 0-1 and 1-2 weigh 12.
+    assert forest.edges.tolist() == [[1, 2], [0, 1]]
     assert forest.labels.tolist() == [0, 0, 0, 1]
+    assert forest.weight == 12
 
 
 def test_linked_rows_that_a_sparse_graph_parts_are_joined():
@@ -111,6 +172,7 @@ def test_linked_rows_that_a_sparse_graph_parts_are_joined():
     graph = csr_array(([1.0, 2.0, 1.0, 2.0], (rows, columns)), shape=(4, 4))
     forest = maximum_spanning_forest(graph, 1, constraints=[0, -1, -1, 0])
     assert forest.labels.tolist() == [0, 0, 0, 0]
+    assert forest.search == "greedy"
     assert [0, 3] in forest.edges.tolist()
 
 

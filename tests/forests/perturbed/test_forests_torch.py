@@ -109,20 +109,20 @@ def test_thousand_cases_boruvka_is_kruskal():
 def test_constrained_boruvka_is_contraction_with_trees(seed, global_random_seed):
     from skdiffclust.forests._constrained._dense_trees import tree_of_rows
     from skdiffclust.forests._constrained._partition import contract
-    from skdiffclust.forests._constrained._problem import ConstrainedProblem
+    from skdiffclust.forests._constrained._problem import constrained_problem
 
     seed += 1000 * global_random_seed
     n, noise = 14, noise_of(0.3, seed=2**63 + 1 + global_random_seed)
     similarity, labels = similarity_of(n, seed), labels_of(n, seed)
     constraints = as_constraints(n, partial_labels=labels)
     k = constraints.n_classes + 1
-    problem = ConstrainedProblem(constraints, k)
+    problem = constrained_problem(constraints, k)
     sampler = BoruvkaSampler(torch.from_numpy(similarity), k, noise, constraints)
     draws = pair_noise(noise, 0, 6, n, torch.device("cpu")).numpy()
     for first, last, edges, values, component in sampler.chunks():
         for s in range(first, last):
             noisy = similarity + noise.scale * draws[s]
-            expected = contract(noisy, problem.groups, problem.colours, k)
+            expected = contract(noisy, problem)
             found = component[s - first].numpy()
             np.testing.assert_array_equal(
                 found[:, None] == found, expected[:, None] == expected

@@ -1,0 +1,392 @@
+"""The forest under constraints, compiled: the twin of `_constrained_tree`.
+
+It finds the same forest with less work. What a group would add to a tree is weighed
+again only where that tree has changed, and for a single row only where an upper bound
+leaves a chance; what its own tree would lose, only for those proposals whose turn
+comes.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from skdiffclust._compiled import compiled
+from skdiffclust.forests._constrained._constrained_tree import MAX_ROUNDS, UNIT
+from skdiffclust.forests._constrained._dense_trees import tree_of_rows
+from skdiffclust.forests._constrained._partition import contract, merge_greedily
+
+
+class Search(NamedTuple):
+    """What the search for a heavier forest knows about trees and moves.
+
+    Attributes
+    ----------
+    up, above, best : ndarray of shape (n,)
+        Neighbour of each row towards its root, or -1; weight of that edge; weight of
+        the heaviest edge of the row in its tree.
+    rows : ndarray of shape (n,)
+        Rows tree by tree, every row after its neighbour.
+    starts : ndarray of shape (k + 1,)
+        Where the rows of each tree start.
+    totals, least, masses : ndarray of shape (k,)
+        Weight of each tree, and of its lightest edge; weight of its samples.
+    changed, used : ndarray of shape (k,), bool
+        Components whose tree is to be grown; those that this round has changed.
+    members, firsts : ndarray of shape (n,) and (n_groups + 1,)
+        Rows group by group, and where each group starts.
+    clashes : ndarray of shape (n_groups,), bool
+        Groups with a conflict.
+    loads : ndarray of shape (n_groups,)
+        Weight of the samples of each group.
+    added : ndarray of shape (n_groups, k), float64
+        What a tree gains with a group, or an upper bound of it.
+    is_exact, may_join : ndarray of shape (n_groups, k), bool
+        Whether that is exact; whether the component has no conflict with the group.
+    targets, top, lost, gains : ndarray of shape (n_groups,)
+        Best component for each group; what it adds there, what its tree loses without
+        it and the difference of the two, or an upper bound of that, in units.
+    is_known : ndarray of shape (n_groups,), bool
+        Whether the loss is known.
+    ways, piece, some, others : ndarray of shape (n,)
+        Scratch.
+    """
+
+    up: np.ndarray
+    above: np.ndarray
+    best: np.ndarray
+    rows: np.ndarray
+    starts: np.ndarray
+    totals: np.ndarray
+    least: np.ndarray
+    masses: np.ndarray
+    changed: np.ndarray
+    used: np.ndarray
+    members: np.ndarray
+    firsts: np.ndarray
+    clashes: np.ndarray
+    loads: np.ndarray
+    added: np.ndarray
+    is_exact: np.ndarray
+    may_join: np.ndarray
+    targets: np.ndarray
+    top: np.ndarray
+    lost: np.ndarray
+    gains: np.ndarray
+    is_known: np.ndarray
+    ways: np.ndarray
+    piece: np.ndarray
+    some: np.ndarray
+    others: np.ndarray
+
+
+@compiled(nogil=True)
+def constrained_tree(similarity, problem):
+    """Return a constrained forest: components (n,) and its edges as `up` (n,)."""
+    n_found = -1
+    if problem.greedy:
+        component, n_found = merge_greedily(similarity, problem)
+    if n_found != problem.n_clusters:
+        component = contract(similarity, problem)
+    return improve_forest(similarity, component, problem)
+
+
+@compiled(nogil=True)
+def improve_forest(similarity, labels, problem):
+    """Move groups to other components while the forest gets heavier."""
+    component, search = labels.copy(), new_search(problem)
+    n_groups, unit = len(problem.conflicts), gain_unit(similarity)
+    for _ in range(MAX_ROUNDS):
+        grow_trees(similarity, component, problem, search)
+        weigh_moves(similarity, component, problem, search, unit, 0, n_groups)
+        search.changed[:] = False
+        search.used[:] = False
+        carry_out(similarity, component, search, unit, np.inf)
+        if not search.used.any():
+            break
+    grow_trees(similarity, component, problem, search)
+    return component, search.up
+
+
+@compiled(nogil=True)
+def new_search(problem):
+    """Arrays of a search that has not begun."""
+    n, k, n_groups = len(problem.groups), problem.n_clusters, len(problem.conflicts)
+    members, firsts = _by_label(problem.groups, n_groups)
+    clashes = np.empty(n_groups, dtype=np.bool_)
+    loads = np.zeros(n_groups)
+    for g in range(n_groups):
+        clashes[g] = problem.conflicts[g].any()
+    for i in range(n):
+        loads[problem.groups[i]] += problem.weights[i]
+    return Search(
+        np.full(n, -1, dtype=np.int64),
+        np.empty(n),
+        np.empty(n),
+        np.empty(n, dtype=np.int64),
+        np.zeros(k + 1, dtype=np.int64),
+        np.empty(k),
+        np.empty(k),
+        np.empty(k),
+        np.ones(k, dtype=np.bool_),
+        np.zeros(k, dtype=np.bool_),
+        members,
+        firsts,
+        clashes,
+        loads,
+        np.empty((n_groups, k)),
+        np.empty((n_groups, k), dtype=np.bool_),
+        np.ones((n_groups, k), dtype=np.bool_),
+        np.empty(n_groups, dtype=np.int64),
+        np.empty(n_groups),
+        np.empty(n_groups),
+        np.empty(n_groups),
+        np.zeros(n_groups, dtype=np.bool_),
+        np.empty(n),
+        np.empty(n, dtype=np.int64),
+        np.empty(n, dtype=np.int64),
+        np.empty(n, dtype=np.int64),
+    )
+
+
+@compiled(nogil=True)
+def gain_unit(similarity):
+    """Unit in which gains are compared."""
+    top = 0.0
+    for i in range(len(similarity)):
+        for j in range(i + 1, len(similarity)):
+            top = max(top, abs(similarity[i, j]))
+    return UNIT * top if top > 0.0 else 1.0
+
+
+@compiled(nogil=True)
+def _by_label(labels, k):
+    """Rows in the order of their labels (n,) below k, and where each label starts."""
+    starts = np.zeros(k + 1, dtype=np.int64)
+    for label in labels:
+        starts[label + 1] += 1
+    starts = np.cumsum(starts)
+    filled, order = starts.copy(), np.empty(len(labels), dtype=np.int64)
+    for i in range(len(labels)):
+        order[filled[labels[i]]] = i
+        filled[labels[i]] += 1
+    return order, starts
+
+
+@compiled(nogil=True)
+def grow_trees(similarity, component, problem, search):
+    """Solve each component that has changed by its own tree."""
+    k = len(search.changed)
+    if not search.changed.any():
+        return
+    rows, starts = _by_label(component, k)
+    for c in range(k):
+        inside = rows[starts[c] : starts[c + 1]]
+        if not search.changed[c]:
+            inside[:] = search.rows[search.starts[c] : search.starts[c + 1]]
+            continue
+        search.totals[c] = tree_of_rows(similarity, inside, search.up)
+        least = np.inf
+        search.best[inside[0]] = -np.inf
+        for v in inside[1:]:
+            weight = similarity[v, search.up[v]]
+            search.above[v], search.best[v] = weight, weight
+            least = min(least, weight)
+            search.best[search.up[v]] = max(search.best[search.up[v]], weight)
+        search.least[c] = least
+    search.rows[:], search.starts[:] = rows, starts
+    search.masses[:] = 0.0
+    for i in range(len(component)):
+        search.masses[component[i]] += problem.weights[i]
+
+
+@compiled(nogil=True)
+def weigh_moves(similarity, component, problem, search, unit, first, last):
+    """Find the best component for the groups first <= g < last, in place."""
+    k, bounds = problem.n_clusters, np.empty(problem.n_clusters)
+    asked = np.empty(k, dtype=np.bool_)
+    starts, added, is_exact = search.starts, search.added, search.is_exact
+    for g in range(first, last):
+        own = search.members[search.firsts[g] : search.firsts[g + 1]]
+        v, home, is_single = own[0], component[own[0]], len(own) == 1
+        for c in range(k):
+            asked[c] = search.changed[c] and c != home
+        if is_single:
+            _bound_joining(
+                similarity[v], search.rows, starts, search.least, asked, bounds
+            )
+        for c in range(k):
+            if asked[c]:
+                is_exact[g, c] = False
+                added[g, c] = bounds[c] if is_single else np.inf
+                if search.clashes[g]:
+                    rows = search.rows[starts[c] : starts[c + 1]]
+                    search.may_join[g, c] = _may_join(g, rows, problem)
+        if search.changed[home]:
+            search.is_known[g] = False
+        search.targets[g], search.gains[g] = -1, 0.0
+        if starts[home + 1] - starts[home] == len(own):
+            continue
+        if search.masses[home] - search.loads[g] < problem.min_size:
+            continue
+        # A row takes its best edge along: those left behind lose no less.
+        low = search.best[v] if is_single else -np.inf
+        top = np.rint(low / unit)
+        for c in range(k):
+            if c == home or not search.may_join[g, c] or added[g, c] <= low:
+                continue
+            if not is_exact[g, c]:
+                rows = search.rows[starts[c] : starts[c + 1]]
+                if is_single:
+                    added[g, c] = _added(similarity, v, rows, search)
+                else:
+                    both = np.sort(np.concatenate((rows, own)))
+                    joined = tree_of_rows(similarity, both, search.piece)
+                    added[g, c] = joined - search.totals[c]
+                is_exact[g, c] = True
+            if np.rint(added[g, c] / unit) > top:
+                top, search.targets[g] = np.rint(added[g, c] / unit), c
+        if search.targets[g] >= 0:
+            search.top[g] = top
+            lost = search.lost[g] if search.is_known[g] else np.rint(low / unit)
+            search.gains[g] = top - lost
+
+
+# The order of a sum may change: a bound has room for the last bits.
+@compiled(nogil=True, fastmath={"reassoc", "nsz", "nnan"})
+def _bound_joining(values, rows, starts, least, asked, bounds):
+    """Bound from above (k,) what a row adds to the trees `asked`, by its values (n,).
+
+    The best of its edges to the members, and of all what they have over the lightest
+    edge of the tree: each one more takes the place of an edge.
+    """
+    for c in range(len(least)):
+        if not asked[c]:
+            continue
+        top, total, floor = -np.inf, 0.0, least[c]
+        for p in range(starts[c], starts[c + 1]):
+            value = values[rows[p]]
+            top = max(top, value)
+            total += max(value - floor, 0.0)
+        bounds[c] = total + min(top, floor)
+
+
+@compiled(nogil=True)
+def _may_join(group, rows, problem):
+    """Whether no row of `rows` (m,) is in a group that conflicts with `group`."""
+    for j in rows:
+        if problem.conflicts[group, problem.groups[j]]:
+            return False
+    return True
+
+
+@compiled(nogil=True)
+def _added(similarity, v, rows, search):
+    """What row v adds to the weight of the tree of `rows` (m,). O(m).
+
+    From the leaves up, each row sends its best way to v, or the edge above it if that
+    is the lighter of the two, to the row above; the heavier one stays.
+    """
+    ways, above, up, total = search.ways, search.above, search.up, 0.0
+    for u in rows:
+        ways[u] = similarity[v, u]
+    for a in range(len(rows) - 1, 0, -1):
+        u = rows[a]
+        total += max(ways[u], above[u]) - above[u]
+        ways[up[u]] = max(ways[up[u]], min(ways[u], above[u]))
+    return total + ways[rows[0]]
+
+
+@compiled(nogil=True)
+def _lost(similarity, group, component, search):
+    """What the tree of a group's component loses without it."""
+    own = search.members[search.firsts[group] : search.firsts[group + 1]]
+    home = component[own[0]]
+    rows = search.rows[search.starts[home] : search.starts[home + 1]]
+    if len(own) == 1:
+        return _lost_with_row(similarity, own[0], rows, search)
+    for u in rows:
+        search.piece[u] = 1
+    for u in own:
+        search.piece[u] = 0
+    rest = np.sort(rows[search.piece[rows] > 0])
+    return search.totals[home] - tree_of_rows(similarity, rest, search.piece)
+
+
+@compiled(nogil=True)
+def _lost_with_row(similarity, v, rows, search):
+    """What the tree of `rows` (m,) loses without row v, in O(m) for a leaf.
+
+    The pieces that are left are joined by the heaviest edge of the smallest one, again
+    and again.
+    """
+    up, piece, some, others = search.up, search.piece, search.some, search.others
+    sizes, n_pieces, lost = np.zeros(len(rows), dtype=np.int64), 0, 0.0
+    for u in rows:
+        if u == v:
+            lost += search.above[v] if up[v] >= 0 else 0.0
+            continue
+        if up[u] == v or up[u] < 0:
+            lost += search.above[u] if up[u] == v else 0.0
+            piece[u] = n_pieces
+            n_pieces += 1
+        else:
+            piece[u] = piece[up[u]]
+        sizes[piece[u]] += 1
+    for _ in range(n_pieces - 1):
+        p = -1
+        for q in range(n_pieces):
+            if sizes[q] > 0 and (p < 0 or sizes[q] < sizes[p]):
+                p = q
+        n_some = n_others = 0
+        for u in rows:
+            if u != v and piece[u] == p:
+                some[n_some] = u
+                n_some += 1
+            elif u != v:
+                others[n_others] = u
+                n_others += 1
+        top, nearest = -np.inf, -1
+        for u in some[:n_some]:
+            for w in others[:n_others]:
+                if similarity[u, w] > top:
+                    top, nearest = similarity[u, w], w
+        lost -= top
+        into = piece[nearest]
+        for u in some[:n_some]:
+            piece[u] = into
+        sizes[into] += sizes[p]
+        sizes[p] = 0
+    return lost
+
+
+@compiled(nogil=True)
+def carry_out(similarity, component, search, unit, n_most):
+    """Carry out the proposals of a round, in place, from the largest gain down.
+
+    Goes on until none is left, or `n_most` losses have been weighed; returns whether
+    none is left.
+    """
+    n_weighed = 0
+    while n_weighed < n_most:
+        g, gain = -1, 0.0
+        for h in range(len(search.gains)):
+            if search.gains[h] > gain:
+                g, gain = h, search.gains[h]
+        if g < 0:
+            return True
+        own = search.members[search.firsts[g] : search.firsts[g + 1]]
+        home, target = component[own[0]], search.targets[g]
+        if search.used[home] or search.used[target]:
+            search.gains[g] = 0.0
+        elif not search.is_known[g]:
+            lost = _lost(similarity, g, component, search)
+            search.lost[g], search.is_known[g] = np.rint(lost / unit), True
+            search.gains[g] = search.top[g] - search.lost[g]
+            n_weighed += 1
+        else:
+            for u in own:
+                component[u] = target
+            search.gains[g] = 0.0
+            for c in (home, target):
+                search.used[c], search.changed[c] = True, True
+    return False

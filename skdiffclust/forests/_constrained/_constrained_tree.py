@@ -1,0 +1,261 @@
+"""The forest under constraints: contraction, a tree for each component, moves.
+
+This is the definition, in NumPy. `_compiled_tree` is its compiled twin, `_torch` the
+one that solves many matrices at once on a device.
+"""
+
+import numpy as np
+
+from skdiffclust.forests._trees._small_prim import prim
+from skdiffclust.forests._trees._tree import components
+
+# Rounds of moves; more than 40 were never seen.
+MAX_ROUNDS = 100
+# Gains are compared in units of this, times the largest similarity: what rounding
+# decides, or a twin that adds up in another order, is a tie.
+UNIT = 1e-10
+
+
+def constrained_tree(similarity, problem):
+    """Return a heavy spanning k-forest that meets constraints.
+
+    1. *Contraction.* All coloured samples become one vertex, every other group one,
+       and the heaviest edges of the maximum spanning tree of that graph are kept. With
+       cannot-links Kruskal's algorithm that skips what they forbid is tried first.
+    2. *Own trees.* Each component gets its own maximum spanning tree, which is the
+       best forest of that partition.
+    3. *Moves.* Single samples, or groups, move to other components while the forest
+       gets heavier: see `improve_forest`.
+
+    Never lighter than the greedy forest of the paper, and exact with at most one
+    labelled sample in a class; otherwise the optimum is NP-hard.
+
+    Parameters
+    ----------
+    similarity : ndarray of shape (n_samples, n_samples), float64
+        Symmetric; the diagonal is not read.
+    problem : ConstrainedProblem
+
+    Returns
+    -------
+    labels : ndarray of shape (n_samples,), int64
+        Component of each sample, at the start from 0 in the order of first samples.
+    up : ndarray of shape (n_samples,), int64
+        Neighbour of each sample towards the root of its tree, -1 at a root.
+
+    Notes
+    -----
+    O(n²) time for each round of moves and O(n² + n_groups k) memory. NeurIPS 2023,
+    Definition 5; its greedy algorithm (Section 9.1) is where this one starts.
+    """
+    labels = None
+    if problem.greedy:
+        labels = merge_greedily(similarity, problem)
+    if labels is None:
+        labels = contract(similarity, problem)
+    return improve_forest(similarity, labels, problem)
+
+
+def contract(similarity, problem):
+    """Partition (n,) of the best forest in which every colour is one component."""
+    groups, colours = problem.groups, problem.colours[problem.groups]
+    n = len(groups)
+    nodes = np.unique(np.where(colours >= 0, -1, groups), return_inverse=True)[1]
+    edges, lengths = prim(lambda i, others: -similarity[i, others], np.arange(n), nodes)
+    n_colours = colours.max(initial=-1) + 1
+    n_parts = nodes.max() + 1 - (n_colours > 0) + n_colours
+    order = np.lexsort((edges[:, 1], edges[:, 0], lengths))
+    kept = edges[order[: n_parts - problem.n_clusters]]
+    joined = np.where(colours >= 0, n + colours, groups)
+    return components(np.concatenate([chains(joined), kept]), n)
+
+
+def merge_greedily(similarity, problem):
+    """Partition (n,) by Kruskal between groups that skips what conflicts forbid.
+
+    None where it is stuck at more than n_clusters components.
+    """
+    groups, n_groups = problem.groups, len(problem.conflicts)
+    best = np.full((n_groups, n_groups), -np.inf)
+    np.maximum.at(best, (groups[:, None], groups[None, :]), similarity)
+    left, right = np.triu_indices(n_groups, 1)
+    part, clashes = np.arange(n_groups), problem.conflicts.copy()
+    n_parts = n_groups
+    for e in np.argsort(-best[left, right], kind="stable"):
+        if n_parts == problem.n_clusters:
+            break
+        one, other = part[left[e]], part[right[e]]
+        if one == other or clashes[one, other]:
+            continue
+        clashes[one] |= clashes[other]
+        clashes[:, one] |= clashes[:, other]
+        part[part == other] = one
+        n_parts -= 1
+    if n_parts > problem.n_clusters:
+        return None
+    return components(chains(part[groups]), len(groups))
+
+
+def improve_forest(similarity, labels, problem):
+    """Move groups to other components while their trees get heavier.
+
+    In a round every group, a single sample or several that are linked, proposes to
+    move to the component whose tree gains most with it, among those that it has no
+    conflict with. What the forest gains is that, less what its own component's tree
+    loses. The proposals are carried out from the largest gain down, unless they touch
+    a component that has changed in this round; of equal gains the first group and the
+    first component come first.
+
+    Parameters
+    ----------
+    similarity : ndarray of shape (n_samples, n_samples), float64
+    labels : ndarray of shape (n_samples,), int64
+        Components 0 to ``problem.n_clusters - 1`` that meet the constraints.
+    problem : ConstrainedProblem
+        Its colours are not read.
+
+    Returns
+    -------
+    labels, up : ndarray of shape (n_samples,), int64
+        As `constrained_tree` returns.
+    """
+    groups, k = problem.groups, problem.n_clusters
+    labels, unit = labels.copy(), gain_unit(similarity)
+    order, sizes = np.argsort(groups, kind="stable"), np.bincount(groups)
+    members = np.split(order, np.cumsum(sizes)[:-1])
+    firsts = np.array([rows[0] for rows in members])
+    is_single, masses = sizes == 1, np.bincount(groups, problem.weights)
+    trees, changed = [None] * k, np.arange(k)
+    # What each tree gains with each group; what its own tree loses, and a lower bound
+    # of that: a sample takes its best edge along, those left behind lose no less.
+    added = np.full((len(sizes), k), -np.inf)
+    lost, least = np.full(len(sizes), np.nan), np.full(len(sizes), -np.inf)
+    for _ in range(MAX_ROUNDS):
+        for c in changed:
+            trees[c] = tree = _Tree(similarity, np.flatnonzero(labels == c))
+            inside = groups[tree.rows]
+            lost[inside], least[inside] = np.nan, np.rint(tree.best_edges() / unit)
+            apart = problem.conflicts[:, inside].any(axis=1)
+            gains = np.full(len(sizes), -np.inf)
+            gains[is_single] = tree.added(similarity, firsts[is_single])
+            for g in np.flatnonzero(~is_single & ~apart):
+                both = np.union1d(tree.rows, members[g])
+                gains[g] = _Tree(similarity, both).weight - tree.weight
+            gains[apart] = -np.inf
+            added[:, c] = np.rint(gains / unit)
+        least[~is_single] = -np.inf
+        homes = labels[firsts]
+        elsewhere = added.copy()
+        elsewhere[np.arange(len(homes)), homes] = -np.inf
+        n_left = np.bincount(labels)[homes] - sizes
+        left = np.bincount(labels, problem.weights)[homes] - masses
+        elsewhere[(n_left < 1) | (left < problem.min_size)] = -np.inf
+        targets, top = elsewhere.argmax(axis=1), elsewhere.max(axis=1)
+        gains, hopeful = np.zeros(len(sizes)), top > least
+        gains[hopeful] = top[hopeful] - np.where(np.isnan(lost), least, lost)[hopeful]
+        changed = set()
+        while gains.max() > 0:
+            g = gains.argmax()
+            if homes[g] in changed or targets[g] in changed:
+                gains[g] = 0.0
+            elif np.isnan(lost[g]):
+                tree = trees[homes[g]]
+                lost[g] = np.rint(tree.lost(similarity, members[g]) / unit)
+                gains[g] = top[g] - lost[g]
+            else:
+                labels[members[g]], gains[g] = targets[g], 0.0
+                changed |= {homes[g], targets[g]}
+        if not changed:
+            break
+    up = np.full(len(groups), -1, dtype=np.int64)
+    for c in range(k):
+        tree = _Tree(similarity, np.flatnonzero(labels == c))
+        up[tree.rows[1:]] = tree.rows[tree.above[1:]]
+    return labels, up
+
+
+def gain_unit(similarity):
+    """Return the unit in which gains are compared."""
+    above = np.abs(similarity[np.triu_indices(len(similarity), 1)])
+    return UNIT * above.max(initial=0.0) or 1.0
+
+
+class _Tree:
+    """Maximum spanning tree of some rows, by Prim's algorithm from the first of them.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (m,), int64
+        In the order of Prim's algorithm.
+    above : ndarray of shape (m,), int64
+        Position of the neighbour towards the root, of all but the first row.
+    weights : ndarray of shape (m,), float64
+        Of those edges.
+    """
+
+    def __init__(self, similarity, rows):
+        m = len(rows)
+        order = np.zeros(m, dtype=np.int64)
+        above, weights = np.zeros(m, dtype=np.int64), np.zeros(m)
+        inside = similarity[np.ix_(rows, rows)]
+        position = np.zeros(m, dtype=np.int64)
+        waiting = np.arange(1, m)
+        via, heaviest = np.zeros(m, dtype=np.int64), np.full(m, -np.inf)
+        newest = 0
+        for t in range(1, m):
+            found = inside[newest, waiting]
+            # For a fixed end j, (i, j) precedes (i', j) exactly when i < i'.
+            closer = found > heaviest[waiting]
+            closer |= (found == heaviest[waiting]) & (newest < via[waiting])
+            heaviest[waiting[closer]], via[waiting[closer]] = found[closer], newest
+            ties = waiting[heaviest[waiting] == heaviest[waiting].max()]
+            pairs = np.sort([via[ties], ties], axis=0)
+            newest = ties[np.lexsort((pairs[1], pairs[0]))[0]]
+            order[t], position[newest] = newest, t
+            above[t], weights[t] = position[via[newest]], heaviest[newest]
+            waiting = waiting[waiting != newest]
+        self.rows, self.above, self.weights = rows[order], above, weights
+
+    @property
+    def weight(self):
+        """Sum of the weights of its edges."""
+        return self.weights.sum()
+
+    def added(self, similarity, others):
+        """Return what each of `others` (m,) would add to the weight, one at a time.
+
+        From the leaves up, each row sends its best way to the new one, or the edge
+        above it if that is the lighter of the two, to the row above; the heavier one
+        stays.
+        """
+        ways = similarity[np.ix_(self.rows, others)]
+        added = np.zeros(len(others))
+        for a in range(len(self.rows) - 1, 0, -1):
+            weight, above = self.weights[a], self.above[a]
+            added += np.maximum(ways[a], weight) - weight
+            ways[above] = np.maximum(ways[above], np.minimum(ways[a], weight))
+        return added + ways[0]
+
+    def best_edges(self):
+        """Return the weight (m,) of the heaviest edge of each row, -inf if alone."""
+        best = np.append(-np.inf, self.weights[1:])
+        np.maximum.at(best, self.above[1:], self.weights[1:])
+        return best
+
+    def lost(self, similarity, rows):
+        """Return what the weight falls by without some of the rows (r,)."""
+        best, weights = self.best_edges(), self.weights
+        if len(rows) == 1:
+            at = int(np.flatnonzero(self.rows == rows[0])[0])
+            n_edges = np.count_nonzero(self.above[1:] == at) + (at > 0)
+            if n_edges == 1:
+                return best[at]
+        rest = np.setdiff1d(self.rows, rows)
+        return weights.sum() - _Tree(similarity, rest).weight
+
+
+def chains(ids):
+    """Edges (m, 2) that join the rows with the same id (n,)."""
+    order = np.argsort(ids, kind="stable")
+    joined = ids[order[:-1]] == ids[order[1:]]
+    return np.column_stack([order[:-1][joined], order[1:][joined]])

@@ -1,0 +1,92 @@
+"""The search for a heavier constrained forest, in NumPy or compiled."""
+
+import numpy as np
+
+from skdiffclust._constraints import number_by_first_row
+from skdiffclust.forests._constrained._constrained_tree import (
+    MAX_ROUNDS,
+    chains,
+    improve_forest,
+)
+from skdiffclust.forests._constrained._problem import ConstrainedProblem, conflicts_of
+from skdiffclust.forests._trees._tree import components
+
+# Rows up to which the search in NumPy, a second at worst, waits for no compiler.
+SMALL = 200
+# Pairs of rows looked at between two checks for an interruption.
+_CHUNK = 2**24
+
+
+def improve_cut(similarity, labels, groups, constraints, min_size=0, weights=None):
+    """Return the forest that moves lead to from a partition that meets constraints.
+
+    Parameters
+    ----------
+    similarity : ndarray of shape (n_samples, n_samples), float64
+    labels : ndarray of shape (n_samples,), int64
+        Components to start from.
+    groups : ndarray of shape (n_samples,), int64
+        Samples that move together, at least those of a group of the constraints.
+    constraints : Constraints
+    min_size : float, default=0
+        No move leaves less weight behind.
+    weights : ndarray of shape (n_samples,), float64, default=None
+        Weights of samples; None is one each.
+
+    Returns
+    -------
+    edges : ndarray of shape (n_samples - n_clusters, 2), int64
+        With i < j.
+    labels : ndarray of shape (n_samples,), int64
+    """
+    labels, groups = number_by_first_row(labels), number_by_first_row(groups)
+    conflicts = np.zeros((groups.max() + 1,) * 2, dtype=bool)
+    first, second = np.nonzero(conflicts_of(constraints))
+    group_of = groups[np.unique(constraints.groups, return_index=True)[1]]
+    conflicts[group_of[first], group_of[second]] = True
+    colours = np.full(len(conflicts), -1, dtype=np.int64)
+    weights = np.ones(len(labels)) if weights is None else weights.astype(np.float64)
+    problem = ConstrainedProblem(
+        groups, conflicts, colours, False, int(labels.max()) + 1, weights, min_size
+    )
+    search = improve_forest if len(labels) <= SMALL else _improve_in_steps
+    labels, up = search(similarity, labels, problem)
+    lower = np.flatnonzero(up >= 0)
+    return np.sort(np.column_stack([lower, up[lower]]), axis=1), labels
+
+
+def join_groups(groups, edges):
+    """Join groups (n,) by edges (m, 2); those with an end at -1 are none."""
+    edges = edges[(edges >= 0).all(axis=1)]
+    return components(np.concatenate([chains(groups), edges]), len(groups))
+
+
+def _improve_in_steps(similarity, labels, problem):
+    """`improve_forest`, compiled, with checks for an interruption between the steps."""
+    from skdiffclust.forests._constrained._compiled_tree import (
+        carry_out,
+        gain_unit,
+        grow_trees,
+        new_search,
+        weigh_moves,
+    )
+
+    n, n_groups = len(labels), len(problem.conflicts)
+    component, search = labels.copy(), new_search(problem)
+    unit, step = gain_unit(similarity), max(1, _CHUNK // n)
+    for _ in range(MAX_ROUNDS):
+        grow_trees(similarity, component, problem, search)
+        for first in range(0, n_groups, step):
+            last = min(first + step, n_groups)
+            weigh_moves(similarity, component, problem, search, unit, first, last)
+        search.changed[:] = False
+        search.used[:] = False
+        largest = float(np.diff(search.starts).max())
+        while not carry_out(
+            similarity, component, search, unit, max(1.0, _CHUNK / largest**2)
+        ):
+            pass
+        if not search.used.any():
+            break
+    grow_trees(similarity, component, problem, search)
+    return component, search.up
