@@ -164,6 +164,53 @@ def test_block_gradients_by_central_differences(global_random_seed):
         assert gradients[1][i, j] == pytest.approx(central(loss_right, right, i, j))
 
 
+@pytest.mark.parametrize("sampling", ["pairs", "neighbors"])
+def test_proportions_of_blocks_follow_the_last_batch_at_a_rate(
+    sampling, global_random_seed
+):
+    # At a rate of .8, where the batch and what was before cannot change places.
+    rng, graph, first = problem(global_random_seed)
+    second = softmax(rng.normal(size=(20, 3)))
+    chosen = settings(sampling=sampling, averaging_rate=0.8, balance_weight=2.0)
+    prior = np.array([0.5, 0.3, 0.2])
+    trained = Objective(graph, chosen, prior)
+    rows, block = np.arange(20), graph[:10][:, 10:20]
+    counted = 20 if sampling == "pairs" else 10
+    before, after = (P[:counted].mean(axis=0) for P in (first, second))
+    trained.block_gradient(rows, block, first[:20])
+    np.testing.assert_allclose(trained.running, before)
+    gradient = trained.block_gradient(rows, block, second)
+    running = 0.2 * before + 0.8 * after
+    np.testing.assert_allclose(trained.running, running)
+
+    # The gradient is that of a batch whose proportions are the running ones, and move
+    # with the batch as those of the batch do.
+    def loss(P):
+        mean = running + P[:counted].mean(axis=0) - after
+        value = block_loss_with_gradients(block, P[:10], P[10:], mean)[0]
+        return value + 2.0 * (mean * np.log(mean / prior)).sum()
+
+    for i, j in [(0, 0), (7, 2), (12, 1), (19, 0)]:
+        expected = central(loss, second, i, j)
+        # The balance term has the pull of a row, (log + 1), for the whole mean.
+        assert gradient[i, j] == pytest.approx(expected, rel=1e-5, abs=1e-7)
+
+
+def test_proportions_of_a_stream_follow_these_rows_at_a_rate(global_random_seed):
+    rng, graph, P = problem(global_random_seed)
+    trained = Objective(graph, settings(averaging_rate=0.8), np.full(3, 1 / 3))
+    assert trained.start_epoch(P)[0] > 0
+    np.testing.assert_array_equal(trained.blended(), trained.proportions)
+    trained.past = np.array([0.7, 0.2, 0.1])
+    now = 0.2 * trained.past + 0.8 * P.mean(axis=0)
+    np.testing.assert_allclose(trained.blended(), now)
+    value, balance = trained.start_epoch(P)
+    degrees = graph.sum(axis=1)
+    cuts = (P * (degrees[:, None] - graph @ P)).sum(axis=0)
+    assert value == pytest.approx((cuts / now).sum() / degrees.sum())
+    assert balance == pytest.approx((now * np.log(now * 3)).sum())
+
+
 def test_block_of_all_pairs_is_the_full_objective(global_random_seed):
     _, graph, P = problem(global_random_seed)
     value, _ = block_loss_with_gradients(graph, P, P, P.mean(axis=0))

@@ -15,7 +15,8 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 from skdiffclust import GEMINI, SparseGEMINI
-from skdiffclust.gemini import _sparse_gemini, _walk, gemini_score
+from skdiffclust._history import EpochLoop
+from skdiffclust.gemini import _sparse_gemini, _training, _walk, gemini_score
 from skdiffclust.gemini._models import MODELS, Perceptron
 from skdiffclust.gemini._path import expand
 from skdiffclust.gemini._training import loss_and_gradients
@@ -400,6 +401,57 @@ def test_an_interrupted_path_keeps_the_finished_steps(monkeypatch, global_random
         path = sparse.path(X, alpha_init=0.02)
     assert_array_equal(path.objectives, whole.objectives[:5])
     assert_array_equal(sparse.predict(X), path.labels[path.chosen])
+
+
+@per_model
+@pytest.mark.parametrize("n_features", [8, 60])  # all of them, or an active set
+@pytest.mark.parametrize("batch_size", [None, 8])
+def test_a_step_that_diverges_goes_back_to_its_best_weights(
+    model, n_features, batch_size, monkeypatch, global_random_seed
+):
+    X, _ = problem(30, n_features - 2, global_random_seed)
+    advance, gradients = _walk.Walk.advance, _training.loss_and_gradients
+    record, epochs, n_steps = EpochLoop.record, [], iter(range(1000))
+
+    def noted(loop, loss, *, state, **columns):
+        epochs.append((loss, state()))
+        return record(loop, loss, state=state, **columns)
+
+    def exploding(*args):
+        loss, value, found = gradients(*args)
+        growth = 1e200 if len(epochs) > 2 else 1.0
+        return loss, value, [gradient * growth for gradient in found]
+
+    def advanced(walk, alpha, loops):
+        epochs.clear()
+        active = walk.support
+        is_bad = next(n_steps) == 3
+        with monkeypatch.context() as patch:
+            if is_bad:
+                patch.setattr(_training, "loss_and_gradients", exploding)
+            step = advance(walk, alpha, loops)
+        if is_bad:
+            _, best = min(epochs, key=lambda epoch: epoch[0])
+            for array, previous, found in zip(
+                walk.model.arrays, walk.optimiser.state, best, strict=True
+            ):
+                expected = np.zeros_like(array)
+                expected[active if len(found) < len(array) else ...] = found
+                assert_array_equal(array, expected)
+                # And without a velocity, with which the next step would diverge.
+                assert_array_equal(previous, array)
+        return step
+
+    monkeypatch.setattr(EpochLoop, "record", noted)
+    monkeypatch.setattr(_walk.Walk, "advance", advanced)
+    params = {**FAST, "model": model, "max_iter": 10, "batch_size": batch_size}
+    sparse = SparseGEMINI(3, **params)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        path = sparse.path(X, alpha_init=0.003, alpha_multiplier=1.5)
+    diverged = [w for w in caught if "diverged in epoch" in str(w.message)]
+    assert len(diverged) == 1
+    assert len(path) > 5 and np.isfinite(path.objectives).all()
 
 
 def test_a_path_that_fails_leaves_the_old_model(monkeypatch, global_random_seed):
