@@ -14,6 +14,7 @@ from skdiffclust._encoder import (
     init_layers,
 )
 
+pytestmark = pytest.mark.numerical
 SIZES = [[5, 3], [5, 7, 3], [5, 8, 6, 4, 2]]
 
 

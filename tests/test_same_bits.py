@@ -104,8 +104,12 @@ ESTIMATORS = {
 }
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize(
+    "name, dtype",
+    [(name, np.float32) for name in ESTIMATORS]
+    # What torch trains takes longest, and was seen to differ in float32 only.
+    + [(n, np.float64) for n in ESTIMATORS if not n.endswith(("mlp", "module"))],
+)
 def test_an_answer_depends_on_its_sample_alone(name, dtype, global_random_seed):
     X = samples(global_random_seed, dtype)
     model = clone(ESTIMATORS[name])

@@ -17,6 +17,7 @@ from skdiffclust import (
     SparseGEMINI,
 )
 
+pytestmark = pytest.mark.numerical
 CLUSTERERS = [
     ClAM(2, n_init=2, max_iter=2),
     GEMINI(2, max_iter=2),
