@@ -3,6 +3,8 @@
 torch is an extra: without it "auto" is the CPU. Importing this module does not load it.
 """
 
+import functools
+import sys
 from importlib.util import find_spec
 
 
@@ -84,3 +86,41 @@ def _no_such_device(device, owner, present):
         "which takes the best of them; devices other than the CPU and CUDA are not "
         "supported."
     )
+
+
+def refuse_other_devices(tensor, owner):
+    """Refuse a tensor that is neither on the CPU nor on a CUDA device.
+
+    Tensors without data, on torch's "meta" device, pass.
+    """
+    if tensor.device.type not in ("cpu", "cuda", "meta"):
+        raise ValueError(
+            f"The input of {owner} must be on the CPU or on a CUDA device. Got a "
+            f"tensor on {str(tensor.device)!r} instead. Move it with .cpu()."
+        )
+
+
+def outside_torch_modes(method):
+    """Run a method with the gradients of torch on, inference mode and autocast off.
+
+    For a ``fit`` that is called inside ``torch.no_grad()``, ``torch.inference_mode()``
+    or ``torch.autocast(...)``: it then does what it does outside. Nothing happens where
+    torch was not imported, since nobody can have set a mode then.
+    """
+
+    @functools.wraps(method)
+    def run(*args, **kwargs):
+        torch = sys.modules.get("torch")
+        # Nor can anybody while another thread is importing it.
+        spec = getattr(torch, "__spec__", None)
+        if torch is None or getattr(spec, "_initializing", False):
+            return method(*args, **kwargs)
+        with (
+            torch.inference_mode(False),
+            torch.enable_grad(),
+            torch.autocast("cpu", enabled=False),
+            torch.autocast("cuda", enabled=False),
+        ):
+            return method(*args, **kwargs)
+
+    return run

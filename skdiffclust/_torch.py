@@ -1,5 +1,8 @@
 """What every torch twin needs: arrays, random streams, encoders, the loop."""
 
+import functools
+import os
+import threading
 from contextlib import contextmanager
 from contextvars import ContextVar
 
@@ -18,6 +21,8 @@ from skdiffclust._checkpoint import (
 from skdiffclust._history import STOP_REASONS
 
 _OUT_OF_MEMORY_TRIES = 2
+# Held by whoever draws from the global streams of torch, see `isolated_streams`.
+_STREAMS = threading.RLock()
 _ACTIVATIONS = {"gelu": nn.GELU, "relu": nn.ReLU, "tanh": nn.Tanh}
 
 
@@ -49,20 +54,59 @@ def seeded_generator(random_state, device="cpu"):
 
 
 @contextmanager
-def isolated_streams(random_state, device="cpu"):
+def isolated_streams(random_state, device="cpu", *, needed=True):
     """Seed torch's global streams inside the block, and put them back after it.
 
-    For what takes no Generator: the dropout and initialisation of a user's module.
+    For what takes no Generator: the dropout and initialisation of a user's module. The
+    streams belong to the whole process, so that one thread at a time is inside, and the
+    others wait for it: concurrent fits of modules take turns. Where nothing inside can
+    draw from them, and they are not `needed`, only the seed is drawn, and none waits.
     """
     device = torch.device(device)
     cuda = [device] if device.type == "cuda" else []
     seed = int(random_state.randint(np.iinfo(np.int32).max))
-    with torch.random.fork_rng(devices=cuda, device_type="cuda"):
+    if not needed:
+        yield
+        return
+    with _STREAMS, torch.random.fork_rng(devices=cuda, device_type="cuda"):
         torch.random.default_generator.manual_seed(seed)
         if cuda:
             with torch.cuda.device(device):
                 torch.cuda.manual_seed(seed)
         yield
+
+
+def _renew_lock():
+    """Replace the lock in a child process, whose parent may have forked inside."""
+    global _STREAMS
+    _STREAMS = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
+
+
+def in_full_precision(function):
+    """Run a method of a module, or a function, with the autocast of torch off.
+
+    What it computes inside, similarities and sums over samples, has no digits to lose;
+    its arguments are to be made float32 by `at_least_float32`.
+    """
+
+    @functools.wraps(function)
+    def run(*args, **kwargs):
+        with (
+            torch.autocast("cpu", enabled=False),
+            torch.autocast("cuda", enabled=False),
+        ):
+            return function(*args, **kwargs)
+
+    return run
+
+
+def at_least_float32(tensor):
+    """Return a tensor of half precision as float32, and any other as it is."""
+    return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
 
 
 def encoder_module(weights, biases, *, activation="relu", device="cpu"):
@@ -99,6 +143,7 @@ def load_module_state(module, state):
     module.load_state_dict({name: to_tensor(value) for name, value in state.items()})
 
 
+@in_full_precision
 def module_outputs(module, X, check, *, block_samples=1):
     """Return the outputs (n, ...), an array, of a module for samples X (n, ...).
 

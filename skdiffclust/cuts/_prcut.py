@@ -20,6 +20,7 @@ from skdiffclust._compat import (
     StrOptions,
     fit_context,
 )
+from skdiffclust._devices import outside_torch_modes
 from skdiffclust._encoder import ACTIVATIONS
 from skdiffclust._fitted import reads_whole
 from skdiffclust._history import Training, keep_state_on_error
@@ -212,6 +213,10 @@ class PRCut(
     `predict` needs them; an encoder keeps none, but `affinity_matrix_` tells which
     rows were near each other.
 
+    While it trains a module, a fit seeds the global random streams of torch, from which
+    its dropout draws, and puts them back at the end; one lock lets concurrent fits of
+    modules take turns, so that they find what they find alone.
+
     References
     ----------
     .. [1] A. Ghriss, C. Monteleoni, "Deep Clustering via Probabilistic Ratio-Cut
@@ -303,6 +308,7 @@ class PRCut(
         self.random_state = random_state
 
     @keep_state_on_error
+    @outside_torch_modes
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None, *, graph=None, partial_labels=None):
         """Cut the graph of X, and train the encoder to cut it alike.
@@ -374,6 +380,7 @@ class PRCut(
 
     @available_if(_has_encoder)
     @keep_state_on_error
+    @outside_torch_modes
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y=None, *, graph=None):
         """Learn from the next rows of a stream.

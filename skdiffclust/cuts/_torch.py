@@ -9,7 +9,9 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from skdiffclust._devices import refuse_other_devices
 from skdiffclust._torch import (
+    in_full_precision,
     load_module_state,
     module_outputs,
     module_state,
@@ -140,6 +142,7 @@ class RatioCutLoss(nn.Module):
         self.register_buffer("prior", (prior / prior.sum()).to(dtype))
         self.register_buffer("proportions", torch.zeros(n_clusters, dtype=dtype))
 
+    @in_full_precision
     def forward(self, block, left, right=None):
         """Return the loss of a batch.
 
@@ -163,6 +166,7 @@ class RatioCutLoss(nn.Module):
             If shapes do not fit, a weight is negative or no number, or the loss is not
             finite.
         """
+        refuse_other_devices(left, "RatioCutLoss")
         right = left if right is None else right
         sides = [self._log_assignments(logits) for logits in (left, right)]
         block = _as_block(block, sides[0])

@@ -14,7 +14,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdiffclust._affinity import refuse_overflow
 from skdiffclust._compat import CallbackSupportMixin, Interval, StrOptions, fit_context
-from skdiffclust._devices import require_torch, resolve_device
+from skdiffclust._devices import (
+    outside_torch_modes,
+    require_torch,
+    resolve_device,
+)
 from skdiffclust._encoder import forward, init_layers
 from skdiffclust._fitted import reads_whole
 from skdiffclust._history import EpochLoop, Training, keep_state_on_error
@@ -27,7 +31,7 @@ from skdiffclust.forests._embedding._targets import (
     link_pairs,
     split_labelled,
 )
-from skdiffclust.forests._embedding._training import Trainer, batch_error
+from skdiffclust.forests._embedding._training import Trainer, batch_error, units_of
 
 
 @reads_whole("transform", "score", "get_feature_names_out")
@@ -93,7 +97,8 @@ class SpanningForestEmbedding(
     coefs_, intercepts_ : list of ndarray
         Weights (n_in, n_out) and biases of the layers; not for a module.
     encoder_ : torch.nn.Module
-        The trained copy of the module, on the CPU; only for a module.
+        The trained copy of the module, on the CPU; only for a module. `transform`
+        puts what it returns into the units described in the notes.
     n_clusters_ : int
         Number of clusters that was aimed at.
     history_ : dict of lists
@@ -115,6 +120,19 @@ class SpanningForestEmbedding(
 
     Notes
     -----
+    The similarities "sqeuclidean" and "rbf" depend neither on the origin nor on the
+    scale of the embedding, and "cosine" not on its scale, so that training leaves them
+    anywhere. At the end of a fit the embedding of X gets mean 0 (but for "cosine") and
+    a root mean square of 1 over all its entries: in the last layer of "linear" and
+    "mlp", behind the output of a module. A callable similarity may depend on both, and
+    its embedding stays as it is.
+
+    Training is in torch, which must be installed. While it trains a module, or with a
+    callable similarity, it seeds the global random streams of torch, and puts them back
+    at the end: one lock lets concurrent fits of modules take turns, so that they find
+    what they find alone. Other threads that draw from these streams meanwhile are not
+    kept from it.
+
     A batch of b rows costs O(b² n_perturbations). The similarity is standardised, of
     which the paper says nothing, because noise has no meaning without a scale. Scale
     the features of X for "linear" and "mlp".
@@ -198,6 +216,7 @@ class SpanningForestEmbedding(
         self.random_state = random_state
 
     @keep_state_on_error
+    @outside_torch_modes
     @fit_context(prefer_skip_nested_validation=True)
     def fit(
         self,
@@ -278,6 +297,7 @@ class SpanningForestEmbedding(
         return self
 
     @keep_state_on_error
+    @outside_torch_modes
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y=None, *, must_link=None, cannot_link=None):
         """Go through X once, from the weights that there are.
@@ -411,14 +431,19 @@ class SpanningForestEmbedding(
             with isolated_streams(rng):
                 return copy.deepcopy(self.encoder_ if resume else self.encoder)
         if resume and hasattr(self, "coefs_"):
-            return encoder_module(self.coefs_, self.intercepts_)
+            # As they were when training ended: the units came after that.
+            center, scale = self._units
+            weights, biases = list(self.coefs_), list(self.intercepts_)
+            weights[-1] = weights[-1] * scale
+            biases[-1] = biases[-1] * scale + center
+            return encoder_module(weights, biases)
         hidden = [] if self.encoder == "linear" else list(self.hidden_layer_sizes)
         sizes = [X.shape[1], *hidden, self.n_components]
         return encoder_module(*init_layers(sizes, rng, X.dtype))
 
     def _fitted(self, trainer):
         """Return the attributes that transform and score need, as of now."""
-        attributes = {"n_clusters_": trainer.n_clusters}
+        attributes = {"n_clusters_": trainer.n_clusters, "_units": (0.0, 1.0)}
         if isinstance(self.encoder, str):
             from skdiffclust._torch import encoder_arrays
 
@@ -432,9 +457,15 @@ class SpanningForestEmbedding(
         return attributes
 
     def _settle(self, trainer, loop):
-        """Assign the fitted attributes."""
+        """Assign the fitted attributes, with the embedding in its units."""
         for name, value in self._fitted(trainer).items():
             setattr(self, name, value)
+        self._units = center, scale = units_of(
+            trainer.embed(trainer.X), self.similarity
+        )
+        if isinstance(self.encoder, str):
+            self.coefs_[-1] = self.coefs_[-1] / scale
+            self.intercepts_[-1] = (self.intercepts_[-1] - center) / scale
         self.history_, self.n_iter_ = loop.history, loop.n_iter
         self.device_ = trainer.device
 
@@ -442,7 +473,8 @@ class SpanningForestEmbedding(
         """Embed validated rows by the trained module, on the CPU."""
         rng = np.random.RandomState(0)
         trainer = Trainer(self, self.encoder_, X, self.n_clusters_, rng, "cpu")
-        return trainer.embed(X, block_samples=1)
+        center, scale = self._units
+        return (trainer.embed(X, block_samples=1) - center) / scale
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

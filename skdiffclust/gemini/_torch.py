@@ -3,7 +3,8 @@
 import torch
 from torch import nn
 
-from skdiffclust._torch import sum_over_processes
+from skdiffclust._devices import refuse_other_devices
+from skdiffclust._torch import in_full_precision, sum_over_processes
 from skdiffclust.gemini._relations import Matrix
 from skdiffclust.gemini._transport import transport
 
@@ -84,6 +85,7 @@ class GEMINILoss(nn.Module):
         self.objective, self.mode, self.relation = objective, mode, relation
         self.reduce = sum_over_processes if reduce is None else reduce
 
+    @in_full_precision
     def forward(self, logits, relation=None):
         """Compute the loss of a batch.
 
@@ -105,6 +107,7 @@ class GEMINILoss(nn.Module):
         ValueError
             If the relation is missing, does not fit, or is not of all processes.
         """
+        refuse_other_devices(logits, "GEMINILoss")
         # Half precision, as of autocast, holds no sums over rows.
         dtype = torch.promote_types(logits.dtype, torch.float32)
         assignments = torch.softmax(logits, dim=1, dtype=dtype)

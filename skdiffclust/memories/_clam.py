@@ -25,7 +25,11 @@ from skdiffclust._compat import (
     StrOptions,
     fit_context,
 )
-from skdiffclust._devices import require_torch, resolve_device
+from skdiffclust._devices import (
+    outside_torch_modes,
+    require_torch,
+    resolve_device,
+)
 from skdiffclust._fitted import reads_whole
 from skdiffclust._history import EpochLoop, Training, keep_state_on_error
 from skdiffclust._validation import check_dense_size, validate_rows
@@ -218,6 +222,11 @@ class ClAM(
     nothing is hidden from it (eq. 8), and its products with the memories are all that
     is needed.
 
+    An encoder is trained in torch, which must be installed. While it trains a module,
+    a fit seeds the global random streams of torch, from which its dropout draws, and
+    puts them back at the end; one lock lets concurrent fits of modules take turns, so
+    that they find what they find alone.
+
     Sample weights multiply the loss of a row. A row of weight two is not exactly two
     rows, because batches and masks are drawn by row number.
 
@@ -299,6 +308,7 @@ class ClAM(
         self.random_state = random_state
 
     @keep_state_on_error
+    @outside_torch_modes
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None, sample_weight=None, *, checkpoint=None, resume=False):
         """Store the clusters of X in memories.
@@ -364,6 +374,7 @@ class ClAM(
 
     @available_if(_has_no_encoder)
     @keep_state_on_error
+    @outside_torch_modes
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y=None, sample_weight=None):
         """Make one pass over a batch of rows of a stream.

@@ -211,7 +211,8 @@ class DeepTraining:
                 **columns,
             )
 
-        with isolated_streams(self._random_state, self._device):
+        needed = clam.encoder != "mlp" or checkpoint is not None
+        with isolated_streams(self._random_state, self._device, needed=needed):
             train(
                 loop,
                 self._parts,

@@ -4,7 +4,14 @@ import numpy as np
 import torch
 from torch import nn
 
-from skdiffclust._torch import sum_over_processes, to_numpy, to_tensor
+from skdiffclust._devices import refuse_other_devices
+from skdiffclust._torch import (
+    at_least_float32,
+    in_full_precision,
+    sum_over_processes,
+    to_numpy,
+    to_tensor,
+)
 from skdiffclust.memories._dynamics import METRICS, Completion, Dynamics
 
 
@@ -268,6 +275,7 @@ class AssociativeMemory(nn.Module):
         )
         self.dynamics = Dynamics(inverse_temperature, n_steps, step_size, metric)
 
+    @in_full_precision
     def forward(self, X, mask=None):
         """Return rows after the steps of the dynamics.
 
@@ -283,6 +291,8 @@ class AssociativeMemory(nn.Module):
         torch.Tensor of shape (n_samples, n_features)
             Recalled rows.
         """
+        refuse_other_devices(X, "AssociativeMemory")
+        X = at_least_float32(X)
         moves = None if mask is None else (~mask).to(X.dtype)
         return recall(X, self.memories, self.log_weights, self.dynamics, moves)
 
@@ -305,12 +315,16 @@ class AssociativeMemory(nn.Module):
             Mean squared error (absolute error for "manhattan"), of the rows of all
             processes under ``torchrun``.
         """
+        X = at_least_float32(X)
         hidden = None if mask is None else (~mask).expand(X.shape)
         start = X if mask is None else torch.where(hidden, fill, X)
         error = self(start, mask) - X
         metric = self.dynamics.metric
         error = error.abs() if metric == "manhattan" else error.square()
-        return _mean(error if mask is None else error[hidden])
+        if mask is None:
+            return _mean(error)
+        # Multiplied, not selected: no device has to be waited for.
+        return _mean(torch.where(hidden, error, 0.0), hidden.to(error.dtype))
 
     def reconstruction_loss(self, X, encoder, decoder, start=None, sample_weight=None):
         """Return the loss of an autoencoder whose code is recalled: deep ClAM.
@@ -340,9 +354,13 @@ class AssociativeMemory(nn.Module):
         code = encoder(X if start is None else start)
         if self.dynamics.metric == "cosine":
             code = _on_sphere(code)
-        error = (decoder(code) - X).square() + (decoder(self(code)) - X).square()
+        # The networks are in whatever precision they are; the differences are not.
+        X = at_least_float32(X)
+        recalled = self(code).to(code.dtype)
+        error = (decoder(code) - X).square() + (decoder(recalled) - X).square()
         return _mean(error.mean(dim=1), sample_weight)
 
+    @in_full_precision
     def energy(self, X):
         """Return the energy of rows, eq. (1), (10) or (12).
 
@@ -357,6 +375,8 @@ class AssociativeMemory(nn.Module):
             Energies.
         """
         beta, metric = self.dynamics.inverse_temperature, self.dynamics.metric
+        refuse_other_devices(X, "AssociativeMemory")
+        X = at_least_float32(X)
         memories = self.memories
         if metric == "cosine":
             X, memories = _on_sphere(X), _on_sphere(memories)
@@ -366,6 +386,7 @@ class AssociativeMemory(nn.Module):
         return -torch.logsumexp(self.log_weights - beta * far, dim=-1) / beta
 
     @torch.no_grad()
+    @in_full_precision
     def assign(self, X):
         """Return the memory that each row falls to.
 

@@ -51,7 +51,10 @@ class Trainer:
                 columns["validation_error"] = loss = error
             loop.record(loss, state=self.state, attributes=attributes, **columns)
 
-        with isolated_streams(self.rng, self.device):
+        # What of the user's may draw from the streams, or a file that has them.
+        of_the_user = map(callable, (self.settings.encoder, self.settings.similarity))
+        needed = any(of_the_user) or checkpoint is not None
+        with isolated_streams(self.rng, self.device, needed=needed):
             train(
                 loop,
                 self.module,
@@ -145,6 +148,24 @@ class Trainer:
 
         dtype = next(self.module.parameters()).dtype
         return to_tensor(X, self.device, dtype)
+
+
+def units_of(embedding, similarity):
+    """Return origin and scale that training left undetermined: a center, a scale.
+
+    (embedding - center) / scale has mean 0, unless the similarity is the cosine, and
+    a root mean square of 1. A float or an array (n_components,), and a float, in the
+    dtype of the embedding (n, n_components).
+    """
+    zero, one = embedding.dtype.type(0), embedding.dtype.type(1)
+    if callable(similarity) or not np.isfinite(embedding).all():
+        return zero, one
+    wide = embedding.astype(np.float64)
+    center = zero if similarity == "cosine" else wide.mean(axis=0)
+    scale = np.sqrt(np.mean((wide - center) ** 2))
+    if not np.finfo(embedding.dtype).tiny < scale < np.inf:
+        return zero, one
+    return np.asarray(center, dtype=embedding.dtype), embedding.dtype.type(scale)
 
 
 def batch_error(embedding, y, n_clusters, batch_size, similarity):

@@ -8,7 +8,8 @@ from torch import nn
 from torch.autograd.function import once_differentiable
 
 from skdiffclust._constraints import constraints_from_matrix
-from skdiffclust._torch import to_tensor
+from skdiffclust._devices import refuse_other_devices
+from skdiffclust._torch import at_least_float32, in_full_precision, to_tensor
 from skdiffclust.forests._perturbed import _fenchel_young, _hash
 from skdiffclust.forests._perturbed._boruvka_torch import BoruvkaSampler
 from skdiffclust.forests._perturbed._perturbation import (
@@ -45,8 +46,8 @@ def _on_cpu(matrix, request):
 
 
 def _runs_in_torch(matrix, constraints):
-    """Whether a matrix is solved by Borůvka: on CUDA, unless it has cannot-links."""
-    return matrix.device.type == "cuda" and (
+    """Whether Borůvka solves a matrix: off the CPU, unless it has cannot-links."""
+    return matrix.device.type != "cpu" and (
         constraints is None or not len(constraints.cannot)
     )
 
@@ -210,6 +211,8 @@ class _Perturbed(nn.Module):
 
     def _apply_to_items(self, similarity, constraints, n_clusters, call):
         """Return the shape of a batch, and ``call(matrix, request)`` of its items."""
+        refuse_other_devices(similarity, type(self).__name__)
+        similarity = at_least_float32(similarity)
         n = similarity.shape[-1]
         if similarity.ndim < 2 or similarity.shape[-2] != n:
             raise ValueError(
@@ -301,6 +304,7 @@ class PerturbedForest(_Perturbed):
             )
         self.noise, self.antithetic = noise, antithetic
 
+    @in_full_precision
     def forward(self, similarity, constraints=None, return_connectivity=False):
         """Perturb similarities and solve them.
 
@@ -350,6 +354,7 @@ class _Loss(_Perturbed):
     ):
         super().__init__(n_clusters, noise_scale, n_perturbations, seed, generator)
 
+    @in_full_precision
     def forward(self, similarity, constraints, n_clusters=None):
         """Compare similarities with what is known.
 
@@ -512,6 +517,7 @@ class FenchelYoungLoss(_Perturbed):
                 f"{n_perturbations} instead."
             )
 
+    @in_full_precision
     def forward(self, similarity, forest):
         """Compare a similarity with a forest.
 
@@ -540,6 +546,7 @@ class FenchelYoungLoss(_Perturbed):
         return result[1] - similarity[i, j].sum() - similarity[j, i].sum()
 
 
+@in_full_precision
 def standardized_similarity(embedding, kind="sqeuclidean"):
     """Return the similarity of rows, with mean 0 and standard deviation 1.
 
@@ -558,8 +565,11 @@ def standardized_similarity(embedding, kind="sqeuclidean"):
     Returns
     -------
     tensor of shape (..., n, n)
-        Zeros, with a finite gradient, where all entries are equal.
+        Zeros, with a finite gradient, where all entries are equal; float32 for an
+        embedding of half precision, and computed so under autocast.
     """
+    refuse_other_devices(embedding, "standardized_similarity")
+    embedding = at_least_float32(embedding)
     if callable(kind):
         similarity = kind(embedding)
     elif kind == "cosine":

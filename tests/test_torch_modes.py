@@ -1,0 +1,200 @@
+"""FAULTS 31 and 40: fits in modes of torch, in threads, and losses under autocast."""
+
+import threading
+from contextlib import nullcontext
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_array_equal
+from sklearn.datasets import make_blobs
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from skdiffclust import ClAM, PRCut, SpanningForestEmbedding
+from skdiffclust.nn import (
+    AssociativeMemory,
+    ConnectivityLoss,
+    FenchelYoungLoss,
+    GEMINILoss,
+    PartialFenchelYoungLoss,
+    PerturbedForest,
+    RatioCutLoss,
+    standardized_similarity,
+)
+
+# Few epochs do not converge, and find what they find.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::sklearn.exceptions.ConvergenceWarning", "ignore:The graph of PRCut"
+)
+X, Y = make_blobs(60, centers=3, n_features=4, random_state=0)
+X = X.astype(np.float32)
+
+
+def with_dropout():
+    """Return an encoder that draws from the global stream of torch in training."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return nn.Sequential(
+            nn.Linear(4, 8), nn.Dropout(0.5), nn.ReLU(), nn.Linear(8, 3)
+        )
+
+
+def embed(encoder, seed):
+    """Fit an embedding."""
+    model = SpanningForestEmbedding(
+        3, encoder=encoder, max_iter=2, n_perturbations=10, random_state=seed
+    )
+    return model.fit_transform(X, Y)
+
+
+def memorise(encoder, seed):
+    """Fit memories behind an encoder."""
+    model = ClAM(3, encoder=encoder, max_iter=2, n_init=1, random_state=seed)
+    return model.fit_transform(X)
+
+
+def cut(encoder, seed):
+    """Fit an encoder to a cut."""
+    model = PRCut(3, encoder=encoder, max_iter=2, n_init=1, random_state=seed)
+    return model.fit(X).predict_proba(X)
+
+
+FITS = {
+    "SpanningForestEmbedding": (embed, with_dropout()),
+    "SpanningForestEmbedding-linear": (embed, "linear"),
+    "ClAM": (memorise, with_dropout()),
+    "ClAM-mlp": (memorise, "mlp"),
+    "PRCut": (cut, with_dropout()),
+}
+MODES = {
+    "no_grad": torch.no_grad,
+    "inference_mode": torch.inference_mode,
+    "autocast": lambda: torch.autocast("cpu", dtype=torch.bfloat16),
+}
+each_fit = pytest.mark.parametrize("name", FITS)
+
+
+@each_fit
+@pytest.mark.parametrize("mode", MODES)
+def test_a_fit_inside_a_mode_is_that_outside(name, mode):
+    fit, encoder = FITS[name]
+    expected = fit(encoder, 0)
+    with MODES[mode]():
+        found = fit(encoder, 0)
+    assert_array_equal(found, expected)
+
+
+def test_a_module_fitted_in_inference_mode_can_be_trained_further():
+    with torch.inference_mode():
+        model = SpanningForestEmbedding(3, encoder=with_dropout(), max_iter=1)
+        model.fit(X, Y)
+    model.partial_fit(X, Y)
+    assert not any(p.is_inference() for p in model.encoder_.parameters())
+
+
+@each_fit
+def test_eight_threads_find_what_one_finds(name):
+    fit, encoder = FITS[name]
+    expected = [fit(encoder, seed) for seed in range(8)]
+    before = torch.get_rng_state()
+    found = [None] * 8
+    barrier = threading.Barrier(8)
+
+    def run(seed):
+        barrier.wait()
+        found[seed] = fit(encoder, seed)
+
+    threads = [threading.Thread(target=run, args=(seed,)) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for one, other in zip(found, expected, strict=True):
+        assert_array_equal(one, other)
+    assert torch.equal(before, torch.get_rng_state())
+
+
+N = 24
+GRAPH = torch.rand(N, N, generator=torch.Generator().manual_seed(0))
+LABELS = torch.arange(N) % 3
+# Every loss and layer of skdiffclust.nn as a function of samples (24, 3).
+LOSSES = {
+    "PartialFenchelYoungLoss": lambda e: PartialFenchelYoungLoss(3, seed=0)(
+        standardized_similarity(e), LABELS
+    ),
+    "PartialFenchelYoungLoss-rbf": lambda e: PartialFenchelYoungLoss(3, seed=0)(
+        standardized_similarity(e, "rbf"), LABELS
+    ),
+    "PartialFenchelYoungLoss-cosine": lambda e: PartialFenchelYoungLoss(3, seed=0)(
+        standardized_similarity(e, "cosine"), LABELS
+    ),
+    "ConnectivityLoss": lambda e: ConnectivityLoss(3, seed=0)(
+        standardized_similarity(e), LABELS
+    ),
+    "FenchelYoungLoss": lambda e: FenchelYoungLoss(seed=0)(
+        standardized_similarity(e), [[0, 3], [3, 6], [1, 4]]
+    ),
+    "PerturbedForest": lambda e: PerturbedForest(3, seed=0)(standardized_similarity(e))[
+        1
+    ],
+    "RatioCutLoss": lambda e: RatioCutLoss(3)(GRAPH + GRAPH.T, e),
+    "GEMINILoss": lambda e: GEMINILoss("mmd", mode="ovo")(e, GRAPH[:, :5]),
+    "GEMINILoss-kl": lambda e: GEMINILoss("kl")(e),
+    "AssociativeMemory": lambda e: AssociativeMemory(
+        3, 3, inverse_temperature=1.0, memories=GRAPH[:3, :3]
+    ).loss(e),
+}
+each_loss = pytest.mark.parametrize("name", LOSSES)
+
+
+def value_and_gradient(name, samples, mode):
+    """Return a loss of samples, and its gradient."""
+    leaf = samples.clone().requires_grad_()
+    with mode:
+        loss = LOSSES[name](leaf)
+    loss.backward()
+    return loss.detach(), leaf.grad
+
+
+@each_loss
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_autocast_changes_no_loss_of_float32(name, dtype):
+    samples = torch.randn(N, 3, generator=torch.Generator().manual_seed(1))
+    plain = value_and_gradient(name, samples, nullcontext())
+    cast = value_and_gradient(name, samples, torch.autocast("cpu", dtype=dtype))
+    assert plain[0].dtype == cast[0].dtype == torch.float32
+    assert torch.equal(plain[0], cast[0])
+    assert torch.equal(plain[1], cast[1])
+
+
+@each_loss
+def test_losses_of_half_precision_are_those_of_the_same_numbers_in_float32(name):
+    samples = torch.randn(N, 3, generator=torch.Generator().manual_seed(1))
+    samples = samples.to(torch.bfloat16)
+    plain = value_and_gradient(name, samples.float(), nullcontext())
+    half = value_and_gradient(name, samples, nullcontext())
+    assert half[0].dtype == torch.float32
+    assert torch.equal(plain[0], half[0])
+    assert half[1].dtype == torch.bfloat16
+    assert torch.equal(plain[1].to(torch.bfloat16), half[1])
+
+
+@pytest.mark.parametrize("device", ["mps", "xpu"])
+@each_loss
+def test_other_devices_are_refused_by_name(name, device):
+    # A tensor without data can be on a device that is not here.
+    with FakeTensorMode():
+        samples = torch.empty(N, 3, device=device)
+    with pytest.raises(ValueError, match=f"on the CPU or on .* on '{device}:0'"):
+        LOSSES[name](samples)
+
+
+@pytest.mark.parametrize("device", ["mps", "xpu:0", "meta"])
+@pytest.mark.parametrize("estimator", [ClAM, PRCut, SpanningForestEmbedding])
+def test_estimators_refuse_other_devices_by_name(estimator, device):
+    model = estimator(3, device=device)
+    if estimator is ClAM:
+        model.set_params(encoder="mlp")
+    with pytest.raises(ValueError, match=f"Got '{device}' .* are not supported"):
+        model.fit(X, Y)
