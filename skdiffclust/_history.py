@@ -43,6 +43,8 @@ the epochs of one restart; and `keep_state_on_error`. The order of the decorator
 import functools
 import itertools
 import warnings
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -67,6 +69,30 @@ _MOVING = (
     "_reference",
     "_n_stalled",
 )
+
+
+# Whether the fits of this thread are parts of another one, which reports for them.
+_reported_elsewhere = ContextVar("reported_elsewhere", default=False)
+
+
+@contextmanager
+def reported_by_the_whole():
+    """Hold back the convergence warnings of the fits inside the block.
+
+    The filters of ``warnings`` belong to the whole process, so that two threads that
+    change them and put them back can leave them changed; this holds for one thread.
+    """
+    token = _reported_elsewhere.set(True)
+    try:
+        yield
+    finally:
+        _reported_elsewhere.reset(token)
+
+
+def warn_of_convergence(message, *, stacklevel=2):
+    """Give a ConvergenceWarning, unless the fit that this one is a part of reports."""
+    if not _reported_elsewhere.get():
+        warnings.warn(message, ConvergenceWarning, stacklevel=stacklevel + 1)
 
 
 def keep_state_on_error(method):
@@ -375,10 +401,9 @@ class EpochLoop:
                 f"{happened}, before any finite weights were reached. Did you scale X? "
                 f"Put a StandardScaler before {self._name}, or lower learning_rate."
             )
-        warnings.warn(
+        warn_of_convergence(
             f"{happened}. The weights of epoch {self.best_epoch + 1} (loss "
             f"{self.best_loss:.4g}) are kept. Lower learning_rate, or scale X.",
-            ConvergenceWarning,
             stacklevel=3,
         )
 

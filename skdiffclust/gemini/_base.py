@@ -1,11 +1,9 @@
 """What GEMINI and SparseGEMINI share: checks, the problem, labels, and prediction."""
 
-import warnings
 from numbers import Integral, Real
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -18,6 +16,7 @@ from skdiffclust._compat import (
     check_sample_weight,
 )
 from skdiffclust._constraints import check_feasible
+from skdiffclust._history import warn_of_convergence
 from skdiffclust._validation import validate_rows
 from skdiffclust.gemini._models import Perceptron, SkipPerceptron, new_model
 from skdiffclust.gemini._objectives import OBJECTIVES
@@ -305,21 +304,19 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         n_found = int(np.count_nonzero(sizes))
         name = type(self).__name__
         if n_found < self.n_clusters:
-            warnings.warn(
+            warn_of_convergence(
                 f"{name} found {n_found} clusters instead of {self.n_clusters}: the "
                 f"sizes are {sizes.tolist()}. Use mode='ovo', more restarts (n_init), "
                 "or ask for fewer clusters.",
-                ConvergenceWarning,
                 stacklevel=3,
             )
         if constraints is not None:
             parted, joined = broken_links(labels, constraints)
             if parted or joined:
-                warnings.warn(
+                warn_of_convergence(
                     f"{name} parts {parted} groups of rows that links or partial "
                     f"labels join, and joins {joined} pairs of groups that must part. "
                     "Increase link_weight or max_iter, or use model='mlp'.",
-                    ConvergenceWarning,
                     stacklevel=3,
                 )
         return n_found

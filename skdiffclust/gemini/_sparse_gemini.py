@@ -1,13 +1,11 @@
 """SparseGEMINI: clustering and selection of variables in one."""
 
 import os
-import warnings
 from dataclasses import replace
 from numbers import Real
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -22,7 +20,11 @@ from skdiffclust._compat import (
 )
 from skdiffclust._constraints import as_constraints
 from skdiffclust._fitted import reads_whole
-from skdiffclust._history import Training, keep_state_on_error
+from skdiffclust._history import (
+    Training,
+    keep_state_on_error,
+    warn_of_convergence,
+)
 from skdiffclust.gemini._base import (
     BaseGEMINI,
     logits_of_rows,
@@ -453,11 +455,10 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
             if not self._keeps_steps:
                 raise
             alpha, n_in = steps[-1].alpha, steps[-1].support.sum()
-            warnings.warn(
+            warn_of_convergence(
                 f"The path was interrupted after {len(steps)} steps, at alpha="
                 f"{alpha * problem.units.alpha:.4g} with {n_in} features. They "
                 "are kept. With checkpoint=... and resume=True it can go on later.",
-                ConvergenceWarning,
                 stacklevel=3,
             )
         training.stop()
@@ -598,10 +599,9 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         """Warn of empty clusters, of links that are not met, and of no features."""
         self._report(step.labels, constraints)
         if not step.support.any():
-            warnings.warn(
+            warn_of_convergence(
                 f"SparseGEMINI has no feature in at alpha={step.alpha:.4g}. Lower "
                 "alpha, or use path().",
-                ConvergenceWarning,
                 stacklevel=3,
             )
 

@@ -1,11 +1,9 @@
 """SparseGEMINICV: the penalty chosen by the stability of clusters and of supports."""
 
 import itertools
-import warnings
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_selection import SelectorMixin
 from sklearn.metrics import adjusted_rand_score
 from sklearn.utils import check_random_state
@@ -13,7 +11,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdiffclust._compat import Interval, fit_context
 from skdiffclust._fitted import reads_whole
-from skdiffclust._history import Training, keep_state_on_error
+from skdiffclust._history import (
+    Training,
+    keep_state_on_error,
+    reported_by_the_whole,
+)
 from skdiffclust.gemini._base import BaseGEMINI, positive
 from skdiffclust.gemini._sparse_gemini import SparseGEMINI
 
@@ -335,8 +337,7 @@ _FITTED = (
 
 def _quiet_path(sparse, X, **options):
     """Walk a path; fewer clusters are judged by stability, or reported in the end."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with reported_by_the_whole():
         return sparse.path(X, **options)
 
 

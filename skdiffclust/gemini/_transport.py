@@ -1,7 +1,6 @@
 """Exact optimal transport with its dual potentials: POT's solver, else HiGHS."""
 
 import functools
-import warnings
 
 import numpy as np
 import scipy.sparse as sp
@@ -37,18 +36,15 @@ def _pot_solver():
         return None
 
     def solve(source, target, distances, start):
-        with warnings.catch_warnings():
-            # A start it cannot use is said in a warning; the solution is exact anyway.
-            warnings.simplefilter("ignore")
-            _, log = emd(
-                source,
-                target,
-                distances,
-                numItermax=1_000_000,
-                log=True,
-                check_marginals=False,
-                potentials_init=start,
-            )
+        _, log = emd(
+            source,
+            target,
+            distances,
+            numItermax=1_000_000,
+            log=True,
+            check_marginals=False,
+            potentials_init=start,
+        )
         return log["u"], log["v"]
 
     return solve

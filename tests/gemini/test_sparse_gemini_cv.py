@@ -1,10 +1,17 @@
 """SparseGEMINICV: what is stable, and what is chosen."""
 
+import ast
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.exceptions import ConvergenceWarning
 
 from skdiffclust import SparseGEMINICV
+from skdiffclust._history import reported_by_the_whole, warn_of_convergence
 from skdiffclust.gemini._sparse_gemini_cv import cluster_stability, support_stability
 
 FAST = {
@@ -58,3 +65,36 @@ def test_a_path_of_no_step_is_refused():
 def test_a_subset_with_fewer_rows_than_clusters_is_refused():
     with pytest.raises(ValueError, match="must keep at least n_clusters=3 of the 80 r"):
         SparseGEMINICV(3, sample_fraction=0.02, **FAST).fit(problem())
+
+
+def test_concurrent_fits_leave_the_filters_of_warnings_alone():
+    X = problem()
+    before = list(warnings.filters)
+
+    def run(seed):
+        # One epoch a step, and a penalty under which clusters empty on some subsets.
+        SparseGEMINICV(3, min_features=2, **FAST | {"random_state": seed}).fit(X)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(run, range(4)))
+    assert warnings.filters == before
+
+
+def test_no_fit_changes_the_filters_of_warnings():
+    package = Path(__file__).resolve().parents[2] / "skdiffclust"
+    for file in package.rglob("*.py"):
+        names = {
+            node.attr
+            for node in ast.walk(ast.parse(file.read_text("utf-8")))
+            if isinstance(node, ast.Attribute)
+        }
+        assert not names & {"catch_warnings", "simplefilter", "filterwarnings"}, file
+
+
+def test_the_parts_of_a_fit_leave_its_warnings_to_the_whole():
+    with reported_by_the_whole():
+        warn_of_convergence("not seen")  # else an error, here
+        with ThreadPoolExecutor(1) as pool, pytest.raises(ConvergenceWarning):
+            pool.submit(warn_of_convergence, "seen: another thread").result()
+    with pytest.warns(ConvergenceWarning, match="seen again"):
+        warn_of_convergence("seen again")
