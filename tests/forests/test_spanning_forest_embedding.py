@@ -22,7 +22,7 @@ from skdiffclust.forests._embedding._informed_batches import (
     restrict,
 )
 from skdiffclust.forests._embedding._targets import split_labelled
-from skdiffclust.forests._embedding._training import Trainer
+from skdiffclust.forests._embedding._training import Trainer, units_of
 from skdiffclust.metrics import clustering_accuracy, links_to_incidence
 
 
@@ -418,3 +418,60 @@ def test_no_warning_on_a_good_run(similarity, global_random_seed):
         warnings.simplefilter("error")
         embedding = make(max_iter=3, n_components=2, similarity=similarity)
         embedding.fit(X, half_labelled(y)).score(X, y)
+
+
+@pytest.mark.parametrize("similarity", ["sqeuclidean", "rbf", "cosine"])
+@pytest.mark.parametrize("encoder", ["linear", "mlp", "module"])
+def test_the_embedding_has_a_unit_root_mean_square(encoder, similarity):
+    X, y = hidden_signal()
+    if encoder == "module":
+        encoder = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 3))
+    make_one = {"encoder": encoder, "similarity": similarity, "n_components": 3}
+    model = make(max_iter=2, weight_decay=0.1, **make_one)
+    # The unit is that of the embedding, whatever that of X; more epochs keep it.
+    for rows in (X, X * 1e-3 if encoder == "linear" else X):
+        model.fit(rows, half_labelled(y))
+        for _ in range(2):
+            embedding = model.transform(rows)
+            assert np.sqrt(np.mean(embedding**2)) == pytest.approx(1, rel=1e-5)
+            if similarity != "cosine":
+                assert embedding.mean(axis=0) == pytest.approx(0, abs=1e-5)
+            model.partial_fit(rows, half_labelled(y))
+
+
+def test_the_unit_changes_neither_the_score_nor_what_training_goes_on_from():
+    X, y = hidden_signal()
+    labels = half_labelled(y)
+    model = make(encoder="mlp", max_iter=3, n_components=2).fit(X, labels)
+    raw = clone(model)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            "skdiffclust.forests._spanning_forest_embedding.units_of",
+            lambda embedding, similarity: (0.0, 1.0),
+        )
+        raw.fit(X, labels)
+    center, scale = model._units
+    ours, theirs = model.transform(X), raw.transform(X)
+    np.testing.assert_allclose(ours * scale + center, theirs, atol=1e-12)
+    assert model.score(X, y) == pytest.approx(raw.score(X, y))
+    start = model._start(X, np.random.RandomState(0), resume=True)
+    for ours, theirs in zip(
+        start.parameters(),
+        raw._start(X, np.random.RandomState(0), resume=True).parameters(),
+        strict=True,
+    ):
+        np.testing.assert_allclose(ours.detach(), theirs.detach(), atol=1e-12)
+
+
+def test_an_embedding_that_is_constant_or_has_a_unit_of_its_own_is_left_alone():
+    X, y = hidden_signal()
+    constant = np.full((5, 2), 3.0)
+    assert units_of(constant, "cosine")[1] == 3.0
+    for embedding, similarity in (
+        (constant, "sqeuclidean"),
+        (np.array([[np.inf, 1.0]]), "cosine"),
+        (np.arange(6.0).reshape(3, 2), lambda rows: -torch.cdist(rows, rows)),
+    ):
+        assert units_of(embedding, similarity) == (0.0, 1.0)
+    model = make(max_iter=1, similarity=lambda rows: rows @ rows.mT).fit(X, y)
+    assert model._units == (0.0, 1.0)
