@@ -245,6 +245,7 @@ ROWS = {"spectral": None, "spectral, polished": None} | {
     for name, encoder in (("free", None), ("linear", "linear"), ("mlp", "mlp"))
 }
 ROWS["paper's recipe"] = {
+    "encoder": "mlp",
     "hidden_layer_sizes": (512,),
     "init": "random",
     "polish": False,

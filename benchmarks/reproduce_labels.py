@@ -50,7 +50,7 @@ def accuracies(X, y, seed):
         X, y, test_size=0.2, random_state=seed, stratify=y
     )
     # Such a graph has edges by the million: the bound costs a product an epoch.
-    model = PRCut(10, objective="bound", random_state=seed)
+    model = PRCut(10, encoder="mlp", objective="bound", random_state=seed)
     model.fit(train, partial_labels=y_train)
     scores = {"PRCut": clustering_accuracy(y_test, model.predict(test))}
     peers = {

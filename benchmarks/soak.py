@@ -214,7 +214,7 @@ def soak_threads():
         ClAM(10, random_state=0),
         ClAM(10, encoder="mlp", n_init=1, max_iter=10, random_state=0),
         GEMINI(10, model="mlp", n_init=1, max_iter=20, batch_size=2000, random_state=0),
-        PRCut(10, n_init=1, max_iter=10, random_state=0),
+        PRCut(10, encoder="mlp", n_init=1, max_iter=10, random_state=0),
         SparseGEMINI(10, max_iter=20, batch_size=2000, random_state=0),
         SpanningForestEmbedding(10, max_iter=2, n_perturbations=10, random_state=0),
     ]

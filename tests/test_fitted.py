@@ -27,7 +27,7 @@ ESTIMATORS = {
     "ClAM": ClAM(2, n_init=2, random_state=0),
     "ClAM-deep": ClAM(2, n_init=2, encoder="mlp", max_iter=5, random_state=0),
     "GEMINI": GEMINI(2, mode="ovo", n_init=1, random_state=0),
-    "PRCut": PRCut(2, n_init=2, max_iter=5, random_state=0),
+    "PRCut": PRCut(2, encoder="mlp", n_init=2, max_iter=5, random_state=0),
     "PRCut-free": PRCut(2, encoder=None, n_init=2, random_state=0),
     "SpanningForestClustering": SpanningForestClustering(2),
     "SpanningForestEmbedding": SpanningForestEmbedding(

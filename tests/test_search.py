@@ -36,7 +36,7 @@ TRAINING = {"mode": "ovo", "n_init": 1, "max_iter": 60, "learning_rate": 0.05}
 ESTIMATORS = [
     ClAM(n_init=1, max_iter=10, random_state=0),
     GEMINI(**TRAINING, link_weight=10.0, random_state=0),
-    PRCut(max_iter=20, random_state=0),
+    PRCut(encoder="mlp", max_iter=20, random_state=0),
     SparseGEMINI(**TRAINING, link_weight=10.0, random_state=0),
     SpanningForestClustering(),
 ]

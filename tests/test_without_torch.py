@@ -37,10 +37,18 @@ estimators = [
     ClAM("auto", n_init=2, max_iter=5, random_state=0),
     GEMINI(3, n_init=2, max_iter=5, random_state=0),
     GEMINI(3, model="mlp", n_init=1, max_iter=5, random_state=0),
-    PRCut(3, max_iter=5, random_state=0),
+    PRCut(3, encoder="mlp", max_iter=5, random_state=0),
     PRCut(3, encoder="linear", max_iter=5, random_state=0),
     PRCut(3, encoder=None, random_state=0),
-    PRCut(3, sampling="pairs", init="random", polish=False, n_init=1, random_state=0),
+    PRCut(
+        3,
+        encoder="mlp",
+        sampling="pairs",
+        init="random",
+        polish=False,
+        n_init=1,
+        random_state=0,
+    ),
     SparseGEMINI(3, n_init=1, max_iter=5, random_state=0),
     SparseGEMINICV(
         3, mode="ovo", n_init=1, max_iter=5, n_resamples=2, n_alphas=3, random_state=0

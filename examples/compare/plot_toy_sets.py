@@ -53,7 +53,7 @@ def clusterers(k):
         "HDBSCAN": HDBSCAN(min_cluster_size=15, copy=True),
         "forest": SpanningForestClustering(k),
         "ClAM": ClAM(k, n_init=1, max_iter=epochs, random_state=0),
-        "PRCut": PRCut(k, max_iter=epochs, random_state=0),
+        "PRCut": PRCut(k, encoder="mlp", max_iter=epochs, random_state=0),
         "GEMINI": GEMINI(
             k, mode="ovo", model="mlp", n_init=1, max_iter=2 * epochs, random_state=0
         ),

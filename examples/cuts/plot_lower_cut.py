@@ -25,11 +25,13 @@ X, X_new, y, y_new = train_test_split(X, y, test_size=0.2, random_state=0)
 # All see the same graph: each digit is joined to its ten nearest. An empty cluster
 # would lower the cut, so the sizes stand beside it.
 
-free = PRCut(10, encoder=None, random_state=0).fit(X)
+free = PRCut(10, cut="ratio", init="spectral", random_state=0).fit(X)
 graph = free.affinity_matrix_
 spectral = SpectralClustering(10, affinity="precomputed", random_state=0).fit(graph)
-searched = PRCut(10, encoder=None, init="random", random_state=0).fit(X, graph=graph)
-encoder = PRCut(10, init="random", hidden_layer_sizes=(64,), random_state=0)
+searched = PRCut(10, cut="ratio", random_state=0).fit(X, graph=graph)
+encoder = PRCut(
+    10, cut="ratio", encoder="mlp", hidden_layer_sizes=(64,), random_state=0
+)
 encoder.fit(X, graph=graph)
 
 rows = {

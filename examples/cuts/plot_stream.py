@@ -36,7 +36,7 @@ def draw(time):
 X, source = draw(0)
 streams = {
     "ClAM": ClAM(3, random_state=0),
-    "PRCut": PRCut(3, random_state=0),
+    "PRCut": PRCut(3, encoder="mlp", random_state=0),
     "mini-batch k-means": MiniBatchKMeans(3, n_init=5, random_state=0),
 }
 names = {}

@@ -107,11 +107,13 @@ class GraphAssigner:
     labels : ndarray of shape (n,), int64
         -1 for noise.
     n_clusters : int
+    divisors : ndarray of shape (n,) or None
+        What divides the cut, one for each row if None.
     normalized : bool
-        Whether degrees divide the cut, or numbers of rows.
+        Whether the divisors are degrees.
     """
 
-    def __init__(self, affinity, graph, labels, n_clusters, *, normalized):
+    def __init__(self, affinity, graph, labels, n_clusters, *, divisors, normalized):
         self.affinity, self.n_clusters = affinity, n_clusters
         self.train_labels, self.normalized = labels, normalized
         kept = np.flatnonzero(labels >= 0)
@@ -120,7 +122,9 @@ class GraphAssigner:
         degrees = graph.sum(axis=1)
         linked = graph @ self.members
         self.cuts = np.einsum("ik,ik->k", self.members, degrees[:, None] - linked)
-        self.sizes = (degrees if normalized else np.ones(len(labels))) @ self.members
+        if divisors is None:
+            divisors = np.ones(len(labels))
+        self.sizes = divisors @ self.members
 
     def labels(self, X):
         """Return the labels (m,) of rows X (m, d).

@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skdiffclust._affinity import column_means, refuse_overflow
 from skdiffclust._assignments import order_by_size
-from skdiffclust._compat import Interval
+from skdiffclust._compat import Interval, check_sample_weight
 from skdiffclust._constraints import as_constraints, check_feasible
 from skdiffclust._devices import require_torch, resolve_device
 from skdiffclust._encoder import init_layers
@@ -63,9 +63,13 @@ class Data:
         What divides the cut that is lowered, one for each row if None.
     nodes : Nodes
         Groups of equal rows as nodes.
+    bounds : (float, float)
+        Least and largest size of a cluster.
     n_clusters : int
         At most the number of groups.
     affinity : Affinity or None
+    normalized : bool
+        Whether the normalised cut is lowered.
     """
 
     rows: np.ndarray | None
@@ -73,8 +77,10 @@ class Data:
     groups: np.ndarray
     divisors: np.ndarray | None
     nodes: Nodes
+    bounds: tuple[float, float]
     n_clusters: int
     affinity: Affinity | None
+    normalized: bool
 
     def cuts(self, labels):
         """Return the ratio-cut and the normalised cut of labels (n,), without -1."""
@@ -88,7 +94,9 @@ class Data:
         )
 
 
-def prepare(estimator, X, graph, partial_labels, *, reset=True):
+def prepare(
+    estimator, X, graph=None, partial_labels=None, sample_weight=None, *, reset=True
+):
     """Return the `Data` of what `fit` was given, checked."""
     if estimator.small_components == "noise" and estimator.encoder is not None:
         raise ValueError(
@@ -120,8 +128,13 @@ def prepare(estimator, X, graph, partial_labels, *, reset=True):
     n_used = min(n_clusters, int(groups.max()) + 1)
     if estimator.encoder is None:
         n_clusters = n_used
-    divisors = graph.sum(axis=1) if estimator.cut == "normalized" else None
     sizes = np.ones(n)
+    if sample_weight is not None:
+        sizes = _check_weights(sample_weight, graph)
+    if estimator.cut == "normalized":
+        divisors = graph.sum(axis=1)
+    else:
+        divisors = None if sample_weight is None else sizes
     nodes = make_nodes(
         graph,
         groups,
@@ -131,7 +144,63 @@ def prepare(estimator, X, graph, partial_labels, *, reset=True):
     )
     if has_free_labels(estimator):
         warn_of_parts(nodes, n_used, "PRCut", _placed(estimator))
-    return Data(rows, graph, groups, divisors, nodes, n_clusters, affinity)
+    bounds = _find_bounds(estimator, nodes.sizes, n_used)
+    return Data(
+        rows,
+        graph,
+        groups,
+        divisors,
+        nodes,
+        bounds,
+        n_clusters,
+        affinity,
+        estimator.cut == "normalized",
+    )
+
+
+def _check_weights(sample_weight, graph):
+    """Return sample weights (n,) as float64, refused where they can be no sizes."""
+    return check_sample_weight(
+        sample_weight, graph, dtype=np.float64, ensure_non_negative=True
+    )
+
+
+def _find_bounds(estimator, sizes, n_clusters):
+    """Return the least and largest size of a cluster of nodes of sizes (m,)."""
+    total = sizes.sum()
+    low, high, mean = 0.0, np.inf, total / n_clusters
+    least, imbalance = estimator.min_cluster_size, estimator.max_imbalance
+    if least <= 1 and imbalance is None:
+        return low, high
+    if not (has_free_labels(estimator) and estimator.polish):
+        raise ValueError(
+            "The 'min_cluster_size' and 'max_imbalance' parameters of PRCut need "
+            "polish=True, which moves samples. Got polish=False instead."
+        )
+    if least > 1:
+        low = float(least)
+        if low * n_clusters > total:
+            raise ValueError(
+                "The 'min_cluster_size' parameter of PRCut must be at most the mean "
+                f"size of a cluster, {mean:.6g}. Got {least} instead. Lower it, or ask "
+                "for fewer clusters."
+            )
+    if imbalance is not None:
+        # Whole numbers of the largest group of equal samples fit about the mean.
+        whole = sizes.min() if sizes.min() == sizes.max() else 0.0
+        high = (1.0 + imbalance) * mean
+        low = max(low, (1.0 - imbalance) * mean)
+        if whole:
+            high = max(high, np.ceil(mean / whole) * whole)
+            low = min(low, np.floor(mean / whole) * whole)
+        if sizes.max() > high:
+            raise ValueError(
+                "The 'max_imbalance' parameter of PRCut must leave room for the "
+                f"heaviest group of equal samples, of size {sizes.max():.6g}, in a "
+                f"cluster of at most {high:.6g}. Got {imbalance} instead. Raise it, or "
+                "ask for fewer clusters."
+            )
+    return low, high
 
 
 def _placed(estimator):
@@ -176,7 +245,7 @@ def _check_precomputed(estimator, X, graph, reset):
         )
     if estimator.init == "k-means++":
         raise ValueError(
-            "The 'init' parameter of PRCut must be 'spectral' or 'random' with "
+            "The 'init' parameter of PRCut must be 'auto', 'spectral' or 'random' with "
             "affinity='precomputed'. Got 'k-means++' instead, which needs rows."
         )
     X = validate_rows(estimator, X, reset=reset, accept_sparse="csr")
@@ -218,7 +287,7 @@ def free_target(estimator, data, random_state):
         data,
         data.rows,
         n_used,
-        init=estimator.init,
+        init="random" if estimator.init == "auto" else estimator.init,
         polished=estimator.polish,
         n_init=estimator.n_init,
         random_state=random_state,
@@ -529,7 +598,8 @@ def graph_attributes(data, labels):
             data.graph,
             labels,
             n_used,
-            normalized=data.divisors is not None,
+            divisors=data.divisors,
+            normalized=data.normalized,
         )
     return row_attributes(data, assigner, labels) | {"_proportions": None}
 
@@ -577,9 +647,40 @@ def warn_if_small(estimator, sizes):
     warnings.warn(
         f"{len(small)} of {len(sizes)} clusters of PRCut are below 1 % of the mean "
         f"size (the smallest is {small.min():g}, 1 % is {least:.3g}): they cost the "
-        "cut next to nothing. Set "
+        "cut next to nothing. Set min_cluster_size or max_imbalance, "
         + ("cut='normalized', " if estimator.cut == "ratio" else "")
         + "a larger n_neighbors, or fewer clusters.",
+        ConvergenceWarning,
+        stacklevel=4,
+    )
+
+
+def warn_if_unbounded(estimator, data, labels):
+    """Warn of labels (n,) whose clusters are outside of the bounds on their sizes."""
+    low, high = data.bounds
+    if (low, high) == (0.0, np.inf):
+        return
+    groups, n_groups = data.groups, len(data.nodes.sizes)
+    # Of equal samples all have one label.
+    of_nodes = np.empty(n_groups, dtype=np.int64)
+    of_nodes[groups] = labels
+    kept = of_nodes >= 0
+    totals = np.bincount(
+        of_nodes[kept], data.nodes.sizes[kept], minlength=estimator.n_clusters
+    )
+    slack = 1e-9 * totals.sum()
+    if totals.min() >= low - slack and totals.max() <= high + slack:
+        return
+    reason = (
+        "the weights of samples, or groups of equal ones, did not fit. Loosen "
+        "max_imbalance or min_cluster_size"
+        if estimator.encoder is None
+        else "the encoder does not follow the free labels, which are within. Set "
+        "encoder=None"
+    )
+    warnings.warn(
+        f"Clusters of PRCut have sizes from {totals.min():.6g} to {totals.max():.6g}, "
+        f"where the bounds are {low:.6g} and {high:.6g}: {reason}.",
         ConvergenceWarning,
         stacklevel=4,
     )

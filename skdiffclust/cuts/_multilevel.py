@@ -1,111 +1,211 @@
-"""Low ratio-cuts without eigenvectors: coarsen, merge greedily, polish, combine."""
+"""Low cuts without eigenvectors: coarsen, merge greedily, polish, combine."""
 
 import numpy as np
 import scipy.sparse as sp
 
 from skdiffclust._compiled import compiled
-from skdiffclust.cuts._polish import polish
-from skdiffclust.cuts._ratio_cut import cut_of_labels
+from skdiffclust._threads import run_chunks, thread_count
+from skdiffclust.cuts._polish import Level, as_level, cluster_sums, polish_level
 
 # Coarsening ends at so many nodes a cluster, within these bounds: greedy merging is
 # on a dense matrix.
 _NODES_PER_CLUSTER = 20
 _MIN_NODES = 200
 _MAX_NODES = 2000
-# Isolated nodes and stars pair with nobody: a level that keeps more of the nodes than
-# this pairs what was left over.
+# Where more of the nodes than this are left, nodes without a partner are paired by a
+# neighbour that they share; and beyond the second, in any order.
+_TWO_HOPS = 0.6
 _STALLED = 0.95
+# Within bounds on sizes: partitions grown beside the merged one, and by how much of the
+# mean size coarse graphs may be out of bounds.
+_N_GROWN = 4
+_LOOSE = 0.1
+# Nodes of a graph from which on starts run in threads.
+_THREADED = 2000
 
 
-def search(graph, n_clusters, n_starts, random_state, *, sizes):
+def search(graph, n_clusters, n_starts, random_state, *, divisors=None, bounds=None):
     """Return labels (n,) int64 of the lowest cut of several starts, combined.
 
-    O(n_starts n_edges) time, and O(n_starts (20 n_clusters)^2) on coarse graphs.
+    O(n_starts n_edges) time, and O(n_starts (20 n_clusters)^2) on coarse graphs. The
+    starts run in threads, and are the same for any number of them.
     """
-    starts = [
-        multilevel(graph, n_clusters, random_state, sizes=sizes)
-        for _ in range(n_starts)
-    ]
-    return combine_all(graph, starts, n_clusters, random_state, sizes=sizes)
+    level = as_level(graph, divisors, bounds)
+    low, high = (0.0, np.inf) if bounds is None else bounds[1:]
+    seeds = random_state.randint(np.iinfo(np.int32).max, size=n_starts)
+    starts = [None] * n_starts
+
+    def work(first, last):
+        for i in range(first, last):
+            rng = np.random.RandomState(seeds[i])
+            starts[i] = multilevel(level, n_clusters, rng, low, high)
+
+    n_threads = thread_count(None) if level.n >= _THREADED else 1
+    if n_threads == 1:
+        work(0, n_starts)
+    else:
+        run_chunks(work, n_starts, (), n_threads)
+    return combine_all(level, starts, n_clusters, random_state, low, high)
 
 
-def combine_all(graph, starts, n_clusters, random_state, *, sizes):
+def combine_all(level, starts, n_clusters, random_state, low=0.0, high=np.inf):
     """Return labels (n,) of a cut at most that of the best of `starts`.
 
     The best meets each of the others: what both put together is one node, and the
     small graph of those nodes is cut anew.
     """
     starts = sorted(
-        starts, key=lambda labels: cut_of_labels(graph, labels, n_clusters, sizes)
+        starts, key=lambda labels: rank(level, labels, n_clusters, low, high)
     )
     best = starts[0]
     for other in starts[1:]:
-        best = combine(graph, best, other, n_clusters, random_state, sizes=sizes)
+        best = combine(level, best, other, n_clusters, random_state, low, high)
     return best
 
 
-def multilevel(graph, n_clusters, random_state, *, sizes):
-    """Return labels (n,) int64 of a low cut of a graph (n, n), n >= n_clusters.
+def rank(level, labels, n_clusters, low, high):
+    """Return what labels (n,) are compared by: size out of bounds, then the cut."""
+    cuts, volumes, totals, _ = cluster_sums(
+        level.indptr,
+        level.indices,
+        level.data,
+        level.divisors,
+        level.sizes,
+        labels,
+        n_clusters,
+    )
+    outside = np.maximum(totals - high, 0.0).sum() + np.maximum(low - totals, 0.0).sum()
+    if outside <= 1e-9 * totals.sum():
+        outside = 0.0
+    return outside, float((cuts[cuts > 0] / volumes[cuts > 0]).sum())
+
+
+def multilevel(level, n_clusters, random_state, low=0.0, high=np.inf):
+    """Return labels (n,) int64 of a low cut of a graph of n >= n_clusters nodes.
 
     Heaviest edges are contracted in random order until few nodes are left, those are
     merged greedily, and the labels are polished at every level on the way back.
     """
-    levels = []
+    levels, all_groups = [level], []
     enough = min(max(_MIN_NODES, _NODES_PER_CLUSTER * n_clusters), _MAX_NODES)
     enough = max(enough, 2 * n_clusters)
-    while graph.shape[0] > enough:
-        order = random_state.permutation(graph.shape[0])
-        groups, n_groups = match(graph.indptr, graph.indices, graph.data, sizes, order)
-        if n_groups > _STALLED * graph.shape[0]:
+    # No node may grow so large that clusters of it cannot be within their bounds.
+    total = level.sizes.sum()
+    heaviest = 1.5 * total / enough if low > 0.0 or high < np.inf else np.inf
+    while level.n > enough:
+        order = random_state.permutation(level.n)
+        groups, n_groups = match(*level, order, heaviest, _TWO_HOPS)
+        if n_groups > _STALLED * level.n:
             groups, n_groups = _pair_leftovers(groups)
-        levels.append((graph, sizes, groups))
-        graph, sizes = contract(graph, groups, n_groups, sizes)
-    labels = merge(graph, n_clusters, sizes=sizes)
-    labels = polish(graph, labels, n_clusters, sizes=sizes, swaps=not levels)
-    for level in range(len(levels) - 1, -1, -1):
-        graph, sizes, groups = levels[level]
-        # Swaps cost more than moves and pay on the finest graph only.
-        labels = polish(
-            graph, labels[groups], n_clusters, sizes=sizes, swaps=level == 0
-        )
+        level = contract_level(level, groups, n_groups)
+        levels.append(level)
+        all_groups.append(groups)
+    bounds = loosened(level, n_clusters, low, high) if all_groups else (low, high)
+    labels = first_labels(level, n_clusters, random_state, *bounds)
+    while all_groups:
+        levels.pop()
+        level, groups = levels[-1], all_groups.pop()
+        bounds = loosened(level, n_clusters, low, high) if all_groups else (low, high)
+        labels = polish_level(level, labels[groups], n_clusters, *bounds)
     return labels
 
 
-def combine(graph, labels, other, n_clusters, random_state, *, sizes):
+def loosened(level, n_clusters, low, high):
+    """Return bounds that the nodes of a coarse level can meet.
+
+    They are the bounds themselves where all nodes have one size, and never further
+    apart than a tenth of the mean size asks for.
+    """
+    mean, largest = level.sizes.sum() / n_clusters, level.sizes.max()
+    if largest == level.sizes.min():
+        return low, high
+    slack = min(largest, _LOOSE * mean)
+    return min(low, mean - slack), max(high, mean + slack)
+
+
+def first_labels(level, n_clusters, random_state, low, high):
+    """Return labels (n,) of a small graph: merged, or within bounds the best of some.
+
+    Merging takes no care of sizes until it is too late, growing takes care of little
+    else.
+    """
+    candidates = [merge(level, n_clusters, high)]
+    if low > 0.0 or high < np.inf:
+        for node in random_state.randint(level.n, size=_N_GROWN):
+            candidates.append(grow(*level, node, n_clusters))
+    polished = [
+        polish_level(level, labels, n_clusters, low, high) for labels in candidates
+    ]
+    return min(polished, key=lambda labels: rank(level, labels, n_clusters, low, high))
+
+
+def combine(level, labels, other, n_clusters, random_state, low=0.0, high=np.inf):
     """Return the labels (n,) of a cut at most that of `labels`, recut with `other`."""
-    both = labels * n_clusters + other
-    groups = np.unique(both, return_inverse=True)[1]
-    n_groups = int(groups.max()) + 1
-    coarse, coarse_sizes = contract(graph, groups, n_groups, sizes)
+    groups, n_groups = meet(labels, other, n_clusters)
+    coarse = contract_level(level, groups, n_groups)
     inherited = np.empty(n_groups, dtype=np.int64)
     inherited[groups] = labels
-    anew = multilevel(coarse, n_clusters, random_state, sizes=coarse_sizes)
-    inherited = polish(coarse, inherited, n_clusters, sizes=coarse_sizes, swaps=False)
-    candidates = [labels]
-    for start in (inherited, anew):
-        candidates.append(polish(graph, start[groups], n_clusters, sizes=sizes))
-    return min(
-        candidates, key=lambda found: cut_of_labels(graph, found, n_clusters, sizes)
+    anew = multilevel(coarse, n_clusters, random_state, low, high)
+    inherited = polish_level(coarse, inherited, n_clusters, low, high)
+    # Only the better of the two is worth the moves on the fine graph.
+    start = min(
+        (inherited, anew), key=lambda found: rank(coarse, found, n_clusters, low, high)
     )
+    polished = polish_level(level, start[groups], n_clusters, low, high)
+    return min(
+        (labels, polished), key=lambda found: rank(level, found, n_clusters, low, high)
+    )
+
+
+def meet(labels, other, n_clusters):
+    """Return groups (n,) of nodes that both labels put together, and their number."""
+    both = labels * n_clusters + other
+    numbers = np.full(n_clusters * n_clusters, -1, dtype=np.int64)
+    found = np.unique(both)
+    numbers[found] = np.arange(len(found))
+    return numbers[both], len(found)
 
 
 def contract(graph, groups, n_groups, sizes):
     """Return the graph and sizes (n_groups,) of groups (n,) of nodes taken as one."""
-    rows = groups.astype(graph.indices.dtype)[
-        np.repeat(np.arange(graph.shape[0]), np.diff(graph.indptr))
-    ]
-    columns = groups.astype(graph.indices.dtype)[graph.indices]
-    between = rows != columns
-    coarse = sp.coo_array(
-        (graph.data[between], (rows[between], columns[between])),
-        shape=(n_groups, n_groups),
-    ).tocsr()
-    return coarse, np.bincount(groups, sizes, minlength=n_groups)
+    level = contract_level(as_level(graph, sizes), groups, n_groups)
+    coarse = sp.csr_array(
+        (level.data, level.indices, level.indptr), shape=(n_groups, n_groups)
+    )
+    coarse.sort_indices()
+    return coarse, level.divisors
 
 
-def merge(graph, n_clusters, *, sizes):
-    """Return labels (n,) by merging, again and again, the pair that lowers most."""
-    labels = merge_pairs(graph.toarray(), sizes.copy(), graph.sum(axis=1), n_clusters)
+def contract_level(level, groups, n_groups):
+    """Return the `Level` of groups (n,) of nodes taken as one."""
+    # Memory that is never touched is never taken.
+    indices = np.empty(len(level.indices), dtype=level.indices.dtype)
+    data = np.empty(len(level.data))
+    indptr, degrees, divisors, sizes = contract_rows(
+        *level, groups, n_groups, indices, data
+    )
+    n_kept = indptr[-1]
+    return Level(
+        indptr, indices[:n_kept].copy(), data[:n_kept].copy(), degrees, divisors, sizes
+    )
+
+
+def merge(level, n_clusters, high=np.inf):
+    """Return labels (n,) by merging, again and again, the pair that lowers most.
+
+    Pairs that are larger than `high` together come last.
+    """
+    links = np.zeros((level.n, level.n))
+    rows = np.repeat(np.arange(level.n), np.diff(level.indptr))
+    links[rows, level.indices] = level.data
+    labels = merge_pairs(
+        links,
+        level.divisors.copy(),
+        level.degrees.copy(),
+        level.sizes.copy(),
+        n_clusters,
+        high,
+    )
     return np.unique(labels, return_inverse=True)[1].astype(np.int64, copy=False)
 
 
@@ -119,11 +219,17 @@ def _pair_leftovers(groups):
     return groups, int(groups.max()) + 1
 
 
-@compiled()
-def match(indptr, indices, data, sizes, order):
-    """Pair nodes by the heaviest edge for their sizes; return (groups (n,), count)."""
-    groups = np.full(len(order), -1, np.int64)
+@compiled(nogil=True)
+def match(indptr, indices, data, degrees, divisors, sizes, order, heaviest, two_hops):
+    """Pair nodes by the heaviest edge for their divisors; return (groups (n,), count).
+
+    No pair is of more than `heaviest` size. Where more than `two_hops` of the nodes
+    are left, those whose neighbours are all taken are paired by their first neighbour.
+    """
+    n = len(order)
+    groups = np.full(n, -1, np.int64)
     n_groups = 0
+    alone = np.zeros(n, np.bool_)
     for i in order:
         if groups[i] >= 0:
             continue
@@ -131,48 +237,173 @@ def match(indptr, indices, data, sizes, order):
         best, best_weight = -1, 0.0
         for e in range(indptr[i], indptr[i + 1]):
             j = indices[e]
-            if groups[j] < 0:
-                weight = data[e] * (1.0 / sizes[i] + 1.0 / sizes[j])
+            if groups[j] < 0 and sizes[i] + sizes[j] <= heaviest:
+                weight = data[e] * (1.0 / divisors[i] + 1.0 / divisors[j])
                 if weight > best_weight:
                     best, best_weight = j, weight
         if best >= 0:
             groups[best] = n_groups
+        else:
+            alone[i] = True
         n_groups += 1
-    return groups, n_groups
+    if n_groups <= two_hops * n:
+        return groups, n_groups
+    waiting = np.full(n, -1, np.int64)
+    joined = np.full(n_groups, -1, np.int64)
+    for i in order:
+        if not alone[i] or indptr[i] == indptr[i + 1]:
+            continue
+        hub, hub_weight = -1, 0.0
+        for e in range(indptr[i], indptr[i + 1]):
+            if data[e] > hub_weight:
+                hub, hub_weight = indices[e], data[e]
+        j = waiting[hub]
+        if j >= 0 and sizes[i] + sizes[j] <= heaviest:
+            joined[groups[i]] = groups[j]
+            waiting[hub] = -1
+        else:
+            waiting[hub] = i
+    numbers = np.empty(n_groups, np.int64)
+    count = 0
+    for g in range(n_groups):
+        if joined[g] < 0:
+            numbers[g] = count
+            count += 1
+    for g in range(n_groups):
+        if joined[g] >= 0:
+            numbers[g] = numbers[joined[g]]
+    for i in range(n):
+        groups[i] = numbers[groups[i]]
+    return groups, count
+
+
+@compiled(nogil=True)
+def contract_rows(
+    indptr, indices, data, degrees, divisors, sizes, groups, n_groups, columns, values
+):
+    """Fill columns and values with the rows of groups (n,) of nodes taken as one.
+
+    Returns indptr (n_groups + 1,), degrees, divisors and sizes (n_groups,).
+    """
+    n = len(groups)
+    starts = np.zeros(n_groups + 1, np.int64)
+    for i in range(n):
+        starts[groups[i] + 1] += 1
+    for g in range(n_groups):
+        starts[g + 1] += starts[g]
+    members = np.empty(n, np.int32)
+    filled = starts[:-1].copy()
+    for i in range(n):
+        members[filled[groups[i]]] = i
+        filled[groups[i]] += 1
+    pointers = np.empty(n_groups + 1, indptr.dtype)
+    pointers[0] = 0
+    coarse_degrees, coarse_divisors = np.zeros(n_groups), np.zeros(n_groups)
+    coarse_sizes = np.zeros(n_groups)
+    place = np.full(n_groups, -1, np.int64)
+    count = 0
+    for g in range(n_groups):
+        begin = count
+        for m in range(starts[g], starts[g + 1]):
+            i = members[m]
+            coarse_divisors[g] += divisors[i]
+            coarse_sizes[g] += sizes[i]
+            for e in range(indptr[i], indptr[i + 1]):
+                h = groups[indices[e]]
+                if h == g:
+                    continue
+                if place[h] < begin:
+                    place[h] = count
+                    columns[count] = h
+                    values[count] = data[e]
+                    count += 1
+                else:
+                    values[place[h]] += data[e]
+                coarse_degrees[g] += data[e]
+        pointers[g + 1] = count
+    return pointers, coarse_degrees, coarse_divisors, coarse_sizes
+
+
+@compiled(nogil=True)
+def grow(indptr, indices, data, degrees, divisors, sizes, node, n_clusters):
+    """Return labels (n,) of clusters grown one by one from a node, of equal size.
+
+    The next node is the one most of whose edges lead into the cluster; where none does,
+    the first that is left.
+    """
+    n = len(degrees)
+    labels = np.full(n, -1, np.int64)
+    left, n_left = sizes.sum(), n
+    for cluster in range(n_clusters):
+        goal = left / (n_clusters - cluster)
+        inside = np.zeros(n)
+        total = 0.0
+        while n_left > n_clusters - 1 - cluster:
+            if total > 0.0:
+                node = -1
+                best = 0.0
+                for i in range(n):
+                    if labels[i] < 0 and inside[i] > best * degrees[i]:
+                        node, best = i, inside[i] / degrees[i]
+            if node < 0 or labels[node] >= 0:
+                node = 0
+                while labels[node] >= 0:
+                    node += 1
+            full = total + 0.5 * sizes[node] > goal
+            if total > 0.0 and full and cluster < n_clusters - 1:
+                break
+            labels[node] = cluster
+            total += sizes[node]
+            left -= sizes[node]
+            n_left -= 1
+            for e in range(indptr[node], indptr[node + 1]):
+                inside[indices[e]] += data[e]
+        # The next cluster begins where this one ended.
+    return labels
 
 
 @compiled(inline="always")
-def _change(links, sizes, cuts, i, j):
+def _change(links, divisors, cuts, i, j):
     """Return by how much the cut changes if clusters i and j become one."""
-    joined = (cuts[i] + cuts[j] - 2.0 * links[i, j]) / (sizes[i] + sizes[j])
-    return joined - cuts[i] / sizes[i] - cuts[j] / sizes[j]
+    joined = (cuts[i] + cuts[j] - 2.0 * links[i, j]) / (divisors[i] + divisors[j])
+    return joined - cuts[i] / divisors[i] - cuts[j] / divisors[j]
 
 
-@compiled()
-def _best_partner(links, sizes, cuts, alive, i):
-    """Return the cluster that i is best merged with, and the change of the cut."""
+@compiled(nogil=True)
+def _best_partner(links, divisors, cuts, sizes, alive, i, high, penalty):
+    """Return the cluster that i is best merged with, and the change of the cut.
+
+    Pairs above the size `high` have the penalty, and more the larger they are.
+    """
     best, best_change = -1, np.inf
     for j in range(len(alive)):
         if alive[j] and j != i:
-            change = _change(links, sizes, cuts, i, j)
+            change = _change(links, divisors, cuts, i, j)
+            if sizes[i] + sizes[j] > high:
+                change += penalty * (sizes[i] + sizes[j]) / high
             if change < best_change:
                 best, best_change = j, change
     return best, best_change
 
 
-@compiled()
-def merge_pairs(links, sizes, cuts, n_clusters):
+@compiled(nogil=True)
+def merge_pairs(links, divisors, cuts, sizes, n_clusters, high):
     """Return the owner (n,) of each node after merging down to n_clusters.
 
-    links (n, n), sizes and cuts (n,) are of the nodes, and are written.
+    links (n, n), divisors, cuts and sizes (n,) are of the nodes, and are written.
     """
-    n = len(sizes)
+    n = len(divisors)
     alive = np.ones(n, np.bool_)
     owner = np.arange(n)
     partner = np.empty(n, np.int64)
     gain = np.empty(n)
+    penalty = 1.0
     for i in range(n):
-        partner[i], gain[i] = _best_partner(links, sizes, cuts, alive, i)
+        penalty += cuts[i] / divisors[i]
+    for i in range(n):
+        partner[i], gain[i] = _best_partner(
+            links, divisors, cuts, sizes, alive, i, high, penalty
+        )
     for _ in range(n - n_clusters):
         a = -1
         for i in range(n):
@@ -180,6 +411,7 @@ def merge_pairs(links, sizes, cuts, n_clusters):
                 a = i
         b = partner[a]
         cuts[a] = max(cuts[a] + cuts[b] - 2.0 * links[a, b], 0.0)
+        divisors[a] += divisors[b]
         sizes[a] += sizes[b]
         alive[b] = False
         for j in range(n):
@@ -191,9 +423,13 @@ def merge_pairs(links, sizes, cuts, n_clusters):
             if not alive[j]:
                 continue
             if j == a or partner[j] == a or partner[j] == b:
-                partner[j], gain[j] = _best_partner(links, sizes, cuts, alive, j)
+                partner[j], gain[j] = _best_partner(
+                    links, divisors, cuts, sizes, alive, j, high, penalty
+                )
             else:
-                change = _change(links, sizes, cuts, j, a)
+                change = _change(links, divisors, cuts, j, a)
+                if sizes[j] + sizes[a] > high:
+                    change += penalty * (sizes[j] + sizes[a]) / high
                 if change < gain[j]:
                     partner[j], gain[j] = a, change
     return owner

@@ -1,23 +1,82 @@
-"""Greedy moves that lower the ratio-cut of any labelling, and never empty a cluster."""
+"""Moves that lower the cut of any labelling, within bounds on the sizes."""
+
+from typing import NamedTuple
 
 import numpy as np
 
 from skdiffclust._compiled import compiled
 
 # Work of one kernel call, in edges visited: about 0.1 s between interruptions.
-_CHUNK = 2**24
+_CHUNK = 2**23
 # A move must lower the cut by this, relative to it: rounding cannot make a cycle.
 _TOLERANCE = 1e-11
-_MAX_SWEEPS = 100
+# Rounds of sequences of moves, and their length without gain.
+_CLIMBS = 2
+_PATIENCE = 15
+# Nodes of more edges stay in them.
+_MAX_DEGREE = 500
+# Rounds, for each cluster, in which clusters are brought within their bounds.
+_MAX_REPAIRS = 100
 
 
-def polish(graph, labels, n_clusters, *, sizes=None, swaps=True):
-    """Lower the cut of labels by moves of single nodes and swaps of linked pairs.
+class Bounds(NamedTuple):
+    """Least and largest size of a cluster, and the sizes (n,) of the nodes."""
 
-    Sweeps go over the nodes whose neighbourhood changed, in index order, each taking
-    the best cluster among those of its neighbours (an isolated node: among all), then
-    over the edges between clusters; until nothing lowers the cut. A cluster with one
-    node keeps it. O(n_edges) a sweep of moves, O(sum of squared degrees) of swaps.
+    sizes: np.ndarray
+    low: float
+    high: float
+
+
+class Level(NamedTuple):
+    """A graph for the kernels: rows of a symmetric CSR matrix without diagonal.
+
+    Attributes
+    ----------
+    indptr : ndarray of shape (n + 1,), int32 or int64
+    indices : ndarray of shape (nnz,), int32 or int64
+    data : ndarray of shape (nnz,), float64
+        Weights, positive.
+    degrees : ndarray of shape (n,), float64
+        Sums of the rows.
+    divisors : ndarray of shape (n,), float64
+        What divides the cut of a cluster: sizes (ratio-cut) or, of single nodes,
+        degrees (normalised cut). Positive.
+    sizes : ndarray of shape (n,), float64
+        What the bounds are on.
+    """
+
+    indptr: np.ndarray
+    indices: np.ndarray
+    data: np.ndarray
+    degrees: np.ndarray
+    divisors: np.ndarray
+    sizes: np.ndarray
+
+    @property
+    def n(self):
+        """Number of nodes."""
+        return len(self.degrees)
+
+
+def as_level(graph, divisors=None, bounds=None):
+    """Return the `Level` of a csr_array (n, n); divisors are ones by default."""
+    ones = np.ones(graph.shape[0])
+    divisors = ones if divisors is None else np.asarray(divisors, np.float64)
+    sizes = ones if bounds is None else bounds.sizes
+    return Level(
+        graph.indptr, graph.indices, graph.data, graph.sum(axis=1), divisors, sizes
+    )
+
+
+def polish(graph, labels, n_clusters, *, divisors=None, bounds=None):
+    """Lower the cut of labels by moves of single nodes and by sequences of moves.
+
+    A queue holds the nodes with neighbours in other clusters, in index order; each is
+    moved to the best cluster among those of its neighbours (a node without edges:
+    among all), and then its neighbours are queued again; until nothing lowers the cut.
+    Then short sequences are tried, of which the first moves may raise it. A cluster
+    with one node keeps it. O(n_edges) a pass of moves; sequences touch each node once
+    and look at the neighbours of its neighbours.
 
     Parameters
     ----------
@@ -26,94 +85,183 @@ def polish(graph, labels, n_clusters, *, sizes=None, swaps=True):
     labels : ndarray of shape (n,), int64
         In 0 .. n_clusters - 1; not written.
     n_clusters : int
-    sizes : ndarray of shape (n,), float64, or None
+    divisors : ndarray of shape (n,), float64, or None
         What divides a cut: rows behind each node (ratio-cut, default one each), or
         degrees (normalised cut).
-    swaps : bool
-        Whether to swap pairs too.
+    bounds : Bounds or None
+        Clusters outside of them are brought inside first, which may raise the cut.
 
     Returns
     -------
     ndarray of shape (n,), int64
-        Labels whose cut is at most that of the input.
+        Labels whose cut is at most that of the input, if that was within bounds.
     """
-    state = _State(graph, labels, n_clusters, sizes)
-    before = state.cut()
-    for _ in range(_MAX_SWEEPS):
+    level = as_level(graph, divisors, bounds)
+    low, high = (0.0, np.inf) if bounds is None else bounds[1:]
+    return polish_level(level, labels, n_clusters, low, high)
+
+
+def polish_level(level, labels, n_clusters, low, high, *, climbs=_CLIMBS):
+    """Return labels (n,) int64 lowered by moves; see `polish`."""
+    state = _State(level, labels, n_clusters, low, high)
+    if low > 0.0 or high < np.inf:
+        state.repair()
+    start, before = state.labels.copy(), state.cut()
+    # Sizes and cuts change: what was not near a move may want to, too.
+    while state.move():
+        pass
+    for _ in range(climbs):
+        if not state.climb():
+            break
         while state.move():
             pass
-        # Sizes and cuts have changed: what was not near a move may want to, too.
-        state.active[:] = True
-        if not state.move() and not (swaps and state.swap()):
-            break
-        state.active[:] = True
-    # Cuts are updated in place during sweeps; this is the recount.
-    return state.labels if state.cut() <= before else np.array(labels, dtype=np.int64)
+    # Cuts are updated in place meanwhile; this is the recount.
+    return state.labels if state.cut() <= before else start
 
 
 class _State:
-    """Labels under way, with the cut, size and number of nodes of each cluster."""
+    """Labels under way, with the cut, divisor, size and nodes of each cluster."""
 
-    def __init__(self, graph, labels, n_clusters, sizes):
-        n = graph.shape[0]
-        self.n_clusters = n_clusters
-        self.csr = graph.indptr, graph.indices, graph.data
-        self.degrees = graph.sum(axis=1)
-        self.sizes = np.ones(n) if sizes is None else np.asarray(sizes, np.float64)
+    def __init__(self, level, labels, n_clusters, low, high):
+        self.level, self.n_clusters = level, n_clusters
+        self.low, self.high = low, high
+        self.csr = level.indptr, level.indices, level.data
+        self.weights = level.degrees, level.divisors, level.sizes
         self.labels = np.array(labels, dtype=np.int64)
-        self.active = np.ones(n, dtype=bool)
-        step = max(1, int(_CHUNK / (1 + graph.nnz / max(n, 1))))
-        self.chunks = [(i, min(i + step, n)) for i in range(0, n, step)]
+        self.queue = np.empty(level.n, dtype=np.int32 if level.n < 2**31 else np.int64)
+        self.queued = np.zeros(level.n, dtype=bool)
+
+    def clusters(self):
+        """Return cuts, divisors, sizes and counts (k,) of the clusters, anew."""
+        return cluster_sums(*self.csr, *self.weights[1:], self.labels, self.n_clusters)
 
     def cut(self):
         """Return the cut, counted anew."""
-        cuts, volumes, _ = self.clusters()
+        cuts, volumes, _, _ = self.clusters()
         return float((cuts[cuts > 0] / volumes[cuts > 0]).sum())
 
-    def clusters(self):
-        """Return the cut, size and number of nodes (k,) of each cluster, anew."""
-        return cluster_sums(*self.csr, self.sizes, self.labels, self.n_clusters)
-
     def move(self):
-        """Sweep once over the active nodes; return how many moved."""
+        """Move nodes of the boundary until none wants to; return how many moved."""
         clusters = self.clusters()
-        return sum(
-            move_nodes(
+        head = 0
+        count = queue_boundary(
+            *self.csr[:2], self.labels, self.queue, self.queued, self.n_clusters
+        )
+        total = 0
+        while count:
+            n_moved, head, count = move_nodes(
                 *self.csr,
-                self.degrees,
-                self.sizes,
+                *self.weights,
                 self.labels,
-                self.active,
                 *clusters,
-                *chunk,
+                self.low,
+                self.high,
+                self.queue,
+                self.queued,
+                head,
+                count,
+                _CHUNK,
             )
-            for chunk in self.chunks
-        )
+            total += n_moved
+        return total
 
-    def swap(self):
-        """Sweep once over the edges between clusters; return how many pairs swapped."""
+    def climb(self):
+        """Try sequences of moves from every node of the boundary; return how many."""
         clusters = self.clusters()
-        return sum(
-            swap_nodes(
-                *self.csr, self.degrees, self.sizes, self.labels, *clusters, *chunk
-            )
-            for chunk in self.chunks
+        n_seeds = queue_boundary(
+            *self.csr[:2], self.labels, self.queue, self.queued, self.n_clusters
         )
+        rng = np.random.RandomState(n_seeds)
+        seeds = rng.permutation(self.queue[:n_seeds])
+        self.queued[:] = False  # nodes that moved
+        place = np.full(self.level.n, -1, dtype=np.int32)
+        total, start = 0, 0
+        while start < n_seeds:
+            n_better, start = climb(
+                *self.csr,
+                *self.weights,
+                self.labels,
+                *clusters,
+                self.low,
+                self.high,
+                seeds,
+                n_seeds,
+                start,
+                self.queued,
+                place,
+                _PATIENCE,
+                _MAX_DEGREE,
+                _CHUNK,
+            )
+            total += n_better
+        return total
+
+    def repair(self):
+        """Move the nodes that cost least until all clusters are within their bounds.
+
+        Node sizes may make that impossible; it ends with as little outside as it can.
+        """
+        for _ in range(_MAX_REPAIRS * self.n_clusters):
+            clusters = self.clusters()
+            totals = clusters[2]
+            slack = _TOLERANCE * totals.sum()
+            over, under = totals - self.high, self.low - totals
+            if max(over.max(), under.max()) <= slack:
+                return
+            if over.max() > slack:
+                n_moved = push_out(
+                    *self.csr,
+                    *self.weights,
+                    self.labels,
+                    *clusters,
+                    int(over.argmax()),
+                    self.high + slack,
+                )
+            else:
+                n_moved = pull_in(
+                    *self.csr,
+                    *self.weights,
+                    self.labels,
+                    *clusters,
+                    int(under.argmax()),
+                    self.low - slack,
+                )
+            if not n_moved:
+                return
 
 
-@compiled()
-def cluster_sums(indptr, indices, data, sizes, labels, n_clusters):
-    """Return cuts, sizes and counts, each (k,), of the clusters of labels (n,)."""
+@compiled(nogil=True)
+def cluster_sums(indptr, indices, data, divisors, sizes, labels, n_clusters):
+    """Return cuts, divisors, sizes, counts, each (k,), of clusters of labels (n,)."""
     cuts, volumes = np.zeros(n_clusters), np.zeros(n_clusters)
+    totals = np.zeros(n_clusters)
     counts = np.zeros(n_clusters, np.int64)
     for i in range(len(labels)):
         a = labels[i]
-        volumes[a] += sizes[i]
+        volumes[a] += divisors[i]
+        totals[a] += sizes[i]
         counts[a] += 1
         for e in range(indptr[i], indptr[i + 1]):
             if labels[indices[e]] != a:
                 cuts[a] += data[e]
-    return cuts, volumes, counts
+    return cuts, volumes, totals, counts
+
+
+@compiled(nogil=True)
+def queue_boundary(indptr, indices, labels, queue, queued, n_clusters):
+    """Fill the queue with nodes that have a neighbour elsewhere; return how many."""
+    count = 0
+    for i in range(len(labels)):
+        a = labels[i]
+        queued[i] = indptr[i] == indptr[i + 1]
+        for e in range(indptr[i], indptr[i + 1]):
+            if labels[indices[e]] != a:
+                queued[i] = True
+                break
+        if queued[i]:
+            queue[count] = i
+            count += 1
+    return count
 
 
 @compiled(inline="always")
@@ -122,76 +270,302 @@ def _ratio(cut, volume):
     return max(cut, 0.0) / volume if volume > 0.0 else 0.0
 
 
-@compiled()
+@compiled(nogil=True)
 def move_nodes(
     indptr,
     indices,
     data,
     degrees,
+    divisors,
     sizes,
     labels,
-    active,
     cuts,
     volumes,
+    totals,
     counts,
-    start,
-    stop,
+    low,
+    high,
+    queue,
+    queued,
+    head,
+    count,
+    budget,
 ):
-    """Move active nodes of start .. stop - 1 to their best cluster; return the moves.
+    """Move queued nodes to their best clusters; return (moves, head, nodes queued).
 
-    labels, active (n,) and cuts, volumes, counts (k,) are updated in place.
+    labels (n,) and the sums (k,) are updated in place. Sizes that are outside of their
+    bounds may come nearer, and none goes further. Ends after `budget` edges.
     """
-    n_clusters = len(cuts)
+    n, n_clusters = len(labels), len(cuts)
     links = np.zeros(n_clusters)
     touched = np.empty(n_clusters, np.int64)
-    n_moved = 0
-    for i in range(start, stop):
+    n_moved, n_visited = 0, 0
+    while count > 0 and n_visited < budget:
+        i = queue[head]
+        head = head + 1 if head + 1 < n else 0
+        count -= 1
+        queued[i] = False
         a = labels[i]
-        if not active[i] or counts[a] == 1:
+        if counts[a] == 1:
             continue
-        active[i] = False
+        first, last = indptr[i], indptr[i + 1]
+        n_visited += last - first + 1
         n_touched = 0
-        for e in range(indptr[i], indptr[i + 1]):
+        for e in range(first, last):
             b = labels[indices[e]]
             if links[b] == 0.0:
                 touched[n_touched] = b
                 n_touched += 1
             links[b] += data[e]
-        if degrees[i] == 0.0:
+        if first == last:
             for b in range(n_clusters):
                 touched[b] = b
             n_touched = n_clusters
-        d, s, old_a = degrees[i], sizes[i], _ratio(cuts[a], volumes[a])
+            n_visited += n_clusters
+        d, v, s = degrees[i], divisors[i], sizes[i]
+        rest = totals[a] - s
+        old_a = _ratio(cuts[a], volumes[a])
         left = cuts[a] - d + 2.0 * links[a]
-        freed = _ratio(left, volumes[a] - s) - old_a
+        freed = _ratio(left, volumes[a] - v) - old_a
         best, best_change = a, -_TOLERANCE * old_a
         for t in range(n_touched):
             b = touched[t]
-            if b != a:
-                joined = _ratio(cuts[b] + d - 2.0 * links[b], volumes[b] + s)
-                old_b = _ratio(cuts[b], volumes[b])
-                change = freed + joined - old_b
-                if change < best_change - _TOLERANCE * old_b:
-                    best, best_change = b, change
+            if b == a:
+                continue
+            if totals[b] + s > high and totals[b] + s >= totals[a]:
+                continue
+            if rest < low and rest <= totals[b]:
+                continue
+            joined = _ratio(cuts[b] + d - 2.0 * links[b], volumes[b] + v)
+            old_b = _ratio(cuts[b], volumes[b])
+            change = freed + joined - old_b
+            if change < best_change - _TOLERANCE * old_b:
+                best, best_change = b, change
         if best != a:
             cuts[a] = left
-            volumes[a] -= s
+            volumes[a] -= v
+            totals[a] = rest
             counts[a] -= 1
             cuts[best] += d - 2.0 * links[best]
-            volumes[best] += s
+            volumes[best] += v
+            totals[best] += s
             counts[best] += 1
             labels[i] = best
             n_moved += 1
-            for e in range(indptr[i], indptr[i + 1]):
-                active[indices[e]] = True
+            for e in range(first, last):
+                j = indices[e]
+                if not queued[j]:
+                    queued[j] = True
+                    tail = head + count
+                    queue[tail if tail < n else tail - n] = j
+                    count += 1
         for t in range(n_touched):
             links[touched[t]] = 0.0
+    return n_moved, head, count
+
+
+@compiled(nogil=True)
+def _change_of_move(cuts, volumes, a, b, d, v, into_a, into_b):
+    """Return by how much the cut changes if a node goes from cluster a to b."""
+    before = _ratio(cuts[a], volumes[a]) + _ratio(cuts[b], volumes[b])
+    after = _ratio(cuts[a] - d + 2.0 * into_a, volumes[a] - v)
+    return after + _ratio(cuts[b] + d - 2.0 * into_b, volumes[b] + v) - before
+
+
+@compiled(nogil=True)
+def push_out(
+    indptr,
+    indices,
+    data,
+    degrees,
+    divisors,
+    sizes,
+    labels,
+    cuts,
+    volumes,
+    totals,
+    counts,
+    a,
+    high,
+):
+    """Move nodes out of cluster a, the cheapest for their size first, until it fits.
+
+    Each goes to the best cluster with room. At most half of the excess goes in one
+    call, and at least one node, since what is cheap changes. Returns how many moved.
+    """
+    n_clusters = len(cuts)
+    links = np.zeros(n_clusters)
+    members = np.flatnonzero(labels == a)
+    costs, targets = np.full(len(members), np.inf), np.full(len(members), -1)
+    for m in range(len(members)):
+        i = members[m]
+        for e in range(indptr[i], indptr[i + 1]):
+            links[labels[indices[e]]] += data[e]
+        if sizes[i] > 0.0:
+            for b in range(n_clusters):
+                if b != a and totals[b] + sizes[i] <= high:
+                    change = _change_of_move(
+                        cuts,
+                        volumes,
+                        a,
+                        b,
+                        degrees[i],
+                        divisors[i],
+                        links[a],
+                        links[b],
+                    )
+                    if change / sizes[i] < costs[m]:
+                        costs[m], targets[m] = change / sizes[i], b
+        for e in range(indptr[i], indptr[i + 1]):
+            links[labels[indices[e]]] = 0.0
+    goal = high + 0.5 * (totals[a] - high)
+    n_moved, left = 0, counts[a]
+    for m in np.argsort(costs):
+        i, b = members[m], targets[m]
+        if b < 0 or left == 1 or totals[a] <= high:
+            break
+        if n_moved > 0 and totals[a] <= goal:
+            break
+        if totals[b] + sizes[i] > high:
+            continue
+        labels[i] = b
+        totals[a] -= sizes[i]
+        totals[b] += sizes[i]
+        left -= 1
+        n_moved += 1
     return n_moved
 
 
-@compiled()
-def _links_to(indptr, indices, data, labels, i, a, b):
-    """Return the weights of node i's edges into clusters a and b."""
+@compiled(nogil=True)
+def pull_in(
+    indptr,
+    indices,
+    data,
+    degrees,
+    divisors,
+    sizes,
+    labels,
+    cuts,
+    volumes,
+    totals,
+    counts,
+    b,
+    low,
+):
+    """Move nodes into cluster b, the cheapest for their size first, until it fits.
+
+    They come from clusters that stay large enough. At most half of what is missing
+    comes in one call, and at least one node. Returns how many moved.
+    """
+    n = len(labels)
+    costs = np.full(n, np.inf)
+    for i in range(n):
+        a = labels[i]
+        if a == b or totals[a] - sizes[i] < low or sizes[i] <= 0.0:
+            continue
+        into_a, into_b = 0.0, 0.0
+        for e in range(indptr[i], indptr[i + 1]):
+            c = labels[indices[e]]
+            if c == a:
+                into_a += data[e]
+            elif c == b:
+                into_b += data[e]
+        change = _change_of_move(
+            cuts, volumes, a, b, degrees[i], divisors[i], into_a, into_b
+        )
+        costs[i] = change / sizes[i]
+    goal = totals[b] + 0.5 * (low - totals[b])
+    n_moved = 0
+    for i in np.argsort(costs):
+        a = labels[i]
+        if costs[i] == np.inf or totals[b] >= low:
+            break
+        if n_moved > 0 and totals[b] >= goal:
+            break
+        if totals[a] - sizes[i] < low or counts[a] == 1:
+            continue
+        labels[i] = b
+        totals[a] -= sizes[i]
+        totals[b] += sizes[i]
+        counts[a] -= 1
+        n_moved += 1
+    return n_moved
+
+
+@compiled(nogil=True)
+def _best_target(
+    indptr,
+    indices,
+    data,
+    degrees,
+    divisors,
+    sizes,
+    labels,
+    cuts,
+    volumes,
+    totals,
+    counts,
+    low,
+    high,
+    links,
+    touched,
+    i,
+):
+    """Return the best other cluster for node i, or -1, and the change of the cut.
+
+    links and touched (k,) are work space; links is zero before and after.
+    """
+    a = labels[i]
+    best, best_change = -1, np.inf
+    if counts[a] == 1:
+        return best, best_change
+    first, last = indptr[i], indptr[i + 1]
+    n_touched = 0
+    for e in range(first, last):
+        b = labels[indices[e]]
+        if links[b] == 0.0:
+            touched[n_touched] = b
+            n_touched += 1
+        links[b] += data[e]
+    d, v, s = degrees[i], divisors[i], sizes[i]
+    rest = totals[a] - s
+    freed = _ratio(cuts[a] - d + 2.0 * links[a], volumes[a] - v)
+    freed -= _ratio(cuts[a], volumes[a])
+    for t in range(n_touched):
+        b = touched[t]
+        if b == a:
+            continue
+        if totals[b] + s > high and totals[b] + s >= totals[a]:
+            continue
+        if rest < low and rest <= totals[b]:
+            continue
+        joined = _ratio(cuts[b] + d - 2.0 * links[b], volumes[b] + v)
+        change = freed + joined - _ratio(cuts[b], volumes[b])
+        if change < best_change:
+            best, best_change = b, change
+    for t in range(n_touched):
+        links[touched[t]] = 0.0
+    return best, best_change
+
+
+@compiled(nogil=True)
+def _apply(
+    indptr,
+    indices,
+    data,
+    degrees,
+    divisors,
+    sizes,
+    labels,
+    cuts,
+    volumes,
+    totals,
+    counts,
+    i,
+    b,
+):
+    """Move node i to cluster b and update the sums."""
+    a = labels[i]
     into_a, into_b = 0.0, 0.0
     for e in range(indptr[i], indptr[i + 1]):
         c = labels[indices[e]]
@@ -199,46 +573,192 @@ def _links_to(indptr, indices, data, labels, i, a, b):
             into_a += data[e]
         elif c == b:
             into_b += data[e]
-    return into_a, into_b
+    cuts[a] += 2.0 * into_a - degrees[i]
+    cuts[b] += degrees[i] - 2.0 * into_b
+    volumes[a] -= divisors[i]
+    volumes[b] += divisors[i]
+    totals[a] -= sizes[i]
+    totals[b] += sizes[i]
+    counts[a] -= 1
+    counts[b] += 1
+    labels[i] = b
 
 
-@compiled()
-def swap_nodes(
+@compiled(nogil=True)
+def climb(
     indptr,
     indices,
     data,
     degrees,
+    divisors,
     sizes,
     labels,
     cuts,
     volumes,
+    totals,
     counts,
+    low,
+    high,
+    seeds,
+    n_seeds,
     start,
-    stop,
+    locked,
+    place,
+    patience,
+    max_degree,
+    budget,
 ):
-    """Swap linked pairs across clusters, first end in start .. stop - 1, where it pays.
+    """Try short sequences of moves, of which the first may raise the cut.
 
-    Return how many; labels (n,), cuts and volumes (k,) are updated in place.
+    From each seed (Fiduccia and Mattheyses, as in KaHIP's local search) the best move
+    among the seed and the neighbours of what was moved is made, again and again, until
+    `patience` moves have not lowered the cut; moves after the lowest cut are taken
+    back. No node is moved twice. Nodes of more than `max_degree` edges stay. Returns
+    (sequences that lowered the cut, next seed).
     """
-    n_swapped = 0
-    for i in range(start, stop):
-        for e in range(indptr[i], indptr[i + 1]):
-            j = indices[e]
-            a, b = labels[i], labels[j]
-            if a == b or j < i:
+    n_clusters = len(cuts)
+    links = np.zeros(n_clusters)
+    touched = np.empty(n_clusters, np.int64)
+    room = 512
+    nodes, changes = np.empty(room, np.int64), np.empty(room)
+    log_room = 4096
+    moved, origin = np.empty(log_room, np.int64), np.empty(log_room, np.int64)
+    n_better, n_visited = 0, 0
+    s = start
+    while s < n_seeds and n_visited < budget:
+        seed = seeds[s]
+        s += 1
+        if locked[seed] or indptr[seed + 1] - indptr[seed] > max_degree:
+            continue
+        target, change = _best_target(
+            indptr,
+            indices,
+            data,
+            degrees,
+            divisors,
+            sizes,
+            labels,
+            cuts,
+            volumes,
+            totals,
+            counts,
+            low,
+            high,
+            links,
+            touched,
+            seed,
+        )
+        n_visited += indptr[seed + 1] - indptr[seed]
+        if target < 0:
+            continue
+        nodes[0], changes[0] = seed, change
+        place[seed] = 0
+        count = 1
+        scale = 0.0
+        for b in range(n_clusters):
+            scale += _ratio(cuts[b], volumes[b])
+        current, lowest = 0.0, -_TOLERANCE * scale
+        n_moves, n_kept = 0, 0
+        while count > 0 and n_moves - n_kept < patience and n_moves < log_room:
+            at = 0
+            for c in range(1, count):
+                if changes[c] < changes[at]:
+                    at = c
+            i = nodes[at]
+            count -= 1
+            nodes[at], changes[at] = nodes[count], changes[count]
+            place[nodes[at]] = at
+            place[i] = -1
+            target, change = _best_target(
+                indptr,
+                indices,
+                data,
+                degrees,
+                divisors,
+                sizes,
+                labels,
+                cuts,
+                volumes,
+                totals,
+                counts,
+                low,
+                high,
+                links,
+                touched,
+                i,
+            )
+            if target < 0:
                 continue
-            i_a, i_b = _links_to(indptr, indices, data, labels, i, a, b)
-            j_a, j_b = _links_to(indptr, indices, data, labels, j, a, b)
-            shift = sizes[j] - sizes[i]
-            both = 2.0 * data[e]
-            new_a = cuts[a] - degrees[i] + 2.0 * i_a + degrees[j] - 2.0 * j_a + both
-            new_b = cuts[b] - degrees[j] + 2.0 * j_b + degrees[i] - 2.0 * i_b + both
-            old = _ratio(cuts[a], volumes[a]) + _ratio(cuts[b], volumes[b])
-            new = _ratio(new_a, volumes[a] + shift) + _ratio(new_b, volumes[b] - shift)
-            if new < old * (1.0 - _TOLERANCE):
-                cuts[a], cuts[b] = new_a, new_b
-                volumes[a] += shift
-                volumes[b] -= shift
-                labels[i], labels[j] = b, a
-                n_swapped += 1
-    return n_swapped
+            moved[n_moves], origin[n_moves] = i, labels[i]
+            n_moves += 1
+            _apply(
+                indptr,
+                indices,
+                data,
+                degrees,
+                divisors,
+                sizes,
+                labels,
+                cuts,
+                volumes,
+                totals,
+                counts,
+                i,
+                target,
+            )
+            locked[i] = True
+            current += change
+            if current < lowest:
+                lowest, n_kept = current, n_moves
+            for e in range(indptr[i], indptr[i + 1]):
+                j = indices[e]
+                if locked[j] or indptr[j + 1] - indptr[j] > max_degree:
+                    continue
+                at = place[j]
+                if at < 0 and count == room:
+                    continue
+                target, change = _best_target(
+                    indptr,
+                    indices,
+                    data,
+                    degrees,
+                    divisors,
+                    sizes,
+                    labels,
+                    cuts,
+                    volumes,
+                    totals,
+                    counts,
+                    low,
+                    high,
+                    links,
+                    touched,
+                    j,
+                )
+                n_visited += indptr[j + 1] - indptr[j]
+                if at >= 0:
+                    changes[at] = change
+                elif target >= 0:
+                    nodes[count], changes[count] = j, change
+                    place[j] = count
+                    count += 1
+        for c in range(count):
+            place[nodes[c]] = -1
+        for m in range(n_moves - 1, n_kept - 1, -1):
+            _apply(
+                indptr,
+                indices,
+                data,
+                degrees,
+                divisors,
+                sizes,
+                labels,
+                cuts,
+                volumes,
+                totals,
+                counts,
+                moved[m],
+                origin[m],
+            )
+        n_better += n_kept > 0
+    return n_better, s

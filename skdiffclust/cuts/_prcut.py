@@ -36,6 +36,7 @@ from skdiffclust.cuts._fitting import (
     torch_streams,
     warn_if_fewer,
     warn_if_small,
+    warn_if_unbounded,
 )
 from skdiffclust.cuts._ratio_cut import cut_of_labels
 
@@ -72,13 +73,13 @@ class PRCut(
     ClusterMixin,
     BaseEstimator,
 ):
-    r"""Cluster by the ratio-cut of a similarity graph, and predict new rows.
+    r"""Cluster by the cut of a similarity graph, and predict new rows.
 
     Like :class:`~sklearn.cluster.SpectralClustering` it cuts a graph of the rows into
-    clusters that few edges leave, but it works on the cut itself: free labels are
-    found and polished node by node, and an encoder is trained on the probabilistic
-    ratio-cut of [1]_, so that new rows can be predicted. With ``init="random"`` there
-    is no eigensolver, which is the choice from some thousand rows on.
+    clusters that few edges leave, but it works on the cut itself, the normalised cut
+    or the ratio-cut: a multilevel search without eigenvectors finds labels, within
+    bounds on the sizes of clusters if asked. An encoder may be trained on the
+    probabilistic cut of [1]_ from there.
 
     Parameters
     ----------
@@ -101,6 +102,12 @@ class PRCut(
         leave a cluster, divided by the sum of the degrees of its samples
         ("normalized") or by their number ("ratio"). On graphs whose degrees differ
         much the least ratio-cut has clusters of single samples.
+    min_cluster_size : float, default=1
+        Least size of a cluster: samples, or their weight. Held by every move of the
+        free labels; an encoder that does not follow them is warned of.
+    max_imbalance : float, default=None
+        Largest difference of the size of a cluster from the mean, relative to the mean:
+        with .3 sizes are within 70 % and 130 % of it. None: any size.
     small_components : {"place", "noise"}, default="place"
         What becomes of samples in parts of the graph that no edge joins to the others
         and that are too small to be clusters: parts below a tenth of the mean size of
@@ -116,8 +123,9 @@ class PRCut(
         from the bound's by terms that are taken every tenth epoch. See
         :func:`~skdiffclust.cuts.expected_ratio_cut`. "exact" needs
         ``sampling="full"``; with other samplings the bound is used.
-    encoder : {"mlp", "linear"}, None or torch.nn.Module, default="mlp"
-        Map from rows to logits. None: free assignments. A module takes rows as they
+    encoder : {"mlp", "linear"}, None or torch.nn.Module, default=None
+        Map from rows to logits. None: free labels, the lowest cut; new rows are put
+        where they raise it least. A module takes rows as they
         are and gives `n_clusters` outputs; it is copied, never written.
     hidden_layer_sizes : tuple of int, default=(128,)
         Widths of the hidden layers of "mlp".
@@ -125,12 +133,12 @@ class PRCut(
         What follows each hidden layer of "mlp"; "gelu" is the exact :math:`z \Phi(z)`.
     weight_decay : float, default=1e-4
         Decoupled weight decay.
-    init : {"spectral", "k-means++", "random"}, default="spectral"
+    init : {"auto", "spectral", "k-means++", "random"}, default="auto"
         Where the free labels come from. "random" with `polish` is a multilevel search
-        that coarsens the graph in random order.
+        that coarsens the graph in random order, without eigenvectors; "auto" is that.
     polish : bool, default=True
-        Move single nodes, and swap pairs, as long as that lowers the ratio-cut of the
-        free labels. With False and ``init="random"`` there are no free labels: soft
+        Move nodes, one by one and in short sequences, as long as that lowers the cut of
+        the free labels. With False and ``init="random"`` there are no free labels: soft
         assignments are trained from random ones, as in the paper.
     balance_weight : float or "auto", default="auto"
         Weight :math:`\gamma` of the KL divergence of the mean assignments to the
@@ -203,11 +211,14 @@ class PRCut(
 
     Notes
     -----
-    With ``encoder=None`` and ``init="spectral"`` the labels of scikit-learn's spectral
+    With ``init="spectral"`` the labels of scikit-learn's spectral
     clustering with the same `random_state` are the start, and no move raises the cut.
-    Restarts are compared by the ratio-cut of their labels, those that use all clusters
-    first. Rows that are equal move as one. The ratio-cut grows with the number of
-    clusters: do not choose `n_clusters` by `score`.
+    Restarts are compared by the cut of their labels, those that use all clusters
+    first. Rows that are equal move as one. The cut grows with the number of clusters:
+    do not choose `n_clusters` by `score`. Starts run in threads where the graph is
+    large, with the same labels for any number of them. Signed graphs are refused: a cut
+    counts what it separates, and where separating is rewarded its quotient by a size
+    has no meaning.
 
     With ``encoder=None`` the training rows are kept in the fitted estimator, because
     `predict` needs them; an encoder keeps none, but `affinity_matrix_` tells which
@@ -242,13 +253,15 @@ class PRCut(
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],
         "temperature": [Interval(Real, 0, None, closed="neither")],
         "cut": [StrOptions({"normalized", "ratio"})],
+        "min_cluster_size": [Interval(Real, 0, None, closed="left")],
+        "max_imbalance": [Interval(Real, 0, None, closed="left"), None],
         "small_components": [StrOptions({"place", "noise"})],
         "objective": [StrOptions({"exact", "bound"})],
         "encoder": [StrOptions({"mlp", "linear"}), callable, None],
         "hidden_layer_sizes": ["array-like"],
         "activation": [StrOptions(set(ACTIVATIONS))],
         "weight_decay": [Interval(Real, 0, 1, closed="left")],
-        "init": [StrOptions({"spectral", "k-means++", "random"})],
+        "init": [StrOptions({"auto", "spectral", "k-means++", "random"})],
         "polish": ["boolean"],
         "balance_weight": [
             Interval(Real, 0, None, closed="left"),
@@ -273,13 +286,15 @@ class PRCut(
         n_neighbors=10,
         temperature=1.0,
         cut="normalized",
+        min_cluster_size=1,
+        max_imbalance=None,
         small_components="place",
         objective="exact",
-        encoder="mlp",
+        encoder=None,
         hidden_layer_sizes=(128,),
         activation="gelu",
         weight_decay=1e-4,
-        init="spectral",
+        init="auto",
         polish=True,
         balance_weight="auto",
         averaging_rate=0.8,
@@ -295,6 +310,7 @@ class PRCut(
         self.n_clusters = n_clusters
         self.affinity, self.n_neighbors = affinity, n_neighbors
         self.temperature, self.cut = temperature, cut
+        self.min_cluster_size, self.max_imbalance = min_cluster_size, max_imbalance
         self.small_components = small_components
         self.objective, self.encoder = objective, encoder
         self.hidden_layer_sizes, self.activation = hidden_layer_sizes, activation
@@ -310,7 +326,7 @@ class PRCut(
     @keep_state_on_error
     @outside_torch_modes
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None, *, graph=None, partial_labels=None):
+    def fit(self, X, y=None, *, graph=None, sample_weight=None, partial_labels=None):
         """Cut the graph of X, and train the encoder to cut it alike.
 
         Parameters
@@ -325,6 +341,10 @@ class PRCut(
             A ready graph of the rows of X, weights >= 0, in place of that of
             `affinity`; the latter still relates new rows to these. Not within a
             cross-validation, which takes its rows but not its columns.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Sizes of the samples, >= 0, one each by default: what `min_cluster_size`
+            and `max_imbalance` bound the sums of, and what divides the ratio-cut (the
+            normalised cut is divided by degrees). They do not change the graph.
         partial_labels : array-like of shape (n_samples,), default=None
             Integers, -1 where unknown. Rows with one label are joined by an edge of
             the largest weight, rows with two labels lose their edge.
@@ -345,7 +365,7 @@ class PRCut(
         ConvergenceWarning
             If fewer clusters are found than asked, or training diverges.
         """
-        data = prepare(self, X, graph, partial_labels)
+        data = prepare(self, X, graph, partial_labels, sample_weight)
         device = find_device(self)
         rng = check_random_state(self.random_state)
         target = free_target(self, data, rng)
@@ -375,6 +395,7 @@ class PRCut(
         self.device_ = device
         warn_if_fewer(self, self.n_clusters_, int(data.groups.max()) + 1)
         warn_if_small(self, self.cluster_sizes_)
+        warn_if_unbounded(self, data, self.labels_)
         training.finish()
         return self
 
@@ -417,7 +438,7 @@ class PRCut(
         """
         if not hasattr(self, "_assigner"):
             return self.fit(X, y, graph=graph)
-        data = prepare(self, X, graph, None, reset=False)
+        data = prepare(self, X, graph, reset=False)
         rng = check_random_state(self.random_state)
         with torch_streams(self, self.device_, rng):
             attributes = continue_training(self, data, rng)

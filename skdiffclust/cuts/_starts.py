@@ -77,7 +77,7 @@ def free_labels(data, X, n_clusters, *, init, polished, n_init, random_state):
     Parameters
     ----------
     data : Data
-        Its graph, groups of equal rows, and nodes.
+        Its graph, groups of equal rows, nodes, and bounds on the sizes.
     X : ndarray of shape (n, d) or None
         Rows, for "k-means++" and for small parts.
     n_clusters : int
@@ -88,24 +88,30 @@ def free_labels(data, X, n_clusters, *, init, polished, n_init, random_state):
     n_init : int
     random_state : RandomState instance
     """
-    nodes, groups = data.nodes, data.groups
+    from skdiffclust.cuts._polish import Level, polish_level
+
+    nodes, groups, bounds = data.nodes, data.groups, data.bounds
+    bounded = bounds != (0.0, np.inf)
     first = np.unique(groups, return_index=True)[1]
     kept = np.flatnonzero(~nodes.small)
     labels = np.full(len(nodes.small), -1, dtype=np.int64)
+    whole = None
     if nodes.n_large >= n_clusters:
-        # Nothing is cut.
-        labels[kept] = group_parts(nodes.parts[kept], nodes.sizes[kept], n_clusters)
+        whole = group_parts(nodes.parts[kept], nodes.sizes[kept], n_clusters)
+        totals = np.bincount(whole, nodes.sizes[kept], minlength=n_clusters)
+        if totals.min() < bounds[0] or totals.max() > bounds[1]:
+            whole = None
+    options = {
+        "init": init,
+        "polished": polished,
+        "n_init": n_init,
+        "random_state": random_state,
+    }
+    if whole is not None:
+        labels[kept] = whole  # nothing is cut
     elif len(kept) == len(labels):
         labels = _cut_labels(
-            data.graph,
-            nodes,
-            groups,
-            X,
-            n_clusters,
-            init=init,
-            polished=polished,
-            n_init=n_init,
-            random_state=random_state,
+            data.graph, nodes, groups, X, n_clusters, bounds, **options
         )
     else:
         rows = np.flatnonzero(~nodes.small[groups])
@@ -116,16 +122,16 @@ def free_labels(data, X, n_clusters, *, init, polished, n_init, random_state):
             nodes.parts[kept],
             nodes.small[kept],
         )
+        # Small parts are placed afterwards, and count then.
+        missing = nodes.sizes[nodes.small].sum() / n_clusters
         labels[kept] = _cut_labels(
             data.graph[rows][:, rows],
             part,
             np.unique(groups[rows], return_inverse=True)[1],
             None if X is None else X[rows],
             n_clusters,
-            init=init,
-            polished=polished,
-            n_init=n_init,
-            random_state=random_state,
+            (max(bounds[0] - missing, 0.0), bounds[1]),
+            **options,
         )
     labels = place_small(
         labels,
@@ -134,20 +140,43 @@ def free_labels(data, X, n_clusters, *, init, polished, n_init, random_state):
         nodes.sizes,
         n_clusters,
         None if X is None else X[first],
+        max_size=bounds[1],
     )
+    if bounded and nodes.small.any():
+        graph = nodes.graph
+        level = Level(
+            graph.indptr,
+            graph.indices,
+            graph.data,
+            graph.sum(axis=1),
+            nodes.divisors,
+            nodes.sizes,
+        )
+        labels = polish_level(level, labels, n_clusters, *bounds, climbs=0)
     return labels[groups]
 
 
 def _cut_labels(
-    graph, nodes, groups, X, n_clusters, *, init, polished, n_init, random_state
+    graph, nodes, groups, X, n_clusters, bounds, *, init, polished, n_init, random_state
 ):
-    """Return labels (m,) of the nodes of a graph (n, n) without small parts."""
+    """Return labels (m,) of the nodes of a graph (n, n) without small parts.
+
+    bounds are the least and largest size of a cluster.
+    """
     from skdiffclust.cuts._multilevel import combine_all, search
-    from skdiffclust.cuts._polish import polish
+    from skdiffclust.cuts._polish import Bounds, as_level, polish_level
 
     n_groups, divisors = len(nodes.sizes), nodes.divisors
+    sized = Bounds(nodes.sizes, *bounds)
     if init == "random":
-        return search(nodes.graph, n_clusters, n_init, random_state, sizes=divisors)
+        return search(
+            nodes.graph,
+            n_clusters,
+            n_init,
+            random_state,
+            divisors=divisors,
+            bounds=sized,
+        )
     if init == "spectral":
         starts = [_spectral(graph, n_clusters, n_init, random_state)]
     else:
@@ -158,14 +187,15 @@ def _cut_labels(
         )
         starts = [nearest_row(centers, X)[0] for centers in seeds]
     found = []
+    level = as_level(nodes.graph, divisors, sized)
     for labels in starts:
         labels = _common_label(labels, groups, n_groups, n_clusters)
         labels = fill_empty(labels, n_clusters, nodes.sizes)
         if polished:
-            labels = polish(nodes.graph, labels, n_clusters, sizes=divisors)
+            labels = polish_level(level, labels, n_clusters, *bounds)
         found.append(labels)
     if polished:
-        return combine_all(nodes.graph, found, n_clusters, random_state, sizes=divisors)
+        return combine_all(level, found, n_clusters, random_state, *bounds)
     return min(
         found,
         key=lambda labels: cut_of_labels(nodes.graph, labels, n_clusters, divisors),
@@ -188,7 +218,7 @@ def _spectral(graph, n_clusters, n_init, random_state):
     spans_all = n <= max(_N_LANCZOS, 2 * n_clusters + 1)
     uniform = graph.nnz == n * (n - 1) > 0 and np.ptp(graph.data) == 0
     if n_clusters == 1 or spans_all or uniform or n_parts > n // 2:
-        return search(graph, n_clusters, n_init, random_state, sizes=np.ones(n))
+        return search(graph, n_clusters, n_init, random_state)
     if n_parts > 1:
         graph = _bridged(graph, parts)
     try:
@@ -202,7 +232,7 @@ def _spectral(graph, n_clusters, n_init, random_state):
             ConvergenceWarning,
             stacklevel=5,
         )
-        return search(graph, n_clusters, n_init, random_state, sizes=np.ones(n))
+        return search(graph, n_clusters, n_init, random_state)
     return labels.astype(np.int64)
 
 

@@ -19,7 +19,14 @@ from skdiffclust import PRCut
 from skdiffclust.cuts import ratio_cut
 
 # A fit in a tenth of a second.
-QUICK = {"max_iter": 5, "hidden_layer_sizes": (8,), "n_init": 2, "random_state": 0}
+QUICK = {
+    "encoder": "mlp",
+    "max_iter": 5,
+    "hidden_layer_sizes": (8,),
+    "n_init": 2,
+    "random_state": 0,
+}
+FREE = QUICK | {"encoder": None}
 ENCODERS = [None, "linear", "mlp"]
 CORNERS = [[0, 0], [9, 0], [0, 9], [9, 9]]
 
@@ -98,7 +105,7 @@ def test_the_activation_is_what_stands_between_the_layers(activation, blobs):
 @pytest.mark.parametrize("encoder", ENCODERS)
 def test_labels_are_those_of_predict_ordered_by_size(encoder, blobs):
     X, _ = blobs
-    model = PRCut(4, encoder=encoder, **QUICK).fit(X)
+    model = PRCut(4, **QUICK | {"encoder": encoder}).fit(X)
     np.testing.assert_array_equal(model.labels_, model.predict(X))
     chunks = [model.predict(X[i : i + 7]) for i in range(0, len(X), 7)]
     np.testing.assert_array_equal(model.labels_, np.concatenate(chunks))
@@ -120,7 +127,7 @@ def test_labels_are_those_of_predict_ordered_by_size(encoder, blobs):
 @pytest.mark.parametrize("encoder", ENCODERS)
 def test_equal_rows_never_part(encoder, blobs):
     X = np.repeat(blobs[0][:60], 2, axis=0)
-    model = PRCut(4, encoder=encoder, n_neighbors=15, **QUICK).fit(X)
+    model = PRCut(4, n_neighbors=15, **QUICK | {"encoder": encoder}).fit(X)
     assert (model.labels_.reshape(60, 2) == model.labels_[::2, None]).all()
     np.testing.assert_array_equal(model.predict(X[::2]), model.labels_[::2])
 
@@ -128,7 +135,7 @@ def test_equal_rows_never_part(encoder, blobs):
 @pytest.mark.parametrize("cut", ["ratio", "normalized"])
 def test_a_new_row_goes_where_the_cut_is_least(cut, blobs):
     X, _ = blobs
-    model = PRCut(4, cut=cut, encoder=None, **QUICK).fit(X[:100])
+    model = PRCut(4, cut=cut, **FREE).fit(X[:100])
     for row in X[100:110]:
         links = model._assigner.affinity.links(row[None])
         graph = sp.block_array([[model.affinity_matrix_, links.T], [links, None]])
@@ -161,7 +168,7 @@ def test_dense_affinities(affinity, encoder, global_random_seed):
     X, y = make_blobs(
         60, centers=[[3, 0], [0, 3]], cluster_std=0.5, random_state=global_random_seed
     )
-    model = PRCut(2, affinity=affinity, temperature=0.5, encoder=encoder, **QUICK)
+    model = PRCut(2, affinity=affinity, temperature=0.5, **QUICK | {"encoder": encoder})
     assert adjusted_rand_score(y, model.fit(X).labels_) == 1.0
     assert adjusted_rand_score(y, model.predict(X + 1e-3)) == 1.0
     a, b = model.affinity_matrix_[0, 1], X[:2]
@@ -181,9 +188,7 @@ def test_dense_affinities(affinity, encoder, global_random_seed):
 @pytest.mark.filterwarnings("ignore:The graph of PRCut")
 @pytest.mark.filterwarnings("ignore:Number of distinct clusters")
 def test_extreme_temperatures_stay_finite(affinity, temperature, blobs):
-    model = PRCut(
-        4, affinity=affinity, temperature=temperature, encoder=None, **QUICK
-    ).fit(blobs[0])
+    model = PRCut(4, affinity=affinity, temperature=temperature, **FREE).fit(blobs[0])
     assert np.isfinite(model.ratio_cut_)
 
 
@@ -197,16 +202,16 @@ def test_affinity_of_a_callable_and_of_a_transformer(blobs):
         inverse,
         KNeighborsTransformer(n_neighbors=8, mode="distance"),
     ):
-        model = PRCut(4, affinity=affinity, encoder=None, **QUICK).fit(X)
+        model = PRCut(4, affinity=affinity, **FREE).fit(X)
         np.testing.assert_array_equal(model.predict(X), model.labels_)
         assert len(model.predict(X + 1e-3)) == 120
     assert set(model.affinity_matrix_.data) == {1.0}  # distances are not weights
 
 
 def test_a_precomputed_graph_has_labels_and_no_predict(blobs):
-    graph = PRCut(4, encoder=None, **QUICK).fit(blobs[0]).affinity_matrix_
+    graph = PRCut(4, **FREE).fit(blobs[0]).affinity_matrix_
     for given in (graph, graph.toarray(), sp.csc_matrix(graph)):
-        model = PRCut(4, affinity="precomputed", encoder=None, **QUICK).fit(given)
+        model = PRCut(4, affinity="precomputed", **FREE).fit(given)
         assert model.ratio_cut_ == ratio_cut(graph, model.labels_).value
     for method in ("predict", "predict_proba", "transform", "score", "partial_fit"):
         assert not hasattr(model, method)
@@ -215,7 +220,7 @@ def test_a_precomputed_graph_has_labels_and_no_predict(blobs):
 def test_partial_labels_join_the_graph(blobs):
     X, y = blobs
     known = np.where(np.arange(120) % 3 == 0, y, -1)
-    model = PRCut(4, encoder=None, **QUICK).fit(X, partial_labels=known)
+    model = PRCut(4, **FREE).fit(X, partial_labels=known)
     graph = model.affinity_matrix_
     rows = np.flatnonzero(known >= 0)
     block = graph[rows][:, rows].toarray() > 0
@@ -228,7 +233,7 @@ def test_partial_labels_join_the_graph(blobs):
 def test_all_labels_known_make_it_a_classifier():
     X, y = load_digits(return_X_y=True)
     X, y = X[:600], y[:600]
-    model = PRCut(10, n_init=2, random_state=0)
+    model = PRCut(10, encoder="mlp", n_init=2, random_state=0)
     model.fit(X[:400], partial_labels=y[:400])
     assert model.ratio_cut_ == 0.0
     assert adjusted_rand_score(y[400:], model.predict(X[400:])) > 0.6
@@ -304,7 +309,7 @@ def test_a_stream_is_learned_batch_by_batch(global_random_seed):
 
 def test_a_stream_is_followed_where_its_clusters_go(global_random_seed):
     rng = np.random.RandomState(global_random_seed)
-    model = PRCut(3, random_state=global_random_seed)
+    model = PRCut(3, encoder="mlp", random_state=global_random_seed)
     for time in range(21):
         y = rng.randint(3, size=100)
         angle = 2 * np.pi / 3 * (y + time / 20)  # each to the place of the next
@@ -322,7 +327,9 @@ def test_a_stream_is_followed_where_its_clusters_go(global_random_seed):
 
 @pytest.mark.parametrize("encoder", [None, "mlp"])
 def test_the_same_seed_gives_the_same_bits(encoder, blobs):
-    first, second = (PRCut(4, encoder=encoder, **QUICK).fit(blobs[0]) for _ in range(2))
+    first, second = (
+        PRCut(4, **QUICK | {"encoder": encoder}).fit(blobs[0]) for _ in range(2)
+    )
     np.testing.assert_array_equal(first.labels_, second.labels_)
     assert first.history_ == second.history_
 
@@ -362,6 +369,10 @@ def test_callbacks_see_every_epoch(blobs):
         ({"hidden_layer_sizes": (0,)}, "'hidden_layer_sizes' parameter of PRCut"),
         ({"device": "abacus"}, "'device' parameter of PRCut must be 'auto' or one of"),
         ({"affinity": "precomputed"}, "'encoder' parameter of PRCut must be None"),
+        ({"cut": "min"}, "'cut' parameter of PRCut"),
+        ({"max_imbalance": -0.1}, "'max_imbalance' parameter of PRCut"),
+        ({"min_cluster_size": 31}, "at most the mean size of a cluster, 30. Got 31"),
+        ({"max_imbalance": 0.1, "polish": False}, "need polish=True"),
     ],
 )
 def test_wrong_parameters_are_refused_by_name(change, match, blobs):
@@ -406,7 +417,7 @@ def test_more_parts_than_clusters_are_put_together_whole(blobs):
     blocks = [np.ones((size, size)) for size in (50, 40, 30)]
     parts = sp.block_diag(blocks, format="csr")
     with pytest.warns(UserWarning, match="3 parts that no edge joins.*n_clusters=2"):
-        model = PRCut(2, **QUICK | {"encoder": None}).fit(blobs[0], graph=parts)
+        model = PRCut(2, **FREE).fit(blobs[0], graph=parts)
     np.testing.assert_array_equal(model.labels_, np.repeat([1, 0, 0], [50, 40, 30]))
     assert model.ratio_cut_ == model.normalized_cut_ == 0.0
     parts = sp.block_diag([np.ones((40, 40))] * 3, format="csr")
@@ -418,15 +429,15 @@ def test_own_neighbours_in_more_parts_than_clusters_are_warned_of(global_random_
         90, centers=CORNERS[:3], cluster_std=0.1, random_state=global_random_seed
     )
     with pytest.warns(UserWarning, match="3 parts that no edge joins"):
-        model = PRCut(2, encoder=None, n_neighbors=5, **QUICK).fit(X)
+        model = PRCut(2, n_neighbors=5, **FREE).fit(X)
     assert model.ratio_cut_ == 0.0 and model.n_clusters_ == 2
 
 
 def test_isolated_vertices_are_warned_of(blobs):
-    graph = PRCut(4, encoder=None, **QUICK).fit(blobs[0]).affinity_matrix_.toarray()
+    graph = PRCut(4, **FREE).fit(blobs[0]).affinity_matrix_.toarray()
     graph[5] = graph[:, 5] = 0.0
     with pytest.warns(UserWarning, match="1 nodes in 1 parts that no edge joins"):
-        model = PRCut(4, encoder=None, **QUICK).fit(blobs[0], graph=graph)
+        model = PRCut(4, **FREE).fit(blobs[0], graph=graph)
     X = blobs[0]
     nearest = np.argsort(np.linalg.norm(X - X[5], axis=1))[1]
     assert model.labels_[5] == model.labels_[nearest]
@@ -476,6 +487,72 @@ def test_small_parts_are_noise_on_request(giant):
     assert model.score(rows) <= 0.0
 
 
+@pytest.mark.parametrize("init", ["random", "spectral", "k-means++"])
+@pytest.mark.parametrize("imbalance", [0.0, 0.1, 0.5])
+def test_sizes_stay_within_their_bounds(init, imbalance, global_random_seed):
+    sizes = [70, 25, 15, 10]
+    X, _ = make_blobs(sizes, centers=CORNERS, random_state=global_random_seed)
+    options = FREE | {"init": init, "random_state": global_random_seed}
+    model = PRCut(4, max_imbalance=imbalance, **options).fit(X)
+    mean = 30
+    assert model.cluster_sizes_.max() <= (1 + imbalance) * mean
+    assert model.cluster_sizes_.min() >= (1 - imbalance) * mean
+    model = PRCut(4, min_cluster_size=20, **options).fit(X)
+    assert model.cluster_sizes_.min() >= 20
+
+
+def test_sizes_are_weights(giant, global_random_seed):
+    rng = np.random.RandomState(global_random_seed)
+    weights = rng.uniform(0.5, 2.0, size=64)
+    weights[20:24] = 0.0
+    for bound in (
+        {"max_imbalance": 0.15},
+        {"min_cluster_size": 0.85 * weights.sum() / 3},
+    ):
+        model = PRCut(3, cut="ratio", affinity="precomputed", random_state=0, **bound)
+        with pytest.warns(UserWarning, match="4 nodes in 3 parts"):
+            model.fit(giant, sample_weight=weights)
+        totals = np.bincount(model.labels_, weights)
+        assert totals.min() >= 0.85 * weights.sum() / 3
+    for wrong, match in (
+        (-weights, "Negative values"),
+        (0 * weights, "at least one non-zero"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            PRCut(3, affinity="precomputed").fit(giant, sample_weight=wrong)
+
+
+def test_weights_of_samples_divide_the_ratio_cut(global_random_seed):
+    rng = np.random.RandomState(global_random_seed)
+    graph, weights = symmetric(rng, 7, 0.9), rng.uniform(0.2, 3.0, size=7)
+    model = PRCut(2, cut="ratio", affinity="precomputed", random_state=0)
+    model.fit(graph, sample_weight=weights)
+
+    def weighted(labels):
+        inside = np.eye(2)[labels]
+        cuts = np.einsum("ik,ij,jk->k", inside, graph, 1 - inside)
+        return (cuts / (weights @ inside)).sum()
+
+    every = [np.array([i >> bit & 1 for bit in range(7)]) for i in range(1, 127)]
+    best = min(weighted(labels) for labels in every)
+    assert weighted(model.labels_) <= 1.1 * best
+
+
+def test_a_group_too_heavy_for_the_bounds_is_refused():
+    X = np.array([[0.0]] * 30 + [[float(i)] for i in range(1, 31)])
+    with pytest.raises(ValueError, match="'max_imbalance' parameter .* heaviest group"):
+        PRCut(4, max_imbalance=0.2).fit(X)
+
+
+def test_an_encoder_out_of_bounds_is_warned_of(global_random_seed):
+    X, _ = make_moons(200, noise=0.05, random_state=global_random_seed)
+    model = PRCut(
+        2, encoder="linear", min_cluster_size=100, random_state=global_random_seed
+    )
+    with pytest.warns(ConvergenceWarning, match="the bounds are 100 and inf: the enc"):
+        model.fit(X)
+
+
 def test_nodes_are_clusters_where_there_are_no_others():
     graph = np.zeros((4, 4))
     graph[0, 1] = graph[1, 0] = 1.0
@@ -502,13 +579,13 @@ def test_an_asymmetric_graph_is_symmetrised_with_a_warning(blobs, global_random_
     X, _ = blobs
     rng = np.random.RandomState(global_random_seed)
     with pytest.warns(UserWarning, match="not symmetric"):
-        model = PRCut(4, encoder=None, **QUICK).fit(X, graph=rng.rand(120, 120))
+        model = PRCut(4, **FREE).fit(X, graph=rng.rand(120, 120))
     assert abs(model.affinity_matrix_ - model.affinity_matrix_.T).max() == 0
 
 
 def test_what_needs_rows_is_refused_for_a_graph(global_random_seed):
     graph = symmetric(np.random.RandomState(global_random_seed), 20, 0.9)
-    common = {"affinity": "precomputed", "encoder": None} | QUICK
+    common = {"affinity": "precomputed"} | FREE
     with pytest.raises(ValueError, match="'init' parameter of PRCut"):
         PRCut(2, init="k-means++", **common).fit(graph)
     with pytest.raises(ValueError, match="'graph' parameter of PRCut.fit"):
@@ -535,30 +612,32 @@ def test_contradicting_labels_and_too_few_clusters_are_refused(blobs):
 def test_equal_rows_make_fewer_clusters_with_a_warning(encoder):
     X = np.repeat([[0.0, 0.0], [1.0, 1.0]], 10, axis=0)
     with pytest.warns(ConvergenceWarning, match="2 clusters instead of 3.*distinct"):
-        model = PRCut(3, encoder=encoder, n_neighbors=12, **QUICK).fit(X)
+        model = PRCut(3, n_neighbors=12, **QUICK | {"encoder": encoder}).fit(X)
     assert model.n_clusters_ == 2
     assert (model.labels_.reshape(2, 10) == model.labels_[::10, None]).all()
 
 
 @pytest.mark.parametrize("encoder", ENCODERS)
 def test_one_row_is_one_cluster(encoder):
-    model = PRCut(1, encoder=encoder, **QUICK).fit([[1.0, 2.0]])
+    model = PRCut(1, **QUICK | {"encoder": encoder}).fit([[1.0, 2.0]])
     assert model.labels_.tolist() == [0] and model.ratio_cut_ == 0.0
     with pytest.raises(ValueError, match="at most the number of rows, n_samples=1"):
-        PRCut(2, encoder=encoder, **QUICK).fit([[1.0, 2.0]])
+        PRCut(2, **QUICK | {"encoder": encoder}).fit([[1.0, 2.0]])
 
 
 @pytest.mark.parametrize("encoder", ENCODERS)
 def test_offsets_constant_features_and_dtypes_change_nothing(encoder, blobs):
     X = np.round(blobs[0] * 4) / 4
-    expected = PRCut(4, encoder=encoder, **QUICK).fit(X).labels_
+    expected = PRCut(4, **QUICK | {"encoder": encoder}).fit(X).labels_
     moved = np.column_stack([X + 1e6, np.full(120, 7.0)])
-    model = PRCut(4, encoder=encoder, **QUICK).fit(moved)
+    model = PRCut(4, **QUICK | {"encoder": encoder}).fit(moved)
     assert adjusted_rand_score(expected, model.labels_) > 0.8
     scaled = ((X - X.min()) * 4).astype(np.uint8)
-    labels = PRCut(4, encoder=encoder, **QUICK).fit(scaled).labels_
+    labels = PRCut(4, **QUICK | {"encoder": encoder}).fit(scaled).labels_
     for dtype in (np.int64, ">f8", np.longdouble, object, np.float32):
-        other = PRCut(4, encoder=encoder, **QUICK).fit(scaled.astype(dtype)).labels_
+        other = (
+            PRCut(4, **QUICK | {"encoder": encoder}).fit(scaled.astype(dtype)).labels_
+        )
         if dtype is np.float32 and encoder is not None:
             assert adjusted_rand_score(labels, other) > 0.95
         else:
@@ -620,11 +699,11 @@ def test_an_interrupted_fit_leaves_the_old_model(error, blobs, monkeypatch):
 
 def test_threads_may_fit_and_predict_at_once(blobs):
     X, _ = blobs
-    expected = PRCut(4, encoder=None, **QUICK).fit(X).labels_
+    expected = PRCut(4, **FREE).fit(X).labels_
     found = []
 
     def work():
-        found.append(PRCut(4, encoder=None, **QUICK).fit(X).predict(X))
+        found.append(PRCut(4, **FREE).fit(X).predict(X))
 
     threads = [threading.Thread(target=work) for _ in range(4)]
     for thread in threads:
@@ -639,7 +718,7 @@ def test_threads_may_fit_and_predict_at_once(blobs):
 def test_parameters_and_data_are_never_written(blobs):
     X = blobs[0].copy()
     X.flags.writeable = False
-    graph = PRCut(4, encoder=None, **QUICK).fit(X).affinity_matrix_
+    graph = PRCut(4, **FREE).fit(X).affinity_matrix_
     data, indices = graph.data.copy(), graph.indices.copy()
     model = PRCut(4, **QUICK)
     parameters = str(clone(model).get_params())
@@ -652,7 +731,7 @@ def test_parameters_and_data_are_never_written(blobs):
 
 def test_score_has_a_floor_where_a_cluster_is_missing(blobs):
     X, _ = blobs
-    model = PRCut(4, encoder=None, **QUICK).fit(X)
+    model = PRCut(4, **FREE).fit(X)
     part = X[model.labels_ < 2]
     assert model.score(part) == -4.0
     assert model.set_params(cut="ratio").score(part) < -100
@@ -675,7 +754,7 @@ def fuzz(n_graphs, seed):
             k,
             encoder=[None, None, "linear", "mlp"][rng.randint(4)],
             hidden_layer_sizes=(4,),
-            init=["spectral", "k-means++", "random"][rng.randint(3)],
+            init=["spectral", "k-means++", "random", "auto"][rng.randint(4)],
             polish=bool(rng.rand() < 0.7),
             cut=["ratio", "normalized"][rng.randint(2)],
             objective=["exact", "bound"][rng.randint(2)],
@@ -729,7 +808,7 @@ def test_weights_of_new_rows_are_checked(blobs):
         weights = 1.0 / (1.0 + np.square(X[:, None] - Y[None]).sum(axis=2))
         return weights if len(X) == len(Y) else weights * np.nan
 
-    model = PRCut(4, affinity=inverse, encoder=None, **QUICK).fit(X)
+    model = PRCut(4, affinity=inverse, **FREE).fit(X)
     with pytest.raises(ValueError, match="must give finite weights of at least 0"):
         model.predict(X[:5] + 0.1)
 

@@ -24,7 +24,7 @@ from skdiffclust import (
 QUICK = {
     "ClAM": ClAM(3, n_init=2),
     "GEMINI": GEMINI(3, max_iter=100),
-    "PRCut": PRCut(3, max_iter=20),
+    "PRCut": PRCut(3, encoder="mlp", max_iter=20),
     "PRCut-free": PRCut(3, encoder=None),
     "SpanningForestClustering": SpanningForestClustering(3),
     "SparseGEMINI": SparseGEMINI(3, max_iter=100),

@@ -28,7 +28,7 @@ LONG_FITS = {
     "ClAM": (ClAM(10, max_iter=10**4), (200_000, 10)),
     "ClAM-deep": (ClAM(10, encoder="mlp", max_iter=10**4), (20_000, 10)),
     "GEMINI": (GEMINI(3, max_iter=10**5, n_iter_no_change=None), (500, 5)),
-    "PRCut": (PRCut(10, max_iter=10**4), (4000, 5)),
+    "PRCut": (PRCut(10, encoder="mlp", max_iter=10**4), (4000, 5)),
     "SpanningForestClustering-callable": (
         SpanningForestClustering(2, metric=slow_metric),
         (500, 2),

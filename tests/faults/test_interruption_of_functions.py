@@ -100,7 +100,7 @@ CALLS = {
 MODELS = [
     ClAM(3, n_init=1, random_state=0),
     GEMINI(3, max_iter=5, random_state=0),
-    PRCut(3, max_iter=5, random_state=0),
+    PRCut(3, encoder="mlp", max_iter=5, random_state=0),
     SpanningForestClustering(3),
 ]
 

@@ -81,7 +81,7 @@ X, _ = make_blobs(3200, n_features=3, random_state=0)
 for model in (
     ClAM(3, n_init=2, random_state=0),
     GEMINI(3, max_iter=3, random_state=0),
-    PRCut(3, max_iter=2, random_state=0),
+    PRCut(3, encoder="mlp", max_iter=2, random_state=0),
     SpanningForestClustering(3, n_jobs=2),
 ):
     rows = X[:300] if isinstance(model, PRCut) else X

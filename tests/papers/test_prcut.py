@@ -38,7 +38,9 @@ def test_table_1_label_similarity_classifies_digits(digits):
         train, test, y_train, y_test = train_test_split(
             X, y, test_size=0.2, random_state=seed, stratify=y
         )
-        model = PRCut(10, random_state=seed).fit(train, partial_labels=y_train)
+        model = PRCut(10, encoder="mlp", random_state=seed).fit(
+            train, partial_labels=y_train
+        )
         accuracies.append(clustering_accuracy(y_test, model.predict(test)))
     print(np.round(accuracies, 3))
     assert np.median(accuracies) >= 0.96 and min(accuracies) >= 0.94
@@ -51,7 +53,7 @@ def test_table_1_label_similarity_classifies_images(name, shared_data):
     train, test, y_train, y_test = train_test_split(
         X, y, test_size=0.2, random_state=0, stratify=y
     )
-    model = PRCut(10, objective="bound", max_iter=20, random_state=0)
+    model = PRCut(10, encoder="mlp", objective="bound", max_iter=20, random_state=0)
     model.fit(train, partial_labels=y_train)
     accuracy = clustering_accuracy(y_test, model.predict(test))
     print(name, round(accuracy, 3))
@@ -68,7 +70,9 @@ def test_table_2_free_labels_and_encoders_against_spectral_clustering(digits):
         polished = ratio_cut(graph, polish(graph, labels, 10)).value
         for init in ("spectral", "random"):
             for encoder in (None, "linear", "mlp"):
-                model = PRCut(10, encoder=encoder, init=init, random_state=seed)
+                model = PRCut(
+                    10, cut="ratio", encoder=encoder, init=init, random_state=seed
+                )
                 model.fit(X, graph=graph)
                 assert model.n_clusters_ == 10
                 value = model.ratio_cut_ / spectral
@@ -93,6 +97,8 @@ def test_table_2_the_recipe_of_the_paper_stays_above_spectral_clustering(digits)
     peer = ratio_cut(graph, spectral.fit_predict(graph)).value
     model = PRCut(
         10,
+        cut="ratio",
+        encoder="mlp",
         hidden_layer_sizes=(512,),
         init="random",
         polish=False,

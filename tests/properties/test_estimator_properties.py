@@ -22,7 +22,7 @@ CLUSTERERS = [
     ClAM(2, n_init=2, max_iter=2),
     GEMINI(2, max_iter=2),
     GEMINI(2, model="linear", max_iter=2, mode="ovo"),
-    PRCut(2, max_iter=2),
+    PRCut(2, encoder="mlp", max_iter=2),
     PRCut(2, max_iter=2, encoder="linear", init="random", polish=False),
     SpanningForestClustering(2),
     SparseGEMINI(2, max_iter=2),
