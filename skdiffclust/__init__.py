@@ -7,6 +7,7 @@ __version__ = "0.1.0.dev0"
 # Public name -> the module that defines it. Names are imported on first use, so
 # that `import skdiffclust` loads nothing numeric.
 _ESTIMATORS = {
+    "AssociativeImputer": "skdiffclust.memories",
     "ClAM": "skdiffclust.memories",
     "GEMINI": "skdiffclust.gemini",
     "PRCut": "skdiffclust.cuts",
@@ -29,6 +30,7 @@ _MODULES = {
 
 # Without nn, so that `from skdiffclust import *` does not import torch.
 __all__ = [
+    "AssociativeImputer",
     "ClAM",
     "GEMINI",
     "PRCut",

@@ -15,6 +15,7 @@ from skdiffclust.forests._warmup import warmup as warmup
 from skdiffclust.gemini import GEMINI as GEMINI
 from skdiffclust.gemini import SparseGEMINI as SparseGEMINI
 from skdiffclust.gemini import SparseGEMINICV as SparseGEMINICV
+from skdiffclust.memories import AssociativeImputer as AssociativeImputer
 from skdiffclust.memories import ClAM as ClAM
 
 __version__: str

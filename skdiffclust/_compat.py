@@ -22,6 +22,7 @@ from sklearn.utils._param_validation import (
 )
 from sklearn.utils._param_validation import Interval as _Interval
 from sklearn.utils._param_validation import validate_params as _validate_params
+from sklearn.utils.validation import _check_feature_names_in as check_feature_names_in
 from sklearn.utils.validation import _check_sample_weight as check_sample_weight
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "Interval",
     "PAIRWISE_METRICS",
     "StrOptions",
+    "check_feature_names_in",
     "check_sample_weight",
     "effective_n_threads",
     "fit_context",

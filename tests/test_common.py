@@ -14,6 +14,7 @@ from sklearn.utils.estimator_checks import (
 
 from skdiffclust import (
     GEMINI,
+    AssociativeImputer,
     ClAM,
     PRCut,
     SpanningForestClustering,
@@ -24,6 +25,7 @@ from skdiffclust import (
 )
 
 ESTIMATORS = [
+    AssociativeImputer(),
     ClAM(),
     ClAM(encoder="mlp", max_iter=5),
     GEMINI(),
@@ -37,6 +39,7 @@ ESTIMATORS = [
 
 # Estimator name -> {check: reason}. Only what scikit-learn's own KMeans fails too.
 EXPECTED_FAILED_CHECKS = {
+    "AssociativeImputer": {},
     "ClAM": {
         "check_sample_weight_equivalence_on_dense_data": (
             "which rows share a batch and a mask is drawn by row number, so a repeated "

@@ -2,5 +2,13 @@
 
 from skdiffclust.memories._clam import ClAM
 from skdiffclust.memories._dynamics import attraction_step, energy, entropy, recall
+from skdiffclust.memories._imputer import AssociativeImputer
 
-__all__ = ["ClAM", "attraction_step", "energy", "entropy", "recall"]
+__all__ = [
+    "AssociativeImputer",
+    "ClAM",
+    "attraction_step",
+    "energy",
+    "entropy",
+    "recall",
+]

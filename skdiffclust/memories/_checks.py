@@ -38,8 +38,6 @@ def check_problem(clam, X, weight, first):
             "encoder. Got an array instead, but codes are not known before training. "
             "Fit with max_iter=1 and go on with warm_start."
         )
-    if clam.metric == "cosine" and clam.encoder is None:
-        refuse_zero_rows(X)
     if clam.metric != "manhattan":
         return
     if clam.step_size > 1:

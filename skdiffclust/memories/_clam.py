@@ -44,6 +44,7 @@ from skdiffclust.memories._dynamics import (
     METRICS,
     Dynamics,
     check_weights,
+    complete_by_memories,
     energy,
     entropy,
     recall,
@@ -53,6 +54,7 @@ from skdiffclust.memories._frame import blocks, dense, frame_of
 # Inverse temperature times total variance, when it is "auto": see the user guide.
 _CONCENTRATION = 60.0
 _WORTH_A_GPU = 1e10
+_COMPLETING = 2000  # rows that are kept to complete missing entries, at most
 # What an encoder adds to the attributes that `predict` needs.
 _CODER = ("encoder_", "_input_frame", "device_")
 
@@ -70,6 +72,7 @@ def _has_no_encoder(estimator):
 @reads_whole(
     "predict",
     "transform",
+    "complete",
     "recall",
     "trajectories",
     "energy",
@@ -89,8 +92,9 @@ class ClAM(
     A row falls towards `n_clusters` memories, which are trained so that features that
     were hidden from it are recalled (eq. 9 of [1]_), or so that whole rows are (eq. 8,
     without `self_supervised`). The memories are then centres of clusters, and a row
-    belongs to the memory that it falls to. Choose it where k-means would do and a
-    differentiable loss, weights of clusters, or another geometry is wanted.
+    belongs to the memory that it falls to. Choose it for rows with missing entries,
+    which it completes, and where k-means would do and a differentiable loss, weights of
+    clusters, or another geometry is wanted.
 
     Parameters
     ----------
@@ -203,6 +207,7 @@ class ClAM(
 
     See Also
     --------
+    AssociativeImputer : Completes missing entries, for other estimators.
     sklearn.cluster.KMeans : The limit of high inverse temperature without masks.
 
     Notes
@@ -221,6 +226,10 @@ class ClAM(
     With "cosine" memories are kept on the unit sphere. Sparse X is never dense whole:
     nothing is hidden from it (eq. 8), and its products with the memories are all that
     is needed.
+
+    Missing entries (NaN) of dense X are completed first, in `fit` and in all other
+    methods, as :class:`AssociativeImputer` does among at most 2000 of the training
+    rows, which are kept for that; clusters and distances are those of completed rows.
 
     An encoder is trained in torch, which must be installed. While it trains a module,
     a fit seeds the global random streams of torch, from which its dropout draws, and
@@ -316,7 +325,7 @@ class ClAM(
         Parameters
         ----------
         X : {array-like, CSR matrix} of shape (n_samples, n_features)
-            Rows.
+            Rows; NaN where an entry is missing, if dense.
         y : None
             Ignored, present for API consistency.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -349,6 +358,9 @@ class ClAM(
         X, weight = self._check(X, sample_weight)
         check_checkpoint(self, checkpoint)
         random_state = check_random_state(self.random_state)
+        X = self._learn_missing(X, random_state)
+        if self.metric == "cosine" and self.encoder is None:
+            refuse_zero_rows(X)
         options = {"max_iter": self.max_iter, "learning_rate": self.learning_rate}
         training = Training(self, X, y, **options)
         centers = self.cluster_centers_ if continues else None
@@ -404,11 +416,14 @@ class ClAM(
         first = not hasattr(self, "_stream")
         X, weight = self._check(X, sample_weight, first=first)
         if first:
-            frame = self._frame_of(X, weight)
             random_state = check_random_state(self.random_state)
-            moments = None
+            X, moments = self._learn_missing(X, random_state), None
+            frame = self._frame_of(X, weight)
         else:
             frame, moments, random_state = self._stream
+            X = self._fill(X)
+        if self.metric == "cosine":
+            refuse_zero_rows(X)
         centers = None if first else self.cluster_centers_
         run = self._start(X, weight, frame, random_state, centers)
         run.descent.resume(moments)
@@ -438,13 +453,43 @@ class ClAM(
     def _validate(self, X, *, reset):
         """Return X as finite samples, dense in order, or CSR without repetitions."""
         options = {"order": "C"}
-        if self.encoder is None and self.metric != "manhattan":
-            options["accept_sparse"] = "csr"
+        if self.encoder is None:
+            options["ensure_all_finite"] = "allow-nan"
+            options["accept_sparse"] = "csr" if self.metric != "manhattan" else False
         X = validate_rows(self, X, reset=reset, **options)
         if sparse.issparse(X):
             X = sparse.csr_array(X, copy=not X.has_canonical_format)
             X.sum_duplicates()
+            if np.isnan(X.data).any():
+                raise ValueError(
+                    "The 'X' parameter of ClAM must not contain NaN if it is sparse. "
+                    "Got NaN instead. Pass a dense array to have missing entries "
+                    "completed."
+                )
         return X
+
+    def _fill(self, X):
+        """Return validated rows with missing entries completed, in the dtype of X."""
+        if sparse.issparse(X) or not np.isnan(X).any():
+            return X
+        if self._completer is not None:
+            return self._completer.complete(X).astype(X.dtype)
+        return complete_by_memories(
+            X, *self._field(), n_steps=self.n_steps, step_size=self.step_size,
+            **self._geometry(),
+        )  # fmt: skip
+
+    def _learn_missing(self, X, random_state):
+        """Learn what completes missing entries of training rows; return them filled."""
+        self._completer = None
+        if not sparse.issparse(X) and np.isnan(X).any():
+            from skdiffclust.memories._completion import fit_completer
+
+            self._completer = fit_completer(
+                X, n_memories=_COMPLETING, inverse_temperature="auto",
+                linear_correction="auto", random_state=random_state,
+            )  # fmt: skip
+        return self._fill(X)
 
     def _learn_code(
         self, training, X, weight, random_state, centers, checkpoint, resume
@@ -546,6 +591,7 @@ class ClAM(
             "cluster_weights_": np.exp(log_weights),
             "inverse_temperature_": inverse_temperature,
             "encoder_": None,
+            "_completer": self._completer,
         }
 
     def _settle(self, X, weight, attributes, *, reorder):
@@ -646,6 +692,27 @@ class ClAM(
             distances[rows] = self._distances(X[rows])
         return distances
 
+    def complete(self, X):
+        """Fill the missing entries of samples by attraction.
+
+        If there were missing entries in `fit`, they are completed as by
+        :class:`AssociativeImputer`, among at most 2000 of the training samples. If
+        there were none, the cluster memories attract the samples, as in training: seen
+        entries stay, missing ones start from the mean of the memories and move.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples, NaN where an entry is missing.
+
+        Returns
+        -------
+        completed : ndarray of shape (n_samples, n_features)
+            A copy of X without NaN, float64, or float32 if X is.
+        """
+        check_is_fitted(self)
+        return np.array(self._fill(dense(self._validate(X, reset=False))))
+
     def recall(self, X):
         """Let rows fall towards their memories.
 
@@ -722,25 +789,30 @@ class ClAM(
         Returns
         -------
         score : float
-            Larger is better: minus the mean over rows and features of the squared
+            Larger is better: minus the mean over seen entries of the squared
             difference to the recalled row (of unit rows with metric "cosine"; the
             absolute difference with "manhattan").
         """
-        X = self._rows(X)
+        check_is_fitted(self)
+        shown, X = self._validate(X, reset=False), self._rows(X)
         weight = check_sample_weight(sample_weight, X.shape[0])
-        total = 0.0
+        total = count = 0.0
         for rows in blocks(X):
             part = dense(X[rows]).astype(np.float64)
             error = self._recall(part, self.n_steps)
             error -= self._recall(part, 0)
             error = np.abs(error) if self.metric == "manhattan" else np.square(error)
-            total += float(weight[rows] @ error.mean(axis=1))
-        return -total / float(weight.sum())
+            seen = np.ones(error.shape)
+            if self.encoder_ is None and not sparse.issparse(X):
+                seen -= np.isnan(shown[rows])
+            total += float(weight[rows] @ (error * seen).sum(axis=1))
+            count += float(weight[rows] @ seen.sum(axis=1))
+        return -total / count if count else 0.0
 
     def _rows(self, X):
         """Return rows to predict, checked and encoded."""
         check_is_fitted(self)
-        X = self._code(self._validate(X, reset=False))
+        X = self._code(self._fill(self._validate(X, reset=False)))
         refuse_overflow([_extremes(X), self.cluster_centers_])
         if self.metric == "cosine":
             refuse_zero_rows(X)
@@ -788,13 +860,20 @@ class ClAM(
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        tags.input_tags.allow_nan = self.encoder is None
         tags.input_tags.sparse = self.encoder is None and self.metric != "manhattan"
         return tags
 
 
 def _extremes(X):
-    """Return the least and largest values (2, d) of the features of X (n, d)."""
+    """Return the least and largest seen values (2, d) of the features of X (n, d)."""
     if sparse.issparse(X):
         ends = X.min(axis=0), X.max(axis=0)
         return np.stack([np.ravel(end.toarray()) for end in ends])
-    return np.stack([X.min(axis=0), X.max(axis=0)])
+    is_empty = np.isnan(X).all(axis=0)
+    if is_empty.any():
+        raise ValueError(
+            "The features of X must each have an entry that is not missing. Got "
+            f"feature {int(np.argmax(is_empty))} with NaN only instead. Drop it."
+        )
+    return np.stack([np.nanmin(X, axis=0), np.nanmax(X, axis=0)])

@@ -255,6 +255,34 @@ def recall(
     return X
 
 
+def complete_by_memories(
+    X, memories, inverse_temperature, *, n_steps, step_size, weights, metric
+):
+    """Return X (n, d) with NaN completed by `recall`, in its dtype.
+
+    They start from the mean of the memories; seen entries stay. By "cosine" what is
+    recalled has unit length, and takes on the length of the seen entries.
+    """
+    seen = ~np.isnan(X)
+    center = memories.mean(axis=0)
+    start = np.where(seen, X, center).astype(np.float64)
+    if metric == "cosine":
+        start[~start.any(axis=1)] = center
+    moved = recall(
+        start, memories, inverse_temperature, n_steps=n_steps, step_size=step_size,
+        weights=weights, metric=metric, mask=seen,
+    )  # fmt: skip
+    if metric == "cosine":
+        lengths = [
+            np.sqrt(np.square(np.where(seen, rows, 0.0)).sum(axis=1, keepdims=True))
+            for rows in (X, moved)
+        ]
+        moved *= np.where(lengths[1] > 0, lengths[0], 1.0) / np.where(
+            lengths[1] > 0, lengths[1], 1.0
+        )
+    return np.where(seen, X, moved).astype(X.dtype)
+
+
 def entropy(
     X,
     memories,

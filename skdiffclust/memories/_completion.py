@@ -1,0 +1,246 @@
+"""Completion of samples among many memories, with a linear correction, in NumPy.
+
+A sample is attracted by the memories that are near to it in what is seen of it; what is
+hidden is recalled as their mean under the softmax, the paper's attraction step. What
+is left of the seen entries, the sample minus what was recalled of it, is carried on to
+the hidden ones by the regression of such remainders on each other. Without attraction
+this is the conditional mean of a normal distribution; without the correction it is a
+kernel regression on the seen features.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from skdiffclust._products import product_by_sample
+
+_BLOCK_ENTRIES = 2**21
+_EM_STEPS = 20
+_EM_WORK = 2e10  # operations of a normal distribution's fit, about
+_EM_TOLERANCE = 3e-3  # root mean square change of what is completed, in its units
+_RIDGE = 0.02  # share of the diagonal in a covariance, and more with few samples
+_FLOOR = 1e-6  # added to variances of standardised features
+# Inverse temperatures that are tried, times the total variance; 0: no attraction.
+CONCENTRATIONS = (5.0, 10.0, 20.0, 40.0, 80.0)
+_HELD_OUT = 0.1  # share of the seen entries that are hidden to choose
+_JUDGED = 1000  # samples in which they are hidden, at most
+
+
+@dataclass(frozen=True)
+class Completer:
+    """Memories with the units and the regression around them."""
+
+    mean: np.ndarray  # (d,) of the seen entries
+    scale: np.ndarray  # (d,) standard deviation of the seen entries, 1 if constant
+    memories: np.ndarray  # (m, d) completed, standardised
+    center: np.ndarray  # (d,) what is recalled without attraction, standardised
+    precision: np.ndarray  # (d, d) inverse covariance of what is left after recall
+    inverse_temperature: float  # for standardised features; 0: no attraction
+    is_corrected: bool
+
+    def complete(self, X):
+        """Return X (n, d), float64, with NaN filled; what is seen stays as it is."""
+        X = np.asarray(X, dtype=np.float64)
+        filled = X.copy()
+        rows = np.flatnonzero(np.isnan(X).any(axis=1))
+        step = max(1, _BLOCK_ENTRIES // max(len(self.memories), X.shape[1]))
+        for start in range(0, len(rows), step):
+            chosen = rows[start : start + step]
+            seen = ~np.isnan(X[chosen])
+            Z = np.where(seen, (X[chosen] - self.mean) / self.scale, 0.0)
+            found = _complete(
+                Z, seen, self.memories, self.center, self.precision,
+                self.inverse_temperature, self.is_corrected,
+            )  # fmt: skip
+            found = found * self.scale + self.mean
+            filled[chosen] = np.where(seen, X[chosen], found)
+        return filled
+
+
+def fit_completer(
+    X, *, n_memories, inverse_temperature, linear_correction, random_state
+):
+    """Return the `Completer` of samples X (n, d), NaN where entries are missing.
+
+    Every feature has at least one entry. `n_memories` samples at most are kept;
+    `inverse_temperature` for standardised features and `linear_correction` are chosen
+    by hiding a tenth of the seen entries where they are "auto".
+    """
+    X = np.asarray(X, dtype=np.float64)
+    seen = ~np.isnan(X)
+    count = seen.sum(axis=0)
+    mean = np.where(seen, X, 0.0).sum(axis=0) / count
+    gaps = np.where(seen, X - mean, 0.0)
+    scale = np.sqrt(np.square(gaps).sum(axis=0) / count)
+    # What rounding leaves of a constant feature is no scale.
+    is_constant = scale <= 1e-9 * np.maximum(np.abs(mean), np.abs(gaps).max(axis=0))
+    scale = np.where(is_constant | (scale == 0), 1.0, scale)
+    Z = gaps / scale
+    if len(X) > n_memories:
+        kept = np.sort(random_state.choice(len(X), n_memories, replace=False))
+        Z, seen = Z[kept], seen[kept]
+
+    normal = _fit_normal(Z, seen)
+    temperatures = (0.0, *(c / _total_variance(normal[0]) for c in CONCENTRATIONS))
+    if inverse_temperature != "auto":
+        temperatures = (float(inverse_temperature),)
+    corrections = (True, False) if linear_correction == "auto" else (linear_correction,)
+    candidates = [(b, fix) for b in temperatures for fix in corrections if b or fix]
+    candidates = candidates or [(0.0, False)]
+    best = candidates[0]
+    if len(candidates) > 1 and seen.sum() > seen.shape[0]:
+        best = _choose(Z, seen, candidates, random_state)
+    memories, center, precision = _learn(Z, seen, normal, best[0])
+    if best[0]:
+        # Memories are completed by the others, as the samples of a user will be.
+        memories = _complete(
+            Z, seen, memories, center, precision, *best, itself=np.arange(len(Z))
+        )
+        memories = np.where(seen, Z, memories)
+    return Completer(mean, scale, memories, center, precision, *best)
+
+
+def _total_variance(Z):
+    """Return the sum of the variances of features, positive."""
+    return max(float(Z.var(axis=0).sum()), _FLOOR)
+
+
+def _choose(Z, seen, candidates, random_state):
+    """Return the candidate that completes hidden entries best: see `fit_completer`."""
+    hidden = seen & (random_state.uniform(size=seen.shape) < _HELD_OUT)
+    # Each sample, and each feature, keeps what it needs to be completed.
+    hidden[seen.sum(axis=1) - hidden.sum(axis=1) < 1] = False
+    hidden[:, seen.sum(axis=0) - hidden.sum(axis=0) < 2] = False
+    if not hidden.any():
+        return candidates[0]
+    shown = seen & ~hidden
+    normal = _fit_normal(np.where(shown, Z, 0.0), shown)
+    rows = np.flatnonzero(hidden.any(axis=1))
+    if len(rows) > _JUDGED:
+        rows = np.sort(random_state.choice(rows, _JUDGED, replace=False))
+    shown_rows, Z_rows = shown[rows], np.where(shown[rows], Z[rows], 0.0)
+    learned, errors = {}, []
+    for beta, is_corrected in candidates:
+        if beta not in learned:
+            learned[beta] = _learn(np.where(shown, Z, 0.0), shown, normal, beta)
+        found = _complete(
+            Z_rows, shown_rows, *learned[beta], beta, is_corrected,
+            itself=rows,
+        )  # fmt: skip
+        errors.append(float(np.square(found - Z[rows])[hidden[rows]].mean()))
+    return candidates[int(np.argmin(errors))]
+
+
+def _learn(Z, seen, normal, beta):
+    """Return memories (m, d), center (d,) and precision (d, d) for a temperature."""
+    filled, mean, covariance = normal
+    if beta:
+        recalled = _recall(Z, seen, filled, beta, np.arange(len(Z)))
+        rest = filled - recalled
+        covariance = _shrunk(rest.T @ rest / len(rest), len(rest))
+    return filled, mean, np.linalg.inv(covariance)
+
+
+def _complete(Z, seen, memories, center, precision, beta, is_corrected, itself=None):
+    """Return completed samples (n, d); hidden entries of Z (n, d) are zeros.
+
+    `itself` (n,) is the number of the memory that each sample is, which is left out.
+    """
+    recalled = np.broadcast_to(center, Z.shape)
+    if beta:
+        recalled = _recall(Z, seen, memories, beta, itself)
+    found = recalled.copy()
+    if is_corrected:
+        rest = np.where(seen, Z - recalled, 0.0)
+        found += _carry_on(rest, seen, precision)[0]
+    return np.where(seen, Z, found)
+
+
+def _recall(Z, seen, memories, beta, itself):
+    """Return the mean of the memories (n, d) under their attraction of samples."""
+    recalled = np.empty(Z.shape)
+    squares = np.ascontiguousarray(np.square(memories).T)
+    transposed = np.ascontiguousarray(memories.T)
+    step = max(1, _BLOCK_ENTRIES // max(len(memories), 1))
+    for start in range(0, len(Z), step):
+        rows = slice(start, start + step)
+        mask = seen[rows].astype(np.float64)
+        # Seen entries only, scaled up to all of them.
+        far = product_by_sample(mask, squares)
+        far -= 2.0 * product_by_sample(Z[rows], transposed)
+        far *= (Z.shape[1] / np.maximum(mask.sum(axis=1), 1.0))[:, None]
+        if itself is not None:
+            far[np.arange(len(far)), itself[rows]] = np.inf
+        least = far.min(axis=1, keepdims=True)
+        far -= np.where(np.isfinite(least), least, 0.0)
+        share = np.exp(-beta * far)
+        total = share.sum(axis=1, keepdims=True)
+        share /= np.where(total > 0, total, 1.0)
+        recalled[rows] = product_by_sample(share, memories)
+    return recalled
+
+
+def _carry_on(rest, seen, precision, with_spread=False):
+    """Return hidden entries (n, d) given the seen ones, which are zero in the result.
+
+    Both are of mean zero with an inverse covariance (d, d); `rest` is zero where
+    hidden. Also returns the sum (d, d) of the covariances of what was hidden, if asked
+    for. Samples with as many hidden entries are solved for together.
+    """
+    n_features = rest.shape[1]
+    found = np.zeros(rest.shape)
+    spread = np.zeros(n_features * n_features)
+    n_hidden = n_features - seen.sum(axis=1)
+    pull = product_by_sample(rest, precision)
+    for size in np.unique(n_hidden[n_hidden > 0]):
+        alike = np.flatnonzero(n_hidden == size)
+        where = np.nonzero(~seen[alike])[1].reshape(len(alike), size)
+        step = max(1, _BLOCK_ENTRIES // (4 * size * size))
+        for start in range(0, len(alike), step):
+            rows, features = alike[start : start + step], where[start : start + step]
+            block = precision[features[:, :, None], features[:, None, :]]
+            right = np.take_along_axis(pull[rows], features, axis=1)
+            solved = np.linalg.solve(block, right[:, :, None])[:, :, 0]
+            found[rows[:, None], features] = -solved
+            if with_spread:
+                flat = features[:, :, None] * n_features + features[:, None, :]
+                spread += np.bincount(
+                    flat.ravel(), np.linalg.inv(block).ravel(), n_features * n_features
+                )
+    return found, spread.reshape(n_features, n_features)
+
+
+def _fit_normal(Z, seen):
+    """Return completed samples (n, d), mean (d,) and covariance of a normal one.
+
+    By expectation and maximisation, from the covariance of the pairs that are seen.
+    """
+    n_samples, n_features = Z.shape
+    mask = seen.astype(np.float64)
+    pairs = mask.T @ mask
+    covariance = Z.T @ Z / np.maximum(pairs, 1.0)
+    values, vectors = np.linalg.eigh(_shrunk(covariance, n_samples))
+    covariance = (vectors * np.maximum(values, _RIDGE)) @ vectors.T
+    mean, filled = np.zeros(n_features), Z
+    work = np.sum((n_features - seen.sum(axis=1)).astype(np.float64) ** 3)
+    n_steps = int(np.clip(_EM_WORK / max(work, 1.0), 2, _EM_STEPS))
+    for _ in range(n_steps):
+        before = filled
+        rest = np.where(seen, Z - mean, 0.0)
+        found, spread = _carry_on(rest, seen, np.linalg.inv(covariance), True)
+        filled = np.where(seen, Z, found + mean)
+        mean = filled.mean(axis=0)
+        gaps = filled - mean
+        covariance = _shrunk((gaps.T @ gaps + spread) / n_samples, n_samples)
+        if np.sqrt(np.mean(np.square(filled - before))) < _EM_TOLERANCE:
+            break
+    return filled, mean, covariance
+
+
+def _shrunk(covariance, n_samples):
+    """Return a covariance (d, d) drawn to its diagonal, which keeps it invertible."""
+    ridge = min(0.5, _RIDGE + 0.1 * len(covariance) / n_samples)
+    diagonal = np.diag(np.diag(covariance))
+    return (
+        (1.0 - ridge) * covariance + ridge * diagonal + _FLOOR * np.eye(len(diagonal))
+    )

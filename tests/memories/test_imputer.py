@@ -1,0 +1,283 @@
+"""Completion of missing entries: against formulas, loops, and other imputers."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris, make_blobs
+from sklearn.impute import KNNImputer, SimpleImputer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skdiffclust import AssociativeImputer, ClAM
+from skdiffclust.memories import _completion
+from skdiffclust.memories._completion import _carry_on, _fit_normal, _recall
+
+
+def with_gaps(X, share=0.2, seed=0):
+    """Return X with a share of its entries NaN, some seen in each row."""
+    hidden = np.random.RandomState([7, seed]).uniform(size=X.shape) < share
+    hidden[hidden.all(axis=1), 0] = False
+    return np.where(hidden, np.nan, X)
+
+
+def curve(n=300, seed=0, noise=0.05):
+    """Return rows (n, 4) on a curve, which no linear regression describes."""
+    rng = np.random.RandomState(seed)
+    t = rng.uniform(0, 2 * np.pi, size=n)
+    X = np.stack([np.cos(t), np.sin(t), np.cos(2 * t), np.sin(2 * t)], axis=1)
+    return X + noise * rng.randn(n, 4)
+
+
+def error(imputer, X, shown):
+    """Return the mean squared error of what an imputer completes."""
+    return np.square(imputer.fit_transform(shown) - X)[np.isnan(shown)].mean()
+
+
+def test_remainders_are_the_conditional_mean_and_covariance(global_random_seed):
+    rng = np.random.RandomState(global_random_seed)
+    root = rng.randn(6, 6)
+    covariance = root @ root.T + 0.1 * np.eye(6)
+    seen = rng.uniform(size=(40, 6)) < 0.6
+    rest = np.where(seen, rng.randn(40, 6), 0.0)
+    found, spread = _carry_on(rest, seen, np.linalg.inv(covariance), True)
+    total = np.zeros((6, 6))
+    for i in range(40):
+        s, h = np.flatnonzero(seen[i]), np.flatnonzero(~seen[i])
+        across = covariance[np.ix_(h, s)]
+        gain = across @ np.linalg.inv(covariance[np.ix_(s, s)])
+        np.testing.assert_allclose(found[i, h], gain @ rest[i, s], atol=1e-10)
+        np.testing.assert_array_equal(found[i, s], 0.0)
+        total[np.ix_(h, h)] += covariance[np.ix_(h, h)] - gain @ across.T
+    np.testing.assert_allclose(spread, total, atol=1e-9)
+
+
+def test_recall_is_the_mean_under_the_softmax_of_seen_distances(global_random_seed):
+    rng = np.random.RandomState(global_random_seed)
+    memories, seen = rng.randn(9, 5), rng.uniform(size=(9, 5)) < 0.6
+    seen[:, 0] = True
+    Z = np.where(seen, memories, 0.0)
+    beta = 1.7
+    found = _recall(Z, seen, memories, beta, np.arange(9))
+    for i in range(9):
+        others = np.delete(memories, i, axis=0)
+        far = np.square(others - Z[i])[:, seen[i]].sum(axis=1) * 5 / seen[i].sum()
+        share = np.exp(-beta * far) / np.exp(-beta * far).sum()
+        np.testing.assert_allclose(found[i], share @ others, atol=1e-10)
+
+
+def test_normal_distribution_is_recovered(global_random_seed):
+    rng = np.random.RandomState(global_random_seed)
+    covariance = np.array([[1.0, 0.8, 0.3], [0.8, 1.0, 0.0], [0.3, 0.0, 1.0]])
+    X = rng.multivariate_normal(np.zeros(3), covariance, size=4000)
+    shown = with_gaps(X, 0.3, global_random_seed)
+    seen = ~np.isnan(shown)
+    _, mean, found = _fit_normal(np.where(seen, shown, 0.0), seen)
+    assert np.abs(mean).max() < 0.08
+    assert np.abs(found - covariance).max() < 0.1
+
+
+def test_temperature_follows_the_data(global_random_seed):
+    rng = np.random.RandomState(global_random_seed)
+    plane = rng.randn(300, 2) @ rng.randn(2, 5) + 0.1 * rng.randn(300, 5)
+    linear = AssociativeImputer(random_state=global_random_seed)
+    linear.fit(with_gaps(plane, seed=global_random_seed))
+    assert linear.linear_correction_
+    curved = AssociativeImputer(random_state=global_random_seed)
+    curved.fit(with_gaps(curve(seed=global_random_seed), seed=global_random_seed))
+    assert curved.inverse_temperature_ > 0
+    given = AssociativeImputer(inverse_temperature=3.0, linear_correction=False)
+    given.fit(with_gaps(plane))
+    assert given.inverse_temperature_ == pytest.approx(3.0)
+    assert not given.linear_correction_
+
+
+@pytest.mark.parametrize("share", [0.1, 0.4])
+def test_as_good_as_neighbours_and_better_than_means(share):
+    X = StandardScaler().fit_transform(load_iris().data)
+    blobs, _ = make_blobs(300, n_features=6, centers=5, random_state=0)
+    ours, theirs, means = [], [], []
+    for rows in (X, StandardScaler().fit_transform(blobs), curve()):
+        for seed in range(3):
+            shown = with_gaps(rows, share, seed)
+            ours.append(error(AssociativeImputer(random_state=seed), rows, shown))
+            theirs.append(error(KNNImputer(), rows, shown))
+            means.append(error(SimpleImputer(), rows, shown))
+    assert np.mean(np.array(ours) <= np.array(theirs)) >= 7 / 9
+    assert (np.array(ours) < np.array(means)).all()
+
+
+def test_seen_entries_stay_and_rows_stand_alone(global_random_seed):
+    X = curve(seed=global_random_seed)
+    shown = with_gaps(X, seed=global_random_seed)
+    before = shown.copy()
+    imputer = AssociativeImputer(random_state=global_random_seed).fit(shown)
+    whole = imputer.transform(shown)
+    np.testing.assert_array_equal(shown, before)
+    seen = ~np.isnan(shown)
+    np.testing.assert_array_equal(whole[seen], shown[seen])
+    assert np.isfinite(whole).all()
+    for size in (1, 7):
+        parts = [imputer.transform(shown[i : i + size]) for i in range(0, 300, size)]
+        np.testing.assert_array_equal(np.concatenate(parts), whole)
+    again = pickle.loads(pickle.dumps(imputer)).transform(shown)
+    np.testing.assert_array_equal(again, whole)
+    same = AssociativeImputer(random_state=global_random_seed).fit_transform(shown)
+    np.testing.assert_array_equal(same, whole)
+
+
+def test_units_change_nothing(global_random_seed):
+    shown = with_gaps(curve(seed=global_random_seed), seed=global_random_seed)
+    units = np.array([1e-6, 1.0, 1e6, 3.0])
+    offset = np.array([0.0, 1e3, 1e6, -5.0])
+    plain, moved = (
+        AssociativeImputer(random_state=global_random_seed).fit_transform(X)
+        for X in (shown, shown * units + offset)
+    )
+    np.testing.assert_allclose((moved - offset) / units, plain, atol=1e-6)
+
+
+def test_conventions_of_imputers(global_random_seed):
+    pd = pytest.importorskip("pandas")
+    shown = with_gaps(curve(seed=global_random_seed)[:60], seed=global_random_seed)
+    options = dict(random_state=global_random_seed)
+    plain = AssociativeImputer(**options).fit_transform(shown)
+    coded = np.where(np.isnan(shown), -1.5, shown)
+    assert not (shown == -1.5).any()
+    imputer = AssociativeImputer(missing_values=-1.5, **options)
+    np.testing.assert_array_equal(imputer.fit_transform(coded), plain)
+    with pytest.raises(ValueError, match="contains NaN"):
+        imputer.fit(shown)
+    # A feature without entries is dropped, or kept as zeros; flags come last.
+    names = ["a", "b", "empty", "c", "d"]
+    frame = pd.DataFrame(np.insert(shown, 2, np.nan, axis=1), columns=names)
+    for keep in (False, True):
+        params = dict(add_indicator=True, keep_empty_features=keep)
+        ours = AssociativeImputer(**params, **options).set_output(transform="pandas")
+        theirs = SimpleImputer(**params).set_output(transform="pandas")
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Skipping features without any observed")
+            expected = theirs.fit_transform(frame)
+        found = ours.fit_transform(frame)
+        assert list(found.columns) == list(expected.columns)
+        flags = [name for name in found.columns if name.startswith("missing")]
+        assert flags
+        np.testing.assert_array_equal(found[flags], expected[flags])
+        np.testing.assert_array_equal(found[["a", "b", "c", "d"]], plain)
+        if keep:
+            assert (found["empty"] == 0).all()
+
+
+def test_many_samples_few_memories(monkeypatch, global_random_seed):
+    X = curve(400, seed=global_random_seed)
+    shown = with_gaps(X, seed=global_random_seed)
+    imputer = AssociativeImputer(n_memories=50, random_state=global_random_seed)
+    assert error(imputer, X, shown) < error(SimpleImputer(), X, shown)
+    assert imputer.memories_.shape == (50, 4)
+    whole = imputer.transform(shown)
+    monkeypatch.setattr(_completion, "_BLOCK_ENTRIES", 200)
+    np.testing.assert_allclose(imputer.transform(shown), whole, atol=1e-10)
+
+
+def test_odd_data(global_random_seed):
+    options = dict(random_state=global_random_seed)
+    X = np.array([[1.0, np.nan], [np.nan, 2.0], [np.nan, np.nan], [3.0, 4.0]])
+    found = AssociativeImputer(**options).fit_transform(X)
+    assert np.isfinite(found).all()
+    # Constant features, equal samples, one sample, nothing missing.
+    constant = np.column_stack([np.full(6, 0.1), [1, 2, 3, 4, 5, np.nan]])
+    found = AssociativeImputer(**options).fit_transform(constant)
+    np.testing.assert_array_equal(found[:, 0], 0.1)
+    equal = np.vstack([np.ones((5, 3)), [[1.0, np.nan, 1.0]]])
+    np.testing.assert_allclose(AssociativeImputer(**options).fit_transform(equal), 1.0)
+    one = AssociativeImputer(**options).fit([[1.0, 2.0]])
+    np.testing.assert_allclose(one.transform([[np.nan, 2.0]]), [[1.0, 2.0]])
+    rows = curve(20)
+    np.testing.assert_array_equal(AssociativeImputer().fit_transform(rows), rows)
+    nothing = np.full((4, 2), np.nan)
+    assert AssociativeImputer().fit_transform(nothing).shape == (4, 0)
+    with pytest.raises(ValueError, match="infinity"):
+        AssociativeImputer().fit([[np.inf, 1.0], [1.0, np.nan]])
+
+
+# ClAM with missing entries.
+
+
+def test_clusters_are_found_in_spite_of_gaps(global_random_seed):
+    X, y = make_blobs(
+        300, n_features=6, centers=10 * np.eye(6)[:4], random_state=global_random_seed
+    )
+    shown = with_gaps(X, 0.3, global_random_seed)
+    model = ClAM(4, random_state=global_random_seed).fit(shown)
+    for label in range(4):
+        # Of one in five rows too much is hidden to tell where it belongs.
+        sizes = np.bincount(y[model.labels_ == label])
+        assert sizes.max() >= 0.75 * sizes.sum()
+    np.testing.assert_array_equal(model.predict(shown), model.labels_)
+    parts = [model.predict(shown[i : i + 7]) for i in range(0, 300, 7)]
+    np.testing.assert_array_equal(np.concatenate(parts), model.labels_)
+    completed = model.complete(shown)
+    gaps = np.isnan(shown)
+    np.testing.assert_array_equal(completed[~gaps], shown[~gaps])
+    means = SimpleImputer().fit_transform(shown)
+    worse = np.square(means - X)[gaps].mean()
+    assert np.square(completed - X)[gaps].mean() < 0.6 * worse
+    assert np.isfinite(model.transform(shown)).all()
+    assert np.isfinite(model.score(shown))
+    assert pickle.loads(pickle.dumps(model)).predict(shown).tolist() == (
+        model.labels_.tolist()
+    )
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine", "manhattan"])
+def test_memories_complete_new_rows_of_a_fit_without_gaps(metric, global_random_seed):
+    X, y = make_blobs(
+        200, n_features=6, centers=10 * np.eye(6)[:3], random_state=global_random_seed
+    )
+    model = ClAM(3, metric=metric, random_state=global_random_seed).fit(X)
+    shown = X.copy()
+    shown[:, 5] = np.nan
+    np.testing.assert_array_equal(model.predict(shown), model.labels_)
+    completed = model.complete(shown)
+    np.testing.assert_array_equal(completed[:, :5], X[:, :5])
+    assert np.abs(completed[:, 5]).max() < 2.0
+    np.testing.assert_array_equal(model.complete(X), X)
+    # Errors are measured where something was seen: the filled entries count nothing.
+    recalled = model.recall(shown)
+    if metric == "euclidean":
+        expected = -np.square(recalled - X)[:, :5].mean()
+        assert model.score(shown) == pytest.approx(expected)
+
+
+def test_streams_with_gaps_and_pipelines(global_random_seed):
+    X, y = make_blobs(
+        300, n_features=4, centers=10 * np.eye(4)[:3], random_state=global_random_seed
+    )
+    shown = with_gaps(X, 0.1, global_random_seed)
+    stream = ClAM(3, random_state=global_random_seed)
+    for start in range(0, 300, 100):
+        stream.partial_fit(shown[start : start + 100])
+    direct = ClAM(3, random_state=global_random_seed).fit(shown)
+    pipeline = make_pipeline(
+        AssociativeImputer(random_state=global_random_seed),
+        ClAM(3, random_state=global_random_seed),
+    ).fit(shown)
+    for labels in (stream.predict(shown), direct.labels_, pipeline[-1].labels_):
+        purity = [np.bincount(y[labels == label]).max() for label in range(3)]
+        assert sum(purity) >= 0.9 * 300
+
+
+def test_gaps_that_cannot_be_filled_are_refused():
+    X = np.arange(12.0).reshape(6, 2)
+    X[:, 1] = np.nan
+    with pytest.raises(ValueError, match="feature 1 with NaN only"):
+        ClAM(2).fit(X)
+    X = np.arange(12.0).reshape(6, 2)
+    X[0, 0] = np.nan
+    with pytest.raises(ValueError, match="contains NaN"):
+        ClAM(2, encoder="mlp").fit(X)
+    from scipy.sparse import csr_array
+
+    with pytest.raises(ValueError, match="must not contain NaN if it is sparse"):
+        ClAM(2).fit(csr_array(X))
