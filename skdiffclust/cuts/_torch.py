@@ -53,10 +53,9 @@ def block_loss(block, left, right, proportions):
     """
     cut = sum_over_processes(_BlockCut.apply(block, left, right))
     total = torch.sparse.sum(block) if block.is_sparse else block.sum()
-    total = sum_over_processes(total.reshape(1))
-    if not total > 0:
-        return (0.0 * (left.sum() + right.sum())).reshape(())
-    return (cut / proportions).sum() / total[0]
+    total = sum_over_processes(total.reshape(1))[0]
+    # Of no edges the cut is 0, and so is its gradient.
+    return (cut / proportions).sum() / torch.where(total > 0, total, 1.0)
 
 
 class RatioCutLoss(nn.Module):
@@ -167,6 +166,8 @@ class RatioCutLoss(nn.Module):
             finite.
         """
         refuse_other_devices(left, "RatioCutLoss")
+        if self.prior.device != left.device:
+            self.to(left.device)
         right = left if right is None else right
         sides = [self._log_assignments(logits) for logits in (left, right)]
         block = _as_block(block, sides[0])
@@ -203,8 +204,7 @@ class RatioCutLoss(nn.Module):
         """Return floored running proportions (k,) with the gradient of the batch's."""
         batch_now = batch.detach()
         before = self.proportions.to(batch.dtype)
-        if not before.any():
-            before = batch_now
+        before = torch.where(before.any(), before, batch_now)
         rate = self.averaging_rate
         running = (1.0 - rate) * before + rate * batch_now
         if self.training:

@@ -129,7 +129,9 @@ class GEMINILoss(nn.Module):
             )
         relation = relation.detach().to(assignments.dtype).reshape(n_rows, -1)
         alone = self.relation == "matrix" or self.objective == "wasserstein"
-        if alone and float(self.reduce(torch.ones(1))) > 1:
+        mine = assignments.new_ones(1)
+        processes = self.reduce(mine) if alone else mine
+        if processes is not mine and float(processes) > 1:
             raise ValueError(
                 "The 'relation' parameter of GEMINILoss must be 'features' with "
                 "objective='mmd' in several processes, where no one has the rows of "
@@ -182,9 +184,11 @@ class GEMINILoss(nn.Module):
             return _safe_sqrt(norms, noise).sum().to(assignments.dtype)
         own = norms[:, None] * share.square()
         squares = own + own.T - 2 * torch.outer(share, share) * gram
-        apart = ~torch.eye(len(share), dtype=torch.bool, device=share.device)
+        # Of a cluster with itself there is none; selected, the others would be counted.
+        itself = torch.eye(len(share), dtype=torch.bool, device=share.device)
+        squares = squares.masked_fill(itself, 0.0)
         rounding = own.detach().max() * torch.finfo(gram.dtype).eps
-        return _safe_sqrt(squares[apart], noise + rounding).sum().to(assignments.dtype)
+        return _safe_sqrt(squares, noise + rounding).sum().to(assignments.dtype)
 
 
 _EXACT = "donot_use_mm_for_euclid_dist"

@@ -271,7 +271,8 @@ class AssociativeMemory(nn.Module):
             )
         self.memories = nn.Parameter(memories)
         self.log_weights = nn.Parameter(
-            torch.zeros(n_clusters), requires_grad=bool(weighted)
+            torch.zeros(n_clusters, device=memories.device),
+            requires_grad=bool(weighted),
         )
         self.dynamics = Dynamics(inverse_temperature, n_steps, step_size, metric)
 

@@ -235,7 +235,9 @@ class BoruvkaSampler:
         """Return the gradient (n, n) that `_perturbation.score_gradient` defines."""
         noise, n = self.noise, len(self.similarity)
         units = torch.arange(noise.n_samples, device=products.device) // noise.mirrors
-        sizes = torch.bincount(units).to(products.dtype)
+        n_units = -(-noise.n_samples // noise.mirrors)
+        sizes = products.new_full((n_units,), float(noise.mirrors))
+        sizes[-1] = noise.n_samples - (n_units - 1) * noise.mirrors
         means = torch.zeros_like(sizes).index_add_(0, units, products) / sizes
         if len(sizes) > 1:
             products = products - ((means.sum() - means) / (len(sizes) - 1))[units]

@@ -534,8 +534,11 @@ class FenchelYoungLoss(_Perturbed):
             Never negative but for rounding.
         """
         n = similarity.shape[-1]
-        edges = torch.as_tensor(forest, device=similarity.device).long()
-        _fenchel_young.check_forest(edges.cpu().numpy(), n)
+        if torch.is_tensor(forest):
+            forest = forest.detach().cpu().numpy()
+        edges = np.asarray(forest, dtype=np.int64).reshape(-1, 2)
+        _fenchel_young.check_forest(edges, n)
+        edges = to_tensor(edges, similarity.device)
         i, j = edges.T
         _, (result,) = self._apply_to_items(
             similarity,
