@@ -1,5 +1,6 @@
 """The one way in which a kernel is compiled."""
 
+import os
 import signal
 import threading
 from contextlib import contextmanager
@@ -51,6 +52,19 @@ class _Kernel(CPUDispatcher):
             if isinstance(cause, KeyboardInterrupt):
                 raise cause from None
             raise
+
+
+def is_ready(kernel):
+    """Whether a kernel is compiled, in this process or in numba's cache on disk.
+
+    False where numba does not say.
+    """
+    if not isinstance(kernel, CPUDispatcher):  # with NUMBA_DISABLE_JIT
+        return True
+    if kernel.signatures:
+        return True
+    index = getattr(kernel._cache, "_cache_file", None)
+    return index is not None and os.path.exists(getattr(index, "_index_path", ""))
 
 
 def compiled(**options):

@@ -4,6 +4,8 @@ import numpy as np
 from scipy.sparse import diags_array
 
 from skdiffclust.forests._constrained import _search
+from skdiffclust.forests._hierarchy._core_sizes import core_distances
+from skdiffclust.forests._hierarchy._tree_cuts import subtree_sizes
 from skdiffclust.forests._perturbed._perturbation import perturbed_forest
 from skdiffclust.forests._spanning_forest import SpanningForestClustering
 from skdiffclust.forests._trees import _compilation_threshold
@@ -12,15 +14,16 @@ from skdiffclust.forests._trees import _compilation_threshold
 def warmup():
     """Compile the kernels of the forests, once for each installation.
 
-    :class:`SpanningForestClustering` compiles nothing for up to 3000 rows, or 200 with
-    constraints. Above, and where perturbed forests are sampled, to learn through a
-    clustering, the first call of its kind waits for numba; what it compiles is kept in
-    numba's cache on disk, and later processes load it. Call this when an image is
-    built, or before times are measured.
+    :class:`SpanningForestClustering` compiles nothing for up to 3000 samples, or 200
+    with constraints. Above, it does without its fastest kernels as long as that takes
+    less time than to compile them, and then waits for numba, once. So does the first
+    call where perturbed forests are sampled, to learn through a clustering. What is
+    compiled is kept in numba's cache on disk, and later processes load it. Call this
+    when an image is built, or before times are measured.
 
     Notes
     -----
-    About 45 seconds when nothing is cached, three when everything is, on two cores.
+    About a minute of one processor when nothing is cached, three seconds when all is.
     Where numba finds no folder to write a cache to, it holds for this process only.
 
     Examples
@@ -28,15 +31,23 @@ def warmup():
     >>> import skdiffclust
     >>> skdiffclust.warmup()  # doctest: +SKIP
     """
+    from skdiffclust.forests._hierarchy._merges import compiled_merges
+    from skdiffclust.forests._trees._components import compiled_components
     from skdiffclust.forests._trees._prim import prim_on_matrix, prim_on_points
 
     n_samples = _compilation_threshold.SMALL + 1
     points = np.random.default_rng(0).random((n_samples, 4))
-    SpanningForestClustering().fit(points)
+    SpanningForestClustering(algorithm="boruvka").fit(points)
     labels = np.append([0, 0, 1], np.full(_search.SMALL, -1))
     SpanningForestClustering().fit(points[: len(labels)], partial_labels=labels)
-    chain = diags_array([np.ones(n_samples - 1)] * 2, offsets=[-1, 1]).tocsr()
-    SpanningForestClustering(metric="precomputed").fit(chain)
+    chain = np.column_stack([np.arange(4), np.arange(1, 5)])
+    lengths = np.ones(4)
+    compiled_components(chain, 5)
+    compiled_merges(chain, lengths)
+    core_distances.compiled()(chain, lengths, np.ones(5), 2.0)
+    subtree_sizes.compiled()(np.arange(5))
+    path = diags_array([np.ones(n_samples - 1)] * 2, offsets=[-1, 1]).tocsr()
+    SpanningForestClustering(metric="precomputed").fit(path)
     prim_on_points(points[:2], np.arange(2))
     prim_on_matrix(np.zeros((2, 2)), np.arange(2))
     similarity, links = np.zeros((4, 4)), np.zeros((4, 4), dtype=np.int64)

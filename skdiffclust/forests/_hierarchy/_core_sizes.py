@@ -30,7 +30,7 @@ def core_sizes(tree, sample_weight=None):
     n_samples = len(tree.edges) + 1
     weights = np.ones(n_samples) if sample_weight is None else sample_weight
     core = min(_CORE_SIZE, max(2, weights.sum() // 20))
-    distances = _core_distances(
+    distances = core_distances(
         tree.edges[::-1], tree.lengths[::-1], weights.astype(np.float64), core
     )
     counted = (distances > 0) & np.isfinite(distances) & (weights > 0)
@@ -51,7 +51,7 @@ def _weighted_median(values, weights):
 
 
 @compiled_above_small
-def _core_distances(edges, lengths, weights, core):
+def core_distances(edges, lengths, weights, core):
     """Length at which each sample's component reaches the weight `core`.
 
     edges (n - 1, 2) come with the shortest first. Samples that never reach it take the

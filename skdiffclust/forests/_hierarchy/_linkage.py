@@ -13,12 +13,19 @@ def linkage_matrix(edges, lengths):
     """Return scipy's linkage matrix (n - 1, 4) of a tree in cut order. O(n α(n))."""
     if not len(edges):
         return np.empty((0, 4))
-    if len(edges) > _compilation_threshold.SMALL:
+    if _compilation_threshold.above_small(len(edges), _merge_kernel):
         from skdiffclust.forests._hierarchy._merges import compiled_merges
 
         return compiled_merges(edges[::-1], lengths[::-1])
     merges = np.column_stack([edges, lengths])[::-1]
     return single_linkage_label(np.ascontiguousarray(merges, dtype=np.float64))
+
+
+def _merge_kernel():
+    """Kernel that merges the clusters of many samples."""
+    from skdiffclust.forests._hierarchy._merges import merge_rows
+
+    return merge_rows
 
 
 def calinski_harabasz_curve(X, linkage):

@@ -144,7 +144,7 @@ def _rooted(edges):
     edge[position[edges].max(axis=1)] = np.arange(n_samples - 1)
     parent = np.zeros(n_samples, dtype=np.int64)
     parent[1:] = position[parents[preorder[1:]]]
-    return preorder, _subtree_sizes(parent), edge
+    return preorder, subtree_sizes(parent), edge
 
 
 def _best_cut(part, edge, by_sample, min_size, power):
@@ -198,7 +198,7 @@ def _divide(part, place):
 
 
 @compiled_above_small
-def _subtree_sizes(parent):
+def subtree_sizes(parent):
     """Samples below each preorder position, itself included."""
     sizes = np.ones(len(parent), dtype=np.int64)
     for position in range(len(parent) - 1, 0, -1):

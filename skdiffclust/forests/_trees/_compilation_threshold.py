@@ -5,22 +5,46 @@ from functools import cache, wraps
 # Below this many rows a compiler costs more than it saves: the first fit of a
 # thousand rows must not wait for numba.
 SMALL = 3000
+# Below this, a loop that does linear work takes less time in Python than its compiler.
+MEDIUM = 100_000
+
+
+def above_small(n_rows, kernel_of):
+    """Whether compiled loops are used for so many rows; ``kernel_of()`` is one of them.
+
+    Between SMALL and MEDIUM only where it is compiled already.
+    """
+    if n_rows <= SMALL:
+        return False
+    return n_rows > MEDIUM or not SMALL or _is_ready(kernel_of())
 
 
 def compiled_above_small(loop):
     """Compile `loop` with numba when its first array has more than SMALL rows.
 
-    The loop is written once, in the subset of Python that numba compiles, and calls
-    no other function of ours.
+    Up to MEDIUM rows only if it is compiled already: Python takes less time than the
+    compiler. The loop is written once, in the subset of Python that numba compiles,
+    takes time linear in that array, and calls no other function of ours.
     """
 
     @wraps(loop)
     def call(first, *others):
         if len(first) <= SMALL:
             return loop(first, *others)
-        return _compile(loop)(first, *others)
+        kernel = _compile(loop)
+        if len(first) <= MEDIUM and SMALL and not _is_ready(kernel):
+            return loop(first, *others)
+        return kernel(first, *others)
 
+    call.compiled = lambda: _compile(loop)
     return call
+
+
+def _is_ready(kernel):
+    """Whether a kernel is compiled, here or on disk."""
+    from skdiffclust._compiled import is_ready
+
+    return is_ready(kernel)
 
 
 @cache

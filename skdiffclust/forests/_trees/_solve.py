@@ -11,6 +11,7 @@ import numpy as np
 from skdiffclust._validation import check_dense_size
 from skdiffclust.forests._trees import _compilation_threshold
 from skdiffclust.forests._trees._small_prim import prim
+from skdiffclust.forests._trees._waiting import slow_solver
 
 
 def spanning_edges(lengths, rows=None, nodes=None, *, algorithm="auto", n_jobs=None):
@@ -25,7 +26,8 @@ def spanning_edges(lengths, rows=None, nodes=None, *, algorithm="auto", n_jobs=N
     everyone = np.arange(lengths.n_samples)
     rows = everyone if rows is None else rows
     nodes = everyone if nodes is None else nodes
-    solve = _solver(lengths, len(rows), algorithm, n_jobs)
+    is_free = nodes is everyone
+    solve = _solver(lengths, len(rows), algorithm, n_jobs, is_free)
     if solve is None:
         return prim(lengths.row, rows, nodes)
     if len(rows) < lengths.n_samples:
@@ -45,7 +47,7 @@ def _numbered(ids):
     return (np.cumsum(is_used) - 1)[ids]
 
 
-def _solver(lengths, n_rows, algorithm, n_jobs):
+def _solver(lengths, n_rows, algorithm, n_jobs, is_free):
     """Return the function that grows the tree; None for the one in NumPy."""
     if algorithm == "kruskal":
         return _by_kruskal
@@ -65,6 +67,11 @@ def _solver(lengths, n_rows, algorithm, n_jobs):
     if lengths.graph is not None:
         return _by_kruskal
     if lengths.points is not None and lengths.core is None:
+        slow = slow_solver(n_rows, lengths.points.shape[1]) if is_free else None
+        if slow == "prim":
+            return None
+        if slow == "boruvka":
+            return _by_plain_boruvka
         return partial(_by_boruvka, n_jobs=n_jobs)
     return _by_prim if _has_kernel(lengths) else partial(_by_blocks, n_jobs=n_jobs)
 
@@ -123,6 +130,13 @@ def _by_blocks(lengths, vertices, n_jobs):
     from skdiffclust.forests._trees._metric_blocks import edges_by_blocks
 
     return edges_by_blocks(lengths.between, vertices, thread_count(n_jobs))
+
+
+def _by_plain_boruvka(lengths, vertices):
+    """Search scikit-learn's kd-tree, until the fast kernels are compiled."""
+    from skdiffclust.forests._trees._plain_boruvka import plain_boruvka
+
+    return plain_boruvka(lengths.points)
 
 
 def _by_boruvka(lengths, vertices, n_jobs):

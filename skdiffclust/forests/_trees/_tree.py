@@ -67,13 +67,20 @@ def components(edges, n_samples):
 
     They are numbered in the order of their first rows.
     """
-    if n_samples > _compilation_threshold.SMALL:
+    if _compilation_threshold.above_small(n_samples, _component_kernel):
         from skdiffclust.forests._trees._components import compiled_components
 
         return compiled_components(edges, n_samples)
     return connected_components(adjacency(edges, n_samples), directed=False)[1].astype(
         np.int64
     )
+
+
+def _component_kernel():
+    """Kernel that numbers the components of many samples."""
+    from skdiffclust.forests._trees._components import join_edges
+
+    return join_edges
 
 
 def adjacency(edges, n_samples):
