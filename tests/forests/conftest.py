@@ -2,38 +2,180 @@
 
 import numpy as np
 import pytest
+import torch
 
+from skdiffclust.forests._constrained import _compiled_tree as compiled
+from skdiffclust.forests._constrained import _constrained_torch as batched
+from skdiffclust.forests._constrained import _constrained_tree as definition
 from skdiffclust.forests._constrained import _search
-from skdiffclust.forests._constrained._constrained_tree import constrained_tree
+from skdiffclust.forests._constrained._problem import (
+    ConstrainedProblem,
+    constrained_problem,
+)
+from skdiffclust.forests._perturbed import (
+    _fenchel_young,
+    _perturbation,
+    _samplers,
+    _torch,
+)
+from skdiffclust.forests._perturbed._boruvka_torch import BoruvkaSampler
+from skdiffclust.forests._perturbed._noise import draw_list, noise_workspace
 
 
-def by_numpy(similarity, problem):
-    """Solve by the definition."""
-    return constrained_tree(similarity, problem)
+def edges_of(up):
+    """Edges (m, 2), i < j in row-major order, of neighbours towards roots (n,)."""
+    lower = np.flatnonzero(up >= 0)
+    edges = np.sort(np.column_stack([lower, up[lower]]), axis=1)
+    return edges[np.lexsort(edges.T[::-1])]
 
 
-def by_kernels(similarity, problem):
-    """Solve by the compiled twin."""
-    from skdiffclust.forests._constrained._compiled_tree import constrained_tree
-
-    return constrained_tree(np.ascontiguousarray(similarity), problem)
+def solve_by_numpy(similarity, problem):
+    labels, up = definition.constrained_tree(similarity, problem)
+    return labels, edges_of(up)
 
 
-@pytest.fixture(params=["numpy", "compiled"])
+def solve_by_kernels(similarity, problem):
+    similarity = np.ascontiguousarray(similarity)
+    labels, up = compiled.constrained_tree(similarity, problem)
+    return labels, edges_of(up)
+
+
+def solve_by_torch(similarity, problem):
+    labels, edges, _ = batched.constrained_trees(*as_tensors(similarity, problem))
+    edges = np.sort(edges[0].numpy())
+    return labels[0].numpy(), np.column_stack(divmod(edges, len(similarity)))
+
+
+def as_tensors(similarity, problem):
+    problem = batched.TorchProblem(problem, torch.device("cpu"))
+    return torch.from_numpy(np.array(similarity))[None], problem
+
+
+def improve_by_torch(similarity, labels, problem):
+    """`improve_forest` of one matrix by the batched twin."""
+    weights, tensors = as_tensors(similarity, problem)
+    labels = torch.from_numpy(labels)[None]
+    labels, edges, _ = batched.improve_forests(weights, labels, tensors)
+    # Each tree is rooted anew, where its first row is.
+    labels = labels[0].numpy()
+    i, j = divmod(edges[0].numpy(), len(similarity))
+    up, reached = np.full(len(labels), -1), np.unique(labels, return_index=True)[1]
+    pending = list(reached)
+    while pending:
+        v = pending.pop()
+        others = np.concatenate([j[i == v], i[j == v]])
+        others = others[others != up[v]]
+        up[others] = v
+        pending.extend(others)
+    return labels, up
+
+
+class NumpySampler:
+    """Samples of a complete relation by the definition: a sampler for the losses."""
+
+    seconds = 1e-3
+
+    def __init__(self, relation, constraints, n_clusters, noise):
+        self.relation, self.noise, n = relation, noise, relation.n_samples
+        # Without constraints the forest is that of contraction alone.
+        free = ConstrainedProblem(
+            np.arange(n),
+            np.zeros((n, n), dtype=bool),
+            np.full(n, -1),
+            False,
+            n_clusters,
+            np.ones(n),
+            0.0,
+        )
+        self.is_free = constraints is None
+        self.problem = free
+        if not self.is_free:
+            self.problem = constrained_problem(constraints, n_clusters)
+
+    def sample(self, first, last):
+        relation, noise, n = self.relation, self.noise, self.relation.n_samples
+        draws, found = np.empty(len(relation.weights)), []
+        for s in range(first, last):
+            draw_list(
+                noise.seed,
+                s // noise.mirrors,
+                s % noise.mirrors,
+                relation.indptr,
+                relation.columns,
+                noise.table,
+                noise_workspace(n),
+                draws,
+            )
+            noisy = relation.spread(relation.weights + noise.scale * draws)
+            if self.is_free:
+                labels = definition.contract(noisy, self.problem)
+                up = np.full(n, -1)
+                for c in range(self.problem.n_clusters):
+                    tree = definition._Tree(noisy, np.flatnonzero(labels == c))
+                    up[tree.rows[1:]] = tree.rows[tree.above[1:]]
+                edges = edges_of(up)
+            else:
+                labels, edges = solve_by_numpy(noisy, self.problem)
+            found.append((edges, labels, noisy[edges[:, 0], edges[:, 1]]))
+        return as_samples(found, n)
+
+
+class TorchSampler:
+    """Samples of a complete relation by the batched form, forced on CPU tensors."""
+
+    seconds = 1e-3
+
+    def __init__(self, relation, constraints, n_clusters, noise):
+        matrix = relation.spread(relation.weights)
+        self.n = len(matrix)
+        self.sampler = BoruvkaSampler(
+            torch.from_numpy(matrix), n_clusters, noise, constraints
+        )
+        self.sampler.step = 8
+
+    def sample(self, first, last):
+        found = []
+        for start, stop, edges, values, labels in self.sampler.chunks():
+            for s in range(max(first, start), min(last, stop)):
+                pairs = np.column_stack(divmod(edges[s - start].numpy(), self.n))
+                found.append(
+                    (pairs, labels[s - start].numpy(), values[s - start].numpy())
+                )
+        return as_samples(found, self.n)
+
+
+def as_samples(found, n):
+    """Return forests, components, weights and lowest values of some samples."""
+    pairs = np.array([edges for edges, *_ in found])
+    i, j = pairs[..., 0], pairs[..., 1]
+    forests = (i * (2 * n - i - 1) // 2 + j - i - 1).astype(np.int32)
+    labels = np.array([labels for _, labels, _ in found], dtype=np.int32)
+    values = np.array([values for *_, values in found]).reshape(len(found), -1)
+    return forests, labels, values.sum(axis=1), values.min(axis=1, initial=np.inf)
+
+
+@pytest.fixture(params=["numpy", "compiled", "torch"])
 def backend(request, monkeypatch):
-    """Solve all constrained forests by one of the twins.
+    """Solve all forests by one of the twins, wherever a public function is called.
 
     Returns ``solve(similarity, problem) -> labels (n,), edges (m, 2)``, the edges with
     i < j in row-major order.
     """
-    is_numpy = request.param == "numpy"
-    monkeypatch.setattr(_search, "SMALL", 2**30 if is_numpy else -1)
-    by = by_numpy if is_numpy else by_kernels
+    if request.param == "compiled":
+        monkeypatch.setattr(_search, "SMALL", -1)
+        return solve_by_kernels
+    monkeypatch.setattr(_search, "SMALL", 2**30)
+    sampler = {"numpy": NumpySampler, "torch": TorchSampler}[request.param]
 
-    def solve(similarity, problem):
-        labels, up = by(similarity, problem)
-        lower = np.flatnonzero(up >= 0)
-        edges = np.sort(np.column_stack([lower, up[lower]]), axis=1)
-        return labels, edges[np.lexsort(edges.T[::-1])]
+    def make_sampler(relation, constraints, n_clusters, noise):
+        if not relation.is_complete:
+            return _samplers.make_sampler(relation, constraints, n_clusters, noise)
+        return sampler(relation, constraints, n_clusters, noise)
 
-    return solve
+    for module in (_perturbation, _fenchel_young, _torch):
+        monkeypatch.setattr(module, "make_sampler", make_sampler)
+    if request.param == "numpy":
+        return solve_by_numpy
+    monkeypatch.setattr(_search, "improve_forest", improve_by_torch)
+    monkeypatch.setattr(_torch, "_runs_in_torch", lambda matrix: True)
+    return solve_by_torch

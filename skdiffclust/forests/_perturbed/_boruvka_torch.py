@@ -4,11 +4,22 @@ import numpy as np
 import torch
 
 from skdiffclust._torch import to_tensor
+from skdiffclust.forests._constrained._constrained_torch import (
+    TorchProblem,
+    constrained_trees,
+)
+from skdiffclust.forests._constrained._problem import constrained_problem
 from skdiffclust.forests._perturbed import _hash
 from skdiffclust.forests._perturbed._noise import N_SEGMENTS
+from skdiffclust.forests._trees._boruvka_torch import (
+    boruvka,
+    components_of,
+    heaviest_edges,
+)
 
-# Scratch of a chunk of samples: 64 bytes an entry of every noisy matrix.
-_BYTES_PER_ENTRY = 64
+# Scratch of a chunk of samples, in bytes an entry of every noisy matrix: of free and of
+# constrained forests.
+_BYTES_PER_ENTRY, _BYTES_CONSTRAINED = 64, 160
 _CPU_BYTES = 2**28
 
 
@@ -61,104 +72,8 @@ def pair_noise(noise, first, last, n, device):
     return ((c3 * t + c2) * t + c1) * t + c0
 
 
-def _jump(parents, n_times):
-    """Follow parents (s, n) to their roots by doubling."""
-    for _ in range(n_times):
-        parents = parents.gather(1, parents)
-    return parents
-
-
-def _hook(component, found, other, index, n_times):
-    """Hook components (s, n) that found an edge onto the component at its other end.
-
-    Of two that chose the same edge the smaller one stays a root. `found` and `other`
-    are per root. Returns the new components and which roots were hooked.
-    """
-    target = torch.where(found, other, index)
-    mutual = (target.gather(1, target) == index) & (index < target)
-    hooked = found & ~mutual & (target != index)
-    parents = torch.where(hooked, target, index)
-    return _jump(parents, n_times).gather(1, component), hooked
-
-
-def boruvka(weights, component):
-    """Grow maximum spanning forests of dense matrices, all samples at once.
-
-    Parameters
-    ----------
-    weights : tensor of shape (s, n, n), float64
-        Symmetric, -inf where there is no edge. Written to.
-    component : tensor of shape (s, n), int64
-        First row of the block that each row is in; blocks are contracted.
-
-    Returns
-    -------
-    edges : tensor of shape (s, n), int64
-        i * n + j with i < j, of the edge by which a row's block was joined; -1 where
-        none was. In the total order of the house the forest is unique.
-    """
-    n_samples, n = component.shape
-    n_rounds = max(int(np.ceil(np.log2(max(n, 2)))), 1)
-    index = torch.arange(n, device=weights.device).expand(n_samples, n)
-    edges = torch.full_like(component, -1)
-    last = n * n
-    for _ in range(n_rounds):
-        weights.masked_fill_(component[:, :, None] == component[:, None, :], -torch.inf)
-        top, nearest = weights.max(dim=2).values, weights.argmax(dim=2)
-        rank = torch.minimum(index, nearest) * n + torch.maximum(index, nearest)
-        best = torch.full_like(top, -torch.inf)
-        best.scatter_reduce_(1, component, top, "amax")
-        wins = (top == best.gather(1, component)) & (top > -torch.inf)
-        ranks = torch.full_like(component, last)
-        ranks.scatter_reduce_(
-            1, component, rank.where(wins, rank.new_tensor(last)), "amin"
-        )
-        found = ranks < last
-        i, j = ranks.clamp(max=last - 1) // n, ranks.clamp(max=last - 1) % n
-        ends = component.gather(1, i), component.gather(1, j)
-        other = torch.where(ends[0] == index, ends[1], ends[0])
-        component, hooked = _hook(component, found, other, index, n_rounds)
-        edges = torch.where(hooked, ranks, edges)
-    return edges
-
-
-def heaviest_edges(weights, edges, n_edges):
-    """Return the heaviest n_edges (s, n_edges) of edges (s, n) and their weights."""
-    last = weights.shape[1] ** 2
-    edges = torch.where(edges < 0, last, edges).sort(dim=1).values
-    values = weights.flatten(1).gather(1, edges.clamp(max=last - 1))
-    values = torch.where(edges < last, values, -torch.inf)
-    values, order = values.sort(dim=1, descending=True, stable=True)
-    return edges.gather(1, order)[:, :n_edges], values[:, :n_edges]
-
-
-def components_of(edges, component):
-    """Return the components (s, n) that edges (s, m) make of blocks (s, n)."""
-    n_samples, n = component.shape
-    m = edges.shape[1]
-    n_rounds = max(int(np.ceil(np.log2(max(n, 2)))), 1)
-    index = torch.arange(n, device=edges.device).expand(n_samples, n)
-    positions = torch.arange(m, device=edges.device).expand(n_samples, m)
-    if not m:
-        return component
-    for _ in range(n_rounds):
-        ends = component.gather(1, edges // n), component.gather(1, edges % n)
-        open_edges = torch.where(ends[0] == ends[1], m, positions)
-        first = torch.full_like(index, m)
-        for end in ends:
-            first.scatter_reduce_(1, end, open_edges, "amin")
-        chosen = first.clamp(max=m - 1)
-        one, two = (end.gather(1, chosen) for end in ends)
-        other = torch.where(one == index, two, one)
-        component, _ = _hook(component, first < m, other, index, n_rounds)
-    return component
-
-
 class BoruvkaSampler:
     """Samples of forests in torch: the same forests as those of the kernels.
-
-    Constrained ones come from contraction and a tree for every component, without the
-    moves of groups; constraints with cannot-links are not for this sampler.
 
     Parameters
     ----------
@@ -171,16 +86,11 @@ class BoruvkaSampler:
     def __init__(self, similarity, n_clusters, noise, constraints=None):
         self.similarity, self.noise = similarity, noise
         n, device = len(similarity), similarity.device
-        self.n_edges, self.blocks, self.groups = n - n_clusters, np.arange(n), None
-        self.n_between = self.n_edges
+        self.n_edges, self.problem = n - n_clusters, None
         if constraints is not None:
-            labelled = constraints.classes >= 0
-            merged = np.where(labelled, -1, constraints.groups)
-            self.blocks = _first_rows(merged)
-            self.groups = to_tensor(_first_rows(constraints.groups), device)
-            self.n_between = constraints.n_groups - n_clusters
-        self.blocks = to_tensor(self.blocks, device)
-        entry = n * n * _BYTES_PER_ENTRY
+            problem = constrained_problem(constraints, n_clusters)
+            self.problem = TorchProblem(problem, device)
+        entry = n * n * (_BYTES_CONSTRAINED if constraints else _BYTES_PER_ENTRY)
         free = _CPU_BYTES
         if device.type == "cuda":
             free = torch.cuda.mem_get_info(device)[0] // 2
@@ -193,17 +103,13 @@ class BoruvkaSampler:
             last = min(first + self.step, n_samples)
             noise = pair_noise(self.noise, first, last, n, self.similarity.device)
             weights = self.similarity + self.noise.scale * noise
-            blocks = self.blocks.expand(last - first, n)
-            edges = boruvka(weights.clone(), blocks)
-            edges, values = heaviest_edges(weights, edges, self.n_between)
-            start = blocks if self.groups is None else self.groups.expand(blocks.shape)
-            component = components_of(edges, start)
-            if self.groups is not None:
-                apart = component[:, :, None] != component[:, None, :]
-                weights.masked_fill_(apart, -torch.inf)
-                everyone = torch.arange(n, device=weights.device).expand(blocks.shape)
-                edges = boruvka(weights.clone(), everyone)
+            if self.problem is not None:
+                component, edges, values = constrained_trees(weights, self.problem)
+            else:
+                rows = torch.arange(n, device=weights.device).expand(last - first, n)
+                edges = boruvka(weights.clone(), rows)
                 edges, values = heaviest_edges(weights, edges, self.n_edges)
+                component = components_of(edges, rows)
             yield first, last, edges, values, component
 
     def sums(self, *, connectivity=False):
@@ -268,12 +174,6 @@ class BoruvkaSampler:
             product = (linked * slope[:, None]).sum(dim=(2, 3))
             products[first:last] = 2.0 * product.flatten()
         return 2.0 * (observed * error).sum(), self.score_gradient(products)
-
-
-def _first_rows(ids):
-    """Return for every row the first row with the same id, (n,) int64."""
-    _, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
-    return first[inverse]
 
 
 def _linked(component):

@@ -45,17 +45,15 @@ def _on_cpu(matrix, request):
     return relation, sampler
 
 
-def _runs_in_torch(matrix, constraints):
-    """Whether Borůvka solves a matrix: off the CPU, unless it has cannot-links."""
-    return matrix.device.type != "cpu" and (
-        constraints is None or not len(constraints.cannot)
-    )
+def _runs_in_torch(matrix):
+    """Whether a matrix is solved by Borůvka's algorithm: off the CPU."""
+    return matrix.device.type != "cpu"
 
 
 def _means(matrix, request, connectivity):
     """Return A_ε, F_ε and M_ε or None of a float64 matrix (n, n), on its device."""
     noise, constraints = request.noise, request.constraints
-    if _runs_in_torch(matrix, constraints):
+    if _runs_in_torch(matrix):
         sampler = BoruvkaSampler(matrix, request.n_clusters, noise, constraints)
         forest, linked, totals = sampler.sums(connectivity=connectivity)
         return forest, 2.0 * totals.mean(), linked
@@ -74,7 +72,7 @@ def _means(matrix, request, connectivity):
 def _pull_back(matrix, request, name, cotangent):
     """Return the gradient (n, n) of a cotangent (n, n) of A_ε or M_ε."""
     cotangent = _as_float64(cotangent)
-    if _runs_in_torch(matrix, request.constraints):
+    if _runs_in_torch(matrix):
         sampler = BoruvkaSampler(
             matrix, request.n_clusters, request.noise, request.constraints
         )
@@ -130,7 +128,7 @@ def _partial_loss(matrix, request):
     """Return the partial loss, a float, and its gradient (n, n)."""
     if request.constraints is None:
         return 0.0, torch.zeros_like(matrix)
-    if not _runs_in_torch(matrix, request.constraints):
+    if not _runs_in_torch(matrix):
         relation = relation_of(matrix.cpu().numpy())
         loss, gradient = _fenchel_young.partial_loss_with_gradient(
             relation, request.constraints, request.n_clusters, request.noise
@@ -149,7 +147,7 @@ def _partial_loss(matrix, request):
 def _connectivity_loss(matrix, request):
     """Return the connectivity loss, a float, and its gradient (n, n)."""
     n = len(matrix)
-    if not _runs_in_torch(matrix, None):
+    if not _runs_in_torch(matrix):
         relation = relation_of(matrix.numpy())
         loss, gradient = _fenchel_young.connectivity_loss_with_gradient(
             relation, request.constraints, request.n_clusters, request.noise
@@ -282,7 +280,8 @@ class PerturbedForest(_Perturbed):
     F_ε is the mean of ⟨A, Σ + εZ⟩ and has the exact gradient A_ε for the noise drawn;
     A_ε and M_ε have the gradient of the score function, which is noisy and needs many
     samples. The input is symmetrised. CPU tensors run through compiled kernels, CUDA
-    tensors through a batched Borůvka on the GPU, with the same noise from one seed.
+    tensors through a batched Borůvka on the GPU, with the same noise from one seed and
+    the same constrained forests.
     """
 
     def __init__(

@@ -11,6 +11,7 @@ from skdiffclust.forests._constrained import _constrained_tree as definition
 from skdiffclust.forests._constrained._compiled_tree import (
     _added,
     _lost_with_row,
+    constrained_tree,
     grow_trees,
     improve_forest,
     new_search,
@@ -258,7 +259,7 @@ def test_twins_find_the_same_forest(backend, global_random_seed):
         except ValueError:
             continue
         labels, edges = solved(backend, similarity, constraints, k)
-        expected, up = definition.constrained_tree(similarity, problem)
+        expected, up = constrained_tree(similarity, problem)
         np.testing.assert_array_equal(labels, expected)
         pairs = {(min(v, up[v]), max(v, up[v])) for v in np.flatnonzero(up >= 0)}
         assert pairs == set(map(tuple, edges))

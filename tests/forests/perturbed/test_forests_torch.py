@@ -106,46 +106,37 @@ def test_thousand_cases_boruvka_is_kruskal():
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_constrained_boruvka_is_contraction_with_trees(seed, global_random_seed):
-    from skdiffclust.forests._constrained._dense_trees import tree_of_rows
-    from skdiffclust.forests._constrained._partition import contract
-    from skdiffclust.forests._constrained._problem import constrained_problem
-
+@pytest.mark.parametrize("kind", ["labels", "links"])
+def test_constrained_boruvka_is_the_kernels(seed, kind, global_random_seed):
     seed += 1000 * global_random_seed
-    n, noise = 14, noise_of(0.3, seed=2**63 + 1 + global_random_seed)
+    n, noise = 24, noise_of(0.3, n_samples=10, seed=2**63 + 1 + global_random_seed)
     similarity, labels = similarity_of(n, seed), labels_of(n, seed)
-    constraints = as_constraints(n, partial_labels=labels)
-    k = constraints.n_classes + 1
-    problem = constrained_problem(constraints, k)
-    sampler = BoruvkaSampler(torch.from_numpy(similarity), k, noise, constraints)
-    draws = pair_noise(noise, 0, 6, n, torch.device("cpu")).numpy()
-    for first, last, edges, values, component in sampler.chunks():
-        for s in range(first, last):
-            noisy = similarity + noise.scale * draws[s]
-            expected = contract(noisy, problem)
-            found = component[s - first].numpy()
-            np.testing.assert_array_equal(
-                found[:, None] == found, expected[:, None] == expected
-            )
-            up = np.empty(n, dtype=np.int64)
-            total = sum(
-                tree_of_rows(noisy, np.flatnonzero(expected == c), up) for c in range(k)
-            )
-            assert float(values[s - first].sum()) == pytest.approx(total)
-            pairs = {tuple(sorted((v, up[v]))) for v in range(n) if up[v] >= 0}
-            found = {divmod(int(edge), n) for edge in edges[s - first]}
-            assert found == pairs
+    if kind == "labels":
+        constraints = as_constraints(n, partial_labels=labels)
+    else:
+        rows = np.flatnonzero(labels >= 0)
+        ends = np.random.RandomState(seed).choice(rows, size=(20, 2))
+        alike = labels[ends[:, 0]] == labels[ends[:, 1]]
+        constraints = as_constraints(n, None, ends[alike], ends[~alike])
+    k, relation = 5, relation_of(similarity)
+    sampler = make_sampler(relation, constraints, k, noise)
+    forests, labels, totals, _ = sampler.sample(0, noise.n_samples)
+    expected = (relation.heads.astype(np.int64) * n + relation.columns)[forests]
+    boruvka = BoruvkaSampler(torch.from_numpy(similarity), k, noise, constraints)
+    boruvka.step = 4
+    for first, last, edges, values, component in boruvka.chunks():
+        np.testing.assert_array_equal(
+            np.sort(edges.numpy()), np.sort(expected[first:last])
+        )
+        np.testing.assert_allclose(values.sum(dim=1), totals[first:last], atol=1e-12)
+        np.testing.assert_array_equal(component.numpy(), labels[first:last])
 
 
 @pytest.fixture(params=["kernels", "boruvka"])
 def backend(request, monkeypatch):
     """Run the modules through the kernels, or through what CUDA tensors run through."""
     if request.param == "boruvka":
-        monkeypatch.setattr(
-            _torch,
-            "_runs_in_torch",
-            lambda matrix, known: known is None or not len(known.cannot),
-        )
+        monkeypatch.setattr(_torch, "_runs_in_torch", lambda matrix: True)
     return request.param
 
 
@@ -172,19 +163,27 @@ def test_layer_gives_what_numpy_gives(backend, dtype, global_random_seed):
     assert float(weight) == pytest.approx(expected.weight, rel=tolerance)
 
 
-def test_partial_loss_gives_what_numpy_gives(global_random_seed):
-    similarity = similarity_of(10, global_random_seed)
-    labels = labels_of(10, global_random_seed)
+@pytest.mark.parametrize("kind", ["labels", "links"])
+def test_partial_loss_gives_what_numpy_gives(backend, kind, global_random_seed):
+    n = 30
+    similarity = similarity_of(n, global_random_seed)
+    known = labels_of(n, global_random_seed)
+    if kind == "links":
+        is_known = (known >= 0)[:, None] & (known >= 0)
+        is_known &= np.random.RandomState(global_random_seed).rand(n, n) < 0.3
+        known = np.where(known[:, None] == known, 1, -1) * is_known
+        np.fill_diagonal(known, 0)
     expected, gradient = partial_fenchel_young_loss(
-        similarity, labels, 4, random_state=global_random_seed, return_gradient=True
+        similarity, known, 4, random_state=global_random_seed, return_gradient=True
     )
+    assert expected > 0
     tensor = torch.from_numpy(similarity).requires_grad_()
     loss = PartialFenchelYoungLoss(4, seed=seed_of(global_random_seed))(
-        tensor, torch.from_numpy(labels)
+        tensor, torch.from_numpy(known)
     )
     loss.backward()
-    assert float(loss.detach()) == expected
-    np.testing.assert_array_equal(tensor.grad, gradient)
+    assert float(loss.detach()) == pytest.approx(expected, rel=1e-12)
+    np.testing.assert_allclose(tensor.grad, gradient, atol=1e-12)
 
 
 def test_connectivity_loss_gives_what_numpy_gives(backend, global_random_seed):
@@ -355,7 +354,7 @@ def test_a_similarity_that_is_not_finite_gives_nan():
     loss.backward()
 
 
-def test_cannot_links_run_through_the_kernels(backend, global_random_seed):
+def test_cannot_links_in_both_forms(backend, global_random_seed):
     links = np.zeros((6, 6), dtype=int)
     links[0, 1] = links[1, 2] = -1
     tensor = torch.from_numpy(similarity_of(6, global_random_seed))
@@ -412,7 +411,15 @@ def test_cuda_gives_what_the_cpu_gives():
     assert gpu[0].device.type == "cuda"
     torch.testing.assert_close(cpu[0], gpu[0].cpu())
     torch.testing.assert_close(cpu[1], gpu[1].cpu())
+    links = np.zeros((40, 40), dtype=int)
+    links[0, 1] = links[2, 3] = -1
+    links[4, 5] = 1
     loss = PartialFenchelYoungLoss(6, seed=3)
-    leaf = tensor.cuda().requires_grad_()
-    loss(leaf, labels).backward()
-    assert torch.isfinite(leaf.grad).all() and leaf.grad.any()
+    for known in (labels, links):
+        leaves = [tensor.clone().requires_grad_(), tensor.cuda().requires_grad_()]
+        values = [loss(leaf, known) for leaf in leaves]
+        for value in values:
+            value.backward()
+        torch.testing.assert_close(values[0], values[1].cpu())
+        torch.testing.assert_close(leaves[0].grad, leaves[1].grad.cpu())
+        assert leaves[1].grad.any()

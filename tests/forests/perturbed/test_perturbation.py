@@ -324,7 +324,9 @@ def test_certified_samples_are_exact(global_random_seed):
 
 
 @pytest.mark.parametrize("n, k, seed", [(8, 3, 0), (12, 2, 1), (20, 6, 2)])
-def test_constrained_forest_meets_the_constraints(n, k, seed, global_random_seed):
+def test_constrained_forest_meets_the_constraints(
+    n, k, seed, backend, global_random_seed
+):
     seed += 1000 * global_random_seed
     labels = labels_of(n, k, seed)
     assert feasible(labels, k)
@@ -343,7 +345,7 @@ def test_constrained_forest_meets_the_constraints(n, k, seed, global_random_seed
     assert result.weight <= free.weight
 
 
-def test_labels_and_their_matrix_are_one(global_random_seed):
+def test_labels_and_their_matrix_are_one(backend, global_random_seed):
     labels = labels_of(12, 3, global_random_seed)
     known = labels >= 0
     matrix = np.where(labels[:, None] == labels[None, :], 1, -1)
@@ -361,7 +363,7 @@ def test_labels_and_their_matrix_are_one(global_random_seed):
     np.testing.assert_array_equal(results[0], results[2])
 
 
-def test_pairs_are_kept(global_random_seed):
+def test_pairs_are_kept(backend, global_random_seed):
     n = 10
     matrix = np.zeros((n, n), dtype=int)
     matrix[0, 1] = matrix[4, 5] = 1
@@ -378,7 +380,7 @@ def test_pairs_are_kept(global_random_seed):
     assert links[0, 4] == links[1, 5] == links[2, 3] == links[3, 6] == 0
 
 
-def test_free_and_constrained_forests_share_their_noise(global_random_seed):
+def test_free_and_constrained_forests_share_their_noise(backend, global_random_seed):
     # Constraints that every sample meets by itself change nothing at all.
     x = np.array([0.0, 0.1, 5.0, 5.1])
     similarity = -np.abs(x[:, None] - x[None, :])
@@ -435,7 +437,7 @@ def test_score_gradient_does_not_depend_on_threads(monkeypatch, global_random_se
     )
 
 
-def test_input_is_not_written_and_streams_stay(global_random_seed):
+def test_input_is_not_written_and_streams_stay(backend, global_random_seed):
     similarity = similarity_of(10, global_random_seed)
     similarity.flags.writeable = False
     labels = labels_of(10, 3, global_random_seed)
