@@ -58,6 +58,8 @@ _BLOW_UP = 1e3
 _ROUNDING = 1e-8
 # Why a loop ends by itself.
 STOP_REASONS = ("max_iter", "patience", "diverged", "callback")
+# Epochs that progress is judged by where `n_iter_no_change` is None.
+_WINDOW = 10
 # What of an EpochLoop moves, besides the best state.
 _MOVING = (
     "history",
@@ -241,6 +243,8 @@ class EpochLoop:
         What `state` gave there: what the estimator should keep.
     n_iter_no_change : int or None
         As given; may be changed between epochs.
+    tol : float
+        As given.
     stop_reason : str or None
         None while it runs, then "max_iter", "patience", "diverged", "callback", or
         what `stop` was given.
@@ -260,7 +264,7 @@ class EpochLoop:
         self._name = type(estimator).__name__
         self._max_iter = max_iter
         self._learning_rate = learning_rate
-        self._tol = tol
+        self.tol = tol
         self.n_iter_no_change = n_iter_no_change
         self._task = _Task() if task is None else task
         self._epoch_task = None
@@ -335,6 +339,28 @@ class EpochLoop:
         if self.n_iter == self._max_iter:
             self.stop("max_iter")
 
+    @property
+    def last_improvement(self):
+        """Relative fall of the least loss over the last epochs, NaN after only one.
+
+        It is taken over `n_iter_no_change` epochs, or ten where that is None.
+        """
+        losses = self.history.get("loss", [])[-self.n_iter :]
+        least = np.fmin.accumulate(losses)
+        if len(least) < 2:
+            return np.nan
+        before = least[-1 - min(self.n_iter_no_change or _WINDOW, len(least) - 1)]
+        fall = before - least[-1]
+        if abs(fall) <= _ROUNDING and abs(before) <= _ROUNDING:
+            return 0.0
+        return float(fall / abs(before)) if before else 1.0
+
+    @property
+    def is_unfinished(self):
+        """Whether `max_iter` ended it while the loss still fell by more than `tol`."""
+        still_falls = not self.last_improvement <= self.tol
+        return self.stop_reason == "max_iter" and still_falls
+
     def snapshot(self):
         """Return what `restore` needs, but for `best_state`.
 
@@ -382,7 +408,7 @@ class EpochLoop:
     def _has_stalled(self, loss):
         """Count the epochs since the loss last improved by `tol`."""
         reference = self._reference
-        if reference == np.inf or loss < reference - self._tol * abs(reference):
+        if reference == np.inf or loss < reference - self.tol * abs(reference):
             self._reference = loss
             self._n_stalled = 0
         else:
@@ -473,6 +499,7 @@ class Training:
             tol=tol,
             n_iter_no_change=n_iter_no_change,
         )
+        self._name = type(estimator).__name__
         self._max_iter = max_iter
         self._n_init = n_init
         self._stopped = False
@@ -503,6 +530,55 @@ class Training:
         """End after this restart."""
         self._stopped = True
 
-    def finish(self):
-        """End the fit task; call it once the fitted attributes are assigned."""
+    def finish(self, loops=None):
+        """End the fit task; call it once the fitted attributes are assigned.
+
+        Parameters
+        ----------
+        loops : list of EpochLoop or None, default=None
+            Those whose weights are kept; None: the best one.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If `max_iter` ended any of them while the loss still fell.
+        """
         self._task.end(attributes=dict)
+        warn_if_unfinished(
+            self._name, [self.best] if loops is None else loops, self._max_iter, 6
+        )
+
+
+def warn_if_unfinished(name, loops, max_iter, stacklevel=5):
+    """Warn, once, if `max_iter` ended loops while their loss still fell.
+
+    Parameters
+    ----------
+    name : str
+        Of the estimator.
+    loops : list of EpochLoop
+        The loops to judge; all but one make it a summary.
+    max_iter : int
+        Largest number of epochs of each.
+    stacklevel : int, default=5
+        Of the warning; 5 is who called a ``fit`` that calls this.
+    """
+    unfinished = [loop for loop in loops if loop.is_unfinished]
+    if not unfinished:
+        return
+    which = f" in {len(unfinished)} of {len(loops)} steps" if len(loops) > 1 else ""
+    worst = max(unfinished, key=lambda loop: np.nan_to_num(loop.last_improvement))
+    progress = "one epoch shows no progress to judge"
+    if not np.isnan(worst.last_improvement):
+        n_epochs = min(worst.n_iter_no_change or _WINDOW, worst.n_iter - 1)
+        progress = (
+            f"over the last {n_epochs} of them the loss still fell by "
+            f"{worst.last_improvement:.2g}, relative to its value, where "
+            f"{worst.tol:.2g} counts as progress"
+        )
+    warn_of_convergence(
+        f"{name} did not converge{which}: it reached max_iter={max_iter} epochs, and "
+        f"{progress}. Raise max_iter or learning_rate, or put a StandardScaler before "
+        f"{name} where features differ in scale.",
+        stacklevel=stacklevel,
+    )

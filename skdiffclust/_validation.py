@@ -3,6 +3,7 @@
 import os
 import warnings
 from datetime import date, timedelta
+from pathlib import Path, PurePosixPath
 
 import numpy as np
 from scipy.sparse import issparse
@@ -14,6 +15,9 @@ _GIB = 2.0**30
 _WARN_GIB = 2.0
 # Columns, about, by which rows that differ are told apart before they are compared.
 _HASHED = 32
+# Where Linux says which control groups a process is in, and what these limit.
+_PROCESS_GROUPS = Path("/proc/self/cgroup")
+_GROUPS = Path("/sys/fs/cgroup")
 
 
 def validate_rows(estimator, X, *, reset=True, **check_params):
@@ -91,7 +95,7 @@ def is_small_dense(n_rows, n_columns=None, *, itemsize=8):
 
 
 def check_dense_size(n_rows, n_columns=None, *, itemsize=8, what, remedy):
-    """Warn above 2 GiB, and refuse above physical memory, before a dense allocation.
+    """Warn above 2 GiB, and refuse above the memory there is, before an allocation.
 
     `what` names the matrix ("the distance matrix"), `remedy` is a sentence.
     """
@@ -100,18 +104,61 @@ def check_dense_size(n_rows, n_columns=None, *, itemsize=8, what, remedy):
     if is_small_dense(n_rows, n_columns, itemsize=itemsize):
         return
     text = f"{what} of {n_rows} x {n_columns} entries takes {size:.1f} GiB"
-    memory = _physical_memory() / _GIB
+    memory = _memory_limit() / _GIB
     if size > memory:
         raise ValueError(
-            f"{text}, more than the {memory:.1f} GiB of this machine's memory. {remedy}"
+            f"{text}, more than the {memory:.1f} GiB of memory that this process may "
+            f"take. {remedy}"
         )
     warnings.warn(f"{text}. {remedy}", UserWarning, stacklevel=3)
 
 
-def _physical_memory():
-    """Return the bytes of physical memory, or 64 GiB where the system cannot say."""
+def _memory_limit():
+    """Return the bytes that this process may take, by the tightest limit there is.
+
+    Of physical memory, of the control group (a container's limit), and of the address
+    space (``ulimit -v``). 64 GiB where the system says nothing.
+    """
     try:
-        size = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):
-        return 64 * _GIB
-    return size if size > 0 else 64 * _GIB
+        physical = 0
+    limits = [physical, _address_space(), *_group_limits()]
+    return min((limit for limit in limits if limit > 0), default=64 * _GIB)
+
+
+def _address_space():
+    """Return the soft limit of the address space in bytes, 0 where there is none."""
+    try:
+        # There is no such module on Windows.
+        import resource
+
+        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    except (ImportError, AttributeError, OSError, ValueError):
+        return 0
+    return 0 if limit == resource.RLIM_INFINITY else limit
+
+
+def _group_limits():
+    """Yield the limits in bytes of the control groups, of both versions, we are in."""
+    try:
+        lines = _PROCESS_GROUPS.read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError):
+        return
+    for line in lines:
+        _, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        if controllers == "":
+            root, name = _GROUPS, "memory.max"
+        elif "memory" in controllers.split(","):
+            root, name = _GROUPS / "memory", "memory.limit_in_bytes"
+        else:
+            continue
+        group = PurePosixPath(path.lstrip("/"))
+        # A container may see its own group as the root. A group is bound by those
+        # that it is part of; "max" is no limit.
+        for part in (group, *group.parents):
+            try:
+                yield int((root / part / name).read_text(encoding="utf-8"))
+            except (OSError, ValueError):
+                continue

@@ -17,6 +17,9 @@ from skdiffclust._data import load_data
 # "3" or "0-9": the tests that draw what they are about take `global_random_seed`, and
 # run once for each of these seeds.
 SEEDS = os.environ.get("SKDIFFCLUST_TEST_SEEDS", "0")
+FEW_EPOCHS = pytest.mark.filterwarnings(
+    r"ignore:\w+ did not converge:sklearn.exceptions.ConvergenceWarning"
+)
 HAS_TORCH = find_spec("torch") is not None
 IMPORTS_TORCH = re.compile(r"^(import|from) (torch|skdiffclust\.nn)\b", re.MULTILINE)
 
@@ -30,8 +33,13 @@ def pytest_ignore_collect(collection_path):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
-    """Mark the tests that need torch; where it is missing, deselect them."""
+    """Mark the tests that need torch; where it is missing, deselect them.
+
+    Those that train few epochs by choice may not have converged, and say so by a mark.
+    """
     for item in items:
+        if item.get_closest_marker("few_epochs"):
+            item.add_marker(FEW_EPOCHS)
         parameters = getattr(item, "callspec", None)
         values = parameters.params.values() if parameters is not None else ()
         if isinstance(getattr(item.module, "torch", None), ModuleType) or any(

@@ -107,6 +107,7 @@ few_rows = pytest.mark.filterwarnings(
 
 
 @few_rows
+@pytest.mark.few_epochs
 @parametrize_with_checks(
     ESTIMATORS, expected_failed_checks=expected_failed_checks, xfail_strict=True
 )
@@ -145,6 +146,7 @@ def count_checks(estimator, expected):
 
 
 @few_rows
+@pytest.mark.few_epochs
 @pytest.mark.long
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
 def test_number_of_checks_in_float32(estimator, monkeypatch):

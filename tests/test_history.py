@@ -33,7 +33,10 @@ def squared_distances(X, centers):
 
 
 class Toy(CallbackSupportMixin, ClusterMixin, BaseEstimator):
-    """Mini-batch gradient k-means. `on_epoch(epoch)` is where a test interferes."""
+    """Mini-batch gradient k-means. `on_epoch(epoch)` is where a test interferes.
+
+    No loss falls by more than all of itself, so that by default it counts epochs only.
+    """
 
     _parameter_constraints = {"max_iter": [Interval(Integral, 1, None, closed="left")]}
 
@@ -43,7 +46,7 @@ class Toy(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         *,
         max_iter=4,
         learning_rate=0.1,
-        tol=0.0,
+        tol=1.0,
         n_iter_no_change=None,
         n_init=1,
         on_epoch=None,
@@ -355,7 +358,7 @@ def test_scoring_monitor_inside_a_search_without_y(X):
 
 def test_callbacks_get_y_or_unknown(X):
     recorder, y = Recorder(), np.arange(len(X))
-    toy = Toy(max_iter=1).set_callbacks(recorder)
+    toy = Toy(max_iter=2).set_callbacks(recorder)
     toy.fit(X)
     assert recorder.y.dtype == np.int64
     np.testing.assert_array_equal(recorder.y, np.full(len(X), -1))
@@ -689,3 +692,68 @@ def test_diverged_fit_is_usable_and_not_scored(X):
     assert np.isfinite(toy.cluster_centers_).all()
     assert toy.stop_reasons_ == ["diverged"]
     assert len(monitor.get_logs().data) == toy.n_iter_  # n − 1 epochs and the fit
+
+
+# --- max_iter without convergence ----------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "losses, settings, improvement",
+    [
+        ([8.0, 4.0, 3.0], {}, 0.625),
+        ([8.0, 4.0, 5.0, 3.0, 4.0], {"n_iter_no_change": 2}, 0.25),
+        ([8.0, 4.0, 3.0, 3.0], {"n_iter_no_change": 2}, 0.25),
+        ([-8.0, -8.0, -10.0], {}, 0.25),
+        ([4.0, 4.0, 5.0], {}, 0.0),
+        ([np.nan, 4.0, 2.0], {}, np.nan),
+        ([0.0, -1.0], {}, 1.0),
+        ([0.0, 0.0], {}, 0.0),
+        ([3e-17, 1e-17], {}, 0.0),
+        ([float(100 - i) for i in range(20)], {}, 10 / 91),
+        ([3.0], {}, np.nan),
+    ],
+)
+def test_last_improvement(losses, settings, improvement):
+    loop = EpochLoop(Toy(), max_iter=len(losses), learning_rate=0.5, **settings)
+    loop.history["loss"], loop.n_iter = [9.0, *losses], len(losses)
+    assert loop.last_improvement == pytest.approx(improvement, nan_ok=True)
+
+
+@pytest.mark.parametrize(
+    "tol, max_iter, is_unfinished", [(0.2, 3, True), (0.7, 3, False), (0.2, 4, False)]
+)
+def test_unfinished_is_stopped_by_max_iter_while_the_loss_falls(
+    tol, max_iter, is_unfinished
+):
+    loop = EpochLoop(Toy(), max_iter=max_iter, learning_rate=0.5, tol=tol)
+    for epoch in loop:
+        loop.record([8.0, 4.0, 3.0][epoch], state=lambda: None)
+        if epoch == 2:
+            loop.stop("enough")
+    assert loop.is_unfinished == is_unfinished
+
+
+def test_what_has_not_converged_says_so(X):
+    text = (
+        r"Toy did not converge: it reached max_iter=3 epochs, and over the last 2 of "
+        r"them the loss still fell by 0\.\d+, relative to its value, where 1e-05 "
+        r"counts as progress\. Raise max_iter or learning_rate, or put a StandardScaler"
+    )
+    with pytest.warns(ConvergenceWarning, match=text) as caught:
+        Toy(max_iter=3, tol=1e-5, learning_rate=0.01).fit(X)
+    assert [each.filename for each in caught] == [__file__]
+    with pytest.warns(ConvergenceWarning, match="and one epoch shows no progress"):
+        Toy(max_iter=1).fit(X)
+
+
+def test_only_the_restart_that_is_kept_must_have_converged(X):
+    training = Training(Toy(), X, max_iter=2, n_init=2, learning_rate=0.1, tol=0.1)
+    for loop, losses in zip(training, [[3, 2], [1, 1]], strict=False):
+        for epoch in loop:
+            loop.record(losses[epoch], state=lambda: None)
+    assert [loop.is_unfinished for loop in training.loops] == [True, False]
+    training.finish()
+    text = "Toy did not converge in 1 of 2 steps: it reached max_iter=2 .* by 0.33,"
+    with pytest.warns(ConvergenceWarning, match=text) as caught:
+        training.finish(training.loops)
+    assert len(caught) == 1

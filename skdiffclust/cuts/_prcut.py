@@ -363,7 +363,8 @@ class PRCut(
         Warns
         -----
         ConvergenceWarning
-            If fewer clusters are found than asked, or training diverges.
+            If fewer clusters are found than asked, training diverges, or the loss
+            still falls at `max_iter`.
         """
         data = prepare(self, X, graph, partial_labels, sample_weight)
         device = find_device(self)

@@ -33,6 +33,9 @@ from skdiffclust.forests._embedding._targets import (
 )
 from skdiffclust.forests._embedding._training import Trainer, batch_error, units_of
 
+# Without `n_iter_no_change`: the relative fall of the loss that is still progress.
+_STILL_FALLS = 0.1
+
 
 @reads_whole("transform", "score", "get_feature_names_out")
 class SpanningForestEmbedding(
@@ -263,7 +266,8 @@ class SpanningForestEmbedding(
         Warns
         -----
         ConvergenceWarning
-            If the training diverges; the best weights are kept.
+            If the training diverges; the best weights are kept. Also if the loss still
+            falls at `max_iter`, without `n_iter_no_change` by a tenth in ten epochs.
         """
         require_torch(type(self).__name__)
         X = self._check_rows(X, reset=True)
@@ -287,6 +291,8 @@ class SpanningForestEmbedding(
             max_iter=self.max_iter,
             learning_rate=self.learning_rate,
             n_iter_no_change=self.n_iter_no_change,
+            # The loss is a mean of samples: a little less of it is no progress.
+            tol=_STILL_FALLS if self.n_iter_no_change is None else 0.0,
         )
         for loop in training:
             trainer.run(

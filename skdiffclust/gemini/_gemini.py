@@ -265,8 +265,8 @@ class GEMINI(BaseGEMINI):
         Warns
         -----
         ConvergenceWarning
-            If fewer clusters are found than asked, links are not met, or the loss
-            diverges.
+            If fewer clusters are found than asked, links are not met, the loss
+            diverges, or it still falls at `max_iter`.
         """
         X, row_weights, means = self._check_rows(X, sample_weight)
         constraints = as_constraints(len(X), partial_labels, must_link, cannot_link)

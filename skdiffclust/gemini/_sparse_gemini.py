@@ -191,6 +191,8 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
 
     # Of an interrupted path; not where it is a part of something larger.
     _keeps_steps = True
+    # Where the loops of a path go to that is judged as a part of something larger.
+    _judged = None
 
     _parameter_constraints = {
         **BaseGEMINI._parameter_constraints,
@@ -290,7 +292,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         -----
         ConvergenceWarning
             If fewer clusters are found than asked, no feature is in, links are not
-            met, or the loss diverges.
+            met, the loss diverges, or it still falls at `max_iter`.
         """
         links = (partial_labels, must_link, cannot_link)
         X, row_weights, means = self._check_rows(X, sample_weight)
@@ -310,7 +312,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         self._warn(step, constraints)
         self.history_ = problem.units.history(training.loops[-1].history)
         vars(self).pop("feature_importances_", None)
-        training.finish()
+        training.finish([training.loops[-1]])
         return self
 
     @keep_state_on_error
@@ -390,7 +392,8 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         Warns
         -----
         ConvergenceWarning
-            If it was interrupted (the finished steps are kept), or as in `fit`.
+            If it was interrupted (the finished steps are kept), or as in `fit`, once
+            for all steps.
         """
         options = {
             "alpha_init": alpha_init,
@@ -404,7 +407,9 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         X, row_weights, means = self._check_rows(X, sample_weight)
         problem, constraints = self._prepare(X, row_weights, means, links)
         training = Training(self, X, y, **self._training_params())
-        steps = self._walk(problem, training, X, means, options, checkpoint, resume)
+        steps, first = self._walk(
+            problem, training, X, means, options, checkpoint, resume
+        )
         steps = [problem.units.step(step, self._kind()) for step in steps]
 
         threshold = None if options["dynamic"] else keep_threshold or 0.9
@@ -415,11 +420,18 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         self._warn(steps[path.chosen], constraints)
         self.feature_importances_ = path.leaving_alphas()
         vars(self).pop("history_", None)
-        training.finish()
+        loops = training.loops[first:]
+        if self._judged is not None:
+            self._judged += loops
+            loops = []
+        training.finish(loops)
         return path
 
     def _walk(self, problem, training, X, means, options, checkpoint, resume):
-        """Return the Steps of a path; those that are finished, if interrupted."""
+        """Return the Steps of a path, those that are finished if it is interrupted.
+
+        Also the number of loops of training before the first of them.
+        """
         loops = iter(training)
         dynamic, multiplier = options["dynamic"], options["alpha_multiplier"]
         steps, walk = [], None
@@ -433,12 +445,14 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
             steps = [walk.record(0.0, training.best.n_iter)]
             if checkpoint is not None:
                 checkpoint.append(steps[0], walk)
+        first = len(training.loops)
         try:
             alpha = steps[-1].alpha * multiplier
             if not alpha and options["alpha_init"] is not None:
                 alpha = options["alpha_init"] / problem.units.alpha
             if not alpha:
                 alpha = first_alpha(walk, loops, self.max_iter)
+                first = len(training.loops)
             for step in walk_path(
                 walk,
                 loops,
@@ -464,7 +478,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         training.stop()
         if training.loops:
             next(loops, None)
-        return steps
+        return steps, first
 
     def _checkpoint(self, folder, problem, options):
         """Return the PathCheckpoint of these data, parameters and options."""

@@ -15,6 +15,7 @@ from skdiffclust._history import (
     Training,
     keep_state_on_error,
     reported_by_the_whole,
+    warn_if_unfinished,
 )
 from skdiffclust.gemini._base import BaseGEMINI, positive
 from skdiffclust.gemini._sparse_gemini import SparseGEMINI
@@ -223,7 +224,8 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         Warns
         -----
         ConvergenceWarning
-            If fewer clusters are found than asked.
+            If fewer clusters are found than asked, or the loss still falls at
+            `max_iter` in steps of the paths, once for all of them.
         """
         X, _, _ = self._check_rows(X, None)
         self._check_subsets(len(X))
@@ -236,12 +238,14 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
             n_init=self.n_resamples,
             learning_rate=self.learning_rate,
         )
-        whole = _quiet_path(self._sparse(rng), X, min_features=self.min_features)
+        judged = []
+        sparse = self._sparse(rng, judged)
+        whole = _quiet_path(sparse, X, min_features=self.min_features)
         grid = self._grid(whole)
         labels, supports = [], []
         for loop in training:
             for _ in loop:
-                found = self._resample(X, grid, rng)
+                found = self._resample(X, grid, rng, judged)
                 labels.append(found[0])
                 supports.append(found[1])
                 loop.record(-float(np.mean(found[2])), state=list)
@@ -254,15 +258,19 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         for name in _FITTED:
             setattr(self, name, getattr(best, name))
         self._report(self.labels_, None)
-        training.finish()
+        training.finish([])
+        warn_if_unfinished("SparseGEMINICV", judged, self.max_iter)
         return self
 
-    def _sparse(self, rng):
-        """Return a SparseGEMINI of these parameters, and a seed from rng."""
+    def _sparse(self, rng, judged):
+        """Return a SparseGEMINI of these parameters, and a seed from rng.
+
+        The loops of its paths are added to `judged`.
+        """
         shared = SparseGEMINI().get_params().keys() & self.get_params().keys()
         params = {name: getattr(self, name) for name in shared}
         sparse = SparseGEMINI(**params).set_params(random_state=rng.randint(2**31 - 1))
-        sparse._keeps_steps = False
+        sparse._keeps_steps, sparse._judged = False, judged
         return sparse
 
     def _grid(self, path):
@@ -302,14 +310,14 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         """Return the number of rows of a subset."""
         return max(round(self.sample_fraction * n_samples), 2)
 
-    def _resample(self, X, grid, rng):
+    def _resample(self, X, grid, rng, judged):
         """Return labels (a, n), supports (a, d) and objectives (a,) of a subset."""
         n_rows = self._subset_size(len(X))
         rows = np.sort(rng.choice(len(X), size=n_rows, replace=False))
         # In the small steps of the whole path: coarser ones would leave less time to
         # leave. After the last step of a path that ended early all stays as it was.
         path = _quiet_path(
-            self._sparse(rng), X[rows], alpha_init=grid[0], min_features=1
+            self._sparse(rng, judged), X[rows], alpha_init=grid[0], min_features=1
         )
         steps = np.searchsorted(path.alphas, grid * (1 + 1e-9), side="right") - 1
         labels = [path.select(alpha=path.alphas[step]).predict(X) for step in steps]

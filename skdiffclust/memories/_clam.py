@@ -351,7 +351,8 @@ class ClAM(
         Warns
         -----
         ConvergenceWarning
-            If fewer clusters are found than asked, or training diverges.
+            If fewer clusters are found than asked, training diverges, or the loss
+            still falls at `max_iter`.
         """
         continues = self.warm_start and hasattr(self, "cluster_centers_")
         continues = continues and (self.encoder_ is None) == (self.encoder is None)
@@ -361,7 +362,11 @@ class ClAM(
         X = self._learn_missing(X, random_state)
         if self.metric == "cosine" and self.encoder is None:
             refuse_zero_rows(X)
-        options = {"max_iter": self.max_iter, "learning_rate": self.learning_rate}
+        options = {
+            "max_iter": self.max_iter,
+            "learning_rate": self.learning_rate,
+            "tol": self.tol,
+        }
         training = Training(self, X, y, **options)
         centers = self.cluster_centers_ if continues else None
         loops, coder = training, {}
@@ -381,7 +386,7 @@ class ClAM(
         best = training.best
         self.loss_, self.history_, self.n_iter_ = loss, best.history, best.n_iter
         vars(self).pop("_stream", None)
-        training.finish()
+        training.finish([best] if loops is training else [best, *loops])
         return self
 
     @available_if(_has_no_encoder)

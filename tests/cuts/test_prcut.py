@@ -103,6 +103,7 @@ def test_the_activation_is_what_stands_between_the_layers(activation, blobs):
 
 
 @pytest.mark.parametrize("encoder", ENCODERS)
+@pytest.mark.few_epochs
 def test_labels_are_those_of_predict_ordered_by_size(encoder, blobs):
     X, _ = blobs
     model = PRCut(4, **QUICK | {"encoder": encoder}).fit(X)

@@ -47,6 +47,7 @@ def half_labelled(y):
     return labels
 
 
+@pytest.mark.few_epochs
 def test_few_labels_find_the_signal(global_random_seed):
     X, y = hidden_signal(seed=global_random_seed)
     before = make(max_iter=1, learning_rate=1e-9).fit(X, half_labelled(y)).score(X, y)
@@ -58,6 +59,7 @@ def test_few_labels_find_the_signal(global_random_seed):
     assert embedding.score(X_new, y_new) > -0.05
 
 
+@pytest.mark.few_epochs
 def test_a_class_without_labels_is_found():
     X, y = hidden_signal()
     labels = np.where(y == 2, -1, y)
@@ -67,6 +69,7 @@ def test_a_class_without_labels_is_found():
 
 
 @pytest.mark.parametrize("form", ["pairs", "groups", "incidence"])
+@pytest.mark.few_epochs
 def test_links_are_enough(form):
     X, y = hidden_signal()
     rng = np.random.RandomState(0)
@@ -82,6 +85,7 @@ def test_links_are_enough(form):
     assert embedding.score(X, y) > -0.1
 
 
+@pytest.mark.few_epochs
 def test_all_rows_labelled_and_one_class_only(global_random_seed):
     X, y = hidden_signal(seed=global_random_seed)
     embedding = make(None).fit(X, y)
@@ -91,12 +95,14 @@ def test_all_rows_labelled_and_one_class_only(global_random_seed):
 
 
 @pytest.mark.parametrize("similarity", ["rbf", "cosine"])
+@pytest.mark.few_epochs
 def test_other_similarities(similarity):
     X, y = hidden_signal()
     embedding = make(similarity=similarity, n_components=2).fit(X, half_labelled(y))
     assert embedding.history_["loss"][-1] < embedding.history_["loss"][0]
 
 
+@pytest.mark.few_epochs
 def test_similarity_of_a_function():
     X, y = hidden_signal()
 
@@ -109,6 +115,7 @@ def test_similarity_of_a_function():
     assert embedding.score(X, y) > -0.1
 
 
+@pytest.mark.few_epochs
 def test_mlp(global_random_seed):
     X, y = hidden_signal(seed=global_random_seed)
     embedding = make(encoder="mlp", hidden_layer_sizes=(8, 4)).fit(X, half_labelled(y))
@@ -134,6 +141,7 @@ class Images(nn.Module):
         return self.layers(X)
 
 
+@pytest.mark.few_epochs
 def test_module_on_images():
     rng = np.random.RandomState(0)
     y = np.arange(40) % 2
@@ -156,6 +164,7 @@ def test_module_on_images():
         make(2).fit(X, y)
 
 
+@pytest.mark.few_epochs
 def test_pipelines_of_the_paper(global_random_seed):
     X, y = hidden_signal(seed=global_random_seed)
     clusters = make_pipeline(make(), SpanningForestClustering(3))
@@ -165,6 +174,7 @@ def test_pipelines_of_the_paper(global_random_seed):
     assert probe.fit(X, y).score(X, y) > 0.95
 
 
+@pytest.mark.few_epochs
 def test_callbacks_through_a_search_of_pipelines(capsys, global_random_seed):
     from sklearn.callback import ProgressBar, ScoringMonitor
 
@@ -204,6 +214,7 @@ def test_same_seed_same_bits_and_streams_stay(global_random_seed):
     np.testing.assert_array_equal(before[1], np.random.get_state()[1])  # noqa: NPY002
 
 
+@pytest.mark.few_epochs
 def test_nothing_of_torch_survives(global_random_seed):
     X, y = hidden_signal(seed=global_random_seed)
     embedding = make(max_iter=1).fit(X, y)
@@ -212,6 +223,7 @@ def test_nothing_of_torch_survives(global_random_seed):
     np.testing.assert_array_equal(restored.transform(X), embedding.transform(X))
 
 
+@pytest.mark.few_epochs
 def test_warm_start_and_partial_fit_continue(global_random_seed):
     X, y = hidden_signal(seed=global_random_seed)
     embedding = make(max_iter=10, warm_start=True).fit(X, y)
@@ -247,6 +259,7 @@ def test_targets_that_are_no_integers_are_refused(y, global_random_seed):
 @pytest.mark.parametrize(
     "dtype", ["int8", "uint8", "float32", "float64", ">i4", object]
 )
+@pytest.mark.few_epochs
 def test_integers_of_any_type(dtype, global_random_seed):
     X, y = hidden_signal(seed=global_random_seed)
     expected = make(max_iter=1).fit(X, y).coefs_[0]
@@ -300,6 +313,7 @@ def test_rows_whose_distances_overflow_are_refused(value, global_random_seed):
         make().fit(X, y)
 
 
+@pytest.mark.few_epochs
 def test_float32_stays_and_input_is_not_written(global_random_seed):
     X, y = hidden_signal(seed=global_random_seed)
     X = X.astype(np.float32)
@@ -339,6 +353,7 @@ def test_divergence_keeps_the_best_weights(monkeypatch, global_random_seed):
         make().fit(X, y)
 
 
+@pytest.mark.few_epochs
 def test_interruption_keeps_the_old_model(monkeypatch, global_random_seed):
     X, y = hidden_signal(seed=global_random_seed)
     embedding = make(max_iter=2).fit(X, y)
@@ -359,6 +374,7 @@ def test_interruption_keeps_the_old_model(monkeypatch, global_random_seed):
     assert not hasattr(fresh, "n_features_in_")
 
 
+@pytest.mark.few_epochs
 def test_output_names(global_random_seed):
     X, y = hidden_signal(seed=global_random_seed)
     embedding = make(max_iter=1, n_components=2).fit(X, y)
@@ -416,7 +432,7 @@ def test_no_warning_on_a_good_run(similarity, global_random_seed):
     X, y = hidden_signal(seed=global_random_seed)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        embedding = make(max_iter=3, n_components=2, similarity=similarity)
+        embedding = make(max_iter=80, n_components=2, similarity=similarity)
         embedding.fit(X, half_labelled(y)).score(X, y)
 
 

@@ -114,6 +114,7 @@ def test_more_clusters_and_kernel_matrices_have_none(global_random_seed):
 @pytest.mark.parametrize("n_features", [6, 60])
 # One against all may empty a cluster, and says so.
 @pytest.mark.filterwarnings("ignore:SparseGEMINI found 2 clusters")
+@pytest.mark.few_epochs
 def test_the_same_path(mode, n_features, monkeypatch, global_random_seed):
     X = np.random.RandomState(global_random_seed + 1).normal(size=(40, n_features))
     X[:, :2] += 3 * np.arange(40)[:, None] % 9

@@ -101,7 +101,7 @@ def test_nothing_left_is_said(global_random_seed):
 
 def test_without_penalty_and_hierarchy_it_is_gemini(global_random_seed):
     X, _ = problem(seed=global_random_seed)
-    params = {k: v for k, v in FAST.items() if k != "tol"}
+    params = {k: v for k, v in FAST.items() if k != "tol"} | {"max_iter": 5000}
     sparse = SparseGEMINI(3, alpha=0.0, tol=1e-6, **params).fit(X)
     plain = GEMINI(3, tol=1e-6, **params).fit(X)
     assert sparse.score(X) >= plain.score(X) * 0.99
@@ -296,6 +296,7 @@ def test_an_active_set_rests_where_all_features_do(model, global_random_seed):
 
 @per_model
 @pytest.mark.parametrize("n_noise", [5, 57])  # features in all, or in an active set
+@pytest.mark.few_epochs
 def test_a_monitor_sees_every_epoch_of_a_path(model, n_noise, global_random_seed):
     rng = np.random.RandomState(global_random_seed)
     X = rng.normal(size=(30, 3 + n_noise))

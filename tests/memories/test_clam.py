@@ -139,6 +139,7 @@ def test_methods_are_the_functions(metric, global_random_seed):
 
 
 @pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.few_epochs
 def test_predict_in_chunks_and_on_equal_rows(metric, global_random_seed):
     X, _ = blobs(n=90, cluster_std=6.0, seed=global_random_seed)
     X = np.vstack([X, X[:20]])
@@ -182,6 +183,7 @@ def test_starts(global_random_seed):
     assert adjusted_rand_score(y, model.labels_) > 0.9
 
 
+@pytest.mark.few_epochs
 def test_warm_start_continues_and_keeps_the_order(global_random_seed):
     X, _ = blobs(cluster_std=4.0, seed=global_random_seed)
     model = ClAM(3, random_state=global_random_seed, max_iter=3, warm_start=True).fit(X)
@@ -220,6 +222,7 @@ def test_history_holds_the_memories_on_request(global_random_seed):
     assert "cluster_centers" not in ClAM(3, max_iter=2).fit(X).history_
 
 
+@pytest.mark.few_epochs
 def test_callbacks_through_a_search_of_pipelines(capsys, global_random_seed):
     X, _ = blobs(seed=global_random_seed)
     monitor = ScoringMonitor(scoring={"silhouette": silhouette_scorer})

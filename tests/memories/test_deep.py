@@ -36,6 +36,7 @@ def network(n_outputs=3):
     return nn.Sequential(nn.Linear(12, 16), nn.Tanh(), nn.Linear(16, n_outputs))
 
 
+@pytest.mark.few_epochs
 def test_mlp_finds_the_blobs_and_is_numpy(global_random_seed):
     X, y = blobs(global_random_seed)
     before = torch.get_rng_state()
@@ -52,6 +53,7 @@ def test_mlp_finds_the_blobs_and_is_numpy(global_random_seed):
 
 
 @pytest.mark.parametrize("encoder", ["mlp", "module"])
+@pytest.mark.few_epochs
 def test_methods_go_through_the_encoder(encoder, global_random_seed):
     X, _ = blobs(global_random_seed)
     encoder = network() if encoder == "module" else encoder
@@ -75,6 +77,7 @@ def test_methods_go_through_the_encoder(encoder, global_random_seed):
     assert np.array_equal(loaded.predict(X), model.labels_)
 
 
+@pytest.mark.few_epochs
 def test_codes_are_as_far_apart_as_rows(global_random_seed):
     X, _ = blobs(global_random_seed)
     model = ClAM(3, encoder="mlp", **FAST).fit(X)
@@ -124,6 +127,7 @@ def test_learning_rate_falls_on_a_plateau_and_training_stops(global_random_seed)
     assert len(model.history_["cluster_centers"]) == model.n_iter_
 
 
+@pytest.mark.few_epochs
 def test_warm_start_goes_on_and_keeps_the_order(global_random_seed):
     X, _ = blobs(global_random_seed)
     model = ClAM(3, encoder="mlp", warm_start=True, **FAST).fit(X)
@@ -139,6 +143,7 @@ def test_warm_start_goes_on_and_keeps_the_order(global_random_seed):
         torch.testing.assert_close(new, old, atol=1e-6, rtol=0)
 
 
+@pytest.mark.few_epochs
 def test_callbacks_watch_every_epoch_through_a_search(global_random_seed):
     X, _ = blobs(global_random_seed)
     monitor = ScoringMonitor(scoring={"silhouette": silhouette_scorer})
@@ -160,6 +165,7 @@ def test_number_of_clusters_is_found_among_codes(global_random_seed):
     assert ClAM("auto", encoder="mlp", **FAST).fit(X).n_clusters_ == 3
 
 
+@pytest.mark.few_epochs
 def test_rows_of_no_weight_are_not_there(global_random_seed):
     X, y = (part[:80] for part in blobs(global_random_seed))
     far = np.vstack([X, np.full((3, 12), 500.0)])
@@ -169,6 +175,7 @@ def test_rows_of_no_weight_are_not_there(global_random_seed):
     assert adjusted_rand_score(y, model.labels_[: len(X)]) > 0.9
 
 
+@pytest.mark.few_epochs
 def test_float32_and_read_only_rows(global_random_seed):
     X, y = blobs(global_random_seed)
     X = X.astype(np.float32)
@@ -178,6 +185,7 @@ def test_float32_and_read_only_rows(global_random_seed):
     assert adjusted_rand_score(y, model.labels_) > 0.9
 
 
+@pytest.mark.few_epochs
 def test_fault_30_state_is_numpy_and_loads_without_kernels(global_random_seed):
     X, _ = blobs(global_random_seed)
     params = dict(random_state=global_random_seed, n_init=2, max_iter=2)
@@ -215,6 +223,7 @@ def test_refusals(global_random_seed):
     assert ClAM(3, max_iter=2).fit(X).encoder_ is None
 
 
+@pytest.mark.few_epochs
 def test_interruption_and_divergence(monkeypatch, global_random_seed):
     X, y = blobs(global_random_seed)
     model = ClAM(3, encoder="mlp", **FAST).fit(X)
@@ -287,6 +296,7 @@ def test_a_resumed_fit_has_the_same_bits(tmp_path, monkeypatch, global_random_se
         assert pickle.dumps(found) == expected, stop
 
 
+@pytest.mark.few_epochs
 def test_checkpoints_that_are_refused(tmp_path, global_random_seed):
     X, _ = blobs(global_random_seed)
     folder = tmp_path / "clam"

@@ -22,6 +22,7 @@ def test_separate_blobs_are_counted(k, global_random_seed):
     assert adjusted_rand_score(y, model.labels_) == 1.0
 
 
+@pytest.mark.few_epochs
 def test_random_blobs_are_mostly_counted():
     right = 0
     for seed in range(8):
@@ -52,6 +53,7 @@ def test_path_goes_down_to_two_and_equal_rows_are_one(global_random_seed):
 
 # One of the four may end without a row.
 @pytest.mark.filterwarnings("ignore:ClAM found 3 clusters instead of 4")
+@pytest.mark.few_epochs
 def test_given_memories_are_the_number(global_random_seed):
     X, _ = make_blobs(100, random_state=global_random_seed)
     assert len(ClAM("auto", init=X[:4], max_iter=2).fit(X).cluster_centers_) == 4
