@@ -53,6 +53,18 @@ def check_problem(clam, X, weight, first):
         )
 
 
+def check_constraints(clam, constraints):
+    """Refuse more classes than clusters."""
+    if constraints is None or clam.n_clusters == "auto":
+        return
+    if constraints.n_classes > clam.n_clusters:
+        raise ValueError(
+            f"The 'n_clusters' parameter of ClAM must be at least "
+            f"{constraints.n_classes}, the number of classes. Got {clam.n_clusters} "
+            "instead. Ask for more clusters, or merge partial labels."
+        )
+
+
 def check_checkpoint(clam, checkpoint):
     """Refuse a checkpoint where nothing would be written, or nothing could be."""
     if checkpoint is not None and clam.encoder is None:

@@ -17,7 +17,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skdiffclust._affinity import block_distances, refuse_overflow
-from skdiffclust._assignments import order_by_size
+from skdiffclust._assignments import order_by_size, softmax
 from skdiffclust._compat import (
     CallbackSupportMixin,
     HasMethods,
@@ -25,6 +25,7 @@ from skdiffclust._compat import (
     StrOptions,
     fit_context,
 )
+from skdiffclust._constraints import as_constraints
 from skdiffclust._devices import (
     outside_torch_modes,
     require_torch,
@@ -35,6 +36,7 @@ from skdiffclust._history import EpochLoop, Training, keep_state_on_error
 from skdiffclust._validation import check_dense_size, validate_rows
 from skdiffclust.memories._checks import (
     check_checkpoint,
+    check_constraints,
     check_init,
     check_problem,
     check_sample_weight,
@@ -71,6 +73,7 @@ def _has_no_encoder(estimator):
 
 @reads_whole(
     "predict",
+    "predict_proba",
     "transform",
     "complete",
     "recall",
@@ -319,7 +322,18 @@ class ClAM(
     @keep_state_on_error
     @outside_torch_modes
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None, sample_weight=None, *, checkpoint=None, resume=False):
+    def fit(
+        self,
+        X,
+        y=None,
+        sample_weight=None,
+        *,
+        partial_labels=None,
+        must_link=None,
+        cannot_link=None,
+        checkpoint=None,
+        resume=False,
+    ):
         """Store the clusters of X in memories.
 
         Parameters
@@ -330,6 +344,18 @@ class ClAM(
             Ignored, present for API consistency.
         sample_weight : array-like of shape (n_samples,), default=None
             Weight of each row in the loss, in the seeds and in the scale of X.
+        partial_labels : array-like of shape (n_samples,), default=None
+            Integers: rows with the same label share a cluster, rows with different
+            ones do not; -1 where unknown.
+        must_link : array-like or sparse matrix, default=None
+            Rows that share a cluster: index pairs (n_links, 2), group ids (n_samples,)
+            with -1 for none, or a sparse incidence matrix (n_samples, n_links) with
+            two non-zeros in a column. In a cross-validation use one of the last two,
+            since pairs do not follow the rows.
+        cannot_link : array-like or sparse matrix, default=None
+            Rows that do not share a cluster, as pairs or incidence matrix. With any of
+            these three the memories are those of a constrained k-means, and nothing is
+            trained; `labels_` meet them, while `predict` knows only the memories.
         checkpoint : path-like or None, default=None
             Folder that each epoch of an `encoder` is written to, which alone takes
             long; made if it is not there.
@@ -357,6 +383,8 @@ class ClAM(
         continues = self.warm_start and hasattr(self, "cluster_centers_")
         continues = continues and (self.encoder_ is None) == (self.encoder is None)
         X, weight = self._check(X, sample_weight)
+        constraints = as_constraints(X.shape[0], partial_labels, must_link, cannot_link)
+        check_constraints(self, constraints)
         check_checkpoint(self, checkpoint)
         random_state = check_random_state(self.random_state)
         X = self._learn_missing(X, random_state)
@@ -377,12 +405,17 @@ class ClAM(
             )
             loops = [EpochLoop(self, **options)]
         frame = self._frame_of(X, weight)
-        run = self._start(X, weight, frame, random_state, centers)
+        run = self._start(X, weight, frame, random_state, centers, constraints)
         for loop in loops:
             run.iterate(loop, self._attributes, self.record_centers)
         restart, loss = run.choose(loop.best_state)
         found = self._attributes(frame.inverse_temperature, *run.pick(restart))
-        self._settle(X, weight, found | coder, reorder=not continues)
+        given = None
+        if constraints is not None:
+            from skdiffclust.memories._constrained import is_free
+
+            given = run.labels, is_free(constraints)
+        self._settle(X, weight, found | coder, reorder=not continues, given=given)
         best = training.best
         self.loss_, self.history_, self.n_iter_ = loss, best.history, best.n_iter
         vars(self).pop("_stream", None)
@@ -545,12 +578,12 @@ class ClAM(
             self.inverse_temperature, _CONCENTRATION,
         )  # fmt: skip
 
-    def _start(self, X, weight, frame, random_state, centers):
+    def _start(self, X, weight, frame, random_state, centers, constraints=None):
         """Return the restarts to train, from `centers` of a last fit if any."""
         # numba is imported here: it would weigh on the import of the package.
         from skdiffclust.memories._fit import Fit
 
-        run = Fit(self, X, weight, frame, random_state)
+        run = Fit(self, X, weight, frame, random_state, constraints)
         memories, n_clusters = None, self.n_clusters
         continues = centers is not None
         if continues:
@@ -561,6 +594,8 @@ class ClAM(
             n_clusters, memories = len(memories), frame.enter(memories)
         elif n_clusters == "auto":
             n_clusters = run.count_clusters()
+            if constraints is not None:
+                n_clusters = max(n_clusters, constraints.n_classes)
         if continues:
             log_weights = np.log(self.cluster_weights_)
         else:
@@ -599,19 +634,27 @@ class ClAM(
             "_completer": self._completer,
         }
 
-    def _settle(self, X, weight, attributes, *, reorder):
-        """Assign the fitted attributes, clusters by size; return their old numbers."""
+    def _settle(self, X, weight, attributes, *, reorder, given=None):
+        """Assign the fitted attributes, clusters by size; return their old numbers.
+
+        `given` are labels (n,) of the rows that constraints speak of, and (n,) True
+        for the others.
+        """
         for name, value in attributes.items():
             setattr(self, name, value)
         self.cluster_centers_ = memories = self.cluster_centers_.astype(X.dtype)
         n_clusters = len(memories)
         order = np.arange(n_clusters)
         labels = self._assign(X)
+        if given is not None:
+            labels = np.where(given[1], labels, given[0])
         if reorder:
             order = order_by_size(labels, n_clusters)
             self.cluster_centers_ = memories[order]
             self.cluster_weights_ = self.cluster_weights_[order]
             labels = self._assign(X)
+            if given is not None:
+                labels = np.where(given[1], labels, np.argsort(order)[given[0]])
         self.labels_ = labels
         self.inertia_ = self._inertia(X, weight)
         sizes = np.bincount(labels, minlength=n_clusters)
@@ -676,6 +719,34 @@ class ClAM(
             The memory nearest to the row after `n_steps` steps of the dynamics.
         """
         return self._assign(self._rows(X))
+
+    def predict_proba(self, X):
+        """Return how strongly each memory attracts each row.
+
+        The softmax of minus `inverse_temperature_` times the squared Euclidean distance
+        (minus the cosine, the city-block distance) plus the log weight of each memory:
+        the shares of the first attraction step (eq. 4), whose entropy is `entropy`. A
+        lower `inverse_temperature` gives softer shares. The largest may differ from
+        `predict`, which lets the row fall first, where several memories are near.
+
+        Parameters
+        ----------
+        X : {array-like, CSR matrix} of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        shares : ndarray of shape (n_samples, n_clusters), float64
+            Not negative; rows sum to one.
+        """
+        X = self._rows(X)
+        shares = np.empty((X.shape[0], len(self.cluster_centers_)))
+        for rows in blocks(X):
+            far = self._distances(X[rows])
+            far = np.square(far) if self.metric == "euclidean" else far
+            logits = -self.inverse_temperature_ * far + np.log(self.cluster_weights_)
+            shares[rows] = softmax(logits)
+        return shares
 
     def transform(self, X):
         """Return the distances of rows to the memories.

@@ -7,6 +7,7 @@ from scipy import sparse
 from sklearn.metrics import silhouette_score
 
 from skdiffclust.memories._assign import assign
+from skdiffclust.memories._constrained import settle_constrained
 from skdiffclust.memories._dynamics import Dynamics, entropy
 from skdiffclust.memories._frame import blocks, dense
 from skdiffclust.memories._merging import count_clusters
@@ -27,6 +28,7 @@ _TIE = 1.02  # losses nearer than this are told apart by entropy
 _RACE_EPOCHS = 5  # of restarts whose start says nothing yet
 _EXCHANGED = 2  # restarts of k-means that go on to exchanges
 _LOOSER = 1.0 + 1e-9  # largest inertia of what training keeps, relative to k-means'
+_CONSTRAINED = 4  # restarts of a constrained k-means
 _LOOSE = 5e-3  # where seeds of which few go on are settled to
 _TRIAL_EPOCHS = 2  # after which training that raises the inertia ends
 _EXACT = 16  # times the rounding of one: squared distance per entry that is none
@@ -35,7 +37,7 @@ _EXACT = 16  # times the rounding of one: squared distance per entry that is non
 class Fit:
     """Restarts of one `ClAM` on rows X (n, d) with weights (n,), in training units."""
 
-    def __init__(self, clam, X, weight, frame, random_state):
+    def __init__(self, clam, X, weight, frame, random_state, constraints=None):
         self._X, self._frame, self._random_state = X, frame, random_state
         self._weight = weight * (len(weight) / weight.sum())
         self._selection, self._batch_size = clam.selection, clam.batch_size
@@ -49,6 +51,7 @@ class Fit:
         self.dynamics = Dynamics(frame.beta, clam.n_steps, clam.step_size, clam.metric)
         self._is_spherical = clam.metric == "cosine"
         self._settled = self._settled_inertia = None
+        self._constraints, self.labels = constraints, None
         sample = sample_rows(X.shape[0], weight, random_state)
         self._Z, self._sample_weight = frame.enter(X[sample]), self._weight[sample]
 
@@ -77,11 +80,19 @@ class Fit:
                 best = int(np.argmin(costs))
                 self._settled = self._settle(seeds, costs), log_weights
                 seeds[best] = self._settled[0]
-                if self._selection == "loss":
+                self._raced = self._selection == "loss"
+                if self._constraints is not None:
+                    seeds = seeds[np.argsort(costs, kind="stable")[:_CONSTRAINED]]
+                elif self._raced:
                     seeds = seeds[[best]]
-                    self._raced = True
         else:
             seeds = memories[None]
+        if self._constraints is not None:
+            Z = self._frame.enter(self._X)
+            found, self.labels = settle_constrained(
+                Z, self._weight, seeds, self._constraints, self.dynamics.metric
+            )
+            self._settled, seeds = (found, log_weights), found[None]
         self.descent = Descent(
             seeds, np.tile(log_weights, (len(seeds), 1)), self.dynamics, self._frame,
             learning_rate=clam.learning_rate,
@@ -147,6 +158,9 @@ class Fit:
             descent.learning_rate = self._plateau.learning_rate
             if self._is_exact:
                 loop.stop("exact")
+            if self._constraints is not None:
+                # Training knows of no links: what k-means found with them is kept.
+                loop.stop("constraints")
             if self._is_guarded and epoch >= _TRIAL_EPOCHS - 1 and self._is_worse(best):
                 loop.stop("k-means")
             loop.record(
@@ -179,8 +193,9 @@ class Fit:
         descent.memories, descent.log_weights = state
         if self._settled is not None:
             descent.append(*self._settled)
-            if self._is_guarded and self._is_worse(0):
-                descent.keep([1])
+            has_links = self._constraints is not None
+            if has_links or (self._is_guarded and self._is_worse(0)):
+                descent.keep([len(descent.memories) - 1])
         losses = descent.evaluate(self._Z, self._sample_weight)
         if len(losses) == 1:
             return 0, float(losses[0]) * self._frame.loss_unit

@@ -119,7 +119,7 @@ def settle(Z, squares, weight, memories, n_steps, *, tol=0.0, spherical=False):
     `tol` of itself. The costs are those of the memories that are returned.
     """
     (n_init, k, d), n_rows = memories.shape, Z.shape[0]
-    memories = _on_sphere(memories) if spherical else memories.copy()
+    memories = on_sphere(memories) if spherical else memories.copy()
     nearest = np.full((n_init, n_rows), -1)
     far, costs = np.empty((n_init, n_rows)), np.full(n_init, np.inf)
     moving = np.arange(n_init)
@@ -135,7 +135,7 @@ def settle(Z, squares, weight, memories, n_steps, *, tol=0.0, spherical=False):
             )
             if not is_last:
                 for r, line in enumerate(nearest[moving]):
-                    sums[r] = _member_sums(Z, weight, line, k)
+                    sums[r] = member_sums(Z, weight, line, k)
         else:
             moved = settle_rows(
                 Z, squares, weight, products, norms, moving, nearest, far, sums, sizes
@@ -155,13 +155,13 @@ def settle(Z, squares, weight, memories, n_steps, *, tol=0.0, spherical=False):
                 worst = np.argsort(-far[restart] * weight, kind="stable")[: len(dead)]
                 memories[restart, dead[: len(worst)]] = _take(Z, worst[None])[0]
             if spherical:
-                memories[restart] = _on_sphere(memories[restart])
+                memories[restart] = on_sphere(memories[restart])
         if not len(moving):
             break
     return memories, costs
 
 
-def _member_sums(Z, weight, labels, n_clusters):
+def member_sums(Z, weight, labels, n_clusters):
     """Return the weighted sums (k, d), dense, of the rows of each cluster."""
     where = labels, np.arange(len(labels))
     members = sparse.csr_array((weight, where), shape=(n_clusters, len(labels)))
@@ -169,7 +169,7 @@ def _member_sums(Z, weight, labels, n_clusters):
     return sums.toarray() if sparse.issparse(sums) else sums
 
 
-def _on_sphere(memories):
+def on_sphere(memories):
     """Return memories (..., d) of unit length; those of length zero stay."""
     lengths = np.linalg.norm(memories, axis=-1, keepdims=True)
     return memories / np.where(lengths > 0, lengths, 1.0)
@@ -229,7 +229,7 @@ def settle_by_blocks(rows, slices, weight, memories, *, spherical=False):
         for chosen in slices:
             Z = rows(chosen)
             nearest, far = nearest_memory(Z, memories)
-            sums += _member_sums(Z, weight[chosen], nearest, len(memories))
+            sums += member_sums(Z, weight[chosen], nearest, len(memories))
             sizes += np.bincount(nearest, weight[chosen], minlength=len(memories))
             total += float(far @ weight[chosen])
         if cost - total <= _FINE * total:
@@ -237,7 +237,7 @@ def settle_by_blocks(rows, slices, weight, memories, *, spherical=False):
         cost, alive = total, sizes > 0
         memories = memories.copy()
         memories[alive] = sums[alive] / sizes[alive, None]
-        memories = _on_sphere(memories) if spherical else memories
+        memories = on_sphere(memories) if spherical else memories
     return memories
 
 
@@ -254,11 +254,11 @@ def settle_medians(Z, weight, memories):
         for m in range(len(memories)):
             members = np.flatnonzero((nearest == m) & (weight > 0))
             if len(members):
-                memories[m] = _medians(Z[members], weight[members])
+                memories[m] = weighted_medians(Z[members], weight[members])
     return memories
 
 
-def _medians(Z, weight):
+def weighted_medians(Z, weight):
     """Return the weighted lower medians (d,) of rows Z (m, d)."""
     order = np.argsort(Z, axis=0, kind="stable")
     reached = np.cumsum(weight[order], axis=0) >= 0.5 * weight.sum()

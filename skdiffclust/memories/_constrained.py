@@ -1,0 +1,134 @@
+"""k-means of groups: rows that are linked share a memory, or part."""
+
+import numpy as np
+from scipy import sparse
+from scipy.optimize import linear_sum_assignment
+from scipy.spatial.distance import cdist
+
+from skdiffclust.memories._seeding import (
+    member_sums,
+    on_sphere,
+    squared_lengths,
+    weighted_medians,
+)
+
+_STEPS = 100
+
+
+def settle_constrained(Z, weight, seeds, constraints, metric):
+    """Return memories (k, d) and labels (n,) that meet `Constraints`, of least cost.
+
+    From each of seeds (r, k, d), steps of Lloyd's in which a group of linked rows is
+    assigned as one, each class has a memory of its own, by the assignment of least
+    cost, and groups that must part are assigned one after the other, those of the
+    fewest choices first. Z (n, d) are rows in training units, dense or CSR.
+    """
+    best = None
+    for memories in seeds.astype(np.float64):
+        cost, labels = np.inf, None
+        for _ in range(_STEPS):
+            far = _divergences(Z, memories, metric) * weight[:, None]
+            trial = _assign_groups(far, constraints)
+            value = float(far[np.arange(len(far)), trial].sum())
+            if labels is not None and value >= cost * (1.0 - 1e-9):
+                break
+            cost, labels, kept = value, trial, memories
+            memories = _means(Z, weight, labels, memories, far, metric)
+        if best is None or cost < best[0]:
+            best = cost, kept, labels
+    return best[1:]
+
+
+def is_free(constraints):
+    """Return (n,) True for rows that nothing is known about."""
+    groups = constraints.groups
+    alone = np.bincount(groups)[groups] == 1
+    parted = np.isin(groups, constraints.cannot)
+    return alone & ~parted & (constraints.classes < 0)
+
+
+def _divergences(Z, memories, metric):
+    """Return what is summed over rows (n, k): squared or city-block distances."""
+    if metric == "manhattan":
+        return cdist(Z, memories, "cityblock")
+    norms = np.einsum("kj,kj->k", memories, memories)
+    far = norms - 2.0 * (Z @ memories.T.astype(Z.dtype)).astype(np.float64)
+    return np.maximum(far + squared_lengths(Z)[:, None], 0.0)
+
+
+def _means(Z, weight, labels, memories, far, metric):
+    """Return the centres (k, d) of the rows of each label."""
+    k = len(memories)
+    sizes = np.bincount(labels, weight, minlength=k)
+    moved = memories.copy()
+    alive = sizes > 0
+    if metric == "manhattan":
+        for m in np.flatnonzero(alive):
+            members = np.flatnonzero((labels == m) & (weight > 0))
+            moved[m] = weighted_medians(Z[members].astype(np.float64), weight[members])
+    else:
+        sums = member_sums(Z, weight, labels, k)
+        moved[alive] = sums[alive] / sizes[alive, None]
+    dead = np.flatnonzero(~alive)
+    worst = np.argsort(-far[np.arange(len(far)), labels], kind="stable")[: len(dead)]
+    rows = Z[worst]
+    moved[dead[: len(worst)]] = rows.toarray() if sparse.issparse(rows) else rows
+    return on_sphere(moved) if metric == "cosine" else moved
+
+
+def _assign_groups(far, constraints):
+    """Return labels (n,) for costs (n, k) of rows, group by group."""
+    groups, k = constraints.groups, far.shape[1]
+    cost = np.empty((constraints.n_groups, k))
+    for m in range(k):
+        cost[:, m] = np.bincount(groups, far[:, m])
+    label = cost.argmin(axis=1)
+    labelled = np.flatnonzero(constraints.classes >= 0)
+    owners = np.full(constraints.n_classes, -1)
+    owners[constraints.classes[labelled]] = groups[labelled]
+    if len(owners):
+        chosen, own = linear_sum_assignment(cost[owners])
+        label[owners[chosen]] = own
+    if len(constraints.cannot):
+        _part(cost, label, constraints.cannot, owners)
+    return label[groups]
+
+
+def _part(cost, label, cannot, fixed):
+    """Change labels (g,), in place, so that pairs (p, 2) of groups differ.
+
+    Groups in `fixed` keep theirs. The next group is the one with the fewest memories
+    left, and among these the one that loses most by its second choice.
+    """
+    k = cost.shape[1]
+    ends = np.concatenate([cannot, cannot[:, ::-1]])
+    ends = ends[np.argsort(ends[:, 0], kind="stable")]
+    waiting = np.setdiff1d(ends[:, 0], fixed)
+    place = np.full(len(cost), -1)
+    place[waiting] = np.arange(len(waiting))
+    starts = np.searchsorted(ends[:, 0], np.arange(len(cost) + 1))
+    closed = np.zeros((len(waiting), k), dtype=bool)
+
+    def close(group):
+        near = place[ends[starts[group] : starts[group + 1], 1]]
+        closed[near[near >= 0], label[group]] = True
+
+    for group in fixed:
+        close(group)
+    ordered = np.sort(cost[waiting], axis=1)
+    regret = ordered[:, 1] - ordered[:, 0] if k > 1 else np.zeros(len(waiting))
+    is_open = np.ones(len(waiting), dtype=bool)
+    for _ in range(len(waiting)):
+        left = np.where(is_open, closed.sum(axis=1), -1)
+        ties = np.flatnonzero(left == left.max())
+        i = ties[np.argmax(regret[ties])]
+        if closed[i].all():
+            raise ValueError(
+                "The 'n_clusters' parameter of ClAM must leave room for the groups of "
+                f"rows that must part. Got {k} instead, but no way was found to part "
+                "them. Ask for more clusters, or drop some of the cannot-links."
+            )
+        group = waiting[i]
+        label[group] = np.where(closed[i], np.inf, cost[group]).argmin()
+        is_open[i] = False
+        close(group)

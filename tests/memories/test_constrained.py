@@ -1,0 +1,145 @@
+"""Partial labels and links in ClAM, and its soft assignments."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+from sklearn.datasets import load_iris, make_blobs
+from sklearn.metrics import adjusted_rand_score
+
+from skdiffclust import ClAM
+from skdiffclust._constraints import as_constraints
+from skdiffclust.memories._constrained import (
+    _assign_groups,
+    is_free,
+    settle_constrained,
+)
+
+
+def blobs(seed=0, n=90, k=3):
+    """Return rows of k blobs that lie on each other in part, and which blob."""
+    return make_blobs(n, n_features=4, centers=k, cluster_std=4.0, random_state=seed)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_assignment_is_the_best_or_close_to_it(seed):
+    rng = np.random.RandomState(seed)
+    far = rng.uniform(size=(7, 3))
+    links = dict(must_link=[[0, 1]], cannot_link=[[0, 2], [2, 3], [3, 4]])
+    labels = np.array([-1, -1, -1, -1, -1, 5, 9])
+    constraints = as_constraints(7, labels, **links)
+
+    def meets(found):
+        parts = all(found[i] != found[j] for i, j in links["cannot_link"])
+        return parts and found[0] == found[1] and found[5] != found[6]
+
+    best = min(
+        far[np.arange(7), found].sum()
+        for found in map(list, itertools.product(range(3), repeat=7))
+        if meets(found)
+    )
+    found = _assign_groups(far, constraints)
+    assert meets(found)
+    assert far[np.arange(7), found].sum() <= 1.5 * best
+
+
+def test_without_links_it_is_k_means(global_random_seed):
+    X, _ = blobs(global_random_seed)
+    constraints = as_constraints(90, np.full(90, -1))
+    memories, labels = settle_constrained(
+        X, np.ones(90), X[None, :3], constraints, "euclidean"
+    )
+    for label in range(3):
+        np.testing.assert_allclose(memories[label], X[labels == label].mean(axis=0))
+    far = np.square(X[:, None] - memories).sum(axis=-1)
+    np.testing.assert_array_equal(far.argmin(axis=1), labels)
+    assert is_free(constraints).all()
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine", "manhattan"])
+def test_links_are_met(metric, global_random_seed):
+    X, y = blobs(global_random_seed)
+    rng = np.random.RandomState(global_random_seed)
+    pairs = rng.randint(90, size=(40, 2))
+    same = y[pairs[:, 0]] == y[pairs[:, 1]]
+    labels = np.where(rng.uniform(size=90) < 0.2, y, -1)
+    model = ClAM(3, metric=metric, random_state=global_random_seed)
+    model.fit(X, partial_labels=labels, must_link=pairs[same], cannot_link=pairs[~same])
+    found = model.labels_
+    must, cannot = pairs[same], pairs[~same]
+    assert (found[must[:, 0]] == found[must[:, 1]]).all()
+    assert (found[cannot[:, 0]] != found[cannot[:, 1]]).all()
+    known = labels >= 0
+    assert adjusted_rand_score(y[known], found[known]) == 1.0
+    assert (np.diff(np.bincount(found)) <= 0).all()
+    # Rows that nothing is known about are where predict puts them.
+    free = is_free(as_constraints(90, labels, must, cannot))
+    assert free.any()
+    np.testing.assert_array_equal(found[free], model.predict(X)[free])
+    alone = ClAM(3, metric=metric, random_state=global_random_seed).fit(X)
+    assert adjusted_rand_score(y, found) >= adjusted_rand_score(y, alone.labels_)
+
+
+def test_labels_help_where_nothing_was_said():
+    X, y = load_iris(return_X_y=True)
+    gains = []
+    for seed in range(5):
+        known = np.random.RandomState(seed).uniform(size=150) < 0.2
+        plain = ClAM(3, random_state=seed).fit(X)
+        taught = ClAM(3, random_state=seed).fit(
+            X, partial_labels=np.where(known, y, -1)
+        )
+        gains.append(
+            adjusted_rand_score(y[~known], taught.labels_[~known])
+            - adjusted_rand_score(y[~known], plain.labels_[~known])
+        )
+    assert np.mean(gains) >= 0
+
+
+def test_colouring_is_found_or_refused(global_random_seed):
+    X, _ = blobs(global_random_seed)
+    ring = np.array([[i, (i + 1) % 6] for i in range(6)])
+    found = ClAM(2, random_state=global_random_seed).fit(X, cannot_link=ring).labels_
+    assert (found[ring[:, 0]] != found[ring[:, 1]]).all()
+    clique = np.array(list(itertools.combinations(range(4), 2)))
+    with pytest.raises(ValueError, match="leave room for the groups"):
+        ClAM(3, random_state=global_random_seed).fit(X, cannot_link=clique)
+    four = ClAM(4, random_state=global_random_seed).fit(X, cannot_link=clique).labels_
+    assert len(np.unique(four[:4])) == 4
+
+
+def test_sparse_and_missing_and_encoders_take_links(global_random_seed):
+    X, y = blobs(global_random_seed)
+    labels = np.where(np.arange(90) % 4 == 0, y, -1)
+    shown = X.copy()
+    shown[::7, 2] = np.nan
+    for rows, options in (
+        (csr_array(X), {}), (shown, {}), (X, dict(encoder="mlp", max_iter=2))
+    ):  # fmt: skip
+        model = ClAM(3, random_state=global_random_seed, **options)
+        found = model.fit(rows, partial_labels=labels).labels_
+        assert adjusted_rand_score(y[::4], found[::4]) == 1.0
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine", "manhattan"])
+def test_proba_is_the_attraction_of_the_memories(metric, global_random_seed):
+    X, _ = blobs(global_random_seed)
+    model = ClAM(
+        3,
+        metric=metric,
+        weighted=[1.0, 2.0, 0.5],
+        inverse_temperature={"euclidean": 0.02, "cosine": 3.0, "manhattan": 0.1}[
+            metric
+        ],
+        random_state=global_random_seed,
+    ).fit(X)
+    shares = model.predict_proba(X)
+    np.testing.assert_allclose(shares.sum(axis=1), 1.0)
+    assert (shares >= 0).all()
+    uncertain = -np.sum(shares * np.log(np.maximum(shares, 1e-300)), axis=1)
+    np.testing.assert_allclose(uncertain, model.entropy(X), atol=1e-9)
+    np.testing.assert_array_equal(model.predict_proba(X[5:7]), shares[5:7])
+    sharp = ClAM(3, metric=metric, random_state=global_random_seed).fit(X)
+    agree = sharp.predict_proba(X).argmax(axis=1) == sharp.labels_
+    assert agree.mean() > 0.95
