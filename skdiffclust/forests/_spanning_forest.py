@@ -27,7 +27,11 @@ from skdiffclust._validation import is_small_dense, validate_rows
 from skdiffclust.forests._constrained._grow_tree import grow_tree
 from skdiffclust.forests._constrained._search import improve_cut, join_groups
 from skdiffclust.forests._embedding._informed_batches import restrict
-from skdiffclust.forests._hierarchy._core_sizes import core_sizes
+from skdiffclust.forests._hierarchy._core_sizes import (
+    core_radii,
+    core_sizes,
+    outlier_scores,
+)
 from skdiffclust.forests._hierarchy._linkage import linkage_matrix
 from skdiffclust.forests._hierarchy._tree_cuts import (
     MAX_AUTO_CLUSTERS,
@@ -96,6 +100,12 @@ class SpanningForestClustering(ClusterMixin, BaseEstimator):
     n_clusters_ : int
         Number of clusters found. Rows that are equal never part, so it is smaller
         than asked where there are fewer distinct rows.
+    outlier_scores_ : ndarray of shape (n_samples,), float64
+        How sparse each sample lies for its cluster, from 0 to 1: with r the length at
+        which single linkage joins it to a component of five samples, and m the median
+        of these lengths in its cluster, 1 - min(1, m / r). As GLOSH of HDBSCAN, it
+        compares a sample with its own cluster, but with the median of it in place of
+        the densest sample.
     edges_ : ndarray of shape (n_samples - 1, 2), int64
         Minimum spanning tree, in cut order: the longest edge first, ties by the larger
         row indices. The components of a sparse graph are joined by edges of infinite
@@ -286,9 +296,10 @@ class SpanningForestClustering(ClusterMixin, BaseEstimator):
             plain = _with_leaves(plain, kept, *leaves)
             tree = _with_leaves(tree, kept, *leaves)
         sizes = None
+        radii = core_radii(plain, weights)
         if self.cut_rule == "size_weighted":
             _refuse_negative(tree.lengths)
-            sizes = core_sizes(plain, weights)
+            sizes = core_sizes(radii, weights)
         tree = _hold_samples(tree, weights)
         is_cut, scores, min_size = self._cut(
             tree, self.n_clusters, self.distance_threshold, sizes, weights
@@ -309,6 +320,7 @@ class SpanningForestClustering(ClusterMixin, BaseEstimator):
         self.cut_distance_ = tree.lengths[is_cut].min(initial=np.inf)
         self.labels_, self.n_clusters_ = _labels(forest, weights)
         self.cut_scores_ = scores
+        self.outlier_scores_ = outlier_scores(radii, self.labels_, weights)
         self._longest_edges = _longest_edges(forest, self.labels_)
         self._sizes = sizes
         self._weights = weights

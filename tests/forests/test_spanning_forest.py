@@ -490,3 +490,19 @@ def test_constrained_forests_know_weights_and_equal_samples(
     i, j = clusterer.forest_edges_.T
     np.testing.assert_array_equal(clusterer.labels_[i], clusterer.labels_[j])
     assert len(i) == 30 - 3
+
+
+@pytest.mark.parametrize("cut_rule", ["size_weighted", "longest"])
+def test_outliers_have_the_highest_scores(cut_rule, global_random_seed):
+    rng = np.random.default_rng(global_random_seed)
+    X, _ = make_blobs(300, centers=3, random_state=global_random_seed)
+    far = X.mean(axis=0) + rng.choice([-1, 1], (6, 2)) * rng.uniform(60, 90, (6, 2))
+    model = SpanningForestClustering(3, cut_rule=cut_rule).fit(np.concatenate([X, far]))
+    scores = model.outlier_scores_
+    assert scores.shape == (306,)
+    assert (0 <= scores).all() and (scores < 1).all()
+    if cut_rule == "size_weighted":
+        assert scores[300:].min() > scores[:300].max()
+    moved = SpanningForestClustering(3, cut_rule=cut_rule)
+    moved.fit(np.concatenate([X, far]) * 1024)
+    assert np.array_equal(moved.outlier_scores_, scores)

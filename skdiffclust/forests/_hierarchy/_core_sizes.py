@@ -16,31 +16,56 @@ _CORE_RADIUS = 20.0
 _GRAIN = 2.0**-20
 
 
-def core_sizes(tree, sample_weight=None):
-    """Return the size (n,) that each sample has in a cut, near zero for outliers.
+def core_radii(tree, weights=None):
+    """Return for each sample the length at which its component has a core, (n,).
 
-    The core distance r of a sample is the length at which single linkage joins it to a
-    component of at least `_CORE_SIZE` samples. With m the median of the positive ones,
-    its size is min(1, (20 m / r)²): what is dense anywhere counts whole, and groups of
-    fewer than five samples, or chains of outliers, the less the farther away they
-    are, so that the score of the edge that leads to an outlier falls with its
-    distance. Few samples take smaller cores. Sizes are multiplied by `sample_weight`
-    (n,), and a weight of w is w equal samples. O(n α(n)) time.
+    It is the length at which single linkage joins the sample to a component of the
+    weight 5, or less where there are fewer than 100 samples. `weights` (n,) count
+    samples; None is one each. O(n α(n)) time.
     """
     n_samples = len(tree.edges) + 1
-    weights = np.ones(n_samples) if sample_weight is None else sample_weight
+    weights = np.ones(n_samples) if weights is None else weights.astype(np.float64)
     core = min(_CORE_SIZE, max(2, weights.sum() // 20))
-    distances = core_distances(
-        tree.edges[::-1], tree.lengths[::-1], weights.astype(np.float64), core
-    )
-    counted = (distances > 0) & np.isfinite(distances) & (weights > 0)
+    return core_distances(tree.edges[::-1], tree.lengths[::-1], weights, core)
+
+
+def core_sizes(radii, weights=None):
+    """Return the size (n,) that each sample has in a cut, near zero for outliers.
+
+    With m the median of the positive `radii` (n,), of `core_radii`, the size of a
+    sample of radius r is min(1, (20 m / r)²), times its weight: what is dense anywhere
+    counts whole, and groups of fewer than five samples, or chains of outliers, the
+    less the farther away they are, so that the score of the edge that leads to an
+    outlier falls with its distance. A weight of w is w equal samples. O(n log n) time.
+    """
+    weights = np.ones(len(radii)) if weights is None else weights.astype(np.float64)
+    counted = (radii > 0) & (weights > 0)
     if not counted.any():
-        return weights.astype(np.float64)
-    radius = _CORE_RADIUS * _weighted_median(distances[counted], weights[counted])
-    sizes = np.ones(n_samples)
-    far = distances > radius
-    sizes[far] = (radius / distances[far]) ** 2
+        return weights
+    radius = _CORE_RADIUS * _weighted_median(radii[counted], weights[counted])
+    sizes = np.ones(len(radii))
+    far = radii > radius
+    sizes[far] = (radius / radii[far]) ** 2
     return np.round(sizes / _GRAIN) * _GRAIN * weights
+
+
+def outlier_scores(radii, labels, weights=None):
+    """Return scores (n,) in [0, 1): how sparse a sample lies for its cluster.
+
+    With m the median radius in its cluster, the score of a sample of radius r is
+    1 - min(1, m / r): zero for the denser half of a cluster, near one for a sample far
+    from all others. O(n log n) time.
+    """
+    weights = np.ones(len(radii)) if weights is None else weights
+    scores = np.zeros(len(radii))
+    order = np.argsort(labels, kind="stable")
+    starts = np.flatnonzero(np.diff(labels[order])) + 1
+    for members in np.split(order, starts):
+        found = radii[members]
+        typical = _weighted_median(found, weights[members])
+        sparse = found > typical
+        scores[members[sparse]] = 1 - typical / found[sparse]
+    return scores
 
 
 def _weighted_median(values, weights):

@@ -5,7 +5,11 @@ import pytest
 from sklearn.metrics import adjusted_rand_score
 
 from skdiffclust.forests import minimum_spanning_tree
-from skdiffclust.forests._hierarchy._core_sizes import core_sizes
+from skdiffclust.forests._hierarchy._core_sizes import (
+    core_radii,
+    core_sizes,
+    outlier_scores,
+)
 from skdiffclust.forests._hierarchy._tree_cuts import (
     SIZE_POWER,
     cut,
@@ -75,7 +79,7 @@ def test_nested_non_increasing_and_without_a_scale(seed, global_random_seed):
         assert np.array_equal(fewer, positions[:n_cuts])
     scaled = CutTree(tree.edges, tree.lengths * 2.0**30, tree.may_cut)
     assert np.array_equal(cut(scaled, 59, sizes=sizes)[0], positions)
-    assert np.array_equal(core_sizes(scaled), core_sizes(tree))
+    assert np.array_equal(core_sizes(core_radii(scaled)), core_sizes(core_radii(tree)))
 
 
 def test_forced_edges_come_first_and_lengths_of_zero_last():
@@ -118,7 +122,8 @@ def test_core_sizes_are_their_definition(
     median = np.sort(repeated)[(len(repeated) + 1) // 2 - 1]
     with np.errstate(divide="ignore"):
         expected = np.minimum(1, (20 * median / radii) ** 2) * weights
-    found = core_sizes(tree, weights if weighted else None)
+    known = weights if weighted else None
+    found = core_sizes(core_radii(tree, known), known)
     assert np.allclose(found, expected, atol=1e-6 * weights.max())
     assert found.min() >= 0
 
@@ -129,10 +134,12 @@ def test_a_weight_is_so_many_equal_samples(global_random_seed):
     weights = rng.integers(1, 4, 65)
     once = points_and_tree(X)
     repeated = points_and_tree(np.repeat(X, weights, axis=0))
-    sizes = core_sizes(once, weights * 1.0)
-    assert np.array_equal(np.repeat(sizes / weights, weights), core_sizes(repeated))
+    weights_once = weights * 1.0
+    sizes = core_sizes(core_radii(once, weights_once), weights_once)
+    sizes_repeated = core_sizes(core_radii(repeated))
+    assert np.array_equal(np.repeat(sizes / weights, weights), sizes_repeated)
     first = cut(once, 20, sizes=sizes)
-    second = cut(repeated, 20, sizes=core_sizes(repeated))
+    second = cut(repeated, 20, sizes=sizes_repeated)
     assert np.allclose(first[1], second[1], rtol=1e-12)
     labels = components(once.edges[~mask(first[0], once)], 65)
     others = components(repeated.edges[~mask(second[0], repeated)], weights.sum())
@@ -156,3 +163,17 @@ def test_the_number_of_clusters_is_read_off_the_scores():
     assert n_clusters_by_scores(3.0 ** -np.arange(90), 1, 10_000)[0] == 60
     assert n_clusters_by_scores(np.array([3.0]), 1, 100)[0] == 2
     assert n_clusters_by_scores(np.array([]), 1, 100)[0] == 1
+
+
+def test_outlier_scores_are_their_definition(global_random_seed):
+    rng = np.random.default_rng(global_random_seed)
+    radii = rng.exponential(size=60)
+    labels = rng.integers(0, 3, 60)
+    weights = rng.integers(1, 4, 60)
+    found = outlier_scores(radii, labels, weights)
+    for label in range(3):
+        own = np.sort(np.repeat(radii[labels == label], weights[labels == label]))
+        median = own[(len(own) + 1) // 2 - 1]
+        expected = 1 - np.minimum(1, median / radii[labels == label])
+        assert np.allclose(found[labels == label], expected)
+    assert np.array_equal(outlier_scores(np.zeros(5), np.zeros(5, int)), np.zeros(5))
