@@ -10,8 +10,10 @@ from skdiffclust._compiled import compiled
 _CHUNK = 2**23
 # A move must lower the cut by this, relative to it: rounding cannot make a cycle.
 _TOLERANCE = 1e-11
-# Rounds of sequences of moves, and their length without gain.
+# Rounds of sequences of moves on graphs of up to so many nodes, beyond which they cost
+# more than all else and gain less than 1 %; and their length without gain.
 _CLIMBS = 2
+_CLIMBED = 50_000
 _PATIENCE = 15
 # Nodes of more edges stay in them.
 _MAX_DEGREE = 500
@@ -106,7 +108,10 @@ def polish_level(level, labels, n_clusters, low, high, *, climbs=_CLIMBS):
     state = _State(level, labels, n_clusters, low, high)
     if low > 0.0 or high < np.inf:
         state.repair()
+    state.count()
     start, before = state.labels.copy(), state.cut()
+    if level.n > _CLIMBED:
+        climbs = 0
     # Sizes and cuts change: what was not near a move may want to, too.
     while state.move():
         pass
@@ -115,7 +120,7 @@ def polish_level(level, labels, n_clusters, low, high, *, climbs=_CLIMBS):
             break
         while state.move():
             pass
-    # Cuts are updated in place meanwhile; this is the recount.
+    state.count()  # sums were updated in place
     return state.labels if state.cut() <= before else start
 
 
@@ -131,18 +136,19 @@ class _State:
         self.queue = np.empty(level.n, dtype=np.int32 if level.n < 2**31 else np.int64)
         self.queued = np.zeros(level.n, dtype=bool)
 
-    def clusters(self):
-        """Return cuts, divisors, sizes and counts (k,) of the clusters, anew."""
-        return cluster_sums(*self.csr, *self.weights[1:], self.labels, self.n_clusters)
+    def count(self):
+        """Count cuts, divisors, sizes and nodes (k,) of the clusters anew."""
+        self.clusters = cluster_sums(
+            *self.csr, *self.weights[1:], self.labels, self.n_clusters
+        )
 
     def cut(self):
-        """Return the cut, counted anew."""
-        cuts, volumes, _, _ = self.clusters()
+        """Return the cut."""
+        cuts, volumes, _, _ = self.clusters
         return float((cuts[cuts > 0] / volumes[cuts > 0]).sum())
 
     def move(self):
         """Move nodes of the boundary until none wants to; return how many moved."""
-        clusters = self.clusters()
         head = 0
         count = queue_boundary(
             *self.csr[:2], self.labels, self.queue, self.queued, self.n_clusters
@@ -153,7 +159,7 @@ class _State:
                 *self.csr,
                 *self.weights,
                 self.labels,
-                *clusters,
+                *self.clusters,
                 self.low,
                 self.high,
                 self.queue,
@@ -167,7 +173,6 @@ class _State:
 
     def climb(self):
         """Try sequences of moves from every node of the boundary; return how many."""
-        clusters = self.clusters()
         n_seeds = queue_boundary(
             *self.csr[:2], self.labels, self.queue, self.queued, self.n_clusters
         )
@@ -181,7 +186,7 @@ class _State:
                 *self.csr,
                 *self.weights,
                 self.labels,
-                *clusters,
+                *self.clusters,
                 self.low,
                 self.high,
                 seeds,
@@ -202,8 +207,8 @@ class _State:
         Node sizes may make that impossible; it ends with as little outside as it can.
         """
         for _ in range(_MAX_REPAIRS * self.n_clusters):
-            clusters = self.clusters()
-            totals = clusters[2]
+            self.count()
+            totals = self.clusters[2]
             slack = _TOLERANCE * totals.sum()
             over, under = totals - self.high, self.low - totals
             if max(over.max(), under.max()) <= slack:
@@ -213,7 +218,7 @@ class _State:
                     *self.csr,
                     *self.weights,
                     self.labels,
-                    *clusters,
+                    *self.clusters,
                     int(over.argmax()),
                     self.high + slack,
                 )
@@ -222,7 +227,7 @@ class _State:
                     *self.csr,
                     *self.weights,
                     self.labels,
-                    *clusters,
+                    *self.clusters,
                     int(under.argmax()),
                     self.low - slack,
                 )
