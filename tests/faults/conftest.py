@@ -1,11 +1,16 @@
 """The estimators that can meet a fault, each with settings for a few rows."""
 
+import _thread
 import signal
 import threading
-import time
+from functools import partial
+from importlib.util import find_spec
+from itertools import starmap
+from operator import call
 
 import numpy as np
 import pytest
+from numba.core.registry import CPUDispatcher
 from sklearn.base import clone
 from sklearn.datasets import make_blobs
 from sklearn.utils.validation import has_fit_parameter
@@ -19,6 +24,7 @@ from skdiffclust import (
     SparseGEMINI,
     SparseGEMINICV,
 )
+from skdiffclust._history import EpochLoop
 
 # Cheap enough to fit a hundred rows in a moment.
 QUICK = {
@@ -106,25 +112,58 @@ def blobs(global_random_seed):
     return np.ascontiguousarray(X)
 
 
-@pytest.fixture
-def interrupt_after():
-    """``interrupt_after(seconds)`` sends Ctrl-C to this thread; ``.sent`` is when.
+class Checks:
+    """Counts the checks for an interruption in this thread, and signals in one of them.
 
-    It raises also in the background of a shell, where Ctrl-C is ignored. On a busy
-    machine it may come before the call returns.
+    A check is a call of a compiled kernel or of `Tensor.backward`, or the end of an
+    epoch: between two of them nothing can leave but what NumPy or torch does in one
+    call. No clock is read, so a busy machine changes nothing.
     """
-    if not hasattr(signal, "pthread_kill"):
-        pytest.skip("Signals cannot be sent to a thread.")
+
+    def __init__(self):
+        self.thread, self.count, self.signalled_in = threading.get_ident(), 0, None
+
+    def wrap(self, function):
+        """Return the function with every call of it counted as a check."""
+
+        def wrapped(*args, **kwargs):
+            if threading.get_ident() != self.thread:
+                return function(*args, **kwargs)
+            self.count += 1
+            if self.count != self.signalled_in:
+                return function(*args, **kwargs)
+            # In C from one to the other, so that the signal waits inside the function
+            # for as long as Ctrl-C would.
+            steps = (_thread.interrupt_main,), (partial(function, *args, **kwargs),)
+            return list(starmap(call, steps))[1]
+
+        return wrapped
+
+    def count_in(self, function):
+        """Return the number of checks in a call."""
+        self.count, self.signalled_in = 0, None
+        function()
+        return self.count
+
+    def interrupt(self, function, check):
+        """Call a function with a signal in a check; no other check may follow."""
+        self.count, self.signalled_in = 0, check
+        with pytest.raises(KeyboardInterrupt):
+            function()
+        assert self.count == check
+
+
+@pytest.fixture
+def checks(monkeypatch):
+    """The `Checks` of this test; Ctrl-C raises also in the background of a shell."""
+    checks = Checks()
+    monkeypatch.setattr(CPUDispatcher, "__call__", checks.wrap(CPUDispatcher.__call__))
+    monkeypatch.setattr(EpochLoop, "record", checks.wrap(EpochLoop.record))
+    if find_spec("torch") is not None:
+        import torch
+
+        backward = checks.wrap(torch.Tensor.backward)
+        monkeypatch.setattr(torch.Tensor, "backward", backward)
     old = signal.signal(signal.SIGINT, signal.default_int_handler)
-
-    def interrupt_after(seconds):
-        thread = threading.get_ident()
-
-        def send():
-            interrupt_after.sent = time.perf_counter()
-            signal.pthread_kill(thread, signal.SIGINT)
-
-        threading.Timer(seconds, send).start()
-
-    yield interrupt_after
+    yield checks
     signal.signal(signal.SIGINT, old)

@@ -1,13 +1,16 @@
 """FAULTS 27: Ctrl-C in the middle of public functions, losses and predictions."""
 
-import time
+import signal
+import sys
 from itertools import count
+from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
 
+import skdiffclust
 from skdiffclust import GEMINI, ClAM, PRCut, SpanningForestClustering, forests, nn
 from skdiffclust.cuts import expected_ratio_cut, ratio_cut, ratio_cut_bound
 from skdiffclust.gemini import gemini_score
@@ -26,6 +29,7 @@ TENSOR = torch.tensor(SIMILARITY, requires_grad=True)
 LOGITS = torch.tensor(np.log(ASSIGNMENTS[:300]), requires_grad=True)
 ROWS = torch.tensor(X[:300], requires_grad=True)
 MANY = 10**6
+PACKAGE = str(Path(skdiffclust.__file__).parent)
 
 
 def links(pairs):
@@ -43,6 +47,13 @@ def forever(function):
 
 # Each is called until it is interrupted, or takes minutes by itself.
 CALLS = {
+    "fit-prim": lambda: SpanningForestClustering(2, algorithm="prim").fit(X),
+    "fit-kruskal": lambda: SpanningForestClustering(2, algorithm="kruskal").fit(
+        X[:500]
+    ),
+    "fit-callable": lambda: SpanningForestClustering(
+        2, metric=lambda a, b: np.abs(a - b).sum()
+    ).fit(X[:60]),
     "minimum_spanning_tree": lambda: forests.minimum_spanning_tree(X),
     "minimum_spanning_tree_by_blocks": lambda: forests.minimum_spanning_tree_by_blocks(
         X, n_blocks=3
@@ -97,6 +108,12 @@ CALLS = {
         .backward()
     ),
 }
+ENDLESS = {
+    "perturbed_forest",
+    "partial_fenchel_young_loss-labels",
+    "partial_fenchel_young_loss-links",
+    "connectivity_loss",
+}
 MODELS = [
     ClAM(3, n_init=1, random_state=0),
     GEMINI(3, max_iter=5, random_state=0),
@@ -105,31 +122,50 @@ MODELS = [
 ]
 
 
-def check_interruptions(call, moments, interrupt_after):
-    """Call without end, and interrupt it at some moments."""
-    for moment in moments:
+def interrupt_at_entry(call, entry, checks):
+    """Signal in an entry into a function of the package; no check may follow."""
+    entries, count = 0, None
+
+    def hook(frame, event, argument):
+        nonlocal entries, count
+        if event == "call" and frame.f_code.co_filename.startswith(PACKAGE):
+            entries += 1
+            if entries == entry:
+                count = checks.count
+                signal.raise_signal(signal.SIGINT)  # which ends the profiling, too
+
+    sys.setprofile(hook)
+    try:
         with pytest.raises(KeyboardInterrupt):
-            interrupt_after(moment)
             forever(call)
-        assert time.perf_counter() - interrupt_after.sent < 1
+    finally:
+        sys.setprofile(None)
+    assert checks.count == count
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_control_c(name, interrupt_after):
-    moments = np.random.default_rng(1).uniform(0.01, 0.1, 2)
-    check_interruptions(CALLS[name], moments, interrupt_after)
+def test_control_c(name, checks):
+    call = CALLS[name]
+    for entry in (1, 5):
+        interrupt_at_entry(call, entry, checks)
+    # Those with a million perturbations would not end.
+    last = 2 if name in ENDLESS else checks.count_in(call)
+    for check in {1, last} - {0}:
+        if last:
+            checks.interrupt(call, check)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", CALLS)
-def test_control_c_at_fifty_moments(name, interrupt_after):
-    moments = np.random.default_rng(0).uniform(0.01, 0.2, 50)
-    check_interruptions(CALLS[name], moments, interrupt_after)
+def test_control_c_at_fifty_moments(name, checks):
+    for entry in range(1, 51):
+        interrupt_at_entry(CALLS[name], entry, checks)
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
-def test_control_c_in_predict(model, interrupt_after):
+def test_control_c_in_predict(model, checks):
     model.fit(X[:200])
     expected = model.predict(X)
-    check_interruptions(lambda: model.predict(X), [0.05, 0.1], interrupt_after)
+    for entry in (1, 5):
+        interrupt_at_entry(lambda: model.predict(X), entry, checks)
     assert np.array_equal(model.predict(X), expected)
