@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.spatial import cKDTree
 from sklearn.base import clone
 from sklearn.neighbors import NearestNeighbors
 
@@ -14,6 +15,9 @@ from skdiffclust.cuts._ratio_cut import check_graph
 
 # More pairs of rows with one label than this do not fit a graph.
 _MAX_LABEL_PAIRS = 5 * 10**7
+# A tree finds neighbours up to so many features; rows of one call of it.
+_TREE_MAX_FEATURES = 10
+_TREE_ROWS = 20_000
 
 
 class Affinity:
@@ -36,7 +40,8 @@ class Affinity:
     def fit(self, X):
         """Return the graph (n, n), a checked csr_array, of rows X (n, d), and keep X.
 
-        scikit-learn's exact neighbours are O(n² d) beyond some 15 features.
+        Neighbours are exact: by a tree up to 10 features, by scikit-learn's beyond,
+        which are O(n² d) from some 15 features on.
         """
         self.X = X
         if hasattr(self.kind, "fit_transform"):
@@ -47,8 +52,13 @@ class Affinity:
             if k < 1:
                 return sp.csr_array((len(X), len(X)))
             # Centred, since products of rows with a large offset lose their digits.
-            neighbors = NearestNeighbors(n_neighbors=k).fit(center(X))
-            graph = _either_way(_pattern(neighbors.kneighbors_graph()))
+            centered = center(X)
+            if X.shape[1] <= _TREE_MAX_FEATURES:
+                graph = _tree_graph(centered, k)
+            else:
+                neighbors = NearestNeighbors(n_neighbors=k).fit(centered)
+                graph = _pattern(neighbors.kneighbors_graph())
+            graph = _either_way(graph)
         else:
             graph = self._weights(X)
         return check_graph(graph, caller=self.owner, name="affinity")
@@ -106,6 +116,23 @@ class Affinity:
             # overflow.
             return np.exp((cosines - 1.0) / self.temperature)
         return np.exp(-(distance_matrix(X, self.X) ** 2) / self.temperature)
+
+
+def _tree_graph(X, n_neighbors):
+    """Return the 0/1 csr_array (n, n) of the nearest other rows of each of X (n, d)."""
+    n = len(X)
+    tree = cKDTree(X, leafsize=32, balanced_tree=False)
+    # In the order of the leaves: what one row reads is there for the next.
+    order = tree.indices
+    found = np.empty((n, n_neighbors + 1), dtype=np.int64)
+    for start in range(0, n, _TREE_ROWS):  # Ctrl-C waits for no more than this
+        rows = order[start : start + _TREE_ROWS]
+        found[rows] = tree.query(X[rows], k=n_neighbors + 1)[1]
+    others = found != np.arange(n)[:, None]
+    others[others.all(axis=1), -1] = False  # a row with many equal ones misses itself
+    starts = np.arange(0, n * n_neighbors + 1, n_neighbors)
+    ones = np.ones(n * n_neighbors)
+    return sp.csr_array((ones, found[others], starts), shape=(n, n))
 
 
 def _pattern(graph):

@@ -13,7 +13,7 @@ _TOLERANCE = 1e-11
 # Rounds of sequences of moves on graphs of up to so many nodes, beyond which they cost
 # more than all else and gain less than 1 %; and their length without gain.
 _CLIMBS = 2
-_CLIMBED = 50_000
+_CLIMBED = 20_000
 _PATIENCE = 15
 # Nodes of more edges stay in them.
 _MAX_DEGREE = 500

@@ -92,3 +92,21 @@ def test_as_many_new_rows_as_old_ones_are_linked_as_one_is():
             np.testing.assert_array_equal(
                 affinity.links(row[None]).toarray()[0], links[i]
             )
+
+
+@pytest.mark.parametrize("n_features", [1, 3, 10, 12])
+def test_neighbours_of_many_equal_rows_are_others(n_features, global_random_seed):
+    rng = np.random.RandomState(global_random_seed)
+    X = rng.normal(size=(60, n_features))
+    X[20:50] = X[0]  # more equal rows than neighbours
+    affinity = Affinity("nearest_neighbors", 4, 1.0, "test")
+    graph = affinity.fit(X)
+    assert not graph.diagonal().any() and set(graph.data) == {1.0}
+    distances = np.linalg.norm(X[:, None] - X[None], axis=2)
+    np.fill_diagonal(distances, np.inf)
+    last = np.sort(distances, axis=1)[:, 3]
+    # Each edge is to one of the nearest of either end, ties however they fall.
+    edges = graph.tocoo()
+    length = distances[edges.row, edges.col]
+    assert (length <= np.maximum(last[edges.row], last[edges.col]) + 1e-12).all()
+    assert graph.sum(axis=1).min() >= 4
