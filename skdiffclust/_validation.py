@@ -3,11 +3,14 @@
 import os
 import warnings
 from datetime import date, timedelta
+from numbers import Integral
 from pathlib import Path, PurePosixPath
 
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils.validation import validate_data
+
+from skdiffclust._compat import Interval
 
 # In an object array, what float() would take for a number or choke on.
 _NOT_NUMBERS = (str, bytes, complex, date, timedelta, np.datetime64, np.timedelta64)
@@ -68,6 +71,20 @@ def refuse_masked(X, *, name="X"):
             f"The {name!r} parameter must be a plain array. Got a masked array "
             "instead. Fill or drop the masked entries first, e.g. X.filled(0)."
         )
+
+
+def hidden_widths(estimator):
+    """Return the widths (n_layers,), list of int, that hidden_layer_sizes names."""
+    sizes = estimator.hidden_layer_sizes
+    widths = [sizes] if isinstance(sizes, Integral) else list(sizes)
+    width = Interval(Integral, 1, None, closed="left")
+    if not widths or not all(map(width.is_satisfied_by, widths)):
+        raise ValueError(
+            f"The 'hidden_layer_sizes' parameter of {type(estimator).__name__} must be "
+            f"a positive integer or a sequence of them. Got {sizes!r} instead. Use "
+            "(100,) for one hidden layer of 100 units."
+        )
+    return [int(width) for width in widths]
 
 
 def equal_rows(X):

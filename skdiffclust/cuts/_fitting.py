@@ -3,7 +3,6 @@
 import warnings
 from contextlib import nullcontext
 from dataclasses import dataclass
-from numbers import Integral
 
 import numpy as np
 import scipy.sparse as sp
@@ -11,12 +10,12 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skdiffclust._affinity import column_means, refuse_overflow
 from skdiffclust._assignments import order_by_size
-from skdiffclust._compat import Interval, check_sample_weight
+from skdiffclust._compat import check_sample_weight
 from skdiffclust._constraints import as_constraints, check_feasible
 from skdiffclust._devices import require_torch, resolve_device
 from skdiffclust._encoder import init_layers
 from skdiffclust._history import EpochLoop
-from skdiffclust._validation import equal_rows, validate_rows
+from skdiffclust._validation import equal_rows, hidden_widths, validate_rows
 from skdiffclust.cuts._assigners import (
     Frame,
     GraphAssigner,
@@ -572,13 +571,7 @@ def make_frame(rows):
 
 def layer_sizes(estimator, n_features, n_clusters):
     """Return the widths of all layers of a named encoder."""
-    hidden = list(estimator.hidden_layer_sizes)
-    width = Interval(Integral, 1, None, closed="left")
-    if not all(map(width.is_satisfied_by, hidden)):
-        raise ValueError(
-            "The 'hidden_layer_sizes' parameter of PRCut must hold positive integers. "
-            f"Got {estimator.hidden_layer_sizes!r} instead."
-        )
+    hidden = hidden_widths(estimator)
     if estimator.encoder == "linear":
         hidden = []
     return [n_features, *hidden, n_clusters]

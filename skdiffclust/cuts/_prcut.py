@@ -127,7 +127,7 @@ class PRCut(
         Map from rows to logits. None: free labels, the lowest cut; new rows are put
         where they raise it least. A module takes rows as they
         are and gives `n_clusters` outputs; it is copied, never written.
-    hidden_layer_sizes : tuple of int, default=(128,)
+    hidden_layer_sizes : int or array-like of int, default=(128,)
         Widths of the hidden layers of "mlp".
     activation : {"gelu", "relu", "tanh"}, default="gelu"
         What follows each hidden layer of "mlp"; "gelu" is the exact :math:`z \Phi(z)`.
@@ -258,7 +258,10 @@ class PRCut(
         "small_components": [StrOptions({"place", "noise"})],
         "objective": [StrOptions({"exact", "bound"})],
         "encoder": [StrOptions({"mlp", "linear"}), callable, None],
-        "hidden_layer_sizes": ["array-like"],
+        "hidden_layer_sizes": [
+            "array-like",
+            Interval(Integral, 1, None, closed="left"),
+        ],
         "activation": [StrOptions(set(ACTIVATIONS))],
         "weight_decay": [Interval(Real, 0, 1, closed="left")],
         "init": [StrOptions({"auto", "spectral", "k-means++", "random"})],

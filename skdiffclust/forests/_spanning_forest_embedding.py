@@ -22,7 +22,7 @@ from skdiffclust._devices import (
 from skdiffclust._encoder import forward, init_layers
 from skdiffclust._fitted import reads_whole
 from skdiffclust._history import EpochLoop, Training, keep_state_on_error
-from skdiffclust._validation import validate_rows
+from skdiffclust._validation import hidden_widths, validate_rows
 from skdiffclust.forests._embedding._informed_batches import InformedBatches
 from skdiffclust.forests._embedding._targets import (
     check_number_of_clusters,
@@ -63,7 +63,7 @@ class SpanningForestEmbedding(
         returns (n_samples, n_components).
     n_components : int, default=16
         Dimension of the embedding; not for a module.
-    hidden_layer_sizes : tuple of int, default=(100,)
+    hidden_layer_sizes : int or array-like of int, default=(100,)
         Hidden layers of "mlp", with ReLU.
     similarity : {"sqeuclidean", "rbf", "cosine"} or callable, default="sqeuclidean"
         Similarity of embedded rows, standardised in every batch; see
@@ -163,7 +163,10 @@ class SpanningForestEmbedding(
         "n_clusters": [Interval(Integral, 1, None, closed="left"), None],
         "encoder": [StrOptions({"linear", "mlp"}), callable],
         "n_components": [Interval(Integral, 1, None, closed="left")],
-        "hidden_layer_sizes": ["array-like"],
+        "hidden_layer_sizes": [
+            "array-like",
+            Interval(Integral, 1, None, closed="left"),
+        ],
         "similarity": [StrOptions({"sqeuclidean", "rbf", "cosine"}), callable],
         "noise_scale": [Interval(Real, 0, np.inf, closed="neither")],
         "n_perturbations": [Interval(Integral, 1, None, closed="left")],
@@ -443,7 +446,9 @@ class SpanningForestEmbedding(
             weights[-1] = weights[-1] * scale
             biases[-1] = biases[-1] * scale + center
             return encoder_module(weights, biases)
-        hidden = [] if self.encoder == "linear" else list(self.hidden_layer_sizes)
+        hidden = hidden_widths(self)
+        if self.encoder == "linear":
+            hidden = []
         sizes = [X.shape[1], *hidden, self.n_components]
         return encoder_module(*init_layers(sizes, rng, X.dtype))
 

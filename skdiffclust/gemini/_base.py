@@ -17,7 +17,7 @@ from skdiffclust._compat import (
 )
 from skdiffclust._constraints import check_feasible
 from skdiffclust._history import warn_of_convergence
-from skdiffclust._validation import validate_rows
+from skdiffclust._validation import hidden_widths, validate_rows
 from skdiffclust.gemini._models import Perceptron, SkipPerceptron, new_model
 from skdiffclust.gemini._objectives import OBJECTIVES
 from skdiffclust.gemini._relations import KERNELS, METRICS, PRECOMPUTED, make_relation
@@ -289,14 +289,7 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
 
     def _layer_sizes(self, n_features):
         """Return [d, *hidden, k]."""
-        hidden = np.atleast_1d(self.hidden_layer_sizes)
-        if hidden.dtype.kind != "i" or (hidden < 1).any():
-            raise ValueError(
-                f"The 'hidden_layer_sizes' parameter of {type(self).__name__} must be "
-                f"positive integers. Got {self.hidden_layer_sizes!r} instead. Use "
-                "(100,) for one hidden layer of 100 units."
-            )
-        return [n_features, *hidden.tolist(), self.n_clusters]
+        return [n_features, *hidden_widths(self), self.n_clusters]
 
     def _report(self, labels, constraints):
         """Return the number of clusters found; warn of empty ones and broken links."""

@@ -44,6 +44,15 @@ CLUSTERERS = {
 }
 EMBEDDING = SpanningForestEmbedding(3, n_components=2, max_iter=3, n_perturbations=4)
 ESTIMATORS = {**CLUSTERERS, "SpanningForestEmbedding": EMBEDDING}
+LAYERED = {
+    "GEMINI": GEMINI(3, model="mlp", max_iter=2),
+    "PRCut": PRCut(3, encoder="mlp", max_iter=2),
+    "SparseGEMINI": SparseGEMINI(3, model="mlp", max_iter=2),
+    "SparseGEMINICV": SparseGEMINICV(
+        3, model="mlp", n_alphas=2, n_resamples=2, n_init=1, max_iter=2
+    ),
+    "SpanningForestEmbedding": clone(EMBEDDING).set_params(encoder="mlp"),
+}
 # Of these a few epochs show what is asked here; more would take most of the time.
 UNFINISHED = {"SpanningForestEmbedding"}
 
@@ -69,6 +78,7 @@ def fixture_of(estimators, what):
 quick = fixture_of(QUICK, "A clusterer that many fits of cost little.")
 clusterer = fixture_of(CLUSTERERS, "Any clusterer.")
 estimator = fixture_of(ESTIMATORS, "Any estimator; the embedding learns of labels.")
+layered = fixture_of(LAYERED, "An estimator with hidden layers.")
 constrained = fixture_of(
     {n: e for n, e in CLUSTERERS.items() if has_fit_parameter(e, "must_link")},
     "A clusterer that takes partial labels and links.",

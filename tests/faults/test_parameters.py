@@ -126,3 +126,19 @@ def test_a_graph_in_more_parts_than_clusters_is_refused():
     graph = sparse.coo_array(([1.0, 1.0], ([0, 1], [1, 0])), shape=(5, 5))
     with pytest.raises(ValueError, match=r"'n_clusters' parameter.* 4.*Got 2"):
         GIVEN.fit(graph)
+
+
+@pytest.mark.few_epochs
+@pytest.mark.filterwarnings("ignore:.*GEMINI:sklearn.exceptions.ConvergenceWarning")
+def test_hidden_layer_sizes_is_an_int_or_a_sequence(layered, blobs, fit, answer):
+    expected = answer(fit(layered.set_params(hidden_layer_sizes=(8,)), blobs), blobs)
+    for same in (8, np.uint8(8), [8], np.array([8]), np.array([8], dtype=np.uint8)):
+        fit(layered.set_params(hidden_layer_sizes=same), blobs)
+        assert np.array_equal(answer(layered, blobs), expected)
+
+
+@pytest.mark.parametrize("sizes", [0, -1, 2.0, True, (), [0], [2.5], (True,), ["8"]])
+def test_hidden_layer_sizes_that_are_no_widths(layered, blobs, fit, sizes):
+    layered.set_params(hidden_layer_sizes=sizes)
+    with pytest.raises(ValueError, match="'hidden_layer_sizes' parameter of"):
+        fit(layered, blobs)
