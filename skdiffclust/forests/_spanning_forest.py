@@ -66,7 +66,9 @@ class SpanningForestClustering(ClusterMixin, BaseEstimator):
         Number of clusters. "auto" reads it off `cut_scores_`; see Notes. None needs a
         `distance_threshold`.
     distance_threshold : float or None, default=None
-        Cut every edge longer than this, whatever the rule; needs ``n_clusters=None``.
+        Cut every edge at least as long as this, whatever the rule, as
+        `sklearn.cluster.AgglomerativeClustering` does; needs ``n_clusters=None``. An
+        edge of length zero is not cut even then.
     metric : str or callable, default="euclidean"
         A metric of :func:`sklearn.metrics.pairwise_distances`, or "precomputed": X is
         then a symmetric matrix of distances, dense, or sparse, where every stored
@@ -369,7 +371,7 @@ class SpanningForestClustering(ClusterMixin, BaseEstimator):
         n_clusters : int, "auto" or None, default=None
             Number of clusters; as in the constructor.
         distance_threshold : float or None, default=None
-            Cut every edge longer than this; needs ``n_clusters=None``.
+            Cut every edge at least as long as this; needs ``n_clusters=None``.
 
         Returns
         -------

@@ -150,6 +150,24 @@ def test_distance_threshold_is_that_of_scipy(global_random_seed):
     assert adjusted_rand_score(expected, labels) == 1
 
 
+def test_distance_threshold_is_that_of_scikit_learn():
+    # Lengths that are met exactly: 1, 1, 2, 3 and 5.
+    X = np.array([[0.0], [1.0], [2.0], [4.0], [7.0], [12.0]])
+    for threshold in (0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0):
+        model = plain(None, distance_threshold=threshold).fit(X)
+        reference = AgglomerativeClustering(
+            None, linkage="single", distance_threshold=threshold
+        ).fit(X)
+        assert model.n_clusters_ == reference.n_clusters_
+        assert adjusted_rand_score(reference.labels_, model.labels_) == 1
+        assert np.array_equal(model.cut(distance_threshold=threshold), model.labels_)
+
+
+def test_equal_samples_stay_together_at_a_threshold_of_zero():
+    model = plain(None, distance_threshold=0.0).fit([[0.0], [0.0], [1.0], [2.0]])
+    assert model.labels_.tolist() == [0, 0, 1, 2]
+
+
 def test_number_of_clusters_by_the_widest_gap(global_random_seed):
     X, y = make_blobs(
         400, centers=[[0, 0], [9, 0], [0, 9], [9, 9]], random_state=global_random_seed

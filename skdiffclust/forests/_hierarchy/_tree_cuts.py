@@ -221,8 +221,8 @@ def mask(positions, tree):
 
 
 def cut_beyond(tree, threshold, *, weights=None, min_size=1):
-    """Return which edges (n - 1,) are cut: those longer than `threshold`."""
-    longer = tree.may_cut & (tree.lengths > threshold)
+    """Return which edges (n - 1,) are cut: those at least as long as `threshold`."""
+    longer = tree.may_cut & (tree.lengths >= threshold)
     positions, _, _ = cut(
         tree,
         np.count_nonzero(longer),
