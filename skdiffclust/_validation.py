@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 from scipy.sparse import issparse
+from sklearn import get_config
 from sklearn.utils.validation import validate_data
 
 from skdiffclust._compat import Interval
@@ -27,13 +28,48 @@ def validate_rows(estimator, X, *, reset=True, **check_params):
     """Return X as a finite (n_samples, n_features) array of float64 or float32.
 
     Everything but float32 becomes float64, once. Text, dates, complex numbers and
-    masked arrays, which NumPy would turn into numbers without a word, are refused.
+    masked arrays, which NumPy would turn into numbers without a word, are refused, and
+    so is NaN unless ``ensure_all_finite="allow-nan"``.
     Other arguments are those of :func:`sklearn.utils.validation.validate_data`.
     """
     refuse_silent_conversion(X)
-    return validate_data(
-        estimator, X, reset=reset, dtype=[np.float64, np.float32], **check_params
+    takes_nan = check_params.pop("ensure_all_finite", True) == "allow-nan"
+    X = validate_data(
+        estimator,
+        X,
+        reset=reset,
+        dtype=[np.float64, np.float32],
+        ensure_all_finite="allow-nan",
+        **check_params,
     )
+    if not takes_nan:
+        _refuse_missing(estimator, X)
+    return X
+
+
+def _refuse_missing(estimator, X):
+    """Refuse NaN in X, and say how to do without it; infinities are refused before.
+
+    scikit-learn's own message proposes classifiers and regressors.
+    """
+    if get_config()["assume_finite"]:
+        return
+    values = X.data if issparse(X) else X
+    # A finite sum tells, at once and without memory, that nothing is missing.
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(values.sum()) or not np.isnan(values).any():
+            return
+    name = type(estimator).__name__
+    remedy = (
+        "Complete them first, for instance with sklearn.impute.SimpleImputer or "
+        "skdiffclust.AssociativeImputer, or leave these samples out."
+    )
+    if estimator.__sklearn_tags__().input_tags.pairwise:
+        remedy = (
+            "Compute all entries of a dense matrix, and leave edges that do not exist "
+            "out of a sparse one."
+        )
+    raise ValueError(f"Input X contains NaN.\n{name} takes no missing values. {remedy}")
 
 
 def refuse_silent_conversion(X, *, name="X"):

@@ -3,10 +3,19 @@
 import time
 
 import numpy as np
+import pandas as pd
 import pytest
+from scipy.sparse import csr_array
 from sklearn.exceptions import ConvergenceWarning
 
-from skdiffclust import ClAM, PRCut, SpanningForestEmbedding
+from skdiffclust import (
+    GEMINI,
+    ClAM,
+    PRCut,
+    SpanningForestClustering,
+    SpanningForestEmbedding,
+)
+from skdiffclust._validation import validate_rows
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
@@ -18,6 +27,34 @@ def test_rows_that_are_not_finite(estimator, blobs, fit, bad):
         return
     with pytest.raises(ValueError, match="Input X contains (NaN|infinity)"):
         fit(estimator, X)
+
+
+def test_missing_values_are_answered_with_an_imputer(estimator, blobs, fit, answer):
+    if estimator.__sklearn_tags__().input_tags.allow_nan:
+        return
+    X = blobs.copy()
+    X[7, 2] = np.nan
+    with pytest.raises(
+        ValueError, match="(?s)contains NaN.*AssociativeImputer"
+    ) as refused:
+        fit(estimator, pd.DataFrame(X))
+    assert "supervised" not in str(refused.value)
+
+
+def test_missing_distances_are_not_answered_with_an_imputer():
+    given = SpanningForestClustering(2, metric="precomputed")
+    D = np.array([[0.0, 1.0, np.nan], [1.0, 0.0, 4.0], [np.nan, 4.0, 0.0]])
+    for X in (D, csr_array(D)):
+        with pytest.raises(
+            ValueError, match="(?s)contains NaN.*all entries"
+        ) as refused:
+            given.fit(X)
+        assert "supervised" not in str(refused.value)
+
+
+def test_a_sum_that_overflows_is_no_missing_value():
+    X = np.full((4096, 3), 1e308)
+    assert np.array_equal(validate_rows(GEMINI(), X), X)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
