@@ -2,12 +2,14 @@
 
     OMP_NUM_THREADS=1 python benchmarks/bench_clam.py [PART ...]
 
-Parts are fits, steps, large, growth, memory and gpu; all of them by default. Times are
+Parts are k_means, streams, fits, steps, large, growth, memory and gpu; all of them by
+default. Times are
 medians of alternating runs in this process, given as ratios. Real data are read from
 ../shared/data, relative to the root of the project.
 """
 
 import functools
+import itertools
 import platform
 import sys
 import time
@@ -18,8 +20,9 @@ import numpy as np
 import sklearn
 import torch
 from sklearn.cluster import KMeans, MiniBatchKMeans
-from sklearn.datasets import load_digits, load_wine, make_blobs
+from sklearn.datasets import load_digits, load_iris, load_wine, make_blobs
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import adjusted_rand_score
 from sklearn.preprocessing import StandardScaler
 
 from skdiffclust import ClAM
@@ -32,8 +35,9 @@ from skdiffclust.memories._training import completion_with_gradient
 
 def load(name):
     """Return rows and the number of classes of a data set, or None."""
-    if name in ("digits", "wine"):
-        X, y = {"digits": load_digits, "wine": load_wine}[name](return_X_y=True)
+    own = {"digits": load_digits, "iris": load_iris, "wine": load_wine}
+    if name in own:
+        X, y = own[name](return_X_y=True)
     elif not has_data(name):
         return None
     else:
@@ -202,8 +206,68 @@ def gpu():
         )
 
 
-PARTS = {"fits": small_fits, "steps": steps, "large": large_fits, "growth": growth,
-         "memory": memory, "gpu": gpu}  # fmt: skip
+def agreement(labelings):
+    """Return the mean adjusted Rand index of all pairs of labelings."""
+    pairs = itertools.combinations(labelings, 2)
+    return float(np.mean([adjusted_rand_score(a, b) for a, b in pairs]))
+
+
+def k_means():
+    """Compare ClAM with its defaults to k-means over five seeds."""
+    for name in ("iris", "wine", "zoo", "ecoli", "movlib", "ctg", "digits", "letter"):
+        if (pair := load(name)) is None:
+            continue
+        X, k = pair[0][:4000], pair[1]
+        ratios, times, labels = [], [], {"ours": [], "theirs": []}
+        for seed in range(5):
+            models = (
+                ClAM(k, random_state=seed),
+                KMeans(k, n_init=10, random_state=seed),
+            )
+            spent = [seconds(lambda m=m, X=X: m.fit(X)) for m in models]
+            times.append(spent[0] / spent[1])
+            ratios.append(models[0].inertia_ / models[1].inertia_)
+            for key, model in zip(labels, models, strict=True):
+                labels[key].append(model.labels_)
+        print(
+            f"{name:7s} {X.shape}, k = {k}: inertia over k-means' {max(ratios):.4f} at "
+            f"most, time {np.median(times):.2f}, agreement of seeds "
+            f"{agreement(labels['ours']):.3f} and {agreement(labels['theirs']):.3f}",
+            flush=True,
+        )
+
+
+def streams():
+    """Compare streams of the digits, shuffled and sorted by class, batches of 100."""
+    X, y = load_digits(return_X_y=True)
+    X = (X - X.mean(axis=0)) / X.std()
+    for seed in range(3):
+        shuffled = np.random.RandomState(seed).permutation(len(X))
+        cells = []
+        for order in (shuffled, shuffled[np.argsort(y[shuffled], kind="stable")]):
+            for model in (
+                ClAM(10, random_state=seed),
+                MiniBatchKMeans(10, n_init=3, random_state=seed),
+            ):
+                for start in range(0, len(X), 100):
+                    model.partial_fit(X[order[start : start + 100]])
+                cells.append(adjusted_rand_score(y, model.predict(X)))
+        print(
+            "ARI shuffled, ClAM {:.3f}, mini-batch k-means {:.3f}; sorted {:.3f}, "
+            "{:.3f}".format(*cells)
+        )
+
+
+PARTS = {
+    "k_means": k_means,
+    "streams": streams,
+    "fits": small_fits,
+    "steps": steps,
+    "large": large_fits,
+    "growth": growth,
+    "memory": memory,
+    "gpu": gpu,
+}
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore", ConvergenceWarning)

@@ -14,7 +14,6 @@ found on iris, wine, zoo, ctg, letter, digits and votes.
 import argparse
 import time
 import warnings
-from pathlib import Path
 
 import numpy as np
 import sklearn
@@ -26,8 +25,8 @@ from sklearn.impute import IterativeImputer, KNNImputer, SimpleImputer
 from sklearn.metrics import adjusted_rand_score
 
 from skdiffclust import AssociativeImputer, ClAM
+from skdiffclust._data import has_data, load_data
 
-DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 LOADERS = {
     "iris": load_iris,
     "wine": load_wine,
@@ -46,11 +45,10 @@ def load(name, random_state):
     """Return at most SAMPLES standardised rows, and classes, or None."""
     if name in LOADERS:
         X, y = LOADERS[name](return_X_y=True)
-    elif not (DATA / f"{name}.npz").exists():
+    elif not has_data(name):
         return None
     else:
-        with np.load(DATA / f"{name}.npz", allow_pickle=False) as archive:
-            X, y = archive["X"], archive["y"]
+        X, y = load_data(name)
     rows = random_state.permutation(len(X))[:SAMPLES]
     X, y = X[rows].astype(float), y[rows]
     X = X[:, X.std(axis=0) > 1e-9]

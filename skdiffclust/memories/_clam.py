@@ -52,6 +52,7 @@ from skdiffclust.memories._dynamics import (
     recall,
 )
 from skdiffclust.memories._frame import blocks, dense, frame_of
+from skdiffclust.memories._reservoir import Reservoir
 
 # Inverse temperature times total variance, when it is "auto": see the user guide.
 _CONCENTRATION = 60.0
@@ -427,10 +428,13 @@ class ClAM(
     @outside_torch_modes
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y=None, sample_weight=None):
-        """Make one pass over a batch of rows of a stream.
+        """Learn from a batch of rows of a stream.
 
         The first call seeds the memories and fixes the scale of the data and the order
-        of the clusters; later ones go on from the memories as they are.
+        of the clusters; later ones go on from the memories as they are. At most 2048
+        of all rows seen so far, drawn at random, are kept in the estimator, and each
+        call trains on these, so that a stream that is sorted by cluster does no harm.
+        Do not pickle an estimator where training rows must not be passed on.
 
         Parameters
         ----------
@@ -455,16 +459,19 @@ class ClAM(
         X, weight = self._check(X, sample_weight, first=first)
         if first:
             random_state = check_random_state(self.random_state)
-            X, moments = self._learn_missing(X, random_state), None
+            X, moments, past = self._learn_missing(X, random_state), None, None
             frame = self._frame_of(X, weight)
         else:
-            frame, moments, random_state = self._stream
+            frame, moments, random_state, past = self._stream
             X = self._fill(X)
         if self.metric == "cosine":
             refuse_zero_rows(X)
         centers = None if first else self.cluster_centers_
-        run = self._start(X, weight, frame, random_state, centers)
+        past = Reservoir.extended(past, X, weight, random_state)
+        run = self._start(past.rows, past.weight, frame, random_state, centers)
         run.descent.resume(moments)
+        if not first:
+            run.resettle()
         loop = EpochLoop(
             self,
             max_iter=1,
@@ -474,8 +481,9 @@ class ClAM(
         run.iterate(loop, self._attributes, self.record_centers)
         restart, loss = run.choose(loop.best_state)
         found = self._attributes(frame.inverse_temperature, *run.pick(restart))
-        order = self._settle(X, weight, found, reorder=first)
-        self._stream = frame, run.descent.moments(restart, order), random_state
+        order = self._settle(X, weight, found, reorder=first, counted=past.rows)
+        moments = run.descent.moments(restart, order)
+        self._stream = frame, moments, random_state, past
         self.loss_, self.history_ = loss, loop.history
         self.n_iter_ = len(loop.history["loss"])
         return self
@@ -634,11 +642,11 @@ class ClAM(
             "_completer": self._completer,
         }
 
-    def _settle(self, X, weight, attributes, *, reorder, given=None):
+    def _settle(self, X, weight, attributes, *, reorder, given=None, counted=None):
         """Assign the fitted attributes, clusters by size; return their old numbers.
 
         `given` are labels (n,) of the rows that constraints speak of, and (n,) True
-        for the others.
+        for the others; `counted` are rows in which clusters are counted, if not X.
         """
         for name, value in attributes.items():
             setattr(self, name, value)
@@ -657,6 +665,8 @@ class ClAM(
                 labels = np.where(given[1], labels, np.argsort(order)[given[0]])
         self.labels_ = labels
         self.inertia_ = self._inertia(X, weight)
+        if counted is not None:
+            labels = self._assign(counted)
         sizes = np.bincount(labels, minlength=n_clusters)
         self.n_clusters_ = int(np.count_nonzero(sizes))
         if self.n_clusters_ < n_clusters:

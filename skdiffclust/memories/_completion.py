@@ -23,7 +23,7 @@ _FLOOR = 1e-6  # added to variances of standardised features
 # Inverse temperatures that are tried, times the total variance; 0: no attraction.
 CONCENTRATIONS = (5.0, 10.0, 20.0, 40.0, 80.0)
 _HELD_OUT = 0.1  # share of the seen entries that are hidden to choose
-_JUDGED = 1000  # samples in which they are hidden, at most
+_JUDGED = 500  # samples in which they are hidden, at most
 
 
 @dataclass(frozen=True)
@@ -107,6 +107,9 @@ def _total_variance(Z):
 
 def _choose(Z, seen, candidates, random_state):
     """Return the candidate that completes hidden entries best: see `fit_completer`."""
+    # A stream of its own: with the seed that a user hid entries by, the first numbers
+    # of the given one would fall on these again.
+    random_state = np.random.RandomState(random_state.randint(2**31 - 1))
     hidden = seen & (random_state.uniform(size=seen.shape) < _HELD_OUT)
     # Each sample, and each feature, keeps what it needs to be completed.
     hidden[seen.sum(axis=1) - hidden.sum(axis=1) < 1] = False
@@ -114,29 +117,33 @@ def _choose(Z, seen, candidates, random_state):
     if not hidden.any():
         return candidates[0]
     shown = seen & ~hidden
-    normal = _fit_normal(np.where(shown, Z, 0.0), shown)
+    Z_shown = np.where(shown, Z, 0.0)
+    normal = _fit_normal(Z_shown, shown)
     rows = np.flatnonzero(hidden.any(axis=1))
     if len(rows) > _JUDGED:
         rows = np.sort(random_state.choice(rows, _JUDGED, replace=False))
-    shown_rows, Z_rows = shown[rows], np.where(shown[rows], Z[rows], 0.0)
     learned, errors = {}, []
     for beta, is_corrected in candidates:
         if beta not in learned:
-            learned[beta] = _learn(np.where(shown, Z, 0.0), shown, normal, beta)
+            learned[beta] = _learn(Z_shown, shown, normal, beta, rows)
         found = _complete(
-            Z_rows, shown_rows, *learned[beta], beta, is_corrected,
+            Z_shown[rows], shown[rows], *learned[beta], beta, is_corrected,
             itself=rows,
         )  # fmt: skip
         errors.append(float(np.square(found - Z[rows])[hidden[rows]].mean()))
     return candidates[int(np.argmin(errors))]
 
 
-def _learn(Z, seen, normal, beta):
-    """Return memories (m, d), center (d,) and precision (d, d) for a temperature."""
+def _learn(Z, seen, normal, beta, rows=None):
+    """Return memories (m, d), center (d,) and precision (d, d) for a temperature.
+
+    The precision is that of all rows, or of some numbers of rows.
+    """
     filled, mean, covariance = normal
     if beta:
-        recalled = _recall(Z, seen, filled, beta, np.arange(len(Z)))
-        rest = filled - recalled
+        rows = np.arange(len(Z)) if rows is None else rows
+        recalled = _recall(Z[rows], seen[rows], filled, beta, rows)
+        rest = filled[rows] - recalled
         covariance = _shrunk(rest.T @ rest / len(rest), len(rest))
     return filled, mean, np.linalg.inv(covariance)
 
@@ -158,6 +165,8 @@ def _complete(Z, seen, memories, center, precision, beta, is_corrected, itself=N
 
 def _recall(Z, seen, memories, beta, itself):
     """Return the mean of the memories (n, d) under their attraction of samples."""
+    # What a fit learns may depend on the rows beside a row, what it predicts may not.
+    multiply = product_by_sample if itself is None else np.matmul
     recalled = np.empty(Z.shape)
     squares = np.ascontiguousarray(np.square(memories).T)
     transposed = np.ascontiguousarray(memories.T)
@@ -166,8 +175,8 @@ def _recall(Z, seen, memories, beta, itself):
         rows = slice(start, start + step)
         mask = seen[rows].astype(np.float64)
         # Seen entries only, scaled up to all of them.
-        far = product_by_sample(mask, squares)
-        far -= 2.0 * product_by_sample(Z[rows], transposed)
+        far = multiply(mask, squares)
+        far -= 2.0 * multiply(Z[rows], transposed)
         far *= (Z.shape[1] / np.maximum(mask.sum(axis=1), 1.0))[:, None]
         if itself is not None:
             far[np.arange(len(far)), itself[rows]] = np.inf
@@ -176,7 +185,7 @@ def _recall(Z, seen, memories, beta, itself):
         share = np.exp(-beta * far)
         total = share.sum(axis=1, keepdims=True)
         share /= np.where(total > 0, total, 1.0)
-        recalled[rows] = product_by_sample(share, memories)
+        recalled[rows] = multiply(share, memories)
     return recalled
 
 
@@ -191,7 +200,7 @@ def _carry_on(rest, seen, precision, with_spread=False):
     found = np.zeros(rest.shape)
     spread = np.zeros(n_features * n_features)
     n_hidden = n_features - seen.sum(axis=1)
-    pull = product_by_sample(rest, precision)
+    pull = (np.matmul if with_spread else product_by_sample)(rest, precision)
     for size in np.unique(n_hidden[n_hidden > 0]):
         alike = np.flatnonzero(n_hidden == size)
         where = np.nonzero(~seen[alike])[1].reshape(len(alike), size)

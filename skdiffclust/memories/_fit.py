@@ -18,16 +18,20 @@ from skdiffclust.memories._seeding import (
     nearest_memory,
     sample_rows,
     seed_memories,
+    settle,
     settle_by_blocks,
     settle_medians,
+    squared_lengths,
 )
 
 _SILHOUETTE_ROWS = 2000
 _FINALISTS = 0.3  # of the restarts are trained to the end when the loss selects
 _TIE = 1.02  # losses nearer than this are told apart by entropy
 _RACE_EPOCHS = 5  # of restarts whose start says nothing yet
-_EXCHANGED = 2  # restarts of k-means that go on to exchanges
+_EXCHANGED = 2  # restarts of k-means that go on to exchanges,
+_FEW = 1000  # and one more of so few rows
 _LOOSER = 1.0 + 1e-9  # largest inertia of what training keeps, relative to k-means'
+_STREAM_STEPS = 20  # of Lloyd on the samples that a stream keeps
 _CONSTRAINED = 4  # restarts of a constrained k-means
 _LOOSE = 5e-3  # where seeds of which few go on are settled to
 _TRIAL_EPOCHS = 2  # after which training that raises the inertia ends
@@ -101,10 +105,22 @@ class Fit:
         )  # fmt: skip
         return self
 
+    def resettle(self):
+        """Let k-means go on from the memories that a stream has, as one finalist."""
+        descent = self.descent
+        memories, log_weights = descent.memories[0], descent.log_weights[0]
+        squares = squared_lengths(self._Z)
+        found, costs = settle(
+            self._Z, squares, self._sample_weight, memories[None], _STREAM_STEPS,
+            tol=TOLERANCE, spherical=self._is_spherical,
+        )  # fmt: skip
+        self._settled = self._settle(found, costs), log_weights
+
     def _settle(self, seeds, costs):
         """Return the best k-means solution (k, d) that starts from seeds (r, k, d)."""
         found = []
-        for restart in np.argsort(costs, kind="stable")[:_EXCHANGED]:
+        n_exchanged = _EXCHANGED + (self._Z.shape[0] <= _FEW)
+        for restart in np.argsort(costs, kind="stable")[:n_exchanged]:
             found.append(
                 exchange(
                     self._Z, self._sample_weight, seeds[restart].astype(np.float64),

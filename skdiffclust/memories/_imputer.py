@@ -38,7 +38,7 @@ class AssociativeImputer(TransformerMixin, BaseEstimator):
     inverse_temperature : float or "auto", default="auto"
         The paper's β, in units of one over the squared distance of standardised
         samples; 0 attracts all memories equally, which leaves the linear regression.
-        "auto" hides a tenth of the seen entries of at most 1000 samples and takes the
+        "auto" hides a tenth of the seen entries of at most 500 samples and takes the
         best of 0 and 5, 10, 20, 40 and 80 over the total variance.
     linear_correction : bool or "auto", default="auto"
         Whether what remains of the seen features corrects the missing ones. "auto"

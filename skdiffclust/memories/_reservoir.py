@@ -1,0 +1,44 @@
+"""A sample of bounded size of all rows that a stream has had."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+SIZE = 2048
+
+
+@dataclass(frozen=True)
+class Reservoir:
+    """Rows (m, d), dense or CSR, drawn from all that came, with weights (m,)."""
+
+    rows: np.ndarray
+    weight: np.ndarray
+    n_seen: int
+
+    @classmethod
+    def extended(cls, past, X, weight, random_state):
+        """Return the reservoir after X (n, d); `past` is the one before, or None.
+
+        Each row that came is in it with the same probability (algorithm R). The first
+        batch is kept whole, whatever its size, for what is seeded with it.
+        """
+        if past is None:
+            return cls(X, weight, X.shape[0])
+        n_past, n_new = past.rows.shape[0], X.shape[0]
+        kept, size = np.arange(n_past), SIZE
+        if n_past > size:  # the first batch was larger
+            kept = random_state.permutation(n_past)[:size]
+        places = random_state.randint(past.n_seen + np.arange(n_new) + 1)
+        chosen = list(kept)
+        for i, place in enumerate(places):
+            if len(chosen) < size:
+                chosen.append(n_past + i)
+            elif place < size:
+                chosen[place] = n_past + i
+        if sparse.issparse(X) or sparse.issparse(past.rows):
+            rows = sparse.csr_array(sparse.vstack([past.rows, X]).tocsr())[chosen]
+        else:
+            rows = np.concatenate([past.rows, X])[chosen]
+        both = np.concatenate([past.weight, weight])[chosen]
+        return cls(rows, both, past.n_seen + n_new)
