@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from sklearn import config_context
 from sklearn.model_selection import GridSearchCV, cross_validate
+from sklearn.utils.validation import has_fit_parameter
 
+from skdiffclust import SpanningForestClustering, SpanningForestEmbedding
 from skdiffclust.metrics import links_to_incidence, silhouette_scorer
 
 # Penalties, unlike forests, may leave a link unmet in a short training, and say so.
@@ -35,6 +37,45 @@ def test_contradiction_through_the_closure_names_the_pair(constrained, blobs):
 def test_constraints_that_cannot_be_meant(constrained, blobs, metadata, message):
     with pytest.raises(ValueError, match=message):
         constrained.fit(blobs, **metadata)
+
+
+def test_pairs_beyond_the_rows_are_refused(estimator, blobs):
+    if not has_fit_parameter(estimator, "must_link"):
+        return
+    with pytest.raises(ValueError, match="Got the index 90.*links_to_incidence"):
+        estimator.fit(blobs, must_link=[[0, 90]])
+
+
+def test_links_that_contradict_are_refused(estimator, blobs):
+    if not has_fit_parameter(estimator, "must_link"):
+        return
+    with pytest.raises(ValueError, match="contradict"):
+        estimator.fit(blobs, must_link=[[0, 1], [1, 2]], cannot_link=[[0, 2]])
+
+
+def test_fewer_clusters_than_classes_are_refused(estimator, blobs):
+    if not has_fit_parameter(estimator, "partial_labels"):
+        return
+    estimator.set_params(n_clusters=3)
+    with pytest.raises(ValueError, match="at least 4, the number of classes|least 4"):
+        estimator.fit(blobs, partial_labels=np.arange(len(blobs)) % 4)
+
+
+def test_a_constrained_forest_has_as_many_edges_as_it_must():
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    for k in (2, 5, 9):
+        model = SpanningForestClustering(k)
+        model.fit(X, must_link=[[0, 1], [2, 3]], cannot_link=[[0, 2], [4, 5], [1, 7]])
+        assert len(model.forest_edges_) == len(X) - k
+        assert model.n_clusters_ == k
+
+
+def test_more_classes_than_clusters_give_no_negative_loss(blobs):
+    # A forest with too few edges would; those of a batch have as many trees as needed.
+    y = np.arange(len(blobs)) % 4
+    embedding = SpanningForestEmbedding(2, max_iter=3, random_state=0).fit(blobs, y)
+    losses = np.array(embedding.history_["training_loss"])
+    assert np.isfinite(losses).all() and (losses > 0).all()
 
 
 def test_constraints_travel_through_a_cross_validation(constrained, blobs):

@@ -1,12 +1,14 @@
 """FAULTS 1 to 8, 16 and 23: values that no distance can be made of, and few of them."""
 
 import time
+import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.sparse import csr_array
+from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.kernel_approximation import Nystroem
 
 from skdiffclust import (
     GEMINI,
@@ -44,7 +46,7 @@ def test_missing_values_are_answered_with_an_imputer(estimator, blobs, fit, answ
 def test_missing_distances_are_not_answered_with_an_imputer():
     given = SpanningForestClustering(2, metric="precomputed")
     D = np.array([[0.0, 1.0, np.nan], [1.0, 0.0, 4.0], [np.nan, 4.0, 0.0]])
-    for X in (D, csr_array(D)):
+    for X in (D, sparse.csr_array(D)):
         with pytest.raises(
             ValueError, match="(?s)contains NaN.*all entries"
         ) as refused:
@@ -212,3 +214,89 @@ def test_batches_that_do_not_divide_the_rows(estimator, blobs, fit, answer, batc
         # Steps of single rows must be short, or all clusters but one are lost.
         estimator.set_params(learning_rate=0.01)
     assert np.isfinite(answer(fit(estimator, blobs), blobs)).all()
+
+
+# What the table of doc/reliability.rst names for faults that only some tests of a room
+# would show otherwise; test_table.py breaks each estimator to see that they notice.
+
+
+def test_float32_rows_whose_squares_only_float64_holds(estimator, fit, answer):
+    X = np.random.default_rng(0).normal(size=(90, 3)).astype(np.float32)
+    X[:30] += 20
+    X[30:60] -= 20
+    huge = X * np.float32(1e30)
+    try:
+        found = answer(fit(estimator, huge), huge)
+    except ValueError as error:
+        assert "float32" in str(error)
+    else:
+        assert len(np.unique(found)) == 3
+        assert np.array_equal(found, np.repeat(found[[0, 30, 60]], 30))
+
+
+def test_an_offset_and_a_constant_feature_leave_an_embedding_that_separates(
+    estimator, blobs, fit, answer
+):
+    X = np.column_stack([blobs, np.full(len(blobs), 3.5)]) + 1e6
+    found = answer(fit(estimator, X), X).reshape(len(X), -1)
+    assert np.isfinite(found).all()
+    assert len(np.unique(found.round(6), axis=0)) > 2
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_cluster_of_one_far_row_leaves_all_finite(clusterer, blobs):
+    X = np.concatenate([blobs, np.full((1, blobs.shape[1]), 1e4)])
+    clusterer.fit(X)
+    for name, value in vars(clusterer).items():
+        if isinstance(value, np.ndarray) and value.dtype.kind == "f":
+            assert np.isfinite(value).all(), name
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("gamma", [1e-6, 1.0, 1e6])
+def test_a_kernel_of_any_width_is_finite(clusterer, blobs, gamma):
+    if "kernel" not in clusterer.get_params():
+        return
+    kernel = Nystroem(gamma=gamma, n_components=10, random_state=0)
+    clusterer.set_params(kernel=kernel).fit(blobs)
+    assert np.isfinite(clusterer.predict_proba(blobs)).all()
+
+
+def test_training_that_diverges_says_so(estimator, blobs, fit, answer):
+    if "learning_rate" not in estimator.get_params():
+        return
+    if type(estimator).__name__ == "PRCut" and estimator.encoder is None:
+        return  # nothing is trained by steps
+    estimator.set_params(learning_rate=1e200, max_iter=20)
+    if "solver" in estimator.get_params():
+        estimator.set_params(solver="sgd")
+    if type(estimator).__name__ == "GEMINI":
+        estimator.set_params(l2=1.0)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            found = answer(fit(estimator, blobs), blobs)
+        except ValueError as error:
+            assert "scale X" in str(error)
+            return
+    assert np.isfinite(found).all()
+    assert any("diverged" in str(w.message) for w in caught)
+
+
+@pytest.mark.parametrize("device", ["cuda:7", "nowhere"])
+def test_a_device_that_is_not_there_is_refused(estimator, blobs, fit, device):
+    if "device" not in estimator.get_params():
+        return
+    with pytest.raises(ValueError, match="'device' parameter of .*devices present"):
+        fit(estimator.set_params(device=device), blobs)
+
+
+def test_sparse_rows_give_the_labels_of_dense_ones(estimator, blobs, fit, answer):
+    X = sparse.csr_array(blobs)
+    if not estimator.__sklearn_tags__().input_tags.sparse:
+        with pytest.raises(TypeError, match="use '.toarray|dense data is|Sparse"):
+            estimator.fit(X, np.arange(len(blobs)) % 3)
+        return
+    expected = answer(fit(estimator, blobs), blobs)
+    X.indices, X.indptr = X.indices.astype(np.int64), X.indptr.astype(np.int64)
+    assert np.array_equal(answer(fit(estimator, X), X), expected)
