@@ -222,6 +222,7 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
             row.with_gradient(self.mode),
             constraints=constraints,
             link_weight=self.link_weight,
+            is_one_vs_one=self.mode == "ovo",
             fused=fused,
             transposed=transposed,
             units=units,

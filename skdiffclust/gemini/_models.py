@@ -77,6 +77,13 @@ class Perceptron:
             [*self.biases[:-1], self.biases[-1][order]],
         )
 
+    def scaled(self, factor):
+        """Return the model with its logits times a factor."""
+        return Perceptron(
+            [*self.weights[:-1], self.weights[-1] * factor],
+            [*self.biases[:-1], self.biases[-1] * factor],
+        )
+
 
 @dataclass(frozen=True)
 class SkipPerceptron:
@@ -133,6 +140,10 @@ class SkipPerceptron:
         """Return the model with its clusters in another order."""
         perceptron = self.perceptron.permute_outputs(order)
         return SkipPerceptron(self.skip[:, order], perceptron)
+
+    def scaled(self, factor):
+        """Return the model with its logits times a factor."""
+        return SkipPerceptron(self.skip * factor, self.perceptron.scaled(factor))
 
 
 @dataclass(frozen=True)

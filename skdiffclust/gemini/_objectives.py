@@ -27,12 +27,14 @@ class Objective:
     """A row of the registry: two functions, and what they need to know of the rows.
 
     `one_vs_all` and `one_vs_one` take (assignments, row_weights, relation) and return
-    (value, gradient); `relation` is "kernel", "distance" or None.
+    (value, gradient); `relation` is "kernel", "distance" or None. Where an objective
+    `is_smooth`, its gradient is continuous but for where a distance is zero.
     """
 
     relation: str | None
     one_vs_all: Callable
     one_vs_one: Callable
+    is_smooth: bool = True
 
     def with_gradient(self, mode):
         """Return the function for mode "ova" or "ovo"."""
@@ -221,9 +223,9 @@ def _densities(assignments, row_weights):
 # ------------------------------------------------------------------ registry
 
 
-def _divergence_row(divergence):
+def _divergence_row(divergence, is_smooth=True):
     """Return the registry row of an f-divergence."""
-    return Objective(None, divergence.one_vs_all, divergence.one_vs_one)
+    return Objective(None, divergence.one_vs_all, divergence.one_vs_one, is_smooth)
 
 
 OBJECTIVES = {
@@ -231,8 +233,8 @@ OBJECTIVES = {
     "hellinger": _divergence_row(SQUARED_HELLINGER),
     "kl": _divergence_row(KULLBACK_LEIBLER),
     "mmd": Objective("kernel", mmd_one_vs_all, mmd_one_vs_one),
-    "tv": _divergence_row(TOTAL_VARIATION),
+    "tv": _divergence_row(TOTAL_VARIATION, is_smooth=False),
     "wasserstein": Objective(
-        "distance", wasserstein_one_vs_all, wasserstein_one_vs_one
+        "distance", wasserstein_one_vs_all, wasserstein_one_vs_one, is_smooth=False
     ),
 }

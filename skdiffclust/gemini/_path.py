@@ -24,6 +24,9 @@ class SparsePath:
         of the features that were in, and values of different steps do not compare.
     penalties : ndarray of shape (n_steps,), float64
         Sums of the norms of the groups of weights.
+    kkts : ndarray of shape (n_steps,), float64
+        How far each step is from a solution at its penalty, see `kkt_` of
+        :class:`skdiffclust.SparseGEMINI`; NaN where that is not known.
     n_features : ndarray of shape (n_steps,), int64
         Numbers of features that are in.
     supports : ndarray of shape (n_steps, n_features_in), bool
@@ -52,6 +55,7 @@ class SparsePath:
     alphas: np.ndarray
     objectives: np.ndarray
     penalties: np.ndarray
+    kkts: np.ndarray
     n_features: np.ndarray
     supports: np.ndarray
     labels: np.ndarray
@@ -97,6 +101,7 @@ class SparsePath:
             alphas=column("alpha", np.float64),
             objectives=objectives,
             penalties=column("penalty", np.float64),
+            kkts=column("kkt", np.float64),
             n_features=n_features,
             supports=supports,
             labels=column("labels", np.int64),
@@ -185,7 +190,7 @@ class SparsePath:
         columns : dict of ndarray
             For ``pandas.DataFrame(path.to_dict())``, say.
         """
-        names = "alphas objectives penalties n_features n_iters".split()
+        names = "alphas objectives penalties kkts n_features n_iters".split()
         columns = {name: getattr(self, name) for name in names}
         columns["chosen"] = np.arange(len(self)) == self.chosen
         return columns

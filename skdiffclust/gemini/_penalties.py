@@ -1,9 +1,18 @@
-"""The group-lasso penalty on variables, and its proximal operators.
+"""Penalties on variables: what they cost, their proximal operators, and the registry.
 
 Features that belong together (the one-hot columns of a category, say) form a group,
 which is kept or dropped as a whole. Groups are given as the list of their columns,
 gathered by size, so that all groups of one size are handled in one array operation.
+
+A penalty has four members, which know a model and nothing of objectives: ``value``,
+``prox``, in place, ``residuals``, how far a point is from where the penalised problem
+rests, and ``support``. One that is a sum of a function of the norms of groups is a
+`NormPenalty`, and that function with its derivative and its proximal operator is all it
+has to say; the solver of linear models works with any.
 """
+
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -58,7 +67,8 @@ def hierarchical_prox(skip, hidden, threshold, hierarchy, groups):
 
     The minimiser of ||theta - skip||² / 2 + ||W - hidden||² / 2 + threshold
     sum_g ||theta_g|| under ``max |W_g| <= hierarchy ||theta_g||`` for every group g,
-    equation (10): Algorithm 4 of LassoNet, for groups. Where skip_g is zero its
+    equation (10): Algorithm 4 of LassoNet, for groups. `threshold` is a number, or has
+    one for each of the groups of one size. Where skip_g is zero its
     direction is undefined; if the hidden weights call for a norm all the same, all its
     entries are equal, which moves all clusters alike and hence no assignment.
     """
@@ -66,11 +76,14 @@ def hierarchical_prox(skip, hidden, threshold, hierarchy, groups):
         v = skip[columns].reshape(len(columns), -1)
         u = hidden[columns].reshape(len(columns), -1)
         norms = np.sqrt(np.einsum("ij,ij->i", v, v))
-        lengths = np.maximum(norms - threshold, 0)
+        thresholds = np.broadcast_to(threshold, norms.shape).astype(norms.dtype)
+        lengths = np.maximum(norms - thresholds, 0)
         # Where no hidden weight is outside of the box, the two do not meet.
         meet = np.abs(u).max(axis=1) > hierarchy * lengths
         if meet.any():
-            lengths[meet] = _joint_length(norms[meet], u[meet], threshold, hierarchy)
+            lengths[meet] = _joint_length(
+                norms[meet], u[meet], thresholds[meet], hierarchy
+            )
         bound = hierarchy * lengths[:, None]
         np.clip(u, -bound, bound, out=u)
         direction = np.full_like(v, 1 / np.sqrt(v.shape[1]))
@@ -89,9 +102,211 @@ def _joint_length(norms, hidden, threshold, hierarchy):
     largest = -np.sort(-np.abs(hidden), axis=1)
     sums = np.cumsum(largest, axis=1)
     counts = np.arange(1, hidden.shape[1] + 1)
-    lengths = np.maximum(norms[:, None] + hierarchy * sums - threshold, 0)
+    gains = norms[:, None] + hierarchy * sums - threshold[:, None]
+    lengths = np.maximum(gains, 0)
     lengths /= 1 + counts * hierarchy**2
     following = np.zeros_like(largest)
     following[:, :-1] = largest[:, 1:]
     first = np.argmax(hierarchy * lengths >= following, axis=1)
     return lengths[np.arange(len(first)), first]
+
+
+@dataclass(frozen=True)
+class Penalty:
+    """A penalty alpha * sum_g c_g f(group g) on the input weights of a model.
+
+    `factors` (g,) are the c_g, in the order of the groups; None is one for each. Norms,
+    costs and residuals have one entry a group, in the same order.
+    """
+
+    groups: list
+    alpha: float = 0.0
+    factors: np.ndarray | None = None
+
+    @cached_property
+    def order(self):
+        """Columns (d,) group by group."""
+        return np.concatenate([columns.ravel() for columns in self.groups])
+
+    @cached_property
+    def sizes(self):
+        """Numbers (g,) of columns of the groups."""
+        sizes = [np.full(len(columns), columns.shape[1]) for columns in self.groups]
+        return np.concatenate(sizes)
+
+    @cached_property
+    def thresholds(self):
+        """What a unit of each group costs (g,): alpha c_g."""
+        factors = np.ones(len(self.sizes)) if self.factors is None else self.factors
+        return self.alpha * factors
+
+    @cached_property
+    def scales(self):
+        """What residuals (g,) are divided by: alpha c_g, or alpha where c_g is zero."""
+        return np.where(self.thresholds > 0, self.thresholds, self.alpha)
+
+    def at(self, alpha):
+        """Return the penalty with another alpha."""
+        return replace(self, alpha=float(alpha))
+
+    def support(self, model):
+        """Return which features (d,) are in."""
+        return group_norms(model.inputs[0], self.groups) > 0
+
+    def on_columns(self, active):
+        """Return the penalty of a model with the columns in `active` (d,) only.
+
+        Groups are in or out as a whole.
+        """
+        position = np.cumsum(active) - 1
+        inside = [columns[active[columns[:, 0]]] for columns in self.groups]
+        groups = [position[columns] for columns in inside if columns.size]
+        return self._of_groups(groups, active[self.first_columns])
+
+    @cached_property
+    def first_columns(self):
+        """One column (g,) of each group."""
+        return np.concatenate([columns[:, 0] for columns in self.groups])
+
+    def _of_groups(self, groups, active):
+        """Return the penalty of other groups, with the factors of active ones (g,)."""
+        factors = None if self.factors is None else self.factors[active]
+        return replace(self, groups=groups, factors=factors)
+
+    def norms(self, weights):
+        """Return the norms (g,) of the groups of rows of weights (d, k)."""
+        squares = np.einsum("ij,ij->i", weights, weights, dtype=np.float64)[self.order]
+        starts = np.cumsum(self.sizes) - self.sizes
+        return np.sqrt(np.add.reduceat(squares, starts))
+
+    def certificate(self, model, gradients):
+        """Return the largest residual of all groups and of what is not penalised.
+
+        `gradients` are those of the loss without the penalty. It is infinite without
+        alpha, by which residuals are divided.
+        """
+        if not self.alpha:
+            return np.inf
+        inputs = [id(array) for array in model.inputs]
+        free = [
+            float(np.linalg.norm(gradient)) / self.alpha
+            for array, gradient in zip(model.arrays, gradients, strict=True)
+            if id(array) not in inputs
+        ]
+        return float(max(*free, self.residuals(model, gradients).max()))
+
+    def residuals(self, model, gradients):
+        """Return the residuals (g,) of a proximal step of length one, over alpha c_g.
+
+        How far the step takes the input weights of each group; zero where the penalised
+        problem rests.
+        """
+        trial = type(model).from_arrays([array.copy() for array in model.arrays])
+        for array, gradient in zip(trial.arrays, gradients, strict=True):
+            array -= gradient
+        self.prox(trial, 1.0)
+        moved = [
+            self.norms(new - old)
+            for new, old in zip(trial.inputs, model.inputs, strict=True)
+        ]
+        return np.sqrt(np.square(moved).sum(axis=0)) / self.scales
+
+
+class NormPenalty(Penalty):
+    """A penalty that is a function of the norms of groups.
+
+    It has two members: `of_norms`, which takes norms (g,) and returns what they cost
+    and its derivative, and `prox_of_norms`, which takes norms (g,) and a step size and
+    returns the norms that the proximal operator leaves; both with alpha and the c_g.
+    """
+
+    def value(self, model):
+        """Return the penalty of a model over alpha."""
+        if not self.alpha:
+            return self.at(1.0).value(model)
+        values, _ = self.of_norms(self.norms(model.inputs[0]))
+        return float(values.sum()) / self.alpha
+
+    def prox(self, model, step):
+        """Apply the proximal operator at this step size, in place."""
+        (array,) = model.inputs
+        norms = self.norms(array)
+        proximal = self.prox_of_norms(norms, step)
+        factors = np.divide(proximal, norms, out=np.zeros_like(norms), where=norms > 0)
+        by_column = np.empty(len(array), dtype=array.dtype)
+        by_column[self.order] = np.repeat(factors, self.sizes)
+        # Zero times infinity or a negative number is not plus zero.
+        array[...] = np.where(by_column[:, None] > 0, array * by_column[:, None], 0.0)
+
+    def on(self, active):
+        """Return the penalty of active groups (g,), and the columns that they have.
+
+        The penalty counts those columns from 0, group by group.
+        """
+        groups, end, first = [], 0, 0
+        for columns in self.groups:
+            count = np.count_nonzero(active[first : first + len(columns)])
+            size = columns.shape[1]
+            groups.append(end + np.arange(count * size).reshape(count, size))
+            end, first = end + count * size, first + len(columns)
+        return self._of_groups(groups, active), self.order[
+            np.repeat(active, self.sizes)
+        ]
+
+    def starts(self, n_outputs):
+        """Return where groups begin in a flat vector, n_outputs entries a feature."""
+        return np.concatenate([[0], np.cumsum(self.sizes * n_outputs)])
+
+
+class GroupLasso(NormPenalty):
+    """The sum of the norms of groups: alpha sum_g c_g ||W_g||, equation (9)."""
+
+    def value(self, model):
+        """Return the penalty of a model over alpha."""
+        if self.factors is None:
+            return group_penalty(model.inputs[0], self.groups)
+        return super().value(model)
+
+    def prox(self, model, step):
+        """Apply the proximal operator at this step size, in place."""
+        if self.factors is None:
+            soft_threshold_groups(*model.inputs, self.alpha * step, self.groups)
+        else:
+            super().prox(model, step)
+
+    def of_norms(self, norms):
+        """Return what groups of these norms cost, and its derivative, both (g,)."""
+        return self.thresholds * norms, self.thresholds
+
+    def prox_of_norms(self, norms, step):
+        """Return the norms (g,) that the proximal operator leaves."""
+        return np.maximum(norms - step * self.thresholds, 0.0)
+
+
+@dataclass(frozen=True)
+class HierarchicalLasso(Penalty):
+    """LassoNet: the same of skip weights, which bound the weights of hidden units.
+
+    For every feature j of a group, max |omega_j| <= hierarchy ||theta_g||, equation
+    (10).
+    """
+
+    hierarchy: float = 10.0
+
+    def value(self, model):
+        """Return the penalty of a model over alpha."""
+        factors = 1.0 if self.factors is None else self.factors
+        return float((factors * self.norms(model.inputs[0])).sum())
+
+    def prox(self, model, step):
+        """Apply the proximal operator at this step size, in place."""
+        thresholds = step * self.thresholds
+        first = 0
+        for columns in self.groups:
+            own = thresholds[first : first + len(columns)]
+            hierarchical_prox(*model.inputs, own, self.hierarchy, [columns])
+            first += len(columns)
+
+
+# Penalties of linear models by name; a perceptron has `HierarchicalLasso`.
+PENALTIES = {"group_lasso": GroupLasso}

@@ -6,7 +6,7 @@ from skdiffclust._checkpoint import STREAM, AtMost, Checkpoint, Field
 from skdiffclust.gemini._walk import Step
 
 _KIND = "SparseGEMINI.path"
-_COLUMNS = ("alpha", "objective", "penalty", "n_iter", "support", "labels")
+_COLUMNS = ("alpha", "objective", "penalty", "kkt", "n_iter", "support", "labels")
 
 
 class PathCheckpoint:
@@ -30,6 +30,7 @@ class PathCheckpoint:
             "alpha": Field("float64", low=0),
             "objective": Field("float64"),
             "penalty": Field("float64", low=0),
+            "kkt": Field("float64", finite=False),
             "n_iter": Field("int64", low=0),
             "support": Field("bool", (n_features,)),
             "labels": Field("int64", (n_samples,), low=0, high=n_clusters - 1),

@@ -35,11 +35,18 @@ from skdiffclust.gemini._base import (
 from skdiffclust.gemini._models import MODELS, new_model
 from skdiffclust.gemini._objectives import OBJECTIVES
 from skdiffclust.gemini._path import _DYNAMIC_MESSAGE, SparsePath, expand
-from skdiffclust.gemini._penalties import group_norms, groups_by_size
+from skdiffclust.gemini._penalties import (
+    PENALTIES,
+    HierarchicalLasso,
+    group_norms,
+    groups_by_size,
+)
 from skdiffclust.gemini._relations import KERNELS, METRICS
 from skdiffclust.gemini._resume import PathCheckpoint
-from skdiffclust.gemini._training import OPTIMISERS, Sparsity, train
-from skdiffclust.gemini._walk import Walk, first_alpha, walk_path
+from skdiffclust.gemini._solver import TOLERANCE, best_along_path
+from skdiffclust.gemini._starts import matched, softened
+from skdiffclust.gemini._training import OPTIMISERS, train
+from skdiffclust.gemini._walk import Walk, advance_to, first_alpha, walk_path
 
 
 @reads_whole(
@@ -69,7 +76,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
     n_clusters : int, default=2
         Largest number of clusters; fewer may be found.
     alpha : float, default=0.01
-        Factor of the penalty, for `fit` only. It is in the unit of the objective over
+        Factor of the penalty, for `fit` only. It is in the unit of the objective times
         that of the features.
     objective : str, default="mmd"
         One of :func:`~skdiffclust.gemini.available_objectives`; see :class:`GEMINI`.
@@ -107,10 +114,10 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
     link_weight : float, default=1
         Factor of the penalty for links and partial labels in the loss.
     solver : {"adam", "sgd"}, default="adam"
-        For the first stage, without penalty; with one it is proximal gradient descent
-        with momentum 0.9, whatever this is.
+        For the first stage, without penalty; see Notes for the steps with one.
     max_iter : int, default=1000
-        Largest number of epochs of the first stage, and of each step.
+        Largest number of epochs of the first stage, and of epochs or iterations of each
+        step.
     batch_size : int or None, default=None
         Rows of a batch; None takes all.
     learning_rate : float, default=0.01
@@ -120,7 +127,9 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
     n_iter_no_change : int or None, default=10
         Stop a stage or a step after so many epochs without progress.
     n_init : int, default=3
-        Number of restarts of the first stage, the best of which goes on.
+        Number of restarts of the first stage, from k-means and at random, as in
+        :class:`GEMINI`. The path starts from the one with the lowest penalised losses
+        on a few penalties where those are solved (see Notes), and else from the best.
     random_state : int, RandomState instance or None, default=None
         Draws initial weights, batches and dropout.
 
@@ -144,7 +153,15 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
     means_ : ndarray of shape (n_features,), float64
         What is subtracted from features before the model.
     n_iter_ : int
-        Number of epochs at the penalty `alpha_`.
+        Number of epochs, or of iterations of the solver, at the penalty `alpha_`.
+    kkt_ : float
+        How far the model is from a solution at `alpha_`: the largest norm, over all
+        groups g of weights w with gradient u of the loss without the penalty, of
+        w - prox(w - u), with features scaled to a mean variance of one, divided by the
+        penalty of the group, or the norm of the gradient by the biases, divided by the
+        penalty. At most 0.01, or a warning says so. NaN where training ends with the
+        progress instead: without a penalty, with ``model="mlp"``, with batches, and
+        with the objectives "tv" and "wasserstein".
     history_ : dict of lists
         Only after `fit`: "loss" and "objective" at each of them.
     n_features_in_ : int
@@ -159,14 +176,18 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
 
     Notes
     -----
-    The threshold of a proximal step is alpha times its step size, and the momentum is
-    that of the iterates after the step, so that `fit` and the steps of `path` rest at
-    solutions of the problem above. The code published with [1]_ keeps the momentum of
-    the gradients, and rests at the solutions for a tenth of its penalty: its
-    :math:`\lambda` is about ten of our alpha.
+    With a linear model, full batches and an objective other than "tv" and
+    "wasserstein", each penalty is solved by L-BFGS on the features that are in, and all
+    features are checked at the end; see `kkt_`. The problem is not convex, so this is a
+    stationary point. `fit` follows the default path up to `alpha` and finds what `path`
+    finds there. Else a penalty is trained for, by proximal gradient descent with
+    momentum 0.9, until the loss makes no more progress. The momentum is that of the
+    iterates after the proximal step, so that it rests at solutions of the problem
+    above. The code published with [1]_ keeps the momentum of the gradients, and rests
+    at the solutions for a tenth of its penalty: its :math:`\lambda` is about ten of our
+    alpha.
 
-    Features that are out may come back. With more features than rows, a step works on
-    the features that are in, and looks at the others at its end.
+    Features that are out may come back. X is scaled inside as in :class:`GEMINI`.
 
     References
     ----------
@@ -299,20 +320,27 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         problem, constraints = self._prepare(X, row_weights, means, links)
         training = Training(self, X, y, **self._training_params())
         loops = iter(training)
-        walk = self._first_stage(problem, training, loops, X, means, self.dynamic)
+        walk, step = self._first_stage(problem, training, loops, X, means, self.dynamic)
+        history = training.best.history
         alpha = self.alpha / problem.units.alpha
-        step = walk.advance(alpha, loops)
-        if step is None:
-            step = walk.record(alpha, training.loops[-1].n_iter)
+        # With one cluster there is nothing to select: no weight changes anything.
+        if (alpha and self.n_clusters > 1) or not walk.is_exact:
+            step = advance_to(alpha, walk, loops)
+            history = training.loops[-1].history
+            if step is None:
+                step = walk.record(alpha, training.loops[-1].n_iter)
         training.stop()
         next(loops, None)
         step = problem.units.step(step, self._kind())
         step = replace(step, alpha=float(self.alpha))
         self._settle(step, problem.units, means)
         self._warn(step, constraints)
-        self.history_ = problem.units.history(training.loops[-1].history)
+        self._warn_of_certificates(np.array([step.kkt]))
+        self.history_ = problem.units.history(history)
         vars(self).pop("feature_importances_", None)
-        training.finish([training.loops[-1]])
+        # What is solved is judged by its certificate.
+        judged = [] if np.isfinite(step.kkt) else [training.loops[-1]]
+        training.finish(judged)
         return self
 
     @keep_state_on_error
@@ -356,8 +384,10 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         cannot_link : array-like or sparse matrix, default=None
             Rows that should not share a cluster; see :meth:`GEMINI.fit`.
         alpha_init : float or None, default=None
-            First penalty; None finds one just below where the first feature leaves on
-            trial, though a few may leave there when it is trained on.
+            First penalty; None is a thousandth of a bound for the largest one, or less
+            where few features are in there. Where penalties are trained for (see Notes
+            of the class) it is one just below where the first feature leaves on trial,
+            though a few may leave there when it is trained on.
         alpha_multiplier : float, default=1.05
             Factor from one penalty to the next.
         min_features : int, default=2
@@ -418,9 +448,11 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         path = SparsePath.from_steps(steps, self._kind(), threshold, template)
         self._settle(steps[path.chosen], problem.units, means)
         self._warn(steps[path.chosen], constraints)
+        self._warn_of_certificates(path.kkts)
         self.feature_importances_ = path.leaving_alphas()
         vars(self).pop("history_", None)
-        loops = training.loops[first:]
+        # What is solved is judged by its certificate.
+        loops = [] if np.isfinite(path.kkts).any() else training.loops[first:]
         if self._judged is not None:
             self._judged += loops
             loops = []
@@ -441,8 +473,8 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
                 lambda: self._empty_walk(problem, X, means, dynamic), resume=resume
             )
         if not steps:
-            walk = self._first_stage(problem, training, loops, X, means, dynamic)
-            steps = [walk.record(0.0, training.best.n_iter)]
+            walk, step = self._first_stage(problem, training, loops, X, means, dynamic)
+            steps = [step]
             if checkpoint is not None:
                 checkpoint.append(steps[0], walk)
         first = len(training.loops)
@@ -527,13 +559,14 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         return self._problem(rows, row_weights, constraints), constraints
 
     def _first_stage(self, problem, training, loops, X, means, dynamic):
-        """Train without penalty; return the Walk that starts from the best restart."""
+        """Train without penalty; return the Walk from there and its first Step."""
         rng = check_random_state(self.random_state)
-        sparsity = self._sparsity(problem)
         batch_size = self._batch(len(problem.X))
         attributes, logits = self._views(problem, X, means)
-        for _, loop in zip(range(self.n_init), loops, strict=False):
-            model = self._new_model(problem.X, rng)
+        trained = []
+        for model, loop in zip(
+            self._starts(problem, self._kind(), rng, trained), loops, strict=False
+        ):
             train(
                 model,
                 problem,
@@ -542,13 +575,40 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
                 batch_size=batch_size,
                 random_state=rng,
                 attributes=attributes,
-                sparsity=sparsity,
+                penalty=self._penalty(problem),
             )
+            trained.append(MODELS[self._kind()].from_arrays(loop.best_state))
         best = MODELS[self._kind()].from_arrays(training.best.best_state)
-        model = ordered(best, logits(best), problem.row_weights)
+        best = ordered(best, logits(best), problem.row_weights)
+        n_iter, labels = training.best.n_iter, logits(best).argmax(axis=1)
+        start = self._start_of_path(problem, best, trained, training, labels)
         for loop in training.loops:
             loop.best_state = None
-        return self._walk_from(model, problem, rng, X, means, dynamic)
+        walk = self._walk_from(start, problem, rng, X, means, dynamic)
+        return walk, walk.step_of(best, 0.0, n_iter, labels)
+
+    def _start_of_path(self, problem, best, trained, training, labels):
+        """Return the model that the path starts from.
+
+        The best one may be sharp, and has no gradient then; where that is fast, soft
+        versions of all are tried on a few penalties. Its clusters are in the order of
+        the best one, with labels (n,).
+        """
+        if not self._is_exact(len(problem.X)):
+            losses = [loop.best_loss for loop in training.loops[: self.n_init]]
+            start = trained[int(np.argmin(losses))]
+        else:
+            candidates = (best, *trained[: self.n_init])
+            candidates = [softened(model, problem) for model in candidates]
+            penalty = self._penalty(problem)
+            start = best_along_path(candidates, problem, penalty)
+        return matched(start, start.forward(problem.X)[0].argmax(axis=1), labels)
+
+    def _is_exact(self, n_samples):
+        """Return whether the penalised problem is solved, and not trained for."""
+        is_whole = self._batch(n_samples) >= n_samples
+        is_smooth = OBJECTIVES[self.objective].is_smooth
+        return self._kind() == "linear" and is_whole and is_smooth
 
     def _views(self, problem, X, means):
         """Return functions of a model: its fitted attributes, and logits of rows X."""
@@ -567,19 +627,22 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         return Walk(
             self._kind(),
             model.arrays,
-            self._sparsity(problem),
+            self._penalty(problem),
             self._problem_of(problem, dynamic),
             rng,
             self._batch(len(problem.X)),
             self.learning_rate,
             *self._views(problem, X, means),
+            is_exact=self._is_exact(len(problem.X)),
         )
 
-    def _sparsity(self, problem):
-        """Return the Sparsity of a problem, without a penalty yet."""
+    def _penalty(self, problem):
+        """Return the penalty of a problem, with alpha zero."""
         n_features = problem.X.shape[1]
         groups = groups_by_size(self._check_groups(n_features), n_features)
-        return Sparsity(groups, self.hierarchy)
+        if self._kind() == "skip":
+            return HierarchicalLasso(groups, hierarchy=self.hierarchy)
+        return PENALTIES["group_lasso"](groups)
 
     def _problem_of(self, problem, dynamic):
         """Return the function from a support (d,) to the Problem of a step."""
@@ -607,6 +670,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         for name, value in self._attributes(model, units, means).items():
             setattr(self, name, value)
         self.alpha_, self.n_iter_, self.labels_ = step.alpha, step.n_iter, step.labels
+        self.kkt_ = step.kkt
         self.n_clusters_ = len(np.unique(step.labels))
 
     def _warn(self, step, constraints):
@@ -616,6 +680,17 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
             warn_of_convergence(
                 f"SparseGEMINI has no feature in at alpha={step.alpha:.4g}. Lower "
                 "alpha, or use path().",
+                stacklevel=3,
+            )
+
+    def _warn_of_certificates(self, kkts):
+        """Warn of steps (s,) that are further from a solution than they should be."""
+        n_over = np.count_nonzero(kkts > TOLERANCE)
+        if n_over:
+            warn_of_convergence(
+                f"SparseGEMINI is not at a solution of {n_over} of {len(kkts)} "
+                f"penalties: kkt_ is up to {np.nanmax(kkts):.2g} instead of at most "
+                f"{TOLERANCE}. Increase max_iter, or begin with a larger penalty.",
                 stacklevel=3,
             )
 

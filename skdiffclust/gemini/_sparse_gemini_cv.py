@@ -104,7 +104,7 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         Share of the subsets that select each feature.
     alpha_ : float
         Penalty of the step, on all rows, with the largest product of the two among
-        those that keep all clusters; 0 if none does.
+        those that keep all clusters and a feature; 0 if none does.
     labels_, n_clusters_, feature_norms_, feature_importances_ : ndarray or int
         As in :class:`SparseGEMINI`, of the path on all rows.
     skip_weights_, weights_, biases_, means_ : ndarray or list of ndarray
@@ -289,6 +289,7 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         n_clusters = np.array([len(np.unique(whole.labels[step])) for step in steps])
         product = self.cluster_stability_ * self.support_stability_
         product[n_clusters < len(np.unique(whole.labels[0]))] = -np.inf
+        product[whole.n_features[steps] == 0] = -np.inf
         best = int(np.argmax(product))
         return float(self.alphas_[best]) if np.isfinite(product[best]) else 0.0
 

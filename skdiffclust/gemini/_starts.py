@@ -7,6 +7,7 @@ and its soft version is trained.
 """
 
 import numpy as np
+from scipy.optimize import linear_sum_assignment
 
 from skdiffclust._assignments import softmax
 from skdiffclust.gemini._models import FreeAssignments, Perceptron, SkipPerceptron
@@ -171,6 +172,27 @@ def sharpen(family, problem):
         lowest, sharp = loss, model
         factor *= 4
     return sharp
+
+
+def softened(model, problem):
+    """Return a model with logits that are soft multiples of those of another."""
+
+    def scaled(factor):
+        return model.scaled(model.arrays[0].dtype.type(factor))
+
+    return scaled(soft_factor(scaled, problem))
+
+
+def matched(model, found, labels):
+    """Return a model with its clusters in the order in which they agree with labels.
+
+    `found` (n,) are its own labels; as many samples as can be have the same in both.
+    """
+    n_clusters = model.arrays[-1].shape[-1]
+    table = np.zeros((n_clusters, n_clusters))
+    np.add.at(table, (labels, found), 1)
+    _, order = linear_sum_assignment(table, maximize=True)
+    return model.permute_outputs(order)
 
 
 def family_of_cells(kind, weights, biases, template):

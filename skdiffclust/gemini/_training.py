@@ -9,11 +9,6 @@ from skdiffclust._assignments import softmax, softmax_backward
 from skdiffclust._batches import mini_batches
 from skdiffclust._constraints import Constraints
 from skdiffclust._validation import equal_rows
-from skdiffclust.gemini._penalties import (
-    group_penalty,
-    hierarchical_prox,
-    soft_threshold_groups,
-)
 from skdiffclust.gemini._supervision import supervision_with_gradient
 from skdiffclust.gemini._units import Units
 
@@ -34,6 +29,7 @@ class Problem:
     dropout: float = 0.0
     constraints: Constraints | None = None
     link_weight: float = 1.0
+    is_one_vs_one: bool = False
     # What `fused_mmd` returns, for a linear model; None computes by definition.
     fused: Callable | None = None
     # X' (d, n), where `fused` is faster on it: with more features than rows.
@@ -185,27 +181,6 @@ class Momentum:
 OPTIMISERS = {"adam": Adam, "sgd": Momentum}
 
 
-@dataclass(frozen=True)
-class Sparsity:
-    """The penalty alpha * sum of group norms, and its proximal operator."""
-
-    groups: list
-    hierarchy: float
-    alpha: float = 0.0
-
-    def penalty(self, model):
-        """Return the sum of the norms of the groups, without alpha."""
-        return group_penalty(model.inputs[0], self.groups)
-
-    def shrink(self, model, learning_rate):
-        """Apply the proximal operator at this step size, in place."""
-        threshold = self.alpha * learning_rate
-        if len(model.inputs) == 1:
-            soft_threshold_groups(*model.inputs, threshold, self.groups)
-        else:
-            hierarchical_prox(*model.inputs, threshold, self.hierarchy, self.groups)
-
-
 def train(
     model,
     problem,
@@ -215,7 +190,7 @@ def train(
     batch_size,
     random_state,
     attributes=None,
-    sparsity=None,
+    penalty=None,
 ):
     """Run the epochs of a loop; its best state is a list of copies of the arrays.
 
@@ -223,14 +198,14 @@ def train(
     step, which is known anyway, and no step follows the last one: the arrays end as
     recorded. With more batches it is the mean over them. `attributes` makes fitted
     attributes of a model, for callbacks, which without it are told of no estimator;
-    `sparsity` is applied after each step.
+    the proximal operator of a `penalty` is applied after each step.
     """
     whole = batch_size >= len(problem.X)
 
     def step(gradients):
         optimiser.step(model.arrays, gradients)
-        if sparsity is not None:
-            sparsity.shrink(model, optimiser.learning_rate)
+        if penalty is not None:
+            penalty.prox(model, optimiser.learning_rate)
 
     # What overflows is found by the loop, which says so.
     with np.errstate(over="ignore", invalid="ignore"):
@@ -243,8 +218,8 @@ def train(
                 loss, value = _batch_epoch(
                     model, problem, step, batch_size, random_state
                 )
-            if sparsity is not None and sparsity.alpha:
-                loss += sparsity.alpha * sparsity.penalty(model)
+            if penalty is not None and penalty.alpha:
+                loss += penalty.alpha * penalty.value(model)
             loop.record(
                 loss,
                 state=lambda: [array.copy() for array in model.arrays],

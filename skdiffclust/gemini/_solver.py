@@ -1,0 +1,406 @@
+"""Solver of linear models under a penalty on the norms of groups, with a certificate.
+
+A step works on a set of groups: those that are in, and those that a proximal step
+would bring in. On the groups that are not zero the problem is smooth, and L-BFGS
+minimises it; a group leaves where a proximal step of the length of the last
+quasi-Newton step sets it to zero, or a step would turn it around, if that lowers the
+loss. Then all groups are looked at once, and the set grows until none is left to bring
+in. A solution is certified by the residual of a proximal step of length one: for each
+group of weights w with gradient g, ||w - prox(w - g)||, and for biases ||g||, over the
+penalty.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+from sklearn.metrics import adjusted_rand_score
+
+from skdiffclust.gemini._models import Perceptron
+from skdiffclust.gemini._training import loss_and_gradients
+
+# The largest certificate of a solution.
+TOLERANCE = 0.01
+# Where a path begins, by `largest_alpha`; where starts are compared, and how long.
+SMALLEST_SHARE = 1e-3
+_TRIED_SHARES = 1e-3 * 4.0 ** np.arange(5)
+_MOST_TRIAL_STEPS = 300
+# Pairs of differences that L-BFGS remembers.
+_MEMORY = 10
+# Share of a linear model's decrease that a step has to reach.
+_ARMIJO = 1e-4
+_MOST_HALVINGS = 30
+# Relative rounding of a loss.
+_ROUNDING = 1e-15
+# A search along the gradient that fails so often in a row ends the solver.
+_MOST_FAILURES = 3
+# All groups are looked at so often, after which those that are missing stay out.
+_MOST_LOOKS = 50
+# Groups are solved to this share of the tolerance, before all are looked at.
+_INNER_SHARE = 0.5
+# Groups that come in at once are at most so many, or as many as are in.
+_FEWEST_NEW = 10
+
+
+class LinearProblem:
+    """Loss and gradient, in float64, of a linear model as a flat vector.
+
+    `order` (d,) are the features in the order of the vector.
+    """
+
+    def __init__(self, problem, n_clusters, columns):
+        self.n_clusters = n_clusters
+        self._problem, self._fused = problem, problem.fused is not None
+        self._turned = problem.transposed is not None
+        if self._turned:
+            self._X = np.ascontiguousarray(problem.transposed[columns])
+        else:
+            self._X = np.ascontiguousarray(problem.X[:, columns])
+
+    def __call__(self, z):
+        """Return the loss, the objective and the gradient of the loss at z."""
+        problem = self._problem
+        end = len(z) - self.n_clusters
+        if not self._fused:
+            weights = z[:end].reshape(-1, self.n_clusters)
+            model = Perceptron([weights], [z[end:]])
+            rows = replace(problem, X=self._X, transposed=None)
+            loss, value, (by_weights, by_biases) = loss_and_gradients(model, rows)
+            return loss, value, np.concatenate([by_weights.ravel(), by_biases])
+        from skdiffclust.gemini._solver_kernels import flat_mmd
+
+        relation = problem.relation
+        value, gradient = flat_mmd(
+            self._X,
+            self._turned,
+            relation.features,
+            problem.row_weights,
+            z,
+            self.n_clusters,
+            relation.noise,
+            problem.is_one_vs_one,
+        )
+        loss = -value
+        if problem.l2:
+            gradient[:end] += 2 * problem.l2 * z[:end]
+            loss += problem.l2 * float(z[:end] @ z[:end])
+        return loss, value, gradient
+
+
+class Point:
+    """A vector z with its loss, gradient, and the penalty of its blocks."""
+
+    def __init__(self, z, evaluate, starts, penalty):
+        from skdiffclust.gemini import _solver_kernels as kernels
+
+        self.z, self.starts = z, starts
+        loss, self.value, self.gradient = evaluate(z)
+        self.norms, self._moved = kernels.block_lengths(z, self.gradient, starts, 1.0)
+        values, slopes = penalty.of_norms(self.norms)
+        self.loss = loss + float(values.sum())
+        self.whole_gradient = kernels.add_slopes(
+            z, self.gradient, starts, self.norms, slopes
+        )
+        self._penalty = penalty
+
+    @property
+    def residuals(self):
+        """Residuals (g,) of a proximal step of length one, over the penalty."""
+        from skdiffclust.gemini import _solver_kernels as kernels
+
+        proximal = self._penalty.prox_of_norms(self._moved, 1.0)
+        residuals = kernels.block_residuals(
+            self.z, self.gradient, self.starts, self._moved, proximal, 1.0
+        )
+        return residuals / self._penalty.scales
+
+    @property
+    def bias_residual(self):
+        """Norm of the gradient by what is not penalised, over the penalty."""
+        free = self.gradient[self.starts[-1] :]
+        return float(np.sqrt(free @ free)) / self._penalty.alpha
+
+    def leaving(self, step):
+        """Return which blocks (g,) that are in a proximal step sets to zero."""
+        from skdiffclust.gemini import _solver_kernels as kernels
+
+        _, moved = kernels.block_lengths(self.z, self.gradient, self.starts, step)
+        return (self._penalty.prox_of_norms(moved, step) == 0) & (self.norms > 0)
+
+
+class QuasiNewton:
+    """Minimises the loss on blocks that are in, one iteration at a time."""
+
+    def __init__(self, z, evaluate, starts, penalty):
+        self._evaluate, self._starts, self._penalty = evaluate, starts, penalty
+        self.point = self._at(z)
+        self._moves = np.zeros((_MEMORY, len(z)))
+        self._changes = np.zeros_like(self._moves)
+        self._n_pairs, self._step, self._n_failures = 0, 1.0, 0
+
+    def _at(self, z):
+        """Return the Point of z."""
+        return Point(z, self._evaluate, self._starts, self._penalty)
+
+    def residual(self):
+        """Return the largest residual of the biases and of the blocks that are in."""
+        point = self.point
+        inside = point.residuals[point.norms > 0]
+        return max(point.bias_residual, float(inside.max(initial=0.0)))
+
+    def iterate(self):
+        """Take a step; `is_stuck` if none lowers the loss."""
+        from skdiffclust.gemini import _solver_kernels as kernels
+
+        point = self.point
+        if self._drop(point.leaving(self._step)):
+            return
+        direction = kernels.quasi_newton(
+            point.whole_gradient, self._moves, self._changes, self._n_pairs
+        )
+        if self._n_pairs == 0:
+            direction *= min(1.0, self._step)
+        slope = float(direction @ point.whole_gradient)
+        if not slope < 0:
+            self._forget()
+            return
+        length = 1.0
+        for _ in range(_MOST_HALVINGS):
+            new = self._at(kernels.move(point.z, direction, length, self._starts))
+            gain = new.loss - point.loss
+            # Where rounding hides the gain, the slope tells.
+            is_level = gain <= _ROUNDING * abs(point.loss) and abs(
+                direction @ new.whole_gradient
+            ) <= 0.9 * abs(slope)
+            if gain <= _ARMIJO * length * slope or is_level:
+                self._accept(new)
+                return
+            best = -slope * length**2 / (2 * (gain - slope * length))
+            length = float(np.clip(best, 0.1 * length, 0.5 * length))
+        self._forget()
+
+    def prune(self):
+        """Set to zero what a proximal step of length one does; return whether."""
+        return self._drop(self.point.leaving(1.0))
+
+    def _drop(self, leaving):
+        """Set blocks (g,) to zero, if that lowers the loss; return whether."""
+        from skdiffclust.gemini import _solver_kernels as kernels
+
+        if not leaving.any():
+            return False
+        z = self.point.z.copy()
+        kernels.clear_blocks(z[None], self._starts, leaving)
+        new = self._at(z)
+        if not new.loss <= self.point.loss:
+            return False
+        self._accept(new)
+        return True
+
+    def _accept(self, new):
+        """Move to a point, and remember the differences."""
+        from skdiffclust.gemini import _solver_kernels as kernels
+
+        move = new.z - self.point.z
+        change = new.whole_gradient - self.point.whole_gradient
+        left = (new.norms == 0) & (self.point.norms > 0)
+        if left.any():
+            # What is known of the other blocks stays.
+            for rows in (self._moves, self._changes, move[None], change[None]):
+                kernels.clear_blocks(rows, self._starts, left)
+        curvature, square = float(move @ change), float(move @ move)
+        if curvature > 1e-10 * np.sqrt(square * float(change @ change)):
+            place = self._n_pairs % _MEMORY
+            self._moves[place], self._changes[place] = move, change
+            self._n_pairs += 1
+            self._step = square / curvature
+        self._n_failures = 0
+        self.point = new
+
+    @property
+    def is_stuck(self):
+        """Whether no step lowers the loss, as where rounding has the last word."""
+        return self._n_failures == _MOST_FAILURES
+
+    def _forget(self):
+        """Start again from a short step along the gradient."""
+        self._n_failures += self._n_pairs == 0
+        self._n_pairs = 0
+        self._step = min(self._step, 1.0) / 100
+
+
+class GroupSolver:
+    """Solves for weights (d, k) and biases (k,) under a penalty, by working sets.
+
+    `penalty` has a factor for each of its groups; see `_penalties`. Call `iterate`
+    until `is_done`; ``residual`` is the certificate then.
+    """
+
+    def __init__(self, problem, weights, biases, penalty, tolerance):
+        self._problem, self._penalty, self._tolerance = problem, penalty, tolerance
+        self._weights = np.array(weights, dtype=np.float64)
+        self._biases = np.array(biases, dtype=np.float64)
+        self._n_clusters = len(biases)
+        self._everywhere = LinearProblem(problem, self._n_clusters, penalty.order)
+        self.is_done, self.residual, self._n_looks = False, np.inf, 0
+        self._begin(penalty.norms(self._weights) > 0)
+
+    def _begin(self, active):
+        """Work on groups (g,) from now on."""
+        self._active = active
+        penalty, self._columns = self._penalty.on(active)
+        z = np.concatenate([self._weights[self._columns].ravel(), self._biases])
+        evaluate = LinearProblem(self._problem, self._n_clusters, self._columns)
+        starts = penalty.starts(self._n_clusters)
+        self._inner = QuasiNewton(z, evaluate, starts, penalty)
+
+    def iterate(self):
+        """Take a step, or look at all groups if those at hand are solved."""
+        inner = self._inner
+        if not inner.is_stuck and inner.residual() > _INNER_SHARE * self._tolerance:
+            inner.iterate()
+            self._write_back()
+        elif inner.prune():
+            self._write_back()
+        else:
+            self._look_around()
+
+    @property
+    def loss(self):
+        """The loss, penalty included."""
+        return self._inner.point.loss
+
+    @property
+    def value(self):
+        """The objective."""
+        return self._inner.point.value
+
+    def arrays(self, dtype):
+        """Return copies of weights and biases."""
+        return [self._weights.astype(dtype), self._biases.astype(dtype)]
+
+    def _write_back(self):
+        """Copy what the working set has reached."""
+        z = self._inner.point.z
+        end = len(z) - self._n_clusters
+        self._weights[self._columns] = z[:end].reshape(-1, self._n_clusters)
+        self._biases[...] = z[end:]
+
+    def point(self):
+        """Return a copy of what has been reached on the working set."""
+        return self._inner.point.z.copy()
+
+    def certificate(self):
+        """Return the residual of the point that was reached."""
+        if not self.is_done:
+            self._residuals()
+        return self.residual
+
+    def _residuals(self):
+        """Return the Point of all groups, and its residuals (g,)."""
+        z = np.concatenate([self._weights[self._penalty.order].ravel(), self._biases])
+        starts = self._penalty.starts(self._n_clusters)
+        point = Point(z, self._everywhere, starts, self._penalty)
+        residuals = point.residuals
+        self.residual = max(point.bias_residual, float(residuals.max()))
+        return point, residuals
+
+    def _look_around(self):
+        """End with a certificate, or bring in the groups that are missing most."""
+        point, residuals = self._residuals()
+        inside = point.norms > 0
+        missing = np.where(inside, 0.0, residuals)
+        wanted = missing > self._tolerance
+        self._n_looks += 1
+        if not wanted.any() or not inside.any() or self._n_looks == _MOST_LOOKS:
+            # Solved, or as far as rounding lets it.
+            self.is_done = True
+            return
+        n_new = max(_FEWEST_NEW, int(np.count_nonzero(inside)))
+        chosen = np.argsort(-missing, kind="stable")[:n_new]
+        self._bring_in(chosen[wanted[chosen]], point)
+
+    def _bring_in(self, chosen, point):
+        """Add groups to the working set, a short proximal step away from zero."""
+        order, n_clusters = self._penalty.order, self._n_clusters
+        starts = point.starts
+        lengths = np.add.reduceat(np.square(point.gradient[: starts[-1]]), starts[:-1])
+        lengths = np.sqrt(lengths)
+        step = 1e-2 * np.sqrt(np.square(point.norms).sum()) / lengths[chosen].max()
+        step = min(1.0, step)
+        proximal = self._penalty.prox_of_norms(step * lengths, step)
+        for group in chosen:
+            block = slice(starts[group], starts[group + 1])
+            columns = order[
+                starts[group] // n_clusters : starts[group + 1] // n_clusters
+            ]
+            entering = -point.gradient[block] * (proximal[group] / lengths[group])
+            self._weights[columns] = entering.reshape(-1, n_clusters)
+        active = point.norms > 0
+        active[chosen] = True
+        self._begin(active)
+
+
+def largest_alpha(problem, model, penalty):
+    """Return about the penalty from which on no feature is in.
+
+    Under the MMD, the slope of the objective by the length of the weights of one group,
+    where all are zero, is at most the root of the variance of the group times the
+    largest eigenvalue of the kernel between the samples, over that of the clusters. For
+    other objectives it is ten times the objective over the penalty at a model.
+    """
+    X, weights = problem.X, problem.row_weights.astype(np.float64)
+    if not hasattr(problem.relation, "products"):
+        loss, value, _ = loss_and_gradients(model, problem)
+        return 10 * float(value) / penalty.value(model)
+    deviations = np.sqrt(weights @ np.square(X, dtype=np.float64))
+    largest = float(penalty.norms(deviations[:, None]).max())
+    # Power iterations, of the kernel that is weighted on both sides.
+    roots = np.sqrt(weights)
+    vector = roots * (X @ (deviations * (-1.0) ** np.arange(len(deviations))))
+    eigenvalue = 0.0
+    for _ in range(20):
+        norm = float(np.sqrt(vector @ vector))
+        if not norm > 0:
+            break
+        product, _ = problem.relation.products(
+            (roots * vector / norm)[:, None].astype(X.dtype), problem.row_weights
+        )
+        vector = roots * product[:, 0]
+        eigenvalue = float(np.sqrt(vector @ vector))
+    if not eigenvalue > 0 or not largest > 0:
+        return 1.0
+    return largest * np.sqrt(eigenvalue / model.arrays[-1].size)
+
+
+def best_along_path(models, problem, penalty):
+    """Return the linear model of several from which penalised losses end lowest.
+
+    On a few penalties of a path. Models that put all samples in the same clusters as
+    one before them are left out.
+    """
+    distinct, found = [], []
+    for model in models:
+        labels = model.forward(problem.X)[0].argmax(axis=1)
+        if not any(adjusted_rand_score(labels, other) == 1 for other in found):
+            distinct.append(model)
+            found.append(labels)
+    if len(distinct) == 1:
+        return distinct[0]
+    alphas = largest_alpha(problem, models[0], penalty) * _TRIED_SHARES
+    losses = [_loss_along(model, problem, penalty, alphas) for model in distinct]
+    return distinct[int(np.argmin(losses))]
+
+
+def _loss_along(model, problem, penalty, alphas):
+    """Return the sum of losses at penalties (a,) that follow from a model."""
+    weights, biases = model.arrays
+    total = 0.0
+    for alpha in alphas:
+        solver = GroupSolver(problem, weights, biases, penalty.at(alpha), TOLERANCE)
+        for _ in range(_MOST_TRIAL_STEPS):
+            solver.iterate()
+            if solver.is_done:
+                break
+        total += solver.loss
+        weights, biases = solver.arrays(np.float64)
+    return total

@@ -1,0 +1,305 @@
+"""The solver of penalised linear models: its parts, and what it certifies."""
+
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import load_breast_cancer, load_wine
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.preprocessing import scale
+
+from skdiffclust import SparseGEMINI
+from skdiffclust._constraints import as_constraints
+from skdiffclust.datasets import make_celeux_one
+from skdiffclust.gemini import _solver_kernels as kernels
+from skdiffclust.gemini._models import Perceptron
+from skdiffclust.gemini._penalties import (
+    PENALTIES,
+    GroupLasso,
+    NormPenalty,
+    groups_by_size,
+)
+from skdiffclust.gemini._solver import GroupSolver, LinearProblem
+from skdiffclust.gemini._training import Momentum, loss_and_gradients, train
+
+GROUPS = [None, [0, 0, 1, 2, 2, 2, 3, 4]]
+
+
+def rows(seed=0, n=60, d=8):
+    rng = np.random.RandomState(seed)
+    X = rng.normal(size=(n, d))
+    X[:, :2] += 1.5 * rng.normal(size=(3, 2))[rng.randint(3, size=n)]
+    return X
+
+
+def task_of(X, params=(), links=(None, None, None)):
+    """Return the Problem of SparseGEMINI on X."""
+    sparse = SparseGEMINI(3, **dict(params))
+    return sparse._prepare(*sparse._check_rows(X, None), links)[0]
+
+
+def solved(task, penalty, seed=0, max_iter=2000):
+    rng = np.random.RandomState(seed)
+    d = task.X.shape[1]
+    solver = GroupSolver(task, rng.normal(size=(d, 3)), np.zeros(3), penalty, 0.01)
+    losses = []
+    for _ in range(max_iter):
+        solver.iterate()
+        losses.append(solver.loss)
+        if solver.is_done:
+            break
+    return solver, losses
+
+
+def residual(task, model, penalty, alpha, ids):
+    """The certificate, from its definition and nothing else."""
+    _, _, (slope, free) = loss_and_gradients(model, task)
+    W, worst = model.weights[0], np.linalg.norm(free) / alpha
+    for group in np.unique(ids):
+        w, u = W[ids == group], slope[ids == group]
+        moved = w - u
+        norm = np.linalg.norm(moved)
+        target = moved * max(0, 1 - alpha / norm) if norm else moved
+        worst = max(worst, np.linalg.norm(w - target) / alpha)
+    return worst
+
+
+# ------------------------------------------------------------------ parts
+
+
+def test_kernels_are_what_numpy_says(global_random_seed):
+    rng = np.random.RandomState(global_random_seed)
+    starts = np.array([0, 2, 5, 6])
+    z, gradient = rng.normal(size=(2, 8))
+    z[2:5] = 0
+    blocks = [slice(a, b) for a, b in zip(starts[:-1], starts[1:], strict=True)]
+    norms, moved = kernels.block_lengths(z, gradient, starts, 0.3)
+    assert_allclose(norms, [np.linalg.norm(z[b]) for b in blocks])
+    assert_allclose(moved, [np.linalg.norm((z - 0.3 * gradient)[b]) for b in blocks])
+    proximal = np.maximum(moved - 0.2, 0)
+    found = kernels.block_residuals(z, gradient, starts, moved, proximal, 0.3)
+    expected = [
+        np.linalg.norm(z[b] - (z - 0.3 * gradient)[b] * p / m) / 0.3
+        for b, p, m in zip(blocks, proximal, moved, strict=True)
+    ]
+    assert_allclose(found, expected)
+    whole = kernels.add_slopes(z, gradient, starts, norms, np.full(3, 0.7))
+    assert_allclose(whole[:2], gradient[:2] + 0.7 * z[:2] / norms[0])
+    assert not whole[2:5].any()
+    assert_array_equal(whole[6:], gradient[6:])
+    turned = kernels.move(z, -3 * z, 1.0, starts)
+    assert not turned[:6].any() and turned[6:].all()
+    assert_allclose(kernels.move(z, gradient, 1e-9, starts)[5:], z[5:], atol=1e-8)
+    table = np.ones((2, 8))
+    kernels.clear_blocks(table, starts, np.array([True, False, True]))
+    assert_array_equal(table, np.tile([0, 0, 1, 1, 1, 0, 1, 1], (2, 1)))
+
+
+def test_directions_are_those_of_a_dense_update(global_random_seed):
+    rng = np.random.RandomState(global_random_seed)
+    A = rng.normal(size=(5, 5))
+    A = A @ A.T + np.eye(5)
+    moves = rng.normal(size=(3, 5))
+    changes = moves @ A
+    gradient = rng.normal(size=5)
+    for n_pairs in (0, 1, 2, 3, 4, 5):
+        if n_pairs == 0:
+            expected = -gradient
+        else:
+            used = [i % 3 for i in range(max(0, n_pairs - 3), n_pairs)]
+            s, y = moves[used[-1]], changes[used[-1]]
+            H = np.eye(5) * (s @ y) / (y @ y)
+            for i in used:
+                s, y = moves[i], changes[i]
+                V = np.eye(5) - np.outer(s, y) / (s @ y)
+                H = V @ H @ V.T + np.outer(s, s) / (s @ y)
+            expected = -H @ gradient
+        found = kernels.quasi_newton(gradient, moves, changes, n_pairs)
+        assert_allclose(found, expected, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("params", [{}, {"mode": "ovo"}, {"objective": "hellinger"}])
+@pytest.mark.parametrize("shape", [(20, 6), (9, 14)])
+def test_flat_loss_and_gradient_are_those_of_the_model(params, shape):
+    rng = np.random.RandomState(0)
+    task = task_of(rng.normal(size=shape), {**params, "l2": 0.1})
+    columns = np.array([4, 0, 5])
+    W, b = np.zeros((shape[1], 3)), rng.normal(size=3)
+    W[columns] = rng.normal(size=(3, 3))
+    loss, value, (by_weights, by_biases) = loss_and_gradients(
+        Perceptron([W], [b]), task
+    )
+    z = np.concatenate([W[columns].ravel(), b])
+    found = LinearProblem(task, 3, columns)(z)
+    assert_allclose(found[0], loss, rtol=1e-10)
+    assert_allclose(found[1], value, rtol=1e-10)
+    expected = np.concatenate([by_weights[columns].ravel(), by_biases])
+    assert_allclose(found[2], expected, atol=1e-10)
+
+
+# ------------------------------------------------------------------ solutions
+
+
+@pytest.mark.parametrize("ids", GROUPS)
+@pytest.mark.parametrize(
+    "params",
+    [
+        {},
+        {"mode": "ovo"},
+        {"mode": "ovo", "l2": 0.01},
+        {"kernel": "rbf", "gamma": "scale"},
+        {"objective": "kl", "l2": 0.01},
+        {"objective": "chi2", "l2": 0.01},
+        {"objective": "hellinger", "l2": 0.01},
+    ],
+)
+def test_solutions_are_certified_by_the_definition(params, ids, global_random_seed):
+    task = task_of(rows(global_random_seed), params)
+    for alpha in (0.01, 0.05, 0.2):
+        penalty = GroupLasso(groups_by_size(ids, 8), alpha)
+        solver, losses = solved(task, penalty, global_random_seed)
+        assert solver.is_done and solver.residual <= 0.01
+        model = Perceptron(*([array] for array in solver.arrays(np.float64)))
+        every = np.arange(8) if ids is None else np.array(ids)
+        expected = residual(task, model, penalty, alpha, every)
+        assert_allclose(solver.residual, expected, rtol=1e-6, atol=1e-9)
+        assert_allclose(
+            penalty.certificate(model, loss_and_gradients(model, task)[2]),
+            expected,
+            rtol=1e-6,
+            atol=1e-9,
+        )
+        assert losses[-1] <= losses[0]
+
+
+def test_gradient_descent_gains_nothing_after_it(global_random_seed):
+    task = task_of(rows(global_random_seed), {"mode": "ovo"})
+    penalty = GroupLasso(groups_by_size(None, 8), 0.02)
+    solver, _ = solved(task, penalty, global_random_seed)
+    model = Perceptron(*([array] for array in solver.arrays(np.float64)))
+    before = solver.loss
+    for _ in range(2000):
+        _, _, gradients = loss_and_gradients(model, task)
+        for array, gradient in zip(model.arrays, gradients, strict=True):
+            array -= 0.05 * gradient
+        penalty.prox(model, 0.05)
+    after = loss_and_gradients(model, task)[0] + 0.02 * penalty.value(model)
+    assert before - 1e-4 * abs(before) <= after <= before + 1e-12
+
+
+def test_it_solves_with_links_weights_and_float32():
+    X = rows()
+    constraints = (np.r_[0, 0, 1, np.full(57, -1)], None, [[3, 4]])
+    for data, links in ((X, constraints), (X.astype(np.float32), (None, None, None))):
+        task = task_of(data, {"mode": "ovo"}, links)
+        penalty = GroupLasso(groups_by_size(None, 8), 0.03)
+        solver, _ = solved(task, penalty)
+        assert solver.is_done and solver.residual <= 0.01
+    assert as_constraints(60, *constraints) is not None
+
+
+def test_wide_data_are_solved_on_what_is_in():
+    X = np.random.RandomState(0).normal(size=(30, 200))
+    X[:, :3] += 3 * np.repeat([-1, 1], 15)[:, None]
+    task = task_of(X, {"mode": "ova"})
+    penalty = GroupLasso(groups_by_size(None, 200), 0.05)
+    solver, _ = solved(task, penalty)
+    assert solver.is_done and solver.residual <= 0.01
+    assert np.count_nonzero(solver.arrays(float)[0].any(axis=1)) < 30
+
+
+@pytest.mark.parametrize("mode", ["ova", "ovo"])
+@pytest.mark.parametrize(
+    "name", ["wine", "cancer", 1, 2, 3, pytest.param(5, marks=pytest.mark.long)]
+)
+def test_every_step_of_default_paths_is_certified(name, mode):
+    if isinstance(name, int):
+        X = make_celeux_one(name, random_state=0).X
+    else:
+        X = scale({"wine": load_wine, "cancer": load_breast_cancer}[name]().data)
+    sparse = SparseGEMINI(3, mode=mode, n_init=1, random_state=0)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "SparseGEMINI found", ConvergenceWarning)
+        path = sparse.path(X)
+        assert np.isnan(path.kkts[0]) and (path.kkts[1:] <= 0.01).all()
+        assert sparse.kkt_ == path.kkts[path.chosen] or path.chosen == 0
+        # One penalty of the path, alone: the same solution.
+        for step in (len(path) // 3, 2 * len(path) // 3):
+            alone = SparseGEMINI(
+                3, mode=mode, n_init=1, random_state=0, alpha=path.alphas[step]
+            ).fit(X)
+            assert_array_equal(alone.get_support(), path.supports[step])
+            assert_allclose(alone.score(X), path.objectives[step], rtol=1e-3)
+            assert alone.kkt_ <= 0.01
+
+
+def test_what_is_not_solved_is_said():
+    X = rows()
+    sparse = SparseGEMINI(3, alpha=0.01, max_iter=3, n_init=1, random_state=0)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        sparse.fit(X)
+    assert any("not at a solution of 1 of 1" in str(w.message) for w in caught)
+    assert sparse.kkt_ > 0.01
+    for params in ({"objective": "tv"}, {"batch_size": 20}, {"alpha": 0.0}):
+        sparse = SparseGEMINI(3, max_iter=5, n_init=1, random_state=0, **params)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            assert np.isnan(sparse.fit(X).kkt_)
+
+
+# ------------------------------------------------------------------ a new penalty
+
+
+class MinimaxConcave(NormPenalty):
+    """A worked change: the minimax concave penalty of norms, flat from 3 alpha on."""
+
+    def of_norms(self, norms):
+        t = self.thresholds
+        near = norms < 3 * t
+        values = np.where(near, t * norms - norms**2 / 6, 1.5 * t**2)
+        return values, np.where(near, t - norms / 3, 0.0)
+
+    def prox_of_norms(self, norms, step):
+        t = self.thresholds
+        near = np.maximum(norms - step * t, 0) / (1 - step / 3)
+        return np.where(norms < 3 * t, near, norms)
+
+
+def test_a_new_penalty_is_one_class_and_a_row_of_the_registry(monkeypatch):
+    X = rows(n=90)
+    task = task_of(X, {"mode": "ovo", "l2": 0.01})
+    penalty = MinimaxConcave(groups_by_size(None, 8), 0.05)
+    solver, _ = solved(task, penalty)
+    assert solver.is_done and solver.residual <= 0.01
+    monkeypatch.setitem(PENALTIES, "group_lasso", MinimaxConcave)
+    sparse = SparseGEMINI(3, mode="ovo", l2=0.05, n_init=1, random_state=0)
+    path = sparse.path(X)
+    assert np.nanmax(path.kkts) <= 0.01
+    assert path.n_features[-1] <= 2 < path.n_features.max()
+
+
+def test_the_proximal_method_and_the_contract_agree(global_random_seed):
+    task = task_of(rows(global_random_seed), {"mode": "ovo"})
+    penalty = GroupLasso(groups_by_size(None, 8), 0.05)
+    solver, _ = solved(task, penalty, global_random_seed)
+    model = Perceptron(*([array] for array in solver.arrays(np.float64)))
+
+    class Loop(list):
+        stop_reason = None
+
+        def record(self, loss, **others):
+            self.losses = [*getattr(self, "losses", []), loss]
+
+    loop = Loop(range(50))
+    train(
+        model,
+        task,
+        loop,
+        Momentum(model.arrays, 0.01),
+        batch_size=60,
+        random_state=None,
+        penalty=penalty,
+    )
+    assert_allclose(loop.losses, solver.loss, rtol=1e-3)
