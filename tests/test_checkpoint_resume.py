@@ -36,7 +36,11 @@ def walk_path(checkpoint=None, resume=False):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         path = sparse.path(
-            rows(), alpha_multiplier=1.1, checkpoint=checkpoint, resume=resume
+            rows(),
+            alpha_init=0.01,
+            alpha_multiplier=1.5,
+            checkpoint=checkpoint,
+            resume=resume,
         )
     weights = [array.tobytes() for array in (*sparse.weights_, *sparse.biases_)]
     return path.objectives.tobytes(), path.labels.tobytes(), weights

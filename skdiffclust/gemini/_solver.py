@@ -24,6 +24,8 @@ TOLERANCE = 0.01
 SMALLEST_SHARE = 1e-3
 _TRIED_SHARES = 1e-3 * 4.0 ** np.arange(5)
 _MOST_TRIAL_STEPS = 300
+# To which a solution is refined, if rounding allows: what it did before is forgotten.
+_FINE_TOLERANCE = 1e-9
 # Pairs of differences that L-BFGS remembers.
 _MEMORY = 10
 # Share of a linear model's decrease that a step has to reach.
@@ -147,12 +149,12 @@ class QuasiNewton:
         inside = point.residuals[point.norms > 0]
         return max(point.bias_residual, float(inside.max(initial=0.0)))
 
-    def iterate(self):
+    def iterate(self, may_leave=True):
         """Take a step; `is_stuck` if none lowers the loss."""
         from skdiffclust.gemini import _solver_kernels as kernels
 
         point = self.point
-        if self._drop(point.leaving(self._step)):
+        if may_leave and self._drop(point.leaving(self._step)):
             return
         direction = kernels.quasi_newton(
             point.whole_gradient, self._moves, self._changes, self._n_pairs
@@ -289,10 +291,20 @@ class GroupSolver:
         """Return a copy of what has been reached on the working set."""
         return self._inner.point.z.copy()
 
+    @property
+    def is_fine(self):
+        """Whether `refine` has done what can be done."""
+        inner = self._inner
+        return inner.is_stuck or inner.residual() <= _FINE_TOLERANCE
+
+    def refine(self):
+        """Take a step on the groups that a solution has, none of which is to leave."""
+        self._inner.iterate(may_leave=False)
+        self._write_back()
+
     def certificate(self):
         """Return the residual of the point that was reached."""
-        if not self.is_done:
-            self._residuals()
+        self._residuals()
         return self.residual
 
     def _residuals(self):

@@ -23,8 +23,6 @@ from skdiffclust.gemini._solver import (
 )
 from skdiffclust.gemini._training import Momentum, loss_and_gradients, train
 
-# Of the certificate of `fit`, if rounding allows: what it did before is forgotten.
-_FINE_TOLERANCE = 1e-9
 # From one penalty of a path to the next.
 MULTIPLIER = 1.05
 # A path begins with this share of the features in, if some tenth of the penalty has it.
@@ -152,15 +150,15 @@ class Walk:
                 array[...] = new
         return np.argsort(order)[labels]
 
-    def advance(self, alpha, loops, tolerance=TOLERANCE):
+    def advance(self, alpha, loops, is_last=False):
         """Train at a penalty; return its Step, or None if a callback ended the path.
 
-        `tolerance` is that of a solution, where it `is_exact`.
+        The last one is refined, where steps are solved.
         """
         penalty = self.penalty.at(alpha)
         problem = self.problem_of(self.support)
         if self.is_exact:
-            return self._solve(problem, penalty, loops, tolerance)
+            return self._solve(problem, penalty, loops, is_last)
         # What a resumed path does not have: optimal potentials need not be unique.
         getattr(problem.relation, "potentials", {}).clear()
         n_samples, n_features = problem.X.shape
@@ -186,7 +184,7 @@ class Walk:
                 return self.record(alpha, n_iter)
             active = active | back
 
-    def _solve(self, problem, penalty, loops, tolerance):
+    def _solve(self, problem, penalty, loops, is_last):
         """Solve at a penalty; return its Step, or None if a callback ended the path."""
         loop = next(loops, None)
         if loop is None:
@@ -194,13 +192,16 @@ class Walk:
         # It ends with a certificate, and not for want of progress.
         loop.n_iter_no_change = None
         weights, biases = self.model.arrays
-        solver = GroupSolver(problem, weights, biases, penalty, tolerance)
+        solver = GroupSolver(problem, weights, biases, penalty, TOLERANCE)
 
         def arrays():
             return solver.arrays(weights.dtype)
 
         for _ in loop:
-            solver.iterate()
+            if solver.is_done:
+                solver.refine()
+            else:
+                solver.iterate()
             loop.record(
                 solver.loss,
                 state=solver.point,
@@ -209,7 +210,7 @@ class Walk:
                 ),
                 objective=solver.value,
             )
-            if solver.is_done:
+            if solver.is_done and (solver.is_fine or not is_last):
                 loop.stop("solved")
         loop.best_state = None
         for array, solved in zip(self.model.arrays, arrays(), strict=True):
@@ -352,7 +353,7 @@ def advance_to(alpha, walk, loops):
                 return None
             before *= MULTIPLIER
     # A single solution is worth some more digits.
-    return walk.advance(alpha, loops, _FINE_TOLERANCE)
+    return walk.advance(alpha, loops, is_last=True)
 
 
 def walk_path(walk, loops, alpha, multiplier, min_features, refine, last_alpha=0.0):

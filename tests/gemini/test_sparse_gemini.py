@@ -431,6 +431,8 @@ def test_an_interrupted_path_keeps_the_finished_steps(monkeypatch, global_random
 def test_a_step_that_diverges_goes_back_to_its_best_weights(
     model, n_features, batch_size, monkeypatch, global_random_seed
 ):
+    if model == "linear" and batch_size is None:
+        pytest.skip("These steps are solved, and each of them lowers the loss.")
     X, _ = problem(30, n_features - 2, global_random_seed)
     advance, gradients = _walk.Walk.advance, _training.loss_and_gradients
     record, epochs, n_steps = EpochLoop.record, [], iter(range(1000))
