@@ -2,8 +2,9 @@
 
 Prints a table of the adjusted Rand index (ARI) and the adjusted mutual information
 (AMI) on scikit-learn's toy sets and on real data. Every method sees the same
-standardised rows (raw where the features share a unit: images and toy sets) and the
-true number of clusters. HDBSCAN has no such parameter: of eight values of its
+standardised samples (raw where the features share a unit: images and toy sets) and
+the true number of clusters. "forest" is the default of SpanningForestClustering, and
+"forest, longest" single linkage. HDBSCAN has no such parameter: of eight values of its
 ``min_cluster_size`` the one is taken whose number of clusters is nearest to the truth.
 
     python benchmarks/compare_clusterers.py
@@ -74,8 +75,8 @@ def hdbscan(X, n_clusters):
 
 
 METHODS = {
-    "forest, auto": lambda X, k: SpanningForestClustering(k).fit_predict(X),
-    "forest, plain": lambda X, k: SpanningForestClustering(
+    "forest": lambda X, k: SpanningForestClustering(k).fit_predict(X),
+    "forest, longest": lambda X, k: SpanningForestClustering(
         k, cut_rule="longest"
     ).fit_predict(X),
     "k-means": lambda X, k: KMeans(k, n_init=10, random_state=0).fit_predict(X),
