@@ -8,12 +8,11 @@ runs that followed each other, the same ratio of processor time (which a busy ma
 disturbs less), and the relative difference of the total weights of the two trees. A
 peer that takes more than half a minute runs once. Parts: points, few, ten, wide,
 million, dense, dense20000, sparse, metrics, growth3, growth10, growth50, fit, workers,
-memmap, compile.
+memmap.
 """
 
 import os
 import resource
-import subprocess
 import sys
 import tempfile
 import tracemalloc
@@ -303,28 +302,6 @@ def fit():
         )
 
 
-def compile_kernels():
-    """Seconds of the first fits in a process without a cache, and of all kernels."""
-    code = (
-        "import numpy as np, skdiffclust; from time import perf_counter as now\n"
-        "X = np.random.default_rng(0).random((4000, 3)); begun = now()\n"
-        "skdiffclust.SpanningForestClustering().fit(X); first = now() - begun\n"
-        "skdiffclust.warmup(); print(f'{first:.1f} s for points, '"
-        " f'{now() - begun:.1f} s for all kernels')"
-    )
-    with tempfile.TemporaryDirectory() as folder:
-        variables = os.environ | {"NUMBA_CACHE_DIR": folder}
-        for case in ("compiled", "loaded"):
-            run = subprocess.run(
-                [sys.executable, "-c", code],
-                env=variables,
-                capture_output=True,
-                text=True,
-                check=True,
-            )
-            print(f"{case}: {run.stdout.strip()}", flush=True)
-
-
 def peak_memory():
     """Largest resident size of this process so far, in bytes."""
     return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -381,7 +358,7 @@ def main(parts):
     print(", ".join(f"{name} {version(name)}" for name in ["numpy", "numba", *names]))
     skdiffclust.warmup()
     for part in parts:
-        globals()[{"compile": "compile_kernels"}.get(part, part)]()
+        globals()[part]()
 
 
 if __name__ == "__main__":
