@@ -3,9 +3,9 @@
 Where methods agree on real digits
 ==================================
 
-Methods that ask different questions of the data and give the same answer are worth
-more than one that is sure of itself. Six methods cluster scikit-learn's digits; a
-table shows how far each pair agrees, and a picture which rows they put together.
+A partition that several methods with different objectives find is more credible than
+that of a single one. Six methods cluster scikit-learn's digits; a table shows the
+agreement of each pair, and a matrix which samples they put together.
 """
 
 import os
@@ -42,8 +42,9 @@ with warnings.catch_warnings():
     labels = {name: c.fit_predict(X) for name, c in clusterers.items()}
 
 # %%
-# Left, the adjusted Rand index of every pair; the last line is against the true digits.
-# Right, in how many of the clusterings two rows share a cluster, ordered by the first.
+# Left, the adjusted Rand index of each pair; the last row is that with the true digits.
+# Right, the fraction of the methods that put two samples into the same cluster; samples
+# are ordered by the clusters of the first method.
 
 known = labels | {"digits": y}
 names = list(known)
@@ -62,6 +63,6 @@ axes[1].set_title("fraction of methods that agree")
 plt.show()
 
 # %%
-# The forest is nearest to the truth, PRCut and Ward nearest to each other. Bright
-# blocks are digits that all methods find; where a block is torn, look before you
-# believe.
+# The forest is closest to the true digits, and PRCut to the forest. ClAM and GEMINI are
+# nearly the same: both start from k-means. Bright blocks are digits that all methods
+# find; the methods disagree on those whose blocks are broken up.

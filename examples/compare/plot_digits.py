@@ -4,8 +4,8 @@ Ten digits, clustered through a pipeline
 ========================================
 
 The 1797 handwritten digits of scikit-learn are projected on 20 principal components
-and clustered into ten clusters. Single linkage as textbooks have it spends all its
-cuts on outliers; with a minimum cluster size the same spanning tree finds the digits.
+and grouped into ten clusters. Plain single linkage spends all its cuts on outliers; the
+size-weighted cuts of the same spanning tree, the default, find the digits.
 """
 
 import sys
@@ -32,8 +32,8 @@ clusterers = {
 }
 
 # %%
-# The scores compare with the true digits, which no method was shown. HDBSCAN chooses
-# its number of clusters itself.
+# The scores compare the labels with the true digits, which no method has seen. HDBSCAN
+# chooses the number of clusters itself.
 
 print(f"{'method':22s} clusters     ARI     AMI  accuracy")
 labels = {}
@@ -51,13 +51,13 @@ for name, clusterer in clusterers.items():
     print(f"{name:22s} {n_clusters:8d} " + " ".join(f"{s:7.3f}" for s in scores))
 
 # %%
-# The mean image of every cluster, largest cluster first.
+# The mean image of each cluster, largest cluster first.
 
 found = labels["spanning forest"]
 fig, axes = plt.subplots(2, 5, figsize=(7, 3.4), layout="constrained")
 for cluster, ax in enumerate(axes.flat):
     ax.imshow(X[found == cluster].mean(axis=0).reshape(8, 8), cmap="gray_r")
-    ax.set_title(f"{np.sum(found == cluster)} rows", fontsize=9)
+    ax.set_title(f"{np.sum(found == cluster)} samples", fontsize=9)
     ax.axis("off")
 fig.suptitle("Ten clusters of the spanning forest")
 
@@ -67,5 +67,5 @@ if "sphinx_gallery" not in sys.modules:
     print(f"The picture is in {picture.resolve()}.")
 
 # %%
-# Nine of the ten digits have a cluster of their own, and the forest agrees with the
-# truth better than the four others do.
+# Each digit has a cluster of its own, and the forest agrees with the true digits better
+# than the four other methods do.

@@ -1,12 +1,12 @@
 """
-=============================================
-What an encoder makes of the cut of its graph
-=============================================
+===========================
+Encoders and normalised cut
+===========================
 
-The free labels of ``PRCut`` belong to the rows of one graph. An encoder says what any
-row's label is. A linear one can only part the plane by lines, so its cut is higher; a
-perceptron reaches the cut of the free labels here. Without an encoder, a new row goes
-where the cut of all rows and itself is least.
+By default, ``PRCut`` finds labels for the samples of one graph, and a new sample gets
+the label for which the cut of all samples is lowest. An encoder computes the label from
+the features. The decision boundary of a linear encoder is a line, so its cut is higher;
+here, a multilayer perceptron reaches the cut of the free labels.
 """
 
 import matplotlib.pyplot as plt
@@ -20,7 +20,7 @@ grid_x, grid_y = np.meshgrid(np.linspace(-1.5, 2.5, 120), np.linspace(-1.1, 1.6,
 grid = np.column_stack([grid_x.ravel(), grid_y.ravel()])
 
 # %%
-# The shade is the label of every point of the plane, the colour that of the rows.
+# The background is the predicted label of each point of the plane.
 
 fig, axes = plt.subplots(1, 3, figsize=(11, 3.2), layout="constrained")
 for ax, encoder in zip(axes, (None, "linear", "mlp"), strict=True):
@@ -28,9 +28,9 @@ for ax, encoder in zip(axes, (None, "linear", "mlp"), strict=True):
     shade = model.predict(grid).reshape(grid_x.shape)
     ax.contourf(grid_x, grid_y, shade, levels=1, cmap="coolwarm", alpha=0.25)
     ax.scatter(*X.T, c=model.labels_, cmap="coolwarm", s=8)
-    ax.set_title(f"encoder={encoder!r}: ratio-cut {model.ratio_cut_:.2f}")
+    ax.set_title(f"encoder={encoder!r}: normalised cut {model.normalized_cut_:.4f}")
 plt.show()
 
 # %%
-# All three predict the whole plane. The cut of the line is four times as high; that of
-# the perceptron is the cut of the free labels.
+# All three predict every point of the plane. The cut of the linear encoder is more than
+# six times that of the free labels, which the perceptron reaches.
