@@ -88,6 +88,6 @@ for row, (X, y) in zip(axes, sets, strict=True):
 plt.show()
 
 # %%
-# What is empty between clusters decides: the forest and PRCut follow rings and moons,
-# the forest stretched blobs, too; ClAM and GEMINI, which compare with centres and
-# means, see round blobs. Every method divides the last set, which has nothing to find.
+# The forest and PRCut find the circles and the moons, and the forest also finds the
+# stretched blobs. ClAM and GEMINI, which compare samples with centres and means, find
+# round blobs. Every method divides the last set, which has no clusters.

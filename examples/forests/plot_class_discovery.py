@@ -10,11 +10,13 @@ named, and how much of all ten can a linear probe read from it?
 """
 
 import os
+import warnings
 
 import matplotlib.pyplot as plt
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 from sklearn.datasets import load_digits
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import adjusted_rand_score
 from sklearn.metrics.cluster import contingency_matrix
@@ -37,10 +39,14 @@ labels[known] = y[known]
 
 # %%
 # Ten clusters, of which seven have names. The embedding is fitted once and then frozen.
+# Training is kept short, and warns that the loss still falls.
 
 embedding = SpanningForestEmbedding(
     10, learning_rate=0.01, max_iter=1 if reduced else 20, random_state=0
-).fit(X, labels)
+)
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", ConvergenceWarning)
+    embedding.fit(X, labels)
 spaces = {"noisy pixels": (X, X_test)}
 spaces["embedding"] = embedding.transform(X), embedding.transform(X_test)
 
@@ -85,7 +91,7 @@ axes[1].legend()
 plt.show()
 
 # %%
-# Above the red line are the digits without a label. In the noisy pixels no digit is
-# found at all. In the embedding zero has a cluster of its own, one and two only half:
-# the rest of them are with eight and three. A probe reads from 100 rows of the
-# embedding what it needs 400 rows of noisy pixels for.
+# Above the red line are the digits without any label. In the noisy pixels no digit is
+# found. In the embedding zero has a cluster of its own, a good third of the ones form
+# another, and two is mixed with three and eight. With 200 labelled samples a probe of
+# the embedding is as accurate as one of the noisy pixels with 400.
