@@ -1,6 +1,7 @@
 """From rows to the relation between them: distances, kernels, nearest rows, graphs."""
 
 import warnings
+from collections.abc import Sized
 
 import numpy as np
 import scipy.sparse as sp
@@ -35,6 +36,24 @@ def refuse_overflow(arrays, dtype=np.float64):
             "The rows of X must have squared distances that fit "
             f"{np.dtype(dtype).name}. Got values up to {largest:.3g} instead, whose "
             "distances overflow: rescale X, e.g. with StandardScaler."
+        )
+
+
+def refuse_underflow(X, dtype=np.float64):
+    """Raise if all squared distances between different rows X (n, d) are lost in dtype.
+
+    The squared diagonal of their box, which no distance exceeds, is below the least
+    normal number. Rows that are all equal have nothing to lose.
+    """
+    gap = X.max(axis=0).astype(np.float64) - X.min(axis=0)
+    with np.errstate(under="ignore", over="ignore"):
+        diagonal = np.sum(np.square(gap))
+    if gap.any() and diagonal < np.finfo(dtype).tiny:
+        raise ValueError(
+            "The rows of X must have squared distances that fit "
+            f"{np.dtype(dtype).name}. Got features that differ by at most "
+            f"{gap.max():.3g} instead, whose squared distances underflow: rescale X, "
+            "e.g. with StandardScaler."
         )
 
 
@@ -123,7 +142,8 @@ def kernel_matrix(X, Y=None, *, kernel="linear", kernel_params=None):
         means = column_means(X if other is None else other)
         X = center(X, means)
         other = None if other is None else center(other, means)
-    values = pairwise_kernels(X, other, metric=kernel, **(kernel_params or {}))
+    function = _of_two_rows(kernel, "kernel") if callable(kernel) else kernel
+    values = pairwise_kernels(X, other, metric=function, **(kernel_params or {}))
     values = np.asarray(values, dtype=np.float64)
     if not np.isfinite(values).all():
         raise ValueError(
@@ -181,7 +201,8 @@ def block_distances(X, T, metric, params):
         if metric in _EUCLIDEAN:
             return cdist(X, T)
         return cdist(X, T, "sqeuclidean") * (0.5 if metric == "cosine" else 1.0)
-    distances = pairwise_distances(X, T, metric=metric, **params)
+    function = _of_two_rows(metric, "metric") if callable(metric) else metric
+    distances = pairwise_distances(X, T, metric=function, **params)
     distances = np.array(distances, dtype=np.float64)
     if np.isnan(distances).any():
         raise ValueError(
@@ -194,6 +215,23 @@ def block_distances(X, T, metric, params):
             f"{metric!r} instead: distances overflow, rescale X."
         )
     return distances
+
+
+def _of_two_rows(function, name):
+    """Return the function of two rows; what it returns is refused if no number."""
+
+    def checked(*rows, **params):
+        value = function(*rows, **params)
+        if isinstance(value, Sized) and np.ndim(value):
+            raise ValueError(
+                f"The {name!r} parameter must be a function of two rows that returns a "
+                f"number. Got an array of shape {np.shape(value)} from {function!r} "
+                f"instead. Compute a whole matrix yourself, and pass it as X with "
+                f"{name}='precomputed'."
+            )
+        return value
+
+    return checked
 
 
 def check_precomputed(D, *, name="X", kind="distance"):

@@ -349,6 +349,14 @@ def _pairs_of_incidence(incidence, n_samples, title):
     incidence = sparse.csc_array(incidence, copy=True)
     incidence.sum_duplicates()
     incidence.eliminate_zeros()
+    negative = np.flatnonzero(incidence.data < 0)
+    if negative.size:
+        column = int(np.searchsorted(incidence.indptr, negative[0], side="right")) - 1
+        raise ValueError(
+            f"{title}, when sparse, must have positive entries at the two rows of a "
+            f"link. Got {incidence.data[negative[0]]} in column {column} instead. Mark "
+            "both rows by 1, and pass rows that must part as cannot_link."
+        )
     n_ends = np.diff(incidence.indptr)
     if (n_ends > 2).any():
         column = int(np.argmax(n_ends > 2))

@@ -26,6 +26,7 @@ second:
 import functools
 import inspect
 
+import numpy as np
 from sklearn.utils.metaestimators import available_if
 
 from skdiffclust._compat import CONFIGURATION_ATTRIBUTES, AvailableIf
@@ -42,11 +43,21 @@ def draft_of(estimator):
     Returns
     -------
     draft : estimator instance
-        Of the same class, with the same objects as attributes.
+        Of the same class, with the same objects as attributes; parameters that are
+        scalars of NumPy are Python's, which neither overflow nor wrap.
     """
     draft = object.__new__(type(estimator))
     # Copying a dict of strings is one step to every other thread.
-    draft.__dict__ = vars(estimator).copy()
+    attributes = vars(estimator).copy()
+    scalars = {
+        name: value.item()
+        for name, value in attributes.items()
+        if isinstance(value, np.number | np.bool_ | np.str_)
+    }
+    if scalars:
+        parameters = estimator.get_params(deep=False)
+        attributes |= {name: scalars[name] for name in scalars if name in parameters}
+    draft.__dict__ = attributes
     return draft
 
 

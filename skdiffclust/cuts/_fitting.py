@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
-from skdiffclust._affinity import column_means, refuse_overflow
+from skdiffclust._affinity import column_means, refuse_overflow, refuse_underflow
 from skdiffclust._assignments import order_by_size
 from skdiffclust._compat import check_sample_weight
 from skdiffclust._constraints import as_constraints, check_feasible
@@ -109,6 +109,7 @@ def prepare(
     else:
         rows = validate_rows(estimator, X, reset=reset)
         refuse_overflow([rows])
+        refuse_underflow(rows)
         affinity = make_affinity(estimator)
         graph = affinity.fit(rows) if graph is None else _relate(affinity, graph, rows)
         groups = equal_rows(rows)

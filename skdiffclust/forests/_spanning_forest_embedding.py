@@ -12,7 +12,7 @@ from sklearn.base import (
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from skdiffclust._affinity import refuse_overflow
+from skdiffclust._affinity import refuse_overflow, refuse_underflow
 from skdiffclust._compat import CallbackSupportMixin, Interval, StrOptions, fit_context
 from skdiffclust._devices import (
     outside_torch_modes,
@@ -422,7 +422,10 @@ class SpanningForestEmbedding(
         """Return X as a finite array that the encoder takes."""
         by_module = not isinstance(self.encoder, str)
         X = validate_rows(self, X, reset=reset, allow_nd=by_module)
-        refuse_overflow([X.reshape(len(X), -1)], dtype=X.dtype)
+        rows = X.reshape(len(X), -1)
+        refuse_overflow([rows], dtype=X.dtype)
+        if reset:
+            refuse_underflow(rows, X.dtype)
         return X
 
     def _batches(self, n_samples, y, must_link, cannot_link, n_clusters):

@@ -7,7 +7,7 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from skdiffclust._affinity import center, refuse_overflow
+from skdiffclust._affinity import center, refuse_overflow, refuse_underflow
 from skdiffclust._assignments import order_by_size, softmax
 from skdiffclust._compat import (
     CallbackSupportMixin,
@@ -192,6 +192,7 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         )
         weights = weights / weights.sum(dtype=np.float64).astype(X.dtype)
         refuse_overflow([X], X.dtype)
+        refuse_underflow(X, X.dtype)
         # As differences from a row: an offset costs no digits.
         first = X[0].astype(np.float64)
         return X, weights, first + weights.astype(np.float64) @ (X - first)

@@ -16,7 +16,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from skdiffclust._affinity import block_distances, refuse_overflow
+from skdiffclust._affinity import block_distances, refuse_overflow, refuse_underflow
 from skdiffclust._assignments import order_by_size, softmax
 from skdiffclust._compat import (
     CallbackSupportMixin,
@@ -492,6 +492,8 @@ class ClAM(
         """Return rows and weights, checked against the parameters."""
         X = self._validate(X, reset=first)
         refuse_overflow([_extremes(X)], X.dtype)
+        if first:
+            refuse_underflow(_extremes(X), X.dtype)
         weight = check_sample_weight(sample_weight, X.shape[0])
         check_problem(self, X, weight, first)
         return X, weight

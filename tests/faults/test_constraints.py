@@ -95,6 +95,14 @@ def test_constraints_travel_through_a_cross_validation(constrained, blobs):
     assert np.isfinite(result["test_score"]).all()
 
 
+def test_an_incidence_with_signs_is_refused(constrained, blobs):
+    signed = links_to_incidence([[0, 50], [3, 80]], len(blobs)).tolil()
+    signed[80, 1] = -1
+    for name in ("must_link", "cannot_link"):
+        with pytest.raises(ValueError, match=f"'{name}' par.*positive.*in column 1"):
+            constrained.fit(blobs, **{name: signed.tocsr()})
+
+
 def test_group_ids_and_incidence_in_a_search_without_routing(constrained, blobs):
     groups = np.full(len(blobs), -1)
     groups[::20] = 0

@@ -128,6 +128,39 @@ def test_a_graph_in_more_parts_than_clusters_is_refused():
         GIVEN.fit(graph)
 
 
+@pytest.mark.filterwarnings("ignore:SparseGEMINI found 2 clusters instead of 3")
+def test_scalars_of_numpy_are_numbers(quick, blobs):
+    expected = quick.fit(blobs).labels_
+    params = quick.get_params()
+    numbers = {
+        name: (np.uint8 if 0 <= value < 256 else np.int64)(value)
+        for name, value in params.items()
+        if type(value) is int
+    }
+    numbers |= {n: np.float64(v) for n, v in params.items() if type(v) is float}
+    numbers |= {n: np.bool_(v) for n, v in params.items() if type(v) is bool}
+    numbers |= {n: np.str_(v) for n, v in params.items() if type(v) is str}
+    quick.set_params(**numbers)
+    assert np.array_equal(quick.fit(blobs).labels_, expected)
+    assert np.array_equal(quick.predict(blobs), expected)
+    assert all(quick.get_params()[name] is numbers[name] for name in numbers)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        GEMINI(2, kernel=lambda a, b: a * b),
+        GEMINI(2, kernel=lambda a, b: [a @ b]),
+        GEMINI(2, objective="wasserstein", metric=lambda a, b: np.abs(a - b)),
+        SpanningForestClustering(2, metric=lambda a, b: np.abs(a - b)),
+    ],
+    ids=["product", "list", "wasserstein", "forest"],
+)
+def test_a_function_that_gives_an_array(model, blobs):
+    with pytest.raises(ValueError, match="'(kernel|metric)' parameter.*shape .*preco"):
+        model.fit(blobs)
+
+
 @pytest.mark.few_epochs
 @pytest.mark.filterwarnings("ignore:.*GEMINI:sklearn.exceptions.ConvergenceWarning")
 def test_hidden_layer_sizes_is_an_int_or_a_sequence(layered, blobs, fit, answer):

@@ -95,6 +95,26 @@ def test_distances_that_overflow_are_refused_at_once(estimator, fit, dtype, scal
     assert time.perf_counter() - start < 5
 
 
+@pytest.mark.parametrize("scale", [1e-200, -1e-160])
+def test_distances_that_underflow_are_refused(estimator, fit, scale):
+    X = np.random.default_rng(0).normal(size=(60, 3)) * scale
+    with pytest.raises(ValueError, match="float64.*distances underflow: rescale X"):
+        fit(estimator, X)
+
+
+@pytest.mark.parametrize("model", [ClAM(3), GEMINI(3)], ids=repr)
+def test_distances_that_underflow_in_float32_are_refused(model):
+    X = np.random.default_rng(0).normal(size=(60, 3)) * 1e-30
+    with pytest.raises(ValueError, match="float32.*distances underflow: rescale X"):
+        model.fit(X.astype(np.float32))
+
+
+def test_cosines_need_no_squares_of_lengths(blobs):
+    forest = SpanningForestClustering(3, metric="cosine")
+    expected = forest.fit(blobs).labels_
+    assert np.array_equal(forest.fit(blobs * 2.0**-600).labels_, expected)
+
+
 def test_a_row_beyond_float32_is_refused_by_an_embedding_in_float32(fit):
     X = np.random.default_rng(0).normal(size=(30, 3)).astype(np.float32)
     fitted = fit(SpanningForestEmbedding(3, max_iter=1, random_state=0), X)

@@ -14,6 +14,7 @@ from skdiffclust._affinity import (
     check_precomputed,
     fitted_metric_params,
     refuse_overflow,
+    refuse_underflow,
     unit_rows,
 )
 from skdiffclust.forests._trees import _compilation_threshold
@@ -90,6 +91,8 @@ def lengths_of(X, metric):
         distances = check_precomputed(X)
         return (lengths_of_graph if issparse(X) else lengths_of_matrix)(distances)
     refuse_overflow([X.astype(np.float64, copy=False)])
+    if isinstance(metric, str) and metric in ("euclidean", "l2", "sqeuclidean"):
+        refuse_underflow(X)
     return lengths_of_points(X, metric)
 
 
