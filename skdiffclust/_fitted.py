@@ -81,6 +81,20 @@ def publish(estimator, draft):
     estimator.__dict__ = kept | fitted
 
 
+def drop_stale(estimator, names):
+    """Delete fitted attributes of another configuration, which a new fit has not made.
+
+    Parameters
+    ----------
+    estimator : estimator instance
+        The draft of a fit.
+    names : iterable of str
+        Attributes that an earlier fit may have left.
+    """
+    for name in names:
+        vars(estimator).pop(name, None)
+
+
 def reads_whole(*names):
     """Make methods of a class read the fitted state of one moment, by a decorator.
 

@@ -20,7 +20,7 @@ from skdiffclust._devices import (
     resolve_device,
 )
 from skdiffclust._encoder import forward, init_layers
-from skdiffclust._fitted import reads_whole
+from skdiffclust._fitted import drop_stale, reads_whole
 from skdiffclust._history import EpochLoop, Training, keep_state_on_error
 from skdiffclust._validation import hidden_widths, validate_rows
 from skdiffclust.forests._embedding._informed_batches import InformedBatches
@@ -472,6 +472,7 @@ class SpanningForestEmbedding(
 
     def _settle(self, trainer, loop):
         """Assign the fitted attributes, with the embedding in its units."""
+        drop_stale(self, ("coefs_", "intercepts_", "encoder_"))
         for name, value in self._fitted(trainer).items():
             setattr(self, name, value)
         self._units = center, scale = units_of(

@@ -177,8 +177,26 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         kind = OBJECTIVES[self.objective].relation
         return degree_of(kind, self.kernel, self.metric, self.gamma)
 
+    def _refuse_unused(self):
+        """Refuse a precomputed relation that the objective would take as features."""
+        used = OBJECTIVES[self.objective].relation
+        for name, relation in ("kernel", "kernel"), ("metric", "distance"):
+            value = getattr(self, name)
+            if relation != used and isinstance(value, str) and value == "precomputed":
+                remedy = {
+                    "kernel": "Set kernel='precomputed' if X is a kernel",
+                    "distance": "Set metric='precomputed' if X holds distances",
+                }.get(used, "Pass features")
+                raise ValueError(
+                    f"The {name!r} parameter of {type(self).__name__} must not be "
+                    f"'precomputed' with objective={self.objective!r}, which does not "
+                    f"use it and would take X as features. {remedy}, or change the "
+                    "objective."
+                )
+
     def _check_rows(self, X, sample_weight):
         """Return rows (n, d), weights (n,) that sum to one, and their mean (d,)."""
+        self._refuse_unused()
         # In one memory layout: the same bits for a list, an array, and a frame.
         X = np.ascontiguousarray(validate_rows(self, X))
         if self.n_clusters > len(X):

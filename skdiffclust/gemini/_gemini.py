@@ -7,11 +7,14 @@ from skdiffclust._affinity import center
 from skdiffclust._assignments import softmax
 from skdiffclust._compat import StrOptions, fit_context
 from skdiffclust._constraints import as_constraints
-from skdiffclust._fitted import reads_whole
+from skdiffclust._fitted import drop_stale, reads_whole
 from skdiffclust._history import Training, keep_state_on_error
 from skdiffclust.gemini._base import BaseGEMINI, logits_of_rows, ordered
 from skdiffclust.gemini._models import MODELS
 from skdiffclust.gemini._training import OPTIMISERS, train
+
+# Attributes that not every model, or kernel, gives.
+_BY_MODEL = "assignments_", "means_", "weights_", "biases_", "gamma_"
 
 
 @reads_whole("predict", "predict_proba", "score")
@@ -302,7 +305,7 @@ class GEMINI(BaseGEMINI):
         model = ordered(model, self._logits_of(model, X, means, problem), row_weights)
         labels = self._logits_of(model, X, means, problem).argmax(axis=1)
         self.n_clusters_, self.labels_ = self._report(labels, constraints), labels
-        vars(self).pop("gamma_", None)
+        drop_stale(self, _BY_MODEL)
         for name, value in (_attributes(model, problem, means) | gamma).items():
             setattr(self, name, value)
         self.n_iter_ = training.best.n_iter

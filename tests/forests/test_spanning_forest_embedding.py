@@ -491,3 +491,15 @@ def test_an_embedding_that_is_constant_or_has_a_unit_of_its_own_is_left_alone():
         assert units_of(embedding, similarity) == (0.0, 1.0)
     model = make(max_iter=1, similarity=lambda rows: rows @ rows.mT).fit(X, y)
     assert model._units == (0.0, 1.0)
+
+
+@pytest.mark.few_epochs
+def test_a_fit_leaves_no_attributes_of_another_encoder():
+    X = np.random.default_rng(0).normal(size=(30, 3))
+    y = np.repeat([0, 1, -1], 10)
+    embedding = SpanningForestEmbedding(2, max_iter=1, random_state=0)
+    for encoder in ("linear", torch.nn.Linear(3, 2), "mlp"):
+        embedding.set_params(encoder=encoder).fit(X, y)
+        fresh = clone(embedding).fit(X, y)
+        assert vars(embedding).keys() == vars(fresh).keys()
+        assert embedding.transform(X).shape == fresh.transform(X).shape

@@ -485,3 +485,32 @@ def test_weights_are_repeated_rows_for_every_objective(objective, mode):
         ):  # whose potentials, and gradients, are not unique
             found, expected = found.argmax(axis=1), expected.argmax(axis=1)
         assert_allclose(found, expected, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    "params, message",
+    [
+        ({"metric": "precomputed"}, "'metric' par.*objective='mmd'.*kernel='precomp"),
+        (
+            {"kernel": "precomputed", "objective": "wasserstein"},
+            "'kernel' par.*objective='wasserstein'.*metric='precomputed'",
+        ),
+        ({"kernel": "precomputed", "objective": "kl"}, "'kernel' par.*Pass features"),
+    ],
+)
+@pytest.mark.parametrize("model", ["linear", "free"])
+def test_a_matrix_that_the_objective_would_take_as_features(params, message, model):
+    D = np.abs(np.subtract.outer(np.arange(9.0), np.arange(9.0)))
+    with pytest.raises(ValueError, match=message):
+        GEMINI(2, model=model, **params).fit(D)
+
+
+def test_a_fit_leaves_no_attributes_of_another_model():
+    X = np.random.default_rng(0).normal(size=(30, 2)) + [[0.0, 0.0], [9.0, 9.0]] * 15
+    gemini = GEMINI(2, kernel="rbf", learning_rate=0.1, random_state=0)
+    for model in ("linear", "free", "mlp", "linear"):
+        quiet_fit(gemini.set_params(model=model), X)
+        fresh = quiet_fit(clone(gemini), X)
+        assert vars(gemini).keys() == vars(fresh).keys()
+    quiet_fit(gemini.set_params(kernel="linear"), X)
+    assert not hasattr(gemini, "gamma_")
