@@ -24,6 +24,7 @@ def problem(sizes, dtype=np.float64, n=11, seed=0):
     return X, *init_layers(sizes, rng, dtype), rng
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("sizes", SIZES)
 @pytest.mark.parametrize("dropout", [0.0, 0.4])
@@ -76,6 +77,7 @@ def test_every_gradient_is_that_of_central_differences(
                 assert_allclose(gradient[index], np.diff(sides)[0] / -2e-6, atol=1e-7)
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_activations_are_those_of_torch_far_out_too(activation, dtype):

@@ -208,6 +208,7 @@ def test_links_in_a_search(estimator, routing, blobs):
             fit_with(search, X, routing, must_link=pairs_of_rows)
 
 
+@pytest.mark.torch
 def test_an_embedding_before_a_clusterer(frame, blobs):
     known = np.where(np.arange(len(frame)) % 3, -1, blobs[1])
     embedding = SpanningForestEmbedding(3, n_components=2, max_iter=2, random_state=0)

@@ -87,6 +87,7 @@ def test_a_line_cannot_part_moons_but_a_perceptron_can(global_random_seed):
     assert adjusted_rand_score(y, perceptron.labels_) > 0.9
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize("activation", ["gelu", "relu", "tanh"])
 def test_the_activation_is_what_stands_between_the_layers(activation, blobs):
     import torch
@@ -814,6 +815,7 @@ def test_weights_of_new_rows_are_checked(blobs):
         model.predict(X[:5] + 0.1)
 
 
+@pytest.mark.torch
 def test_a_stream_goes_on_with_what_it_began_with(blobs):
     import torch
 

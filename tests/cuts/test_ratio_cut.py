@@ -140,6 +140,7 @@ def autograd(function, graph, assignments, normalized):
     return float(value.detach()), gradient.numpy()
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize(
     "function, normalized",
     [(expected_ratio_cut, False), (expected_ratio_cut, True), (ratio_cut_bound, False)],

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
 from pathlib import Path
 
 import joblib
@@ -63,6 +64,7 @@ def test_eight_threads_in_compiled_kernels():
 LAYERS = """
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
 import numba, numpy as np
 from sklearn.base import clone
 from sklearn.datasets import make_blobs
@@ -190,15 +192,22 @@ def test_saved_by_another_version(estimator, blobs, fit, answer):
     assert np.array_equal(answer(copy, blobs), answer(estimator, blobs))
 
 
-def test_global_state_is_left_alone(estimator, blobs, fit, answer):
+def torch_stream():
+    """The state of torch's global stream, or None where torch is not installed."""
+    if find_spec("torch") is None:
+        return None
     import torch
 
+    return torch.get_rng_state().tolist()
+
+
+def test_global_state_is_left_alone(estimator, blobs, fit, answer):
     def state():
         stream = np.random.get_state()  # noqa: NPY002 the global one is meant
         threads = [pool["num_threads"] for pool in threadpool_info()]
         return (
             stream[1].tolist(),
-            torch.get_rng_state().tolist(),
+            torch_stream(),
             random.getstate(),
             list(warnings.filters),
             dict(os.environ),

@@ -115,6 +115,7 @@ def test_cosines_need_no_squares_of_lengths(blobs):
     assert np.array_equal(forest.fit(blobs * 2.0**-600).labels_, expected)
 
 
+@pytest.mark.torch
 def test_a_row_beyond_float32_is_refused_by_an_embedding_in_float32(fit):
     X = np.random.default_rng(0).normal(size=(30, 3)).astype(np.float32)
     fitted = fit(SpanningForestEmbedding(3, max_iter=1, random_state=0), X)

@@ -1,25 +1,27 @@
 """One fixture for every test of constraints: the twins of the constrained forest."""
 
+from importlib.util import find_spec
+
 import numpy as np
 import pytest
-import torch
 
 from skdiffclust.forests._constrained import _compiled_tree as compiled
-from skdiffclust.forests._constrained import _constrained_torch as batched
 from skdiffclust.forests._constrained import _constrained_tree as definition
 from skdiffclust.forests._constrained import _search
 from skdiffclust.forests._constrained._problem import (
     ConstrainedProblem,
     constrained_problem,
 )
-from skdiffclust.forests._perturbed import (
-    _fenchel_young,
-    _perturbation,
-    _samplers,
-    _torch,
-)
-from skdiffclust.forests._perturbed._boruvka_torch import BoruvkaSampler
+from skdiffclust.forests._perturbed import _fenchel_young, _perturbation, _samplers
 from skdiffclust.forests._perturbed._noise import draw_list, noise_workspace
+
+HAS_TORCH = find_spec("torch") is not None
+if HAS_TORCH:
+    import torch
+
+    from skdiffclust.forests._constrained import _constrained_torch as batched
+    from skdiffclust.forests._perturbed import _torch
+    from skdiffclust.forests._perturbed._boruvka_torch import BoruvkaSampler
 
 
 def edges_of(up):
@@ -154,7 +156,9 @@ def as_samples(found, n):
     return forests, labels, values.sum(axis=1), values.min(axis=1, initial=np.inf)
 
 
-@pytest.fixture(params=["numpy", "compiled", "torch"])
+@pytest.fixture(
+    params=["numpy", "compiled", pytest.param("torch", marks=pytest.mark.torch)]
+)
 def backend(request, monkeypatch):
     """Solve all forests by one of the twins, wherever a public function is called.
 
@@ -172,7 +176,7 @@ def backend(request, monkeypatch):
             return _samplers.make_sampler(relation, constraints, n_clusters, noise)
         return sampler(relation, constraints, n_clusters, noise)
 
-    for module in (_perturbation, _fenchel_young, _torch):
+    for module in (_perturbation, _fenchel_young, *([_torch] if HAS_TORCH else [])):
         monkeypatch.setattr(module, "make_sampler", make_sampler)
     if request.param == "numpy":
         return solve_by_numpy

@@ -84,6 +84,7 @@ def brute_force(name, mode, P, w, relation):
     return sum(s * t * distance(p, q) for (s, p), (t, q) in pairs)
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize("name, mode, choice", CASES)
 def test_value_is_the_definition(name, mode, choice, global_random_seed):
     X, P, w = problem(global_random_seed)
@@ -126,6 +127,7 @@ def test_gradient_is_that_of_central_differences(
         assert_allclose(gradient[index], (sides[0] - sides[1]) / 2e-6, atol=1e-6)
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize("name", ["kl", "tv", "hellinger", "chi2", "mmd"])
 @pytest.mark.parametrize("mode", ["ova", "ovo"])
 def test_gradient_is_that_of_autograd(name, mode, global_random_seed):

@@ -79,6 +79,7 @@ def test_everything_else_in_the_loss_against_central_differences(
     check_central_differences(model, task, np.array([0, 1, 3, 4, 5]))
 
 
+@pytest.mark.torch
 @per_model
 @pytest.mark.parametrize("name, mode, choice", CASES)
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
@@ -187,6 +188,7 @@ def test_links_that_are_met_cost_nothing():
     assert broken > 1 and np.isfinite(gradient).all()
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize("optimiser, other", [(Adam, "Adam"), (Momentum, "SGD")])
 def test_the_optimisers_are_those_of_torch(optimiser, other, global_random_seed):
     import torch

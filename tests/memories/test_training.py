@@ -63,6 +63,7 @@ def loss_by_autograd(X, memories, log_weights, dynamics, groups, fill, weight):
     return torch.stack(losses)
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize("metric, beta", [("euclidean", 0.7), ("cosine", 4.0)])
 @pytest.mark.parametrize("n_steps, step_size", STEPS)
 @pytest.mark.parametrize("groups", [MASKED, PLAIN, MASKED + PLAIN])

@@ -1,6 +1,7 @@
 """What must hold of every estimator, whatever the rows."""
 
 import random
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -42,10 +43,13 @@ def points(draw):
 
 def streams():
     """The states of all global random streams."""
-    import torch
-
     name, keys, *rest = np.random.get_state()  # noqa: NPY002 the global one is meant
-    return name, keys.tobytes(), rest, random.getstate(), torch.get_rng_state().tolist()
+    states = [name, keys.tobytes(), rest, random.getstate()]
+    if find_spec("torch") is not None:
+        import torch
+
+        states.append(torch.get_rng_state().tolist())
+    return states
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -69,6 +73,7 @@ def test_labels_are_predicted_and_nothing_else_moves(X, clusterer, seed):
     assert np.array_equal(X, kept)
 
 
+@pytest.mark.torch
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @given(points(), st.integers(0, 1000))
 def test_an_embedding_depends_on_its_row_alone(X, seed):
