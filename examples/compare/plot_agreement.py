@@ -30,7 +30,7 @@ X, y = load_digits(return_X_y=True)
 X, y = PCA(20, random_state=0).fit_transform(X)[:n_rows], y[:n_rows]
 clusterers = {
     "forest": SpanningForestClustering(10),
-    "PRCut": PRCut(10, encoder="mlp", max_iter=epochs, random_state=0),
+    "PRCut": PRCut(10, random_state=0),
     "Ward": AgglomerativeClustering(10),
     "k-means": KMeans(10, n_init=5, random_state=0),
     "ClAM": ClAM(10, n_init=1, max_iter=epochs, random_state=0),
