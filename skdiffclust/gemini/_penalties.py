@@ -111,6 +111,33 @@ def _joint_length(norms, hidden, threshold, hierarchy):
     return lengths[np.arange(len(first)), first]
 
 
+def unshared(X, row_weights):
+    """Return the root of the share of the variance (d,) that each feature has alone.
+
+    What the other features of centred samples X (n, d) do not explain linearly, 1 - R²,
+    is one over the diagonal of the inverse of the correlations. O(n d² + d³).
+    """
+    n_samples, n_features = X.shape
+    if n_features >= n_samples:
+        raise ValueError(
+            "The 'penalty_factor' parameter of SparseGEMINI must not be 'redundancy' "
+            "with at least as many features as samples, which explain each other. Got "
+            f"n_features={n_features} and n_samples={n_samples} instead. Give factors, "
+            "or select features before."
+        )
+    wide = np.asarray(X, dtype=np.float64)
+    covariance = (wide * row_weights[:, None]).T @ wide
+    deviations = np.sqrt(covariance.diagonal())
+    constant = deviations == 0
+    deviations[constant] = 1.0
+    correlation = covariance / np.outer(deviations, deviations)
+    correlation[constant, constant] = 1.0
+    # Exact copies have nothing of their own, and would make the matrix singular.
+    correlation[np.diag_indices(n_features)] += 1e-9
+    own = 1 / np.linalg.inv(correlation).diagonal()
+    return np.sqrt(np.clip(own, 1e-6, 1.0))
+
+
 @dataclass(frozen=True)
 class Penalty:
     """A penalty alpha * sum_g c_g f(group g) on the input weights of a model.

@@ -365,7 +365,8 @@ def largest_alpha(problem, model, penalty):
         loss, value, _ = loss_and_gradients(model, problem)
         return 10 * float(value) / penalty.value(model)
     deviations = np.sqrt(weights @ np.square(X, dtype=np.float64))
-    largest = float(penalty.norms(deviations[:, None]).max())
+    norms = penalty.norms(deviations[:, None])
+    largest = float((norms / penalty.at(1.0).thresholds).max())
     # Power iterations, of the kernel that is weighted on both sides.
     roots = np.sqrt(weights)
     vector = roots * (X @ (deviations * (-1.0) ** np.arange(len(deviations))))

@@ -40,6 +40,7 @@ from skdiffclust.gemini._penalties import (
     HierarchicalLasso,
     group_norms,
     groups_by_size,
+    unshared,
 )
 from skdiffclust.gemini._relations import KERNELS, METRICS
 from skdiffclust.gemini._resume import PathCheckpoint
@@ -101,6 +102,12 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
     groups : array-like of shape (n_features,), default=None
         Integers or names: features with the same one are kept or dropped together, as
         the one-hot columns of a category should be. None for each on its own.
+    penalty_factor : array-like of shape (n_features,), "redundancy" or None, \
+            default=None
+        Positive factors of the penalties of features, the same within a group: those
+        with a smaller one stay longer. "redundancy" is the root of the share of the
+        variance of each feature that the others do not explain linearly, which keeps
+        features that others repeat with noise; it needs more samples than features.
     hierarchy : float, default=10
         M of equation (10): how far a feature's input weights to the perceptron may
         exceed the norm of its skip weights. 0 leaves the linear model.
@@ -222,6 +229,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         "model": [StrOptions({"linear", "mlp"})],
         "alpha": [not_negative],
         "groups": ["array-like", None],
+        "penalty_factor": ["array-like", StrOptions({"redundancy"}), None],
         "hierarchy": [not_negative],
         "dynamic": ["boolean"],
     }
@@ -242,6 +250,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         model="linear",
         hidden_layer_sizes=(100,),
         groups=None,
+        penalty_factor=None,
         hierarchy=10.0,
         dynamic=False,
         dropout=0.0,
@@ -263,6 +272,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         self.kernel_params = kernel_params
         self.model, self.hidden_layer_sizes = model, hidden_layer_sizes
         self.groups, self.hierarchy, self.dynamic = groups, hierarchy, dynamic
+        self.penalty_factor = penalty_factor
         self.dropout, self.l2, self.link_weight = dropout, l2, link_weight
         self.solver, self.max_iter = solver, max_iter
         self.batch_size, self.learning_rate = batch_size, learning_rate
@@ -640,9 +650,46 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         """Return the penalty of a problem, with alpha zero."""
         n_features = problem.X.shape[1]
         groups = groups_by_size(self._check_groups(n_features), n_features)
+        factors = self._factors(problem, groups)
         if self._kind() == "skip":
-            return HierarchicalLasso(groups, hierarchy=self.hierarchy)
-        return PENALTIES["group_lasso"](groups)
+            return HierarchicalLasso(groups, 0.0, factors, self.hierarchy)
+        return PENALTIES["group_lasso"](groups, 0.0, factors)
+
+    def _factors(self, problem, groups):
+        """Return the factors of the penalties of groups (g,), None if all are one."""
+        if self.penalty_factor is None:
+            return None
+        if isinstance(self.penalty_factor, str):
+            by_feature = unshared(problem.X, problem.row_weights)
+        else:
+            by_feature = self._check_factors(problem.X.shape[1])
+        factors = []
+        for columns in groups:
+            own = by_feature[columns]
+            if not isinstance(self.penalty_factor, str) and np.ptp(own, axis=1).any():
+                raise ValueError(
+                    "The 'penalty_factor' parameter of SparseGEMINI must be the same "
+                    "for all features of a group. Got different ones instead. Give "
+                    "each group one factor."
+                )
+            factors.append(np.sqrt(np.square(own).mean(axis=1)))
+        return np.concatenate(factors)
+
+    def _check_factors(self, n_features):
+        """Return factors (d,) that were given; ValueError if they are none."""
+        factors = np.asarray(self.penalty_factor, dtype=np.float64)
+        is_good = factors.shape == (n_features,) and (
+            np.isfinite(factors).all() and (factors > 0).all()
+        )
+        if not is_good:
+            raise ValueError(
+                f"The 'penalty_factor' parameter of {type(self).__name__} must be "
+                "None, 'redundancy', or an array of positive numbers of shape "
+                f"({n_features},), one for each feature. Got "
+                f"{self.penalty_factor!r} instead. Use a small number for a feature "
+                "that is to stay long."
+            )
+        return factors
 
     def _problem_of(self, problem, dynamic):
         """Return the function from a support (d,) to the Problem of a step."""

@@ -20,7 +20,14 @@ from skdiffclust._history import (
 from skdiffclust.gemini._base import BaseGEMINI, positive
 from skdiffclust.gemini._sparse_gemini import SparseGEMINI
 
-_SPARSE_ONLY = ("kernel", "metric", "model", "groups", "hierarchy")
+_SPARSE_ONLY = (
+    "kernel",
+    "metric",
+    "model",
+    "groups",
+    "penalty_factor",
+    "hierarchy",
+)
 
 
 @reads_whole(
@@ -70,6 +77,9 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         Hidden layers of the perceptron.
     groups : array-like of shape (n_features,), default=None
         Integers or names: features with the same one are kept or dropped together.
+    penalty_factor : array-like of shape (n_features,), "redundancy" or None, \
+            default=None
+        As in :class:`SparseGEMINI`.
     hierarchy : float, default=10
         As in :class:`SparseGEMINI`.
     dropout, l2, link_weight : float
@@ -170,6 +180,7 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         model="linear",
         hidden_layer_sizes=(100,),
         groups=None,
+        penalty_factor=None,
         hierarchy=10.0,
         dropout=0.0,
         l2=0.0,
@@ -192,6 +203,7 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         self.kernel_params = kernel_params
         self.model, self.hidden_layer_sizes = model, hidden_layer_sizes
         self.groups, self.hierarchy = groups, hierarchy
+        self.penalty_factor = penalty_factor
         self.dropout, self.l2, self.link_weight = dropout, l2, link_weight
         self.solver, self.max_iter = solver, max_iter
         self.batch_size, self.learning_rate = batch_size, learning_rate

@@ -3,13 +3,17 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.preprocessing import FunctionTransformer
 
+from skdiffclust import SparseGEMINI
+from skdiffclust.datasets import make_celeux_two
 from skdiffclust.gemini._penalties import (
     group_norms,
     group_penalty,
     groups_by_size,
     hierarchical_prox,
     soft_threshold_groups,
+    unshared,
 )
 
 GROUPS = [None, [0, 0, 1, 2, 2, 2, 3], [5, 1, 5, 1, 5, 1, 1]]
@@ -135,3 +139,58 @@ def test_a_group_that_leaves_is_exactly_zero_in_both(dtype, global_random_seed):
     assert_array_equal(hidden[:3], 0)
     assert skip[3:].any() and hidden[3:].any()
     assert skip.dtype == hidden.dtype == dtype
+
+
+# ------------------------------------------------------------------ factors
+
+
+@pytest.mark.parametrize("model", ["linear", "mlp"])
+def test_a_factor_is_a_scale_of_the_features_that_the_model_sees(model):
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(60, 6))
+    X[:, :2] += 3 * np.repeat([-1, 1], 30)[:, None]
+    factors = rng.uniform(0.5, 2, 6)
+    shrunk = FunctionTransformer(lambda X: X * factors)
+    params = {"model": model, "mode": "ovo", "n_init": 1, "random_state": 0}
+    params |= {"hidden_layer_sizes": 8, "hierarchy": 0.0}
+    with_factors = SparseGEMINI(2, penalty_factor=factors, **params)
+    by_scale = SparseGEMINI(2, kernel=shrunk, **params)
+    with_factors.path(X)
+    by_scale.path(X / factors)
+    assert_array_equal(with_factors.get_support(), by_scale.get_support())
+
+
+def test_shares_of_variance_are_those_of_regressions(global_random_seed):
+    rng = np.random.RandomState(global_random_seed)
+    X = rng.normal(size=(50, 4)) @ rng.normal(size=(4, 4))
+    X = np.c_[X, X[:, 0] + 0.1 * rng.normal(size=50), np.zeros(50)]
+    X -= X.mean(axis=0)
+    found = unshared(X, np.full(50, 0.02))
+    for j in range(5):
+        others = np.delete(X, j, axis=1)
+        rest = X[:, j] - others @ np.linalg.lstsq(others, X[:, j], rcond=None)[0]
+        assert_allclose(found[j] ** 2, rest @ rest / (X[:, j] @ X[:, j]), rtol=1e-4)
+    assert_allclose(found[5], 1.0)
+    with pytest.raises(ValueError, match="n_features=6 and n_samples=5 instead"):
+        unshared(X[:5], np.full(5, 0.2))
+
+
+@pytest.mark.parametrize("factors", [np.ones(3), np.zeros(6), -np.ones(6), "no"])
+def test_factors_are_refused(factors):
+    X = np.random.RandomState(0).normal(size=(20, 6))
+    with pytest.raises(ValueError, match="'penalty_factor' parameter of SparseGEMINI"):
+        SparseGEMINI(2, penalty_factor=factors).fit(X)
+    with pytest.raises(ValueError, match="the same for all features of a group"):
+        groups = [0, 0, 1, 1, 2, 2]
+        SparseGEMINI(2, groups=groups, penalty_factor=np.arange(1, 7)).fit(X)
+
+
+def test_redundancy_finds_what_the_others_are_made_of():
+    X, _, informative = make_celeux_two(500, random_state=0)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    sparse = SparseGEMINI(
+        4, mode="ovo", penalty_factor="redundancy", n_init=1, random_state=0
+    )
+    path = sparse.path(X)
+    assert_array_equal(sparse.get_support(), informative)
+    assert np.nanmax(path.kkts) <= 0.01
