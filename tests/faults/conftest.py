@@ -55,15 +55,20 @@ LAYERED = {
 }
 # Of these a few epochs show what is asked here; more would take most of the time.
 UNFINISHED = {"SpanningForestEmbedding"}
+IN_TORCH = {"ClAM-deep", "SpanningForestEmbedding"}
 
 
 def fixture_of(estimators, what):
     """A fixture that gives a fresh one of the estimators, seeded."""
 
-    marks = {name: [pytest.mark.few_epochs] for name in UNFINISHED}
+    marks = {
+        name: [pytest.mark.few_epochs] * (name in UNFINISHED)
+        + [pytest.mark.torch] * (name in IN_TORCH)
+        for name in estimators
+    }
 
     @pytest.fixture(
-        params=[pytest.param(name, marks=marks.get(name, ())) for name in estimators]
+        params=[pytest.param(name, marks=marks[name]) for name in estimators]
     )
     def fixture(request, global_random_seed):
         estimator = clone(estimators[request.param])
