@@ -343,7 +343,9 @@ class EpochLoop:
     def last_improvement(self):
         """Relative fall of the least loss over the last epochs, NaN after only one.
 
-        It is taken over `n_iter_no_change` epochs, or ten where that is None.
+        It is taken over `n_iter_no_change` epochs, or ten where that is None, and
+        relative to the loss before them, but at least to a hundredth of the first loss:
+        what falls from there to zero is finished.
         """
         losses = self.history.get("loss", [])[-self.n_iter :]
         least = np.fmin.accumulate(losses)
@@ -353,7 +355,8 @@ class EpochLoop:
         fall = before - least[-1]
         if abs(fall) <= _ROUNDING and abs(before) <= _ROUNDING:
             return 0.0
-        return float(fall / abs(before)) if before else 1.0
+        value = max(abs(before), self._scale / 100)
+        return float(fall / value) if value else 1.0
 
     @property
     def is_unfinished(self):

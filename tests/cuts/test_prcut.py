@@ -627,6 +627,7 @@ def test_one_row_is_one_cluster(encoder):
         PRCut(2, **QUICK | {"encoder": encoder}).fit([[1.0, 2.0]])
 
 
+@pytest.mark.few_epochs
 @pytest.mark.parametrize("encoder", ENCODERS)
 def test_offsets_constant_features_and_dtypes_change_nothing(encoder, blobs):
     X = np.round(blobs[0] * 4) / 4

@@ -237,6 +237,7 @@ def test_torch_trains_named_encoders_like_numpy(
     X, _ = blobs
     model = PRCut(
         3,
+        encoder="mlp",
         hidden_layer_sizes=(8,),
         max_iter=5,
         n_init=2,

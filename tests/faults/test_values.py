@@ -116,6 +116,7 @@ def test_cosines_need_no_squares_of_lengths(blobs):
 
 
 @pytest.mark.torch
+@pytest.mark.few_epochs
 def test_a_row_beyond_float32_is_refused_by_an_embedding_in_float32(fit):
     X = np.random.default_rng(0).normal(size=(30, 3)).astype(np.float32)
     fitted = fit(SpanningForestEmbedding(3, max_iter=1, random_state=0), X)

@@ -436,6 +436,7 @@ def test_no_warning_on_a_good_run(similarity, global_random_seed):
         embedding.fit(X, half_labelled(y)).score(X, y)
 
 
+@pytest.mark.few_epochs
 @pytest.mark.parametrize("similarity", ["sqeuclidean", "rbf", "cosine"])
 @pytest.mark.parametrize("encoder", ["linear", "mlp", "module"])
 def test_the_embedding_has_a_unit_root_mean_square(encoder, similarity):
@@ -455,6 +456,7 @@ def test_the_embedding_has_a_unit_root_mean_square(encoder, similarity):
             model.partial_fit(rows, half_labelled(y))
 
 
+@pytest.mark.few_epochs
 def test_the_unit_changes_neither_the_score_nor_what_training_goes_on_from():
     X, y = hidden_signal()
     labels = half_labelled(y)
@@ -479,6 +481,7 @@ def test_the_unit_changes_neither_the_score_nor_what_training_goes_on_from():
         np.testing.assert_allclose(ours.detach(), theirs.detach(), atol=1e-12)
 
 
+@pytest.mark.few_epochs
 def test_an_embedding_that_is_constant_or_has_a_unit_of_its_own_is_left_alone():
     X, y = hidden_signal()
     constant = np.full((5, 2), 3.0)
