@@ -102,9 +102,8 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
     groups : array-like of shape (n_features,), default=None
         Integers or names: features with the same one are kept or dropped together, as
         the one-hot columns of a category should be. None for each on its own.
-    penalty_factor : array-like of shape (n_features,), "redundancy" or None, \
-            default=None
-        Positive factors of the penalties of features, the same within a group: those
+    penalty_factor : array-like, "redundancy" or None, default=None
+        Positive factors (n_features,) of the penalties, the same within a group: those
         with a smaller one stay longer. "redundancy" is the root of the share of the
         variance of each feature that the others do not explain linearly, which keeps
         features that others repeat with noise; it needs more samples than features.

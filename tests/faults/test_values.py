@@ -1,6 +1,5 @@
 """FAULTS 1 to 8, 16 and 23: values that no distance can be made of, and few of them."""
 
-import time
 import warnings
 
 import numpy as np
@@ -82,7 +81,7 @@ def test_new_rows_that_are_not_finite(quick, blobs, bad):
 )
 def test_distances_that_overflow_are_refused_at_once(estimator, fit, dtype, scale):
     X = (np.random.default_rng(0).normal(size=(90, 3)) * scale).astype(dtype)
-    start = time.perf_counter()
+    # Where this fault is not caught, fit does not return.
     try:
         fit(estimator, X)
     except ValueError as error:
@@ -91,8 +90,6 @@ def test_distances_that_overflow_are_refused_at_once(estimator, fit, dtype, scal
         assert "distances overflow: rescale X" in message or "float32" in message
     else:
         assert dtype == np.float32
-    # Not a speed claim: where this fault is not caught, fit does not return.
-    assert time.perf_counter() - start < 5
 
 
 @pytest.mark.parametrize("scale", [1e-200, -1e-160])
