@@ -36,7 +36,7 @@ def walk_path(folder, resume=False):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         sparse.path(
-            X, alpha_multiplier=4.0, alpha_init=0.02, checkpoint=folder, resume=resume
+            X, alpha_multiplier=1.5, alpha_init=1e-4, checkpoint=folder, resume=resume
         )
 
 

@@ -221,14 +221,18 @@ def test_not_fitted(draw):
 
 
 @pytest.mark.parametrize("model", ["linear", "mlp"])
+@pytest.mark.few_epochs
 def test_path_of_an_estimator(model):
     rng = np.random.RandomState(0)
     X = rng.normal(size=(40, 4)) + 4 * np.repeat([[0, 0, 0, 0], [1, 1, 0, 0]], 20, 0)
-    sparse = SparseGEMINI(2, model=model, max_iter=20, n_init=1, random_state=0)
+    sparse = SparseGEMINI(
+        2, model=model, max_iter=20, learning_rate=0.1, n_init=1, random_state=0
+    )
     options = {"min_features": 1, "alpha_multiplier": 1.5}
     display = SparsePathDisplay.from_estimator(sparse, X, **options)
     assert not hasattr(sparse, "labels_")
     path = sparse.path(X, **options)
+    assert path.chosen > 0
     alphas = path.alphas[1:]  # the first is zero
     for name in ("objectives", "n_features"):
         (line,) = display.lines_[name]

@@ -223,7 +223,8 @@ class SparsePath:
         """
         last_in = len(self) - 1 - np.argmax(self.supports[::-1], axis=0)
         last_in[~self.supports.any(axis=0)] = -1
-        above = np.nextafter(self.alphas[-1], np.inf)
+        with np.errstate(under="ignore"):  # above zero it is subnormal
+            above = np.nextafter(self.alphas[-1], np.inf)
         return np.append(self.alphas, above)[last_in + 1]
 
     def _step_of_size(self, n_features):

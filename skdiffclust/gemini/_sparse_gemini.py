@@ -343,7 +343,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         step = problem.units.step(step, self._kind())
         step = replace(step, alpha=float(self.alpha))
         self._settle(step, problem.units, means)
-        self._warn(step, constraints)
+        self._warn(step, constraints, problem.X)
         self._warn_of_certificates(np.array([step.kkt]))
         self.history_ = problem.units.history(history)
         vars(self).pop("feature_importances_", None)
@@ -456,7 +456,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         template._units = problem.units
         path = SparsePath.from_steps(steps, self._kind(), threshold, template)
         self._settle(steps[path.chosen], problem.units, means)
-        self._warn(steps[path.chosen], constraints)
+        self._warn(steps[path.chosen], constraints, problem.X)
         self._warn_of_certificates(path.kkts)
         self.feature_importances_ = path.leaving_alphas()
         vars(self).pop("history_", None)
@@ -719,10 +719,14 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         self.kkt_ = step.kkt
         self.n_clusters_ = len(np.unique(step.labels))
 
-    def _warn(self, step, constraints):
-        """Warn of empty clusters, of links that are not met, and of no features."""
+    def _warn(self, step, constraints, X):
+        """Warn of empty clusters, of links that are not met, and of no features.
+
+        With one cluster, or rows X (n, d) that are equal, none could be in.
+        """
         self._report(step.labels, constraints)
-        if not step.support.any():
+        could_be_in = self.n_clusters > 1 and np.ptp(X, axis=0).any()
+        if could_be_in and not step.support.any():
             warn_of_convergence(
                 f"SparseGEMINI has no feature in at alpha={step.alpha:.4g}. Lower "
                 "alpha, or use path().",
@@ -734,9 +738,10 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         n_over = np.count_nonzero(kkts > TOLERANCE)
         if n_over:
             warn_of_convergence(
-                f"SparseGEMINI is not at a solution of {n_over} of {len(kkts)} "
-                f"penalties: kkt_ is up to {np.nanmax(kkts):.2g} instead of at most "
-                f"{TOLERANCE}. Increase max_iter, or begin with a larger penalty.",
+                f"SparseGEMINI did not converge: it is not at a solution of {n_over} "
+                f"of {len(kkts)} penalties, kkt_ is up to {np.nanmax(kkts):.2g} "
+                f"instead of at most {TOLERANCE}. Increase max_iter, or begin with a "
+                "larger penalty.",
                 stacklevel=3,
             )
 

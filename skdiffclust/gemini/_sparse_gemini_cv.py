@@ -287,6 +287,9 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
 
     def _grid(self, path):
         """Return the penalties (n_alphas,) between the ends of a path."""
+        if not path.supports[0].any():
+            # Of equal samples nothing can be learned: all penalties give the same.
+            return np.geomspace(1.0, 1.05, self.n_alphas)
         if len(path) < 2:
             raise ValueError(
                 "The 'min_features' parameter of SparseGEMINICV must be less than the "
