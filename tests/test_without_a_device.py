@@ -46,7 +46,11 @@ EDGES = np.array([[0, 3], [3, 6], [1, 4]])
 
 
 class Answers(TorchDispatchMode):
-    """Give scalars to whoever asks a tensor without data: the early exits."""
+    """Give scalars to whoever asks a tensor without data: the early exits.
+
+    What is searched for is found as often as there are samples, and a mask keeps half
+    of them, so that rounds come to an end.
+    """
 
     def __init__(self, answer):
         super().__init__()
@@ -58,7 +62,19 @@ class Answers(TorchDispatchMode):
             if dtype == torch.bool:
                 return self.answer
             return 1.0 if dtype.is_floating_point else 1
+        if func is ATEN.nonzero.default:
+            return args[0].new_zeros(len(args[0]), args[0].dim(), dtype=torch.int64)
+        if func is ATEN.index.Tensor:
+            args = args[0], [kept(index) for index in args[1]], *args[2:]
         return func(*args, **(kwargs or {}))
+
+
+def kept(index):
+    """Numbers of half of the samples for a mask of them, and any other index as is."""
+    if index is None or index.dtype != torch.bool:
+        return index
+    assert index.dim() == 1
+    return index.new_zeros(len(index) // 2, dtype=torch.int64)
 
 
 class Waits(TorchDispatchMode):
@@ -127,6 +143,17 @@ FINITE = {
         "a similarity that is not finite has no forest, and none is searched for"
     )
 }
+CONSTRAINED = {
+    ("boolean index", "forests: improve_forests"): (
+        "once a round of moves: samples without another move leave the batch"
+    ),
+    ("nonzero", "forests: _proposals"): (
+        "twice a round: only groups with a chance are given a tree of their own"
+    ),
+    ("_local_scalar_dense", "forests: _tree_weights"): (
+        "once a list of such trees: the largest says how many fit in memory at once"
+    ),
+}
 PULLED = {
     ("_local_scalar_dense", "forests: backward"): (
         "a cotangent of zeros, of an output that is not used, saves all forests"
@@ -152,7 +179,7 @@ LOSSES = {
         lambda rows: PerturbedForest(K, n_perturbations=6, noise="gumbel", seed=0)(
             embed(rows), LABELS
         )[0].square(),
-        PULLED,
+        PULLED | CONSTRAINED,
     ),
     "PerturbedForest-connectivity": (
         lambda rows: PerturbedForest(K, n_perturbations=5, seed=0)(
@@ -164,7 +191,7 @@ LOSSES = {
         lambda rows: PartialFenchelYoungLoss(K, n_perturbations=6, seed=0)(
             embed(rows), LABELS
         ),
-        FINITE,
+        FINITE | CONSTRAINED,
     ),
     "ConnectivityLoss": (
         lambda rows: ConnectivityLoss(K, n_perturbations=6, seed=0)(
@@ -342,7 +369,7 @@ STEPS = {
             for what in ("cpu", "numpy")
         },
     ),
-    "SpanningForestEmbedding": (step_of_an_embedding, FINITE),
+    "SpanningForestEmbedding": (step_of_an_embedding, FINITE | CONSTRAINED),
 }
 
 

@@ -174,8 +174,8 @@ def _proposals(weights, labels, problem, unit):
     added[:, problem.singles] = _added(weights, labels, levels, k)[
         :, problem.firsts[problem.singles]
     ]
-    in_component = torch.nn.functional.one_hot(homes, k).to(weights.dtype)
-    barred = in_component > 0
+    barred = homes[:, :, None] == torch.arange(k, device=homes.device)
+    in_component = barred.to(weights.dtype)
     if problem.has_conflicts:
         barred |= (problem.conflicts.to(weights.dtype) @ in_component) > 0
     sizes = torch.zeros_like(totals).scatter_add_(
