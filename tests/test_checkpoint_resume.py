@@ -158,6 +158,7 @@ def test_from_every_step_on(compute, uninterrupted, tmp_path):
         assert compute(folder, True) == uninterrupted[compute][0]
 
 
+@pytest.mark.few_epochs
 def test_an_embedding_of_other_data_is_refused(tmp_path):
     folder, X = tmp_path / "c", rows()
     embedding = SpanningForestEmbedding(2, max_iter=1, random_state=0)

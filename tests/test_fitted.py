@@ -38,6 +38,8 @@ ESTIMATORS = {
         2, n_alphas=2, n_resamples=2, n_init=1, learning_rate=0.1, random_state=0
     ),
 }
+# They take few epochs by choice.
+UNFINISHED = {"ClAM-deep", "SpanningForestEmbedding"}
 # What fits, what belongs to scikit-learn's configuration, and what reads nothing.
 WRITERS = {"fit", "fit_predict", "fit_transform", "partial_fit", "path"}
 CONFIGURATION = {"get_params", "set_params", "set_callbacks", "set_output"} | {
@@ -45,7 +47,13 @@ CONFIGURATION = {"get_params", "set_params", "set_callbacks", "set_output"} | {
 }
 
 
-@pytest.fixture(scope="module", params=ESTIMATORS)
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(name, marks=[pytest.mark.few_epochs] * (name in UNFINISHED))
+        for name in ESTIMATORS
+    ],
+)
 def models(request):
     """Return two fitted models of a kind, each with samples of its own."""
     fitted = []

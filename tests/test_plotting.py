@@ -74,9 +74,14 @@ def test_constrained_forest(moons):
     X, y = moons
     forest = SpanningForestClustering(2).fit(X, must_link=[[0, 59]])
     display = SpanningForestDisplay.from_estimator(forest, X)
-    assert frozenset([tuple(X[0]), tuple(X[59])]) in ends(display.edges_)
-    assert not ends(display.edges_) & ends(display.cut_edges_)
-    assert len(ends(display.edges_)) == 58
+    expected = {frozenset(map(tuple, X[edge])) for edge in forest.forest_edges_}
+    tree = {frozenset(map(tuple, X[edge])) for edge in forest.edges_}
+    assert ends(display.edges_) == expected
+    assert ends(display.cut_edges_) == tree - expected
+    assert len(expected) == 58
+    # The link moves samples to the other cluster, by an edge that is not in the tree.
+    assert forest.labels_[0] == forest.labels_[59]
+    assert expected - tree
 
 
 def test_forest_of_a_given_relation_is_drawn_anywhere(moons):
@@ -178,6 +183,7 @@ def test_connectivity_refused():
 # ------------------------------------------------------------------ training
 
 
+@pytest.mark.few_epochs
 def test_history_of_an_estimator(moons):
     X, _ = moons
     model = GEMINI(2, max_iter=7, n_init=1, tol=0, random_state=0).fit(X)
