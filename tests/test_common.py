@@ -6,6 +6,8 @@ from unittest import SkipTest
 
 import numpy as np
 import pytest
+from scipy import sparse
+from sklearn.base import clone
 from sklearn.utils.estimator_checks import (
     check_estimator,
     estimator_checks_generator,
@@ -37,7 +39,11 @@ ESTIMATORS = [
     SparseGEMINICV(mode="ovo", n_alphas=4, n_resamples=2),
 ]
 
-# Estimator name -> {check: reason}. Only what scikit-learn's own KMeans fails too.
+# It asks for `classifier_tags` of whatever has predict_proba and takes sparse X, and
+# there are none of a clusterer; our test of the same stands in.
+_PROBABILITIES = "reads classifier_tags, which a clusterer with predict_proba has not"
+# Estimator name -> {check: reason}. Only what a clusterer cannot pass, or what
+# scikit-learn's own KMeans fails too.
 EXPECTED_FAILED_CHECKS = {
     "AssociativeImputer": {},
     "ClAM": {
@@ -48,6 +54,8 @@ EXPECTED_FAILED_CHECKS = {
         "check_sample_weight_equivalence_on_sparse_data": (
             "which rows share a batch is drawn by row number"
         ),
+        "check_estimator_sparse_array": _PROBABILITIES,
+        "check_estimator_sparse_matrix": _PROBABILITIES,
     },
     "GEMINI": {},
     "PRCut": {
@@ -117,6 +125,32 @@ def test_scikit_learn_check(estimator, check):
     except SkipTest:
         assert check.func.__name__ in SKIPPED_CHECKS
         raise
+
+
+@few_rows
+@pytest.mark.few_epochs
+@pytest.mark.parametrize("container", [sparse.csr_array, sparse.csr_matrix])
+def test_sparse_rows_have_clusters_and_shares(container):
+    # The two checks above that are expected to fail, but for the number of classes.
+    estimators = [
+        estimator
+        for estimator in ESTIMATORS
+        if hasattr(estimator, "predict_proba")
+        and estimator.__sklearn_tags__().input_tags.sparse
+    ]
+    assert estimators
+    X = np.random.RandomState(0).uniform(size=(40, 3))
+    X[X < 0.6] = 0
+    for estimator in estimators:
+        name = type(estimator).__name__
+        assert _PROBABILITIES in EXPECTED_FAILED_CHECKS[name].values()
+        for form in ("csr", "csc", "coo", "lil", "dok", "dia", "bsr"):
+            rows = container(X).asformat(form)
+            model = clone(estimator).fit(rows)
+            shares = model.predict_proba(rows)
+            assert model.predict(rows).shape == (40,)
+            assert shares.shape == (40, model.n_clusters)
+            np.testing.assert_allclose(shares.sum(axis=1), 1)
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
