@@ -240,6 +240,7 @@ def test_path_of_an_estimator(model):
     assert not hasattr(sparse, "labels_")
     path = sparse.path(X, **options)
     assert path.chosen > 0
+    assert path.chosen > 0
     alphas = path.alphas[1:]  # the first is zero
     for name in ("objectives", "n_features"):
         (line,) = display.lines_[name]
