@@ -8,6 +8,7 @@ and its soft version is trained.
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
+from scipy.sparse import csr_array
 
 from skdiffclust._assignments import softmax
 from skdiffclust.gemini._models import FreeAssignments, Perceptron, SkipPerceptron
@@ -258,17 +259,32 @@ def partitions_of(problem, n_clusters, random_state, linear):
     """Return the partitions (n,) of runs of k-means on the samples, the best one first.
 
     With a `linear` kernel its features are as far apart as the samples, in fewer
-    dimensions where there are more features than samples.
+    dimensions where there are more features than samples. Samples that are linked are
+    all at their mean, which is what k-means under must-links comes to.
     """
     points = problem.relation.features if linear else problem.X
+    if problem.constraints is not None:
+        points = group_means(points, problem.row_weights, problem.constraints.groups)
     return start_partitions(points, problem.row_weights, n_clusters, random_state)
+
+
+def group_means(points, row_weights, groups):
+    """Return the weighted mean (n, d) of the group that each of points (n, d) is in."""
+    weights = np.asarray(row_weights, dtype=np.float64)
+    shape = int(groups.max()) + 1, len(points)
+    members = csr_array((weights, (groups, np.arange(len(points)))), shape=shape)
+    sizes = np.bincount(groups, weights)
+    means = members @ np.asarray(points, dtype=np.float64)
+    means /= np.where(sizes > 0, sizes, 1.0)[:, None]
+    return means[groups]
 
 
 def best_cells(problem, partitions, n_clusters, linear_mode):
     """Return weights (d, k) and biases (k,) of the cells of the best of partitions.
 
     `linear_mode` is "ova" or "ovo" for the MMD with a linear kernel, for which all
-    partitions are improved first, and None for all else, where it is the first.
+    partitions are improved first, and None for all else, where it is the first. What
+    improves them knows of no links: with links the first one stays if its loss is less.
     """
     X, row_weights = problem.X, problem.row_weights
     if linear_mode is None:
@@ -276,5 +292,21 @@ def best_cells(problem, partitions, n_clusters, linear_mode):
     found = [
         ascend(X, row_weights, labels, n_clusters, linear_mode) for labels in partitions
     ]
-    _, weights, biases = max(found, key=lambda cells: cells[0])
-    return weights, biases
+    _, *improved = max(found, key=lambda cells: cells[0])
+    if problem.constraints is None:
+        return improved
+    linked = voronoi(X, row_weights, partitions[0], n_clusters)
+    return min((linked, improved), key=lambda cells: _sharp_loss(problem, cells))
+
+
+def _sharp_loss(problem, cells):
+    """Return the loss of a linear model with cells, as sharp as is best."""
+
+    def family(factor):
+        weights, biases = (
+            (factor * array).astype(problem.X.dtype, copy=False) for array in cells
+        )
+        return Perceptron([weights], [biases])
+
+    loss, *_ = loss_and_gradients(sharpen(family, problem), problem)
+    return loss

@@ -18,13 +18,17 @@ _STEPS = 100
 def settle_constrained(Z, weight, seeds, constraints, metric):
     """Return memories (k, d) and labels (n,) that meet `Constraints`, of least cost.
 
-    From each of seeds (r, k, d), steps of Lloyd's in which a group of linked rows is
+    From each of seeds (r, k, d), and from linked rows that are far apart as a whole,
+    steps of Lloyd's in which a group of linked rows is
     assigned as one, each class has a memory of its own, by the assignment of least
     cost, and groups that must part are assigned one after the other, those of the
     fewest choices first. Z (n, d) are rows in training units, dense or CSR.
     """
     best = None
-    for memories in seeds.astype(np.float64):
+    apart = _groups_apart(Z, weight, constraints.groups, seeds.shape[1])
+    if metric == "cosine":
+        apart = on_sphere(apart)
+    for memories in (*seeds.astype(np.float64), apart):
         cost, labels = np.inf, None
         for _ in range(_STEPS):
             far = _divergences(Z, memories, metric) * weight[:, None]
@@ -45,6 +49,29 @@ def is_free(constraints):
     alone = np.bincount(groups)[groups] == 1
     parted = np.isin(groups, constraints.cannot)
     return alone & ~parted & (constraints.classes < 0)
+
+
+def _groups_apart(Z, weight, groups, n_memories):
+    """Return the means (k, d) of groups (n,) of rows, each far from those before.
+
+    The first is that of the heaviest group. Rows that are linked count by their mean:
+    seeds among the rows may be where no group can be assigned as a whole.
+    """
+    sizes = np.bincount(groups, weight)
+    shares = weight / np.where(sizes > 0, sizes, 1.0)[groups]
+    where = groups, np.arange(len(groups))
+    members = sparse.csr_array((shares, where), shape=(len(sizes), len(groups)))
+    means = members @ Z
+    squares = squared_lengths(means)
+    chosen, nearest = [int(np.argmax(sizes))], np.full(len(sizes), np.inf)
+    for _ in range(n_memories - 1):
+        memory = means[[chosen[-1]]]
+        memory = memory.toarray()[0] if sparse.issparse(memory) else memory[0]
+        far = squares - 2.0 * (means @ memory) + memory @ memory
+        nearest = np.minimum(nearest, np.maximum(far, 0.0))
+        chosen.append(int(np.argmax(sizes * nearest)))
+    picked = means[chosen]
+    return picked.toarray() if sparse.issparse(picked) else picked
 
 
 def _divergences(Z, memories, metric):

@@ -193,3 +193,13 @@ def test_too_few_hidden_units_start_at_random():
         assert gemini.fit(X).n_iter_ <= 5
     assert not gemini._has_cells("mlp", [2, 5, 3])
     assert gemini._has_cells("mlp", [2, 6, 3])
+
+
+@pytest.mark.parametrize("mode", ["ova", "ovo"])
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_links_across_blobs_join_them(mode, kernel, global_random_seed):
+    X, y = make_blobs(90, centers=[[0, 0], [9, 0], [0, 9]], random_state=0)
+    links = np.column_stack([np.flatnonzero(y == 1), np.flatnonzero(y == 2)])
+    model = GEMINI(2, mode=mode, kernel=kernel, n_init=1, link_weight=10.0)
+    model.set_params(random_state=global_random_seed).fit(X, must_link=links)
+    assert adjusted_rand_score(y == 0, model.labels_) == 1.0

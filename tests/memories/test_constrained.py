@@ -146,3 +146,12 @@ def test_proba_is_the_attraction_of_the_memories(metric, global_random_seed):
     sharp = ClAM(3, metric=metric, random_state=global_random_seed).fit(X)
     agree = sharp.predict_proba(X).argmax(axis=1) == sharp.labels_
     assert agree.mean() > 0.95
+
+
+@pytest.mark.parametrize("container", [np.asarray, csr_array])
+def test_links_across_blobs_join_them(container, global_random_seed):
+    X, y = make_blobs(90, centers=[[0, 0], [9, 0], [0, 9]], random_state=0)
+    links = np.column_stack([np.flatnonzero(y == 1), np.flatnonzero(y == 2)])
+    model = ClAM(2, n_init=1, random_state=global_random_seed)
+    labels = model.fit(container(X), must_link=links).labels_
+    assert adjusted_rand_score(y == 0, labels) == 1.0
