@@ -226,7 +226,6 @@ def test_not_fitted(draw):
 # ------------------------------------------------------------------ paths
 
 
-@pytest.mark.few_epochs
 @pytest.mark.parametrize("model", ["linear", "mlp"])
 @pytest.mark.few_epochs
 def test_path_of_an_estimator(model):
