@@ -32,9 +32,15 @@ def assign(X, memories, log_weights, dynamics):
         Z = _prepare(X[rows], shift, dynamics.metric)
         if dynamics.metric == "manhattan":
             assign_rows_manhattan(
-                Z, memories, order, log_weights, beta, dynamics.step_size, n_steps,
+                Z,
+                memories,
+                order,
+                log_weights,
+                beta,
+                dynamics.step_size,
+                n_steps,
                 labels[rows],
-            )  # fmt: skip
+            )
             continue
         if sparse.issparse(Z):
             products = _sparse_products(Z, by_feature)
@@ -42,9 +48,15 @@ def assign(X, memories, log_weights, dynamics):
             products = np.empty((len(Z), len(memories)))
             row_products(Z, by_feature, products)
         assign_rows(
-            products, memories, log_weights, beta, dynamics.step_size, n_steps,
-            geometry, labels[rows],
-        )  # fmt: skip
+            products,
+            memories,
+            log_weights,
+            beta,
+            dynamics.step_size,
+            n_steps,
+            geometry,
+            labels[rows],
+        )
     return labels
 
 

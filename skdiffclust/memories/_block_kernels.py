@@ -247,9 +247,22 @@ def _rest(X, low, high, fill, weight, left):
 
 @_kernel
 def _close_rows(
-    begin, count, r, plain, w, beta, left, q, ds, dl, d_hidden, d_start, d_products,
-    d_bias, attracted,
-):  # fmt: skip
+    begin,
+    count,
+    r,
+    plain,
+    w,
+    beta,
+    left,
+    q,
+    ds,
+    dl,
+    d_hidden,
+    d_start,
+    d_products,
+    d_bias,
+    attracted,
+):
     """Write and add up gradients by products of the lanes, and whom they fell to."""
     k = q.shape[0]
     for i in range(count):
@@ -273,9 +286,20 @@ def _close_rows(
 
 @_kernel
 def _add_group(
-    X, memories, products, low, high, fill, norms, bias, weight, beta, step, n_steps,
+    X,
+    memories,
+    products,
+    low,
+    high,
+    fill,
+    norms,
+    bias,
+    weight,
+    beta,
+    step,
+    n_steps,
     out,
-):  # fmt: skip
+):
     """Add a group of rows X (n, d) with hidden features from low to high, if any."""
     d_products, gradient, d_bias, attracted, loss = out
     n_rows, n_init, k = products.shape
@@ -317,9 +341,22 @@ def _add_group(
             loss[r] += _close(aim, first, w, left, q, s, dq, d_gram[r])
             _backward(gram[r], dq, beta, step, p, ds, dl, d_gram[r], scratch)
             _close_rows(
-                begin, count, r, plain, w, beta, left, q, ds, dl, scratch, d_start,
-                d_products, d_bias, attracted,
-            )  # fmt: skip
+                begin,
+                count,
+                r,
+                plain,
+                w,
+                beta,
+                left,
+                q,
+                ds,
+                dl,
+                scratch,
+                d_start,
+                d_products,
+                d_bias,
+                attracted,
+            )
             _add_hidden(scratch, low, x, gradient[r])
     pull_back(memories, low, high, fill, d_gram, d_start, gradient)
 
@@ -350,8 +387,18 @@ def euclidean_rows(
         n_features = high - low if high > low else memories.shape[2]
         n_scored += weight[begin:end].sum() * n_features
         _add_group(
-            X[begin:end], memories, products[begin:end], low, high, fill, norms, bias,
-            weight[begin:end], beta, step, n_steps,
+            X[begin:end],
+            memories,
+            products[begin:end],
+            low,
+            high,
+            fill,
+            norms,
+            bias,
+            weight[begin:end],
+            beta,
+            step,
+            n_steps,
             (d_products[begin:end], gradient, d_bias, attracted, loss),
-        )  # fmt: skip
+        )
     return n_scored

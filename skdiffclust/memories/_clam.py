@@ -290,13 +290,31 @@ class ClAM(
     }
 
     def __init__(
-        self, n_clusters=8, *, inverse_temperature="auto", n_steps=3, step_size=1.0,
-        mask_probability=0.15, mask_value="mean", self_supervised=True,
-        metric="euclidean", weighted=False, init="k-means++", n_init=10,
-        selection="loss", max_iter=200, batch_size=1024, learning_rate=0.05, tol=1e-3,
-        n_iter_no_change=5, record_centers=False, encoder=None, warm_start=False,
-        device="auto", random_state=None,
-    ):  # fmt: skip
+        self,
+        n_clusters=8,
+        *,
+        inverse_temperature="auto",
+        n_steps=3,
+        step_size=1.0,
+        mask_probability=0.15,
+        mask_value="mean",
+        self_supervised=True,
+        metric="euclidean",
+        weighted=False,
+        init="k-means++",
+        n_init=10,
+        selection="loss",
+        max_iter=200,
+        batch_size=1024,
+        learning_rate=0.05,
+        tol=1e-3,
+        n_iter_no_change=5,
+        record_centers=False,
+        encoder=None,
+        warm_start=False,
+        device="auto",
+        random_state=None,
+    ):
         self.n_clusters = n_clusters
         self.inverse_temperature = inverse_temperature
         self.n_steps = n_steps
@@ -523,9 +541,12 @@ class ClAM(
         if self._completer is not None:
             return self._completer.complete(X).astype(X.dtype)
         return complete_by_memories(
-            X, *self._field(), n_steps=self.n_steps, step_size=self.step_size,
+            X,
+            *self._field(),
+            n_steps=self.n_steps,
+            step_size=self.step_size,
             **self._geometry(),
-        )  # fmt: skip
+        )
 
     def _learn_missing(self, X, random_state):
         """Learn what completes missing entries of training rows; return them filled."""
@@ -534,9 +555,12 @@ class ClAM(
             from skdiffclust.memories._completion import fit_completer
 
             self._completer = fit_completer(
-                X, n_memories=_COMPLETING, inverse_temperature="auto",
-                linear_correction="auto", random_state=random_state,
-            )  # fmt: skip
+                X,
+                n_memories=_COMPLETING,
+                inverse_temperature="auto",
+                linear_correction="auto",
+                random_state=random_state,
+            )
         return self._fill(X)
 
     def _learn_code(
@@ -584,9 +608,13 @@ class ClAM(
     def _frame_of(self, X, weight, metric=None):
         """Return the units of training for these rows."""
         return frame_of(
-            X, weight, metric or self.metric, self.mask_value,
-            self.inverse_temperature, _CONCENTRATION,
-        )  # fmt: skip
+            X,
+            weight,
+            metric or self.metric,
+            self.mask_value,
+            self.inverse_temperature,
+            _CONCENTRATION,
+        )
 
     def _start(self, X, weight, frame, random_state, centers, constraints=None):
         """Return the restarts to train, from `centers` of a last fit if any."""
@@ -918,9 +946,9 @@ class ClAM(
         """Return a function of the dynamics (n,) of rows, few of them dense at once."""
         X = self._rows(X)
         field, geometry = self._field(), self._geometry()
-        return np.concatenate([
-            function(dense(X[rows]), *field, **geometry) for rows in blocks(X)
-        ])  # fmt: skip
+        return np.concatenate(
+            [function(dense(X[rows]), *field, **geometry) for rows in blocks(X)]
+        )
 
     def _field(self):
         """Return memories and inverse temperature."""

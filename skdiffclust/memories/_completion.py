@@ -49,9 +49,14 @@ class Completer:
             seen = ~np.isnan(X[chosen])
             Z = np.where(seen, (X[chosen] - self.mean) / self.scale, 0.0)
             found = _complete(
-                Z, seen, self.memories, self.center, self.precision,
-                self.inverse_temperature, self.is_corrected,
-            )  # fmt: skip
+                Z,
+                seen,
+                self.memories,
+                self.center,
+                self.precision,
+                self.inverse_temperature,
+                self.is_corrected,
+            )
             found = found * self.scale + self.mean
             filled[chosen] = np.where(seen, X[chosen], found)
         return filled
@@ -127,9 +132,13 @@ def _choose(Z, seen, candidates, random_state):
         if beta not in learned:
             learned[beta] = _learn(Z_shown, shown, normal, beta, rows)
         found = _complete(
-            Z_shown[rows], shown[rows], *learned[beta], beta, is_corrected,
+            Z_shown[rows],
+            shown[rows],
+            *learned[beta],
+            beta,
+            is_corrected,
             itself=rows,
-        )  # fmt: skip
+        )
         errors.append(float(np.square(found - Z[rows])[hidden[rows]].mean()))
     return candidates[int(np.argmin(errors))]
 

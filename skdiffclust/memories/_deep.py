@@ -134,11 +134,13 @@ class DeepTraining:
             memories = np.tile(code.mean(axis=0), (k, 1))
             if not self._warms_up:
                 memories = self._seeds(code, k)
-        parts = nn.ModuleDict({
-            "encoder": encoder,
-            "decoder": _isometry(code, rows),
-            "memory": _memory(clam, memories, shares, self._temperature(code)),
-        })  # fmt: skip
+        parts = nn.ModuleDict(
+            {
+                "encoder": encoder,
+                "decoder": _isometry(code, rows),
+                "memory": _memory(clam, memories, shares, self._temperature(code)),
+            }
+        )
         return parts.to(self._device, to_tensor(rows[:0]).dtype)
 
     def _n_clusters(self):
@@ -157,8 +159,9 @@ class DeepTraining:
     def _seeds(self, code, n_clusters):
         """Return memories (k, p) among codes (m, p) of the sample."""
         clam, weight = self._clam, self._sample[1]
-        seeds = seed_memories(code, weight, n_clusters, clam.init, 1,
-                              self._random_state)[0]  # fmt: skip
+        seeds = seed_memories(
+            code, weight, n_clusters, clam.init, 1, self._random_state
+        )[0]
         return seeds[0]
 
     def _temperature(self, code):

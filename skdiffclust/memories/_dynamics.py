@@ -269,9 +269,15 @@ def complete_by_memories(
     if metric == "cosine":
         start[~start.any(axis=1)] = center
     moved = recall(
-        start, memories, inverse_temperature, n_steps=n_steps, step_size=step_size,
-        weights=weights, metric=metric, mask=seen,
-    )  # fmt: skip
+        start,
+        memories,
+        inverse_temperature,
+        n_steps=n_steps,
+        step_size=step_size,
+        weights=weights,
+        metric=metric,
+        mask=seen,
+    )
     if metric == "cosine":
         lengths = [
             np.sqrt(np.square(np.where(seen, rows, 0.0)).sum(axis=1, keepdims=True))

@@ -72,10 +72,15 @@ class Fit:
         self._is_exact = False
         if memories is None:
             seeds, costs = seed_memories(
-                self._Z, self._sample_weight, len(log_weights), clam.init, clam.n_init,
-                self._random_state, spherical=self._is_spherical,
+                self._Z,
+                self._sample_weight,
+                len(log_weights),
+                clam.init,
+                clam.n_init,
+                self._random_state,
+                spherical=self._is_spherical,
                 tol=_LOOSE if self._selection == "loss" else TOLERANCE,
-            )  # fmt: skip
+            )
             # Every row sits on a memory: there is nothing to learn.
             self._is_exact = costs.min() <= _EXACT * np.finfo(
                 self._Z.dtype
@@ -98,11 +103,15 @@ class Fit:
             )
             self._settled, seeds = (found, log_weights), found[None]
         self.descent = Descent(
-            seeds, np.tile(log_weights, (len(seeds), 1)), self.dynamics, self._frame,
+            seeds,
+            np.tile(log_weights, (len(seeds), 1)),
+            self.dynamics,
+            self._frame,
             learning_rate=clam.learning_rate,
             mask_probability=clam.mask_probability if self._has_masks else None,
-            learn_weights=clam.weighted is True, complete=complete,
-        )  # fmt: skip
+            learn_weights=clam.weighted is True,
+            complete=complete,
+        )
         return self
 
     def resettle(self):
@@ -111,9 +120,14 @@ class Fit:
         memories, log_weights = descent.memories[0], descent.log_weights[0]
         squares = squared_lengths(self._Z)
         found, costs = settle(
-            self._Z, squares, self._sample_weight, memories[None], _STREAM_STEPS,
-            tol=TOLERANCE, spherical=self._is_spherical,
-        )  # fmt: skip
+            self._Z,
+            squares,
+            self._sample_weight,
+            memories[None],
+            _STREAM_STEPS,
+            tol=TOLERANCE,
+            spherical=self._is_spherical,
+        )
         self._settled = self._settle(found, costs), log_weights
 
     def _settle(self, seeds, costs):
@@ -123,10 +137,14 @@ class Fit:
         for restart in np.argsort(costs, kind="stable")[:n_exchanged]:
             found.append(
                 exchange(
-                    self._Z, self._sample_weight, seeds[restart].astype(np.float64),
-                    costs[restart], self._random_state, spherical=self._is_spherical,
+                    self._Z,
+                    self._sample_weight,
+                    seeds[restart].astype(np.float64),
+                    costs[restart],
+                    self._random_state,
+                    spherical=self._is_spherical,
                 )
-            )  # fmt: skip
+            )
         memories = min(found, key=lambda pair: pair[1])[0]
         if self.dynamics.metric == "manhattan":
             return settle_medians(self._Z, self._sample_weight, memories)
@@ -262,9 +280,12 @@ class Fit:
         sharpness = np.full(len(losses), -np.inf)
         for i in np.flatnonzero(losses <= _TIE * losses.min()):
             sharpness[i] = -self._sample_weight @ entropy(
-                self._Z, memories[i], self.dynamics.inverse_temperature,
-                weights=np.exp(log_weights[i]), metric=self.dynamics.metric,
-            )  # fmt: skip
+                self._Z,
+                memories[i],
+                self.dynamics.inverse_temperature,
+                weights=np.exp(log_weights[i]),
+                metric=self.dynamics.metric,
+            )
         return sharpness
 
     def _silhouette(self, labels):

@@ -190,9 +190,20 @@ def _cosine_backward(
 
 @_kernel
 def _add_cosine_group(
-    memories, products, hidden, lengths, low, high, fill, bias, weight, beta, step,
-    n_steps, out,
-):  # fmt: skip
+    memories,
+    products,
+    hidden,
+    lengths,
+    low,
+    high,
+    fill,
+    bias,
+    weight,
+    beta,
+    step,
+    n_steps,
+    out,
+):
     """Add a group of rows with hidden features from low to high, if any."""
     d_products, d_hidden, gradient, d_bias, attracted, loss = out
     n_rows, n_init, k = products.shape
@@ -227,9 +238,21 @@ def _add_cosine_group(
                     known[m] = products[i, r, m] - aim[m]
                     first[m] = scale * start[r, m]
             _cosine_forward(
-                known, first, aim, scale, size, gram[r], bias[r], beta, step, p, s, y,
-                g, n,
-            )  # fmt: skip
+                known,
+                first,
+                aim,
+                scale,
+                size,
+                gram[r],
+                bias[r],
+                beta,
+                step,
+                p,
+                s,
+                y,
+                g,
+                n,
+            )
             y_end, g_end = y[n_steps], g[n_steps]
             size = 1.0 if n[n_steps - 1] > 0.0 else 0.0
             loss[r] += w * (
@@ -237,9 +260,24 @@ def _add_cosine_group(
             )
             attracted[r, _argmax(p[n_steps - 1])] += w
             _cosine_backward(
-                known, aim, gram[r], beta, step, p, s, y, g, n, -2.0 * w,
-                -2.0 * w * g_end * outside, ds, dl, d_known, d_aim, d_gram[r],
-            )  # fmt: skip
+                known,
+                aim,
+                gram[r],
+                beta,
+                step,
+                p,
+                s,
+                y,
+                g,
+                n,
+                -2.0 * w,
+                -2.0 * w * g_end * outside,
+                ds,
+                dl,
+                d_known,
+                d_aim,
+                d_gram[r],
+            )
             for m in range(k):
                 d_bias[r, m] += dl[m]
                 if plain:
@@ -253,9 +291,19 @@ def _add_cosine_group(
 
 @_kernel
 def cosine_rows(
-    memories, products, hidden, lengths, groups, fill, bias, weight, beta, step,
-    n_steps, out,
-):  # fmt: skip
+    memories,
+    products,
+    hidden,
+    lengths,
+    groups,
+    fill,
+    bias,
+    weight,
+    beta,
+    step,
+    n_steps,
+    out,
+):
     """Add up loss and gradients of a batch of unit length; return its scored entries.
 
     As `euclidean_rows`, but rows enter by their products (b, r, k) with the memories
@@ -270,11 +318,27 @@ def cosine_rows(
         n_features = high - low if high > low else memories.shape[2]
         n_scored += weight[begin:end].sum() * n_features
         _add_cosine_group(
-            memories, products[begin:end], hidden[begin:end], lengths[begin:end], low,
-            high, fill, bias, weight[begin:end], beta, step, n_steps,
-            (d_products[begin:end], d_hidden[begin:end], gradient, d_bias, attracted,
-             loss),
-        )  # fmt: skip
+            memories,
+            products[begin:end],
+            hidden[begin:end],
+            lengths[begin:end],
+            low,
+            high,
+            fill,
+            bias,
+            weight[begin:end],
+            beta,
+            step,
+            n_steps,
+            (
+                d_products[begin:end],
+                d_hidden[begin:end],
+                gradient,
+                d_bias,
+                attracted,
+                loss,
+            ),
+        )
     return n_scored
 
 

@@ -66,9 +66,17 @@ class Descent:
     """
 
     def __init__(
-        self, memories, log_weights, dynamics, frame, *, learning_rate,
-        mask_probability, learn_weights, complete=None,
-    ):  # fmt: skip
+        self,
+        memories,
+        log_weights,
+        dynamics,
+        frame,
+        *,
+        learning_rate,
+        mask_probability,
+        learn_weights,
+        complete=None,
+    ):
         self.memories, self.log_weights = memories.astype(np.float64), log_weights
         self.learning_rate = learning_rate
         self._dynamics, self._fill = dynamics, frame.fill
@@ -97,10 +105,14 @@ class Descent:
             order, groups = self._groups(*Z.shape, random_state)
             shown = Z if isinstance(order, slice) else Z[:, order]
             found = self._complete(
-                shown, self.memories[:, :, order].astype(Z.dtype, copy=False),
-                self.log_weights, self._dynamics, groups=groups,
-                fill=self._fill[order], sample_weight=weight[chosen],
-            )  # fmt: skip
+                shown,
+                self.memories[:, :, order].astype(Z.dtype, copy=False),
+                self.log_weights,
+                self._dynamics,
+                groups=groups,
+                fill=self._fill[order],
+                sample_weight=weight[chosen],
+            )
             gradient = np.empty_like(self.memories)
             gradient[:, :, order] = found.gradient
             mean = Z.shape[1] / found.n_scored
@@ -158,10 +170,14 @@ class Descent:
         for first, last in dict.fromkeys(zip(stops - sizes, stops, strict=True)):
             share = n_whole if first == last else 1
             found = self._complete(
-                Z, self.memories.astype(Z.dtype), self.log_weights, self._dynamics,
+                Z,
+                self.memories.astype(Z.dtype),
+                self.log_weights,
+                self._dynamics,
                 groups=[(slice(0, Z.shape[0]), slice(int(first), int(last)))],
-                fill=self._fill, sample_weight=weight,
-            )  # fmt: skip
+                fill=self._fill,
+                sample_weight=weight,
+            )
             loss += share * found.loss
             n_scored += share * found.n_scored
         return loss / n_scored

@@ -28,9 +28,16 @@ def sample_rows(n_samples, sample_weight, random_state):
 
 
 def seed_memories(
-    Z, weight, n_clusters, init, n_init, random_state, *, spherical=False,
+    Z,
+    weight,
+    n_clusters,
+    init,
+    n_init,
+    random_state,
+    *,
+    spherical=False,
     tol=TOLERANCE,
-):  # fmt: skip
+):
     """Return memories (n_init, k, d) and the cost (n_init,) of each restart.
 
     Z (m, d), dense or CSR, are rows in training units with weights (m,); `spherical`
@@ -73,10 +80,12 @@ def _take(Z, chosen):
 def _random_rows(weight, n_clusters, n_init, random_state):
     """Return distinct rows (n_init, k), by weight, as many as there are clusters."""
     share, n_rows = weight / weight.sum(), len(weight)
-    return np.stack([
-        random_state.choice(n_rows, n_clusters, replace=False, p=share)
-        for _ in range(n_init)
-    ])  # fmt: skip
+    return np.stack(
+        [
+            random_state.choice(n_rows, n_clusters, replace=False, p=share)
+            for _ in range(n_init)
+        ]
+    )
 
 
 def _spread_rows(Z, squares, weight, n_clusters, n_init, random_state):
@@ -205,9 +214,14 @@ def exchange(Z, weight, memories, cost, random_state, *, spherical=False):
         for n_steps in _EXCHANGE_STEPS:
             if costs[0] == np.inf or costs[0] < _HOPELESS * cost:
                 trial, costs = settle(
-                    Z, squares, weight, trial, n_steps, tol=TOLERANCE,
+                    Z,
+                    squares,
+                    weight,
+                    trial,
+                    n_steps,
+                    tol=TOLERANCE,
                     spherical=spherical,
-                )  # fmt: skip
+                )
         if costs[0] < (1.0 - _GAIN) * cost:
             memories, cost, n_failed = trial[0], float(costs[0]), 0
         elif n_moved > 1:

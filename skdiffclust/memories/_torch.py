@@ -26,8 +26,11 @@ def recall(X, memories, log_weights, dynamics, moves=None):
     bias = log_weights.unsqueeze(-2)
     step = dynamics.step_size if moves is None else dynamics.step_size * moves
     for _ in range(dynamics.n_steps):
-        share = torch.softmax(bias - dynamics.inverse_temperature * _divergence(
-            X, memories, dynamics.metric), dim=-1)  # fmt: skip
+        share = torch.softmax(
+            bias
+            - dynamics.inverse_temperature * _divergence(X, memories, dynamics.metric),
+            dim=-1,
+        )
         if dynamics.metric == "manhattan":
             X = X + step * (_medians(share, memories) - X)
         elif dynamics.metric == "cosine":
@@ -101,9 +104,14 @@ def _complete(device, X, memories, log_weights, dynamics, fill, sample_weight, g
     for group in groups:
         # One group a time: its graph is gone before the next one is built.
         loss = completion_loss(
-            rows, memory, bias, dynamics, groups=[group], fill=start,
+            rows,
+            memory,
+            bias,
+            dynamics,
+            groups=[group],
+            fill=start,
             sample_weight=weight,
-        )  # fmt: skip
+        )
         loss.sum().backward()
         losses = losses + loss.detach()
         width = (group[1].stop - group[1].start) or X.shape[1]
@@ -115,9 +123,12 @@ def _complete(device, X, memories, log_weights, dynamics, fill, sample_weight, g
         hits.scatter_add_(1, nearest, weight.expand(nearest.shape))
     by_weights = np.zeros(bias.shape) if bias.grad is None else to_numpy(bias.grad)
     return Completion(
-        to_numpy(losses).astype(np.float64), to_numpy(memory.grad), by_weights,
-        to_numpy(hits), n_scored,
-    )  # fmt: skip
+        to_numpy(losses).astype(np.float64),
+        to_numpy(memory.grad),
+        by_weights,
+        to_numpy(hits),
+        n_scored,
+    )
 
 
 def _on_sphere(X):
@@ -238,9 +249,18 @@ class AssociativeMemory(nn.Module):
     """
 
     def __init__(
-        self, n_clusters, n_features, *, inverse_temperature, n_steps=3, step_size=1.0,
-        metric="euclidean", weighted=False, memories=None, generator=None,
-    ):  # fmt: skip
+        self,
+        n_clusters,
+        n_features,
+        *,
+        inverse_temperature,
+        n_steps=3,
+        step_size=1.0,
+        metric="euclidean",
+        weighted=False,
+        memories=None,
+        generator=None,
+    ):
         super().__init__()
         largest = 1 if metric == "manhattan" else 2
         if metric not in METRICS:

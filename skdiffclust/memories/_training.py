@@ -34,8 +34,9 @@ def completion_with_gradient(
     and 6 T k^2 for each row.
     """
     if dynamics.metric == "manhattan":
-        return _manhattan(X, memories, log_weights, dynamics, groups, fill,
-                          sample_weight)  # fmt: skip
+        return _manhattan(
+            X, memories, log_weights, dynamics, groups, fill, sample_weight
+        )
     # One layout, so that there is one kernel to compile.
     memories = np.ascontiguousarray(memories)
     if not sparse.issparse(X):
@@ -69,14 +70,23 @@ def _euclidean(X, memories, log_weights, dynamics, groups, fill, sample_weight):
     d_bias, attracted, loss = np.zeros((r, k)), np.zeros((r, k)), np.zeros(r)
     beta, step = float(dynamics.inverse_temperature), float(dynamics.step_size)
     n_scored = euclidean_rows(
-        rows.astype(np.float64, copy=False), memories.astype(np.float64, copy=False),
-        products, _edges(groups), fill, log_weights, sample_weight, beta, step,
-        dynamics.n_steps, (d_products, gradient, d_bias, attracted, loss),
-    )  # fmt: skip
+        rows.astype(np.float64, copy=False),
+        memories.astype(np.float64, copy=False),
+        products,
+        _edges(groups),
+        fill,
+        log_weights,
+        sample_weight,
+        beta,
+        step,
+        dynamics.n_steps,
+        (d_products, gradient, d_bias, attracted, loss),
+    )
     gradient += _pulled(d_products, X)
     gradient -= (2.0 * beta * d_bias)[:, :, None] * memories
-    return Completion(loss, gradient.astype(X.dtype, copy=False), d_bias, attracted,
-                      n_scored)  # fmt: skip
+    return Completion(
+        loss, gradient.astype(X.dtype, copy=False), d_bias, attracted, n_scored
+    )
 
 
 def _cosine(X, memories, log_weights, dynamics, groups, fill, sample_weight):
@@ -99,19 +109,28 @@ def _cosine(X, memories, log_weights, dynamics, groups, fill, sample_weight):
     gradient, loss = np.zeros((r, k, d)), np.zeros(r)
     d_bias, attracted = np.zeros((r, k)), np.zeros((r, k))
     n_scored = cosine_rows(
-        directions.astype(np.float64, copy=False), products, hidden, rest,
-        _edges(groups), fill, log_weights, sample_weight,
-        float(dynamics.inverse_temperature), float(dynamics.step_size),
-        dynamics.n_steps, (d_products, d_hidden, gradient, d_bias, attracted, loss),
-    )  # fmt: skip
+        directions.astype(np.float64, copy=False),
+        products,
+        hidden,
+        rest,
+        _edges(groups),
+        fill,
+        log_weights,
+        sample_weight,
+        float(dynamics.inverse_temperature),
+        float(dynamics.step_size),
+        dynamics.n_steps,
+        (d_products, d_hidden, gradient, d_bias, attracted, loss),
+    )
     gradient += _pulled(d_products, X)
     for rows, features in masked:
         gradient[:, :, features] += _pulled(d_hidden[rows], X[rows, features])
     radial = np.einsum("rkd,rkd->rk", gradient, directions)
     gradient -= radial[:, :, None] * directions
     gradient /= lengths
-    return Completion(loss, gradient.astype(X.dtype, copy=False), d_bias, attracted,
-                      n_scored)  # fmt: skip
+    return Completion(
+        loss, gradient.astype(X.dtype, copy=False), d_bias, attracted, n_scored
+    )
 
 
 def _edges(groups):
@@ -135,11 +154,19 @@ def _manhattan(X, memories, log_weights, dynamics, groups, fill, sample_weight):
         first = 0 if plain else d - (features.stop - features.start)
         weight = sample_weight[rows]
         manhattan_rows(
-            X[rows][:, tail].astype(np.float64), fill[tail], moved,
-            np.ascontiguousarray(order), log_weights, weight, first,
-            dynamics.inverse_temperature, dynamics.step_size, dynamics.n_steps, plain,
+            X[rows][:, tail].astype(np.float64),
+            fill[tail],
+            moved,
+            np.ascontiguousarray(order),
+            log_weights,
+            weight,
+            first,
+            dynamics.inverse_temperature,
+            dynamics.step_size,
+            dynamics.n_steps,
+            plain,
             (part, attracted, loss),
-        )  # fmt: skip
+        )
         gradient[:, :, tail] += part
         n_scored += float(weight.sum()) * (d - first)
     return Completion(
