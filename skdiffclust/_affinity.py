@@ -87,7 +87,7 @@ def center(X, means=None, *, dtype=np.float64):
     return centered
 
 
-def distance_matrix(X, Y=None, *, metric="euclidean", metric_params=None):
+def distance_matrix(X, Y=None, *, metric="euclidean"):
     """Return the distances (n, m), float64, of rows of X to rows of Y (default X).
 
     Euclidean distances and what follows from them (squared, cosine) are sums of
@@ -109,7 +109,7 @@ def distance_matrix(X, Y=None, *, metric="euclidean", metric_params=None):
         what="the distance matrix",
         remedy="Use fewer rows or a sparse neighbours graph.",
     )
-    params = fitted_metric_params(other, metric, metric_params)
+    params = fitted_metric_params(other, metric, None)
     distances = block_distances(X, other, metric, params)
     if Y is None:
         _symmetrise_dense(distances)
@@ -266,7 +266,7 @@ def check_precomputed(D, *, name="X", kind="distance"):
             "sample."
         )
     if sp.issparse(D):
-        return _check_sparse(D, name, kind)
+        return _check_sparse(D, name)
     return _check_dense(D, name, kind)
 
 
@@ -305,7 +305,7 @@ def _is_symmetric(D, start, stop):
     return np.array_equal(block, D[:, start:stop].T) and np.isfinite(block).all()
 
 
-def _check_sparse(D, name, kind):
+def _check_sparse(D, name):
     """Return sparse D (n, n) as a symmetric csr_array without diagonal."""
     summed = D.tocoo().tocsr().tocoo()  # adds up repeated entries, keeps stored zeros
     off_diagonal = summed.row != summed.col

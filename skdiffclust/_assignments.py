@@ -53,35 +53,3 @@ def connectivity(labels):
     """Return M (n, n), float64: 1 where two rows share a label, else 0."""
     labels = np.asarray(labels)
     return (labels[:, None] == labels[None, :]).astype(np.float64)
-
-
-def labels_from_connectivity(matrix):
-    """Return labels (n,) int64, by size, of the blocks of a 0/1 matrix (n, n).
-
-    The diagonal is ignored.  ValueError when the matrix is not square, holds other
-    values, or does not describe a partition.  O(n^2).
-    """
-    matrix = np.asarray(matrix)
-    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
-        raise ValueError(
-            "The connectivity matrix must be square. "
-            f"Got shape {matrix.shape} instead. Pass one row and column per sample."
-        )
-    linked = matrix == 1
-    if not np.all(linked | (matrix == 0)):
-        raise ValueError(
-            "The connectivity matrix must be made of 0 and 1. "
-            "Got other values instead. Round it, or cluster it as a similarity."
-        )
-    np.fill_diagonal(linked, True)
-    # In a partition the first row linked to a row names its block.
-    first = linked.argmax(axis=1)
-    wrong = np.argwhere(linked != (first[:, None] == first[None, :]))
-    if wrong.size:
-        i, j = wrong[0]
-        raise ValueError(
-            "The connectivity matrix must be symmetric and transitive. "
-            f"Got rows {i} and {j} instead, which disagree on what they are linked to. "
-            "Take the transitive closure of the links first."
-        )
-    return relabel_by_size(first)[0]

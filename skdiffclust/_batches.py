@@ -2,6 +2,8 @@
 
 import numpy as np
 
+_BLOCK_ROWS = 2**16
+
 
 def mini_batches(n_samples, batch_size, random_state):
     """Yield the row indices of one epoch: every row once, in random order.
@@ -39,7 +41,7 @@ def mini_batches(n_samples, batch_size, random_state):
         yield order[start:stop]
 
 
-def float_blocks(X, n_rows=2**16):
+def float_blocks(X):
     """Yield blocks of rows of X (n, d) in float64."""
-    for start in range(0, len(X), n_rows):
-        yield np.asarray(X[start : start + n_rows], dtype=np.float64)
+    for start in range(0, len(X), _BLOCK_ROWS):
+        yield np.asarray(X[start : start + _BLOCK_ROWS], dtype=np.float64)

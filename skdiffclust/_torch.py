@@ -46,13 +46,6 @@ def to_numpy(tensor):
     return tensor.detach().cpu().numpy().copy()
 
 
-def seeded_generator(random_state, device="cpu"):
-    """Return a torch Generator on `device`, seeded by one draw of a RandomState."""
-    generator = torch.Generator(device=device)
-    generator.manual_seed(int(random_state.randint(np.iinfo(np.int32).max)))
-    return generator
-
-
 @contextmanager
 def isolated_streams(random_state, device="cpu", *, needed=True):
     """Seed torch's global streams inside the block, and put them back after it.

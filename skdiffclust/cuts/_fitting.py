@@ -550,10 +550,9 @@ def make_settings(
     balance_weight = estimator.balance_weight
     if balance_weight == "auto":
         balance_weight = _LABELLED_BALANCE if labelled else _BALANCE
-    sampling = "full" if estimator.sampling == "auto" else estimator.sampling
     return Settings(
-        objective=estimator.objective if sampling == "full" else "bound",
-        sampling=sampling,
+        objective=estimator.objective if estimator.sampling == "full" else "bound",
+        sampling=estimator.sampling,
         balance_weight=balance_weight,
         averaging_rate=estimator.averaging_rate,
         max_iter=estimator.max_iter if max_iter is None else max_iter,

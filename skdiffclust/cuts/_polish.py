@@ -150,9 +150,7 @@ class _State:
     def move(self):
         """Move nodes of the boundary until none wants to; return how many moved."""
         head = 0
-        count = queue_boundary(
-            *self.csr[:2], self.labels, self.queue, self.queued, self.n_clusters
-        )
+        count = queue_boundary(*self.csr[:2], self.labels, self.queue, self.queued)
         total = 0
         while count:
             n_moved, head, count = move_nodes(
@@ -173,9 +171,7 @@ class _State:
 
     def climb(self):
         """Try sequences of moves from every node of the boundary; return how many."""
-        n_seeds = queue_boundary(
-            *self.csr[:2], self.labels, self.queue, self.queued, self.n_clusters
-        )
+        n_seeds = queue_boundary(*self.csr[:2], self.labels, self.queue, self.queued)
         rng = np.random.RandomState(n_seeds)
         seeds = rng.permutation(self.queue[:n_seeds])
         self.queued[:] = False  # nodes that moved
@@ -253,7 +249,7 @@ def cluster_sums(indptr, indices, data, divisors, sizes, labels, n_clusters):
 
 
 @compiled(nogil=True)
-def queue_boundary(indptr, indices, labels, queue, queued, n_clusters):
+def queue_boundary(indptr, indices, labels, queue, queued):
     """Fill the queue with nodes that have a neighbour elsewhere; return how many."""
     count = 0
     for i in range(len(labels)):

@@ -147,8 +147,8 @@ class PRCut(
     averaging_rate : float, default=0.8
         Weight of a new batch in the running proportions of ``sampling="pairs"`` and
         "neighbors" and of `partial_fit`.
-    sampling : {"auto", "full", "pairs", "neighbors"}, default="auto"
-        Edges that a batch learns from. "full", which "auto" is: all edges of its rows,
+    sampling : {"full", "pairs", "neighbors"}, default="full"
+        Edges that a batch learns from. "full": all edges of its rows,
         to assignments as last seen. "pairs": those between two batches, as in the
         paper; "neighbors": one of each row, drawn by weight.
     max_iter : int, default=200
@@ -271,7 +271,7 @@ class PRCut(
             StrOptions({"auto"}),
         ],
         "averaging_rate": [Interval(Real, 0, 1, closed="right")],
-        "sampling": [StrOptions({"auto", "full", "pairs", "neighbors"})],
+        "sampling": [StrOptions({"full", "pairs", "neighbors"})],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "batch_size": [Interval(Integral, 1, None, closed="left")],
         "learning_rate": [Interval(Real, 0, None, closed="neither")],
@@ -301,7 +301,7 @@ class PRCut(
         polish=True,
         balance_weight="auto",
         averaging_rate=0.8,
-        sampling="auto",
+        sampling="full",
         max_iter=200,
         batch_size=256,
         learning_rate=0.01,

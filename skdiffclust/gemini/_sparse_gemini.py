@@ -367,7 +367,6 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         alpha_multiplier=1.05,
         min_features=2,
         keep_threshold=None,
-        dynamic=None,
         refine=False,
         checkpoint=None,
         resume=False,
@@ -405,8 +404,6 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
             Choose the fewest features with at least this share of the largest
             objective; None is 0.9. With ``dynamic=True`` it must be None, and the last
             step that has features is chosen.
-        dynamic : bool or None, default=None
-            In place of the parameter of the estimator; None is that.
         refine : bool, default=False
             Where more than one group leaves at once, go back and try penalties between
             (to a ratio of 1.0005), against the collapse of Section 5.6.
@@ -438,7 +435,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
             "alpha_init": alpha_init,
             "alpha_multiplier": alpha_multiplier,
             "min_features": min_features,
-            "dynamic": self.dynamic if dynamic is None else dynamic,
+            "dynamic": self.dynamic,
             "refine": refine,
         }
         _check_path(options, keep_threshold, checkpoint, resume)
@@ -816,7 +813,6 @@ _PATH_CONSTRAINTS = {
     "alpha_multiplier": [Interval(Real, 1, None, closed="neither")],
     "min_features": [positive],
     "keep_threshold": [Interval(Real, 0, 1, closed="right"), None],
-    "dynamic": ["boolean"],
     "refine": ["boolean"],
     "checkpoint": [str, os.PathLike, None],
     "resume": ["boolean"],

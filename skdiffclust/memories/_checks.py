@@ -23,8 +23,8 @@ def check_sample_weight(sample_weight, n_samples):
     return weight
 
 
-def check_problem(clam, X, weight, first):
-    """Refuse what this ClAM cannot do with rows X (n, d) of these weights."""
+def check_problem(clam, weight, first):
+    """Refuse what this ClAM cannot do with samples of these weights (n,)."""
     n_samples = np.count_nonzero(weight)
     if first and clam.n_clusters != "auto" and clam.n_clusters > n_samples:
         raise ValueError(

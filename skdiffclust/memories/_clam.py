@@ -513,7 +513,7 @@ class ClAM(
         if first:
             refuse_underflow(_extremes(X), X.dtype)
         weight = check_sample_weight(sample_weight, X.shape[0])
-        check_problem(self, X, weight, first)
+        check_problem(self, weight, first)
         return X, weight
 
     def _validate(self, X, *, reset):

@@ -51,7 +51,7 @@ class DeepTraining:
         self._weight = (weight * (len(weight) / weight.sum())).astype(X.dtype)
         self._random_state, self._device = random_state, device
         self._concentration = concentration
-        sample = sample_rows(len(X), weight, random_state)
+        sample = sample_rows(weight, random_state)
         self._sample = frame.enter(X[sample]), self._weight[sample]
         # Codes of a new module say nothing yet, and memories would hold on to that.
         self._warms_up = clam.encoder != "mlp" and centers is None

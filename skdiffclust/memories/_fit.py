@@ -56,7 +56,7 @@ class Fit:
         self._is_spherical = clam.metric == "cosine"
         self._settled = self._settled_inertia = None
         self._constraints, self.labels = constraints, None
-        sample = sample_rows(X.shape[0], weight, random_state)
+        sample = sample_rows(weight, random_state)
         self._Z, self._sample_weight = frame.enter(X[sample]), self._weight[sample]
 
     def count_clusters(self):

@@ -19,7 +19,7 @@ _FINE = 1e-7  # the same where the winner is settled on all rows
 _GAIN = 1e-6  # smallest relative gain of an exchange that is kept
 
 
-def sample_rows(n_samples, sample_weight, random_state):
+def sample_rows(sample_weight, random_state):
     """Return at most MAX_ROWS rows of positive weight, sorted."""
     rows = np.flatnonzero(sample_weight > 0)
     if len(rows) > MAX_ROWS:

@@ -273,14 +273,6 @@ def test_dynamic(objective, global_random_seed):
     with pytest.raises(ValueError, match="must be None with dynamic=True"):
         path.select(keep_threshold=0.9)
 
-    plain = SparseGEMINI(3, objective=objective, **params)
-    again = quiet(plain.path, X, alpha_multiplier=2.0, dynamic=True)
-    assert_array_equal(again.objectives, path.objectives)
-    assert again.keep_threshold is None
-    assert plain.get_params()["dynamic"] is False
-    with pytest.raises(ValueError, match="'dynamic' parameter of SparseGEMINI.path"):
-        plain.path(X, dynamic="yes")
-
 
 @per_model
 def test_an_active_set_rests_where_all_features_do(model, global_random_seed):

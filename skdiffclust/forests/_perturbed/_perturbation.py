@@ -11,7 +11,7 @@ from skdiffclust._compat import Interval, StrOptions, validate_params
 from skdiffclust._constraints import constraints_from_matrix
 from skdiffclust._validation import check_dense_size
 from skdiffclust.forests._perturbed._hash import draw_seed
-from skdiffclust.forests._perturbed._relation import Relation, relation_of, triangle
+from skdiffclust.forests._perturbed._relation import relation_of
 from skdiffclust.forests._perturbed._samplers import (
     Noise,
     make_sampler,
@@ -335,12 +335,6 @@ def score_gradient(relation, plan, products):
     weights = 1.0 / (n_units * sizes[units])
     coefficients = products * weights / plan.scale
     return 0.5 * weighted_scores(relation, plan, coefficients)
-
-
-def full_relation(n):
-    """Return the Relation of all pairs of n rows without weights."""
-    indptr, columns, heads = triangle(n)
-    return Relation(n, np.zeros(len(heads)), indptr, columns, heads, np.empty((n, n)))
 
 
 def _standard_error(values, plan):

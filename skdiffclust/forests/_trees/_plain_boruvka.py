@@ -58,7 +58,7 @@ def plain_boruvka(points):
     n_components = n
     while n_components > 1:
         best = np.full(n_components, np.inf)
-        uniform = _uniform_nodes(component, starts, stops, is_leaf)
+        uniform = _uniform_nodes(component, starts, stops)
         for first in range(0, n, _CHUNK):
             _search(
                 first,
@@ -75,7 +75,7 @@ def plain_boruvka(points):
                 shortest,
                 nearest,
             )
-        chosen = _first_edges(component, index, shortest, nearest, n_components)
+        chosen = _first_edges(component, index, shortest, nearest)
         pairs = np.column_stack([chosen, nearest[chosen]])
         ends = np.sort(index[pairs], axis=1)
         # Two components may have chosen the same edge.
@@ -92,14 +92,14 @@ def plain_boruvka(points):
     return np.concatenate(edges), np.concatenate(lengths)
 
 
-def _uniform_nodes(component, starts, stops, is_leaf):
+def _uniform_nodes(component, starts, stops):
     """Return the component of each node of the tree (m,), -1 where it has several."""
     changes = np.concatenate([[0], np.cumsum(component[1:] != component[:-1])])
     same = (stops > starts) & (changes[stops - 1] == changes[starts])
     return np.where(same, component[np.minimum(starts, len(component) - 1)], -1)
 
 
-def _first_edges(component, index, shortest, nearest, n_components):
+def _first_edges(component, index, shortest, nearest):
     """Return for each component the sample whose edge out of it comes first.
 
     In the total order (length, i, j). Samples without an edge have shortest = inf.

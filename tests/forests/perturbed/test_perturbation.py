@@ -8,9 +8,9 @@ from skdiffclust.forests import maximum_spanning_forest, perturbed_forest
 from skdiffclust.forests._perturbed import _samplers as samplers
 from skdiffclust.forests._perturbed._perturbation import (
     checked_relation,
-    full_relation,
     pull_back,
 )
+from skdiffclust.forests._perturbed._relation import relation_of
 from skdiffclust.forests._perturbed._samplers import Noise, make_sampler
 
 
@@ -426,7 +426,7 @@ def test_score_function_is_the_derivative_of_the_mean(
 
 
 def test_score_gradient_does_not_depend_on_threads(monkeypatch, global_random_seed):
-    relation = full_relation(20)
+    relation = relation_of(np.zeros((20, 20)))
     plan = Noise(0.1, 50, "normal", True, np.uint64(0))
     coefficients = np.random.RandomState(global_random_seed).randn(50)
     one = samplers.weighted_scores(relation, plan, coefficients)
