@@ -80,7 +80,8 @@ def center(X, means=None, *, dtype=np.float64):
     if means is None:
         means = column_means(X)
     refuse_overflow([X, means[None, :]], dtype)
-    centered, start = np.empty(X.shape, dtype), 0
+    centered = np.empty(X.shape, dtype)
+    start = 0
     for rows in float_blocks(X):
         centered[start : start + len(rows)] = rows - means
         start += len(rows)
@@ -196,7 +197,8 @@ def block_distances(X, T, metric, params):
     """Return the distances (m, n), a new float64 array, of rows of X to rows of T."""
     if isinstance(metric, str) and metric in _EUCLIDEAN_LIKE and not params:
         if metric == "cosine":
-            X, T = unit_rows(X), unit_rows(T)
+            X = unit_rows(X)
+            T = unit_rows(T)
         refuse_overflow([X, T], np.float64)
         if metric in _EUCLIDEAN:
             return cdist(X, T)
@@ -272,9 +274,11 @@ def check_precomputed(D, *, name="X", kind="distance"):
 
 def _check_dense(D, name, kind):
     """Return D (n, n) checked, symmetric and, but for kernels, with zero diagonal."""
-    n, keep_diagonal = len(D), kind == "kernel"
+    n = len(D)
+    keep_diagonal = kind == "kernel"
     step = max(1, _BLOCK_ENTRIES // n)
-    largest, difference = 0.0, 0.0
+    largest = 0.0
+    difference = 0.0
     # Most matrices are in order, which is seen much faster than what else they are.
     in_order = all(_is_symmetric(D, start, start + step) for start in range(0, n, step))
     for start in range(0, 0 if in_order else n, step):
@@ -282,7 +286,8 @@ def _check_dense(D, name, kind):
         mirror = D[:, start : start + step].T
         if not keep_diagonal:
             rows = np.arange(len(block))
-            block, mirror = block.copy(), mirror.copy()
+            block = block.copy()
+            mirror = mirror.copy()
             block[rows, start + rows] = mirror[rows, start + rows] = 0.0
         _refuse_nonfinite(block, name)
         largest = max(largest, np.abs(block).max())
@@ -350,7 +355,9 @@ def _symmetric_union(rows, columns, values, n):
     low = np.minimum(rows, columns).astype(np.int64)
     high = np.maximum(rows, columns).astype(np.int64)
     order = np.lexsort((rows, high, low))
-    low, high, values = low[order], high[order], values[order]
+    low = low[order]
+    high = high[order]
+    values = values[order]
     again = np.zeros(len(low), dtype=bool)
     again[1:] = (low[1:] == low[:-1]) & (high[1:] == high[:-1])
     second = np.flatnonzero(again)
@@ -359,7 +366,9 @@ def _symmetric_union(rows, columns, values, n):
     gaps[second - 1] = np.abs(values[second] - values[second - 1])
     difference = float(gaps[first].max(initial=0.0))
     values[second - 1] = 0.5 * values[second - 1] + 0.5 * values[second]
-    low, high, values = low[first], high[first], values[first]
+    low = low[first]
+    high = high[first]
+    values = values[first]
     ends = np.concatenate([low, high]), np.concatenate([high, low])
     graph = sp.coo_array((np.concatenate([values, values]), ends), shape=(n, n)).tocsr()
     graph.sort_indices()
@@ -471,7 +480,8 @@ def _k_nearest(T, X, k, metric, metric_params):
     T = T[kept]
     if isinstance(metric, str) and metric in _EUCLIDEAN_LIKE and not params:
         if metric == "cosine":
-            T, X = unit_rows(T), unit_rows(X)
+            T = unit_rows(T)
+            X = unit_rows(X)
         refuse_overflow([T, X], np.float64)
         tree = T.shape[1] <= _TREE_MAX_FEATURES
         columns, squares = (_tree_nearest if tree else _product_nearest)(T, X, k)

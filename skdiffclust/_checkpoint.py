@@ -154,7 +154,8 @@ class Checkpoint:
     """
 
     def __init__(self, folder, kind, identity, *, record, state):
-        self.folder, self.kind = os.fspath(folder), kind
+        self.folder = os.fspath(folder)
+        self.kind = kind
         self.identity = identity
         self._fields = {"step": record, "state": state}
         content = {"format": _FORMAT, "kind": kind, "identity": identity}
@@ -327,7 +328,8 @@ class Checkpoint:
         if not all(_name("step", step) in names for step in range(n_steps)):
             raise self.refusal("one in which a step is missing")
         records, links = self._read_steps(n_steps)
-        n_torn, state = n_steps - len(records), None
+        n_torn = n_steps - len(records)
+        state = None
         while records and state is None:
             step = len(records) - 1
             expected = links[step]["state"]
@@ -365,7 +367,8 @@ class Checkpoint:
             with _opened(self._path(_MANIFEST), _LARGEST_MANIFEST) as file:
                 manifest = file.read(_LARGEST_MANIFEST)
             content = json.loads(manifest)
-            found, kind = content["format"], content["kind"]
+            found = content["format"]
+            kind = content["kind"]
             identity = dict(content["identity"])
         except (_NotWholeError, _UnlawfulError) as fault:
             raise self.refusal(f"one whose manifest {fault}") from None
@@ -393,7 +396,9 @@ class Checkpoint:
 
     def _read_steps(self, n_steps):
         """Return the records and their links; without the last one if it is torn."""
-        records, links, previous = [], [], self._last
+        records = []
+        links = []
+        previous = self._last
         for step in range(n_steps):
             try:
                 record, link = self._read("step", step, ["previous", "state"])

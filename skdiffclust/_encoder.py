@@ -41,7 +41,8 @@ def init_layers(layer_sizes, random_state, dtype):
 
     `layer_sizes` is [n_features, *hidden, n_outputs]; the scale is that of torch.
     """
-    weights, biases = [], []
+    weights = []
+    biases = []
     for n_in, n_out in zip(layer_sizes[:-1], layer_sizes[1:], strict=True):
         bound = 1.0 / np.sqrt(n_in)
         weights.append(random_state.uniform(-bound, bound, (n_in, n_out)).astype(dtype))
@@ -126,7 +127,8 @@ def backward(gradient, inputs, weights, masks=None):
     `gradient` (n, n_out) is by the output, `inputs` is what `forward_with_inputs`
     returned, `masks` what it was given. O(the cost of two forward passes).
     """
-    weight_gradients, bias_gradients = [], []
+    weight_gradients = []
+    bias_gradients = []
     for layer in reversed(range(len(weights))):
         entered, slope = inputs[layer]
         weight_gradients.append(entered.T @ gradient)

@@ -75,7 +75,8 @@ def publish(estimator, draft):
         What `draft_of` returned, after a fit.
     """
     configuration = {*CONFIGURATION_ATTRIBUTES, *estimator.get_params(deep=False)}
-    now, new = vars(estimator).copy(), vars(draft)
+    now = vars(estimator).copy()
+    new = vars(draft)
     kept = {name: now[name] for name in now if name in configuration}
     fitted = {name: new[name] for name in new if name not in configuration}
     estimator.__dict__ = kept | fitted

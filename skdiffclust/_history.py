@@ -159,7 +159,10 @@ class _Task:
     """A node in scikit-learn's tree of fit tasks; without callbacks it does nothing."""
 
     def __init__(self, estimator=None, context=None, X=None, y=None):
-        self._estimator, self._context, self._X, self._y = estimator, context, X, y
+        self._estimator = estimator
+        self._context = context
+        self._X = X
+        self._y = y
         if context is not None:
             context.call_on_fit_task_begin(estimator=estimator, X=X, y=y)
 
@@ -404,7 +407,8 @@ class EpochLoop:
             weights = state()
             if not _is_finite(weights):
                 return False
-            self.best_loss, self.best_state = loss, weights
+            self.best_loss = loss
+            self.best_state = weights
             self.best_epoch = self.n_iter - 1
         return True
 

@@ -35,7 +35,8 @@ def run_chunks(kernel, n_items, arguments, n_threads, size=1):
         try:
             _drain(queue, kernel, arguments)
         except BaseException as error:
-            queue.error, queue.is_closed = error, True
+            queue.error = error
+            queue.is_closed = True
 
     n_threads = min(n_threads, n_items)
     threads = [threading.Thread(target=work) for _ in range(n_threads - 1)]
@@ -57,8 +58,12 @@ class _Queue:
     """Ranges not yet handed out."""
 
     def __init__(self, n_items, size):
-        self.n_items, self.size, self.next = n_items, size, 0
-        self.lock, self.error, self.is_closed = threading.Lock(), None, False
+        self.n_items = n_items
+        self.size = size
+        self.next = 0
+        self.lock = threading.Lock()
+        self.error = None
+        self.is_closed = False
 
     def take(self):
         """Return the next range, empty at the end and once the queue is closed."""

@@ -110,7 +110,8 @@ def encoder_module(weights, biases, *, activation="relu", device="cpu"):
     """
     layers = []
     for weight, bias in zip(weights, biases, strict=True):
-        weight, bias = to_tensor(weight), to_tensor(bias)
+        weight = to_tensor(weight)
+        bias = to_tensor(bias)
         linear = nn.utils.skip_init(nn.Linear, *weight.shape, dtype=weight.dtype)
         with torch.no_grad():
             linear.weight.copy_(weight.T)
@@ -156,11 +157,13 @@ def module_outputs(module, X, check, *, block_samples=1):
         one block.
     block_samples : int, default=1
     """
-    samples, device = to_tensor(X), "cpu"
+    samples = to_tensor(X)
+    device = "cpu"
     dtype = samples.dtype
     parameter = next(module.parameters(), None)
     if parameter is not None:
-        dtype, device = parameter.dtype, parameter.device
+        dtype = parameter.dtype
+        device = parameter.device
     block = torch.empty((block_samples, *X.shape[1:]), dtype=dtype, device=device)
     was_training = module.training
     module.eval()
@@ -277,8 +280,10 @@ class LoopCheckpoint:
         self, folder, kind, identity, random_state, *, columns, reasons=(), resume
     ):
         self._about = folder, kind, identity
-        self._random_state, self._resume = random_state, resume
-        self._columns, self._reasons = columns, reasons
+        self._random_state = random_state
+        self._resume = resume
+        self._columns = columns
+        self._reasons = reasons
 
     def load(self, loop, module, optimizer, batch_size):
         """Put everything where the folder left it; return the batch size there."""
@@ -293,7 +298,8 @@ class LoopCheckpoint:
         history = {
             name: [record[name].item() for record in records] for name in self._columns
         }
-        n_iter, best_epoch = len(records), arrays["loop.best_epoch"].item()
+        n_iter = len(records)
+        best_epoch = arrays["loop.best_epoch"].item()
         if best_epoch >= n_iter or not restore_stream(self._random_state, arrays):
             raise self._checkpoint.refusal("one whose state is of no epoch")
         loop.restore(
@@ -507,10 +513,12 @@ def gather_over_processes(tensor):
     """
     if not _has_others():
         return tensor
-    rank, counts = dist.get_rank(), torch.zeros(dist.get_world_size(), dtype=torch.long)
+    rank = dist.get_rank()
+    counts = torch.zeros(dist.get_world_size(), dtype=torch.long)
     counts[rank] = len(tensor)
     counts = sum_over_processes(counts.to(tensor.device)).tolist()
     # Each process puts its rows into zeros, and the sum is all of them.
-    before, after = sum(counts[:rank]), sum(counts[rank + 1 :])
+    before = sum(counts[:rank])
+    after = sum(counts[rank + 1 :])
     parts = [tensor.new_zeros((n, *tensor.shape[1:])) for n in (before, after)]
     return sum_over_processes(torch.cat([parts[0], tensor, parts[1]]))

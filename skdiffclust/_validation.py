@@ -81,7 +81,8 @@ def refuse_silent_conversion(X, *, name="X"):
         values = np.asarray(X)
     except ValueError:  # ragged lists: check_array says so better
         return
-    kind, what = values.dtype.kind, f"dtype {values.dtype}"
+    kind = values.dtype.kind
+    what = f"dtype {values.dtype}"
     if kind == "O":
         odd = (value for value in values.flat if isinstance(value, _NOT_NUMBERS))
         first = next(odd, None)
@@ -202,9 +203,11 @@ def _group_limits():
         _, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
         if controllers == "":
-            root, name = _GROUPS, "memory.max"
+            root = _GROUPS
+            name = "memory.max"
         elif "memory" in controllers.split(","):
-            root, name = _GROUPS / "memory", "memory.limit_in_bytes"
+            root = _GROUPS / "memory"
+            name = "memory.limit_in_bytes"
         else:
             continue
         group = PurePosixPath(path.lstrip("/"))

@@ -164,7 +164,8 @@ def _redundant_covariance():
     """Return the covariance (9, 9) of equation (17)."""
     covariance = np.diag([1.0, 1.0, 1.0, 0.5, 0.5, 0.0, 0.0, 0.0, 0.0])
     for start, angle, scales in ((5, np.pi / 3, [1, 3]), (7, np.pi / 6, [2, 6])):
-        c, s = np.cos(angle), np.sin(angle)
+        c = np.cos(angle)
+        s = np.sin(angle)
         rotation = np.array([[c, -s], [s, c]])
         block = rotation.T @ np.diag(scales) @ rotation
         covariance[start : start + 2, start : start + 2] = block
@@ -308,7 +309,8 @@ def add_noise_background(images, *, random_state=None):
 
 def _components(means, matrices, name):
     """Return means (k, d) and matrices (k, d, d) as arrays, if they fit."""
-    means, matrices = np.asarray(means, float), np.asarray(matrices, float)
+    means = np.asarray(means, float)
+    matrices = np.asarray(matrices, float)
     if means.ndim != 2 or matrices.shape != (*means.shape, means.shape[-1]):
         raise ValueError(
             f"The 'means' and {name!r} parameters must have shapes (n_components, "

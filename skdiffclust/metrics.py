@@ -233,7 +233,8 @@ def _check_labels(y_true, y_pred, caller):
         )
     if y_true.dtype.kind in ("i", "f", "O"):
         known = y_true != -1
-        y_true, y_pred = y_true[known], y_pred[known]
+        y_true = y_true[known]
+        y_pred = y_pred[known]
     if not len(y_true):
         raise ValueError(
             f"The 'y_true' parameter of {caller} must know the class of some row. Got "

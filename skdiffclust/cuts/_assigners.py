@@ -114,8 +114,10 @@ class GraphAssigner:
     """
 
     def __init__(self, affinity, graph, labels, n_clusters, *, divisors, normalized):
-        self.affinity, self.n_clusters = affinity, n_clusters
-        self.train_labels, self.normalized = labels, normalized
+        self.affinity = affinity
+        self.n_clusters = n_clusters
+        self.train_labels = labels
+        self.normalized = normalized
         kept = np.flatnonzero(labels >= 0)
         self.members = np.zeros((len(labels), n_clusters))
         self.members[kept, labels[kept]] = 1.0

@@ -39,7 +39,8 @@ from skdiffclust.cuts._training import (
 _FREE_RATE = 30.0
 _LINEAR_RATE = 2.0
 # balance_weight="auto", without free labels and with them.
-_BALANCE, _LABELLED_BALANCE = 10.0, 1.0
+_BALANCE = 10.0
+_LABELLED_BALANCE = 1.0
 # Least proportion, times n_clusters, that the balance term pulls a cluster to.
 _LEAST_PRIOR = 0.02
 # A cluster below this part of the mean size is warned of.
@@ -86,7 +87,8 @@ class Data:
         kept = np.flatnonzero(labels >= 0)
         graph = self.graph
         if len(kept) < len(labels):
-            graph, labels = graph[kept][:, kept], labels[kept]
+            graph = graph[kept][:, kept]
+            labels = labels[kept]
         return (
             cut_of_labels(graph, labels, self.n_clusters),
             cut_of_labels(graph, labels, self.n_clusters, graph.sum(axis=1)),
@@ -103,7 +105,8 @@ def prepare(
             "encoder, which labels every sample. Got 'noise' instead. Set encoder=None."
         )
     if is_precomputed(estimator):
-        rows, affinity = None, None
+        rows = None
+        affinity = None
         graph = _check_precomputed(estimator, X, graph, reset)
         groups = np.arange(graph.shape[0])
     else:
@@ -168,8 +171,11 @@ def _check_weights(sample_weight, graph):
 def _find_bounds(estimator, sizes, n_clusters):
     """Return the least and largest size of a cluster of nodes of sizes (m,)."""
     total = sizes.sum()
-    low, high, mean = 0.0, np.inf, total / n_clusters
-    least, imbalance = estimator.min_cluster_size, estimator.max_imbalance
+    low = 0.0
+    high = np.inf
+    mean = total / n_clusters
+    least = estimator.min_cluster_size
+    imbalance = estimator.max_imbalance
     if least <= 1 and imbalance is None:
         return low, high
     if not (has_free_labels(estimator) and estimator.polish):
@@ -301,7 +307,8 @@ class FreeRun:
     """Free labels as they are: nothing is left to train."""
 
     def __init__(self, estimator, data, target, random_state):
-        self.data, self.target = data, target
+        self.data = data
+        self.target = target
 
     def run(self, loop):
         """Record the labels as the only epoch."""
@@ -327,7 +334,8 @@ class FreeTraining:
     """Free logits, trained on the whole graph at once."""
 
     def __init__(self, estimator, data, target, random_state):
-        self.data, self.random_state = data, random_state
+        self.data = data
+        self.random_state = random_state
         n = data.graph.shape[0]
         settings = make_settings(estimator, rate=_FREE_RATE, batch_size=n)
         prior = np.full(data.n_clusters, 1.0 / data.n_clusters)
@@ -364,7 +372,9 @@ class EncoderTraining:
     """An encoder, fitted to free labels if there are any, then trained on the cut."""
 
     def __init__(self, estimator, data, target, random_state, max_iter=None):
-        self.data, self.target, self.random_state = data, target, random_state
+        self.data = data
+        self.target = target
+        self.random_state = random_state
         linear = estimator.encoder == "linear"
         rate = _LINEAR_RATE if linear else 1.0
         self.settings = make_settings(
@@ -379,7 +389,8 @@ class EncoderTraining:
         self.objective = Objective(
             data.graph, self.settings, prior / prior.sum(), data.divisors
         )
-        self.weight_decay, self.device = estimator.weight_decay, find_device(estimator)
+        self.weight_decay = estimator.weight_decay
+        self.device = find_device(estimator)
         self.activation = estimator.activation
         self.linear = linear
         self.columns = np.arange(n_clusters)
@@ -395,7 +406,9 @@ class EncoderTraining:
         """Train a copy of the user's module, on rows as they are."""
         from skdiffclust.cuts._torch import ModuleModel, own_module
 
-        self.frame, self.X, self.module = None, self.data.rows, own_module(encoder)
+        self.frame = None
+        self.X = self.data.rows
+        self.module = own_module(encoder)
         self.model = ModuleModel(
             self.module, self.data.n_clusters, self.weight_decay, self.device
         )
@@ -449,7 +462,8 @@ class EncoderTraining:
 
     def attributes(self, state):
         """Return the attributes that predict needs, and the labels, ordered by size."""
-        rows, n_clusters = self.data.rows, self.data.n_clusters
+        rows = self.data.rows
+        n_clusters = self.data.n_clusters
         labels = self._assigner(state, np.arange(n_clusters)).labels(rows)
         assigner = self._assigner(state, order_by_size(labels, n_clusters))
         return self._attributes(assigner)
@@ -653,7 +667,8 @@ def warn_if_unbounded(estimator, data, labels):
     low, high = data.bounds
     if (low, high) == (0.0, np.inf):
         return
-    groups, n_groups = data.groups, len(data.nodes.sizes)
+    groups = data.groups
+    n_groups = len(data.nodes.sizes)
     # Of equal samples all have one label.
     of_nodes = np.empty(n_groups, dtype=np.int64)
     of_nodes[groups] = labels

@@ -34,8 +34,10 @@ class Affinity:
     """
 
     def __init__(self, kind, n_neighbors, temperature, owner):
-        self.kind, self.owner = kind, owner
-        self.n_neighbors, self.temperature = n_neighbors, temperature
+        self.kind = kind
+        self.owner = owner
+        self.n_neighbors = n_neighbors
+        self.temperature = temperature
 
     def fit(self, X):
         """Return the graph (n, n), a checked csr_array, of rows X (n, d), and keep X.
@@ -198,7 +200,8 @@ def add_labels(graph, classes, owner):
         shape=(len(classes), len(sizes)),
     )
     edges = graph.tocoo()
-    first, second = classes[edges.row], classes[edges.col]
+    first = classes[edges.row]
+    second = classes[edges.col]
     kept = (first < 0) | (second < 0)
     weight = graph.data.max(initial=0.0) or 1.0
     rest = sp.coo_array(

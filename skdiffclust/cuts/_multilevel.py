@@ -86,7 +86,8 @@ def multilevel(level, n_clusters, random_state, low=0.0, high=np.inf):
     Heaviest edges are contracted in random order until few nodes are left, those are
     merged greedily, and the labels are polished at every level on the way back.
     """
-    levels, all_groups = [level], []
+    levels = [level]
+    all_groups = []
     enough = min(max(_MIN_NODES, _NODES_PER_CLUSTER * n_clusters), _MAX_NODES)
     enough = max(enough, 2 * n_clusters)
     # No node may grow so large that clusters of it cannot be within their bounds.
@@ -104,7 +105,8 @@ def multilevel(level, n_clusters, random_state, low=0.0, high=np.inf):
     labels = first_labels(level, n_clusters, random_state, *bounds)
     while all_groups:
         levels.pop()
-        level, groups = levels[-1], all_groups.pop()
+        level = levels[-1]
+        groups = all_groups.pop()
         bounds = loosened(level, n_clusters, low, high) if all_groups else (low, high)
         labels = polish_level(level, labels[groups], n_clusters, *bounds)
     return labels
@@ -116,7 +118,8 @@ def loosened(level, n_clusters, low, high):
     They are the bounds themselves where all nodes have one size, and never further
     apart than a tenth of the mean size asks for.
     """
-    mean, largest = level.sizes.sum() / n_clusters, level.sizes.max()
+    mean = level.sizes.sum() / n_clusters
+    largest = level.sizes.max()
     if largest == level.sizes.min():
         return low, high
     slack = min(largest, _LOOSE * mean)
@@ -234,13 +237,15 @@ def match(indptr, indices, data, degrees, divisors, sizes, order, heaviest, two_
         if groups[i] >= 0:
             continue
         groups[i] = n_groups
-        best, best_weight = -1, 0.0
+        best = -1
+        best_weight = 0.0
         for e in range(indptr[i], indptr[i + 1]):
             j = indices[e]
             if groups[j] < 0 and sizes[i] + sizes[j] <= heaviest:
                 weight = data[e] * (1.0 / divisors[i] + 1.0 / divisors[j])
                 if weight > best_weight:
-                    best, best_weight = j, weight
+                    best = j
+                    best_weight = weight
         if best >= 0:
             groups[best] = n_groups
         else:
@@ -253,10 +258,12 @@ def match(indptr, indices, data, degrees, divisors, sizes, order, heaviest, two_
     for i in order:
         if not alone[i] or indptr[i] == indptr[i + 1]:
             continue
-        hub, hub_weight = -1, 0.0
+        hub = -1
+        hub_weight = 0.0
         for e in range(indptr[i], indptr[i + 1]):
             if data[e] > hub_weight:
-                hub, hub_weight = indices[e], data[e]
+                hub = indices[e]
+                hub_weight = data[e]
         j = waiting[hub]
         if j >= 0 and sizes[i] + sizes[j] <= heaviest:
             joined[groups[i]] = groups[j]
@@ -298,7 +305,8 @@ def contract_rows(
         filled[groups[i]] += 1
     pointers = np.empty(n_groups + 1, indptr.dtype)
     pointers[0] = 0
-    coarse_degrees, coarse_divisors = np.zeros(n_groups), np.zeros(n_groups)
+    coarse_degrees = np.zeros(n_groups)
+    coarse_divisors = np.zeros(n_groups)
     coarse_sizes = np.zeros(n_groups)
     place = np.full(n_groups, -1, np.int64)
     count = 0
@@ -333,7 +341,8 @@ def grow(indptr, indices, data, degrees, divisors, sizes, node, n_clusters):
     """
     n = len(degrees)
     labels = np.full(n, -1, np.int64)
-    left, n_left = sizes.sum(), n
+    left = sizes.sum()
+    n_left = n
     for cluster in range(n_clusters):
         goal = left / (n_clusters - cluster)
         inside = np.zeros(n)
@@ -344,7 +353,8 @@ def grow(indptr, indices, data, degrees, divisors, sizes, node, n_clusters):
                 best = 0.0
                 for i in range(n):
                     if labels[i] < 0 and inside[i] > best * degrees[i]:
-                        node, best = i, inside[i] / degrees[i]
+                        node = i
+                        best = inside[i] / degrees[i]
             if node < 0 or labels[node] >= 0:
                 node = 0
                 while labels[node] >= 0:
@@ -375,14 +385,16 @@ def _best_partner(links, divisors, cuts, sizes, alive, i, high, penalty):
 
     Pairs above the size `high` have the penalty, and more the larger they are.
     """
-    best, best_change = -1, np.inf
+    best = -1
+    best_change = np.inf
     for j in range(len(alive)):
         if alive[j] and j != i:
             change = _change(links, divisors, cuts, i, j)
             if sizes[i] + sizes[j] > high:
                 change += penalty * (sizes[i] + sizes[j]) / high
             if change < best_change:
-                best, best_change = j, change
+                best = j
+                best_change = change
     return best, best_change
 
 
@@ -431,5 +443,6 @@ def merge_pairs(links, divisors, cuts, sizes, n_clusters, high):
                 if sizes[j] + sizes[a] > high:
                     change += penalty * (sizes[j] + sizes[a]) / high
                 if change < gain[j]:
-                    partner[j], gain[j] = a, change
+                    partner[j] = a
+                    gain[j] = change
     return owner

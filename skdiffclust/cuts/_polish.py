@@ -109,7 +109,8 @@ def polish_level(level, labels, n_clusters, low, high, *, climbs=_CLIMBS):
     if low > 0.0 or high < np.inf:
         state.repair()
     state.count()
-    start, before = state.labels.copy(), state.cut()
+    start = state.labels.copy()
+    before = state.cut()
     if level.n > _CLIMBED:
         climbs = 0
     # Sizes and cuts change: what was not near a move may want to, too.
@@ -128,8 +129,10 @@ class _State:
     """Labels under way, with the cut, divisor, size and nodes of each cluster."""
 
     def __init__(self, level, labels, n_clusters, low, high):
-        self.level, self.n_clusters = level, n_clusters
-        self.low, self.high = low, high
+        self.level = level
+        self.n_clusters = n_clusters
+        self.low = low
+        self.high = high
         self.csr = level.indptr, level.indices, level.data
         self.weights = level.degrees, level.divisors, level.sizes
         self.labels = np.array(labels, dtype=np.int64)
@@ -176,7 +179,8 @@ class _State:
         seeds = rng.permutation(self.queue[:n_seeds])
         self.queued[:] = False  # nodes that moved
         place = np.full(self.level.n, -1, dtype=np.int32)
-        total, start = 0, 0
+        total = 0
+        start = 0
         while start < n_seeds:
             n_better, start = climb(
                 *self.csr,
@@ -206,7 +210,8 @@ class _State:
             self.count()
             totals = self.clusters[2]
             slack = _TOLERANCE * totals.sum()
-            over, under = totals - self.high, self.low - totals
+            over = totals - self.high
+            under = self.low - totals
             if max(over.max(), under.max()) <= slack:
                 return
             if over.max() > slack:
@@ -234,7 +239,8 @@ class _State:
 @compiled(nogil=True)
 def cluster_sums(indptr, indices, data, divisors, sizes, labels, n_clusters):
     """Return cuts, divisors, sizes, counts, each (k,), of clusters of labels (n,)."""
-    cuts, volumes = np.zeros(n_clusters), np.zeros(n_clusters)
+    cuts = np.zeros(n_clusters)
+    volumes = np.zeros(n_clusters)
     totals = np.zeros(n_clusters)
     counts = np.zeros(n_clusters, np.int64)
     for i in range(len(labels)):
@@ -297,10 +303,12 @@ def move_nodes(
     labels (n,) and the sums (k,) are updated in place. Sizes that are outside of their
     bounds may come nearer, and none goes further. Ends after `budget` edges.
     """
-    n, n_clusters = len(labels), len(cuts)
+    n = len(labels)
+    n_clusters = len(cuts)
     links = np.zeros(n_clusters)
     touched = np.empty(n_clusters, np.int64)
-    n_moved, n_visited = 0, 0
+    n_moved = 0
+    n_visited = 0
     while count > 0 and n_visited < budget:
         i = queue[head]
         head = head + 1 if head + 1 < n else 0
@@ -309,7 +317,8 @@ def move_nodes(
         a = labels[i]
         if counts[a] == 1:
             continue
-        first, last = indptr[i], indptr[i + 1]
+        first = indptr[i]
+        last = indptr[i + 1]
         n_visited += last - first + 1
         n_touched = 0
         for e in range(first, last):
@@ -323,12 +332,15 @@ def move_nodes(
                 touched[b] = b
             n_touched = n_clusters
             n_visited += n_clusters
-        d, v, s = degrees[i], divisors[i], sizes[i]
+        d = degrees[i]
+        v = divisors[i]
+        s = sizes[i]
         rest = totals[a] - s
         old_a = _ratio(cuts[a], volumes[a])
         left = cuts[a] - d + 2.0 * links[a]
         freed = _ratio(left, volumes[a] - v) - old_a
-        best, best_change = a, -_TOLERANCE * old_a
+        best = a
+        best_change = -_TOLERANCE * old_a
         for t in range(n_touched):
             b = touched[t]
             if b == a:
@@ -341,7 +353,8 @@ def move_nodes(
             old_b = _ratio(cuts[b], volumes[b])
             change = freed + joined - old_b
             if change < best_change - _TOLERANCE * old_b:
-                best, best_change = b, change
+                best = b
+                best_change = change
         if best != a:
             cuts[a] = left
             volumes[a] -= v
@@ -397,7 +410,8 @@ def push_out(
     n_clusters = len(cuts)
     links = np.zeros(n_clusters)
     members = np.flatnonzero(labels == a)
-    costs, targets = np.full(len(members), np.inf), np.full(len(members), -1)
+    costs = np.full(len(members), np.inf)
+    targets = np.full(len(members), -1)
     for m in range(len(members)):
         i = members[m]
         for e in range(indptr[i], indptr[i + 1]):
@@ -416,13 +430,16 @@ def push_out(
                         links[b],
                     )
                     if change / sizes[i] < costs[m]:
-                        costs[m], targets[m] = change / sizes[i], b
+                        costs[m] = change / sizes[i]
+                        targets[m] = b
         for e in range(indptr[i], indptr[i + 1]):
             links[labels[indices[e]]] = 0.0
     goal = high + 0.5 * (totals[a] - high)
-    n_moved, left = 0, counts[a]
+    n_moved = 0
+    left = counts[a]
     for m in np.argsort(costs):
-        i, b = members[m], targets[m]
+        i = members[m]
+        b = targets[m]
         if b < 0 or left == 1 or totals[a] <= high:
             break
         if n_moved > 0 and totals[a] <= goal:
@@ -464,7 +481,8 @@ def pull_in(
         a = labels[i]
         if a == b or totals[a] - sizes[i] < low or sizes[i] <= 0.0:
             continue
-        into_a, into_b = 0.0, 0.0
+        into_a = 0.0
+        into_b = 0.0
         for e in range(indptr[i], indptr[i + 1]):
             c = labels[indices[e]]
             if c == a:
@@ -517,10 +535,12 @@ def _best_target(
     links and touched (k,) are work space; links is zero before and after.
     """
     a = labels[i]
-    best, best_change = -1, np.inf
+    best = -1
+    best_change = np.inf
     if counts[a] == 1:
         return best, best_change
-    first, last = indptr[i], indptr[i + 1]
+    first = indptr[i]
+    last = indptr[i + 1]
     n_touched = 0
     for e in range(first, last):
         b = labels[indices[e]]
@@ -528,7 +548,9 @@ def _best_target(
             touched[n_touched] = b
             n_touched += 1
         links[b] += data[e]
-    d, v, s = degrees[i], divisors[i], sizes[i]
+    d = degrees[i]
+    v = divisors[i]
+    s = sizes[i]
     rest = totals[a] - s
     freed = _ratio(cuts[a] - d + 2.0 * links[a], volumes[a] - v)
     freed -= _ratio(cuts[a], volumes[a])
@@ -543,7 +565,8 @@ def _best_target(
         joined = _ratio(cuts[b] + d - 2.0 * links[b], volumes[b] + v)
         change = freed + joined - _ratio(cuts[b], volumes[b])
         if change < best_change:
-            best, best_change = b, change
+            best = b
+            best_change = change
     for t in range(n_touched):
         links[touched[t]] = 0.0
     return best, best_change
@@ -567,7 +590,8 @@ def _apply(
 ):
     """Move node i to cluster b and update the sums."""
     a = labels[i]
-    into_a, into_b = 0.0, 0.0
+    into_a = 0.0
+    into_b = 0.0
     for e in range(indptr[i], indptr[i + 1]):
         c = labels[indices[e]]
         if c == a:
@@ -621,10 +645,13 @@ def climb(
     links = np.zeros(n_clusters)
     touched = np.empty(n_clusters, np.int64)
     room = 512
-    nodes, changes = np.empty(room, np.int64), np.empty(room)
+    nodes = np.empty(room, np.int64)
+    changes = np.empty(room)
     log_room = 4096
-    moved, origin = np.empty(log_room, np.int64), np.empty(log_room, np.int64)
-    n_better, n_visited = 0, 0
+    moved = np.empty(log_room, np.int64)
+    origin = np.empty(log_room, np.int64)
+    n_better = 0
+    n_visited = 0
     s = start
     while s < n_seeds and n_visited < budget:
         seed = seeds[s]
@@ -652,14 +679,17 @@ def climb(
         n_visited += indptr[seed + 1] - indptr[seed]
         if target < 0:
             continue
-        nodes[0], changes[0] = seed, change
+        nodes[0] = seed
+        changes[0] = change
         place[seed] = 0
         count = 1
         scale = 0.0
         for b in range(n_clusters):
             scale += _ratio(cuts[b], volumes[b])
-        current, lowest = 0.0, -_TOLERANCE * scale
-        n_moves, n_kept = 0, 0
+        current = 0.0
+        lowest = -_TOLERANCE * scale
+        n_moves = 0
+        n_kept = 0
         while count > 0 and n_moves - n_kept < patience and n_moves < log_room:
             at = 0
             for c in range(1, count):
@@ -667,7 +697,8 @@ def climb(
                     at = c
             i = nodes[at]
             count -= 1
-            nodes[at], changes[at] = nodes[count], changes[count]
+            nodes[at] = nodes[count]
+            changes[at] = changes[count]
             place[nodes[at]] = at
             place[i] = -1
             target, change = _best_target(
@@ -690,7 +721,8 @@ def climb(
             )
             if target < 0:
                 continue
-            moved[n_moves], origin[n_moves] = i, labels[i]
+            moved[n_moves] = i
+            origin[n_moves] = labels[i]
             n_moves += 1
             _apply(
                 indptr,
@@ -710,7 +742,8 @@ def climb(
             locked[i] = True
             current += change
             if current < lowest:
-                lowest, n_kept = current, n_moves
+                lowest = current
+                n_kept = n_moves
             for e in range(indptr[i], indptr[i + 1]):
                 j = indices[e]
                 if locked[j] or indptr[j + 1] - indptr[j] > max_degree:
@@ -740,7 +773,8 @@ def climb(
                 if at >= 0:
                     changes[at] = change
                 elif target >= 0:
-                    nodes[count], changes[count] = j, change
+                    nodes[count] = j
+                    changes[count] = change
                     place[j] = count
                     count += 1
         for c in range(count):

@@ -311,19 +311,29 @@ class PRCut(
         random_state=None,
     ):
         self.n_clusters = n_clusters
-        self.affinity, self.n_neighbors = affinity, n_neighbors
-        self.temperature, self.cut = temperature, cut
-        self.min_cluster_size, self.max_imbalance = min_cluster_size, max_imbalance
+        self.affinity = affinity
+        self.n_neighbors = n_neighbors
+        self.temperature = temperature
+        self.cut = cut
+        self.min_cluster_size = min_cluster_size
+        self.max_imbalance = max_imbalance
         self.small_components = small_components
-        self.objective, self.encoder = objective, encoder
-        self.hidden_layer_sizes, self.activation = hidden_layer_sizes, activation
+        self.objective = objective
+        self.encoder = encoder
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.activation = activation
         self.weight_decay = weight_decay
-        self.init, self.polish = init, polish
-        self.balance_weight, self.averaging_rate = balance_weight, averaging_rate
+        self.init = init
+        self.polish = polish
+        self.balance_weight = balance_weight
+        self.averaging_rate = averaging_rate
         self.sampling = sampling
-        self.max_iter, self.batch_size = max_iter, batch_size
-        self.learning_rate, self.tol = learning_rate, tol
-        self.n_init, self.device = n_init, device
+        self.max_iter = max_iter
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.tol = tol
+        self.n_init = n_init
+        self.device = device
         self.random_state = random_state
 
     @keep_state_on_error
@@ -395,7 +405,8 @@ class PRCut(
         self.polished_ratio_cut_, self.polished_normalized_cut_ = (
             (np.nan, np.nan) if target is None else data.cuts(target)
         )
-        self.history_, self.n_iter_ = best.history, best.n_iter
+        self.history_ = best.history
+        self.n_iter_ = best.n_iter
         self.device_ = device
         warn_if_fewer(self, self.n_clusters_, int(data.groups.max()) + 1)
         warn_if_small(self, self.cluster_sizes_)

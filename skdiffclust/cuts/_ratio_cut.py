@@ -11,11 +11,13 @@ from skdiffclust._validation import refuse_masked, refuse_silent_conversion
 
 _N_NODES = 24
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(_N_NODES)
-_NODES, _WEIGHTS = 0.5 * (_NODES + 1.0), 0.5 * _WEIGHTS
+_NODES = 0.5 * (_NODES + 1.0)
+_WEIGHTS = 0.5 * _WEIGHTS
 # The integrand is below exp(-size * t): past 45 / size it is below 3e-20.
 _TAIL = 45.0
 # Step and left end of the trapezoidal rule in x, with s = exp(x - exp(-x)).
-_STEP, _LEFT = 0.125, -3.75
+_STEP = 0.125
+_LEFT = -3.75
 _UNDERFLOW = 1e-200
 _FLOOR = 1e-12
 _SIMPLEX_TOLERANCE = 1e-6
@@ -364,7 +366,8 @@ def expected_cut_with_gradient(graph, degrees, assignments, *, divisors=None):
 
     divisors (n,) are what a cluster's cut is divided by the sum of, one each if None.
     """
-    value, gradient = 0.0, np.zeros(assignments.shape)
+    value = 0.0
+    gradient = np.zeros(assignments.shape)
     nodes = (
         _size_nodes(assignments)
         if divisors is None

@@ -90,7 +90,9 @@ def free_labels(data, X, n_clusters, *, init, polished, n_init, random_state):
     """
     from skdiffclust.cuts._polish import Level, polish_level
 
-    nodes, groups, bounds = data.nodes, data.groups, data.bounds
+    nodes = data.nodes
+    groups = data.groups
+    bounds = data.bounds
     bounded = bounds != (0.0, np.inf)
     first = np.unique(groups, return_index=True)[1]
     kept = np.flatnonzero(~nodes.small)
@@ -166,7 +168,8 @@ def _cut_labels(
     from skdiffclust.cuts._multilevel import combine_all, search
     from skdiffclust.cuts._polish import Bounds, as_level, polish_level
 
-    n_groups, divisors = len(nodes.sizes), nodes.divisors
+    n_groups = len(nodes.sizes)
+    divisors = nodes.divisors
     sized = Bounds(nodes.sizes, *bounds)
     if init == "random":
         return search(

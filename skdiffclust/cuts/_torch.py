@@ -30,7 +30,8 @@ class _BlockCut(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, block, left, right):
-        slopes, cut = [], 0.0
+        slopes = []
+        cut = 0.0
         for weights, mine, others in ((block, left, right), (block.t(), right, left)):
             degrees = weights @ torch.ones_like(others[:, :1])
             linked = weights @ others
@@ -136,7 +137,8 @@ class RatioCutLoss(nn.Module):
                 "The 'prior' parameter of RatioCutLoss must hold n_clusters="
                 f"{n_clusters} positive proportions. Got {prior.tolist()} instead."
             )
-        self.balance_weight, self.averaging_rate = balance_weight, averaging_rate
+        self.balance_weight = balance_weight
+        self.averaging_rate = averaging_rate
         dtype = torch.get_default_dtype()
         self.register_buffer("prior", (prior / prior.sum()).to(dtype))
         self.register_buffer("proportions", torch.zeros(n_clusters, dtype=dtype))
@@ -255,7 +257,9 @@ class ModuleModel:
     """
 
     def __init__(self, module, n_clusters, weight_decay, device):
-        self.module, self.n_clusters, self.device = module, n_clusters, device
+        self.module = module
+        self.n_clusters = n_clusters
+        self.device = device
         parameters = [p for p in module.to(device).parameters() if p.requires_grad]
         if not parameters:
             raise ValueError(

@@ -47,7 +47,8 @@ class Adam:
     """Adam with decoupled weight decay on a list of arrays, updated in place."""
 
     def __init__(self, arrays, weight_decay=0.0):
-        self.arrays, self.weight_decay = arrays, weight_decay
+        self.arrays = arrays
+        self.weight_decay = weight_decay
         self.means = [np.zeros_like(array) for array in arrays]
         self.squares = [np.zeros_like(array) for array in arrays]
         self.n_steps = 0
@@ -136,7 +137,9 @@ class Objective:
     """
 
     def __init__(self, graph, settings, prior, divisors=None):
-        self.graph, self.settings, self.prior = graph, settings, prior
+        self.graph = graph
+        self.settings = settings
+        self.prior = prior
         self.divisors = divisors
         self.degrees = graph.sum(axis=1)
         # Relative to their mean: what follows is then that of one for each node.
@@ -171,7 +174,8 @@ class Objective:
             gradient *= len(assignments) * self.scale
             every = slice(None)
             gradient -= self._bound_gradient(every, linked, floored)
-            self.value_beyond, self.beyond = self.scale * exact - value, gradient
+            self.value_beyond = self.scale * exact - value
+            self.beyond = gradient
         if self.settings.objective == "exact":
             value += self.value_beyond
         self.n_epochs += 1
@@ -269,7 +273,8 @@ def block_loss_with_gradients(block, left, right, proportions, parts=None):
             0.5 / np.full(len(left), len(left)),
             0.5 / np.full(len(right), len(right)),
         )
-    slopes, cut = [], 0.0
+    slopes = []
+    cut = 0.0
     for weights, mine, others in ((block, left, right), (block.T, right, left)):
         degrees = weights.sum(axis=1)
         linked = weights @ others
@@ -372,7 +377,8 @@ def _rate(settings, epoch, n_epochs):
 
 def _batches(graph, settings, random_state):
     """Yield (rows, block) of an epoch; block None is every edge of those rows."""
-    n, size = graph.shape[0], settings.batch_size
+    n = graph.shape[0]
+    size = settings.batch_size
     others = mini_batches(n, size, random_state)
     for rows in mini_batches(n, size, random_state):
         if settings.sampling == "full":

@@ -313,12 +313,14 @@ class SpanningForestClustering(ClusterMixin, BaseEstimator):
             leaves = None if kept is None else (kept, *leaves)
             forest = _improve(forest, lengths, constraints, min_size, weights, leaves)
 
-        self.edges_, self.edge_lengths_ = plain.edges, plain.lengths
+        self.edges_ = plain.edges
+        self.edge_lengths_ = plain.lengths
         self.linkage_ = linkage_matrix(plain.edges, plain.lengths)
         self.children_ = self.linkage_[:, :2].astype(np.int64)
         self.distances_ = self.linkage_[:, 2]
         self.n_leaves_ = everything.shape[0]
-        self.forest_edges_, self.search_ = forest.edges, forest.search
+        self.forest_edges_ = forest.edges
+        self.search_ = forest.search
         self.cut_distance_ = tree.lengths[is_cut].min(initial=np.inf)
         self.labels_, self.n_clusters_ = _labels(forest, weights)
         self.cut_scores_ = scores
@@ -630,13 +632,15 @@ def _improve(forest, lengths, constraints, min_size, weights, leaves):
         None if weights is None else weights[kept],
     )
     values = -similarity[edges[:, 0], edges[:, 1]]
-    edges, parts = kept[edges], np.empty(len(forest.parts), dtype=np.int64)
+    edges = kept[edges]
+    parts = np.empty(len(forest.parts), dtype=np.int64)
     parts[kept] = labels
     if leaves is not None:
         _, zero, nearest, distances = leaves
         parts[zero] = parts[nearest]
         hung = np.sort(np.column_stack([zero, nearest]), axis=1)
-        edges, values = np.concatenate([edges, hung]), np.append(values, distances)
+        edges = np.concatenate([edges, hung])
+        values = np.append(values, distances)
     order = cut_order(edges, values)
     return _Forest(edges[order], values[order], parts, "moves")
 
@@ -644,7 +648,8 @@ def _improve(forest, lengths, constraints, min_size, weights, leaves):
 def _similarities(lengths):
     """Return the negative distances (n, n), the same bits on both sides."""
     n_samples = lengths.n_samples
-    similarity, everyone = np.empty((n_samples, n_samples)), np.arange(n_samples)
+    similarity = np.empty((n_samples, n_samples))
+    everyone = np.arange(n_samples)
     step = max(1, _LENGTHS_AT_ONCE // n_samples)
     for start in range(0, n_samples, step):
         rows = everyone[start : start + step]

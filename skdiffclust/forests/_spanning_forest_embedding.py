@@ -445,7 +445,8 @@ class SpanningForestEmbedding(
         if resume and hasattr(self, "coefs_"):
             # As they were when training ended: the units came after that.
             center, scale = self._units
-            weights, biases = list(self.coefs_), list(self.intercepts_)
+            weights = list(self.coefs_)
+            biases = list(self.intercepts_)
             weights[-1] = weights[-1] * scale
             biases[-1] = biases[-1] * scale + center
             return encoder_module(weights, biases)
@@ -481,7 +482,8 @@ class SpanningForestEmbedding(
         if isinstance(self.encoder, str):
             self.coefs_[-1] = self.coefs_[-1] / scale
             self.intercepts_[-1] = (self.intercepts_[-1] - center) / scale
-        self.history_, self.n_iter_ = loop.history, loop.n_iter
+        self.history_ = loop.history
+        self.n_iter_ = loop.n_iter
         self.device_ = trainer.device
 
     def _embed_by_module(self, X):

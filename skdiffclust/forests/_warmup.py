@@ -50,8 +50,10 @@ def warmup():
     SpanningForestClustering(metric="precomputed").fit(path)
     prim_on_points(points[:2], np.arange(2))
     prim_on_matrix(np.zeros((2, 2)), np.arange(2))
-    similarity, links = np.zeros((4, 4)), np.zeros((4, 4), dtype=np.int64)
-    links[0, 1], links[1, 2] = 1, -1
+    similarity = np.zeros((4, 4))
+    links = np.zeros((4, 4), dtype=np.int64)
+    links[0, 1] = 1
+    links[1, 2] = -1
     for constraints in (None, [0, 1, 0, -1], links):
         for noise in ("normal", "gumbel"):  # the first prunes edges
             perturbed_forest(

@@ -144,7 +144,8 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         degree = self._degree()
         weights = np.full(len(X), 1 / len(X), dtype=X.dtype)
         if degree is None or self._scales_gamma():
-            units, relation = Units(), self._relation(X, getattr(self, "gamma_", None))
+            units = Units()
+            relation = self._relation(X, getattr(self, "gamma_", None))
         else:
             # Where the solvers of transports work best.
             units = Units.of_rows(X, weights, degree)
@@ -220,7 +221,9 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         if constraints is not None:
             check_feasible(constraints, self.n_clusters)
         row = OBJECTIVES[self.objective]
-        degree, units, relation = self._degree(), Units(), None
+        degree = self._degree()
+        units = Units()
+        relation = None
         if degree is None:
             relation = self._relation(X)
         if not self.__sklearn_tags__().input_tags.pairwise:
@@ -258,8 +261,10 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         which the caller adds. Without features, or with too few hidden units, all are
         random.
         """
-        n_features, n_clusters = problem.X.shape[1], self.n_clusters
-        sizes, dtype = self._layer_sizes(n_features), problem.X.dtype
+        n_features = problem.X.shape[1]
+        n_clusters = self.n_clusters
+        sizes = self._layer_sizes(n_features)
+        dtype = problem.X.dtype
         numbered = problem.on_numbers() if kind == "free" else problem
         n_distinct = int(numbered.X.max()) + 1 if kind == "free" else None
 

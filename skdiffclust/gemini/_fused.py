@@ -39,11 +39,14 @@ def _accumulate(rows, factors, start, stop, sums):
     """
     for first in range(start, stop, 4):
         # Four rows at once; after the last one, the last one again, times zero.
-        second, third = min(first + 1, stop - 1), min(first + 2, stop - 1)
+        second = min(first + 1, stop - 1)
+        third = min(first + 2, stop - 1)
         fourth = min(first + 3, stop - 1)
         for k in range(len(sums)):
-            c0, c1 = factors[first, k], factors[first + 1, k]
-            c2, c3 = factors[first + 2, k], factors[first + 3, k]
+            c0 = factors[first, k]
+            c1 = factors[first + 1, k]
+            c2 = factors[first + 2, k]
+            c3 = factors[first + 3, k]
             for j in range(rows.shape[1]):
                 near = c0 * rows[first, j] + c1 * rows[second, j]
                 sums[k, j] += near + c2 * rows[third, j] + c3 * rows[fourth, j]
@@ -54,7 +57,8 @@ def _softmax(assignments, row_weights, biases):
     """Write P = softmax(XW + b) over XW (n, k); return pi (k,)."""
     share = np.zeros(len(biases))
     for i in range(len(assignments)):
-        largest, total = -np.inf, 0.0
+        largest = -np.inf
+        total = 0.0
         for k in range(len(biases)):
             assignments[i, k] += biases[k]
             largest = max(largest, assignments[i, k])
@@ -102,7 +106,8 @@ def _differences(features, row_weights, assignments):
     And the largest sum of absolute factors.
     """
     n_samples, n_clusters = assignments.shape
-    factors, sizes = np.zeros((n_samples + 3, n_clusters + 1)), np.zeros(n_clusters)
+    factors = np.zeros((n_samples + 3, n_clusters + 1))
+    sizes = np.zeros(n_clusters)
     # As differences from a row: exactly zero where all assignments are equal.
     shift = np.zeros(n_clusters)
     for i in range(n_samples):
@@ -125,7 +130,8 @@ def _differences(features, row_weights, assignments):
 @_loops
 def mixing_one_vs_all(gram, noise):
     """Return the value, its derivatives by S as a factor (k, k) of S, and by pi."""
-    mixing, value = np.zeros_like(gram), 0.0
+    mixing = np.zeros_like(gram)
+    value = 0.0
     for k in range(len(gram)):
         if not gram[k, k] <= noise:  # NaN is no zero
             mixing[k, k] = 1 / np.sqrt(gram[k, k])
@@ -136,15 +142,18 @@ def mixing_one_vs_all(gram, noise):
 @_loops
 def mixing_one_vs_one(gram, share, noise):
     """Return the value, its derivatives by S as a factor (k, k) of S, and by pi."""
-    mixing, shift = np.zeros_like(gram), np.zeros(len(gram))
-    value, largest = 0.0, 0.0
+    mixing = np.zeros_like(gram)
+    shift = np.zeros(len(gram))
+    value = 0.0
+    largest = 0.0
     for k in range(len(gram)):
         for other in range(len(gram)):
             largest = max(largest, gram[k, k] * share[other] ** 2)
     noise += _ROUNDINGS * 2.0**-52 * largest
     for k in range(len(gram)):
         for other in range(len(gram)):
-            a, b = share[k], share[other]
+            a = share[k]
+            b = share[other]
             square = b * b * gram[k, k] + a * a * gram[other, other]
             square -= 2 * a * b * gram[k, other]
             if k != other and not square <= noise:
@@ -163,7 +172,8 @@ def _directions(features, row_weights, assignments, share, noise, one_vs_one):
     The gradient by P_ik is w_i (<f_i, T_k> + t_k).
     """
     sums, size = _differences(features, row_weights, assignments)
-    n_clusters, n_features = len(share), features.shape[1]
+    n_clusters = len(share)
+    n_features = features.shape[1]
     gram = np.zeros((n_clusters, n_clusters))
     for k in range(n_clusters):
         for other in range(n_clusters):
@@ -208,14 +218,16 @@ def mmd_of_linear(X, features, row_weights, weights, biases, noise, one_vs_one):
     X (n, d) are the rows, `features` (n, r) those of the kernel, `row_weights` (n,) sum
     to one, `weights` is W' (k, d); `noise` is that of `Features`.
     """
-    n_samples, n_clusters = len(X), len(biases)
+    n_samples = len(X)
+    n_clusters = len(biases)
     assignments = np.empty((n_samples, n_clusters))
     _project(X, weights, 0, n_samples, assignments)
     share = _softmax(assignments, row_weights, biases)
     value, directions, shift = _directions(
         features, row_weights, assignments, share, noise, one_vs_one
     )
-    by_weights, by_biases = np.zeros((n_clusters, X.shape[1])), np.zeros(n_clusters)
+    by_weights = np.zeros((n_clusters, X.shape[1]))
+    by_biases = np.zeros(n_clusters)
     slopes = np.zeros((n_samples + 3, n_clusters))
     for start in range(0, n_samples, _BLOCK):
         stop = min(start + _BLOCK, n_samples)
@@ -231,7 +243,8 @@ def mmd_of_columns(columns, features, row_weights, weights, biases, noise, one_v
 
     `columns` is X' (d, n), `weights` is W (d, k).
     """
-    n_samples, n_clusters = columns.shape[1], len(biases)
+    n_samples = columns.shape[1]
+    n_clusters = len(biases)
     logits = np.zeros((n_clusters, n_samples))
     _combine(columns, weights, logits)
     assignments = logits.T.copy()
@@ -239,7 +252,8 @@ def mmd_of_columns(columns, features, row_weights, weights, biases, noise, one_v
     value, directions, shift = _directions(
         features, row_weights, assignments, share, noise, one_vs_one
     )
-    slopes, by_biases = np.empty((n_samples, n_clusters)), np.zeros(n_clusters)
+    slopes = np.empty((n_samples, n_clusters))
+    by_biases = np.zeros(n_clusters)
     _project(features, directions, 0, n_samples, slopes)
     _slopes(row_weights, assignments, shift, 0, n_samples, slopes, by_biases)
     by_weights = np.empty((len(columns), n_clusters))

@@ -304,7 +304,8 @@ class GEMINI(BaseGEMINI):
         model = units.model(best)
         model = ordered(model, self._logits_of(model, X, means, problem), row_weights)
         labels = self._logits_of(model, X, means, problem).argmax(axis=1)
-        self.n_clusters_, self.labels_ = self._report(labels, constraints), labels
+        self.n_clusters_ = self._report(labels, constraints)
+        self.labels_ = labels
         drop_stale(self, _BY_MODEL)
         for name, value in (_attributes(model, problem, means) | gamma).items():
             setattr(self, name, value)
@@ -346,5 +347,6 @@ def _attributes(model, problem, means):
     """Return the fitted attributes of a model of the rows of a problem."""
     if hasattr(model, "table"):
         return {"assignments_": softmax(model.logits(problem.X))}
-    weights, biases = list(model.weights), list(model.biases)
+    weights = list(model.weights)
+    biases = list(model.biases)
     return {"means_": means, "weights_": weights, "biases_": biases}

@@ -199,7 +199,8 @@ def new_model(kind, n_distinct, layer_sizes, random_state, dtype):
     `kind` is "linear" (the hidden layers are ignored), "mlp", "skip" or "free", for
     which `n_distinct` is the number of distinct rows.
     """
-    n_features, n_clusters = layer_sizes[0], layer_sizes[-1]
+    n_features = layer_sizes[0]
+    n_clusters = layer_sizes[-1]
     if kind == "free":
         # The spread of a linear model's logits on standardised features.
         table = random_state.normal(scale=0.5, size=(n_distinct, n_clusters))

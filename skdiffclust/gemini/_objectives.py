@@ -120,7 +120,8 @@ class Divergence:
     def one_vs_all(self, assignments, row_weights, relation):
         """Return (value, gradient) of sum_k pi_k sum_i w_i f(P_ik / pi_k)."""
         ratio, share, inside = _ratios(assignments, row_weights)
-        values, slopes = self.generator(ratio), self.slope(ratio)
+        values = self.generator(ratio)
+        slopes = self.slope(ratio)
         of_share = row_weights @ (values - ratio * slopes)
         gradient = (slopes + of_share) * row_weights[:, None] * inside
         return float(share @ (row_weights @ values)), gradient
@@ -128,7 +129,8 @@ class Divergence:
     def one_vs_one(self, assignments, row_weights, relation):
         """Return (value, gradient) of sum_kl pi_k pi_l sum_i w_i H(r_ik, r_il) / 2."""
         ratio, share, inside = _ratios(assignments, row_weights)
-        of_ratio, of_share = np.zeros_like(ratio), np.zeros_like(share)
+        of_ratio = np.zeros_like(ratio)
+        of_share = np.zeros_like(share)
         for other, weight in enumerate(share):
             second = ratio[:, other : other + 1]
             of_ratio += weight * self.slope_of_first(ratio, second)
@@ -203,7 +205,8 @@ def wasserstein_one_vs_one(assignments, row_weights, relation):
     value = 0.0
     for k in range(len(share)):
         for other in range(k):
-            first, second = densities[:, k], densities[:, other]
+            first = densities[:, k]
+            second = densities[:, other]
             cost, (u, v) = transport(first, second, relation, key=(k, other))
             value += 2 * share[k] * share[other] * cost
             gradient[:, k] += 2 * share[other] * (u + second @ v)

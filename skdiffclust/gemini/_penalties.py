@@ -270,12 +270,15 @@ class NormPenalty(Penalty):
 
         The penalty counts those columns from 0, group by group.
         """
-        groups, end, first = [], 0, 0
+        groups = []
+        end = 0
+        first = 0
         for columns in self.groups:
             count = np.count_nonzero(active[first : first + len(columns)])
             size = columns.shape[1]
             groups.append(end + np.arange(count * size).reshape(count, size))
-            end, first = end + count * size, first + len(columns)
+            end = end + count * size
+            first = first + len(columns)
         return self._of_groups(groups, active), self.order[
             np.repeat(active, self.sizes)
         ]

@@ -51,7 +51,8 @@ class LinearProblem:
 
     def __init__(self, problem, n_clusters, columns):
         self.n_clusters = n_clusters
-        self._problem, self._fused = problem, problem.fused is not None
+        self._problem = problem
+        self._fused = problem.fused is not None
         self._turned = problem.transposed is not None
         if self._turned:
             self._X = np.ascontiguousarray(problem.transposed[columns])
@@ -94,7 +95,8 @@ class Point:
     def __init__(self, z, evaluate, starts, penalty):
         from skdiffclust.gemini import _solver_kernels as kernels
 
-        self.z, self.starts = z, starts
+        self.z = z
+        self.starts = starts
         loss, self.value, self.gradient = evaluate(z)
         self.norms, self._moved = kernels.block_lengths(z, self.gradient, starts, 1.0)
         values, slopes = penalty.of_norms(self.norms)
@@ -133,11 +135,15 @@ class QuasiNewton:
     """Minimises the loss on blocks that are in, one iteration at a time."""
 
     def __init__(self, z, evaluate, starts, penalty):
-        self._evaluate, self._starts, self._penalty = evaluate, starts, penalty
+        self._evaluate = evaluate
+        self._starts = starts
+        self._penalty = penalty
         self.point = self._at(z)
         self._moves = np.zeros((_MEMORY, len(z)))
         self._changes = np.zeros_like(self._moves)
-        self._n_pairs, self._step, self._n_failures = 0, 1.0, 0
+        self._n_pairs = 0
+        self._step = 1.0
+        self._n_failures = 0
 
     def _at(self, z):
         """Return the Point of z."""
@@ -209,10 +215,12 @@ class QuasiNewton:
             # What is known of the other blocks stays.
             for rows in (self._moves, self._changes, move[None], change[None]):
                 kernels.clear_blocks(rows, self._starts, left)
-        curvature, square = float(move @ change), float(move @ move)
+        curvature = float(move @ change)
+        square = float(move @ move)
         if curvature > 1e-10 * np.sqrt(square * float(change @ change)):
             place = self._n_pairs % _MEMORY
-            self._moves[place], self._changes[place] = move, change
+            self._moves[place] = move
+            self._changes[place] = change
             self._n_pairs += 1
             self._step = square / curvature
         self._n_failures = 0
@@ -238,12 +246,16 @@ class GroupSolver:
     """
 
     def __init__(self, problem, weights, biases, penalty, tolerance):
-        self._problem, self._penalty, self._tolerance = problem, penalty, tolerance
+        self._problem = problem
+        self._penalty = penalty
+        self._tolerance = tolerance
         self._weights = np.array(weights, dtype=np.float64)
         self._biases = np.array(biases, dtype=np.float64)
         self._n_clusters = len(biases)
         self._everywhere = LinearProblem(problem, self._n_clusters, penalty.order)
-        self.is_done, self.residual, self._n_looks = False, np.inf, 0
+        self.is_done = False
+        self.residual = np.inf
+        self._n_looks = 0
         self._begin(penalty.norms(self._weights) > 0)
 
     def _begin(self, active):
@@ -333,7 +345,8 @@ class GroupSolver:
 
     def _bring_in(self, chosen, point):
         """Add groups to the working set, a short proximal step away from zero."""
-        order, n_clusters = self._penalty.order, self._n_clusters
+        order = self._penalty.order
+        n_clusters = self._n_clusters
         starts = point.starts
         lengths = np.add.reduceat(np.square(point.gradient[: starts[-1]]), starts[:-1])
         lengths = np.sqrt(lengths)
@@ -360,7 +373,8 @@ def largest_alpha(problem, model, penalty):
     largest eigenvalue of the kernel between the samples, over that of the clusters. For
     other objectives it is ten times the objective over the penalty at a model.
     """
-    X, weights = problem.X, problem.row_weights.astype(np.float64)
+    X = problem.X
+    weights = problem.row_weights.astype(np.float64)
     if not hasattr(problem.relation, "products"):
         loss, value, _ = loss_and_gradients(model, problem)
         return 10 * float(value) / penalty.value(model)
@@ -391,7 +405,8 @@ def best_along_path(models, problem, penalty):
     On a few penalties of a path. Models that put all samples in the same clusters as
     one before them are left out.
     """
-    distinct, found = [], []
+    distinct = []
+    found = []
     for model in models:
         labels = model.forward(problem.X)[0].argmax(axis=1)
         if not any(adjusted_rand_score(labels, other) == 1 for other in found):

@@ -43,13 +43,16 @@ def flat_mmd(X, is_turned, features, row_weights, z, n_clusters, noise, one_vs_o
 def block_lengths(z, gradient, starts, step):
     """Return the norms of the blocks of z and of z - step * gradient, both (g,)."""
     n_blocks = len(starts) - 1
-    norms, moved = np.empty(n_blocks), np.empty(n_blocks)
+    norms = np.empty(n_blocks)
+    moved = np.empty(n_blocks)
     for block in range(n_blocks):
-        square, moved_square = 0.0, 0.0
+        square = 0.0
+        moved_square = 0.0
         for i in range(starts[block], starts[block + 1]):
             square += z[i] ** 2
             moved_square += (z[i] - step * gradient[i]) ** 2
-        norms[block], moved[block] = np.sqrt(square), np.sqrt(moved_square)
+        norms[block] = np.sqrt(square)
+        moved[block] = np.sqrt(moved_square)
     return norms, moved
 
 
@@ -93,7 +96,8 @@ def quasi_newton(gradient, moves, changes, n_pairs):
     capacity, size = moves.shape
     direction = -gradient
     used = min(n_pairs, capacity)
-    factors, curvatures = np.zeros(used), np.zeros(used)
+    factors = np.zeros(used)
+    curvatures = np.zeros(used)
     scale = 0.0
     for age in range(used):
         i = (n_pairs - 1 - age) % capacity

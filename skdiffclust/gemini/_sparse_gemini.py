@@ -264,19 +264,33 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         n_init=3,
         random_state=None,
     ):
-        self.n_clusters, self.alpha = n_clusters, alpha
-        self.objective, self.mode = objective, mode
-        self.kernel, self.metric = kernel, metric
-        self.gamma, self.degree, self.coef0 = gamma, degree, coef0
+        self.n_clusters = n_clusters
+        self.alpha = alpha
+        self.objective = objective
+        self.mode = mode
+        self.kernel = kernel
+        self.metric = metric
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
         self.kernel_params = kernel_params
-        self.model, self.hidden_layer_sizes = model, hidden_layer_sizes
-        self.groups, self.hierarchy, self.dynamic = groups, hierarchy, dynamic
+        self.model = model
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.groups = groups
+        self.hierarchy = hierarchy
+        self.dynamic = dynamic
         self.penalty_factor = penalty_factor
-        self.dropout, self.l2, self.link_weight = dropout, l2, link_weight
-        self.solver, self.max_iter = solver, max_iter
-        self.batch_size, self.learning_rate = batch_size, learning_rate
-        self.tol, self.n_iter_no_change = tol, n_iter_no_change
-        self.n_init, self.random_state = n_init, random_state
+        self.dropout = dropout
+        self.l2 = l2
+        self.link_weight = link_weight
+        self.solver = solver
+        self.max_iter = max_iter
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.tol = tol
+        self.n_iter_no_change = n_iter_no_change
+        self.n_init = n_init
+        self.random_state = random_state
 
     @keep_state_on_error
     @fit_context(prefer_skip_nested_validation=True)
@@ -471,8 +485,10 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         Also the number of loops of training before the first of them.
         """
         loops = iter(training)
-        dynamic, multiplier = options["dynamic"], options["alpha_multiplier"]
-        steps, walk = [], None
+        dynamic = options["dynamic"]
+        multiplier = options["alpha_multiplier"]
+        steps = []
+        walk = None
         if checkpoint is not None:
             checkpoint = self._checkpoint(checkpoint, problem, options)
             steps, walk = checkpoint.open(
@@ -506,7 +522,8 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         except KeyboardInterrupt:
             if not self._keeps_steps:
                 raise
-            alpha, n_in = steps[-1].alpha, steps[-1].support.sum()
+            alpha = steps[-1].alpha
+            n_in = steps[-1].support.sum()
             warn_of_convergence(
                 f"The path was interrupted after {len(steps)} steps, at alpha="
                 f"{alpha * problem.units.alpha:.4g} with {n_in} features. They "
@@ -586,7 +603,8 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
             trained.append(MODELS[self._kind()].from_arrays(loop.best_state))
         best = MODELS[self._kind()].from_arrays(training.best.best_state)
         best = ordered(best, logits(best), problem.row_weights)
-        n_iter, labels = training.best.n_iter, logits(best).argmax(axis=1)
+        n_iter = training.best.n_iter
+        labels = logits(best).argmax(axis=1)
         start = self._start_of_path(problem, best, trained, training, labels)
         for loop in training.loops:
             loop.best_state = None
@@ -712,7 +730,9 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         vars(self).pop("gamma_", None)
         for name, value in self._attributes(model, units, means).items():
             setattr(self, name, value)
-        self.alpha_, self.n_iter_, self.labels_ = step.alpha, step.n_iter, step.labels
+        self.alpha_ = step.alpha
+        self.n_iter_ = step.n_iter
+        self.labels_ = step.labels
         self.kkt_ = step.kkt
         self.n_clusters_ = len(np.unique(step.labels))
 
@@ -759,7 +779,8 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
 
     def _as_template(self, fitted, means):
         """Take from a fitted estimator what the estimators of all steps share."""
-        self.n_features_in_, self.means_ = fitted.n_features_in_, means
+        self.n_features_in_ = fitted.n_features_in_
+        self.means_ = means
         if hasattr(fitted, "feature_names_in_"):
             self.feature_names_in_ = fitted.feature_names_in_
         return self

@@ -194,21 +194,35 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         n_init=3,
         random_state=None,
     ):
-        self.n_clusters, self.n_alphas = n_clusters, n_alphas
-        self.n_resamples, self.sample_fraction = n_resamples, sample_fraction
+        self.n_clusters = n_clusters
+        self.n_alphas = n_alphas
+        self.n_resamples = n_resamples
+        self.sample_fraction = sample_fraction
         self.min_features = min_features
-        self.objective, self.mode = objective, mode
-        self.kernel, self.metric = kernel, metric
-        self.gamma, self.degree, self.coef0 = gamma, degree, coef0
+        self.objective = objective
+        self.mode = mode
+        self.kernel = kernel
+        self.metric = metric
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
         self.kernel_params = kernel_params
-        self.model, self.hidden_layer_sizes = model, hidden_layer_sizes
-        self.groups, self.hierarchy = groups, hierarchy
+        self.model = model
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.groups = groups
+        self.hierarchy = hierarchy
         self.penalty_factor = penalty_factor
-        self.dropout, self.l2, self.link_weight = dropout, l2, link_weight
-        self.solver, self.max_iter = solver, max_iter
-        self.batch_size, self.learning_rate = batch_size, learning_rate
-        self.tol, self.n_iter_no_change = tol, n_iter_no_change
-        self.n_init, self.random_state = n_init, random_state
+        self.dropout = dropout
+        self.l2 = l2
+        self.link_weight = link_weight
+        self.solver = solver
+        self.max_iter = max_iter
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.tol = tol
+        self.n_iter_no_change = n_iter_no_change
+        self.n_init = n_init
+        self.random_state = random_state
 
     @keep_state_on_error
     @fit_context(prefer_skip_nested_validation=True)
@@ -254,7 +268,8 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         sparse = self._sparse(rng, judged)
         whole = _quiet_path(sparse, X, min_features=self.min_features)
         grid = self._grid(whole)
-        labels, supports = [], []
+        labels = []
+        supports = []
         for loop in training:
             for _ in loop:
                 found = self._resample(X, grid, rng, judged)
@@ -282,7 +297,8 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         shared = SparseGEMINI().get_params().keys() & self.get_params().keys()
         params = {name: getattr(self, name) for name in shared}
         sparse = SparseGEMINI(**params).set_params(random_state=rng.randint(2**31 - 1))
-        sparse._keeps_steps, sparse._judged = False, judged
+        sparse._keeps_steps = False
+        sparse._judged = judged
         return sparse
 
     def _grid(self, path):
@@ -374,7 +390,8 @@ def cluster_stability(labels):
     pairs = list(itertools.combinations(range(len(labels)), 2))
     for first, second in pairs:
         for a in range(len(scores)):
-            one, other = labels[first, a], labels[second, a]
+            one = labels[first, a]
+            other = labels[second, a]
             if one.min() < one.max() and other.min() < other.max():
                 scores[a] += adjusted_rand_score(one, other)
     return scores / len(pairs)

@@ -26,7 +26,8 @@ _SOFT = 0.9
 # A partition is sharp enough when sharpening it gains less than this share of the loss.
 _GAIN = 1e-7
 # The largest mean difference of logits of a soft start, and steps of four after it.
-_SHARPEST, _MOST_STEPS = 1e6, 20
+_SHARPEST = 1e6
+_MOST_STEPS = 20
 
 
 def start_partitions(points, row_weights, n_clusters, random_state):
@@ -53,7 +54,8 @@ def start_partitions(points, row_weights, n_clusters, random_state):
 def _draw_centers(points, squares, weights, n_clusters, random_state):
     """Return centres (k, d) among the points, each drawn far from those before."""
     order = np.argsort(points @ random_state.normal(size=points.shape[1]))
-    chosen, nearest = [], np.ones(len(points))
+    chosen = []
+    nearest = np.ones(len(points))
     for _ in range(n_clusters):
         cumulated = np.cumsum((weights * nearest)[order])
         draw = random_state.uniform() * cumulated[-1]
@@ -69,7 +71,8 @@ def _draw_centers(points, squares, weights, n_clusters, random_state):
 
 def _lloyd(points, squares, weights, centers):
     """Return the weighted inertia of k-means from centres (k, d), and labels (n,)."""
-    previous, rows = np.inf, np.arange(len(points))
+    previous = np.inf
+    rows = np.arange(len(points))
     for _ in range(_MAX_ITER):
         offsets = np.einsum("ij,ij->i", centers, centers) / 2
         scores = points @ centers.T - offsets
@@ -85,7 +88,8 @@ def _lloyd(points, squares, weights, centers):
         distances = np.where(weights > 0, distances, -np.inf)
         for empty in np.flatnonzero(sizes == 0):
             farthest = int(np.argmax(distances))
-            sums[empty], sizes[empty] = points[farthest], 1
+            sums[empty] = points[farthest]
+            sizes[empty] = 1
             distances[farthest] = -np.inf
         centers = sums / sizes[:, None]
     return inertia, labels
@@ -164,13 +168,15 @@ def sharpen(family, problem):
 
     In steps of four, from a soft one on.
     """
-    factor, lowest = soft_factor(family, problem), np.inf
+    factor = soft_factor(family, problem)
+    lowest = np.inf
     for _ in range(_MOST_STEPS):
         model = family(factor)
         loss, *_ = loss_and_gradients(model, problem)
         if lowest < np.inf and not loss < lowest - _GAIN * abs(lowest):
             break
-        lowest, sharp = loss, model
+        lowest = loss
+        sharp = model
         factor *= 4
     return sharp
 
@@ -286,7 +292,8 @@ def best_cells(problem, partitions, n_clusters, linear_mode):
     partitions are improved first, and None for all else, where it is the first. What
     improves them knows of no links: with links the first one stays if its loss is less.
     """
-    X, row_weights = problem.X, problem.row_weights
+    X = problem.X
+    row_weights = problem.row_weights
     if linear_mode is None:
         return voronoi(X, row_weights, partitions[0], n_clusters)
     found = [

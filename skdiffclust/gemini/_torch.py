@@ -82,7 +82,9 @@ class GEMINILoss(nn.Module):
                     f"The {name!r} parameter of GEMINILoss must be one of {choices}. "
                     f"Got {value!r} instead. Choose one of them."
                 )
-        self.objective, self.mode, self.relation = objective, mode, relation
+        self.objective = objective
+        self.mode = mode
+        self.relation = relation
         self.reduce = sum_over_processes if reduce is None else reduce
 
     @in_full_precision
@@ -177,7 +179,8 @@ class GEMINILoss(nn.Module):
             mean = self.reduce(relation.sum(dim=0)) / n_rows
             sums = self.reduce((relation - mean).T @ columns).double()
             gram = sums.T @ sums
-            size, epsilon = relation.square().sum(dim=1).max(), epsilon**2
+            size = relation.square().sum(dim=1).max()
+            epsilon = epsilon**2
         noise = size * epsilon * columns.detach().abs().sum(dim=0).max() ** 2
         norms = gram.diagonal()
         if self.mode == "ova":

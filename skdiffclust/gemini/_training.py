@@ -82,11 +82,14 @@ def loss_and_gradients(model, problem, rows=None, random_state=None):
     ``link_weight`` times the penalty for what is known. `rows` (m,) are those of a
     batch, None for all; with `random_state` None nothing is dropped out.
     """
-    X, weights, relation = problem.X, problem.row_weights, problem.relation
+    X = problem.X
+    weights = problem.row_weights
+    relation = problem.relation
     transposed = problem.transposed
     if rows is not None:
         transposed = None
-        X, weights = X[rows], weights[rows] / weights[rows].sum()
+        X = X[rows]
+        weights = weights[rows] / weights[rows].sum()
         relation = None if relation is None else relation.take(rows)
     if problem.fused is None:
         loss, value, gradients = _by_definition(
@@ -108,7 +111,8 @@ def _by_definition(model, problem, X, weights, relation, rows, random_state):
     logits, inputs = model.forward(X, masks)
     assignments = softmax(logits)
     value, gradient = problem.objective(assignments, weights, relation)
-    loss, gradient = -value, -gradient
+    loss = -value
+    gradient = -gradient
     if problem.constraints is not None:
         penalty, slope = supervision_with_gradient(
             assignments, problem.constraints, rows
@@ -144,7 +148,8 @@ class Adam:
     def step(self, arrays, gradients):
         """Move the arrays against their gradients."""
         self.n_steps += 1
-        means, squares = self.state[: len(arrays)], self.state[len(arrays) :]
+        means = self.state[: len(arrays)]
+        squares = self.state[len(arrays) :]
         rate = self.learning_rate * np.sqrt(1 - 0.999**self.n_steps)
         rate /= 1 - 0.9**self.n_steps
         for array, g, mean, square in zip(
@@ -235,7 +240,8 @@ def _batch_epoch(model, problem, step, batch_size, random_state):
 
     A batch of rows without weight is none.
     """
-    sums, n_batches = np.zeros(2), 0
+    sums = np.zeros(2)
+    n_batches = 0
     for rows in mini_batches(len(problem.X), batch_size, random_state):
         if not problem.row_weights[rows].any():
             continue

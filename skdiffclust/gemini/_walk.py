@@ -71,9 +71,13 @@ class Walk:
         logits,
         is_exact=False,
     ):
-        self.kind, self.penalty, self.rng = kind, penalty, rng
-        self.problem_of, self.batch_size = problem_of, batch_size
-        self.attributes, self.logits = attributes, logits
+        self.kind = kind
+        self.penalty = penalty
+        self.rng = rng
+        self.problem_of = problem_of
+        self.batch_size = batch_size
+        self.attributes = attributes
+        self.logits = logits
         self.is_exact = is_exact
         self.model = MODELS[kind].from_arrays([array.copy() for array in arrays])
         self.optimiser = Momentum(self.model.arrays, rate)
@@ -162,7 +166,8 @@ class Walk:
         # What a resumed path does not have: optimal potentials need not be unique.
         getattr(problem.relation, "potentials", {}).clear()
         n_samples, n_features = problem.X.shape
-        active, n_iter = self.support, 0
+        active = self.support
+        n_iter = 0
         while True:
             loop = next(loops, None)
             if loop is None:
@@ -277,8 +282,11 @@ class Walk:
         ):
             rows = slice(None)
             if id(whole) in inputs:
-                rows, whole[...], previous[...] = columns, 0, 0
-            whole[rows], previous[rows] = array, old
+                rows = columns
+                whole[...] = 0
+                previous[...] = 0
+            whole[rows] = array
+            previous[rows] = old
 
     def _returning(self, problem, penalty):
         """Return which features (d,) a proximal step would bring or keep in."""
@@ -321,7 +329,8 @@ def _first_solved_alpha(walk, loops):
     """Return what `first_alpha` does for steps that are solved."""
     problem = walk.problem_of(walk.support)
     smaller = largest_alpha(problem, walk.model, walk.penalty) * SMALLEST_SHARE
-    alpha, most = smaller, -1
+    alpha = smaller
+    most = -1
     for _ in range(_MOST_TENTHS):
         before = walk.snapshot()
         step = walk.advance(smaller, loops)
@@ -331,7 +340,8 @@ def _first_solved_alpha(walk, loops):
         n_in = np.count_nonzero(step.support)
         if n_in <= most:
             break
-        alpha, most = smaller, n_in
+        alpha = smaller
+        most = n_in
         if n_in >= _SHARE_IN * len(step.support):
             break
         smaller /= 10
@@ -377,4 +387,5 @@ def walk_path(walk, loops, alpha, multiplier, min_features, refine, last_alpha=0
             continue
         yield step
         n_in = np.count_nonzero(step.support)
-        last_alpha, alpha = alpha, alpha * multiplier
+        last_alpha = alpha
+        alpha = alpha * multiplier

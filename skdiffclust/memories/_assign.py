@@ -24,7 +24,8 @@ def assign(X, memories, log_weights, dynamics):
         shift = np.zeros_like(shift)
     memories = _prepare(memories, shift, dynamics.metric)
     labels = np.empty(X.shape[0], dtype=np.int64)
-    beta, n_steps = dynamics.inverse_temperature, dynamics.n_steps
+    beta = dynamics.inverse_temperature
+    n_steps = dynamics.n_steps
     order = np.ascontiguousarray(np.argsort(memories, axis=0, kind="stable").T)
     by_feature = np.ascontiguousarray(memories.T)
     geometry = int(dynamics.metric == "cosine")
@@ -63,7 +64,8 @@ def assign(X, memories, log_weights, dynamics):
 def sparse_distances(X, memories, metric):
     """Return Euclidean or cosine distances (m, k) of CSR rows to memories (k, d)."""
     zero = np.zeros(memories.shape[1])
-    Z, memories = _prepare(X, zero, metric), _prepare(memories, zero, metric)
+    Z = _prepare(X, zero, metric)
+    memories = _prepare(memories, zero, metric)
     products = _sparse_products(Z, np.ascontiguousarray(memories.T))
     norms = np.square(memories).sum(axis=1)
     squares = squared_lengths(Z)[:, None] + norms - 2.0 * products

@@ -48,7 +48,8 @@ def _exp(x):
 def _softmax(affinity, bias, beta, p):
     """Write softmax(beta * affinity + bias) over the memories into p (k, lanes)."""
     k = affinity.shape[0]
-    top, high = np.full(_LANES, -np.inf), np.full(_LANES, -np.inf)
+    top = np.full(_LANES, -np.inf)
+    high = np.full(_LANES, -np.inf)
     total = np.zeros(_LANES)
     for m in range(k):
         for i in range(_LANES):
@@ -115,7 +116,8 @@ def _backward(gram, dq, beta, step, p, ds, dl, d_gram, gradient):
     n_steps, k, _ = p.shape
     ds[:] = 0.0
     dl[:] = 0.0
-    dp, mean = np.empty(_LANES), np.empty(_LANES)
+    dp = np.empty(_LANES)
+    mean = np.empty(_LANES)
     share = step
     for t in range(n_steps - 1, -1, -1):
         mean[:] = 0.0
@@ -126,7 +128,8 @@ def _backward(gram, dq, beta, step, p, ds, dl, d_gram, gradient):
             for i in range(_LANES):
                 dp[i] = share * dq[m, i]
             for j in range(k):
-                outer, pull = 0.0, step * gram[m, j]
+                outer = 0.0
+                pull = step * gram[m, j]
                 for i in range(_LANES):
                     dp[i] += pull * ds[j, i]
                     outer += p[t, m, i] * ds[j, i]
@@ -153,7 +156,8 @@ def _load(source, begin, count, restart, out):
 @_kernel
 def _close(aim, first, w, left, q, s, dq, d_gram):
     """Write dq (k, lanes), add to d_gram (k, k); return the loss of the lanes."""
-    k, loss = aim.shape[0], 0.0
+    k = aim.shape[0]
+    loss = 0.0
     for m in range(k):
         for i in range(_LANES):
             loss += w[i] * q[m, i] * (s[m, i] - 2.0 * aim[m, i] + left * first[m, i])
@@ -305,17 +309,26 @@ def _add_group(
     n_rows, n_init, k = products.shape
     plain = low == high
     x = np.zeros((high - low, _LANES))
-    gram, start = np.zeros((n_init, k, k)), np.zeros((n_init, k))
-    d_gram, d_start = np.zeros((n_init, k, k)), np.zeros((n_init, k))
+    gram = np.zeros((n_init, k, k))
+    start = np.zeros((n_init, k))
+    d_gram = np.zeros((n_init, k, k))
+    d_start = np.zeros((n_init, k))
     p = np.zeros((n_steps, k, _LANES))
-    known, first = np.zeros((k, _LANES)), np.zeros((k, _LANES))
-    aim, q, s = np.zeros((k, _LANES)), np.zeros((k, _LANES)), np.zeros((k, _LANES))
-    dq, ds, dl = np.zeros((k, _LANES)), np.zeros((k, _LANES)), np.zeros((k, _LANES))
-    scratch, w = np.zeros((k, _LANES)), np.zeros(_LANES)
+    known = np.zeros((k, _LANES))
+    first = np.zeros((k, _LANES))
+    aim = np.zeros((k, _LANES))
+    q = np.zeros((k, _LANES))
+    s = np.zeros((k, _LANES))
+    dq = np.zeros((k, _LANES))
+    ds = np.zeros((k, _LANES))
+    dl = np.zeros((k, _LANES))
+    scratch = np.zeros((k, _LANES))
+    w = np.zeros(_LANES)
     left = (1.0 - step) ** n_steps
     if plain:
         # What is recalled starts from the row itself, and all of it is scored.
-        high, fill = memories.shape[2], np.zeros(memories.shape[2])
+        high = memories.shape[2]
+        fill = np.zeros(memories.shape[2])
     low = 0 if plain else low
     hidden_products(memories, low, high, fill, gram, start)
     share = (1.0 - left) ** 2 if plain else 1.0
@@ -329,7 +342,9 @@ def _add_group(
         for r in range(n_init):
             _load(products, begin, count, r, known)
             if plain:
-                aim[:], first[:], known[:] = known, known, 0.0
+                aim[:] = known
+                first[:] = known
+                known[:] = 0.0
             else:
                 _project(memories[r], low, x, aim)
                 known -= aim

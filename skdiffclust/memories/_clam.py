@@ -416,7 +416,8 @@ class ClAM(
         }
         training = Training(self, X, y, **options)
         centers = self.cluster_centers_ if continues else None
-        loops, coder = training, {}
+        loops = training
+        coder = {}
         if self.encoder is not None:
             # Callbacks watch the encoder; then its codes get memories of their own.
             X, centers, coder = self._learn_code(
@@ -436,7 +437,9 @@ class ClAM(
             given = run.labels, is_free(constraints)
         self._settle(X, weight, found | coder, reorder=not continues, given=given)
         best = training.best
-        self.loss_, self.history_, self.n_iter_ = loss, best.history, best.n_iter
+        self.loss_ = loss
+        self.history_ = best.history
+        self.n_iter_ = best.n_iter
         vars(self).pop("_stream", None)
         training.finish([best] if loops is training else [best, *loops])
         return self
@@ -477,7 +480,9 @@ class ClAM(
         X, weight = self._check(X, sample_weight, first=first)
         if first:
             random_state = check_random_state(self.random_state)
-            X, moments, past = self._learn_missing(X, random_state), None, None
+            X = self._learn_missing(X, random_state)
+            moments = None
+            past = None
             frame = self._frame_of(X, weight)
         else:
             frame, moments, random_state, past = self._stream
@@ -502,7 +507,8 @@ class ClAM(
         order = self._settle(X, weight, found, reorder=first, counted=past.rows)
         moments = run.descent.moments(restart, order)
         self._stream = frame, moments, random_state, past
-        self.loss_, self.history_ = loss, loop.history
+        self.loss_ = loss
+        self.history_ = loop.history
         self.n_iter_ = len(loop.history["loss"])
         return self
 
@@ -622,14 +628,16 @@ class ClAM(
         from skdiffclust.memories._fit import Fit
 
         run = Fit(self, X, weight, frame, random_state, constraints)
-        memories, n_clusters = None, self.n_clusters
+        memories = None
+        n_clusters = self.n_clusters
         continues = centers is not None
         if continues:
             memories = check_init(self, centers, X)
         elif not isinstance(self.init, str):
             memories = check_init(self, self.init, X)
         if memories is not None:
-            n_clusters, memories = len(memories), frame.enter(memories)
+            n_clusters = len(memories)
+            memories = frame.enter(memories)
         elif n_clusters == "auto":
             n_clusters = run.count_clusters()
             if constraints is not None:
@@ -742,7 +750,8 @@ class ClAM(
             return sparse_distances(X, memories, self.metric)
         if self.metric != "cosine":  # an offset changes directions
             shift = memories.mean(axis=0)
-            X, memories = X - shift, memories - shift
+            X = X - shift
+            memories = memories - shift
         return block_distances(X, memories, self.metric, {})
 
     def predict(self, X):
@@ -910,7 +919,8 @@ class ClAM(
             absolute difference with "manhattan").
         """
         check_is_fitted(self)
-        shown, X = self._validate(X, reset=False), self._rows(X)
+        shown = self._validate(X, reset=False)
+        X = self._rows(X)
         weight = check_sample_weight(sample_weight, X.shape[0])
         total = count = 0.0
         for rows in blocks(X):
@@ -938,14 +948,16 @@ class ClAM(
         """Return rows to recall: what is recalled of sparse rows is dense."""
         X = self._rows(X)
         if sparse.issparse(X):
-            what, remedy = "The recalled array", "Recall fewer samples at a time."
+            what = "The recalled array"
+            remedy = "Recall fewer samples at a time."
             check_dense_size(*X.shape, what=what, remedy=remedy)
         return dense(X)
 
     def _by_blocks(self, function, X):
         """Return a function of the dynamics (n,) of rows, few of them dense at once."""
         X = self._rows(X)
-        field, geometry = self._field(), self._geometry()
+        field = self._field()
+        geometry = self._geometry()
         return np.concatenate(
             [function(dense(X[rows]), *field, **geometry) for rows in blocks(X)]
         )

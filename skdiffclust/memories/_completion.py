@@ -83,7 +83,8 @@ def fit_completer(
     Z = gaps / scale
     if len(X) > n_memories:
         kept = np.sort(random_state.choice(len(X), n_memories, replace=False))
-        Z, seen = Z[kept], seen[kept]
+        Z = Z[kept]
+        seen = seen[kept]
 
     normal = _fit_normal(Z, seen)
     temperatures = (0.0, *(c / _total_variance(normal[0]) for c in CONCENTRATIONS))
@@ -127,7 +128,8 @@ def _choose(Z, seen, candidates, random_state):
     rows = np.flatnonzero(hidden.any(axis=1))
     if len(rows) > _JUDGED:
         rows = np.sort(random_state.choice(rows, _JUDGED, replace=False))
-    learned, errors = {}, []
+    learned = {}
+    errors = []
     for beta, is_corrected in candidates:
         if beta not in learned:
             learned[beta] = _learn(Z_shown, shown, normal, beta, rows)
@@ -215,7 +217,8 @@ def _carry_on(rest, seen, precision, with_spread=False):
         where = np.nonzero(~seen[alike])[1].reshape(len(alike), size)
         step = max(1, _BLOCK_ENTRIES // (4 * size * size))
         for start in range(0, len(alike), step):
-            rows, features = alike[start : start + step], where[start : start + step]
+            rows = alike[start : start + step]
+            features = where[start : start + step]
             block = precision[features[:, :, None], features[:, None, :]]
             right = np.take_along_axis(pull[rows], features, axis=1)
             solved = np.linalg.solve(block, right[:, :, None])[:, :, 0]
@@ -239,7 +242,8 @@ def _fit_normal(Z, seen):
     covariance = Z.T @ Z / np.maximum(pairs, 1.0)
     values, vectors = np.linalg.eigh(_shrunk(covariance, n_samples))
     covariance = (vectors * np.maximum(values, _RIDGE)) @ vectors.T
-    mean, filled = np.zeros(n_features), Z
+    mean = np.zeros(n_features)
+    filled = Z
     work = np.sum((n_features - seen.sum(axis=1)).astype(np.float64) ** 3)
     n_steps = int(np.clip(_EM_WORK / max(work, 1.0), 2, _EM_STEPS))
     for _ in range(n_steps):

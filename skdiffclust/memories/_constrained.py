@@ -29,14 +29,17 @@ def settle_constrained(Z, weight, seeds, constraints, metric):
     if metric == "cosine":
         apart = on_sphere(apart)
     for memories in (*seeds.astype(np.float64), apart):
-        cost, labels = np.inf, None
+        cost = np.inf
+        labels = None
         for _ in range(_STEPS):
             far = _divergences(Z, memories, metric) * weight[:, None]
             trial = _assign_groups(far, constraints)
             value = float(far[np.arange(len(far)), trial].sum())
             if labels is not None and value >= cost * (1.0 - 1e-9):
                 break
-            cost, labels, kept = value, trial, memories
+            cost = value
+            labels = trial
+            kept = memories
             memories = _means(Z, weight, labels, memories, far, metric)
         if best is None or cost < best[0]:
             best = cost, kept, labels
@@ -63,7 +66,8 @@ def _groups_apart(Z, weight, groups, n_memories):
     members = sparse.csr_array((shares, where), shape=(len(sizes), len(groups)))
     means = members @ Z
     squares = squared_lengths(means)
-    chosen, nearest = [int(np.argmax(sizes))], np.full(len(sizes), np.inf)
+    chosen = [int(np.argmax(sizes))]
+    nearest = np.full(len(sizes), np.inf)
     for _ in range(n_memories - 1):
         memory = means[[chosen[-1]]]
         memory = memory.toarray()[0] if sparse.issparse(memory) else memory[0]
@@ -105,7 +109,8 @@ def _means(Z, weight, labels, memories, far, metric):
 
 def _assign_groups(far, constraints):
     """Return labels (n,) for costs (n, k) of rows, group by group."""
-    groups, k = constraints.groups, far.shape[1]
+    groups = constraints.groups
+    k = far.shape[1]
     cost = np.empty((constraints.n_groups, k))
     for m in range(k):
         cost[:, m] = np.bincount(groups, far[:, m])

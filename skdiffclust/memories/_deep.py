@@ -14,7 +14,8 @@ from skdiffclust.memories._merging import count_clusters
 from skdiffclust.memories._optimise import Plateau
 from skdiffclust.memories._seeding import sample_rows, seed_memories
 
-_HIDDEN, _LATENT = 64, 10
+_HIDDEN = 64
+_LATENT = 10
 _SLOWER = 0.1  # of the learning rate: an encoder wants smaller steps than memories
 _EXACT = 1e-12  # loss, in training units, that is rounding
 _BLOCK_ROWS = 256
@@ -47,9 +48,12 @@ class DeepTraining:
         from skdiffclust._torch import isolated_streams
         from skdiffclust.memories._torch import Carried
 
-        self._clam, self._X, self._frame = clam, X, frame
+        self._clam = clam
+        self._X = X
+        self._frame = frame
         self._weight = (weight * (len(weight) / weight.sum())).astype(X.dtype)
-        self._random_state, self._device = random_state, device
+        self._random_state = random_state
+        self._device = device
         self._concentration = concentration
         sample = sample_rows(weight, random_state)
         self._sample = frame.enter(X[sample]), self._weight[sample]
@@ -74,7 +78,8 @@ class DeepTraining:
         if not (temperature > 0 and np.isfinite(temperature) and warms_up in (0, 1)):
             raise ValueError(numbers)
         self._plateau.state = plateau
-        self._warms_up, memory = bool(warms_up), self._parts["memory"]
+        self._warms_up = bool(warms_up)
+        memory = self._parts["memory"]
         memory.memories.requires_grad_(not self._warms_up)
         memory.dynamics = replace(memory.dynamics, inverse_temperature=temperature)
         self._set_rate()
@@ -122,11 +127,13 @@ class DeepTraining:
 
         from skdiffclust._torch import to_tensor
 
-        clam, rows = self._clam, self._sample[0]
+        clam = self._clam
+        rows = self._sample[0]
         encoder = _first_encoder(clam, rows, self._random_state, centers is not None)
         code = self._codes(encoder.to(self._device))
         if centers is not None:
-            memories, shares = centers, clam.cluster_weights_
+            memories = centers
+            shares = clam.cluster_weights_
         else:
             is_flag = isinstance(clam.weighted, (bool, np.bool_))
             k = self._n_clusters()
@@ -158,7 +165,8 @@ class DeepTraining:
 
     def _seeds(self, code, n_clusters):
         """Return memories (k, p) among codes (m, p) of the sample."""
-        clam, weight = self._clam, self._sample[1]
+        clam = self._clam
+        weight = self._sample[1]
         seeds = seed_memories(
             code, weight, n_clusters, clam.init, 1, self._random_state
         )[0]
@@ -194,7 +202,8 @@ class DeepTraining:
             train,
         )
 
-        clam, n_batches = self._clam, -(-len(self._X) // self._clam.batch_size)
+        clam = self._clam
+        n_batches = -(-len(self._X) // self._clam.batch_size)
 
         def close(loop, loss):
             columns = {"learning_rate": self._plateau.learning_rate}
@@ -240,7 +249,8 @@ class DeepTraining:
         rows, start, weight = (
             to_tensor(a, self._device) for a in (rows, start, self._weight[chosen])
         )
-        encoder, decoder = self._parts["encoder"], self._parts["decoder"]
+        encoder = self._parts["encoder"]
+        decoder = self._parts["decoder"]
         return self._parts["memory"].reconstruction_loss(
             rows, encoder, decoder, start, weight
         )

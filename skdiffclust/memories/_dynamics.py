@@ -351,8 +351,10 @@ class _Field:
 
     def __init__(self, memories, inverse_temperature, log_weights, metric, linear_map):
         self.memories = _on_sphere(memories) if metric == "cosine" else memories
-        self._beta, self._log_weights = inverse_temperature, log_weights
-        self._metric, self._map = metric, linear_map
+        self._beta = inverse_temperature
+        self._log_weights = log_weights
+        self._metric = metric
+        self._map = linear_map
         self._mapped = self._image(self.memories)
         self._order = np.argsort(memories, axis=0, kind="stable")
 

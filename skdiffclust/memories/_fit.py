@@ -42,9 +42,12 @@ class Fit:
     """Restarts of one `ClAM` on rows X (n, d) with weights (n,), in training units."""
 
     def __init__(self, clam, X, weight, frame, random_state, constraints=None):
-        self._X, self._frame, self._random_state = X, frame, random_state
+        self._X = X
+        self._frame = frame
+        self._random_state = random_state
         self._weight = weight * (len(weight) / weight.sum())
-        self._selection, self._batch_size = clam.selection, clam.batch_size
+        self._selection = clam.selection
+        self._batch_size = clam.batch_size
         self._has_masks = clam.self_supervised and not sparse.issparse(X)
         self._is_guarded = (
             clam.selection == "loss"
@@ -55,9 +58,11 @@ class Fit:
         self.dynamics = Dynamics(frame.beta, clam.n_steps, clam.step_size, clam.metric)
         self._is_spherical = clam.metric == "cosine"
         self._settled = self._settled_inertia = None
-        self._constraints, self.labels = constraints, None
+        self._constraints = constraints
+        self.labels = None
         sample = sample_rows(weight, random_state)
-        self._Z, self._sample_weight = frame.enter(X[sample]), self._weight[sample]
+        self._Z = frame.enter(X[sample])
+        self._sample_weight = self._weight[sample]
 
     def count_clusters(self):
         """Return the number of clusters that merging memories finds."""
@@ -101,7 +106,8 @@ class Fit:
             found, self.labels = settle_constrained(
                 Z, self._weight, seeds, self._constraints, self.dynamics.metric
             )
-            self._settled, seeds = (found, log_weights), found[None]
+            self._settled = (found, log_weights)
+            seeds = found[None]
         self.descent = Descent(
             seeds,
             np.tile(log_weights, (len(seeds), 1)),
@@ -117,7 +123,8 @@ class Fit:
     def resettle(self):
         """Let k-means go on from the memories that a stream has, as one finalist."""
         descent = self.descent
-        memories, log_weights = descent.memories[0], descent.log_weights[0]
+        memories = descent.memories[0]
+        log_weights = descent.log_weights[0]
         squares = squared_lengths(self._Z)
         found, costs = settle(
             self._Z,
@@ -148,9 +155,12 @@ class Fit:
         memories = min(found, key=lambda pair: pair[1])[0]
         if self.dynamics.metric == "manhattan":
             return settle_medians(self._Z, self._sample_weight, memories)
-        slices, rows, weight = list(blocks(self._X)), self._rows, self._weight
+        slices = list(blocks(self._X))
+        rows = self._rows
+        weight = self._weight
         if _size(self._Z) == _size(self._X):
-            slices, weight = [slice(None)], self._sample_weight
+            slices = [slice(None)]
+            weight = self._sample_weight
 
             def rows(_):
                 return self._Z
@@ -293,7 +303,8 @@ class Fit:
         rows = slice(None)
         if len(labels) > _SILHOUETTE_ROWS:
             rows = np.random.RandomState(0).permutation(len(labels))[:_SILHOUETTE_ROWS]
-        labels, metric = labels[rows], self.dynamics.metric
+        labels = labels[rows]
+        metric = self.dynamics.metric
         if not 1 < len(np.unique(labels)) < len(labels):
             return -1.0
         return float(silhouette_score(self._Z[rows], labels, metric=metric))

@@ -80,10 +80,12 @@ def frame_of(X, sample_weight, metric, mask_value, inverse_temperature, concentr
     n_features = X.shape[1]
     if sparse.issparse(X):
         mean, spread = _sparse_moments(X, sample_weight, metric)
-        shift, hidden = np.zeros(n_features), mean
+        shift = np.zeros(n_features)
+        hidden = mean
     else:
         mean, spread, low, high = _moments(X, sample_weight, metric)
-        shift, hidden = mean, {"mean": mean, "min": low, "max": high}[mask_value]
+        shift = mean
+        hidden = {"mean": mean, "min": low, "max": high}[mask_value]
     scale = 1.0
     if metric == "cosine":
         shift = np.zeros(n_features)
@@ -101,7 +103,8 @@ def _moments(X, sample_weight, metric):
     """Return mean (d,), total spread, least and largest values (d,) of dense rows."""
     unit = directions if metric == "cosine" else np.asarray
     mean = _weighted_mean(X, sample_weight, unit, 0.0)
-    low, high = np.full(X.shape[1], np.inf), np.full(X.shape[1], -np.inf)
+    low = np.full(X.shape[1], np.inf)
+    high = np.full(X.shape[1], -np.inf)
     spread = 0.0
     for rows in blocks(X):
         part = unit(X[rows]).astype(np.float64, copy=False)

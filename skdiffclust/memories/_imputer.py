@@ -163,7 +163,8 @@ class AssociativeImputer(TransformerMixin, BaseEstimator):
             self.indicator_ = MissingIndicator(error_on_new=False).fit(X)
         self._is_kept = ~np.isnan(X).all(axis=0)
         self._completer = None
-        self.inverse_temperature_, self.linear_correction_ = 0.0, False
+        self.inverse_temperature_ = 0.0
+        self.linear_correction_ = False
         self.memories_ = np.empty((0, 0))
         if self._is_kept.any():
             self._completer = completer = fit_completer(

@@ -131,7 +131,8 @@ def _cosine_forward(
     """
     n_steps, k = p.shape
     affinity = np.empty(k)
-    g[0], y[0] = scale, aim[k]
+    g[0] = scale
+    y[0] = aim[k]
     s[0] = first
     for t in range(n_steps):
         for m in range(k):
@@ -157,7 +158,9 @@ def _cosine_backward(
     ds is the gradient by the products of the start, dy by its product with the row.
     """
     n_steps, k = p.shape
-    pull, dp, gradient = np.empty(k), np.empty(k), np.empty(k)
+    pull = np.empty(k)
+    dp = np.empty(k)
+    gradient = np.empty(k)
     ds[:] = 0.0
     dl[:] = 0.0
     d_known[:] = 0.0
@@ -208,12 +211,18 @@ def _add_cosine_group(
     d_products, d_hidden, gradient, d_bias, attracted, loss = out
     n_rows, n_init, k = products.shape
     plain = low == high
-    p, s = np.zeros((n_steps, k)), np.zeros((n_steps + 1, k))
-    y, g, n = np.zeros(n_steps + 1), np.zeros(n_steps + 1), np.zeros(n_steps)
+    p = np.zeros((n_steps, k))
+    s = np.zeros((n_steps + 1, k))
+    y = np.zeros(n_steps + 1)
+    g = np.zeros(n_steps + 1)
+    n = np.zeros(n_steps)
     known, first, ds, dl, d_known = _vectors(k)
-    aim, d_aim = np.zeros(k + 1), np.zeros(k)
-    gram, start = np.zeros((n_init, k, k)), np.zeros((n_init, k))
-    d_gram, d_start = np.zeros((n_init, k, k)), np.zeros((n_init, k))
+    aim = np.zeros(k + 1)
+    d_aim = np.zeros(k)
+    gram = np.zeros((n_init, k, k))
+    start = np.zeros((n_init, k))
+    d_gram = np.zeros((n_init, k, k))
+    d_start = np.zeros((n_init, k))
     filled = 0.0
     for j in range(low, high):
         filled += fill[j] * fill[j]
@@ -222,7 +231,10 @@ def _add_cosine_group(
     hidden_products(memories, low, high, fill, gram, start)
     for r in range(n_init):
         for i in range(n_rows):
-            w, scale, outside, size = weight[i], 0.0, 0.0, 1.0
+            w = weight[i]
+            scale = 0.0
+            outside = 0.0
+            size = 1.0
             if plain:
                 aim[:k] = products[i, r]
                 aim[k] = 1.0
@@ -253,7 +265,8 @@ def _add_cosine_group(
                 g,
                 n,
             )
-            y_end, g_end = y[n_steps], g[n_steps]
+            y_end = y[n_steps]
+            g_end = g[n_steps]
             size = 1.0 if n[n_steps - 1] > 0.0 else 0.0
             loss[r] += w * (
                 1.0 + size - outside - 2.0 * y_end - g_end * g_end * outside
@@ -367,7 +380,9 @@ def manhattan_rows(
     """
     gradient, attracted, loss = out
     n_init, k, d = memories.shape
-    row, affinity, p = np.empty(d), np.empty(k), np.empty(k)
+    row = np.empty(d)
+    affinity = np.empty(k)
+    p = np.empty(k)
     chosen = np.zeros((n_steps, d), dtype=np.int64)
     for r in range(n_init):
         for i in range(rows.shape[0]):
@@ -406,11 +421,13 @@ def settle_rows(
     for r in range(n_init):
         line = restarts[r]
         for i in range(n_rows):
-            best, gap = 0, np.inf
+            best = 0
+            gap = np.inf
             for m in range(k):
                 value = norms[r, m] - 2.0 * products[i, r * k + m]
                 if value < gap:
-                    best, gap = m, value
+                    best = m
+                    gap = value
             if nearest[line, i] != best:
                 moved[r] = True
                 nearest[line, i] = best
@@ -429,11 +446,13 @@ def settle_sparse_rows(squares, weight, products, norms, restarts, nearest, far,
     for r in range(n_init):
         line = restarts[r]
         for i in range(products.shape[0]):
-            best, gap = 0, np.inf
+            best = 0
+            gap = np.inf
             for m in range(k):
                 value = norms[r, m] - 2.0 * products[i, r * k + m]
                 if value < gap:
-                    best, gap = m, value
+                    best = m
+                    gap = value
             if nearest[line, i] != best:
                 moved[r] = True
                 nearest[line, i] = best
@@ -463,7 +482,8 @@ def sparse_row_products(data, indices, indptr, by_feature, products):
     products[:] = 0.0
     for i in range(products.shape[0]):
         for j in range(indptr[i], indptr[i + 1]):
-            value, feature = data[j], indices[j]
+            value = data[j]
+            feature = indices[j]
             for m in range(by_feature.shape[1]):
                 products[i, m] += value * by_feature[feature, m]
 
@@ -482,8 +502,11 @@ def assign_rows(products, memories, bias, beta, step, n_steps, geometry, labels)
         for j in range(k):
             gram[m, j] = _dot(memories[m], memories[j])
     norms = np.diag(gram).copy()
-    p, s = np.zeros((n_steps, k)), np.zeros((n_steps + 1, k))
-    y, g, n = np.zeros(n_steps + 1), np.zeros(n_steps + 1), np.zeros(n_steps)
+    p = np.zeros((n_steps, k))
+    s = np.zeros((n_steps + 1, k))
+    y = np.zeros(n_steps + 1)
+    g = np.zeros(n_steps + 1)
+    n = np.zeros(n_steps)
     known, _, q, end, _ = _vectors(k)
     aim = np.zeros(k + 1)
     for i in range(n_rows):
@@ -504,7 +527,9 @@ def assign_rows(products, memories, bias, beta, step, n_steps, geometry, labels)
 def assign_rows_manhattan(rows, memories, order, bias, beta, step, n_steps, labels):
     """Write the memory nearest to the recalled row, by city-block distances."""
     k, d = memories.shape
-    row, affinity, p = np.empty(d), np.empty(k), np.empty(k)
+    row = np.empty(d)
+    affinity = np.empty(k)
+    p = np.empty(k)
     chosen = np.zeros(d, dtype=np.int64)
     for i in range(rows.shape[0]):
         row[:] = rows[i]

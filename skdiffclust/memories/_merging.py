@@ -21,7 +21,8 @@ def merging_path(Z, weight, n_most, random_state):
         Z, weight, n_most, "k-means++", _RESTARTS, random_state
     )
     memories = seeds[int(np.argmin(costs))].astype(np.float64)
-    numbers, margins = [], []
+    numbers = []
+    margins = []
     while len(memories) > 1:
         memories, sizes = _settle(Z, weight, memories)
         if len(memories) < 2:

@@ -21,8 +21,10 @@ class Plateau:
 
     def __init__(self, learning_rate, tol, patience):
         self.learning_rate = self._first_rate = learning_rate
-        self._tol, self._patience = tol, patience
-        self._best, self._n_stalled = np.inf, 0
+        self._tol = tol
+        self._patience = patience
+        self._best = np.inf
+        self._n_stalled = 0
 
     @property
     def state(self):
@@ -39,7 +41,8 @@ class Plateau:
             and best > -np.inf
         ):
             raise ValueError(state)
-        self.learning_rate, self._best = rate, best
+        self.learning_rate = rate
+        self._best = best
         self._n_stalled = int(n_stalled)
 
     def cool(self, loss, n_batches):
@@ -48,7 +51,8 @@ class Plateau:
         An epoch of many batches counts as several.
         """
         if loss < self._best - self._tol * abs(self._best) or self._best == np.inf:
-            self._best, self._n_stalled = loss, 0
+            self._best = loss
+            self._n_stalled = 0
             return False
         self._n_stalled += min(n_batches, _TRIALS)
         while self._n_stalled >= self._patience:
@@ -77,15 +81,18 @@ class Descent:
         learn_weights,
         complete=None,
     ):
-        self.memories, self.log_weights = memories.astype(np.float64), log_weights
+        self.memories = memories.astype(np.float64)
+        self.log_weights = log_weights
         self.learning_rate = learning_rate
-        self._dynamics, self._fill = dynamics, frame.fill
+        self._dynamics = dynamics
+        self._fill = frame.fill
         self._is_spherical = dynamics.metric == "cosine"
         # A feature of a direction is of size one over the root of their number.
         n_features = memories.shape[2]
         self._size = n_features**-0.5 if self._is_spherical else 1.0
         self._complete = complete or completion_with_gradient
-        self._mask_probability, self._learn_weights = mask_probability, learn_weights
+        self._mask_probability = mask_probability
+        self._learn_weights = learn_weights
         self._moments = [
             [np.zeros_like(v), np.zeros_like(v)] for v in (self.memories, log_weights)
         ]
@@ -96,7 +103,8 @@ class Descent:
 
         `weight` (n,) has a mean of about one.
         """
-        loss, n_scored = np.zeros(len(self.memories)), 0.0
+        loss = np.zeros(len(self.memories))
+        n_scored = 0.0
         attracted = np.zeros(self.log_weights.shape)
         for chosen in mini_batches(len(weight), batch_size, random_state):
             if not weight[chosen].any():
@@ -161,7 +169,8 @@ class Descent:
 
     def evaluate(self, Z, weight):
         """Return the loss (r,) per entry of rows Z (m, d) under every mask in turn."""
-        loss, n_scored = np.zeros(len(self.memories)), 0.0
+        loss = np.zeros(len(self.memories))
+        n_scored = 0.0
         sizes = np.zeros(1, dtype=np.int64)
         if self._mask_probability is not None:
             sizes = hidden_blocks(Z.shape[1], self._mask_probability)

@@ -25,8 +25,10 @@ class Reservoir:
         """
         if past is None:
             return cls(X, weight, X.shape[0])
-        n_past, n_new = past.rows.shape[0], X.shape[0]
-        kept, size = np.arange(n_past), SIZE
+        n_past = past.rows.shape[0]
+        n_new = X.shape[0]
+        kept = np.arange(n_past)
+        size = SIZE
         if n_past > size:  # the first batch was larger
             kept = random_state.permutation(n_past)[:size]
         places = random_state.randint(past.n_seen + np.arange(n_new) + 1)

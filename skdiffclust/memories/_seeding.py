@@ -79,7 +79,8 @@ def _take(Z, chosen):
 
 def _random_rows(weight, n_clusters, n_init, random_state):
     """Return distinct rows (n_init, k), by weight, as many as there are clusters."""
-    share, n_rows = weight / weight.sum(), len(weight)
+    share = weight / weight.sum()
+    n_rows = len(weight)
     return np.stack(
         [
             random_state.choice(n_rows, n_clusters, replace=False, p=share)
@@ -117,7 +118,8 @@ def _spread_rows(Z, squares, weight, n_clusters, n_init, random_state):
         if c:
             np.minimum(gaps, far[:, None], out=gaps)
         best = (gaps @ weight).argmin(axis=1)
-        chosen[:, c], far = found[restarts, best], gaps[restarts, best]
+        chosen[:, c] = found[restarts, best]
+        far = gaps[restarts, best]
     return chosen
 
 
@@ -127,17 +129,20 @@ def settle(Z, squares, weight, memories, n_steps, *, tol=0.0, spherical=False):
     A restart ends where no row changes its memory, or the cost falls by less than
     `tol` of itself. The costs are those of the memories that are returned.
     """
-    (n_init, k, d), n_rows = memories.shape, Z.shape[0]
+    n_rows = Z.shape[0]
+    (n_init, k, d) = memories.shape
     memories = on_sphere(memories) if spherical else memories.copy()
     nearest = np.full((n_init, n_rows), -1)
-    far, costs = np.empty((n_init, n_rows)), np.full(n_init, np.inf)
+    far = np.empty((n_init, n_rows))
+    costs = np.full(n_init, np.inf)
     moving = np.arange(n_init)
     for step in range(n_steps + 1):
         part = memories[moving]
         norms = np.einsum("rkd,rkd->rk", part, part)
         products = Z @ part.reshape(-1, d).T.astype(Z.dtype)
         is_last = step == n_steps
-        sums, sizes = np.zeros(part.shape), np.zeros((len(moving), k))
+        sums = np.zeros(part.shape)
+        sizes = np.zeros((len(moving), k))
         if sparse.issparse(Z):
             moved = settle_sparse_rows(
                 squares, weight, products, norms, moving, nearest, far, sizes
@@ -154,7 +159,9 @@ def settle(Z, squares, weight, memories, n_steps, *, tol=0.0, spherical=False):
         if is_last:
             break
         moved &= ~(before - costs[moving] <= tol * costs[moving])
-        moving, sums, sizes = moving[moved], sums[moved], sizes[moved]
+        moving = moving[moved]
+        sums = sums[moved]
+        sizes = sizes[moved]
         for restart, total, size in zip(moving, sums, sizes, strict=True):
             alive = size > 0
             memories[restart, alive] = total[alive] / size[alive, None]
@@ -193,7 +200,8 @@ def exchange(Z, weight, memories, cost, random_state, *, spherical=False):
     memories in one group of rows, one in two.
     """
     k = len(memories)
-    n_moved, n_failed = min(_EXCHANGED, k // 2), 0
+    n_moved = min(_EXCHANGED, k // 2)
+    n_failed = 0
     squares = squared_lengths(Z)
     while n_moved and cost > 0.0:
         nearest, first, second = _two_nearest(Z, squares, memories)
@@ -210,7 +218,8 @@ def exchange(Z, weight, memories, cost, random_state, *, spherical=False):
             drawn = random_state.uniform() * mass[-1]
             row = min(int(np.searchsorted(mass, drawn, side="right")), len(mass) - 1)
             trial[source] = _take(Z, np.array([[row]]))[0, 0]
-        trial, costs = trial[None], np.full(1, np.inf)
+        trial = trial[None]
+        costs = np.full(1, np.inf)
         for n_steps in _EXCHANGE_STEPS:
             if costs[0] == np.inf or costs[0] < _HOPELESS * cost:
                 trial, costs = settle(
@@ -223,7 +232,9 @@ def exchange(Z, weight, memories, cost, random_state, *, spherical=False):
                     spherical=spherical,
                 )
         if costs[0] < (1.0 - _GAIN) * cost:
-            memories, cost, n_failed = trial[0], float(costs[0]), 0
+            memories = trial[0]
+            cost = float(costs[0])
+            n_failed = 0
         elif n_moved > 1:
             n_moved //= 2
         else:
@@ -239,7 +250,9 @@ def settle_by_blocks(rows, slices, weight, memories, *, spherical=False):
     """
     cost = np.inf
     for _ in range(_LLOYD_STEPS):
-        sums, sizes, total = np.zeros(memories.shape), np.zeros(len(memories)), 0.0
+        sums = np.zeros(memories.shape)
+        sizes = np.zeros(len(memories))
+        total = 0.0
         for chosen in slices:
             Z = rows(chosen)
             nearest, far = nearest_memory(Z, memories)
@@ -248,7 +261,8 @@ def settle_by_blocks(rows, slices, weight, memories, *, spherical=False):
             total += float(far @ weight[chosen])
         if cost - total <= _FINE * total:
             break
-        cost, alive = total, sizes > 0
+        cost = total
+        alive = sizes > 0
         memories = memories.copy()
         memories[alive] = sums[alive] / sizes[alive, None]
         memories = on_sphere(memories) if spherical else memories
@@ -260,9 +274,12 @@ def settle_medians(Z, weight, memories):
 
     Each memory becomes the weighted median of its rows, feature by feature.
     """
-    Z, memories, nearest = Z.astype(np.float64, copy=False), memories.copy(), None
+    Z = Z.astype(np.float64, copy=False)
+    memories = memories.copy()
+    nearest = None
     for _ in range(_MEDIAN_STEPS):
-        before, nearest = nearest, cdist(Z, memories, "cityblock").argmin(axis=1)
+        before = nearest
+        nearest = cdist(Z, memories, "cityblock").argmin(axis=1)
         if before is not None and np.array_equal(before, nearest):
             break
         for m in range(len(memories)):

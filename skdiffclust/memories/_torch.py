@@ -22,7 +22,8 @@ def recall(X, memories, log_weights, dynamics, moves=None):
     dimensions of restarts, (r, b, d), (r, k, d) and (r, k), broadcast.
     """
     if dynamics.metric == "cosine":
-        memories, X = _on_sphere(memories), _on_sphere(X)
+        memories = _on_sphere(memories)
+        X = _on_sphere(X)
     bias = log_weights.unsqueeze(-2)
     step = dynamics.step_size if moves is None else dynamics.step_size * moves
     for _ in range(dynamics.n_steps):
@@ -48,7 +49,8 @@ def completion_loss(X, memories, log_weights, dynamics, *, groups, fill, sample_
     """
     losses = torch.zeros(len(memories), dtype=X.dtype, device=X.device)
     for rows, features in groups:
-        part, start = X[rows], X[rows].clone()
+        part = X[rows]
+        start = X[rows].clone()
         moves = torch.ones_like(fill)
         if features.start < features.stop:
             start[:, features] = fill[features]
@@ -100,7 +102,8 @@ def _complete(device, X, memories, log_weights, dynamics, fill, sample_weight, g
     )
     memory.requires_grad_()
     bias.requires_grad_()
-    losses, n_scored = 0.0, 0.0
+    losses = 0.0
+    n_scored = 0.0
     for group in groups:
         # One group a time: its graph is gone before the next one is built.
         loss = completion_loss(
@@ -146,7 +149,8 @@ def _divergence(X, memories, metric):
     # Centred on the memories, so that an offset costs no digits; |x|^2 is the same
     # for all memories.
     shift = memories.mean(dim=-2, keepdim=True).detach()
-    X, memories = X - shift, memories - shift
+    X = X - shift
+    memories = memories - shift
     norms = memories.square().sum(-1).unsqueeze(-2)
     return norms - 2 * X @ memories.transpose(-1, -2)
 
@@ -180,7 +184,8 @@ class Carried(nn.Module):
 
     def __init__(self, read, write):
         super().__init__()
-        self._read, self._write = read, write
+        self._read = read
+        self._write = write
 
     def get_extra_state(self):
         """Return the numbers, for the state of the module."""
@@ -395,12 +400,14 @@ class AssociativeMemory(nn.Module):
         torch.Tensor of shape (n_samples,)
             Energies.
         """
-        beta, metric = self.dynamics.inverse_temperature, self.dynamics.metric
+        beta = self.dynamics.inverse_temperature
+        metric = self.dynamics.metric
         refuse_other_devices(X, "AssociativeMemory")
         X = at_least_float32(X)
         memories = self.memories
         if metric == "cosine":
-            X, memories = _on_sphere(X), _on_sphere(memories)
+            X = _on_sphere(X)
+            memories = _on_sphere(memories)
         far = _divergence(X, memories, metric)
         if metric == "euclidean":
             far = far + (X - memories.mean(-2).detach()).square().sum(-1, keepdim=True)
@@ -421,6 +428,7 @@ class AssociativeMemory(nn.Module):
         torch.Tensor of shape (n_samples,), int64
             Number of the nearest memory of the recalled row.
         """
-        memories, metric = self.memories, self.dynamics.metric
+        memories = self.memories
+        metric = self.dynamics.metric
         memories = _on_sphere(memories) if metric == "cosine" else memories
         return _divergence(self(X), memories, metric).argmin(dim=-1)

@@ -62,13 +62,18 @@ def _pulled(d_products, X):
 
 def _euclidean(X, memories, log_weights, dynamics, groups, fill, sample_weight):
     """Return the `Completion` by Euclidean distances."""
-    (r, k, d), rows = memories.shape, X
+    rows = X
+    (r, k, d) = memories.shape
     if sparse.issparse(X):  # nothing of it is hidden: products and lengths are enough
         rows = np.sqrt(squared_lengths(X))[:, None]
     products = _products(X, memories)
-    d_products, gradient = np.zeros_like(products), np.zeros((r, k, d))
-    d_bias, attracted, loss = np.zeros((r, k)), np.zeros((r, k)), np.zeros(r)
-    beta, step = float(dynamics.inverse_temperature), float(dynamics.step_size)
+    d_products = np.zeros_like(products)
+    gradient = np.zeros((r, k, d))
+    d_bias = np.zeros((r, k))
+    attracted = np.zeros((r, k))
+    loss = np.zeros(r)
+    beta = float(dynamics.inverse_temperature)
+    step = float(dynamics.step_size)
     n_scored = euclidean_rows(
         rows.astype(np.float64, copy=False),
         memories.astype(np.float64, copy=False),
@@ -96,7 +101,8 @@ def _cosine(X, memories, log_weights, dynamics, groups, fill, sample_weight):
     lengths = np.maximum(lengths, np.finfo(X.dtype).tiny)[:, :, None]
     directions = memories / lengths
     products = _products(X, directions)
-    hidden, rest = np.zeros_like(products), np.zeros((X.shape[0], 2))
+    hidden = np.zeros_like(products)
+    rest = np.zeros((X.shape[0], 2))
     masked = [group for group in groups if group[1].start < group[1].stop]
     for rows, features in masked:
         part = X[rows, features]
@@ -105,9 +111,12 @@ def _cosine(X, memories, log_weights, dynamics, groups, fill, sample_weight):
         rest[rows, 0] = whole - np.einsum("ij,ij->i", part, part, dtype=np.float64)
         rest[rows, 1] = part @ fill[features]
     np.maximum(rest[:, 0], 0.0, out=rest[:, 0])
-    d_products, d_hidden = np.zeros_like(products), np.zeros_like(products)
-    gradient, loss = np.zeros((r, k, d)), np.zeros(r)
-    d_bias, attracted = np.zeros((r, k)), np.zeros((r, k))
+    d_products = np.zeros_like(products)
+    d_hidden = np.zeros_like(products)
+    gradient = np.zeros((r, k, d))
+    loss = np.zeros(r)
+    d_bias = np.zeros((r, k))
+    attracted = np.zeros((r, k))
     n_scored = cosine_rows(
         directions.astype(np.float64, copy=False),
         products,
@@ -141,7 +150,8 @@ def _edges(groups):
 def _manhattan(X, memories, log_weights, dynamics, groups, fill, sample_weight):
     """Return the `Completion` by city-block distances (the objective of B.8)."""
     r, k, d = memories.shape
-    gradient, loss = np.zeros((r, k, d)), np.zeros(r)
+    gradient = np.zeros((r, k, d))
+    loss = np.zeros(r)
     attracted = np.zeros((r, k))
     n_scored = 0.0
     for rows, features in groups:

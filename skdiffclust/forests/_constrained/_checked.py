@@ -24,7 +24,8 @@ def checked_kruskal(first, second, lengths, constraints):
     enemies = _linked_lists(constraints.cannot, n_groups)
     order = np.argsort(lengths)
     settle_ties(lengths, order)
-    edges, taken = (first, second, lengths, constraints.groups), []
+    edges = (first, second, lengths, constraints.groups)
+    taken = []
     for start in range(0, len(order), _CHUNK):
         taken.append(_take(order[start : start + _CHUNK], edges, trees, enemies))
     return np.concatenate(taken)
@@ -76,7 +77,8 @@ def _take(order, edges, trees, enemies):
     for e in order:
         if not lengths[e] < np.inf:
             break
-        one, other = find(parents, groups[first[e]]), find(parents, groups[second[e]])
+        one = find(parents, groups[first[e]])
+        other = find(parents, groups[second[e]])
         if one == other or _are_apart(one, other, parents, classes, enemies):
             continue
         root = union(parents, sizes, one, other)

@@ -93,8 +93,10 @@ def constrained_tree(similarity, problem):
 @compiled(nogil=True)
 def improve_forest(similarity, labels, problem):
     """Move groups to other components while the forest gets heavier."""
-    component, search = labels.copy(), new_search(problem)
-    n_groups, unit = len(problem.conflicts), gain_unit(similarity)
+    component = labels.copy()
+    search = new_search(problem)
+    n_groups = len(problem.conflicts)
+    unit = gain_unit(similarity)
     for _ in range(MAX_ROUNDS):
         grow_trees(similarity, component, problem, search)
         weigh_moves(similarity, component, problem, search, unit, 0, n_groups)
@@ -110,7 +112,9 @@ def improve_forest(similarity, labels, problem):
 @compiled(nogil=True)
 def new_search(problem):
     """Arrays of a search that has not begun."""
-    n, k, n_groups = len(problem.groups), problem.n_clusters, len(problem.conflicts)
+    n = len(problem.groups)
+    k = problem.n_clusters
+    n_groups = len(problem.conflicts)
     members, firsts = _by_label(problem.groups, n_groups)
     clashes = np.empty(n_groups, dtype=np.bool_)
     loads = np.zeros(n_groups)
@@ -165,7 +169,8 @@ def _by_label(labels, k):
     for label in labels:
         starts[label + 1] += 1
     starts = np.cumsum(starts)
-    filled, order = starts.copy(), np.empty(len(labels), dtype=np.int64)
+    filled = starts.copy()
+    order = np.empty(len(labels), dtype=np.int64)
     for i in range(len(labels)):
         order[filled[labels[i]]] = i
         filled[labels[i]] += 1
@@ -189,11 +194,13 @@ def grow_trees(similarity, component, problem, search):
         search.best[inside[0]] = -np.inf
         for v in inside[1:]:
             weight = similarity[v, search.up[v]]
-            search.above[v], search.best[v] = weight, weight
+            search.above[v] = weight
+            search.best[v] = weight
             least = min(least, weight)
             search.best[search.up[v]] = max(search.best[search.up[v]], weight)
         search.least[c] = least
-    search.rows[:], search.starts[:] = rows, starts
+    search.rows[:] = rows
+    search.starts[:] = starts
     search.masses[:] = 0.0
     for i in range(len(component)):
         search.masses[component[i]] += problem.weights[i]
@@ -202,12 +209,17 @@ def grow_trees(similarity, component, problem, search):
 @compiled(nogil=True)
 def weigh_moves(similarity, component, problem, search, unit, first, last):
     """Find the best component for the groups first <= g < last, in place."""
-    k, bounds = problem.n_clusters, np.empty(problem.n_clusters)
+    k = problem.n_clusters
+    bounds = np.empty(problem.n_clusters)
     asked = np.empty(k, dtype=np.bool_)
-    starts, added, is_exact = search.starts, search.added, search.is_exact
+    starts = search.starts
+    added = search.added
+    is_exact = search.is_exact
     for g in range(first, last):
         own = search.members[search.firsts[g] : search.firsts[g + 1]]
-        v, home, is_single = own[0], component[own[0]], len(own) == 1
+        v = own[0]
+        home = component[own[0]]
+        is_single = len(own) == 1
         for c in range(k):
             asked[c] = search.changed[c] and c != home
         if is_single:
@@ -223,7 +235,8 @@ def weigh_moves(similarity, component, problem, search, unit, first, last):
                     search.may_join[g, c] = _may_join(g, rows, problem)
         if search.changed[home]:
             search.is_known[g] = False
-        search.targets[g], search.gains[g] = -1, 0.0
+        search.targets[g] = -1
+        search.gains[g] = 0.0
         if starts[home + 1] - starts[home] == len(own):
             continue
         if search.masses[home] - search.loads[g] < problem.min_size:
@@ -244,7 +257,8 @@ def weigh_moves(similarity, component, problem, search, unit, first, last):
                     added[g, c] = joined - search.totals[c]
                 is_exact[g, c] = True
             if np.rint(added[g, c] / unit) > top:
-                top, search.targets[g] = np.rint(added[g, c] / unit), c
+                top = np.rint(added[g, c] / unit)
+                search.targets[g] = c
         if search.targets[g] >= 0:
             search.top[g] = top
             lost = search.lost[g] if search.is_known[g] else np.rint(low / unit)
@@ -262,7 +276,9 @@ def _bound_joining(values, rows, starts, least, asked, bounds):
     for c in range(len(least)):
         if not asked[c]:
             continue
-        top, total, floor = -np.inf, 0.0, least[c]
+        top = -np.inf
+        total = 0.0
+        floor = least[c]
         for p in range(starts[c], starts[c + 1]):
             value = values[rows[p]]
             top = max(top, value)
@@ -286,7 +302,10 @@ def _added(similarity, v, rows, search):
     From the leaves up, each row sends its best way to v, or the edge above it if that
     is the lighter of the two, to the row above; the heavier one stays.
     """
-    ways, above, up, total = search.ways, search.above, search.up, 0.0
+    ways = search.ways
+    above = search.above
+    up = search.up
+    total = 0.0
     for u in rows:
         ways[u] = similarity[v, u]
     for a in range(len(rows) - 1, 0, -1):
@@ -319,8 +338,13 @@ def _lost_with_row(similarity, v, rows, search):
     The pieces that are left are joined by the heaviest edge of the smallest one, again
     and again.
     """
-    up, piece, some, others = search.up, search.piece, search.some, search.others
-    sizes, n_pieces, lost = np.zeros(len(rows), dtype=np.int64), 0, 0.0
+    up = search.up
+    piece = search.piece
+    some = search.some
+    others = search.others
+    sizes = np.zeros(len(rows), dtype=np.int64)
+    n_pieces = 0
+    lost = 0.0
     for u in rows:
         if u == v:
             lost += search.above[v] if up[v] >= 0 else 0.0
@@ -345,11 +369,13 @@ def _lost_with_row(similarity, v, rows, search):
             elif u != v:
                 others[n_others] = u
                 n_others += 1
-        top, nearest = -np.inf, -1
+        top = -np.inf
+        nearest = -1
         for u in some[:n_some]:
             for w in others[:n_others]:
                 if similarity[u, w] > top:
-                    top, nearest = similarity[u, w], w
+                    top = similarity[u, w]
+                    nearest = w
         lost -= top
         into = piece[nearest]
         for u in some[:n_some]:
@@ -368,19 +394,23 @@ def carry_out(similarity, component, search, unit, n_most):
     """
     n_weighed = 0
     while n_weighed < n_most:
-        g, gain = -1, 0.0
+        g = -1
+        gain = 0.0
         for h in range(len(search.gains)):
             if search.gains[h] > gain:
-                g, gain = h, search.gains[h]
+                g = h
+                gain = search.gains[h]
         if g < 0:
             return True
         own = search.members[search.firsts[g] : search.firsts[g + 1]]
-        home, target = component[own[0]], search.targets[g]
+        home = component[own[0]]
+        target = search.targets[g]
         if search.used[home] or search.used[target]:
             search.gains[g] = 0.0
         elif not search.is_known[g]:
             lost = _lost(similarity, g, component, search)
-            search.lost[g], search.is_known[g] = np.rint(lost / unit), True
+            search.lost[g] = np.rint(lost / unit)
+            search.is_known[g] = True
             search.gains[g] = search.top[g] - search.lost[g]
             n_weighed += 1
         else:
@@ -388,5 +418,6 @@ def carry_out(similarity, component, search, unit, n_most):
                 component[u] = target
             search.gains[g] = 0.0
             for c in (home, target):
-                search.used[c], search.changed[c] = True, True
+                search.used[c] = True
+                search.changed[c] = True
     return False

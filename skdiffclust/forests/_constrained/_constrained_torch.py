@@ -31,9 +31,11 @@ class TorchProblem:
     """
 
     def __init__(self, problem, device):
-        groups, colours = problem.groups, problem.colours[problem.groups]
+        groups = problem.groups
+        colours = problem.colours[problem.groups]
         n = len(groups)
-        self.n_clusters, self.greedy = problem.n_clusters, problem.greedy
+        self.n_clusters = problem.n_clusters
+        self.greedy = problem.greedy
         self.min_size = float(problem.min_size)
         blocks = np.unique(np.where(colours >= 0, -1, groups), return_inverse=True)[1]
         n_colours = int(colours.max(initial=-1)) + 1
@@ -42,7 +44,8 @@ class TorchProblem:
         joined = np.where(colours >= 0, n + colours, groups)
         sizes = np.bincount(groups)
         firsts = np.unique(groups, return_index=True)[1]
-        singles, several = np.flatnonzero(sizes == 1), np.flatnonzero(sizes > 1)
+        singles = np.flatnonzero(sizes == 1)
+        several = np.flatnonzero(sizes > 1)
         self.has_conflicts = bool(problem.conflicts.any())
         arrays = {
             "groups": groups,
@@ -98,12 +101,14 @@ def merge_greedily(weights, problem):
 
     Also returns in which samples (s,) it came to n_clusters components.
     """
-    (n_samples, n), n_groups = weights.shape[:2], len(problem.sizes)
+    n_groups = len(problem.sizes)
+    (n_samples, n) = weights.shape[:2]
     groups = problem.groups.expand(n_samples, n)
     best = weights.new_full((n_samples, n, n_groups), -torch.inf)
     best.scatter_reduce_(2, groups[:, None].expand(weights.shape), weights, "amax")
     if n_groups < n:
-        by_row, best = best, best.new_full((n_samples, n_groups, n_groups), -torch.inf)
+        by_row = best
+        best = best.new_full((n_samples, n_groups, n_groups), -torch.inf)
         best.scatter_reduce_(1, groups[:, :, None].expand(by_row.shape), by_row, "amax")
     index = torch.arange(n_groups, device=weights.device)
     best.masked_fill_(index[:, None] >= index, -torch.inf)
@@ -115,7 +120,8 @@ def merge_greedily(weights, problem):
         open_pairs = best.masked_fill(clashes | same, -torch.inf)
         top, at = open_pairs.flatten(1).max(dim=1)
         is_open = top > -torch.inf
-        one, other = at // n_groups, at % n_groups
+        one = at // n_groups
+        other = at % n_groups
         both = (clashes[_each(one), one] | clashes[_each(one), other])[:, None, :]
         one, other = part.gather(1, torch.stack([one, other], dim=1)).T[:, :, None]
         joined = ((part == one) | (part == other)) & is_open[:, None]
@@ -160,8 +166,10 @@ def _gain_unit(weights):
 
 def _proposals(weights, labels, problem, unit):
     """Return from where, to where and for what gain groups move, (s, n_groups) each."""
-    (n_samples, n), k = labels.shape, problem.n_clusters
-    n_groups, unit = len(problem.sizes), unit[:, None]
+    k = problem.n_clusters
+    (n_samples, n) = labels.shape
+    n_groups = len(problem.sizes)
+    unit = unit[:, None]
     levels = []
     edges = boruvka(_inside(weights, labels), _rows(labels), levels)
     rows = edges.clamp(min=0)
@@ -214,7 +222,8 @@ def _added(weights, labels, levels, k):
     its heaviest edge if that is the lighter of the two, to the component that it
     becomes a part of; the heavier one stays.
     """
-    ways, added = weights, torch.zeros_like(weights)
+    ways = weights
+    added = torch.zeros_like(weights)
     for component, top in levels:
         into = component[:, None, :].expand(weights.shape)
         top = top[:, None, :]
@@ -233,7 +242,8 @@ def _tree_weights(weights, samples, members):
     size = int(members.sum(dim=1).max()) if len(members) else 0
     step = max(1, _ENTRIES_AT_ONCE // max(size, 1) ** 2)
     for first in range(0, len(members), step):
-        part, inside = samples[first : first + step], members[first : first + step]
+        part = samples[first : first + step]
+        inside = members[first : first + step]
         order = inside.int().argsort(dim=1, descending=True, stable=True)[:, :size]
         padded = ~inside.gather(1, order)
         own = weights[part[:, None, None], order[:, :, None], order[:, None, :]]

@@ -58,7 +58,8 @@ def constrained_tree(similarity, problem):
 
 def contract(similarity, problem):
     """Partition (n,) of the best forest in which every colour is one component."""
-    groups, colours = problem.groups, problem.colours[problem.groups]
+    groups = problem.groups
+    colours = problem.colours[problem.groups]
     n = len(groups)
     nodes = np.unique(np.where(colours >= 0, -1, groups), return_inverse=True)[1]
     edges, lengths = prim(lambda i, others: -similarity[i, others], np.arange(n), nodes)
@@ -75,16 +76,19 @@ def merge_greedily(similarity, problem):
 
     None where it is stuck at more than n_clusters components.
     """
-    groups, n_groups = problem.groups, len(problem.conflicts)
+    groups = problem.groups
+    n_groups = len(problem.conflicts)
     best = np.full((n_groups, n_groups), -np.inf)
     np.maximum.at(best, (groups[:, None], groups[None, :]), similarity)
     left, right = np.triu_indices(n_groups, 1)
-    part, clashes = np.arange(n_groups), problem.conflicts.copy()
+    part = np.arange(n_groups)
+    clashes = problem.conflicts.copy()
     n_parts = n_groups
     for e in np.argsort(-best[left, right], kind="stable"):
         if n_parts == problem.n_clusters:
             break
-        one, other = part[left[e]], part[right[e]]
+        one = part[left[e]]
+        other = part[right[e]]
         if one == other or clashes[one, other]:
             continue
         clashes[one] |= clashes[other]
@@ -119,22 +123,29 @@ def improve_forest(similarity, labels, problem):
     labels, up : ndarray of shape (n_samples,), int64
         As `constrained_tree` returns.
     """
-    groups, k = problem.groups, problem.n_clusters
-    labels, unit = labels.copy(), gain_unit(similarity)
-    order, sizes = np.argsort(groups, kind="stable"), np.bincount(groups)
+    groups = problem.groups
+    k = problem.n_clusters
+    labels = labels.copy()
+    unit = gain_unit(similarity)
+    order = np.argsort(groups, kind="stable")
+    sizes = np.bincount(groups)
     members = np.split(order, np.cumsum(sizes)[:-1])
     firsts = np.array([rows[0] for rows in members])
-    is_single, masses = sizes == 1, np.bincount(groups, problem.weights)
-    trees, changed = [None] * k, np.arange(k)
+    is_single = sizes == 1
+    masses = np.bincount(groups, problem.weights)
+    trees = [None] * k
+    changed = np.arange(k)
     # What each tree gains with each group; what its own tree loses, and a lower bound
     # of that: a sample takes its best edge along, those left behind lose no less.
     added = np.full((len(sizes), k), -np.inf)
-    lost, least = np.full(len(sizes), np.nan), np.full(len(sizes), -np.inf)
+    lost = np.full(len(sizes), np.nan)
+    least = np.full(len(sizes), -np.inf)
     for _ in range(MAX_ROUNDS):
         for c in changed:
             trees[c] = tree = _Tree(similarity, np.flatnonzero(labels == c))
             inside = groups[tree.rows]
-            lost[inside], least[inside] = np.nan, np.rint(tree.best_edges() / unit)
+            lost[inside] = np.nan
+            least[inside] = np.rint(tree.best_edges() / unit)
             apart = problem.conflicts[:, inside].any(axis=1)
             gains = np.full(len(sizes), -np.inf)
             gains[is_single] = tree.added(similarity, firsts[is_single])
@@ -150,8 +161,10 @@ def improve_forest(similarity, labels, problem):
         n_left = np.bincount(labels)[homes] - sizes
         left = np.bincount(labels, problem.weights)[homes] - masses
         elsewhere[(n_left < 1) | (left < problem.min_size)] = -np.inf
-        targets, top = elsewhere.argmax(axis=1), elsewhere.max(axis=1)
-        gains, hopeful = np.zeros(len(sizes)), top > least
+        targets = elsewhere.argmax(axis=1)
+        top = elsewhere.max(axis=1)
+        gains = np.zeros(len(sizes))
+        hopeful = top > least
         gains[hopeful] = top[hopeful] - np.where(np.isnan(lost), least, lost)[hopeful]
         changed = set()
         while gains.max() > 0:
@@ -163,7 +176,8 @@ def improve_forest(similarity, labels, problem):
                 lost[g] = np.rint(tree.lost(similarity, members[g]) / unit)
                 gains[g] = top[g] - lost[g]
             else:
-                labels[members[g]], gains[g] = targets[g], 0.0
+                labels[members[g]] = targets[g]
+                gains[g] = 0.0
                 changed |= {homes[g], targets[g]}
         if not changed:
             break
@@ -196,25 +210,32 @@ class _Tree:
     def __init__(self, similarity, rows):
         m = len(rows)
         order = np.zeros(m, dtype=np.int64)
-        above, weights = np.zeros(m, dtype=np.int64), np.zeros(m)
+        above = np.zeros(m, dtype=np.int64)
+        weights = np.zeros(m)
         inside = similarity[np.ix_(rows, rows)]
         position = np.zeros(m, dtype=np.int64)
         waiting = np.arange(1, m)
-        via, heaviest = np.zeros(m, dtype=np.int64), np.full(m, -np.inf)
+        via = np.zeros(m, dtype=np.int64)
+        heaviest = np.full(m, -np.inf)
         newest = 0
         for t in range(1, m):
             found = inside[newest, waiting]
             # For a fixed end j, (i, j) precedes (i', j) exactly when i < i'.
             closer = found > heaviest[waiting]
             closer |= (found == heaviest[waiting]) & (newest < via[waiting])
-            heaviest[waiting[closer]], via[waiting[closer]] = found[closer], newest
+            heaviest[waiting[closer]] = found[closer]
+            via[waiting[closer]] = newest
             ties = waiting[heaviest[waiting] == heaviest[waiting].max()]
             pairs = np.sort([via[ties], ties], axis=0)
             newest = ties[np.lexsort((pairs[1], pairs[0]))[0]]
-            order[t], position[newest] = newest, t
-            above[t], weights[t] = position[via[newest]], heaviest[newest]
+            order[t] = newest
+            position[newest] = t
+            above[t] = position[via[newest]]
+            weights[t] = heaviest[newest]
             waiting = waiting[waiting != newest]
-        self.rows, self.above, self.weights = rows[order], above, weights
+        self.rows = rows[order]
+        self.above = above
+        self.weights = weights
 
     @property
     def weight(self):
@@ -231,7 +252,8 @@ class _Tree:
         ways = similarity[np.ix_(self.rows, others)]
         added = np.zeros(len(others))
         for a in range(len(self.rows) - 1, 0, -1):
-            weight, above = self.weights[a], self.above[a]
+            weight = self.weights[a]
+            above = self.above[a]
             added += np.maximum(ways[a], weight) - weight
             ways[above] = np.maximum(ways[above], np.minimum(ways[a], weight))
         return added + ways[0]
@@ -244,7 +266,8 @@ class _Tree:
 
     def lost(self, similarity, rows):
         """Return what the weight falls by without some of the rows (r,)."""
-        best, weights = self.best_edges(), self.weights
+        best = self.best_edges()
+        weights = self.weights
         if len(rows) == 1:
             at = int(np.flatnonzero(self.rows == rows[0])[0])
             n_edges = np.count_nonzero(self.above[1:] == at) + (at > 0)

@@ -14,7 +14,8 @@ def comes_first(value, a, b, other, c, d):
     """Whether the edge ab of weight `value` precedes the edge cd of weight `other`."""
     if value != other:
         return value > other
-    first, second = min(a, b), min(c, d)
+    first = min(a, b)
+    second = min(c, d)
     return first < second or (first == second and max(a, b) < max(c, d))
 
 
@@ -28,27 +29,36 @@ def tree_of_rows(similarity, rows, up):
     m = len(rows)
     if m == 0:
         return 0.0
-    active, via, key = rows[1:].copy(), np.full(m, rows[0]), np.full(m, -np.inf)
-    newest, n_active, total = rows[0], m - 1, 0.0
+    active = rows[1:].copy()
+    via = np.full(m, rows[0])
+    key = np.full(m, -np.inf)
+    newest = rows[0]
+    n_active = m - 1
+    total = 0.0
     up[newest] = -1
     for t in range(1, m):
-        best, top = 0, -np.inf
+        best = 0
+        top = -np.inf
         for a in range(n_active):
             value = similarity[newest, active[a]]
             if value >= key[a]:
                 j = active[a]
                 if value > key[a] or comes_first(value, newest, j, key[a], via[a], j):
-                    key[a], via[a] = value, newest
+                    key[a] = value
+                    via[a] = newest
             if key[a] >= top:
                 if key[a] > top or comes_first(
                     key[a], via[a], active[a], top, via[best], active[best]
                 ):
-                    best, top = a, key[a]
+                    best = a
+                    top = key[a]
         newest = active[best]
-        rows[t], up[newest] = newest, via[best]
+        rows[t] = newest
+        up[newest] = via[best]
         total += top
         n_active -= 1
-        active[best], via[best] = active[n_active], via[n_active]
+        active[best] = active[n_active]
+        via[best] = via[n_active]
         key[best] = key[n_active]
     return total
 
@@ -66,16 +76,21 @@ def tree_of_blocks(similarity, block, n_blocks):
     for i in range(n):
         starts[block[i] + 1] += 1
     starts = np.cumsum(starts)
-    edges, weights = np.empty((n_blocks - 1, 2), dtype=np.int64), np.empty(n_blocks - 1)
-    active, via = np.arange(n), np.zeros(n, dtype=np.int64)
+    edges = np.empty((n_blocks - 1, 2), dtype=np.int64)
+    weights = np.empty(n_blocks - 1)
+    active = np.arange(n)
+    via = np.zeros(n, dtype=np.int64)
     key = np.full(n, -np.inf)
-    newest, n_active = block[0], n
+    newest = block[0]
+    n_active = n
     via[:] = order[starts[newest]]
     for t in range(n_blocks):
         left = 0
         for a in range(n_active):
             if block[active[a]] != newest:
-                active[left], via[left], key[left] = active[a], via[a], key[a]
+                active[left] = active[a]
+                via[left] = via[a]
+                key[left] = key[a]
                 left += 1
         n_active = left
         if t == n_blocks - 1:
@@ -86,7 +101,8 @@ def tree_of_blocks(similarity, block, n_blocks):
                 j = active[a]
                 value = similarity[v, j]
                 if value >= key[a] and comes_first(value, v, j, key[a], via[a], j):
-                    key[a], via[a] = value, v
+                    key[a] = value
+                    via[a] = v
         for a in range(1, n_active):
             if comes_first(
                 key[a], via[a], active[a], key[best], via[best], active[best]

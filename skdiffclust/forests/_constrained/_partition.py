@@ -17,7 +17,8 @@ from skdiffclust.forests._trees._union_find import find, singletons, union
 def _number_components(parents):
     """Components (n,) from 0 in the order of their first row, and how many."""
     n = len(parents)
-    number, component = np.full(n, -1, dtype=np.int64), np.empty(n, dtype=np.int64)
+    number = np.full(n, -1, dtype=np.int64)
+    component = np.empty(n, dtype=np.int64)
     n_components = 0
     for i in range(n):
         root = find(parents, i)
@@ -36,10 +37,14 @@ def contract(similarity, problem):
     heaviest edges of the tree of that graph are kept. Needs c colours, with
     c <= n_clusters <= c + number of groups without a colour.
     """
-    groups, colours = problem.groups, problem.colours
-    n, n_groups = len(groups), len(colours)
+    groups = problem.groups
+    colours = problem.colours
+    n = len(groups)
+    n_groups = len(colours)
     block = np.empty(n, dtype=np.int64)
-    number, n_blocks, n_colours = np.full(n_groups + 1, -1), 0, 0
+    number = np.full(n_groups + 1, -1)
+    n_blocks = 0
+    n_colours = 0
     for i in range(n):
         group = groups[i]
         slot = n_groups if colours[group] >= 0 else group
@@ -58,16 +63,19 @@ def contract(similarity, problem):
 @compiled(nogil=True)
 def joined_components(groups, colours, heads, tails):
     """Components (n,) of the rows that groups, colours and edges (m,) join."""
-    n, n_groups = len(groups), len(colours)
+    n = len(groups)
+    n_groups = len(colours)
     # The first row of each group, or of each colour.
     first = np.full(2 * n_groups, -1)
-    parents, sizes = singletons(n), np.ones(n, dtype=np.int64)
+    parents = singletons(n)
+    sizes = np.ones(n, dtype=np.int64)
     for i in range(n):
         colour = colours[groups[i]]
         slot = groups[i] if colour < 0 else n_groups + colour
         if first[slot] < 0:
             first[slot] = i
-        root, other = find(parents, first[slot]), find(parents, i)
+        root = find(parents, first[slot])
+        other = find(parents, i)
         if root != other:
             union(parents, sizes, root, other)
     for e in range(len(heads)):
@@ -82,15 +90,19 @@ def merge_greedily(similarity, problem):
     Stops at n_clusters components, or earlier where all pairs left conflict: returns
     their number too.
     """
-    groups, conflicts = problem.groups, problem.conflicts
-    n, n_groups = len(groups), len(conflicts)
+    groups = problem.groups
+    conflicts = problem.conflicts
+    n = len(groups)
+    n_groups = len(conflicts)
     best = np.full((n_groups, n_groups), -np.inf)
     for i in range(n):
         for j in range(n):
-            a, b = groups[i], groups[j]
+            a = groups[i]
+            b = groups[j]
             best[a, b] = max(best[a, b], similarity[i, j])
     clashes = conflicts.copy()
-    parents, sizes = singletons(n_groups), np.ones(n_groups, dtype=np.int64)
+    parents = singletons(n_groups)
+    sizes = np.ones(n_groups, dtype=np.int64)
     left, right = np.triu_indices(n_groups, 1)
     values = np.empty(len(left))
     for e in range(len(left)):
@@ -99,7 +111,8 @@ def merge_greedily(similarity, problem):
     for e in np.argsort(-values, kind="mergesort"):
         if n_components == problem.n_clusters:
             break
-        a, b = find(parents, left[e]), find(parents, right[e])
+        a = find(parents, left[e])
+        b = find(parents, right[e])
         if a == b or clashes[a, b]:
             continue
         root = union(parents, sizes, a, b)

@@ -87,7 +87,9 @@ def _colour(conflicts, n_colours):
     n_around = np.zeros((len(conflicts), n_colours), dtype=np.int64)
     degree = conflicts.sum(axis=1)
     pending = int(np.count_nonzero(degree))
-    tried, chosen, n_nodes = [], [], 0
+    tried = []
+    chosen = []
+    n_nodes = 0
     while len(chosen) < pending:
         if len(tried) == len(chosen):
             blocked = (n_around > 0).sum(axis=1) + degree / (degree.max() + 1)

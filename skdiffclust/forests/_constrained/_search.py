@@ -39,7 +39,8 @@ def improve_cut(similarity, labels, groups, constraints, min_size=0, weights=Non
         With i < j.
     labels : ndarray of shape (n_samples,), int64
     """
-    labels, groups = number_by_first_row(labels), number_by_first_row(groups)
+    labels = number_by_first_row(labels)
+    groups = number_by_first_row(groups)
     conflicts = np.zeros((groups.max() + 1,) * 2, dtype=bool)
     first, second = np.nonzero(conflicts_of(constraints))
     group_of = groups[np.unique(constraints.groups, return_index=True)[1]]
@@ -71,9 +72,12 @@ def _improve_in_steps(similarity, labels, problem):
         weigh_moves,
     )
 
-    n, n_groups = len(labels), len(problem.conflicts)
-    component, search = labels.copy(), new_search(problem)
-    unit, step = gain_unit(similarity), max(1, _CHUNK // n)
+    n = len(labels)
+    n_groups = len(problem.conflicts)
+    component = labels.copy()
+    search = new_search(problem)
+    unit = gain_unit(similarity)
+    step = max(1, _CHUNK // n)
     for _ in range(MAX_ROUNDS):
         grow_trees(similarity, component, problem, search)
         for first in range(0, n_groups, step):

@@ -27,7 +27,8 @@ class InformedBatches:
     """
 
     def __init__(self, constraints, links, fraction, n_clusters):
-        self.constraints, self.n_clusters = constraints, n_clusters
+        self.constraints = constraints
+        self.n_clusters = n_clusters
         self.fraction = fraction
         n_samples = len(constraints.groups)
         if links is None:

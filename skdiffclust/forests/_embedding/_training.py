@@ -29,9 +29,12 @@ class Trainer:
     def __init__(self, estimator, module, X, n_clusters, random_state, device):
         import torch
 
-        self.settings, self.module = estimator, module.to(device)
-        self.X, self.n_clusters = X, n_clusters
-        self.rng, self.device = random_state, device
+        self.settings = estimator
+        self.module = module.to(device)
+        self.X = X
+        self.n_clusters = n_clusters
+        self.rng = random_state
+        self.device = device
         self.optimizer = torch.optim.Adam(
             module.parameters(),
             lr=estimator.learning_rate,
@@ -157,7 +160,8 @@ def units_of(embedding, similarity):
     a root mean square of 1. A float or an array (n_components,), and a float, in the
     dtype of the embedding (n, n_components).
     """
-    zero, one = embedding.dtype.type(0), embedding.dtype.type(1)
+    zero = embedding.dtype.type(0)
+    one = embedding.dtype.type(1)
     if callable(similarity) or not np.isfinite(embedding).all():
         return zero, one
     wide = embedding.astype(np.float64)
@@ -179,7 +183,8 @@ def batch_error(embedding, y, n_clusters, batch_size, similarity):
 
     from skdiffclust.forests._perturbed._torch import standardized_similarity
 
-    wrong, n_pairs = 0.0, 0
+    wrong = 0.0
+    n_pairs = 0
     for first in range(0, len(y), batch_size):
         labels = y[first : first + batch_size]
         n_known = int(np.count_nonzero(labels >= 0))

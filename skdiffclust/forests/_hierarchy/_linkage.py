@@ -85,7 +85,8 @@ def calinski_harabasz_curve(X, linkage):
     n_clusters = np.arange(2, n_samples)
     scores = np.full(n_samples, np.nan)
     within = np.cumsum(_merge_costs(X, merges))[::-1]  # at 1, 2, ... clusters
-    between, within = within[0] - within[1:], within[1:]
+    between = within[0] - within[1:]
+    within = within[1:]
     with np.errstate(divide="ignore", invalid="ignore"):
         scores[2:] = between / within * (n_samples - n_clusters) / (n_clusters - 1)
     return scores
@@ -99,7 +100,8 @@ def _merge_costs(X, merges):
     sizes = np.ones(n_samples, dtype=np.int64)
     costs = np.zeros(n_samples - 1)
     for t in range(n_samples - 1):
-        one, other = slot[merges[t, 0]], slot[merges[t, 1]]
+        one = slot[merges[t, 0]]
+        other = slot[merges[t, 1]]
         weight = sizes[one] / (sizes[one] + sizes[other])
         cost = 0.0
         for f in range(n_features):

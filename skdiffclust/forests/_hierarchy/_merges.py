@@ -30,7 +30,9 @@ def merge_rows(edges, parents, sizes, clusters, following, merges):
     ``clusters[root]`` is the number of a cluster; new ones count up from `following`.
     """
     for e in range(len(edges)):
-        one, other = find(parents, edges[e, 0]), find(parents, edges[e, 1])
-        merges[e, 0], merges[e, 1] = clusters[one], clusters[other]
+        one = find(parents, edges[e, 0])
+        other = find(parents, edges[e, 1])
+        merges[e, 0] = clusters[one]
+        merges[e, 1] = clusters[other]
         merges[e, 3] = sizes[one] + sizes[other]
         clusters[union(parents, sizes, one, other)] = following + e

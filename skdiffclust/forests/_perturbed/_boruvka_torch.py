@@ -19,7 +19,8 @@ from skdiffclust.forests._trees._boruvka_torch import (
 
 # Scratch of a chunk of samples, in bytes an entry of every noisy matrix: of free and of
 # constrained forests.
-_BYTES_PER_ENTRY, _BYTES_CONSTRAINED = 64, 160
+_BYTES_PER_ENTRY = 64
+_BYTES_CONSTRAINED = 160
 _CPU_BYTES = 2**28
 
 
@@ -51,7 +52,8 @@ def pair_noise(noise, first, last, n, device):
     base = _mix64(seed + (samples // noise.mirrors + 1) * _signed(_hash.GOLDEN, 64))
     rows = (torch.arange(n, device=device) + 1) * _signed(_hash.ROW, 64)
     keys = _mix64(base[:, None] + rows)
-    low, high = keys.to(torch.int32), _shift(keys, 32, 64).to(torch.int32)
+    low = keys.to(torch.int32)
+    high = _shift(keys, 32, 64).to(torch.int32)
     index = torch.arange(n, device=device, dtype=torch.int32)
     smaller = torch.minimum(index[:, None], index).long()
     larger = torch.maximum(index[:, None], index)
@@ -84,9 +86,12 @@ class BoruvkaSampler:
     """
 
     def __init__(self, similarity, n_clusters, noise, constraints=None):
-        self.similarity, self.noise = similarity, noise
-        n, device = len(similarity), similarity.device
-        self.n_edges, self.problem = n - n_clusters, None
+        self.similarity = similarity
+        self.noise = noise
+        n = len(similarity)
+        device = similarity.device
+        self.n_edges = n - n_clusters
+        self.problem = None
         if constraints is not None:
             problem = constrained_problem(constraints, n_clusters)
             self.problem = TorchProblem(problem, device)
@@ -98,7 +103,8 @@ class BoruvkaSampler:
 
     def chunks(self):
         """Yield first and last sample, edges, weights and components of each chunk."""
-        n_samples, n = self.noise.n_samples, len(self.similarity)
+        n_samples = self.noise.n_samples
+        n = len(self.similarity)
         for first in range(0, n_samples, self.step):
             last = min(first + self.step, n_samples)
             noise = pair_noise(self.noise, first, last, n, self.similarity.device)
@@ -114,7 +120,8 @@ class BoruvkaSampler:
 
     def sums(self, *, connectivity=False):
         """Return A_ε and M_ε (n, n), or None, and the weights (s,) of the samples."""
-        n, n_samples = len(self.similarity), self.noise.n_samples
+        n = len(self.similarity)
+        n_samples = self.noise.n_samples
         counts = self.similarity.new_zeros(n * n)
         linked = self.similarity.new_zeros((n, n)) if connectivity else None
         totals = self.similarity.new_empty(n_samples)
@@ -139,7 +146,8 @@ class BoruvkaSampler:
 
     def score_gradient(self, products):
         """Return the gradient (n, n) that `_perturbation.score_gradient` defines."""
-        noise, n = self.noise, len(self.similarity)
+        noise = self.noise
+        n = len(self.similarity)
         units = torch.arange(noise.n_samples, device=products.device) // noise.mirrors
         n_units = -(-noise.n_samples // noise.mirrors)
         sizes = products.new_full((n_units,), float(noise.mirrors))
@@ -159,7 +167,8 @@ class BoruvkaSampler:
     def connectivity_loss(self, observed, target):
         """Return the unbiased connectivity loss and its gradient (n, n)."""
         n_units = self.noise.n_samples // 2
-        total, squares = torch.zeros_like(observed), torch.zeros_like(observed)
+        total = torch.zeros_like(observed)
+        squares = torch.zeros_like(observed)
         for *_, component in self.chunks():
             pairs = _linked(component).unflatten(0, (-1, 2)).mean(dim=1)
             total += pairs.sum(dim=0)

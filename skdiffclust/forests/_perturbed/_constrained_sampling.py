@@ -18,8 +18,10 @@ _PADDING = 8
 @compiled(nogil=True)
 def _draw_pairs(seed, unit, mirror, table, n, draws):
     """Write the noise (m,) of all pairs of n rows, row by row."""
-    keys, columns = np.empty((2, n), dtype=np.uint32), np.arange(n).astype(np.int32)
-    bits, depth = np.empty(n, dtype=np.uint32), np.empty(n)
+    keys = np.empty((2, n), dtype=np.uint32)
+    columns = np.arange(n).astype(np.int32)
+    bits = np.empty(n, dtype=np.uint32)
+    depth = np.empty(n)
     row_keys(seed, unit, n, keys[0], keys[1])
     start = 0
     for i in range(n - 1):
@@ -36,12 +38,14 @@ def _add_noise(weights, scale, draws, noisy):
     Band by band of rows, each with its mirror image: a column at a time misses the
     cache.
     """
-    n, start = len(noisy), 0
+    n = len(noisy)
+    start = 0
     for top in range(0, n, _BAND):
         bottom = min(top + _BAND, n)
         for i in range(top, bottom):
             m = n - i - 1
-            row, clean = noisy[i, i + 1 : n], weights[start : start + m]
+            row = noisy[i, i + 1 : n]
+            clean = weights[start : start + m]
             noise = draws[start : start + m]
             for e in range(m):
                 row[e] = clean[e] + scale * noise[e]
@@ -55,7 +59,8 @@ def _add_noise(weights, scale, draws, noisy):
 @compiled(nogil=True)
 def _perturb(seed, sample, is_first, mirrors, scale, table, weights, draws, noisy):
     """Write the noisy copy of a sample; `draws` (m,) are kept for its mirror image."""
-    unit, mirror = sample // mirrors, sample % mirrors
+    unit = sample // mirrors
+    mirror = sample % mirrors
     if mirror and not is_first and table[0, 0] == -table[512, 0]:
         # The mirror image of a symmetric draw is its negative, bit for bit.
         _add_noise(weights, -scale, draws, noisy)
@@ -70,10 +75,14 @@ def _record(up, noisy, forest):
 
     Returns their weight and the lowest one.
     """
-    n, a, total, low = len(up), 0, 0.0, np.inf
+    n = len(up)
+    a = 0
+    total = 0.0
+    low = np.inf
     for v in range(n):
         if up[v] >= 0:
-            i, j = min(v, up[v]), max(v, up[v])
+            i = min(v, up[v])
+            j = max(v, up[v])
             forest[a] = i * (2 * n - i - 1) // 2 + j - i - 1
             total += noisy[i, j]
             low = min(low, noisy[i, j])
@@ -103,13 +112,16 @@ def sample_labelled(
     Returns what `sample_free` returns, with edges as positions in the row-major list of
     all pairs.
     """
-    n, n_samples = len(problem.groups), samples[1] - samples[0]
-    noisy, draws = np.empty((n, n + _PADDING)), np.empty(len(weights))
+    n = len(problem.groups)
+    n_samples = samples[1] - samples[0]
+    noisy = np.empty((n, n + _PADDING))
+    draws = np.empty(len(weights))
     forests, labels, totals, lows = _results(n_samples, n, problem.n_clusters)
     for s in range(n_samples):
         sample = samples[0] + s
         _perturb(seed, sample, s == 0, mirrors, scale, table, weights, draws, noisy)
-        heads, tails = ends[0][merged[s]], ends[1][merged[s]]
+        heads = ends[0][merged[s]]
+        tails = ends[1][merged[s]]
         component = joined_components(problem.groups, problem.colours, heads, tails)
         labels[s], up = improve_forest(noisy, component, problem)
         totals[s], lows[s] = _record(up, noisy, forests[s])
@@ -119,8 +131,10 @@ def sample_labelled(
 @compiled(nogil=True)
 def sample_linked(seed, samples, mirrors, scale, table, weights, problem):
     """As `sample_labelled`, under cannot-links, from where greed or colours lead."""
-    n, n_samples = len(problem.groups), samples[1] - samples[0]
-    noisy, draws = np.empty((n, n + _PADDING)), np.empty(len(weights))
+    n = len(problem.groups)
+    n_samples = samples[1] - samples[0]
+    noisy = np.empty((n, n + _PADDING))
+    draws = np.empty(len(weights))
     forests, labels, totals, lows = _results(n_samples, n, problem.n_clusters)
     for s in range(n_samples):
         sample = samples[0] + s

@@ -333,9 +333,11 @@ def connectivity_loss_with_gradient(
 
 def observations(n, constraints):
     """Return which pairs are observed and which of them are linked, (n, n) floats."""
-    linked, parted = np.zeros((n, n)), np.zeros((n, n))
+    linked = np.zeros((n, n))
+    parted = np.zeros((n, n))
     if constraints is not None:
-        groups, classes = constraints.groups, constraints.classes
+        groups = constraints.groups
+        classes = constraints.classes
         linked = (groups[:, None] == groups[None, :]).astype(np.float64)
         known = classes >= 0
         parted = known[:, None] & known[None, :] & (classes[:, None] != classes)
@@ -372,9 +374,11 @@ def check_forest(edges, n):
     """Refuse edges (m, 2) between n rows that have a cycle."""
     from skdiffclust.forests._trees._union_find import find, singletons, union
 
-    parents, sizes = singletons(n), np.ones(n, dtype=np.int64)
+    parents = singletons(n)
+    sizes = np.ones(n, dtype=np.int64)
     for i, j in edges:
-        root, other = find(parents, i), find(parents, j)
+        root = find(parents, i)
+        other = find(parents, j)
         if root == other:
             raise ValueError(
                 "The 'forest' parameter must be a forest. Got a cycle through the edge "

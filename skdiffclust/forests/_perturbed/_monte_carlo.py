@@ -32,11 +32,13 @@ def count_connected(labels, mirrors, counts):
     As `count_edges`, of pairs of rows that share a component.
     """
     for s in range(0, len(labels), mirrors):
-        one, two = labels[s], labels[min(s + mirrors, len(labels)) - 1]
+        one = labels[s]
+        two = labels[min(s + mirrors, len(labels)) - 1]
         alone = s + mirrors > len(labels) or mirrors == 1
         for i in range(labels.shape[1]):
             for j in range(i + 1, labels.shape[1]):
-                first, second = one[i] == one[j], two[i] == two[j]
+                first = one[i] == one[j]
+                second = two[i] == two[j]
                 if alone:
                     counts[0, i, j] += first
                 else:
@@ -75,7 +77,8 @@ def products_between_mirrors(labels, weights):
     """
     products = np.zeros(len(labels))
     for s in range(0, len(labels) - 1, 2):
-        one, two = labels[s], labels[s + 1]
+        one = labels[s]
+        two = labels[s + 1]
         for i in range(len(one)):
             for j in range(i + 1, len(one)):
                 if one[i] == one[j] and two[i] == two[j]:
@@ -93,10 +96,13 @@ def weigh_scores(
     The score of a density exp(-v) is v': z for normal noise, 1 - exp(-z) for Gumbel.
     coefficients (s,) belong to the samples first <= s < last.
     """
-    n, m = len(indptr) - 1, len(columns)
-    work, draws = noise_workspace(n), np.empty(m)
+    n = len(indptr) - 1
+    m = len(columns)
+    work = noise_workspace(n)
+    draws = np.empty(m)
     for s in range(samples[1] - samples[0]):
-        unit, mirror = (samples[0] + s) // mirrors, (samples[0] + s) % mirrors
+        unit = (samples[0] + s) // mirrors
+        mirror = (samples[0] + s) % mirrors
         draw_list(seed, unit, mirror, indptr, columns, table, work, draws)
         if gumbel:
             for e in range(m):

@@ -39,7 +39,8 @@ def quantile_table(noise):
     as a cubic in the position inside it, through four of its points.
     """
     segments = np.arange(N_SEGMENTS)
-    octave, step = segments // 16, segments % 16
+    octave = segments // 16
+    step = segments % 16
     nodes = np.array([0.0, 0.25, 0.75, 1.0])
     fraction = 1 + (step[:, None] + nodes) / 16
     u = np.ldexp(fraction, octave[:, None] - 33)
@@ -135,7 +136,8 @@ def draw_list(seed, unit, mirror, indptr, columns, table, work, draws):
     row_keys(seed, unit, len(indptr) - 1, keys[0], keys[1])
     filled = 0
     for i in range(len(indptr) - 1):
-        start, stop = indptr[i], indptr[i + 1]
+        start = indptr[i]
+        stop = indptr[i + 1]
         row = slice(filled, filled + stop - start)
         pair_bits(keys[0, i], keys[1, i], columns[start:stop], bits[row], depth[row])
         filled += stop - start

@@ -245,7 +245,8 @@ def sum_samples(sampler, relation, plan, *, connectivity=False):
     n = relation.n_samples
     if connectivity:
         check_dense_size(n, what="the connectivity matrix", remedy="Do not ask for it.")
-    totals, lows = np.empty(plan.n_samples), np.empty(plan.n_samples)
+    totals = np.empty(plan.n_samples)
+    lows = np.empty(plan.n_samples)
 
     def new_sums():
         n_rows = n if connectivity else 0

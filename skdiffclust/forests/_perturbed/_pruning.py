@@ -14,23 +14,31 @@ def _dendrogram_order(accepted, weights, heads, tails, n):
     and the weights (n,) that join each to the one before it, -inf where none does.
     The smallest weight between two positions is then the bottleneck of two vertices.
     """
-    parents, sizes = singletons(n), np.ones(n, dtype=np.int64)
-    first, last, after = singletons(n), singletons(n), np.full(n, -1, dtype=np.int64)
+    parents = singletons(n)
+    sizes = np.ones(n, dtype=np.int64)
+    first = singletons(n)
+    last = singletons(n)
+    after = np.full(n, -1, dtype=np.int64)
     joined = np.full(n, -np.inf)
     for e in accepted:
-        a, b = find(parents, heads[e]), find(parents, tails[e])
+        a = find(parents, heads[e])
+        b = find(parents, tails[e])
         after[last[a]] = first[b]
         joined[first[b]] = weights[e]
-        start, stop = first[a], last[b]
+        start = first[a]
+        stop = last[b]
         root = union(parents, sizes, a, b)
-        first[root], last[root] = start, stop
-    order, gaps = np.empty(n, dtype=np.int64), np.empty(n)
+        first[root] = start
+        last[root] = stop
+    order = np.empty(n, dtype=np.int64)
+    gaps = np.empty(n)
     position = 0
     for v in range(n):
         if parents[v] == v:
             u = first[v]
             while u >= 0:
-                order[position], gaps[position] = u, joined[u]
+                order[position] = u
+                gaps[position] = joined[u]
                 u = after[u]
                 position += 1
     return order, gaps
@@ -53,7 +61,9 @@ def can_enter(accepted, weights, heads, tails, n, slack):
     lowest = weights[accepted[-1]] if len(accepted) else np.inf
     bottleneck = np.full(n, lowest)
     enters = np.empty(len(weights), dtype=np.bool_)
-    row, left, right = -1, 0, 0
+    row = -1
+    left = 0
+    right = 0
     for e in range(len(weights)):
         if heads[e] != row:
             bottleneck[left:right] = lowest
@@ -64,7 +74,8 @@ def can_enter(accepted, weights, heads, tails, n, slack):
                 smallest = min(smallest, gaps[left])
                 left -= 1
                 bottleneck[left] = smallest
-            right, smallest = right + 1, np.inf
+            right = right + 1
+            smallest = np.inf
             while right < n and gaps[right] > -np.inf:
                 smallest = min(smallest, gaps[right])
                 bottleneck[right] = smallest
@@ -77,7 +88,8 @@ def can_enter(accepted, weights, heads, tails, n, slack):
 def kept_edges(enters, edges):
     """Return the edge list of the edges that are marked, and their positions."""
     weights, indptr, columns, heads, tails = edges
-    n, m = len(indptr) - 1, np.count_nonzero(enters)
+    n = len(indptr) - 1
+    m = np.count_nonzero(enters)
     kept = np.empty(m, dtype=np.int64)
     starts = np.zeros(n + 1, dtype=np.int64)
     c = 0

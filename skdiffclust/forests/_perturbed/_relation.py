@@ -72,7 +72,8 @@ def relation_of(similarity, neighbors=None, omitted=-np.inf):
     if sparse.issparse(similarity):
         upper = sparse.triu(similarity, 1, format="csr")
         heads = np.repeat(np.arange(n, dtype=np.int32), np.diff(upper.indptr))
-        indptr, columns = upper.indptr.astype(np.int64), upper.indices.astype(np.int32)
+        indptr = upper.indptr.astype(np.int64)
+        columns = upper.indices.astype(np.int32)
         weights = upper.data.astype(np.float64, copy=False)
         freeze(indptr, columns, heads)
         return Relation(n, weights, indptr, columns, heads, similarity, omitted)
@@ -83,7 +84,8 @@ def relation_of(similarity, neighbors=None, omitted=-np.inf):
     kept = _among_heaviest(similarity, neighbors)[heads, columns]
     omitted = max(omitted, weights[~kept].max(initial=-np.inf))
     indptr = np.concatenate([[0], np.cumsum(np.bincount(heads[kept], minlength=n))])
-    columns, heads = columns[kept], heads[kept]
+    columns = columns[kept]
+    heads = heads[kept]
     freeze(indptr, columns, heads)
     return Relation(n, weights[kept], indptr, columns, heads, similarity, omitted)
 

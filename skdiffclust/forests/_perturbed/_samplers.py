@@ -18,14 +18,17 @@ _PARALLEL_SECONDS = 0.02
 _CHUNK_SECONDS = 0.2
 # Rough cost of one edge in one sample; of a pair in one with labels, in one that is
 # searched for under cannot-links; of its weighing.
-_SECONDS_FREE, _SECONDS_LABELLED, _SECONDS_LINKED = 5e-9, 1e-8, 5e-7
+_SECONDS_FREE = 5e-9
+_SECONDS_LABELLED = 1e-8
+_SECONDS_LINKED = 5e-7
 SECONDS_DRAW = 3e-9
 # Above this share of all pairs, a list is dense enough to be pruned.
 _PRUNED_DENSITY = 0.125
 _FIXED_PARTS = 8
 # Edges of the first chunk of a forest: over the rank of the lowest accepted weight,
 # and at most, over the number of rows.
-_MARGIN, _MOST_ABOVE = 1.15, 8
+_MARGIN = 1.15
+_MOST_ABOVE = 8
 
 
 @dataclass(frozen=True)
@@ -85,7 +88,8 @@ class FreeSampler:
             workspace,
         )
 
-        n, self.noise = relation.n_samples, noise
+        n = relation.n_samples
+        self.noise = noise
         self.n_edges = n - n_clusters
         weights, _, _, heads, tails = self.edges = relation.edges
         work = workspace(len(weights), n)
@@ -146,7 +150,8 @@ class ConstrainedSampler:
 
     def __init__(self, relation, constraints, n_clusters, noise):
         problem = constrained_problem(constraints, n_clusters)
-        self.noise, self.n_edges = noise, relation.n_samples - n_clusters
+        self.noise = noise
+        self.n_edges = relation.n_samples - n_clusters
         self.weights = relation.weights
         self.merging = None
         if not problem.greedy:
@@ -205,7 +210,8 @@ class ContractedSampler:
 
     def __init__(self, relation, constraints, n_clusters, noise):
         check_feasible(constraints, n_clusters)
-        n, groups = relation.n_samples, constraints.groups
+        n = relation.n_samples
+        groups = constraints.groups
         inside = groups[relation.heads] == groups[relation.columns]
         _check_spans(relation, inside, constraints)
         part = _part(relation, inside, np.arange(n))
@@ -213,7 +219,8 @@ class ContractedSampler:
             (np.flatnonzero(inside), FreeSampler(part, constraints.n_groups, noise)),
             _between(relation, groups, constraints.classes, n_clusters, noise),
         ]
-        self.noise, self.n_edges = noise, n - n_clusters
+        self.noise = noise
+        self.n_edges = n - n_clusters
         self.seconds = sum(sampler.seconds for _, sampler in self.parts)
 
     def sample(self, first, last):
@@ -259,7 +266,8 @@ def _check_spans(relation, inside, constraints):
 
 def _part(relation, kept, vertices):
     """Return the kept edges (m,) of a relation between other vertices (n,)."""
-    heads, columns = relation.heads[kept], relation.columns[kept]
+    heads = relation.heads[kept]
+    columns = relation.columns[kept]
     counts = np.bincount(heads, minlength=relation.n_samples)
     indptr = np.concatenate([[0], np.cumsum(counts)])
     ends = vertices[heads].astype(np.int32), vertices[columns].astype(np.int32)
@@ -304,7 +312,8 @@ def run_chunks(new_sums, add_chunk, noise, seconds):
     a guess of the cost of one of them. Returns the sums of every thread. Chunks hold
     whole antithetic pairs, and their sums must not depend on how they are divided.
     """
-    n_samples, mirrors = noise.n_samples, noise.mirrors
+    n_samples = noise.n_samples
+    mirrors = noise.mirrors
     sums = {}
 
     def add_draws(first, last):

@@ -22,7 +22,8 @@ def cuts_of(weights, wanted):
     Decreasing, the last one -inf: where `heaviest_forest` divides its work. O(m).
     """
     m = len(weights)
-    cuts, n_cuts = np.empty(_N_BUCKETS + 1), 0
+    cuts = np.empty(_N_BUCKETS + 1)
+    n_cuts = 0
     high, low = (weights.max(), weights.min()) if m else (0.0, 0.0)
     if high - low > 1e-300:
         scale = (_N_BUCKETS - 1) / (high - low)
@@ -59,15 +60,20 @@ def _sort_chunk(keys, chunk, n, work):
         starts[b + 1] += starts[b]
     for c in range(n):
         b = np.int32((high - keys[c]) * scale)
-        placed[starts[b]], order[starts[b]] = keys[c], chunk[c]
+        placed[starts[b]] = keys[c]
+        order[starts[b]] = chunk[c]
         starts[b] += 1
     n_shifts = 0
     for c in range(1, n):
-        key, e, d = placed[c], order[c], c
+        key = placed[c]
+        e = order[c]
+        d = c
         while d > 0 and placed[d - 1] < key:
-            placed[d], order[d] = placed[d - 1], order[d - 1]
+            placed[d] = placed[d - 1]
+            order[d] = order[d - 1]
             d -= 1
-        placed[d], order[d] = key, e
+        placed[d] = key
+        order[d] = e
         n_shifts += c - d
         if n_shifts > _SHIFTS_PER_EDGE * n:
             ranks = np.argsort(-keys[:n], kind="mergesort")
@@ -85,12 +91,14 @@ def _edges_between(values, low, high, heads, tails, component, keys, chunk):
     n_chunk = 0
     if high == np.inf:  # the first ones: no components yet
         for e in range(len(values)):
-            keys[n_chunk], chunk[n_chunk] = values[e], e
+            keys[n_chunk] = values[e]
+            chunk[n_chunk] = e
             n_chunk += values[e] >= low
         return n_chunk
     for e in range(len(values)):
         value = values[e]
-        keys[n_chunk], chunk[n_chunk] = value, e
+        keys[n_chunk] = value
+        chunk[n_chunk] = e
         joins = component[heads[e]] != component[tails[e]]
         n_chunk += (value >= low) & (value < high) & joins
     return n_chunk
@@ -107,8 +115,11 @@ def heaviest_forest(values, heads, tails, n_edges, cuts, work):
     keys, chunk, starts, placed, order, parents, sizes, component, accepted = work
     n = len(parents)
     for v in range(n):
-        parents[v], sizes[v], component[v] = v, 1, v
-    n_accepted, above = 0, np.inf
+        parents[v] = v
+        sizes[v] = 1
+        component[v] = v
+    n_accepted = 0
+    above = np.inf
     for cut in cuts:
         if n_accepted == n_edges:
             break
@@ -119,7 +130,8 @@ def heaviest_forest(values, heads, tails, n_edges, cuts, work):
             _sort_chunk(keys, chunk, n_chunk, (starts, placed, order))
         for c in range(n_chunk):
             e = order[c]
-            root, other = find(parents, heads[e]), find(parents, tails[e])
+            root = find(parents, heads[e])
+            other = find(parents, tails[e])
             if root != other:
                 union(parents, sizes, root, other)
                 accepted[n_accepted] = e
@@ -158,17 +170,23 @@ def sample_free(seed, samples, mirrors, scale, table, edges, n_edges, cuts):
     first, its components (s, n), its weights (s,) and its lowest accepted values (s,).
     """
     weights, indptr, columns, heads, tails = edges
-    n, m, n_samples = len(indptr) - 1, len(weights), samples[1] - samples[0]
+    n = len(indptr) - 1
+    m = len(weights)
+    n_samples = samples[1] - samples[0]
     work = workspace(m, n)
-    component, accepted = work[7], work[8]
+    component = work[7]
+    accepted = work[8]
     scratch = noise_workspace(n)
-    draws, values = np.empty(m), np.empty(m)
+    draws = np.empty(m)
+    values = np.empty(m)
     forests = np.empty((n_samples, n_edges), dtype=np.int32)
     labels = np.empty((n_samples, n), dtype=np.int32)
-    totals, lows = np.zeros(n_samples), np.full(n_samples, np.inf)
+    totals = np.zeros(n_samples)
+    lows = np.full(n_samples, np.inf)
     for s in range(n_samples):
         sample = samples[0] + s
-        unit, mirror = sample // mirrors, sample % mirrors
+        unit = sample // mirrors
+        mirror = sample % mirrors
         if mirror and s and table[0, 0] == -table[512, 0]:
             # The mirror image of a symmetric draw is its negative, bit for bit.
             for e in range(m):

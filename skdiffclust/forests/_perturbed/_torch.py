@@ -52,7 +52,8 @@ def _runs_in_torch(matrix):
 
 def _means(matrix, request, connectivity):
     """Return A_ε, F_ε and M_ε or None of a float64 matrix (n, n), on its device."""
-    noise, constraints = request.noise, request.constraints
+    noise = request.noise
+    constraints = request.constraints
     if _runs_in_torch(matrix):
         sampler = BoruvkaSampler(matrix, request.n_clusters, noise, constraints)
         forest, linked, totals = sampler.sums(connectivity=connectivity)
@@ -134,7 +135,8 @@ def _partial_loss(matrix, request):
             relation, request.constraints, request.n_clusters, request.noise
         )
         return loss, to_tensor(relation.spread(gradient))
-    forests, totals = [], []
+    forests = []
+    totals = []
     for constraints in (None, request.constraints):
         sampler = BoruvkaSampler(matrix, request.n_clusters, request.noise, constraints)
         forest, _, weights = sampler.sums()
@@ -179,8 +181,10 @@ class _Perturbed(nn.Module):
                 "The 'n_perturbations' parameter must be an integer of at least 1. Got "
                 f"{n_perturbations!r} instead."
             )
-        self.n_clusters, self.noise_scale = n_clusters, noise_scale
-        self.n_perturbations, self.seed = n_perturbations, seed
+        self.n_clusters = n_clusters
+        self.noise_scale = noise_scale
+        self.n_perturbations = n_perturbations
+        self.seed = seed
         self.generator = generator
 
     def extra_repr(self):
@@ -301,7 +305,8 @@ class PerturbedForest(_Perturbed):
                 "The 'noise' parameter must be 'normal' or 'gumbel'. Got "
                 f"{noise!r} instead."
             )
-        self.noise, self.antithetic = noise, antithetic
+        self.noise = noise
+        self.antithetic = antithetic
 
     @in_full_precision
     def forward(self, similarity, constraints=None, return_connectivity=False):

@@ -95,7 +95,8 @@ def _block_count(X, n_jobs):
     """Number of blocks when the user has none in mind."""
     from joblib import effective_n_jobs
 
-    n_workers, n_blocks = effective_n_jobs(n_jobs), max(1, 2 * 8 * X.size // _BYTES)
+    n_workers = effective_n_jobs(n_jobs)
+    n_blocks = max(1, 2 * 8 * X.size // _BYTES)
     while n_workers > 1 and n_blocks * (n_blocks + 1) // 2 < 2 * n_workers:
         n_blocks += 1
     return n_blocks

@@ -67,7 +67,8 @@ def boruvka(weights, component, levels=None):
     last = n * n
     for _ in range(n_rounds):
         weights.masked_fill_(component[:, :, None] == component[:, None, :], -torch.inf)
-        top, nearest = weights.max(dim=2).values, weights.argmax(dim=2)
+        top = weights.max(dim=2).values
+        nearest = weights.argmax(dim=2)
         rank = torch.minimum(index, nearest) * n + torch.maximum(index, nearest)
         best = torch.full_like(top, -torch.inf)
         best.scatter_reduce_(1, component, top, "amax")
@@ -77,7 +78,8 @@ def boruvka(weights, component, levels=None):
             1, component, rank.where(wins, rank.new_tensor(last)), "amin"
         )
         found = ranks < last
-        i, j = ranks.clamp(max=last - 1) // n, ranks.clamp(max=last - 1) % n
+        i = ranks.clamp(max=last - 1) // n
+        j = ranks.clamp(max=last - 1) % n
         ends = component.gather(1, i), component.gather(1, j)
         other = torch.where(ends[0] == index, ends[1], ends[0])
         component, hooked = _hook(component, found, other, index, n_rounds)

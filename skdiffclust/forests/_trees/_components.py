@@ -30,7 +30,8 @@ def compiled_components(edges, n_samples):
 def join_edges(edges, parents, sizes):
     """Join the ends of each edge (m, 2)."""
     for e in range(len(edges)):
-        one, other = find(parents, edges[e, 0]), find(parents, edges[e, 1])
+        one = find(parents, edges[e, 0])
+        other = find(parents, edges[e, 1])
         if one != other:
             union(parents, sizes, one, other)
 
@@ -38,7 +39,8 @@ def join_edges(edges, parents, sizes):
 @compiled(nogil=True)
 def number_components(parents):
     """Components (n,) of a union-find, numbered in the order of their first rows."""
-    numbers, n_found = np.full(len(parents), -1), 0
+    numbers = np.full(len(parents), -1)
+    n_found = 0
     labels = np.empty(len(parents), dtype=np.int64)
     for i in range(len(parents)):
         root = find(parents, i)

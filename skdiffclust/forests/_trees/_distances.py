@@ -177,7 +177,8 @@ def _core_lengths(lengths, min_samples):
         from skdiffclust.forests._trees._euclidean import core_lengths
 
         return core_lengths(lengths.points, min_samples, thread_count(None))
-    everyone, nth = np.arange(lengths.n_samples), min_samples - 1
+    everyone = np.arange(lengths.n_samples)
+    nth = min_samples - 1
     step = max(1, _LENGTHS_AT_ONCE // lengths.n_samples)
     found = (
         lengths.between(everyone[start : start + step], everyone)

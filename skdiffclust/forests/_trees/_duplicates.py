@@ -72,10 +72,8 @@ def joined_vertices(nodes, edges):
     parents = singletons(nodes.max() + 1)
     sizes = np.ones(len(parents), dtype=np.int64)
     for e in range(len(edges)):
-        one, other = (
-            find(parents, nodes[edges[e, 0]]),
-            find(parents, nodes[edges[e, 1]]),
-        )
+        one = find(parents, nodes[edges[e, 0]])
+        other = find(parents, nodes[edges[e, 1]])
         if one != other:
             union(parents, sizes, one, other)
     roots = np.empty(len(nodes), dtype=np.int64)

@@ -90,7 +90,8 @@ def boruvka(points, nodes, n_threads, *, leaves=None, n_neighbors=6, is_split=Fa
     is the number of vertices less one.
     """
     tree, near = _neighborhood(points, n_neighbors, n_threads, leaves, is_split)
-    n_samples, n_leaves = len(points), len(tree.starts) - 1
+    n_samples = len(points)
+    n_leaves = len(tree.starts) - 1
     rows = Rows(
         *near,
         np.empty(n_samples, dtype=np.int32),
@@ -107,7 +108,8 @@ def boruvka(points, nodes, n_threads, *, leaves=None, n_neighbors=6, is_split=Fa
     chosen = np.empty(n_samples, dtype=np.int32), np.empty(n_leaves, dtype=np.int32)
     n_found = 0
     while len(sizes) > 1:
-        best, largest = np.full(len(sizes), np.inf), np.argmax(sizes)
+        best = np.full(len(sizes), np.inf)
+        largest = np.argmax(sizes)
         asked = (tree, rows, uniform, best, largest)
         run_chunks(renew, n_leaves, asked, n_threads)
         mark_nodes(uniform)
@@ -145,7 +147,8 @@ def _neighborhood(points, n_neighbors, n_threads, leaves=None, is_split=False):
 
 def _probe(points, near, n_threads, is_split):
     """Return the tree in which the neighbours of a sample of rows are found sooner."""
-    best, fastest = None, np.inf
+    best = None
+    fastest = np.inf
     for leaf_size, is_filtered in (_FEW_PAIRS, _ALL_PAIRS):
         tree = build_tree(points, leaf_size, is_filtered, n_threads, is_split=is_split)
         n_leaves = len(tree.starts) - 1
@@ -157,7 +160,8 @@ def _probe(points, near, n_threads, is_split):
         # The filter will look at each pair of leaves once, not twice.
         seconds *= 0.6 if is_filtered else 1.0
         if seconds < fastest:
-            best, fastest = tree, seconds
+            best = tree
+            fastest = seconds
     return best
 
 
@@ -182,8 +186,10 @@ def by_first_place(nodes, n_vertices):
 def begin(first, last, rows):
     """Set what is known of a range of positions before the first round."""
     for i in range(first, last):
-        rows.skipped[i], rows.reach[i] = 0, np.inf
-        rows.length[i], rows.other[i] = rows.distances[i, 0], rows.positions[i, 0]
+        rows.skipped[i] = 0
+        rows.reach[i] = np.inf
+        rows.length[i] = rows.distances[i, 0]
+        rows.other[i] = rows.positions[i, 0]
 
 
 @compiled(nogil=True)
@@ -192,16 +198,19 @@ def renew(first, last, tree, rows, uniform, best, largest):
 
     Shares the best length of each component as far as it is known.
     """
-    distances, positions, skipped = rows.distances, rows.positions, rows.skipped
-    length, other, component = rows.length, rows.other, rows.component
+    distances = rows.distances
+    positions = rows.positions
+    skipped = rows.skipped
+    length = rows.length
+    other = rows.other
+    component = rows.component
     reach = rows.reach
-    starts, n_leaves, n_neighbors = (
-        tree.starts,
-        len(tree.starts) - 1,
-        distances.shape[1],
-    )
+    starts = tree.starts
+    n_leaves = len(tree.starts) - 1
+    n_neighbors = distances.shape[1]
     for leaf in range(first, last):
-        start, stop = starts[leaf], starts[leaf + 1]
+        start = starts[leaf]
+        stop = starts[leaf + 1]
         # Once uniform, a leaf stays so.
         was_uniform = uniform[n_leaves + leaf] != _MIXED
         uniform[n_leaves + leaf] = component[start]
@@ -218,9 +227,12 @@ def renew(first, last, tree, rows, uniform, best, largest):
             while other[i] < 0 or component[other[i]] == own:
                 at += 1
                 if at >= n_neighbors:
-                    length[i], other[i], at = np.inf, -1, n_neighbors
+                    length[i] = np.inf
+                    other[i] = -1
+                    at = n_neighbors
                     break
-                length[i], other[i] = distances[i, at], positions[i, at]
+                length[i] = distances[i, at]
+                other[i] = positions[i, at]
                 if length[i] > best[own]:
                     break
             skipped[i] = at
@@ -234,34 +246,50 @@ def renew(first, last, tree, rows, uniform, best, largest):
 def mark_nodes(uniform):
     """Component of each inner node whose rows are all in one, else `_MIXED`."""
     for node in range(len(uniform) // 2 - 1, 0, -1):
-        left, right = uniform[2 * node], uniform[2 * node + 1]
+        left = uniform[2 * node]
+        right = uniform[2 * node + 1]
         uniform[node] = left if left == right else _MIXED
 
 
 @compiled(nogil=True)
 def search(first, last, tree, rows, uniform, best, largest):
     """Find the nearest row outside for the rows of a range of leaves that need one."""
-    order, points, starts, boxes = tree.order, tree.points, tree.starts, tree.boxes
-    tiles, single, single_tiles = tree.tiles, tree.single, tree.single_tiles
-    length, other, component = rows.length, rows.other, rows.component
-    reach, bounds = rows.reach, tree.bounds
-    n_leaves, width = len(tree.starts) - 1, tree.tiles.shape[2]
+    order = tree.order
+    points = tree.points
+    starts = tree.starts
+    boxes = tree.boxes
+    tiles = tree.tiles
+    single = tree.single
+    single_tiles = tree.single_tiles
+    length = rows.length
+    other = rows.other
+    component = rows.component
+    reach = rows.reach
+    bounds = tree.bounds
+    n_leaves = len(tree.starts) - 1
+    width = tree.tiles.shape[2]
     is_split = tree.is_split
-    work, block = np.empty((3, width)), np.empty((LANES, width), dtype=np.float32)
+    work = np.empty((3, width))
+    block = np.empty((LANES, width), dtype=np.float32)
     hits, active, wanted = np.empty((3, width + LANES), dtype=np.int64)
-    stack, gaps = np.empty(STACK, dtype=np.int64), np.empty(STACK)
+    stack = np.empty(STACK, dtype=np.int64)
+    gaps = np.empty(STACK)
     for leaf in range(first, last):
-        own, radii = n_leaves + leaf, work[2]
-        n_wanted, radius = 0, -1.0
+        own = n_leaves + leaf
+        radii = work[2]
+        n_wanted = 0
+        radius = -1.0
         for i in range(starts[leaf], starts[leaf + 1]):
             limit = best[component[i]]
             if reach[i] <= limit and component[i] != largest:
-                wanted[n_wanted], radii[n_wanted] = i, limit
+                wanted[n_wanted] = i
+                radii[n_wanted] = limit
                 n_wanted += 1
                 radius = max(radius, limit)
         node, at = first_step(own, is_split)
         while node > 0 and n_wanted:
-            stack[0], gaps[0] = node, box_gap(boxes, own, node)
+            stack[0] = node
+            gaps[0] = box_gap(boxes, own, node)
             depth = 1
             while depth:
                 depth -= 1
@@ -327,8 +355,11 @@ def _look(
 
     Returns the largest distance at which one of these still looks.
     """
-    found, nearest, radii = work[0], work[1], work[2]
-    start, count = starts[leaf], starts[leaf + 1] - starts[leaf]
+    found = work[0]
+    nearest = work[1]
+    radii = work[2]
+    start = starts[leaf]
+    count = starts[leaf + 1] - starts[leaf]
     n_active = 0
     for q in range(n_wanted):
         radii[q] = min(radii[q], best[component[wanted[q]]])
@@ -355,7 +386,8 @@ def _look(
             if found[h] <= radii[q] and component[j] != component[i]:
                 radii[q] = found[h]
                 if _comes_first(order, length, other, i, j, found[h]):
-                    length[i], other[i] = found[h], j
+                    length[i] = found[h]
+                    other[i] = j
         if radii[q] < best[component[i]]:
             best[component[i]] = radii[q]
     return radii[:n_wanted].max()
@@ -376,11 +408,15 @@ def choose(first, last, tree, rows, uniform, best, largest, chosen, counts):
     ``counts[leaf]`` positions, one for each run of rows of the same component, from
     ``chosen[starts[leaf]]`` on.
     """
-    order, starts = tree.order, tree.starts
-    component, length, other = rows.component, rows.length, rows.other
+    order = tree.order
+    starts = tree.starts
+    component = rows.component
+    length = rows.length
+    other = rows.other
     n_leaves = len(starts) - 1
     for leaf in range(first, last):
-        start, counts[leaf] = starts[leaf], 0
+        start = starts[leaf]
+        counts[leaf] = 0
         if uniform[n_leaves + leaf] == largest:
             continue
         at = start - 1
@@ -403,7 +439,9 @@ def merge(order, starts, rows, sizes, listed, edges, lengths, n_found):
     Returns new numbers (n_components,) of the components, their sizes, and the number
     of edges found.
     """
-    component, length, other = rows.component, rows.length, rows.other
+    component = rows.component
+    length = rows.length
+    other = rows.other
     listed_rows, counts = listed
     chosen = np.full(len(sizes), -1, dtype=np.int32)
     for leaf in range(len(counts)):
@@ -418,7 +456,8 @@ def merge(order, starts, rows, sizes, listed, edges, lengths, n_found):
         if i < 0:
             continue
         j = other[i]
-        one, two = find(parents, own), find(parents, component[j])
+        one = find(parents, own)
+        two = find(parents, component[j])
         if one != two:
             union(parents, sizes, one, two)
             edges[n_found, 0] = min(order[i], order[j])
@@ -451,8 +490,10 @@ def _precedes(order, length, other, i, k):
     """Whether the edge found from i comes before that from k in the total order."""
     if length[i] != length[k]:
         return length[i] < length[k]
-    a, b = order[i], order[other[i]]
-    c, d = order[k], order[other[k]]
+    a = order[i]
+    b = order[other[i]]
+    c = order[k]
+    d = order[other[k]]
     if min(a, b) != min(c, d):
         return min(a, b) < min(c, d)
     return max(a, b) < max(c, d)

@@ -58,7 +58,8 @@ def build_tree(points, leaf_size, is_filtered, n_threads, *, is_split=False):
     n_leaves = 2**depth
     starts = np.arange(n_leaves + 1) * n_samples // n_leaves
     width = -8 * (-int(np.diff(starts).max()) // 8)
-    order, points = np.arange(n_samples), points.copy()
+    order = np.arange(n_samples)
+    points = points.copy()
     # The upper nodes one level after the other, then the subtrees below them.
     n_upper = min(depth, max(1, (4 * n_threads - 1).bit_length()))
     for level in range(int(is_split), n_upper):
@@ -66,7 +67,8 @@ def build_tree(points, leaf_size, is_filtered, n_threads, *, is_split=False):
         run_chunks(split_nodes, 2**level, arrays, n_threads)
     arrays = (points, order, starts, n_upper, depth - n_upper)
     run_chunks(split_nodes, 2**n_upper, arrays, n_threads)
-    single, bounds = np.zeros((0, LANES), dtype=np.float32), np.zeros(3)
+    single = np.zeros((0, LANES), dtype=np.float32)
+    bounds = np.zeros(3)
     if is_filtered:
         single, bounds = single_rows(points)
     tree = Tree(
@@ -92,7 +94,8 @@ def split_nodes(first, last, points, order, starts, level, n_levels):
     for below in range(n_levels):
         span = n_leaves >> (level + below)
         for node in range(first << below, last << below):
-            start, stop = starts[node * span], starts[(node + 1) * span]
+            start = starts[node * span]
+            stop = starts[(node + 1) * span]
             middle = starts[node * span + span // 2]
             _select(points, order, start, stop, middle, _widest(points, start, stop))
 
@@ -101,7 +104,8 @@ def split_nodes(first, last, points, order, starts, level, n_levels):
 def _widest(points, start, stop):
     """Feature in which the rows of a range differ most."""
     n_features = points.shape[1]
-    low, high = points[start].copy(), points[start].copy()
+    low = points[start].copy()
+    high = points[start].copy()
     for i in range(start + 1, stop):
         for f in range(n_features):
             value = points[i, f]
@@ -113,7 +117,8 @@ def _widest(points, start, stop):
 @compiled(nogil=True)
 def _select(points, order, start, stop, middle, feature):
     """Move rows so that no row before `middle` exceeds one after it (quickselect)."""
-    left, right = start, stop
+    left = start
+    right = stop
     while right - left > 1:
         step = (right - left) // 8
         a = points[left + step, feature]
@@ -150,10 +155,15 @@ def _swap(points, order, i, j):
 @compiled(nogil=True)
 def fill_leaves(first, last, tree):
     """Fill the tiles and boxes of a range of leaves."""
-    points, starts, boxes, tiles = tree.points, tree.starts, tree.boxes, tree.tiles
-    single, single_tiles = tree.single, tree.single_tiles
+    points = tree.points
+    starts = tree.starts
+    boxes = tree.boxes
+    tiles = tree.tiles
+    single = tree.single
+    single_tiles = tree.single_tiles
     for leaf in range(first, last):
-        node, start = len(starts) - 1 + leaf, starts[leaf]
+        node = len(starts) - 1 + leaf
+        start = starts[leaf]
         count = starts[leaf + 1] - start
         for f in range(points.shape[1]):
             boxes[node, 0, f] = boxes[node, 1, f] = points[start, f]
@@ -218,8 +228,11 @@ def next_step(at, level):
 @compiled(nogil=True, forceinline=True)
 def push_children(boxes, own, node, stack, gaps, depth):
     """Put both children of `node` on the stack, the one nearer to `own` on top."""
-    left, right = box_gap(boxes, own, 2 * node), box_gap(boxes, own, 2 * node + 1)
+    left = box_gap(boxes, own, 2 * node)
+    right = box_gap(boxes, own, 2 * node + 1)
     near = 2 * node if left <= right else 2 * node + 1
-    stack[depth], gaps[depth] = near ^ 1, max(left, right)
-    stack[depth + 1], gaps[depth + 1] = near, min(left, right)
+    stack[depth] = near ^ 1
+    gaps[depth] = max(left, right)
+    stack[depth + 1] = near
+    gaps[depth + 1] = min(left, right)
     return depth + 2

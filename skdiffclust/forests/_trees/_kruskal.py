@@ -27,11 +27,14 @@ def kruskal(first, second, lengths, nodes):
     edges = first, second, lengths
     trees = singletons(n_vertices), np.ones(n_vertices, dtype=np.int64)
     chosen = np.empty(min(n_vertices - 1, len(lengths)), dtype=np.int64)
-    nearest, shortest = np.full(n_vertices, -1), np.full(n_vertices, np.inf)
+    nearest = np.full(n_vertices, -1)
+    shortest = np.full(n_vertices, np.inf)
     for start in range(0, len(lengths), _CHUNK):
         first_edges(start, start + _CHUNK, edges, nodes, nearest, shortest)
-    order, left = nearest[nearest >= 0], np.arange(len(lengths))
-    roots, n_chosen = nodes, 0
+    order = nearest[nearest >= 0]
+    left = np.arange(len(lengths))
+    roots = nodes
+    n_chosen = 0
     while n_chosen < len(chosen):
         for start in range(0, len(order), _CHUNK):
             chunk = order[start : start + _CHUNK]
@@ -51,7 +54,8 @@ def merge_edges(found, nodes):
     edges = np.concatenate([edges for edges, _ in found])
     lengths = np.concatenate([lengths for _, lengths in found])
     order = np.lexsort(edges.T[::-1])
-    edges, lengths = edges[order], lengths[order]
+    edges = edges[order]
+    lengths = lengths[order]
     chosen = kruskal(edges[:, 0], edges[:, 1], lengths, nodes)
     return edges[chosen], lengths[chosen]
 
@@ -73,23 +77,28 @@ def first_edges(start, stop, edges, nodes, nearest, shortest):
     """
     first, second, lengths = edges
     for e in range(start, min(stop, len(lengths))):
-        one, other = nodes[first[e]], nodes[second[e]]
+        one = nodes[first[e]]
+        other = nodes[second[e]]
         if one == other:
             continue
         # Of equal lengths the one that is listed before precedes.
         if lengths[e] < shortest[one]:
-            nearest[one], shortest[one] = e, lengths[e]
+            nearest[one] = e
+            shortest[one] = lengths[e]
         if lengths[e] < shortest[other]:
-            nearest[other], shortest[other] = e, lengths[e]
+            nearest[other] = e
+            shortest[other] = lengths[e]
 
 
 @compiled(nogil=True)
 def part(positions, lengths, limit):
     """Positions (m,) of the edges no longer than `limit`, and of the others."""
-    short, long = np.empty(len(positions), np.int64), np.empty(len(positions), np.int64)
+    short = np.empty(len(positions), np.int64)
+    long = np.empty(len(positions), np.int64)
     n_short = n_long = 0
     for e in positions:
-        short[n_short], long[n_long] = e, e
+        short[n_short] = e
+        long[n_long] = e
         # At least one edge is short, even where one length fills the sample.
         n_short += lengths[e] <= limit
         n_long += lengths[e] > limit
@@ -119,9 +128,11 @@ def take_edges(order, edges, roots, trees, chosen, n_chosen):
     ends = np.empty((len(order), 2), dtype=np.int32)
     for at in range(len(order)):
         e = order[at]
-        ends[at, 0], ends[at, 1] = roots[first[e]], roots[second[e]]
+        ends[at, 0] = roots[first[e]]
+        ends[at, 1] = roots[second[e]]
     for at in range(len(order)):
-        one, other = find(parents, ends[at, 0]), find(parents, ends[at, 1])
+        one = find(parents, ends[at, 0])
+        other = find(parents, ends[at, 1])
         if one != other:
             union(parents, sizes, one, other)
             chosen[n_chosen] = order[at]
@@ -167,6 +178,8 @@ def upper_edges(indptr, indices, values):
     for i in range(len(indptr) - 1):
         for at in range(indptr[i], indptr[i + 1]):
             if indices[at] > i:
-                first[e], second[e], lengths[e] = i, indices[at], values[at]
+                first[e] = i
+                second[e] = indices[at]
+                lengths[e] = values[at]
                 e += 1
     return first, second, lengths

@@ -22,7 +22,8 @@ def edges_by_blocks(between, vertices, n_threads):
     n_samples = len(vertices)
     n_blocks = -(-n_samples // _ROWS)
     blocks = np.array_split(np.arange(n_samples), n_blocks)
-    found, n_waiting = [], 0
+    found = []
+    n_waiting = 0
     for b, second in enumerate(blocks):
         trees = [None] * (b + 1)
 
@@ -34,15 +35,18 @@ def edges_by_blocks(between, vertices, n_threads):
         found += trees
         n_waiting += sum(len(edges) for edges, _ in trees)
         if n_waiting > _WAITING * n_samples:
-            found, n_waiting = [merge_edges(found, vertices)], 0
+            found = [merge_edges(found, vertices)]
+            n_waiting = 0
     return merge_edges(found, vertices)
 
 
 def _edges_between(between, first, second, vertices):
     """Minimum spanning forest of the edges between two blocks, or inside one."""
-    lengths, rows = between(first, second), second
+    lengths = between(first, second)
+    rows = second
     if first is not second:
-        n_first, rows = len(first), np.concatenate([first, second])
+        n_first = len(first)
+        rows = np.concatenate([first, second])
         matrix = np.full((len(rows), len(rows)), np.inf)
         matrix[:n_first, n_first:] = lengths
         matrix[n_first:, :n_first] = lengths.T

@@ -35,7 +35,8 @@ def nearest_rows(tree, near, n_threads):
 
     They are sorted by (distance, row); those at the last distance may be incomplete.
     """
-    n_samples, n_leaves = len(tree.points), len(tree.starts) - 1
+    n_samples = len(tree.points)
+    n_leaves = len(tree.starts) - 1
     if not len(tree.single):
         run_chunks(find_neighbors, n_leaves, (tree, *near, 0), n_threads)
         run_chunks(order_ties, n_samples, (tree.order, *near), n_threads)
@@ -44,7 +45,8 @@ def nearest_rows(tree, near, n_threads):
     level = int(np.log2(max(4 * n_threads, n_samples / rows_in_group))) + 1
     level = min(level, n_leaves.bit_length() - 1)
     if tree.is_split:
-        near[0][:], near[1][:] = np.inf, -1
+        near[0][:] = np.inf
+        near[1][:] = -1
     else:
         run_chunks(find_neighbors, n_leaves, (tree, *near, level), n_threads)
     bars = np.empty(n_samples, dtype=np.float32)
@@ -66,30 +68,42 @@ def find_neighbors(first, last, tree, distances, positions, level):
 
     Only among the rows of the same node at depth `level`.
     """
-    points, starts, boxes = tree.points, tree.starts, tree.boxes
-    tiles, single, single_tiles = tree.tiles, tree.single, tree.single_tiles
-    bounds, n_leaves, width = tree.bounds, len(tree.starts) - 1, tree.tiles.shape[2]
+    points = tree.points
+    starts = tree.starts
+    boxes = tree.boxes
+    tiles = tree.tiles
+    single = tree.single
+    single_tiles = tree.single_tiles
+    bounds = tree.bounds
+    n_leaves = len(tree.starts) - 1
+    width = tree.tiles.shape[2]
     is_split = tree.is_split
-    work, block = np.empty((3, width)), np.empty((LANES, width), dtype=np.float32)
+    work = np.empty((3, width))
+    block = np.empty((LANES, width), dtype=np.float32)
     hits, active = np.empty((2, width + LANES), dtype=np.int64)
     lists = np.empty((distances.shape[1], width))
     places = np.empty(lists.shape, dtype=np.int64)
-    stack, gaps = np.empty(STACK, dtype=np.int64), np.empty(STACK)
+    stack = np.empty(STACK, dtype=np.int64)
+    gaps = np.empty(STACK)
     for leaf in range(first, last):
-        own, start = n_leaves + leaf, starts[leaf]
+        own = n_leaves + leaf
+        start = starts[leaf]
         count = starts[leaf + 1] - start
-        lists[:], places[:] = np.inf, -1
+        lists[:] = np.inf
+        places[:] = -1
         node, at = first_step(own, is_split)
         if node == own and len(single) == 0:
             _meet_own(points, start, count, tiles, leaf, work[0], lists, places)
             node, at = next_step(at, level)
         work[2] = -np.inf
         for w in range(count):
-            distances[start + w], positions[start + w] = lists[:, w], places[:, w]
+            distances[start + w] = lists[:, w]
+            positions[start + w] = places[:, w]
             work[2, w] = lists[-1, w]
         radius = work[2].max()
         while node > 0:
-            stack[0], gaps[0] = node, box_gap(boxes, own, node)
+            stack[0] = node
+            gaps[0] = box_gap(boxes, own, node)
             depth = 1
             while depth:
                 depth -= 1
@@ -131,7 +145,8 @@ def _meet_own(points, start, count, tiles, leaf, found, lists, places):
     carried = np.empty(len(found), dtype=np.int64)
     for own in range(count):
         tile_distances(points, start + own, tiles, leaf, found)
-        found[own], carried[:] = np.inf, start + own
+        found[own] = np.inf
+        carried[:] = start + own
         for at in range(len(lists)):
             _keep_nearer(found, carried, lists[at], places[at])
 
@@ -140,9 +155,13 @@ def _meet_own(points, start, count, tiles, leaf, found, lists, places):
 def _keep_nearer(found, carried, distances, places):
     """Swap (w,) what is found with what is kept, wherever it is nearer."""
     for w in range(len(found)):
-        here, new, place, new_place = distances[w], found[w], places[w], carried[w]
+        here = distances[w]
+        new = found[w]
+        place = places[w]
+        new_place = carried[w]
         closer = new < here
-        distances[w], found[w] = new if closer else here, here if closer else new
+        distances[w] = new if closer else here
+        found[w] = here if closer else new
         places[w] = new_place if closer else place
         carried[w] = place if closer else new_place
 
@@ -171,8 +190,11 @@ def _meet(
 
     ``work[2]`` holds the distances within which these still take neighbours.
     """
-    found, nearest, radii = work[0], work[1], work[2]
-    start, count = starts[other], starts[other + 1] - starts[other]
+    found = work[0]
+    nearest = work[1]
+    radii = work[2]
+    start = starts[other]
+    count = starts[other + 1] - starts[other]
     last = distances.shape[1] - 1
     # With many features boxes that nearly touch rule no row out.
     nearest[:] = 0.0
@@ -222,7 +244,8 @@ def order_ties(first, last, order, distances, positions):
     """Sort neighbours at equal distances by row, for a range of positions."""
     for i in range(first, last):
         for at in range(1, distances.shape[1]):
-            k, j = at, positions[i, at]
+            k = at
+            j = positions[i, at]
             while (
                 k > 0
                 and distances[i, k - 1] == distances[i, at]
@@ -244,9 +267,16 @@ def set_bars(first, last, distances, bounds, bars):
 @compiled(nogil=True)
 def join_groups(first, last, tree, distances, positions, bars, level, other):
     """Offer rows to each other in a range of the pairs of groups (g, g XOR `other`)."""
-    points, starts, boxes, tiles = tree.points, tree.starts, tree.boxes, tree.tiles
-    single, single_tiles, bounds = tree.single, tree.single_tiles, tree.bounds
-    n_leaves, width, k = len(starts) - 1, tiles.shape[2], distances.shape[1] - 1
+    points = tree.points
+    starts = tree.starts
+    boxes = tree.boxes
+    tiles = tree.tiles
+    single = tree.single
+    single_tiles = tree.single_tiles
+    bounds = tree.bounds
+    n_leaves = len(starts) - 1
+    width = tiles.shape[2]
+    k = distances.shape[1] - 1
     nearest = np.empty(width)
     block = np.empty((LANES, width), dtype=np.float32)
     hits, active = np.empty((2, width + LANES), dtype=np.int64)
@@ -273,7 +303,8 @@ def join_groups(first, last, tree, distances, positions, bars, level, other):
                 for i in range(starts[leaf], starts[leaf + 1]):
                     active[n_active] = i
                     n_active += nearest[i - starts[leaf]] < radius
-                start, count = starts[b], starts[b + 1] - starts[b]
+                start = starts[b]
+                count = starts[b + 1] - starts[b]
                 for q in range(n_active):
                     i = active[q]
                     if q % LANES == 0:
@@ -306,8 +337,12 @@ def _any_near(block, active, q, bars, start, count):
     )
     n_near = np.int32(0)
     for w in range(count):
-        a, b, c, d = block[0, w], block[1, w], block[2, w], block[3, w]
-        a, c = (a if a < b else b), (c if c < d else d)
+        a = block[0, w]
+        b = block[1, w]
+        c = block[2, w]
+        d = block[3, w]
+        a = a if a < b else b
+        c = c if c < d else d
         a = a if a < c else c
         limit = bars[start + w] if bars[start + w] > bar else bar
         n_near += np.int32(a <= limit)
@@ -335,12 +370,14 @@ def _meet_both(
         n_near += np.int32(block[k, w] <= bar)
     if n_near == 0:
         return
-    n_hits, last = 0, distances.shape[1] - 1
+    n_hits = 0
+    last = distances.shape[1] - 1
     for w in range(count):
         hits[n_hits] = start + w
         n_hits += block[k, w] <= max(bars[start + w], bars[i])
     for h in range(n_hits):
-        j, distance = hits[h], 0.0
+        j = hits[h]
+        distance = 0.0
         for f in range(points.shape[1]):
             distance += (points[i, f] - points[j, f]) ** 2
         if distance < distances[i, last]:

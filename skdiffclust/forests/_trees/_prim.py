@@ -61,7 +61,8 @@ def prim_on_points(points, nodes, core=None):
 
 def _start(nodes):
     """State of a tree that has no row yet, as the kernels take it."""
-    n_samples, n_vertices = len(nodes), int(nodes.max()) + 1
+    n_samples = len(nodes)
+    n_vertices = int(nodes.max()) + 1
     members = np.argsort(nodes, kind="stable")
     starts = np.searchsorted(nodes[members], np.arange(n_vertices + 1))
     return (
@@ -117,7 +118,9 @@ def _lowest(bits):
 @compiled(nogil=True)
 def _first(shortest, nearest, kept, lows, lowest):
     """Column of the first edge in the order (length, smaller row, larger row)."""
-    best, low, high = -1, 0, 0
+    best = -1
+    low = 0
+    high = 0
     length = np.inf
     for block in range(len(lows)):
         if lows[block] != lowest:
@@ -126,11 +129,15 @@ def _first(shortest, nearest, kept, lows, lowest):
         for at in range(start, min(start + _BLOCK, len(kept))):
             if nearest[at] == -1 or shortest[at] > length:
                 continue
-            i, j = min(kept[at], nearest[at]), max(kept[at], nearest[at])
+            i = min(kept[at], nearest[at])
+            j = max(kept[at], nearest[at])
             tied = best >= 0 and shortest[at] == length
             if tied and (i > low or (i == low and j > high)):
                 continue
-            best, low, high, length = at, i, j, shortest[at]
+            best = at
+            low = i
+            high = j
+            length = shortest[at]
     return best
 
 
@@ -139,7 +146,8 @@ def _join(at, row, graph, state, shortest, nearest, edges, lengths):
     """Take the edge of column `at` into the tree; its vertex arrives next."""
     if shortest[at] < np.inf:
         e = state[1]
-        edges[e, 0], edges[e, 1] = min(row, nearest[at]), max(row, nearest[at])
+        edges[e, 0] = min(row, nearest[at])
+        edges[e, 1] = max(row, nearest[at])
         lengths[e] = shortest[at]
         state[1] += 1
     state[0] = graph[0][row]
@@ -156,7 +164,9 @@ def grow_on_matrix(D, graph, state, shortest, nearest, edges, lengths, n_steps):
     for _ in range(n_steps):
         arrivals = members[starts[state[0]] : starts[state[0] + 1]]
         for i in arrivals:
-            shortest[i], nearest[i], lows[i // _BLOCK] = -np.inf, -1, _UNKNOWN
+            shortest[i] = -np.inf
+            nearest[i] = -1
+            lows[i // _BLOCK] = _UNKNOWN
         for block in range(len(lows)):
             b = slice(block * _BLOCK, min((block + 1) * _BLOCK, n_samples))
             if lows[block] == _LAST:
@@ -179,10 +189,14 @@ def grow_on_matrix(D, graph, state, shortest, nearest, edges, lengths, n_steps):
 def _distances(point, columns, start, values):
     """Squared distances (b,) from a point to a block of columns (d, n)."""
     values[:] = 0.0
-    n_features, width = len(point), len(values)
+    n_features = len(point)
+    width = len(values)
     f = 0
     while f + 4 <= n_features:
-        p, q, r, s = point[f], point[f + 1], point[f + 2], point[f + 3]
+        p = point[f]
+        q = point[f + 1]
+        r = point[f + 2]
+        s = point[f + 3]
         a = columns[f, start : start + width]
         b = columns[f + 1, start : start + width]
         c = columns[f + 2, start : start + width]
@@ -235,7 +249,9 @@ def grow_on_points(
         arrivals = members[starts[state[0]] : starts[state[0] + 1]]
         for i in arrivals:
             at = np.searchsorted(kept, i)
-            shortest[at], nearest[at], lows[at // _BLOCK] = -np.inf, -1, _UNKNOWN
+            shortest[at] = -np.inf
+            nearest[at] = -1
+            lows[at // _BLOCK] = _UNKNOWN
         for block in range(len(lows)):
             b = slice(block * _BLOCK, min((block + 1) * _BLOCK, n_kept))
             if lows[block] == _LAST:

@@ -14,7 +14,8 @@ def prim(lengths_from, rows, nodes):
     Returns edges (m, 2) with i < j and their lengths (m,); m is the number of vertices
     less the number of connected components. O(n²) time, O(n) memory.
     """
-    edges, lengths = [], []
+    edges = []
+    lengths = []
     waiting = rows
     shortest = np.full(len(rows), np.inf)
     nearest = np.full(len(rows), -1)

@@ -42,9 +42,11 @@ def tile_gaps(tiles, leaf, boxes, node, out):
     """Lower bounds (w,) of the squared distances from rows of a leaf to a node."""
     out[:] = 0.0
     for f in range(tiles.shape[1]):
-        least, most = boxes[node, 0, f], boxes[node, 1, f]
+        least = boxes[node, 0, f]
+        most = boxes[node, 1, f]
         for w in range(tiles.shape[2]):
-            below, above = least - tiles[leaf, f, w], tiles[leaf, f, w] - most
+            below = least - tiles[leaf, f, w]
+            above = tiles[leaf, f, w] - most
             gap = below if below > above else above
             gap = gap if gap > 0.0 else 0.0
             out[w] += gap * gap
@@ -60,7 +62,8 @@ def measure(points, i, tiles, leaf, count, limit, found, hits):
     n_hits = 0
     for w in range(count):
         distance = found[w]
-        hits[n_hits], found[n_hits] = w, distance
+        hits[n_hits] = w
+        found[n_hits] = distance
         n_hits += distance <= limit
     return n_hits
 
@@ -90,8 +93,10 @@ def measure_filtered(points, i, block, k, start, count, bar, found, hits):
 @compiled(nogil=True, forceinline=True)
 def tile_distances(points, i, tiles, leaf, out):
     """Squared distances (w,) from a row to those of a leaf, summed in order."""
-    n_features, width = tiles.shape[1], tiles.shape[2]
-    p, q = points[i, 0], points[i, 1 if n_features > 1 else 0]
+    n_features = tiles.shape[1]
+    width = tiles.shape[2]
+    p = points[i, 0]
+    q = points[i, 1 if n_features > 1 else 0]
     if n_features == 1:
         for w in range(width):
             out[w] = (tiles[leaf, 0, w] - p) ** 2
@@ -105,8 +110,10 @@ def tile_distances(points, i, tiles, leaf, out):
             out[w] = total + (tiles[leaf, 2, w] - r) ** 2
     f = 3
     while f + 4 <= n_features:
-        p, q = points[i, f], points[i, f + 1]
-        r, s = points[i, f + 2], points[i, f + 3]
+        p = points[i, f]
+        q = points[i, f + 1]
+        r = points[i, f + 2]
+        s = points[i, f + 3]
         for w in range(width):
             total = out[w] + (tiles[leaf, f, w] - p) ** 2
             total = total + (tiles[leaf, f + 1, w] - q) ** 2
@@ -127,17 +134,36 @@ def filter_block(single, active, at, tiles, leaf, block):
     The rows are ``active[at : at + 4]``. Contraction to fused multiply-add is allowed:
     it only brings the result nearer to the truth.
     """
-    a, b, c, d = active[at], active[at + 1], active[at + 2], active[at + 3]
+    a = active[at]
+    b = active[at + 1]
+    c = active[at + 2]
+    d = active[at + 3]
     block[:] = np.float32(0.0)
     for f in range(0, single.shape[1], LANES):
-        g, h, k = f + 1, f + 2, f + 3
-        a0, a1, a2, a3 = single[a, f], single[a, g], single[a, h], single[a, k]
-        b0, b1, b2, b3 = single[b, f], single[b, g], single[b, h], single[b, k]
-        c0, c1, c2, c3 = single[c, f], single[c, g], single[c, h], single[c, k]
-        d0, d1, d2, d3 = single[d, f], single[d, g], single[d, h], single[d, k]
+        g = f + 1
+        h = f + 2
+        k = f + 3
+        a0 = single[a, f]
+        a1 = single[a, g]
+        a2 = single[a, h]
+        a3 = single[a, k]
+        b0 = single[b, f]
+        b1 = single[b, g]
+        b2 = single[b, h]
+        b3 = single[b, k]
+        c0 = single[c, f]
+        c1 = single[c, g]
+        c2 = single[c, h]
+        c3 = single[c, k]
+        d0 = single[d, f]
+        d1 = single[d, g]
+        d2 = single[d, h]
+        d3 = single[d, k]
         for w in range(tiles.shape[2]):
-            p, q = tiles[leaf, f, w], tiles[leaf, g, w]
-            r, s = tiles[leaf, h, w], tiles[leaf, k, w]
+            p = tiles[leaf, f, w]
+            q = tiles[leaf, g, w]
+            r = tiles[leaf, h, w]
+            s = tiles[leaf, k, w]
             total = block[0, w] + (p - a0) * (p - a0) + (q - a1) * (q - a1)
             block[0, w] = total + (r - a2) * (r - a2) + (s - a3) * (s - a3)
             total = block[1, w] + (p - b0) * (p - b0) + (q - b1) * (q - b1)

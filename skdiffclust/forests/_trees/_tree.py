@@ -46,7 +46,8 @@ def join_parts(parts, may_cut, lengths):
         firsts = np.unique(parted, return_index=True)[1]
     bridges = np.column_stack([firsts[:-1], firsts[1:]])
     values = [np.full(len(bridges), np.inf), *(values for _, values in parts)]
-    edges, values = np.concatenate([bridges, edges]), np.concatenate(values)
+    edges = np.concatenate([bridges, edges])
+    values = np.concatenate(values)
     counts = [len(bridges), *(len(edges) for edges, _ in parts)]
     may_cut = np.repeat([True, *may_cut], counts)
     order = cut_order(edges, values)
