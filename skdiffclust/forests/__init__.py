@@ -4,6 +4,7 @@ from skdiffclust.forests._constrained._spanning import (
     SpanningForest,
     maximum_spanning_forest,
 )
+from skdiffclust.forests._hierarchy._condensed_tree import CondensedTree
 from skdiffclust.forests._hierarchy._linkage import calinski_harabasz_curve
 from skdiffclust.forests._perturbed._fenchel_young import (
     connectivity_loss,
@@ -27,6 +28,7 @@ from skdiffclust.forests._trees._minimum_spanning_tree import (
 )
 
 __all__ = [
+    "CondensedTree",
     "NeighborSimilarity",
     "PerturbedForestResult",
     "SpanningForest",

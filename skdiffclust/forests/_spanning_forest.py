@@ -27,6 +27,7 @@ from skdiffclust._validation import is_small_dense, validate_rows
 from skdiffclust.forests._constrained._grow_tree import grow_tree
 from skdiffclust.forests._constrained._search import improve_cut, join_groups
 from skdiffclust.forests._embedding._informed_batches import restrict
+from skdiffclust.forests._hierarchy._condensed_tree import condense, exemplars_of
 from skdiffclust.forests._hierarchy._core_sizes import (
     core_radii,
     core_sizes,
@@ -47,7 +48,7 @@ from skdiffclust.forests._trees._tree import CutTree, components, cut_order
 _LENGTHS_AT_ONCE = 2**20
 
 
-@reads_whole("predict", "cut")
+@reads_whole("predict", "cut", "condensed_tree", "exemplars")
 class SpanningForestClustering(ClusterMixin, BaseEstimator):
     """Cluster by cutting the minimum spanning tree, with cuts weighted by size.
 
@@ -327,6 +328,7 @@ class SpanningForestClustering(ClusterMixin, BaseEstimator):
         self.outlier_scores_ = outlier_scores(radii, self.labels_, weights)
         self._longest_edges = _longest_edges(forest, self.labels_)
         self._sizes = sizes
+        self._radii = radii
         self._weights = weights
         self._fit_X = None if is_given else X
         self._kept = kept
@@ -365,7 +367,7 @@ class SpanningForestClustering(ClusterMixin, BaseEstimator):
             labels = np.where(distances <= self._longest_edges[labels], labels, -1)
         return labels
 
-    def cut(self, n_clusters=None, *, distance_threshold=None):
+    def cut(self, n_clusters=None, *, distance_threshold=None, max_outlier_score=None):
         """Cut the fitted tree elsewhere, without growing it again.
 
         Parameters
@@ -374,11 +376,17 @@ class SpanningForestClustering(ClusterMixin, BaseEstimator):
             Number of clusters; as in the constructor.
         distance_threshold : float or None, default=None
             Cut every edge at least as long as this; needs ``n_clusters=None``.
+        max_outlier_score : float or None, default=None
+            Samples with a higher outlier score in their cluster, as that of
+            `outlier_scores_`, get the label -1, noise. At 0.8, say, they join a
+            component of five samples only at more than five times the length that is
+            typical of the cluster. None labels all samples.
 
         Returns
         -------
         labels : ndarray of shape (`n_leaves_`,), int64
-            What `fit` with these parameters would have given as `labels_`.
+            What `fit` with these parameters would have given as `labels_`, except for
+            noise.
 
         Raises
         ------
@@ -386,6 +394,82 @@ class SpanningForestClustering(ClusterMixin, BaseEstimator):
             After a fit with constraints, whose forests are not cuts of `edges_`.
         """
         check_is_fitted(self)
+        _check_score(max_outlier_score)
+        tree = self._plain_tree()
+        _check_request(tree, n_clusters, distance_threshold)
+        is_cut, *_ = self._cut(
+            tree, n_clusters, distance_threshold, self._sizes, self._weights
+        )
+        labels = _labels(_Forest.of_cut(tree, is_cut), self._weights)[0]
+        if max_outlier_score is None:
+            return labels
+        scores = outlier_scores(self._radii, labels, self._weights)
+        return np.where(scores > max_outlier_score, -1, labels)
+
+    def condensed_tree(self, min_cluster_size=5):
+        """Return the hierarchy of clusters of at least so many samples.
+
+        It is the tree of HDBSCAN*, of the lengths of `edges_`: by single linkage,
+        whatever `cut_rule` is, and without constraints. Its densities are inverse
+        lengths; set `min_samples` for those of HDBSCAN.
+
+        Parameters
+        ----------
+        min_cluster_size : int, default=5
+            A cluster divides only where both parts have so many samples, by
+            `sample_weight` if there was one; other parts leave it, sample by sample.
+
+        Returns
+        -------
+        tree : CondensedTree
+            With `parent`, `child`, `density` and `size` of each node, `stability` and
+            `persistence` of each cluster, GLOSH `outlier_scores` of each sample, and a
+            method `labels`, which chooses clusters and noise as HDBSCAN does.
+
+        Raises
+        ------
+        ValueError
+            If distances are negative, which have no density.
+        """
+        check_is_fitted(self)
+        _check_size(min_cluster_size)
+        if len(self.edge_lengths_) and self.edge_lengths_[-1] < 0:
+            raise ValueError(
+                "The 'X' parameter of SpanningForestClustering.fit must have no "
+                "negative distances for condensed_tree. Got a length of "
+                f"{self.edge_lengths_[-1]:g} instead. Use linkage_."
+            )
+        return condense(self.linkage_, min_cluster_size, self._weights)
+
+    def exemplars(self, min_cluster_size=5):
+        """Return the samples at the heart of each cluster.
+
+        Of the condensed tree of each cluster of `labels_`, they are the samples that
+        stay to the end in a cluster which does not divide: those at its densest
+        places, so that a long cluster has several, apart from each other.
+
+        Parameters
+        ----------
+        min_cluster_size : int, default=5
+            As in `condensed_tree`. A cluster of fewer samples has all of them.
+
+        Returns
+        -------
+        exemplars : list of `n_clusters_` ndarrays, int64
+            Indices of samples, ascending.
+        """
+        check_is_fitted(self)
+        _check_size(min_cluster_size)
+        lengths = np.maximum(self.edge_lengths_, 0.0)
+        parted = self.labels_[self.edges_[:, 0]] != self.labels_[self.edges_[:, 1]]
+        lengths[parted] = np.inf
+        order = np.argsort(-lengths, kind="stable")
+        linkage = linkage_matrix(self.edges_[order], lengths[order])
+        tree = condense(linkage, min_cluster_size, self._weights)
+        return exemplars_of(tree, self.labels_)
+
+    def _plain_tree(self):
+        """Return the fitted tree as it is cut."""
         if self._is_constrained:
             raise ValueError(
                 "SpanningForestClustering was fitted with constraints, and cut() knows "
@@ -393,12 +477,19 @@ class SpanningForestClustering(ClusterMixin, BaseEstimator):
                 "want."
             )
         tree = CutTree(self.edges_, self.edge_lengths_, np.ones(len(self.edges_), bool))
-        tree = _hold_samples(tree, self._weights)
-        _check_request(tree, n_clusters, distance_threshold)
-        is_cut, *_ = self._cut(
-            tree, n_clusters, distance_threshold, self._sizes, self._weights
+        return _hold_samples(tree, self._weights)
+
+    def _first_cuts(self, n_cuts):
+        """Return positions (m,) in `edges_` of the first cuts, and their scores."""
+        positions, scores, _ = cut(
+            self._plain_tree(),
+            n_cuts,
+            sizes=self._sizes,
+            weights=self._weights,
+            min_size=self.min_cluster_size,
+            smallest=self.min_cluster_size,
         )
-        return _labels(_Forest.of_cut(tree, is_cut), self._weights)[0]
+        return positions, scores
 
     def _lengths(self, X):
         """Make the relation between the rows of X."""
@@ -523,6 +614,29 @@ class SpanningForestClustering(ClusterMixin, BaseEstimator):
         tags.input_tags.pairwise = self.metric == "precomputed"
         tags.input_tags.sparse = self.metric == "precomputed"
         return tags
+
+
+def _check_score(score):
+    """Refuse what is no outlier score."""
+    if score is not None and not Interval(Real, 0, 1, closed="both").is_satisfied_by(
+        score
+    ):
+        raise ValueError(
+            "The 'max_outlier_score' parameter of SpanningForestClustering.cut must be "
+            f"a float from 0 to 1, or None. Got {score!r} instead. Set 0.8, say, for "
+            "samples in places that are five times as sparse as their cluster."
+        )
+
+
+def _check_size(min_cluster_size):
+    """Refuse what is no size of a cluster that can divide."""
+    size = Interval(Integral, 2, None, closed="left")
+    if not size.is_satisfied_by(min_cluster_size):
+        raise ValueError(
+            "The 'min_cluster_size' parameter of SpanningForestClustering."
+            "condensed_tree must be an int of at least 2. Got "
+            f"{min_cluster_size!r} instead. A sample alone is no cluster there."
+        )
 
 
 def _check_request(tree, n_clusters, distance_threshold):

@@ -1,0 +1,288 @@
+"""The condensed tree: what is left of single linkage without its small branches.
+
+From the root down, a merge whose two sides both have `min_cluster_size` samples divides
+a cluster into two new ones. Samples on a smaller side leave the cluster instead, at the
+density at which they would be parted from it, the inverse of the length of the merge.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from skdiffclust._assignments import order_by_size
+from skdiffclust._compat import StrOptions, validate_params
+from skdiffclust.forests._trees._compilation_threshold import compiled_above_small
+
+
+@dataclass(frozen=True, eq=False)
+class CondensedTree:
+    """Hierarchy of the clusters of at least `min_cluster_size` samples.
+
+    The tree of HDBSCAN*: samples leave a cluster one after the other as the density,
+    the inverse of a length, rises, until what is left divides into two clusters. Nodes
+    are numbered: samples from 0, then clusters, the root, which has all samples, first.
+
+    Attributes
+    ----------
+    parent : ndarray of shape (n_rows,), int64
+        The cluster that each node but the root is a part of.
+    child : ndarray of shape (n_rows,), int64
+        The node, all samples first.
+    density : ndarray of shape (n_rows,), float64
+        Where it leaves its parent: the inverse of the length of the merge, `lambda_val`
+        of hdbscan. Zero for parts that no edge joins, infinite for equal samples.
+    size : ndarray of shape (n_rows,), float64
+        Sum of the sample weights below the node; `child_size` of hdbscan.
+    n_samples : int
+        Number of samples. Node `n_samples` is the root.
+    stability : ndarray of shape (n_clusters,), float64
+        Of each cluster, the root first, its excess of mass: the sum over its samples
+        of the density up to which they stay in it, less that at which it appears.
+    persistence : ndarray of shape (n_clusters,), float64
+        One minus the ratio of the density at which it appears to that at which it
+        divides or ends: from 0 to 1, whatever its size and the unit of the lengths.
+    outlier_scores : ndarray of shape (n_samples,), float64
+        GLOSH scores, from 0 to 1: one minus the ratio of the density at which the
+        sample leaves to the largest density in the cluster that it leaves, the
+        clusters within it included. Infinite densities are left out of the largest.
+
+    See Also
+    --------
+    SpanningForestClustering.condensed_tree : Make one of a fitted clusterer.
+    skdiffclust.plotting.CondensedTreeDisplay : Draw one.
+
+    References
+    ----------
+    .. [1] R. Campello, D. Moulavi, A. Zimek, J. Sander, "Hierarchical Density Estimates
+       for Data Clustering, Visualization, and Outlier Detection", ACM Transactions on
+       Knowledge Discovery from Data 10, 2015.
+
+    Examples
+    --------
+    >>> from skdiffclust import SpanningForestClustering
+    >>> X = [[0.0], [1.0], [2.0], [10.0], [11.0], [12.0], [40.0]]
+    >>> tree = SpanningForestClustering(2).fit(X).condensed_tree(min_cluster_size=3)
+    >>> tree.labels()
+    array([ 0,  0,  0,  1,  1,  1, -1])
+    >>> tree.child[tree.parent == tree.n_samples]  # what leaves the root
+    array([6, 8, 9])
+    >>> tree.stability[1:]  # three samples from 1 / 8 to 1
+    array([2.625, 2.625])
+    """
+
+    parent: np.ndarray
+    child: np.ndarray
+    density: np.ndarray
+    size: np.ndarray
+    n_samples: int
+    stability: np.ndarray
+    persistence: np.ndarray
+    outlier_scores: np.ndarray
+
+    @validate_params(
+        {"method": [StrOptions({"excess_of_mass", "leaf"})]},
+        prefer_skip_nested_validation=True,
+    )
+    def labels(self, method="excess_of_mass"):
+        """Return a flat clustering, with noise, as HDBSCAN chooses it.
+
+        Parameters
+        ----------
+        method : {"excess_of_mass", "leaf"}, default="excess_of_mass"
+            Which clusters are taken. "excess_of_mass": those whose sum of stabilities
+            is largest, none a part of another, and never the root. "leaf": those that
+            do not divide.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,), int64
+            Clusters by decreasing size, and -1 for samples that leave before any of
+            the clusters taken appears, or are only in the root.
+
+        Notes
+        -----
+        O(n) time.
+        """
+        above = self._parents_of_clusters()
+        is_leaf = np.ones(len(above), dtype=bool)
+        is_leaf[above[1:]] = False
+        is_leaf[0] = False
+        taken = is_leaf
+        if method == "excess_of_mass":
+            taken = _excess_of_mass(self.stability, above)
+        # The cluster taken that each one is a part of; parents come before.
+        within = np.where(taken, np.arange(len(above)), -1)
+        for cluster in range(1, len(above)):
+            if within[above[cluster]] >= 0:
+                within[cluster] = within[above[cluster]]
+        own = within[self.parent[: self.n_samples] - self.n_samples]
+        numbers = np.cumsum(taken) - 1
+        labels = np.where(own >= 0, numbers[own], -1)
+        if not taken.any():
+            return labels
+        known = labels >= 0
+        weights = self.size[: self.n_samples][known]
+        order = order_by_size(labels[known], int(taken.sum()), weights)
+        return np.where(known, np.argsort(order)[labels], -1)
+
+    def _parents_of_clusters(self):
+        """Return the parent (n_clusters,) of each cluster, both from 0."""
+        return np.append(0, self.parent[self.n_samples :] - self.n_samples)
+
+
+def _excess_of_mass(stability, above):
+    """Mark the clusters (n_clusters,) whose sum of stabilities is largest."""
+    best = stability.copy()
+    within = np.zeros(len(above))
+    taken = np.ones(len(above), dtype=bool)
+    for cluster in range(len(above) - 1, 0, -1):
+        # Of equal sums the larger cluster is taken.
+        taken[cluster] = not within[cluster] > stability[cluster]
+        best[cluster] = max(within[cluster], stability[cluster])
+        within[above[cluster]] += best[cluster]
+    taken[0] = False
+    covered = np.zeros(len(above), dtype=bool)
+    for cluster in range(1, len(above)):
+        covered[cluster] = covered[above[cluster]] or taken[above[cluster]]
+    return taken & ~covered
+
+
+def condense(linkage, min_cluster_size, weights=None):
+    """Return the `CondensedTree` of a linkage matrix.
+
+    Parameters
+    ----------
+    linkage : ndarray of shape (n_samples - 1, 4), float64
+        As scipy's; lengths are >= 0, and infinite between parts that no edge joins.
+    min_cluster_size : float
+        At least 2: a cluster divides only into parts of this weight.
+    weights : ndarray of shape (n_samples,), float64, default=None
+        What `min_cluster_size` counts; None counts samples.
+
+    Notes
+    -----
+    O(n) time and memory. Merges of length zero divide nothing: equal samples leave
+    together, at an infinite density.
+    """
+    n_samples = len(linkage) + 1
+    weights = np.ones(n_samples) if weights is None else weights.astype(np.float64)
+    merges = np.ascontiguousarray(linkage[:, :2], dtype=np.int64)
+    with np.errstate(divide="ignore"):
+        density = 1.0 / linkage[:, 2]
+    owner, left, size, parent, birth = _condense(
+        merges, density, weights, float(min_cluster_size)
+    )
+    n_clusters = len(parent)
+    parents = np.concatenate([owner, parent[1:]]) + n_samples
+    densities = np.concatenate([left, birth[1:]])
+    sizes = np.concatenate([weights, size[1:]])
+    rows = parents - n_samples
+
+    finite = np.where(np.isfinite(densities), densities, 0.0)
+    largest = np.zeros(n_clusters)
+    np.maximum.at(largest, rows, finite)
+    last = largest.copy()
+    for cluster in range(n_clusters - 1, 0, -1):
+        above = parent[cluster]
+        last[above] = max(last[above], last[cluster])
+
+    # An infinite density counts as the largest finite one, or as the birth.
+    counted = np.where(np.isfinite(densities), densities, last[rows])
+    counted = np.maximum(counted, birth[rows])
+    stability = np.bincount(
+        rows, weights=(counted - birth[rows]) * sizes, minlength=n_clusters
+    )
+    ends = np.zeros(n_clusters)
+    np.maximum.at(ends, rows, densities)
+    lost = np.divide(birth, ends, out=np.zeros(n_clusters), where=birth > 0)
+    densest = last[owner]
+    scores = np.zeros(n_samples)
+    sparse = left < densest
+    scores[sparse] = 1.0 - left[sparse] / densest[sparse]
+    return CondensedTree(
+        parents,
+        np.delete(np.arange(n_samples + n_clusters), n_samples),
+        densities,
+        sizes,
+        n_samples,
+        stability,
+        1.0 - lost,
+        scores,
+    )
+
+
+def exemplars_of(tree, labels):
+    """Return for each cluster of labels (n,) the samples at its heart: list of (m,).
+
+    Of each cluster of the `CondensedTree` that does not divide, those that stay in it
+    to the end; of a cluster that has none of these, all samples.
+    """
+    cluster = tree.parent[: tree.n_samples] - tree.n_samples
+    left = tree.density[: tree.n_samples]
+    divides = np.zeros(len(tree.stability), dtype=bool)
+    divides[tree.parent[tree.n_samples :] - tree.n_samples] = True
+    ends = np.zeros(len(divides))
+    np.maximum.at(ends, cluster, left)
+    stays = ~divides[cluster] & (left == ends[cluster])
+    order = np.argsort(labels, kind="stable")
+    starts = np.flatnonzero(np.diff(labels[order])) + 1
+    parts = np.split(order, starts)
+    return [part[stays[part]] if stays[part].any() else part for part in parts]
+
+
+@compiled_above_small
+def _condense(merges, density, weights, min_size):
+    """Walk down the merges (n - 1, 2), the shortest first.
+
+    Returns for each sample the cluster that it leaves last and the density there,
+    (n,), and for each cluster its weight, its parent and the density at which it
+    appears, (n_clusters,); the parent of the root is -1.
+    """
+    n_merges = len(merges)
+    n_samples = n_merges + 1
+    below = np.zeros(n_samples + n_merges)
+    below[:n_samples] = weights
+    for t in range(n_merges):
+        below[n_samples + t] = below[merges[t, 0]] + below[merges[t, 1]]
+    cluster = np.zeros(n_samples + n_merges, dtype=np.int64)
+    # Negative as long as the node is a part of its cluster.
+    left = np.full(n_samples + n_merges, -1.0)
+    # With weights, each sample may be a cluster.
+    parent = np.full(2 * n_samples, -1)
+    size = np.zeros(2 * n_samples)
+    birth = np.zeros(2 * n_samples)
+    size[0] = below[n_samples + n_merges - 1]
+    n_clusters = 1
+    for t in range(n_merges - 1, -1, -1):
+        node = n_samples + t
+        own = cluster[node]
+        one = merges[t, 0]
+        other = merges[t, 1]
+        cluster[one] = own
+        cluster[other] = own
+        if left[node] >= 0.0 or density[t] == np.inf:
+            gone = left[node] if left[node] >= 0.0 else density[t]
+            left[one] = gone
+            left[other] = gone
+        elif below[one] >= min_size and below[other] >= min_size:
+            for part in (one, other):
+                cluster[part] = n_clusters
+                parent[n_clusters] = own
+                size[n_clusters] = below[part]
+                birth[n_clusters] = density[t]
+                n_clusters += 1
+        else:
+            if below[one] < min_size:
+                left[one] = density[t]
+            if below[other] < min_size:
+                left[other] = density[t]
+    for i in range(n_samples):
+        if left[i] < 0.0:
+            left[i] = np.inf
+    return (
+        cluster[:n_samples],
+        left[:n_samples],
+        size[:n_clusters],
+        parent[:n_clusters],
+        birth[:n_clusters],
+    )
