@@ -4,10 +4,19 @@ import numpy as np
 from sklearn.utils import check_array, resample
 from sklearn.utils.validation import check_is_fitted
 
+from skdiffclust._drawing import axes_of, label_colours
+from skdiffclust.forests._display import (
+    CondensedTreeDisplay,
+    CutScoresDisplay,
+    DendrogramDisplay,
+)
 from skdiffclust.gemini._display import SparsePathDisplay
 
 __all__ = [
+    "CondensedTreeDisplay",
     "ConnectivityDisplay",
+    "CutScoresDisplay",
+    "DendrogramDisplay",
     "SpanningForestDisplay",
     "SparsePathDisplay",
     "TrainingHistoryDisplay",
@@ -116,7 +125,7 @@ class SpanningForestDisplay:
         """
         from matplotlib.collections import LineCollection
 
-        self.ax_, self.figure_ = _axes(ax)
+        self.ax_, self.figure_ = axes_of(ax)
         positions = _check_positions(self.positions, len(self.labels))
         segments = positions[np.asarray(self.edges, dtype=np.int64).reshape(-1, 2)]
         is_cut = np.asarray(self.is_cut, dtype=bool)
@@ -131,7 +140,9 @@ class SpanningForestDisplay:
         self.cut_edges_ = LineCollection(segments[is_cut], **cut_style)
         self.ax_.add_collection(self.edges_)
         self.ax_.add_collection(self.cut_edges_)
-        style = {"c": _colours(self.labels), "s": 14, "zorder": 2} | (point_kw or {})
+        style = {"c": label_colours(self.labels), "s": 14, "zorder": 2} | (
+            point_kw or {}
+        )
         self.points_ = self.ax_.scatter(*positions.T, **style)
         self.ax_.set(xticks=[], yticks=[], aspect="equal")
         return self
@@ -274,7 +285,7 @@ class ConnectivityDisplay:
                 f"with a row for each of the {len(labels)} labels. Got an array of "
                 f"shape {connectivity.shape} instead."
             )
-        self.ax_, self.figure_ = _axes(ax)
+        self.ax_, self.figure_ = axes_of(ax)
         self.order_ = np.argsort(labels, kind="stable")
         style = {
             "cmap": "viridis",
@@ -405,25 +416,6 @@ class TrainingHistoryDisplay:
             )
             axes.set(xlabel="epoch", ylabel=name)
         return self
-
-
-def _axes(ax):
-    """Return Axes to draw on, new ones if none are given, and their figure."""
-    if ax is None:
-        import matplotlib.pyplot as plt
-
-        _, ax = plt.subplots(layout="constrained")
-    return ax, ax.figure
-
-
-def _colours(labels):
-    """Return a colour (n, 4) for each label, ten in turn; grey where it is negative."""
-    from matplotlib import colormaps
-
-    labels = np.asarray(labels)
-    colours = colormaps["tab10"](labels % 10)
-    colours[labels < 0] = (0.7, 0.7, 0.7, 1.0)
-    return colours
 
 
 def _check_positions(positions, n_samples):

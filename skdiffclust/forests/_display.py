@@ -1,0 +1,399 @@
+"""Pictures of the hierarchy of a spanning tree: scores, dendrogram, condensed tree."""
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from skdiffclust._drawing import axes_of, label_colours
+from skdiffclust.forests._hierarchy._linkage import linkage_matrix
+from skdiffclust.forests._trees._tree import components
+
+
+class CutScoresDisplay:
+    """The scores of successive cuts, from which ``n_clusters="auto"`` reads.
+
+    A number of clusters is supported where the score falls behind it.
+
+    Parameters
+    ----------
+    scores : array-like of shape (n_cuts,)
+        Scores of the cuts into 2, 3, … clusters; infinite ones are not drawn.
+    n_clusters : int
+        The number of clusters that is marked.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        What was drawn on.
+    figure_ : matplotlib Figure
+        Its figure.
+    line_ : matplotlib Line2D
+        Scores over the number of clusters.
+    mark_ : matplotlib Line2D
+        The vertical line at `n_clusters`.
+
+    See Also
+    --------
+    CutScoresDisplay.from_estimator : Of a fitted clusterer.
+
+    Examples
+    --------
+    >>> from skdiffclust.plotting import CutScoresDisplay
+    >>> display = CutScoresDisplay([9.0, 8.0, 1.0, 0.9], n_clusters=3).plot()
+    >>> display.line_.get_xdata()
+    array([2, 3, 4, 5])
+    """
+
+    def __init__(self, scores, n_clusters):
+        self.scores = scores
+        self.n_clusters = n_clusters
+
+    @classmethod
+    def from_estimator(cls, estimator, *, ax=None, **kwargs):
+        """Draw the scores of a fitted `SpanningForestClustering`.
+
+        Parameters
+        ----------
+        estimator : SpanningForestClustering
+            Fitted, without a `distance_threshold`. Of a pipeline, pass the last step.
+        ax : matplotlib Axes or None, default=None
+            Where to draw; None makes a figure.
+        **kwargs : dict
+            Passed to `plot`.
+
+        Returns
+        -------
+        display : CutScoresDisplay
+            Drawn.
+
+        Raises
+        ------
+        ValueError
+            After a fit with a `distance_threshold`, which has no scores.
+        """
+        check_is_fitted(estimator, "cut_scores_")
+        scores = _scores_of(estimator, "CutScoresDisplay")
+        return cls(scores, estimator.n_clusters_).plot(ax=ax, **kwargs)
+
+    def plot(self, ax=None, *, line_kw=None, mark_kw=None):
+        """Draw it.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes or None, default=None
+            Where to draw; None makes a figure.
+        line_kw : dict or None, default=None
+            Passed to `Axes.plot`.
+        mark_kw : dict or None, default=None
+            Passed to `Axes.axvline`.
+
+        Returns
+        -------
+        self : CutScoresDisplay
+            With the artists as attributes.
+        """
+        self.ax_, self.figure_ = axes_of(ax)
+        scores = np.asarray(self.scores, dtype=np.float64)
+        drawn = np.flatnonzero(np.isfinite(scores))
+        style = {"marker": ".", "color": "tab:blue"} | (line_kw or {})
+        (self.line_,) = self.ax_.plot(drawn + 2, scores[drawn], **style)
+        mark_style = {"color": "tab:red", "linestyle": "--", "linewidth": 1.0}
+        self.mark_ = self.ax_.axvline(self.n_clusters, **mark_style | (mark_kw or {}))
+        is_positive = len(drawn) and (scores[drawn] > 0).all()
+        scale = "log" if is_positive else "linear"
+        self.ax_.set(xlabel="number of clusters", ylabel="score of the cut")
+        self.ax_.set_yscale(scale)
+        return self
+
+
+class DendrogramDisplay:
+    """The hierarchy of the first cuts: how clusters divide, and at which scores.
+
+    Parameters
+    ----------
+    linkage : ndarray of shape (n_leaves - 1, 4)
+        As scipy's: merges of the finest clusters, the last cut first, with the score
+        of the cut as height.
+    sizes : array-like of shape (n_leaves,)
+        Numbers of samples of the finest clusters, which are written below them.
+    threshold : float
+        Merges below have a colour for each cluster.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        What was drawn on.
+    figure_ : matplotlib Figure
+        Its figure.
+    dendrogram_ : dict
+        What :func:`scipy.cluster.hierarchy.dendrogram` returned.
+
+    See Also
+    --------
+    DendrogramDisplay.from_estimator : Of a fitted clusterer.
+    scipy.cluster.hierarchy.dendrogram : Also draws `linkage_`, single linkage.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdiffclust.plotting import DendrogramDisplay
+    >>> linkage = np.array([[0, 1, 1.0, 2], [2, 3, 4.0, 3]])
+    >>> display = DendrogramDisplay(linkage, [40, 30, 50], threshold=2.0).plot()
+    >>> display.dendrogram_["ivl"]
+    ['50', '40', '30']
+    """
+
+    def __init__(self, linkage, sizes, threshold):
+        self.linkage = linkage
+        self.sizes = sizes
+        self.threshold = threshold
+
+    @classmethod
+    def from_estimator(cls, estimator, *, n_leaves=30, ax=None, **kwargs):
+        """Draw the hierarchy of the cuts of a fitted `SpanningForestClustering`.
+
+        Parameters
+        ----------
+        estimator : SpanningForestClustering
+            Fitted, without constraints or a `distance_threshold`. Of a pipeline, pass
+            the last step.
+        n_leaves : int, default=30
+            Number of clusters that are leaves, if the tree has so many cuts.
+        ax : matplotlib Axes or None, default=None
+            Where to draw; None makes a figure.
+        **kwargs : dict
+            Passed to `plot`.
+
+        Returns
+        -------
+        display : DendrogramDisplay
+            Drawn. Infinite scores, of parts that no edge joins, are drawn above all
+            others.
+
+        Raises
+        ------
+        ValueError
+            After a fit with constraints, whose forests are not cuts of `edges_`, or
+            with a `distance_threshold`.
+        """
+        check_is_fitted(estimator, "cut_scores_")
+        _scores_of(estimator, "DendrogramDisplay")
+        positions, scores = estimator._first_cuts(max(n_leaves, 2) - 1)
+        if not len(positions):
+            raise ValueError(
+                "The 'estimator' parameter of DendrogramDisplay.from_estimator must "
+                "have a tree that can be cut. Got one whose samples are all equal "
+                "instead: there is nothing to draw."
+            )
+        heights = np.maximum.accumulate(scores[::-1])[::-1]
+        finite = heights[np.isfinite(heights)]
+        top = 1.1 * finite.max(initial=1.0)
+        heights = np.where(np.isfinite(heights), heights, top)
+        linkage, sizes = _linkage_of_cuts(estimator.edges_, positions, heights)
+        n_cuts = estimator.n_clusters_ - 1
+        above = heights[n_cuts - 1] if n_cuts else np.inf
+        below = heights[n_cuts] if n_cuts < len(heights) else 0.0
+        threshold = 0.5 * (above + below) if n_cuts else np.inf
+        return cls(linkage, sizes, threshold).plot(ax=ax, **kwargs)
+
+    def plot(self, ax=None, **kwargs):
+        """Draw it.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes or None, default=None
+            Where to draw; None makes a figure.
+        **kwargs : dict
+            Passed to :func:`scipy.cluster.hierarchy.dendrogram`.
+
+        Returns
+        -------
+        self : DendrogramDisplay
+            With what was drawn as attributes.
+        """
+        from scipy.cluster.hierarchy import dendrogram
+
+        self.ax_, self.figure_ = axes_of(ax)
+        linkage = np.asarray(self.linkage, dtype=np.float64)
+        style = {
+            "color_threshold": self.threshold,
+            "above_threshold_color": "0.4",
+            "labels": [str(size) for size in self.sizes],
+            "leaf_rotation": 90,
+        }
+        self.dendrogram_ = dendrogram(linkage, ax=self.ax_, **style | kwargs)
+        self.ax_.set(xlabel="samples", ylabel="score of the cut")
+        return self
+
+
+class CondensedTreeDisplay:
+    """A condensed tree: how many samples each cluster keeps as lengths get shorter.
+
+    Each cluster is a strip whose width is the number of its samples. It begins at the
+    length at which it parts from its sister, gets narrower as samples leave, and ends
+    where it divides or is used up.
+
+    Parameters
+    ----------
+    tree : CondensedTree
+        Of :meth:`skdiffclust.SpanningForestClustering.condensed_tree`.
+    labels : array-like of shape (n_samples,) or None, default=None
+        Clusters of the samples: a strip has the colour of the one that most of its
+        samples are in. None colours by `tree.labels()`; negative labels are grey.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        What was drawn on.
+    figure_ : matplotlib Figure
+        Its figure.
+    strips_ : matplotlib PolyCollection
+        One for each cluster of the tree, the root first.
+
+    See Also
+    --------
+    CondensedTreeDisplay.from_estimator : Of a fitted clusterer.
+
+    Examples
+    --------
+    >>> from skdiffclust import SpanningForestClustering
+    >>> from skdiffclust.plotting import CondensedTreeDisplay
+    >>> X = [[0.0], [1.0], [2.0], [10.0], [11.0], [12.0], [40.0]]
+    >>> tree = SpanningForestClustering(2).fit(X).condensed_tree(min_cluster_size=3)
+    >>> len(CondensedTreeDisplay(tree).plot().strips_.get_paths())
+    3
+    """
+
+    def __init__(self, tree, labels=None):
+        self.tree = tree
+        self.labels = labels
+
+    @classmethod
+    def from_estimator(cls, estimator, *, min_cluster_size=5, ax=None, **kwargs):
+        """Draw the condensed tree of a fitted `SpanningForestClustering`.
+
+        Parameters
+        ----------
+        estimator : SpanningForestClustering
+            Fitted; strips are coloured by its `labels_`. Of a pipeline, pass the last
+            step.
+        min_cluster_size : int, default=5
+            Of :meth:`skdiffclust.SpanningForestClustering.condensed_tree`.
+        ax : matplotlib Axes or None, default=None
+            Where to draw; None makes a figure.
+        **kwargs : dict
+            Passed to `plot`.
+
+        Returns
+        -------
+        display : CondensedTreeDisplay
+            Drawn.
+        """
+        check_is_fitted(estimator)
+        tree = estimator.condensed_tree(min_cluster_size)
+        return cls(tree, estimator.labels_).plot(ax=ax, **kwargs)
+
+    def plot(self, ax=None, **kwargs):
+        """Draw it.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes or None, default=None
+            Where to draw; None makes a figure.
+        **kwargs : dict
+            Passed to the `PolyCollection` of the strips.
+
+        Returns
+        -------
+        self : CondensedTreeDisplay
+            With the artists as attributes.
+        """
+        from matplotlib.collections import PolyCollection
+
+        self.ax_, self.figure_ = axes_of(ax)
+        tree = self.tree
+        labels = tree.labels() if self.labels is None else np.asarray(self.labels)
+        strips, clusters = _strips(tree, labels)
+        style = {"facecolors": label_colours(clusters), "edgecolors": "none"} | kwargs
+        self.strips_ = PolyCollection(strips, **style)
+        self.ax_.add_collection(self.strips_)
+        everything = np.concatenate(strips)
+        width = tree.size[: tree.n_samples].sum()
+        low, high = everything[:, 1].min(), everything[:, 1].max()
+        self.ax_.set(xlim=(0, width), xlabel="samples", xticks=[], ylabel="length")
+        self.ax_.set_yscale("log")
+        if low < high:
+            self.ax_.set_ylim(low, high)
+        return self
+
+
+def _scores_of(estimator, name):
+    """Return the scores (n_cuts,) of a fitted estimator, or refuse."""
+    if estimator.cut_scores_ is None:
+        raise ValueError(
+            f"The 'estimator' parameter of {name}.from_estimator must be fitted with a "
+            "number of clusters. Got a fit with distance_threshold="
+            f"{estimator.distance_threshold} instead, which has no scores. Set "
+            "n_clusters='auto' in place of it."
+        )
+    return estimator.cut_scores_
+
+
+def _linkage_of_cuts(edges, positions, heights):
+    """Return scipy's linkage (m, 4) of the parts that cuts leave, and their sizes.
+
+    edges (n - 1, 2) are those of the tree, positions (m,) those of the cut ones, in the
+    order of the cuts.
+    """
+    parts = components(np.delete(edges, positions, axis=0), len(edges) + 1)
+    linkage = linkage_matrix(parts[edges[positions]], heights)
+    return linkage, np.bincount(parts)
+
+
+def _strips(tree, labels):
+    """Return the outline (m, 2) of each cluster of a tree, and its label (c,)."""
+    n_clusters = len(tree.stability)
+    rows = tree.parent - tree.n_samples
+    birth = np.append(0.0, tree.density[tree.n_samples :])
+    size = np.append(tree.size[: tree.n_samples].sum(), tree.size[tree.n_samples :])
+    used = tree.density[(tree.density > 0) & np.isfinite(tree.density)]
+    # Infinite and zero densities have no place on a logarithmic axis.
+    longest, shortest = 1.0, 1.0
+    if len(used):
+        longest, shortest = 1 / used.min(), 1 / used.max()
+    start = np.zeros(n_clusters)
+    members = [np.flatnonzero(rows == cluster) for cluster in range(n_clusters)]
+    strips = []
+    for cluster, own in enumerate(members):
+        parts = own[own >= tree.n_samples]
+        gap = (size[cluster] - tree.size[parts].sum()) / (len(parts) + 1)
+        at = start[cluster] + gap
+        for part in parts:
+            child = tree.child[part] - tree.n_samples
+            start[child] = at
+            at += size[child] + gap
+        order = np.argsort(tree.density[own], kind="stable")
+        gone = np.cumsum(tree.size[own][order])
+        with np.errstate(divide="ignore"):
+            lengths = 1.0 / tree.density[own][order]
+            begin = 1.0 / birth[cluster]
+        lengths = np.clip(np.append(begin, lengths), shortest, longest)
+        left = size[cluster] - np.append(0.0, gone)
+        # Down one side, where the width changes at each length, and up the other.
+        y = np.repeat(lengths, 2)[1:]
+        half = 0.5 * np.repeat(left, 2)[:-1]
+        middle = start[cluster] + 0.5 * size[cluster]
+        x = np.concatenate([middle - half, (middle + half)[::-1]])
+        strips.append(np.column_stack([x, np.concatenate([y, y[::-1]])]))
+    return strips, _majority(tree, rows, labels)
+
+
+def _majority(tree, rows, labels):
+    """Return the label (n_clusters,) that most samples of each cluster have."""
+    n_clusters = len(tree.stability)
+    numbers, coded = np.unique(labels, return_inverse=True)
+    counts = np.zeros((n_clusters, len(numbers)))
+    np.add.at(counts, (rows[: tree.n_samples], coded), 1.0)
+    above = rows[tree.n_samples :]
+    for cluster in range(n_clusters - 1, 0, -1):
+        counts[above[cluster - 1]] += counts[cluster]
+    return numbers[counts.argmax(axis=1)]
