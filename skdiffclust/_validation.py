@@ -7,7 +7,7 @@ from numbers import Integral
 from pathlib import Path, PurePosixPath
 
 import numpy as np
-from scipy.sparse import issparse
+from scipy.sparse import csr_array, issparse
 from sklearn import get_config
 from sklearn.utils.validation import validate_data
 
@@ -124,8 +124,34 @@ def hidden_widths(estimator):
     return [int(width) for width in widths]
 
 
+def canonical_rows(X):
+    """Return sparse X as a csr_array without repeated entries or stored zeros.
+
+    X is not written; entries of a row are in the order of columns.
+    """
+    X = csr_array(X)
+    if not X.has_canonical_format or not X.data.all():
+        X = X.copy()
+        X.sum_duplicates()
+        X.eliminate_zeros()
+    return X
+
+
+def extreme_rows(X):
+    """Return the least and largest values (2, d) of features of X (n, d), or X."""
+    if not issparse(X):
+        return X
+    ends = X.min(axis=0), X.max(axis=0)
+    return np.stack([np.ravel(end.toarray()) for end in ends])
+
+
 def equal_rows(X):
-    """Return group ids (n,) int64, in order of first row, equal where rows are."""
+    """Return group ids (n,) int64, in order of first row, equal where rows are.
+
+    Sparse X must be canonical, see `canonical_rows`.
+    """
+    if issparse(X):
+        return _equal_sparse_rows(X)
     # Adding 0 makes one number of 0.0 and -0.0.
     sample = np.ascontiguousarray(X[:, :: max(1, X.shape[1] // _HASHED)]) + 0.0
     bits = sample.view(np.uint64 if sample.dtype == np.float64 else np.uint32)
@@ -140,6 +166,15 @@ def equal_rows(X):
     for i in np.flatnonzero(sizes[group] > 1):
         keys[i] = numbers.setdefault((X[i] + 0.0).tobytes(), i)
     return np.unique(keys, return_inverse=True)[1]
+
+
+def _equal_sparse_rows(X):
+    """Return the `equal_rows` of a canonical csr_array (n, d)."""
+    numbers, groups = {}, np.empty(X.shape[0], dtype=np.int64)
+    for i, (start, stop) in enumerate(zip(X.indptr[:-1], X.indptr[1:], strict=True)):
+        row = X.indices[start:stop].tobytes(), X.data[start:stop].tobytes()
+        groups[i] = numbers.setdefault(row, len(numbers))
+    return groups
 
 
 def is_small_dense(n_rows, n_columns=None, *, itemsize=8):

@@ -63,6 +63,9 @@ EXPECTED_FAILED_CHECKS = {
             "weights are sizes that divide the cut; a repeated sample is a neighbour "
             "more, and changes the graph"
         ),
+        "check_sample_weight_equivalence_on_sparse_data": "the same of sparse samples",
+        "check_estimator_sparse_array": _PROBABILITIES,
+        "check_estimator_sparse_matrix": _PROBABILITIES,
     },
     "SpanningForestClustering": {},
     "SparseGEMINI": {},

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.sparse as sp
 
 from skdiffclust._affinity import center
 from skdiffclust._assignments import softmax
@@ -136,10 +137,11 @@ class GraphAssigner:
         neighbours; it is noise, -1, where all its neighbours are.
         """
         train = self.affinity.X
-        groups = equal_rows(np.concatenate([train, X.astype(train.dtype)]))
+        together = sp.vstack if sp.issparse(train) else np.concatenate
+        groups = equal_rows(together([train, X.astype(train.dtype)]))
         known = np.full(int(groups.max()) + 1, -2, dtype=np.int64)
-        known[groups[: len(train)]] = self.train_labels
-        labels = known[groups[len(train) :]]
+        known[groups[: train.shape[0]]] = self.train_labels
+        labels = known[groups[train.shape[0] :]]
         new = np.flatnonzero(labels == -2)
         if len(new):
             labels[new] = self._best_move(self.affinity.links(X[new]))

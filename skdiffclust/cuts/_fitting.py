@@ -15,7 +15,13 @@ from skdiffclust._constraints import as_constraints, check_feasible
 from skdiffclust._devices import require_torch, resolve_device
 from skdiffclust._encoder import init_layers
 from skdiffclust._history import EpochLoop
-from skdiffclust._validation import equal_rows, hidden_widths, validate_rows
+from skdiffclust._validation import (
+    canonical_rows,
+    equal_rows,
+    extreme_rows,
+    hidden_widths,
+    validate_rows,
+)
 from skdiffclust.cuts._assigners import (
     Frame,
     GraphAssigner,
@@ -45,6 +51,8 @@ _LABELLED_BALANCE = 1.0
 _LEAST_PRIOR = 0.02
 # A cluster below this part of the mean size is warned of.
 _LEAST_SIZE = 0.01
+# What relates rows, and would change nothing where X is the graph.
+_OF_ROWS = {"n_neighbors": 10, "metric": "euclidean", "temperature": 1.0}
 # Epochs on each batch of a stream after the first, not counting that without a step.
 _STREAM_EPOCHS = 10
 
@@ -55,7 +63,7 @@ class Data:
 
     Attributes
     ----------
-    rows : ndarray of shape (n, d), or None for a precomputed graph
+    rows : ndarray or csr_array of shape (n, d), or None for a precomputed graph
     graph : csr_array of shape (n, n)
     groups : ndarray of shape (n,), int64
         Equal rows.
@@ -72,7 +80,7 @@ class Data:
         Whether the normalised cut is lowered.
     """
 
-    rows: np.ndarray | None
+    rows: np.ndarray | sp.csr_array | None
     graph: sp.csr_array
     groups: np.ndarray
     divisors: np.ndarray | None
@@ -110,9 +118,9 @@ def prepare(
         graph = _check_precomputed(estimator, X, graph, reset)
         groups = np.arange(graph.shape[0])
     else:
-        rows = validate_rows(estimator, X, reset=reset)
-        refuse_overflow([rows])
-        refuse_underflow(rows)
+        rows = check_rows(estimator, X, reset=reset)
+        refuse_overflow([extreme_rows(rows)])
+        refuse_underflow(extreme_rows(rows))
         affinity = make_affinity(estimator)
         graph = affinity.fit(rows) if graph is None else _relate(affinity, graph, rows)
         groups = equal_rows(rows)
@@ -159,6 +167,18 @@ def prepare(
         affinity,
         estimator.cut == "normalized",
     )
+
+
+def check_rows(estimator, X, *, reset):
+    """Return rows (n, d), dense, or a canonical csr_array where nothing is trained."""
+    if sp.issparse(X) and estimator.encoder is not None:
+        raise TypeError(
+            "The 'encoder' parameter of PRCut must be None for sparse X. Got "
+            f"{estimator.encoder!r} instead, but sparse data can train no encoder: "
+            "use '.toarray()', or reduce the features, e.g. with TruncatedSVD."
+        )
+    X = validate_rows(estimator, X, reset=reset, accept_sparse="csr")
+    return canonical_rows(X) if sp.issparse(X) else X
 
 
 def _check_weights(sample_weight, graph):
@@ -231,9 +251,16 @@ def has_free_labels(estimator):
 
 def make_affinity(estimator):
     """Return the `Affinity` that the parameters of an estimator name."""
-    return Affinity(
-        estimator.affinity, estimator.n_neighbors, estimator.temperature, "PRCut"
-    )
+    kind, metric = estimator.affinity, estimator.metric
+    if metric != "euclidean" and not (
+        isinstance(kind, str) and kind == "nearest_neighbors"
+    ):
+        raise ValueError(
+            "The 'metric' parameter of PRCut must be 'euclidean' where 'affinity' is "
+            f"not 'nearest_neighbors', since it is of no use there. Got {metric!r} "
+            f"with affinity={kind!r} instead. Leave it out."
+        )
+    return Affinity(kind, estimator.n_neighbors, metric, estimator.temperature, "PRCut")
 
 
 def _check_precomputed(estimator, X, graph, reset):
@@ -254,6 +281,13 @@ def _check_precomputed(estimator, X, graph, reset):
             "The 'init' parameter of PRCut must be 'auto', 'spectral' or 'random' with "
             "affinity='precomputed'. Got 'k-means++' instead, which needs rows."
         )
+    for name, unused in _OF_ROWS.items():
+        value = getattr(estimator, name)
+        if value != unused:
+            raise ValueError(
+                f"The {name!r} parameter of PRCut must be left at {unused!r} with "
+                f"affinity='precomputed', which does not use it. Got {value!r} instead."
+            )
     X = validate_rows(estimator, X, reset=reset, accept_sparse="csr")
     return check_graph(X, caller="PRCut", name="X")
 
@@ -261,10 +295,10 @@ def _check_precomputed(estimator, X, graph, reset):
 def _relate(affinity, graph, rows):
     """Return the graph (n, n) given beside rows (n, d), checked."""
     graph = check_graph(graph, caller="PRCut")
-    if graph.shape[0] != len(rows):
+    if graph.shape[0] != rows.shape[0]:
         raise ValueError(
             "The 'graph' parameter of PRCut.fit must have one vertex for each row of "
-            f"X, {len(rows)}. Got {graph.shape[0]} instead."
+            f"X, {rows.shape[0]}. Got {graph.shape[0]} instead."
         )
     affinity.relate(rows)
     return graph
@@ -291,7 +325,7 @@ def free_target(estimator, data, random_state):
     n_used = min(data.n_clusters, int(data.groups.max()) + 1)
     labels = free_labels(
         data,
-        data.rows,
+        None if data.rows is None else data.affinity.points,
         n_used,
         init="random" if estimator.init == "auto" else estimator.init,
         polished=estimator.polish,

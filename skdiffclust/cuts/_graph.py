@@ -4,20 +4,16 @@ import warnings
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.spatial import cKDTree
 from sklearn.base import clone
-from sklearn.neighbors import NearestNeighbors
 
-from skdiffclust._affinity import center, distance_matrix, nearest_rows, unit_rows
+from skdiffclust._affinity import distance_matrix, unit_rows
 from skdiffclust._products import product_by_sample
 from skdiffclust._validation import check_dense_size
+from skdiffclust.cuts._neighbors import as_points, neighbor_links, neighbors_graph
 from skdiffclust.cuts._ratio_cut import check_graph
 
 # More pairs of rows with one label than this do not fit a graph.
 _MAX_LABEL_PAIRS = 5 * 10**7
-# A tree finds neighbours up to so many features; rows of one call of it.
-_TREE_MAX_FEATURES = 10
-_TREE_ROWS = 20_000
 
 
 class Affinity:
@@ -28,42 +24,41 @@ class Affinity:
     kind : {"nearest_neighbors", "rbf", "cosine"}, callable or neighbours transformer
     n_neighbors : int
         Clipped to what the rows allow.
+    metric : {"euclidean", "cosine"}
+        Of nearest neighbours.
     temperature : float
     owner : str
         Class named in messages.
     """
 
-    def __init__(self, kind, n_neighbors, temperature, owner):
+    def __init__(self, kind, n_neighbors, metric, temperature, owner):
         self.kind = kind
         self.owner = owner
         self.n_neighbors = n_neighbors
+        self.metric = metric
         self.temperature = temperature
 
     def fit(self, X):
         """Return the graph (n, n), a checked csr_array, of rows X (n, d), and keep X.
 
         Neighbours are exact: by a tree up to 10 features, by scikit-learn's beyond,
-        which are O(n² d) from some 15 features on.
+        which are O(n² d) from some 15 features on; of sparse rows by products.
         """
         self.X = X
         if hasattr(self.kind, "fit_transform"):
             self.transformer = clone(self.kind)
-            graph = _either_way(_pattern(self.transformer.fit_transform(X)))
+            graph = either_way(_pattern(self.transformer.fit_transform(X)))
         elif self.kind == "nearest_neighbors":
-            k = min(self.n_neighbors, len(X) - 1)
-            if k < 1:
-                return sp.csr_array((len(X), len(X)))
-            # Centred, since products of rows with a large offset lose their digits.
-            centered = center(X)
-            if X.shape[1] <= _TREE_MAX_FEATURES:
-                graph = _tree_graph(centered, k)
-            else:
-                neighbors = NearestNeighbors(n_neighbors=k).fit(centered)
-                graph = _pattern(neighbors.kneighbors_graph())
-            graph = _either_way(graph)
+            k = min(self.n_neighbors, X.shape[0] - 1)
+            graph = either_way(neighbors_graph(self.points, k, self.metric))
         else:
             graph = self._weights(X)
         return check_graph(graph, caller=self.owner, name="affinity")
+
+    @property
+    def points(self):
+        """The fitted rows (n, d), or (n, d + 1), whose distances decide."""
+        return as_points(self.X, self.metric)
 
     def relate(self, X):
         """Keep the rows X (n, d) that new ones are to be linked to, without a graph."""
@@ -84,16 +79,13 @@ class Affinity:
                     "instead. Mend the function."
                 )
             return links
-        k = min(self.n_neighbors, len(self.X))
-        found = nearest_rows(self.X.astype(np.float64), X.astype(np.float64), k)
-        starts = np.arange(0, found.size + 1, k)
-        return sp.csr_array(
-            (np.ones(found.size), found.ravel(), starts), shape=(len(X), len(self.X))
-        )
+        k = min(self.n_neighbors, self.X.shape[0])
+        new = as_points(X, self.metric)
+        return neighbor_links(self.points, new, k, self.metric)
 
     def _weights(self, X):
         """Return the weights (m, n), sparse only where a callable gives that."""
-        shape = (len(X), len(self.X))
+        shape = (X.shape[0], self.X.shape[0])
         if callable(self.kind):
             weights = self.kind(X, self.X)
             if getattr(weights, "shape", None) != shape:
@@ -103,6 +95,13 @@ class Affinity:
                     f"{getattr(weights, 'shape', type(weights).__name__)} instead."
                 )
             return weights
+        if sp.issparse(X):
+            raise ValueError(
+                f"The 'affinity' parameter of {self.owner} must be 'nearest_neighbors',"
+                " a function or a neighbours transformer for sparse X. Got "
+                f"{self.kind!r} instead, whose graph is dense. Use metric='cosine' for "
+                "neighbours by cosine."
+            )
         check_dense_size(
             *shape,
             what=f"the {self.kind} affinity",
@@ -120,23 +119,6 @@ class Affinity:
         return np.exp(-(distance_matrix(X, self.X) ** 2) / self.temperature)
 
 
-def _tree_graph(X, n_neighbors):
-    """Return the 0/1 csr_array (n, n) of the nearest other rows of each of X (n, d)."""
-    n = len(X)
-    tree = cKDTree(X, leafsize=32, balanced_tree=False)
-    # In the order of the leaves: what one row reads is there for the next.
-    order = tree.indices
-    found = np.empty((n, n_neighbors + 1), dtype=np.int64)
-    for start in range(0, n, _TREE_ROWS):  # Ctrl-C waits for no more than this
-        rows = order[start : start + _TREE_ROWS]
-        found[rows] = tree.query(X[rows], k=n_neighbors + 1)[1]
-    others = found != np.arange(n)[:, None]
-    others[others.all(axis=1), -1] = False  # a row with many equal ones misses itself
-    starts = np.arange(0, n * n_neighbors + 1, n_neighbors)
-    ones = np.ones(n * n_neighbors)
-    return sp.csr_array((ones, found[others], starts), shape=(n, n))
-
-
 def _pattern(graph):
     """Return the 0/1 csr_array of the stored entries of a sparse matrix (n, m).
 
@@ -147,7 +129,7 @@ def _pattern(graph):
     return sp.csr_array(pattern, shape=graph.shape)
 
 
-def _either_way(graph):
+def either_way(graph):
     """Return the csr_array (n, n) with the edges of a graph and of its transpose."""
     if graph.shape[0] != graph.shape[1]:
         return graph  # which is refused as it is

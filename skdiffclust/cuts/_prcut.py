@@ -24,8 +24,8 @@ from skdiffclust._devices import outside_torch_modes
 from skdiffclust._encoder import ACTIVATIONS
 from skdiffclust._fitted import reads_whole
 from skdiffclust._history import Training, keep_state_on_error
-from skdiffclust._validation import validate_rows
 from skdiffclust.cuts._fitting import (
+    check_rows,
     choose_run,
     continue_training,
     find_device,
@@ -95,6 +95,10 @@ class PRCut(
         edge of weight 1, so distances are not read as similarities.
     n_neighbors : int, default=10
         Neighbours of a row, itself not counted; at most n_samples - 1 are taken.
+    metric : {"euclidean", "cosine"}, default="euclidean"
+        Distance of "nearest_neighbors". By "cosine" the length of a sample does not
+        count, as for text, and samples without a feature in common, or at right angles
+        or beyond, are no neighbours.
     temperature : float, default=1.0
         Scale of "rbf" and "cosine".
     cut : {"normalized", "ratio"}, default="normalized"
@@ -251,6 +255,7 @@ class PRCut(
             HasMethods("fit_transform"),
         ],
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],
+        "metric": [StrOptions({"euclidean", "cosine"})],
         "temperature": [Interval(Real, 0, None, closed="neither")],
         "cut": [StrOptions({"normalized", "ratio"})],
         "min_cluster_size": [Interval(Real, 0, None, closed="left")],
@@ -287,6 +292,7 @@ class PRCut(
         *,
         affinity="nearest_neighbors",
         n_neighbors=10,
+        metric="euclidean",
         temperature=1.0,
         cut="normalized",
         min_cluster_size=1,
@@ -313,6 +319,7 @@ class PRCut(
         self.n_clusters = n_clusters
         self.affinity = affinity
         self.n_neighbors = n_neighbors
+        self.metric = metric
         self.temperature = temperature
         self.cut = cut
         self.min_cluster_size = min_cluster_size
@@ -344,9 +351,11 @@ class PRCut(
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features), or array-like or sparse \
-                matrix of shape (n_samples, n_samples) if affinity="precomputed"
-            Rows, or the graph itself.
+        X : {array-like, CSR matrix} of shape (n_samples, n_features), or \
+                array-like or sparse matrix of shape (n_samples, n_samples) if \
+                affinity="precomputed"
+            Rows, or the graph itself. Sparse rows, which are never made dense whole,
+            need ``encoder=None``.
         y : None
             Ignored, present for API consistency.
         graph : array-like or sparse matrix of shape (n_samples, n_samples), \
@@ -470,7 +479,7 @@ class PRCut(
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, CSR matrix} of shape (n_samples, n_features)
             Rows.
 
         Returns
@@ -479,7 +488,7 @@ class PRCut(
             Cluster of each row.
         """
         check_is_fitted(self)
-        return self._assigner.labels(validate_rows(self, X, reset=False))
+        return self._assigner.labels(check_rows(self, X, reset=False))
 
     @available_if(_has_rows)
     def predict_proba(self, X):
@@ -487,7 +496,7 @@ class PRCut(
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, CSR matrix} of shape (n_samples, n_features)
             Rows.
 
         Returns
@@ -497,14 +506,14 @@ class PRCut(
             0 and 1.
         """
         check_is_fitted(self)
-        return self._assigner.assignments(validate_rows(self, X, reset=False))
+        return self._assigner.assignments(check_rows(self, X, reset=False))
 
     def transform(self, X):
         """Give the last hidden layer of an "mlp", else the soft assignments.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, CSR matrix} of shape (n_samples, n_features)
             Rows.
 
         Returns
@@ -513,7 +522,7 @@ class PRCut(
             Hidden units after the activation, or assignments.
         """
         check_is_fitted(self)
-        return self._assigner.features(validate_rows(self, X, reset=False))
+        return self._assigner.features(check_rows(self, X, reset=False))
 
     @available_if(_has_rows)
     def score(self, X, y=None):
@@ -524,7 +533,7 @@ class PRCut(
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, CSR matrix} of shape (n_samples, n_features)
             Rows.
         y : None
             Ignored, present for API consistency.
@@ -536,7 +545,7 @@ class PRCut(
             exceeds: the sum of all weights, or for the normalised cut `n_clusters`.
         """
         check_is_fitted(self)
-        X = validate_rows(self, X, reset=False)
+        X = check_rows(self, X, reset=False)
         labels = self._assigner.labels(X)
         graph = make_affinity(self).fit(X)
         normalized = self.cut == "normalized"
@@ -575,7 +584,7 @@ class PRCut(
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = is_precomputed(self)
-        tags.input_tags.sparse = is_precomputed(self)
+        tags.input_tags.sparse = self.encoder is None
         tags.input_tags.positive_only = is_precomputed(self)
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags

@@ -9,13 +9,13 @@ from scipy.sparse.linalg import ArpackError
 from sklearn.cluster import kmeans_plusplus, spectral_clustering
 from sklearn.exceptions import ConvergenceWarning
 
-from skdiffclust._affinity import nearest_row
 from skdiffclust.cuts._components import (
     find_parts,
     group_parts,
     is_small,
     place_small,
 )
+from skdiffclust.cuts._neighbors import nearest_point
 from skdiffclust.cuts._ratio_cut import cut_of_labels
 
 # Weight, relative to the mean, of the edges that make a graph connected for ARPACK.
@@ -185,10 +185,10 @@ def _cut_labels(
     else:
         first = np.unique(groups, return_index=True)[1]
         seeds = (
-            kmeans_plusplus(X[first], n_clusters, random_state=random_state)[0]
+            kmeans_plusplus(X[first], n_clusters, random_state=random_state)[1]
             for _ in range(n_init)
         )
-        starts = [nearest_row(centers, X)[0] for centers in seeds]
+        starts = [nearest_point(X[first[seed]], X)[0] for seed in seeds]
     found = []
     level = as_level(nodes.graph, divisors, sized)
     for labels in starts:

@@ -69,7 +69,9 @@ class RatioCutLoss(nn.Module):
               + \gamma\, \mathrm{KL}(\bar P \,\|\, \text{prior})
 
     (equation (7) and Section 4.3 of the paper), with the running proportions
-    :math:`\bar P` of Algorithm 1.
+    :math:`\bar P` of Algorithm 1. With ``cut="normalized"`` samples count by their
+    degrees in :math:`\bar P`: of all samples, in hard clusters, the first term is then
+    the normalised cut itself.
 
     Parameters
     ----------
@@ -81,6 +83,8 @@ class RatioCutLoss(nn.Module):
         Weight of a new batch in the running proportions, in (0, 1].
     prior : array-like of shape (n_clusters,), default=None
         Proportions that the balance term pulls to; uniform by default.
+    cut : {"ratio", "normalized"}, default="ratio"
+        What divides a cut: the number of samples, or the sum of their degrees.
 
     Attributes
     ----------
@@ -112,7 +116,13 @@ class RatioCutLoss(nn.Module):
     """
 
     def __init__(
-        self, n_clusters, *, balance_weight=10.0, averaging_rate=0.8, prior=None
+        self,
+        n_clusters,
+        *,
+        balance_weight=10.0,
+        averaging_rate=0.8,
+        prior=None,
+        cut="ratio",
     ):
         super().__init__()
         if not isinstance(n_clusters, Integral) or n_clusters < 1:
@@ -139,12 +149,18 @@ class RatioCutLoss(nn.Module):
             )
         self.balance_weight = balance_weight
         self.averaging_rate = averaging_rate
+        if cut not in ("ratio", "normalized"):
+            raise ValueError(
+                "The 'cut' parameter of RatioCutLoss must be 'ratio' or 'normalized'. "
+                f"Got {cut!r} instead."
+            )
+        self.cut = cut
         dtype = torch.get_default_dtype()
         self.register_buffer("prior", (prior / prior.sum()).to(dtype))
         self.register_buffer("proportions", torch.zeros(n_clusters, dtype=dtype))
 
     @in_full_precision
-    def forward(self, block, left, right=None):
+    def forward(self, block, left, right=None, *, degrees=None):
         """Return the loss of a batch.
 
         Parameters
@@ -155,6 +171,10 @@ class RatioCutLoss(nn.Module):
             Logits, the output of an encoder before any softmax.
         right : tensor of shape (b, n_clusters), default=None
             Logits of the right rows; None where both sides are the same rows.
+        degrees : tensor or pair of tensors of shapes (a,) and (b,), default=None
+            Degrees in the whole graph of the left rows, and of the right ones if
+            `right` is given, for ``cut="normalized"`` only. By default those inside
+            the block, which are the same where it is the whole graph.
 
         Returns
         -------
@@ -179,7 +199,17 @@ class RatioCutLoss(nn.Module):
                 f"and one column for each right row, {(len(left), len(right))}. Got "
                 f"{tuple(block.shape)} instead."
             )
-        batch = 0.5 * sum(_mean_over_processes(side) for side in sides)
+        if self.cut == "normalized":
+            batch = _weighted_mean_over_processes(
+                sides, self._degrees(degrees, block, sides)
+            )
+        elif degrees is not None:
+            raise ValueError(
+                "The 'degrees' parameter of RatioCutLoss must be None with "
+                "cut='ratio', which does not use them. Set cut='normalized'."
+            )
+        else:
+            batch = 0.5 * sum(_mean_over_processes(side) for side in sides)
         proportions = self._running(batch)
         loss = block_loss(block, *(side.exp() for side in sides), proportions)
         if self.balance_weight:
@@ -202,6 +232,23 @@ class RatioCutLoss(nn.Module):
         dtype = torch.promote_types(logits.dtype, torch.float32)
         return functional.log_softmax(logits, dim=1, dtype=dtype)
 
+    def _degrees(self, degrees, block, sides):
+        """Return the degrees [(a,), (b,)] of both sides, as given or not."""
+        if degrees is None:
+            ones = [torch.ones_like(side[:, 0]) for side in sides]
+            return [block @ ones[1], block.t() @ ones[0]]
+        if torch.is_tensor(degrees) or isinstance(degrees, np.ndarray):
+            degrees = degrees, degrees
+        degrees = [torch.as_tensor(part).to(sides[0]) for part in degrees]
+        shapes = [tuple(part.shape) for part in degrees]
+        if shapes != [(len(side),) for side in sides]:
+            raise ValueError(
+                "The 'degrees' parameter of RatioCutLoss must hold one degree for each "
+                f"left and each right row, {[len(side) for side in sides]}. Got shapes "
+                f"{shapes} instead."
+            )
+        return degrees
+
     def _running(self, batch):
         """Return floored running proportions (k,) with the gradient of the batch's."""
         batch_now = batch.detach()
@@ -220,6 +267,20 @@ def _mean_over_processes(log_assignments):
     total = torch.logsumexp(log_assignments, dim=0).exp()
     count = total.new_tensor([float(len(log_assignments))])
     return sum_over_processes(total) / sum_over_processes(count)
+
+
+def _weighted_mean_over_processes(sides, weights):
+    """Return the weighted mean (k,) of both sides' assignments, of all processes.
+
+    Each side counts by its own number of samples; weights are [(a,), (b,)].
+    """
+    total, weight = 0.0, 0.0
+    for side, mine in zip(sides, weights, strict=True):
+        count = sum_over_processes(mine.new_tensor([float(len(mine))]))
+        total = total + sum_over_processes(mine @ side.exp()) / count
+        weight = weight + sum_over_processes(mine.sum().reshape(1)) / count
+    # Without any edge nothing is cut, whatever the proportions.
+    return total / torch.where(weight > 0, weight, 1.0)
 
 
 def _as_block(block, like):

@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.spatial.distance import cdist
 from sklearn.neighbors import KNeighborsTransformer
 
-from skdiffclust._validation import equal_rows
+from skdiffclust._validation import canonical_rows, equal_rows
+from skdiffclust.cuts import _neighbors
 from skdiffclust.cuts._graph import Affinity, add_labels
 from skdiffclust.cuts._ratio_cut import check_graph
 
@@ -27,7 +29,7 @@ def test_equal_rows_are_those_that_are_equal(dtype, n_features, global_random_se
 
 def test_nearest_neighbours_are_joined_either_way(global_random_seed):
     X = np.random.RandomState(global_random_seed).normal(size=(30, 3)) + 1e6
-    graph = Affinity("nearest_neighbors", 4, 1.0, "test").fit(X).toarray()
+    graph = Affinity("nearest_neighbors", 4, "euclidean", 1.0, "test").fit(X).toarray()
     distances = np.linalg.norm(X[:, None] - X[None], axis=2)
     np.fill_diagonal(distances, np.inf)
     near = distances <= np.sort(distances, axis=1)[:, [3]]
@@ -36,7 +38,7 @@ def test_nearest_neighbours_are_joined_either_way(global_random_seed):
 
 def test_links_of_new_rows_are_to_their_nearest(global_random_seed):
     rng = np.random.RandomState(global_random_seed)
-    affinity = Affinity("nearest_neighbors", 4, 1.0, "test")
+    affinity = Affinity("nearest_neighbors", 4, "euclidean", 1.0, "test")
     X, new = rng.normal(size=(30, 3)), rng.normal(size=(5, 3))
     affinity.fit(X)
     distances = np.linalg.norm(new[:, None] - X[None], axis=2)
@@ -78,14 +80,14 @@ def test_a_graph_that_is_clean_is_taken_as_it_is():
 def test_a_dense_affinity_beyond_memory_is_refused_at_once():
     X = np.random.RandomState(0).normal(size=(400_000, 1))
     with pytest.raises(ValueError, match="rbf affinity of 400000 x 400000.*nearest_n"):
-        Affinity("rbf", 10, 1.0, "PRCut").fit(X)
+        Affinity("rbf", 10, "euclidean", 1.0, "PRCut").fit(X)
 
 
 def test_as_many_new_rows_as_old_ones_are_linked_as_one_is():
     rng = np.random.RandomState(0)
     X, new = rng.normal(size=(2, 30, 2))
     for kind in (KNeighborsTransformer(n_neighbors=3), "nearest_neighbors"):
-        affinity = Affinity(kind, 3, 1.0, "test")
+        affinity = Affinity(kind, 3, "euclidean", 1.0, "test")
         affinity.fit(X)
         links = affinity.links(new).toarray()
         for i, row in enumerate(new):
@@ -99,7 +101,7 @@ def test_neighbours_of_many_equal_rows_are_others(n_features, global_random_seed
     rng = np.random.RandomState(global_random_seed)
     X = rng.normal(size=(60, n_features))
     X[20:50] = X[0]  # more equal rows than neighbours
-    affinity = Affinity("nearest_neighbors", 4, 1.0, "test")
+    affinity = Affinity("nearest_neighbors", 4, "euclidean", 1.0, "test")
     graph = affinity.fit(X)
     assert not graph.diagonal().any() and set(graph.data) == {1.0}
     distances = np.linalg.norm(X[:, None] - X[None], axis=2)
@@ -110,3 +112,76 @@ def test_neighbours_of_many_equal_rows_are_others(n_features, global_random_seed
     length = distances[edges.row, edges.col]
     assert (length <= np.maximum(last[edges.row], last[edges.col]) + 1e-12).all()
     assert graph.sum(axis=1).min() >= 4
+
+
+# ---------------------------------------------------------------- sparse rows, cosines
+
+
+def sparse_rows(rng, n, d, density=0.3):
+    X = rng.random_sample((n, d)) * (rng.random_sample((n, d)) < density)
+    X[:, :2] += rng.random_sample((n, 2))  # in no row is nothing, and there are no ties
+    return X
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+@pytest.mark.parametrize("n_features", [4, 40])
+def test_neighbours_of_sparse_rows_are_those_of_dense_ones(
+    metric, n_features, global_random_seed, monkeypatch
+):
+    monkeypatch.setattr(_neighbors, "_BLOCK_ENTRIES", 500)  # several blocks
+    rng = np.random.RandomState(global_random_seed)
+    X = sparse_rows(rng, 60, n_features)
+    new = np.concatenate([sparse_rows(rng, 10, n_features), X[:2]])
+    length = np.linalg.norm(X, axis=1)
+    cosines = X @ X.T / np.outer(length, length)
+    far = -cosines if metric == "cosine" else cdist(X, X)
+    np.fill_diagonal(far, np.inf)
+    near = far <= np.sort(far, axis=1)[:, [4]]
+    if metric == "cosine":
+        near &= cosines > 1e-9
+    for rows in (X, sp.csr_array(X)):
+        affinity = Affinity("nearest_neighbors", 5, metric, 1.0, "test")
+        graph = affinity.fit(rows).toarray()
+        np.testing.assert_array_equal(graph > 0, near | near.T)
+    links = affinity.links(sp.csr_array(new)).toarray()
+    for row, link in zip(new, links, strict=True):
+        alone = affinity.links(sp.csr_array(row[None])).toarray()[0]
+        np.testing.assert_array_equal(alone, link)
+    dense = Affinity("nearest_neighbors", 5, metric, 1.0, "test")
+    dense.fit(X)
+    np.testing.assert_array_equal(dense.links(new).toarray(), links)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_rows_at_right_angles_are_no_neighbours_by_cosine(form):
+    X = form(np.array([[3.0, 0, 0], [1, 0, 0], [0, 2, 1], [0, 1, 1], [0, 0, 0]]))
+    graph = Affinity("nearest_neighbors", 3, "cosine", 1.0, "test").fit(X)
+    edges = np.argwhere(np.triu(graph.toarray()))
+    # A row of zeros has no direction, so no neighbour.
+    np.testing.assert_array_equal(edges, [[0, 1], [2, 3]])
+
+
+def test_cosines_of_sparse_rows_neither_overflow_nor_underflow():
+    X = np.array([[1e200, 0, 0], [1e-200, 0, 0], [0, 1e200, 1], [0, 1e-200, 0]])
+    for rows in (X, sp.csr_array(X)):
+        graph = Affinity("nearest_neighbors", 1, "cosine", 1.0, "test").fit(rows)
+        np.testing.assert_array_equal(
+            np.argwhere(np.triu(graph.toarray())), [[0, 1], [2, 3]]
+        )
+
+
+def test_equal_sparse_rows_are_those_of_dense_ones(global_random_seed):
+    X = np.random.RandomState(global_random_seed).randint(0, 2, size=(50, 4)) * 1.5
+    rows, columns = np.indices(X.shape)
+    # Halves, which add up, and stored zeros.
+    ends = np.tile(rows.ravel(), 2), np.tile(columns.ravel(), 2)
+    order = np.lexsort((-ends[1], ends[0]))
+    starts = np.arange(0, 401, 8)
+    halves = np.tile(0.5 * X.ravel(), 2)[order]
+    given = sp.csr_array((halves, ends[1][order], starts), shape=X.shape)
+    kept = given.data.copy()
+    found = canonical_rows(given)
+    np.testing.assert_array_equal(found.toarray(), X)
+    np.testing.assert_array_equal(given.data, kept)
+    assert found.nnz == np.count_nonzero(X)
+    np.testing.assert_array_equal(equal_rows(found), equal_rows(X))

@@ -210,6 +210,56 @@ def test_affinity_of_a_callable_and_of_a_transformer(blobs):
     assert set(model.affinity_matrix_.data) == {1.0}  # distances are not weights
 
 
+@pytest.mark.parametrize("init", ["auto", "spectral", "k-means++"])
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_sparse_samples_have_the_labels_of_dense_ones(init, metric, global_random_seed):
+    rng = np.random.RandomState(global_random_seed)
+    topics = rng.dirichlet(np.full(40, 0.1), size=3)
+    y = rng.randint(3, size=150)
+    X = np.stack([rng.multinomial(30, topics[label]) for label in y]) * 1.0
+    X += (X > 0) * rng.random_sample(X.shape)  # no ties
+    dense = PRCut(3, metric=metric, init=init, random_state=0).fit(X[:120])
+    rows = sp.csr_array(X[:120])
+    model = PRCut(3, metric=metric, init=init, random_state=0).fit(rows)
+    np.testing.assert_array_equal(model.labels_, dense.labels_)
+    np.testing.assert_array_equal(model.predict(rows), model.labels_)
+    new = sp.csr_array(X[120:])
+    np.testing.assert_array_equal(model.predict(new), dense.predict(X[120:]))
+    assert model.score(new) == pytest.approx(dense.score(X[120:]))
+    if metric == "cosine":
+        assert adjusted_rand_score(y[:120], model.labels_) > 0.8
+        longer = np.linspace(0.1, 10, 120)[:, None] * X[:120]
+        again = PRCut(3, metric=metric, init=init, random_state=0).fit(longer)
+        np.testing.assert_array_equal(again.labels_, model.labels_)
+
+
+@pytest.mark.filterwarnings("ignore:The graph of PRCut has 1 nodes in 1 parts")
+def test_a_text_without_words_goes_to_the_nearest_or_is_noise(global_random_seed):
+    rng = np.random.RandomState(global_random_seed)
+    X = np.kron(np.eye(2), np.ones((10, 3))) * (1.0 + rng.random_sample((20, 6)))
+    X = sp.csr_array(np.concatenate([X, np.zeros((2, 6))]))
+    settings = {"metric": "cosine", "n_neighbors": 4, "random_state": 0}
+    assert (PRCut(2, **settings).fit(X).labels_ >= 0).all()
+    noise = PRCut(2, small_components="noise", **settings).fit(X).labels_
+    np.testing.assert_array_equal(noise[-2:], -1)
+    np.testing.assert_array_equal(noise[:20] == noise[0], np.arange(20) < 10)
+
+
+def test_what_an_affinity_does_not_use_is_refused(blobs):
+    X, _ = blobs
+    for affinity in ("rbf", KNeighborsTransformer(n_neighbors=8)):
+        with pytest.raises(ValueError, match="'metric' parameter of PRCut.*no use"):
+            PRCut(4, affinity=affinity, metric="cosine", **FREE).fit(X)
+    graph = PRCut(4, **FREE).fit(X).affinity_matrix_
+    for name, value in [("n_neighbors", 5), ("metric", "cosine"), ("temperature", 2.0)]:
+        model = PRCut(4, affinity="precomputed", **FREE).set_params(**{name: value})
+        with pytest.raises(ValueError, match=f"'{name}' parameter .*does not use it"):
+            model.fit(graph)
+    for affinity in ("rbf", "cosine"):
+        with pytest.raises(ValueError, match="nearest_neighbors.* for sparse X"):
+            PRCut(4, affinity=affinity, **FREE).fit(sp.csr_array(X))
+
+
 def test_a_precomputed_graph_has_labels_and_no_predict(blobs):
     graph = PRCut(4, **FREE).fit(blobs[0]).affinity_matrix_
     for given in (graph, graph.toarray(), sp.csc_matrix(graph)):
@@ -393,7 +443,7 @@ def test_wrong_parameters_are_refused_by_name(change, match, blobs):
         (np.array([[1 + 2j], [3]]), "Complex"),
         (np.array(["2020-01-01"], dtype="datetime64[D]")[:, None], "must be numeric"),
         (np.ma.masked_array([[1.0], [2.0]], mask=[[0], [1]]), "masked"),
-        (sp.csr_array(np.eye(4)), "Sparse"),
+        (sp.csr_array(np.eye(4)), "sparse X"),
     ],
 )
 def test_wrong_rows_are_refused(X, match):

@@ -15,6 +15,7 @@ from torch import nn
 
 from skdiffclust import PRCut
 from skdiffclust._encoder import init_layers
+from skdiffclust.cuts import ratio_cut
 from skdiffclust.cuts._torch import ModuleModel
 from skdiffclust.cuts._training import block_loss_with_gradients
 from skdiffclust.nn import RatioCutLoss
@@ -72,6 +73,61 @@ def test_the_numpy_twin_agrees(global_random_seed):
         torch.testing.assert_close(gradient, pulled[0], rtol=1e-9, atol=1e-12)
 
 
+def test_the_normalised_loss_of_hard_assignments_is_the_normalised_cut(
+    global_random_seed,
+):
+    rng = np.random.RandomState(global_random_seed)
+    graph = rng.rand(20, 20) * (rng.rand(20, 20) < 0.4)
+    graph = np.triu(graph, 1) + np.triu(graph, 1).T
+    labels = rng.permutation(np.arange(20) % 3)
+    logits = torch.tensor(200.0 * np.eye(3)[labels])
+    loss = RatioCutLoss(3, balance_weight=0.0, cut="normalized").double()
+    expected = ratio_cut(graph, labels, normalized=True).value
+    assert loss(torch.tensor(graph), logits).item() == pytest.approx(expected)
+    degrees = torch.tensor(graph.sum(axis=1))
+    assert loss(sp.csr_array(graph), logits, degrees=degrees).item() == pytest.approx(
+        expected
+    )
+
+
+def test_the_normalised_loss_agrees_with_its_numpy_twin(global_random_seed):
+    block, sides = problem(seed=global_random_seed)
+    rng = np.random.RandomState(global_random_seed)
+    degrees = rng.uniform(0.5, 9.0, size=6), rng.uniform(0.5, 9.0, size=8)
+    loss = RatioCutLoss(3, balance_weight=0.0, cut="normalized").double()
+    value = loss(torch.tensor(block), *sides, degrees=degrees)
+    P = [side.softmax(1) for side in sides]
+    gradients = torch.autograd.grad(value, sides)
+    arrays = [side.detach().numpy() for side in P]
+    parts = [part / len(part) for part in degrees]
+    total = sum(part.sum() for part in parts)
+    parts = [part / total for part in parts]
+    mean = parts[0] @ arrays[0] + parts[1] @ arrays[1]
+    expected, slopes = block_loss_with_gradients(
+        sp.csr_array(block), *arrays, mean, parts
+    )
+    assert value.item() == pytest.approx(expected, rel=1e-12)
+    for side, slope, gradient in zip(sides, slopes, gradients, strict=True):
+        pulled = torch.autograd.grad(
+            (side.softmax(1) * torch.tensor(slope)).sum(), side
+        )
+        torch.testing.assert_close(gradient, pulled[0], rtol=1e-9, atol=1e-12)
+
+
+def test_degrees_that_are_of_no_use_or_do_not_fit_are_refused():
+    block, sides = problem(seed=0)
+    block = torch.tensor(block)
+    with pytest.raises(ValueError, match="'degrees' .* must be None with cut='ratio'"):
+        RatioCutLoss(3).double()(block, *sides, degrees=torch.ones(6))
+    with pytest.raises(ValueError, match="'degrees' .* one degree for each left"):
+        RatioCutLoss(3, cut="normalized").double()(block, *sides, degrees=torch.ones(6))
+    loss = RatioCutLoss(3, balance_weight=0.0, cut="normalized").double()
+    value = loss(torch.zeros(6, 8), *sides)
+    assert value.item() == 0.0
+    value.backward()
+    assert not sides[0].grad.any()
+
+
 def test_one_side_is_the_graph_of_a_batch(global_random_seed):
     block, (left, _) = problem(seed=global_random_seed)
     graph = torch.tensor(block[:, :6] + block[:, :6].T)
@@ -118,6 +174,7 @@ def test_a_block_without_edges_is_balance_alone(global_random_seed):
         ({"averaging_rate": 0.0}, "'averaging_rate' parameter of RatioCutLoss"),
         ({"balance_weight": float("nan")}, "'balance_weight' parameter"),
         ({"prior": [1.0, 0.0, 1.0]}, "'prior' parameter of RatioCutLoss"),
+        ({"cut": "least"}, "'cut' parameter of RatioCutLoss"),
         ({"prior": [1.0, 1.0]}, "'prior' parameter of RatioCutLoss"),
     ],
 )

@@ -1,0 +1,126 @@
+"""
+===============
+Topics of texts
+===============
+
+The docstrings of ten packages of Python's standard library are texts about ten
+subjects. ``PRCut`` joins each to the ten texts whose words are most alike, by the
+cosine of their weighted counts, and cuts that graph into ten clusters. The words that
+are heavier in a cluster than elsewhere name its topic.
+"""
+
+import ast
+import sysconfig
+import warnings
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.cluster import KMeans
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.metrics import adjusted_rand_score
+
+from skdiffclust import PRCut
+
+PACKAGES = [
+    "asyncio",
+    "_pydecimal",
+    "email",
+    "http",
+    "importlib",
+    "logging",
+    "tkinter",
+    "turtle",
+    "unittest",
+    "xml",
+]
+
+
+def docstrings(package):
+    """Return the docstrings of a package of at least 15 words."""
+    root = Path(sysconfig.get_paths()["stdlib"])
+    files = sorted((root / package).rglob("*.py")) or [root / f"{package}.py"]
+    texts = []
+    for file in files:
+        if not file.exists() or "test" in file.relative_to(root).parts:
+            continue
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            if isinstance(
+                node,
+                (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef),
+            ):
+                text = ast.get_docstring(node) or ""
+                if len(text.split()) >= 15:
+                    texts.append(text)
+    return texts
+
+
+texts, y = [], []
+for package in PACKAGES:  # some distributions of Python have no tkinter
+    found = docstrings(package)
+    texts += found
+    y += [package] * len(found)
+y = np.array(y)
+n_topics = len(np.unique(y))
+print(f"{len(texts)} docstrings of {n_topics} packages")
+
+# %%
+# Counts of words are sparse, and stay so.
+
+vectorizer = TfidfVectorizer(
+    stop_words="english",
+    token_pattern=r"(?u)\b[a-zA-Z]{3,}\b",
+    min_df=3,
+    max_df=0.2,
+    sublinear_tf=True,
+)
+X = vectorizer.fit_transform(texts)
+print(f"{X.shape[1]} words, {X.nnz / X.shape[0]:.0f} of them in a text")
+
+with warnings.catch_warnings():
+    # A text whose words no other has goes to the cluster of the nearest one.
+    warnings.filterwarnings("ignore", message="The graph of PRCut")
+    model = PRCut(n_topics, metric="cosine", random_state=0).fit(X)
+kmeans = KMeans(n_topics, n_init=10, random_state=0).fit(X)
+agreement = adjusted_rand_score(y, model.labels_)
+agreement_of_kmeans = adjusted_rand_score(y, kmeans.labels_)
+print(f"adjusted Rand index with the packages: PRCut {agreement:.2f}, ", end="")
+print(f"k-means {agreement_of_kmeans:.2f}")
+assert agreement > agreement_of_kmeans
+
+# %%
+# The topics, by the words whose mean weight inside exceeds that of all texts most.
+
+words = vectorizer.get_feature_names_out()
+overall = np.asarray(X.mean(axis=0)).ravel()
+topics = []
+for cluster in range(n_topics):
+    inside = np.asarray(X[model.labels_ == cluster].mean(axis=0)).ravel()
+    top = np.argsort(overall - inside)[:5]
+    topics.append(", ".join(words[top]))
+
+names = np.unique(y)
+counts = np.array(
+    [
+        [np.sum((model.labels_ == cluster) & (y == name)) for name in names]
+        for cluster in range(n_topics)
+    ]
+)
+fig, ax = plt.subplots(figsize=(7.5, 4), layout="constrained")
+ax.imshow(counts / counts.sum(axis=1, keepdims=True), cmap="Blues", aspect="auto")
+for row, column in np.argwhere(counts):
+    share = counts[row, column] / counts[row].sum()
+    color = "white" if share > 0.5 else "black"
+    ax.text(column, row, counts[row, column], ha="center", va="center", color=color)
+ax.set_xticks(range(len(names)), names, rotation=35, ha="right")
+ax.set_yticks(range(n_topics), topics)
+ax.set_title("Clusters, by their words, and the packages of their texts")
+plt.show()
+
+# %%
+# A new text is put where it raises the cut least.
+
+new = ["Wait until the event loop has run the callback of the future."]
+label = model.predict(vectorizer.transform(new))[0]
+print(f"{new[0]!r} is about: {topics[label]}")
