@@ -20,6 +20,7 @@ from gemclus.sparse import SparseLinearMMD, SparseLinearModel
 from sklearn.datasets import load_breast_cancer
 from sklearn.preprocessing import scale
 
+from skdiffclust._optimisers import Adam
 from skdiffclust.datasets import make_celeux_one
 from skdiffclust.gemini import GEMINI, SparseGEMINI, _walk
 from skdiffclust.gemini._models import Perceptron
@@ -31,7 +32,6 @@ from skdiffclust.gemini._penalties import (
 )
 from skdiffclust.gemini._relations import make_relation
 from skdiffclust.gemini._training import (
-    Adam,
     Problem,
     fused_mmd,
     loss_and_gradients,

@@ -9,6 +9,7 @@ from skdiffclust._affinity import nearest_rows
 from skdiffclust._assignments import softmax, softmax_backward
 from skdiffclust._batches import mini_batches
 from skdiffclust._encoder import backward, forward, forward_with_inputs
+from skdiffclust._optimisers import Adam
 from skdiffclust.cuts._ratio_cut import cut_of_labels, expected_cut_with_gradient
 
 # Proportions below this part of 1 / n_clusters are taken as it, in denominators.
@@ -26,8 +27,6 @@ _LEAST_STEPS = 2000
 _MOVED = 0.8
 _N_MOVES = 512
 _N_NEIGHBORS = 10
-_DECAYS = 0.9, 0.999
-_EPSILON = 1e-8
 
 
 @dataclass(frozen=True)
@@ -43,29 +42,6 @@ class Settings:
     learning_rate: float
 
 
-class Adam:
-    """Adam with decoupled weight decay on a list of arrays, updated in place."""
-
-    def __init__(self, arrays, weight_decay=0.0):
-        self.arrays = arrays
-        self.weight_decay = weight_decay
-        self.means = [np.zeros_like(array) for array in arrays]
-        self.squares = [np.zeros_like(array) for array in arrays]
-        self.n_steps = 0
-
-    def step(self, gradients, rate):
-        """Take one step of size `rate`."""
-        self.n_steps += 1
-        first, second = (1.0 - decay**self.n_steps for decay in _DECAYS)
-        for array, gradient, mean, square in zip(
-            self.arrays, gradients, self.means, self.squares, strict=True
-        ):
-            mean += (1.0 - _DECAYS[0]) * (gradient - mean)
-            square += (1.0 - _DECAYS[1]) * (gradient * gradient - square)
-            array *= 1.0 - rate * self.weight_decay
-            array -= rate * (mean / first) / (np.sqrt(square / second) + _EPSILON)
-
-
 class Layers:
     """Copies of the layers of a linear model or perceptron, with their optimiser."""
 
@@ -73,7 +49,8 @@ class Layers:
         self.activation = activation
         self.weights = [weight.copy() for weight in weights]
         self.biases = [bias.copy() for bias in biases]
-        self.optimizer = Adam([*self.weights, *self.biases], weight_decay)
+        self.arrays = [*self.weights, *self.biases]
+        self.optimiser = Adam(self.arrays, 0.0, weight_decay=weight_decay)
 
     def logits(self, X):
         """Return the outputs (n, k) for rows X (n, d)."""
@@ -85,7 +62,9 @@ class Layers:
             X, self.weights, self.biases, activation=self.activation
         )
         gradient = gradient_of(logits).astype(logits.dtype, copy=False)
-        self.optimizer.step(sum(backward(gradient, inputs, self.weights), []), rate)
+        gradients = sum(backward(gradient, inputs, self.weights), [])
+        self.optimiser.learning_rate = rate
+        self.optimiser.step(self.arrays, gradients)
 
     def state(self):
         """Return copies of the weights and of the biases."""
@@ -97,7 +76,7 @@ class FreeLogits:
 
     def __init__(self, n, n_clusters, random_state):
         self.values = random_state.normal(scale=0.01, size=(n, n_clusters))
-        self.optimizer = Adam([self.values])
+        self.optimiser = Adam([self.values], 0.0)
 
     def logits(self, X):
         """Return the logits (n, k) of the rows numbered in X (n, 1)."""
@@ -110,7 +89,8 @@ class FreeLogits:
         """
         gradient = np.zeros_like(self.values)
         np.add.at(gradient, X[:, 0], gradient_of(self.values[X[:, 0]]))
-        self.optimizer.step([gradient], rate)
+        self.optimiser.learning_rate = rate
+        self.optimiser.step([self.values], [gradient])
 
     def state(self):
         """Return a copy of the logits."""

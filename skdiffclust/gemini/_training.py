@@ -1,4 +1,4 @@
-"""Loss and gradients of a model on rows, the optimisers, and the epochs."""
+"""Loss and gradients of a model on rows, and the epochs."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -8,6 +8,7 @@ import numpy as np
 from skdiffclust._assignments import softmax, softmax_backward
 from skdiffclust._batches import mini_batches
 from skdiffclust._constraints import Constraints
+from skdiffclust._optimisers import Adam, Momentum
 from skdiffclust._validation import equal_rows
 from skdiffclust.gemini._supervision import supervision_with_gradient
 from skdiffclust.gemini._units import Units
@@ -135,52 +136,6 @@ def _add_decay(model, gradients, problem):
             gradient += 2 * factor * array
             total += factor * float(np.vdot(array, array))
     return total
-
-
-class Adam:
-    """Adam with the usual constants; `step` moves arrays in place."""
-
-    def __init__(self, arrays, learning_rate):
-        self.learning_rate = learning_rate
-        self.state = [np.zeros_like(array) for _ in range(2) for array in arrays]
-        self.n_steps = 0
-
-    def step(self, arrays, gradients):
-        """Move the arrays against their gradients."""
-        self.n_steps += 1
-        means = self.state[: len(arrays)]
-        squares = self.state[len(arrays) :]
-        rate = self.learning_rate * np.sqrt(1 - 0.999**self.n_steps)
-        rate /= 1 - 0.9**self.n_steps
-        for array, g, mean, square in zip(
-            arrays, gradients, means, squares, strict=True
-        ):
-            mean += 0.1 * (g - mean)
-            square += 0.001 * (g * g - square)
-            array -= rate * mean / (np.sqrt(square) + 1e-8)
-
-
-class Momentum:
-    """Gradient descent with momentum 0.9; `step` moves arrays in place.
-
-    The velocity is how far the arrays really came, proximal operator included, so that
-    the method rests exactly at the solutions of the penalised problem. With the
-    velocity of the plain method it rests at those of a tenth of the penalty, because
-    the velocity adds up ten gradients and the penalty is forgotten at each step.
-    """
-
-    def __init__(self, arrays, learning_rate):
-        self.learning_rate = learning_rate
-        self.state = [array.copy() for array in arrays]
-
-    def step(self, arrays, gradients):
-        """Move the arrays against their gradients."""
-        for array, g, previous in zip(arrays, gradients, self.state, strict=True):
-            velocity = array - previous
-            velocity *= 0.9
-            velocity -= self.learning_rate * g
-            previous[...] = array
-            array += velocity
 
 
 OPTIMISERS = {"adam": Adam, "sgd": Momentum}

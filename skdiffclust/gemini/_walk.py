@@ -12,6 +12,7 @@ import numpy as np
 
 from skdiffclust._assignments import softmax
 from skdiffclust._checkpoint import restore_stream, stream_arrays
+from skdiffclust._optimisers import Momentum
 from skdiffclust.gemini._models import MODELS
 from skdiffclust.gemini._path import compact, expand
 from skdiffclust.gemini._penalties import group_norms
@@ -21,7 +22,7 @@ from skdiffclust.gemini._solver import (
     GroupSolver,
     largest_alpha,
 )
-from skdiffclust.gemini._training import Momentum, loss_and_gradients, train
+from skdiffclust.gemini._training import loss_and_gradients, train
 
 # From one penalty of a path to the next.
 MULTIPLIER = 1.05

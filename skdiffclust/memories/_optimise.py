@@ -3,12 +3,12 @@
 import numpy as np
 
 from skdiffclust._batches import mini_batches
+from skdiffclust._optimisers import Adam
 from skdiffclust.memories._frame import dense
 from skdiffclust.memories._masking import hidden_blocks, mask_groups
 from skdiffclust.memories._seeding import nearest_memory
 from skdiffclust.memories._training import completion_with_gradient
 
-_DECAY = (0.9, 0.999)  # of Adam's two running means
 _ADAM_FLOOR = 1e-6  # a gradient this small, in training units, moves nothing
 _SLOWER = 0.5  # factor of the learning rate on a plateau
 _SLOWEST = 2.0**-5  # where training ends, relative to the first learning rate
@@ -93,10 +93,10 @@ class Descent:
         self._complete = complete or completion_with_gradient
         self._mask_probability = mask_probability
         self._learn_weights = learn_weights
-        self._moments = [
-            [np.zeros_like(v), np.zeros_like(v)] for v in (self.memories, log_weights)
+        self._optimisers = [
+            Adam([array], learning_rate, epsilon=_ADAM_FLOOR)
+            for array in (self.memories, log_weights)
         ]
-        self._n_steps = 0
 
     def epoch(self, rows, weight, batch_size, random_state):
         """Pass once over rows numbered 0 to n - 1; return the loss (r,) per entry.
@@ -124,9 +124,9 @@ class Descent:
             gradient = np.empty_like(self.memories)
             gradient[:, :, order] = found.gradient
             mean = Z.shape[1] / found.n_scored
-            self._step(0, gradient * mean)
+            self._move_memories(gradient * mean)
             if self._learn_weights:
-                self._step(1, found.weight_gradient * mean)
+                self._move_log_weights(found.weight_gradient * mean)
             loss += found.loss
             n_scored += found.n_scored
             attracted += found.attracted
@@ -139,23 +139,21 @@ class Descent:
             return slice(None), [(slice(0, n_rows), slice(0, 0))]
         return mask_groups(n_rows, n_features, self._mask_probability, random_state)
 
-    def _step(self, which, gradient):
-        """Take one step of Adam in the memories (0) or the log weights (1)."""
-        self._n_steps += which == 0
-        first, second = self._moments[which]
-        first += (1 - _DECAY[0]) * (gradient - first)
-        second += (1 - _DECAY[1]) * (np.square(gradient) - second)
-        size = np.sqrt(second / (1 - _DECAY[1] ** self._n_steps)) + _ADAM_FLOOR
-        step = first / (1 - _DECAY[0] ** self._n_steps) / size
-        if which == 0:
-            moved = self.memories - self.learning_rate * self._size * step
-            if self._is_spherical:
-                moved /= np.linalg.norm(moved, axis=2, keepdims=True)
-            self.memories = moved
-        else:
-            moved = self.log_weights - self.learning_rate * step
-            # Only their differences mean anything.
-            self.log_weights = moved - moved.mean(axis=1, keepdims=True)
+    def _move_memories(self, gradient):
+        """Take one step of Adam in the memories (r, k, d)."""
+        optimiser = self._optimisers[0]
+        optimiser.learning_rate = self.learning_rate * self._size
+        optimiser.step([self.memories], [gradient])
+        if self._is_spherical:
+            self.memories /= np.linalg.norm(self.memories, axis=2, keepdims=True)
+
+    def _move_log_weights(self, gradient):
+        """Take one step of Adam in the log weights (r, k)."""
+        optimiser = self._optimisers[1]
+        optimiser.learning_rate = self.learning_rate
+        optimiser.step([self.log_weights], [gradient])
+        # Only their differences mean anything.
+        self.log_weights -= self.log_weights.mean(axis=1, keepdims=True)
 
     def _revive(self, attracted, Z):
         """Put memories that attracted nobody on the worst served rows of Z (m, d)."""
@@ -164,8 +162,7 @@ class Descent:
             _, distances = nearest_memory(Z, self.memories[restart])
             worst = np.argsort(-distances, kind="stable")[: len(dead)]
             self.memories[restart, dead[: len(worst)]] = dense(Z[worst])
-            for moment in self._moments[0]:
-                moment[restart, dead] = 0.0
+            self._optimisers[0].reset((restart, dead))
 
     def evaluate(self, Z, weight):
         """Return the loss (r,) per entry of rows Z (m, d) under every mask in turn."""
@@ -200,25 +197,31 @@ class Descent:
         added = memories.astype(np.float64)[None], log_weights[None]
         self.memories = np.concatenate([self.memories, added[0]])
         self.log_weights = np.concatenate([self.log_weights, added[1]])
-        self._moments = [
-            [np.concatenate([m, np.zeros_like(a)]) for m in pair]
-            for pair, a in zip(self._moments, added, strict=True)
-        ]
+        for optimiser, array in zip(self._optimisers, added, strict=True):
+            optimiser.append([array])
 
     def keep(self, restarts):
         """Go on with some restarts only."""
         self.memories = self.memories[restarts]
         self.log_weights = self.log_weights[restarts]
-        self._moments = [[m[restarts] for m in pair] for pair in self._moments]
+        for optimiser in self._optimisers:
+            optimiser.keep(restarts)
 
     def moments(self, restart, order):
         """Return steps taken and running means of one restart, clusters reordered."""
-        return self._n_steps, [[m[restart][order] for m in p] for p in self._moments]
+        moments = [
+            [moment[restart][order] for moment in optimiser.state]
+            for optimiser in self._optimisers
+        ]
+        return self._optimisers[0].n_steps, moments
 
     def resume(self, state):
         """Go on from what `moments` returned, or from nothing; a stream slows down."""
         if state is None:
             return
-        self._n_steps, moments = state
-        self._moments = [[m[None].copy() for m in pair] for pair in moments]
-        self.learning_rate /= np.sqrt(1.0 + self._n_steps / _STREAM_STEPS)
+        n_steps, moments = state
+        for optimiser, pair in zip(self._optimisers, moments, strict=True):
+            optimiser.n_steps = n_steps
+            for moment, old in zip(optimiser.state, pair, strict=True):
+                moment[...] = old[None]
+        self.learning_rate /= np.sqrt(1.0 + n_steps / _STREAM_STEPS)

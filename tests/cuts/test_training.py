@@ -305,7 +305,7 @@ def test_fitting_labels_reaches_them(moving, global_random_seed):
 def test_a_row_on_both_sides_of_a_block_has_the_sum_of_both_gradients():
     logits = FreeLogits(4, 2, np.random.RandomState(0))
     steps, numbers = [], np.array([[2], [0], [1], [2]])
-    logits.optimizer.step = lambda gradients, rate: steps.extend(gradients)
+    logits.optimiser.step = lambda arrays, gradients: steps.extend(gradients)
     parts = np.arange(8.0).reshape(4, 2)
     logits.step(numbers, lambda values: parts, 1.0)
     np.testing.assert_array_equal(

@@ -11,6 +11,7 @@ from sklearn.preprocessing import scale
 
 from skdiffclust import SparseGEMINI
 from skdiffclust._constraints import as_constraints
+from skdiffclust._optimisers import Momentum
 from skdiffclust.datasets import make_celeux_one
 from skdiffclust.gemini import _solver_kernels as kernels
 from skdiffclust.gemini._models import Perceptron
@@ -21,7 +22,7 @@ from skdiffclust.gemini._penalties import (
     groups_by_size,
 )
 from skdiffclust.gemini._solver import GroupSolver, LinearProblem
-from skdiffclust.gemini._training import Momentum, loss_and_gradients, train
+from skdiffclust.gemini._training import loss_and_gradients, train
 
 GROUPS = [None, [0, 0, 1, 2, 2, 2, 3, 4]]
 

@@ -1,4 +1,4 @@
-"""Every gradient of every model, objective and mode, and the optimisers."""
+"""Every gradient of every model, objective and mode."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from skdiffclust.gemini._models import MODELS, new_model
 from skdiffclust.gemini._objectives import OBJECTIVES
 from skdiffclust.gemini._relations import Matrix, make_relation
 from skdiffclust.gemini._supervision import broken_links, supervision_with_gradient
-from skdiffclust.gemini._training import Adam, Momentum, Problem, loss_and_gradients
+from skdiffclust.gemini._training import Problem, loss_and_gradients
 from skdiffclust.gemini._transport import transport
 
 RELATIONS = {"kernel": ["linear", "rbf"], "distance": ["euclidean"], None: [None]}
@@ -186,26 +186,3 @@ def test_links_that_are_met_cost_nothing():
         np.eye(2)[[0, 1, 1, 0, 0]], constraints
     )
     assert broken > 1 and np.isfinite(gradient).all()
-
-
-@pytest.mark.torch
-@pytest.mark.parametrize("optimiser, other", [(Adam, "Adam"), (Momentum, "SGD")])
-def test_the_optimisers_are_those_of_torch(optimiser, other, global_random_seed):
-    import torch
-
-    rng = np.random.RandomState(global_random_seed)
-    ours = [rng.normal(size=(3, 2)), rng.normal(size=2)]
-    leaves = [torch.tensor(array, requires_grad=True) for array in ours]
-    extra = {"momentum": 0.9} if other == "SGD" else {}
-    theirs = getattr(torch.optim, other)(leaves, lr=0.01, **extra)
-    mine = optimiser(ours, 0.01)
-    for step in range(20):
-        # Away from zero: torch adds its epsilon after the bias correction, we before.
-        sign = -1 if step % 3 == 2 else 1
-        gradients = [sign * (2 + np.cos(array)) for array in ours]
-        mine.step(ours, gradients)
-        for leaf in leaves:
-            leaf.grad = sign * (2 + torch.cos(leaf.detach()))
-        theirs.step()
-    for array, leaf in zip(ours, leaves, strict=True):
-        assert_allclose(array, leaf.detach().numpy(), atol=1e-7)
