@@ -139,6 +139,10 @@ def kernel_matrix(X, Y=None, *, kernel="linear", kernel_params=None):
         what="the kernel matrix",
         remedy="Use fewer rows, or the linear kernel, which needs no such matrix.",
     )
+    if isinstance(kernel, str) and kernel == "cosine":
+        refuse_zero_rows(X)
+        if other is not None:
+            refuse_zero_rows(other)
     if isinstance(kernel, str) and kernel in _TRANSLATION_INVARIANT_KERNELS:
         means = column_means(X if other is None else other)
         X = center(X, means)
@@ -149,7 +153,7 @@ def kernel_matrix(X, Y=None, *, kernel="linear", kernel_params=None):
     if not np.isfinite(values).all():
         raise ValueError(
             "The 'kernel' parameter must give finite values. Got NaN or infinity from "
-            f"{kernel!r} instead. Rescale X or mend the kernel."
+            f"{kernel!r} instead. Rescale X or correct the kernel."
         )
     if Y is None:
         _symmetrise_dense(values)
@@ -168,18 +172,30 @@ def _symmetrise_dense(matrix):
 
 
 def unit_rows(X):
-    """Return rows of length one (n, d + 1); a zero row is one along the last axis.
+    """Return the rows of X (n, d), float64, divided by their lengths.
 
-    Half the squared distance of two such rows is their cosine distance: 1 between a
-    zero row and any other, 0 between two zero rows.
+    Half the squared distance of two such rows is their cosine distance. ValueError for
+    rows of length zero, which have no direction.
     """
-    unit = np.zeros((X.shape[0], X.shape[1] + 1))
-    largest = np.abs(X).max(axis=1)
-    seen = largest > 0
-    unit[~seen, -1] = 1.0
-    scaled = X[seen] / largest[seen, None]
-    unit[seen, :-1] = scaled / np.sqrt(np.square(scaled).sum(axis=1))[:, None]
-    return unit
+    refuse_zero_rows(X)
+    scaled = X / np.abs(X).max(axis=1, keepdims=True)
+    return scaled / np.sqrt(np.square(scaled).sum(axis=1, keepdims=True))
+
+
+def refuse_zero_rows(X):
+    """Raise a ValueError that names the samples of zeros of X (n, d), if any."""
+    if sp.issparse(X):
+        largest = np.asarray(abs(X).max(axis=1).todense()).ravel()
+        zero = np.flatnonzero(largest == 0)
+    else:
+        zero = np.flatnonzero(~np.any(X, axis=1))
+    if len(zero):
+        named = ", ".join(map(str, zero[:5])) + (", ..." if len(zero) > 5 else "")
+        raise ValueError(
+            "The samples of X must have a direction where cosines compare them. Got "
+            f"only zeros in {len(zero)} sample(s), at index {named}, instead. Drop "
+            "these samples, or use Euclidean distances."
+        )
 
 
 def fitted_metric_params(X_train, metric, metric_params):
@@ -209,7 +225,7 @@ def block_distances(X, T, metric, params):
     if np.isnan(distances).any():
         raise ValueError(
             "The 'metric' parameter must give finite distances. Got NaN from "
-            f"{metric!r} instead. Mend the metric or drop the rows it cannot compare."
+            f"{metric!r} instead. Drop the samples that it cannot compare."
         )
     if np.isinf(distances).any():
         raise ValueError(

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import warnings
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -261,9 +262,16 @@ def test_equal_rows_are_at_zero_in_the_distance_matrix(metric, global_random_see
     assert np.all(D[~equal] > 0)
 
 
-def test_cosine_distance_of_zero_rows():
-    D = distance_matrix([[0.0, 0.0], [0.0, 0.0], [3.0, 4.0]], metric="cosine")
-    assert_allclose(D, [[0, 0, 1], [0, 0, 1], [1, 1, 0]])
+def test_cosines_of_rows_without_a_direction_are_refused():
+    X, Y = np.array([[3.0, 4.0], [0.0, 0.0]]), np.array([[1.0, 0.0], [5e-324, 0.0]])
+    assert_allclose(distance_matrix(Y, metric="cosine"), 0)
+    for matrix in (
+        partial(distance_matrix, metric="cosine"),
+        partial(kernel_matrix, kernel="cosine"),
+    ):
+        for samples in ((X,), (X, Y), (Y, X)):
+            with pytest.raises(ValueError, match=r"1 sample\(s\), at index 1"):
+                matrix(*samples)
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf", "laplacian", "polynomial"])

@@ -76,7 +76,7 @@ class Affinity:
                 raise ValueError(
                     f"The 'affinity' parameter of {self.owner} must give finite "
                     "weights of at least 0. Got others for the rows to predict "
-                    "instead. Mend the function."
+                    "instead. Correct the function."
                 )
             return links
         k = min(self.n_neighbors, self.X.shape[0])

@@ -1,7 +1,8 @@
 """What `ClAM` asks of its data, parameter by parameter."""
 
 import numpy as np
-from scipy import sparse
+
+from skdiffclust._affinity import refuse_zero_rows
 
 
 def check_sample_weight(sample_weight, n_samples):
@@ -78,20 +79,6 @@ def check_checkpoint(clam, checkpoint):
             "The 'record_centers' parameter of ClAM must be False with a checkpoint. "
             "Got True instead, but it keeps no arrays of past epochs. Fit "
             "without the one or the other."
-        )
-
-
-def refuse_zero_rows(X):
-    """Refuse rows (n, d) without a direction."""
-    if sparse.issparse(X):
-        has_direction = np.asarray(abs(X).max(axis=1).toarray()).ravel() > 0
-    else:
-        has_direction = np.any(X, axis=1)
-    if not has_direction.all():
-        raise ValueError(
-            "The rows of X must have a direction for metric 'cosine'. Got row "
-            f"{int(np.argmin(has_direction))} of length zero instead. Drop such rows, "
-            "or use metric 'euclidean'."
         )
 
 

@@ -16,7 +16,12 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from skdiffclust._affinity import block_distances, refuse_overflow, refuse_underflow
+from skdiffclust._affinity import (
+    block_distances,
+    refuse_overflow,
+    refuse_underflow,
+    refuse_zero_rows,
+)
 from skdiffclust._assignments import order_by_size, softmax
 from skdiffclust._compat import (
     CallbackSupportMixin,
@@ -40,7 +45,6 @@ from skdiffclust.memories._checks import (
     check_init,
     check_problem,
     check_sample_weight,
-    refuse_zero_rows,
 )
 from skdiffclust.memories._dynamics import (
     METRICS,

@@ -9,7 +9,7 @@ from numbers import Real
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from skdiffclust._affinity import refuse_overflow
+from skdiffclust._affinity import refuse_overflow, refuse_zero_rows
 from skdiffclust._assignments import softmax
 from skdiffclust._products import product_by_sample
 from skdiffclust._validation import refuse_silent_conversion
@@ -447,14 +447,8 @@ class _Field:
 
 def _on_sphere(X):
     """Return rows of unit length (m, d), refusing those of length zero."""
-    lengths = np.linalg.norm(X, axis=1, keepdims=True)
-    if not lengths.all():
-        raise ValueError(
-            "The rows of X and the memories must have a direction for metric "
-            f"'cosine'. Got row {int(np.argmin(lengths))} of length zero instead. "
-            "Drop such rows, or use metric 'euclidean'."
-        )
-    return X / lengths
+    refuse_zero_rows(X)
+    return X / np.linalg.norm(X, axis=1, keepdims=True)
 
 
 def _check_matrix(X, name):

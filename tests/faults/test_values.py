@@ -106,6 +106,27 @@ def test_distances_that_underflow_in_float32_are_refused(model):
         model.fit(X.astype(np.float32))
 
 
+@pytest.mark.parametrize(
+    "clusterer",
+    [
+        SpanningForestClustering(3, metric="cosine"),
+        ClAM(3, metric="cosine"),
+        PRCut(3, affinity="cosine"),
+        GEMINI(3, kernel="cosine"),
+        GEMINI(3, objective="wasserstein", metric="cosine"),
+    ],
+)
+def test_a_sample_of_zeros_has_no_cosine(clusterer, blobs):
+    X = np.vstack([blobs, np.zeros((1, blobs.shape[1]))])
+    with pytest.raises(ValueError, match=f"sample.* {len(blobs)}[ ,]"):
+        clusterer.fit(X)
+    if isinstance(clusterer, GEMINI):
+        return  # predicts by its model, which compares nothing
+    clusterer.fit(blobs)
+    with pytest.raises(ValueError, match=r"sample.* direction"):
+        clusterer.predict(X)
+
+
 def test_cosines_need_no_squares_of_lengths(blobs):
     forest = SpanningForestClustering(3, metric="cosine")
     expected = forest.fit(blobs).labels_
