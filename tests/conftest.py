@@ -62,7 +62,18 @@ def trains_in_torch(value):
 
 
 def pytest_generate_tests(metafunc):
-    """Run the tests that draw for every seed asked for; with ``-m long`` for 100."""
+    """Run the tests that draw for every seed asked for; with ``-m long`` for 100.
+
+    Those marked ``instances(n)`` are parametrized by `seed`: 20 by default, the rest of
+    the n by ``-m long``.
+    """
+    marker = metafunc.definition.get_closest_marker("instances")
+    if marker is not None:
+        seeds = [
+            pytest.param(seed, marks=[pytest.mark.long] if seed >= 20 else [])
+            for seed in range(*marker.args)
+        ]
+        metafunc.parametrize("seed", seeds)
     if "global_random_seed" in metafunc.fixturenames:
         is_long = metafunc.config.option.markexpr == "long"
         first, _, last = ("0-99" if is_long else SEEDS).partition("-")

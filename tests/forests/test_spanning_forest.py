@@ -22,7 +22,7 @@ def plain(n_clusters=2, **params):
     return SpanningForestClustering(n_clusters, cut_rule="longest", **params)
 
 
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.instances(200)
 def test_the_partition_of_scipy_at_every_k(seed, global_random_seed):
     seed += 1000 * global_random_seed
     rng = np.random.default_rng(seed)
@@ -351,7 +351,7 @@ def test_a_stuck_greedy_forest_is_repaired():
     assert forest.labels.tolist() == [0, 1, 0, 1]
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.instances(40)
 def test_cannot_links_are_met_or_refused(seed, global_random_seed):
     seed += 1000 * global_random_seed
     rng = np.random.default_rng(seed)

@@ -39,7 +39,7 @@ def random_constraints(rng, n):
             continue
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.instances(60)
 def test_checked_kruskal(seed, monkeypatch, global_random_seed):
     seed += 1000 * global_random_seed
     monkeypatch.setattr(_checked, "_CHUNK", 7)

@@ -53,7 +53,7 @@ def checked_kruskal(similarity, n_clusters, labels):
     return edges
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.instances(25)
 def test_the_heaviest_forest_by_enumeration(seed, global_random_seed):
     seed += 1000 * global_random_seed
     rng = np.random.default_rng(seed)
@@ -85,7 +85,7 @@ def weight_of_partition(similarity, labels):
     return total
 
 
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.instances(100)
 def test_partial_labels_are_never_worse_than_checked_kruskal(
     backend, seed, global_random_seed
 ):

@@ -48,7 +48,7 @@ def naive_cut(edges, n_cuts, min_size):
 
 
 @pytest.mark.parametrize("compiled", [False, True])
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.instances(40)
 def test_cut_with_a_minimum_size(seed, compiled, monkeypatch, global_random_seed):
     seed += 1000 * global_random_seed
     if compiled:

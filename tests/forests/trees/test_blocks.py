@@ -25,7 +25,7 @@ def assert_same_tree(X, **options):
     assert np.array_equal(tree.lengths, expected.lengths)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.instances(40)
 def test_any_number_of_blocks(seed, global_random_seed):
     seed += 1000 * global_random_seed
     assert_same_tree(rows_of(seed), n_blocks=1 + seed % 9)

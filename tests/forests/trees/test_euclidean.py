@@ -42,7 +42,7 @@ def assert_same_forest(forest, expected):
     assert np.array_equal(forest[1][ours], expected[1][theirs])
 
 
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.instances(200)
 def test_the_forest_of_kruskal_bit_for_bit(seed, global_random_seed):
     seed += 1000 * global_random_seed
     rng, X = rows_of(seed)

@@ -17,7 +17,7 @@ def complete(rng, n, integers=False):
     return first, second, values.astype(float)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.instances(30)
 def test_the_lightest_forest_by_enumeration(seed, global_random_seed):
     seed += 1000 * global_random_seed
     rng = np.random.default_rng(seed)

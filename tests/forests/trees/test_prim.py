@@ -33,7 +33,7 @@ def vertices(rng, n):
     return np.arange(n), np.unique(shared, return_inverse=True)[1]
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.instances(40)
 def test_matrix(seed, monkeypatch, global_random_seed):
     seed += 1000 * global_random_seed
     monkeypatch.setattr(_prim, "_CHUNK", 500)
@@ -51,7 +51,7 @@ def test_matrix(seed, monkeypatch, global_random_seed):
 
 
 @pytest.mark.parametrize("min_samples", [None, 3])
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.instances(30)
 def test_points(seed, min_samples, monkeypatch, global_random_seed):
     seed += 1000 * global_random_seed
     monkeypatch.setattr(_prim, "_CHUNK", 2000)

@@ -22,7 +22,7 @@ def prim_of(D, nodes=None):
     return prim(lengths_of_matrix(D).row, rows, nodes)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.instances(30)
 def test_the_lightest_tree_by_enumeration(seed, global_random_seed):
     seed += 1000 * global_random_seed
     rng = np.random.default_rng(seed)
@@ -49,7 +49,7 @@ def test_the_weight_of_scipy(seed, global_random_seed):
     assert prim_of(D)[1].sum() == pytest.approx(minimum_spanning_tree(D).sum())
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.instances(30)
 def test_ties_follow_the_order_of_pairs(seed, global_random_seed):
     """The tree is the one Kruskal finds when edges are sorted by (length, i, j)."""
     seed += 1000 * global_random_seed
