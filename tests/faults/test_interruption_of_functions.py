@@ -2,16 +2,16 @@
 
 import signal
 import sys
+from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-import torch
 
 import skdiffclust
-from skdiffclust import GEMINI, ClAM, PRCut, SpanningForestClustering, forests, nn
+from skdiffclust import GEMINI, ClAM, PRCut, SpanningForestClustering, forests
 from skdiffclust.cuts import expected_ratio_cut, ratio_cut, ratio_cut_bound
 from skdiffclust.gemini import gemini_score
 from skdiffclust.memories import energy, recall
@@ -25,9 +25,6 @@ APART = np.array([[i, i + 1] for i in range(0, 30, 2)])
 GRAPH = sp.random_array((3000, 3000), density=2e-3, rng=RNG, format="csr")
 GRAPH = GRAPH + GRAPH.T
 ASSIGNMENTS = RNG.dirichlet(np.ones(5), size=3000)
-TENSOR = torch.tensor(SIMILARITY, requires_grad=True)
-LOGITS = torch.tensor(np.log(ASSIGNMENTS[:300]), requires_grad=True)
-ROWS = torch.tensor(X[:300], requires_grad=True)
 MANY = 10**6
 PACKAGE = str(Path(skdiffclust.__file__).parent)
 
@@ -88,26 +85,50 @@ CALLS = {
     ),
     "energy": lambda: energy(X, X[:20], 1.0),
     "recall": lambda: recall(X, X[:20], 1.0, n_steps=50),
-    "nn.PerturbedForest": lambda: nn.PerturbedForest(4)(TENSOR)[0].sum().backward(),
-    "nn.PartialFenchelYoungLoss": lambda: nn.PartialFenchelYoungLoss(8)(
-        TENSOR, torch.tensor(LABELS)
-    ).backward(),
-    "nn.FenchelYoungLoss": lambda: nn.FenchelYoungLoss()(
-        TENSOR, torch.tensor([[0, 1], [1, 2]])
-    ).backward(),
-    "nn.ConnectivityLoss": lambda: nn.ConnectivityLoss(8)(
-        TENSOR, torch.tensor(LABELS)
-    ).backward(),
-    "nn.RatioCutLoss": lambda: (
-        nn.RatioCutLoss(5)(GRAPH[:300][:, :300], LOGITS).sum().backward()
-    ),
-    "nn.GEMINILoss": lambda: nn.GEMINILoss()(LOGITS, ROWS).backward(),
-    "nn.AssociativeMemory": lambda: (
-        nn.AssociativeMemory(9, 4, inverse_temperature=1.0)(ROWS.float())
-        .sum()
-        .backward()
-    ),
 }
+
+
+def calls_of_modules():
+    """Return the calls of `skdiffclust.nn`, by name."""
+    import torch
+
+    from skdiffclust import nn
+
+    similarity = torch.tensor(SIMILARITY, requires_grad=True)
+    logits = torch.tensor(np.log(ASSIGNMENTS[:300]), requires_grad=True)
+    samples = torch.tensor(X[:300], requires_grad=True)
+    labels = torch.tensor(LABELS)
+    return {
+        "nn.PerturbedForest": lambda: (
+            nn.PerturbedForest(4)(similarity)[0].sum().backward()
+        ),
+        "nn.PartialFenchelYoungLoss": lambda: nn.PartialFenchelYoungLoss(8)(
+            similarity, labels
+        ).backward(),
+        "nn.FenchelYoungLoss": lambda: nn.FenchelYoungLoss()(
+            similarity, torch.tensor([[0, 1], [1, 2]])
+        ).backward(),
+        "nn.ConnectivityLoss": lambda: nn.ConnectivityLoss(8)(
+            similarity, labels
+        ).backward(),
+        "nn.RatioCutLoss": lambda: (
+            nn.RatioCutLoss(5)(GRAPH[:300][:, :300], logits).sum().backward()
+        ),
+        "nn.GEMINILoss": lambda: nn.GEMINILoss()(logits, samples).backward(),
+        "nn.AssociativeMemory": lambda: (
+            nn.AssociativeMemory(9, 4, inverse_temperature=1.0)(samples.float())
+            .sum()
+            .backward()
+        ),
+    }
+
+
+if find_spec("torch"):
+    CALLS |= calls_of_modules()
+NAMES = [
+    pytest.param(name, marks=pytest.mark.torch if name.startswith("nn.") else [])
+    for name in CALLS
+]
 ENDLESS = {
     "perturbed_forest",
     "partial_fenchel_young_loss-labels",
@@ -143,7 +164,7 @@ def interrupt_at_entry(call, entry, checks):
     assert checks.count == count
 
 
-@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("name", NAMES)
 def test_control_c(name, checks):
     call = CALLS[name]
     for entry in (1, 5):
@@ -156,7 +177,7 @@ def test_control_c(name, checks):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("name", NAMES)
 def test_control_c_at_fifty_moments(name, checks):
     for entry in range(1, 51):
         interrupt_at_entry(CALLS[name], entry, checks)
