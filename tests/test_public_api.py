@@ -143,23 +143,33 @@ def test_getting_started_runs(tmp_path):
     assert int(n_labels) == 178
 
 
-@pytest.mark.parametrize(
-    "page",
-    [
-        "gemini",
-        pytest.param("gpu", marks=pytest.mark.torch),
-        "partial_labels",
-        "persistence",
-        "security",
-        "tuning",
-    ],
-)
-def test_user_guide_runs(page, tmp_path):
-    path = ROOT / "doc" / "user_guide" / f"{page}.rst"
-    blocks = literal_blocks(path.read_text(encoding="utf-8"), "python")
-    assert blocks
-    start = f"import os, skdiffclust; os.chdir({str(tmp_path)!r})"
-    run_python("\n".join([start, *blocks]), "-W", "error")
+def run_pages(pages, tmp_path):
+    """Run the blocks of pages of the user guide, in one process, a namespace a page."""
+    programs = {}
+    for page in pages:
+        path = ROOT / "doc" / "user_guide" / f"{page}.rst"
+        blocks = literal_blocks(path.read_text(encoding="utf-8"), "python")
+        assert blocks
+        programs[page] = "\n".join(blocks)
+    code = f"""
+import os, skdiffclust
+
+os.chdir({str(tmp_path)!r})
+for page, program in {programs!r}.items():
+    exec(compile(program, page, "exec"), {{"__name__": "__main__"}})
+"""
+    run_python(code, "-W", "error")
+
+
+def test_user_guide_runs(tmp_path):
+    run_pages(
+        ["gemini", "partial_labels", "persistence", "security", "tuning"], tmp_path
+    )
+
+
+@pytest.mark.torch
+def test_user_guide_runs_in_torch(tmp_path):
+    run_pages(["gpu"], tmp_path)
 
 
 def test_badges_are_true():
