@@ -29,7 +29,7 @@ from skdiffclust.cuts._assigners import (
     ModuleAssigner,
 )
 from skdiffclust.cuts._graph import Affinity, add_labels, warn_of_parts
-from skdiffclust.cuts._ratio_cut import check_graph, cut_of_labels
+from skdiffclust.cuts._ratio_cut import check_graph
 from skdiffclust.cuts._starts import Nodes, free_labels, make_nodes
 from skdiffclust.cuts._training import (
     FreeLogits,
@@ -40,6 +40,7 @@ from skdiffclust.cuts._training import (
     record_epoch,
     train,
 )
+from skdiffclust.metrics._graphs import cut_of_labels
 
 # Free logits, and a linear model, take steps so many times as long as a perceptron.
 _FREE_RATE = 30.0

@@ -38,7 +38,7 @@ from skdiffclust.cuts._fitting import (
     warn_if_small,
     warn_if_unbounded,
 )
-from skdiffclust.cuts._ratio_cut import cut_of_labels
+from skdiffclust.metrics._graphs import cut_of_labels
 
 # Epochs in a row without progress that end the training.
 _PATIENCE = 10

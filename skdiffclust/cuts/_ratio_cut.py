@@ -8,6 +8,7 @@ import scipy.sparse as sp
 
 from skdiffclust._affinity import check_precomputed
 from skdiffclust._validation import refuse_masked, refuse_silent_conversion
+from skdiffclust.metrics._graphs import cut_of_labels
 
 _N_NODES = 24
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(_N_NODES)
@@ -334,17 +335,6 @@ def _check_assignments(assignments, n, *, caller):
             f"sum that is off by {off:.3g} instead. Apply a softmax first."
         )
     return assignments
-
-
-def cut_of_labels(graph, labels, n_clusters, divisors=None):
-    """Return the cut (float) of labels (n,) in 0 .. k - 1; empty clusters count 0."""
-    edges = graph.tocoo()
-    crosses = labels[edges.row] != labels[edges.col]
-    cuts = np.bincount(
-        labels[edges.row[crosses]], edges.data[crosses], minlength=n_clusters
-    )
-    sizes = np.bincount(labels, divisors, minlength=n_clusters)
-    return float((cuts[cuts > 0] / sizes[cuts > 0]).sum())
 
 
 def bound_with_gradient(graph, degrees, assignments, *, divisors, floor):

@@ -16,7 +16,7 @@ from skdiffclust.cuts._components import (
     place_small,
 )
 from skdiffclust.cuts._neighbors import nearest_point
-from skdiffclust.cuts._ratio_cut import cut_of_labels
+from skdiffclust.metrics._graphs import cut_of_labels
 
 # Weight, relative to the mean, of the edges that make a graph connected for ARPACK.
 _BRIDGE = 1e-6

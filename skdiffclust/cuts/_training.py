@@ -10,7 +10,8 @@ from skdiffclust._assignments import softmax, softmax_backward
 from skdiffclust._batches import mini_batches
 from skdiffclust._encoder import backward, forward, forward_with_inputs
 from skdiffclust._optimisers import Adam
-from skdiffclust.cuts._ratio_cut import cut_of_labels, expected_cut_with_gradient
+from skdiffclust.cuts._ratio_cut import expected_cut_with_gradient
+from skdiffclust.metrics._graphs import cut_of_labels
 
 # Proportions below this part of 1 / n_clusters are taken as it, in denominators.
 _FLOOR = 1e-3

@@ -17,7 +17,8 @@ from skdiffclust.cuts._multilevel import (
     search,
 )
 from skdiffclust.cuts._polish import Bounds, _State, as_level, climb, polish
-from skdiffclust.cuts._ratio_cut import check_graph, cut_of_labels
+from skdiffclust.cuts._ratio_cut import check_graph
+from skdiffclust.metrics._graphs import cut_of_labels
 
 
 def random_graph(seed, n, density=0.5):

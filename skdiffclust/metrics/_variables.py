@@ -1,0 +1,96 @@
+"""Errors in the selection of variables."""
+
+import numpy as np
+
+
+def variable_selection_error_rate(support_true, support):
+    """Fraction of features that were wrongly kept or wrongly dropped.
+
+    Parameters
+    ----------
+    support_true : array-like of shape (n_features,)
+        Booleans: which features are informative.
+    support : array-like of shape (n_features,)
+        Booleans: which were selected, from ``get_support()`` for instance.
+
+    Returns
+    -------
+    float
+        Between 0 and 1, smaller is better; called VSER.
+
+    Raises
+    ------
+    ValueError
+        If the two are no booleans or differ in length.
+
+    See Also
+    --------
+    correct_variable_rate : Counts informative features only.
+
+    References
+    ----------
+    Celeux et al. Comparing model selection and regularization approaches to variable
+    selection in model-based clustering. Journal de la SFdS 155(2), 2014.
+
+    Examples
+    --------
+    >>> from skdiffclust.metrics import variable_selection_error_rate
+    >>> variable_selection_error_rate([True, True, False, False], [True, False] * 2)
+    0.5
+    """
+    name = "variable_selection_error_rate"
+    support_true, support = _check_supports(support_true, support, name)
+    return float(np.mean(support_true != support))
+
+
+def correct_variable_rate(support_true, support):
+    """Fraction of the informative features that were selected.
+
+    Parameters
+    ----------
+    support_true : array-like of shape (n_features,)
+        Booleans: which features are informative; at least one is.
+    support : array-like of shape (n_features,)
+        Booleans: which were selected, from ``get_support()`` for instance.
+
+    Returns
+    -------
+    float
+        Between 0 and 1, larger is better; called CVR. Selecting all scores 1.
+
+    Raises
+    ------
+    ValueError
+        If the two are no booleans, differ in length, or no feature is informative.
+
+    See Also
+    --------
+    variable_selection_error_rate : Counts features that were wrongly kept, too.
+
+    Examples
+    --------
+    >>> from skdiffclust.metrics import correct_variable_rate
+    >>> correct_variable_rate([True, True, False, False], [True, False] * 2)
+    0.5
+    """
+    name = "correct_variable_rate"
+    support_true, support = _check_supports(support_true, support, name)
+    if not support_true.any():
+        raise ValueError(
+            f"The 'support_true' parameter of {name} must have an informative feature. "
+            "Got none instead."
+        )
+    return float(np.mean(support[support_true]))
+
+
+def _check_supports(support_true, support, caller):
+    """Return two boolean arrays (d,) of one length."""
+    arrays = np.asarray(support_true), np.asarray(support)
+    for name, array in zip(("support_true", "support"), arrays, strict=True):
+        if array.ndim != 1 or array.dtype != bool or array.shape != arrays[0].shape:
+            raise ValueError(
+                f"The {name!r} parameter of {caller} must be booleans, one for each "
+                f"feature. Got dtype {array.dtype} and shape {array.shape} instead. "
+                "Use get_support() of a selector."
+            )
+    return arrays
