@@ -37,7 +37,7 @@ from sklearn.neighbors import kneighbors_graph
 from skdiffclust import PRCut
 from skdiffclust._data import has_data, load_data
 from skdiffclust.cuts import _prcut, _starts, ratio_cut
-from skdiffclust.cuts._polish import polish
+from skdiffclust.cuts._local_search import local_search
 from skdiffclust.cuts._ratio_cut import check_graph
 from skdiffclust.metrics import clustering_accuracy
 from skdiffclust.nn import RatioCutLoss
@@ -184,8 +184,12 @@ def fits(names, n_seeds, output):
         print(f"{name}: random start {fast:.1f} s, {model.ratio_cut_:.3f}", flush=True)
         slow, _ = seconds(peer.fit, graph)
         labels = peer.labels_.astype(np.int64)
-        polished = polish(graph, labels, k)
-        found = {"spectral": labels, "polished": polished, "random": model.labels_}
+        improved = local_search(graph, labels, k)
+        found = {
+            "spectral": labels,
+            "local_search": improved,
+            "random": model.labels_,
+        }
         values = {key: ratio_cut(graph, value).value for key, value in found.items()}
         values |= {"edges": graph.nnz // 2, "s_spectral": slow, "s_random": fast}
         add(output, lines, {"data": name, "seed": seed} | values)
@@ -239,7 +243,7 @@ def describe(graph, y, labels, k):
 
 # Rows of the table and the parameters of PRCut behind them; those of the paper's
 # recipe are its own but for two: its learning rate of 1e-4 and weight of 100 do worse.
-ROWS = {"spectral": None, "spectral, polished": None} | {
+ROWS = {"spectral": None, "spectral, local search": None} | {
     f"PRCut {name}, {init}": {"encoder": encoder, "init": init}
     for init in ("spectral", "random")
     for name, encoder in (("free", None), ("linear", "linear"), ("mlp", "mlp"))
@@ -248,7 +252,7 @@ ROWS["paper's recipe"] = {
     "encoder": "mlp",
     "hidden_layer_sizes": (512,),
     "init": "random",
-    "polish": False,
+    "local_search": False,
     "objective": "bound",
     "sampling": "pairs",
     "batch_size": 2048,
@@ -289,7 +293,7 @@ class Problem:
         if ROWS[row] is None:
             labels, took = spectral(self.graph, self.k, seed)
             if row != "spectral":
-                labels = polish(self.graph, labels, self.k)
+                labels = local_search(self.graph, labels, self.k)
             return describe(self.graph, self.y, labels, self.k) | {"s": took}
         took, model = self.fit(ROWS[row], seed, held_out=False)
         found = describe(self.graph, self.y, model.labels_, self.k) | {"s": took}
@@ -300,7 +304,7 @@ class Problem:
 
 
 def share_starts(folder):
-    """Let fits share spectral labels and free labels; return the first's function.
+    """Let fits share spectral labels and pseudo-labels; return the first's function.
 
     They are kept in files of the folder. PRCut's spectral start is what scikit-learn's
     estimator finds, as a test of it asserts, so it is not computed twice.
@@ -330,7 +334,7 @@ def share_starts(folder):
             labels = free_target(estimator, data, random_state)
             return labels, random_state.get_state()
 
-        start = estimator.init, estimator.polish, estimator.random_state
+        start = estimator.init, estimator.local_search, estimator.random_state
         labels, state = once((data.graph.nnz, data.n_clusters, *start), compute)
         random_state.set_state(state)  # what is drawn next is as it was
         return labels

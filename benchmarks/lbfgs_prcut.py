@@ -3,8 +3,9 @@
     python benchmarks/lbfgs_prcut.py letter
 
 L-BFGS on the exact expected ratio-cut of all rows, from the logistic regression of the
-polished spectral labels; and ``PRCut(encoder="linear")``, which takes steps of batches
-from the same labels. Prints cuts of labels and processor time. The sets are under
+spectral labels after a local search; and ``PRCut(encoder="linear")``, which takes steps
+of batches from the same labels. Prints cuts of labels and processor time. The sets are
+under
 ../shared/data.
 """
 

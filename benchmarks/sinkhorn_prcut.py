@@ -24,7 +24,7 @@ from sklearn.cluster import SpectralClustering
 from skdiffclust import PRCut
 from skdiffclust._assignments import softmax
 from skdiffclust.cuts import ratio_cut
-from skdiffclust.cuts._polish import polish
+from skdiffclust.cuts._local_search import local_search
 
 # Falling temperatures, times n_clusters: above 1 the assignments become all alike.
 TEMPERATURES = np.geomspace(1.0, 0.1, 500)
@@ -54,7 +54,7 @@ def iterate(graph, k, free, seed):
 
 
 def main(names):
-    """Print the ratio-cut and the clusters used, raw and polished."""
+    """Print the ratio-cut and the clusters used, raw and after a local search."""
     warnings.simplefilter("ignore")
     for name in names:
         X, y = load(name)
@@ -64,8 +64,10 @@ def main(names):
         for free in (False, True):
             found = [iterate(graph, k, free, seed) for seed in range(5)]
             cuts = [ratio_cut(graph, labels) for labels in found]
-            moved = [ratio_cut(graph, polish(graph, labels, k)) for labels in found]
-            for what, values in {"": cuts, ", polished": moved}.items():
+            moved = [
+                ratio_cut(graph, local_search(graph, labels, k)) for labels in found
+            ]
+            for what, values in {"": cuts, ", local search": moved}.items():
                 ratio = np.median([value.value for value in values]) / spectral
                 used = min(value.n_clusters for value in values)
                 kind = "sizes free" if free else "sizes equal"

@@ -49,7 +49,14 @@ TRAINED = [
     ClAM(3, n_init=2, max_iter=10, random_state=0),
     GEMINI(3, max_iter=10, random_state=0),
     PRCut(3, encoder=None, random_state=0),
-    PRCut(3, encoder="linear", init="random", polish=False, max_iter=3, random_state=0),
+    PRCut(
+        3,
+        encoder="linear",
+        init="random",
+        local_search=False,
+        max_iter=3,
+        random_state=0,
+    ),
     SparseGEMINI(3, max_iter=10, random_state=0),
     SpanningForestEmbedding(3, max_iter=1, n_perturbations=4, random_state=0),
 ]
@@ -142,9 +149,15 @@ def soak_rows(name):
         )
     else:
         model = PRCut(
-            10, encoder="linear", init="random", polish=False, n_init=1, max_iter=2,
-            batch_size=8192, random_state=0,
-        )  # fmt: skip
+            10,
+            encoder="linear",
+            init="random",
+            local_search=False,
+            n_init=1,
+            max_iter=2,
+            batch_size=8192,
+            random_state=0,
+        )
         ring = sp.diags_array([1.0, 1.0, 1.0], offsets=[1, 2, 3], shape=(n, n))
         fit_params["graph"] = sp.csr_array(ring + ring.T)
     small = X[:2000]
@@ -242,7 +255,7 @@ def soak_costs():
     ring = sp.diags_array([1.0, 1.0, 1.0], offsets=[1, 2, 3], shape=(n, n))
     trained = {"batch_size": 8192, "n_init": 1, "random_state": 0}
     endless = {"tol": 0, "n_iter_no_change": 10**6}
-    start = {"encoder": "linear", "init": "random", "polish": False}
+    start = {"encoder": "linear", "init": "random", "local_search": False}
     graph = {"graph": sp.csr_array(ring + ring.T)}
     for model, given in (
         (ClAM(10, **trained, **endless), {}),

@@ -391,7 +391,7 @@ def _symmetric_union(rows, columns, values, n):
     return graph, difference
 
 
-def nearest_row(X_train, X, *, metric="euclidean", metric_params=None):
+def nearest_sample(X_train, X, *, metric="euclidean", metric_params=None):
     """Return the nearest training row of each row, and how far it is.
 
     The out-of-sample rule: the edge that single linkage would add.
@@ -427,11 +427,11 @@ def nearest_row(X_train, X, *, metric="euclidean", metric_params=None):
     return indices[:, 0], distances[:, 0]
 
 
-def nearest_rows(X_train, X, n_neighbors):
+def k_nearest(X_train, X, n_neighbors):
     """Return the nearest training rows (m, n_neighbors), int64, of each row.
 
     Of float64 rows X (m, d) and X_train (n_train, d), by Euclidean distance, then by
-    index; as in `nearest_row`, the answer for a row depends on nothing beside it.
+    index; as in `nearest_sample`, the answer for a row depends on nothing beside it.
     """
     return _k_nearest(X_train, X, n_neighbors, "euclidean", None)[0]
 
@@ -525,7 +525,7 @@ def _first_copies(T, k):
 
 
 def _tree_nearest(T, X, k):
-    """Return (columns, squared distances) (m, k) with a k-d tree, ties settled."""
+    """Return (columns, squared distances) (m, k) with a k-d tree, ties resolved."""
     tree = cKDTree(T)
     near, found = tree.query(X, k=k + 1)
     tied = near[:, k] <= near[:, k - 1] * (1.0 + _TREE_SLACK)
@@ -533,7 +533,7 @@ def _tree_nearest(T, X, k):
     columns = np.empty((len(X), k), dtype=np.int64)
     squares = np.empty((len(X), k))
     rows = np.repeat(np.arange(len(clear)), k)
-    columns[clear], squares[clear] = _settle(
+    columns[clear], squares[clear] = _resolve_ties(
         T, X[clear], rows, found[clear, :k].ravel(), k
     )
     tied = np.flatnonzero(tied)
@@ -543,7 +543,7 @@ def _tree_nearest(T, X, k):
         radii = near[block, k - 1] * (1.0 + _TREE_SLACK)
         balls = tree.query_ball_point(X[block], radii)
         rows = np.repeat(np.arange(len(block)), [len(ball) for ball in balls])
-        columns[block], squares[block] = _settle(
+        columns[block], squares[block] = _resolve_ties(
             T, X[block], rows, np.concatenate(balls).astype(np.int64), k
         )
     return columns, squares
@@ -576,7 +576,7 @@ def _product_nearest(T, X, k):
         upper = np.take_along_axis(lower, near, axis=1)
         upper += 2.0 * c * (X_squares + T_squares[near])
         rows, candidates = np.nonzero(lower <= upper.max(axis=1, keepdims=True))
-        columns[done], squares[done] = _settle(T, X[done], rows, candidates, k)
+        columns[done], squares[done] = _resolve_ties(T, X[done], rows, candidates, k)
     return columns, squares
 
 
@@ -602,7 +602,7 @@ def _metric_nearest(T, X, k, metric, params):
     return columns, distances
 
 
-def _settle(T, X, rows, columns, k):
+def _resolve_ties(T, X, rows, columns, k):
     """Return (columns, squared distances) (m, k) among candidate pairs (p,)."""
     squares = np.empty(len(rows))
     step = max(1, _BLOCK_ENTRIES // T.shape[1])

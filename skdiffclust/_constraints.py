@@ -197,8 +197,8 @@ def check_feasible(constraints, n_clusters):
         if row is not None:
             raise ValueError(
                 f"{title} at least 3: the cannot-links around row {row} form a cycle "
-                "of odd length, which two clusters cannot meet. Got 2 instead. Ask for "
-                "more clusters or give fewer cannot-links."
+                "of odd length, which two clusters cannot satisfy. Got 2 instead. Ask "
+                "for more clusters or give fewer cannot-links."
             )
 
 

@@ -63,15 +63,15 @@ def activate(hidden, activation):
     return np.maximum(hidden, 0, out=hidden)
 
 
-def _activate_with_slope(hidden, activation):
+def _activate_with_derivative(hidden, activation):
     """Return the activation (n, h) and its derivative (n, h); hidden is overwritten."""
     if activation == "gelu":
         below = ndtr(hidden)
-        slope = np.exp(-0.5 * hidden * hidden)
-        slope *= hidden * hidden.dtype.type(1.0 / np.sqrt(2.0 * np.pi))
-        slope += below
+        derivative = np.exp(-0.5 * hidden * hidden)
+        derivative *= hidden * hidden.dtype.type(1.0 / np.sqrt(2.0 * np.pi))
+        derivative += below
         hidden *= below
-        return hidden, slope
+        return hidden, derivative
     hidden = activate(hidden, activation)
     return hidden, 1 - hidden * hidden if activation == "tanh" else hidden > 0
 
@@ -106,17 +106,17 @@ def _affine(X, weight, bias):
 def forward_with_inputs(X, weights, biases, masks=None, activation="relu"):
     """Return the output (n, n_out), and for each layer what `backward` needs of it.
 
-    That is a pair: what entered the layer, and the slope of the activation there, None
-    for the first layer. `masks` holds a factor (n, n_hidden) for each hidden layer, as
-    `dropout_masks` draws them; None is no dropout.
+    That is a pair: what entered the layer, and the derivative of the activation there,
+    None for the first layer. `masks` holds a factor (n, n_hidden) for each hidden
+    layer, as `dropout_masks` draws them; None is no dropout.
     """
     inputs = [(X, None)]
     output = _affine(X, weights[0], biases[0])
     for layer in range(1, len(weights)):
-        hidden, slope = _activate_with_slope(output, activation)
+        hidden, derivative = _activate_with_derivative(output, activation)
         if masks is not None:
             hidden *= masks[layer - 1]
-        inputs.append((hidden, slope))
+        inputs.append((hidden, derivative))
         output = _affine(hidden, weights[layer], biases[layer])
     return output, inputs
 
@@ -130,12 +130,12 @@ def backward(gradient, inputs, weights, masks=None):
     weight_gradients = []
     bias_gradients = []
     for layer in reversed(range(len(weights))):
-        entered, slope = inputs[layer]
+        entered, derivative = inputs[layer]
         weight_gradients.append(entered.T @ gradient)
         bias_gradients.append(gradient.sum(axis=0))
         if layer:
             gradient = gradient @ weights[layer].T
-            gradient *= slope
+            gradient *= derivative
             if masks is not None:
                 gradient *= masks[layer - 1]
     return weight_gradients[::-1], bias_gradients[::-1]

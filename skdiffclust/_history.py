@@ -30,7 +30,7 @@ the epochs of one restart; and `keep_state_on_error`. The order of the decorator
 ...                 loss = np.mean((X[:, 0] - center) ** 2)    # smaller is better
 ...                 loop.record(loss, state=lambda: center,    # a copy, made if best
 ...                             attributes=lambda: {"center_": center})
-...         best = training.best                               # settle, then finish
+...         best = training.best                               # publish, then finish
 ...         self.center_, self.history_ = best.best_state, best.history
 ...         self.n_iter_, self.labels_ = best.n_iter, self._assign(X)
 ...         training.finish()

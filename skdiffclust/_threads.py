@@ -11,7 +11,7 @@ from time import perf_counter
 from skdiffclust._compat import effective_n_threads
 
 # Seconds that a chunk should take; the next one is sized by the last.
-_CHUNK = 0.04
+_CHUNK_SECONDS = 0.04
 
 
 def thread_count(n_jobs):
@@ -83,4 +83,4 @@ def _drain(queue, kernel, arguments):
         kernel(first, last, *arguments)
         seconds = max(perf_counter() - begun, 1e-6)
         # At most doubled, so that one lucky range does not swallow the rest.
-        queue.size = max(1, int((last - first) * min(2.0, _CHUNK / seconds)))
+        queue.size = max(1, int((last - first) * min(2.0, _CHUNK_SECONDS / seconds)))

@@ -178,7 +178,7 @@ def module_outputs(module, X, check, *, block_samples=1):
     return np.concatenate(outputs)
 
 
-def train(
+def train_module(
     loop, module, batches, loss_of, optimizer, *, batch_size, close, checkpoint=None
 ):
     """Run the epochs of `loop`: draw batches, take steps, close each epoch.

@@ -20,7 +20,7 @@ from skdiffclust._affinity import (
     column_means,
     distance_matrix,
     kernel_matrix,
-    nearest_row,
+    nearest_sample,
     neighbors_graph,
 )
 from skdiffclust._validation import check_dense_size, refuse_masked
@@ -96,7 +96,7 @@ def test_center_accepts_what_does_not_overflow(global_random_seed):
     assert np.isfinite(center(X * 1e17, dtype=np.float32)).all()
 
 
-# ------------------------------------------------------------------ nearest_row
+# ------------------------------------------------------------------ nearest_sample
 
 
 def brute_nearest(T, X, metric="euclidean", **params):
@@ -111,7 +111,7 @@ def test_nearest_row_matches_brute_force(d, integers, shift, global_random_seed)
     seed = d + 1000 * global_random_seed
     T = rows_with_duplicates(seed, 150, d, integers=integers) + shift
     X = rows_with_duplicates(seed + 1, 60, d, integers=integers) + shift
-    indices, distances = nearest_row(T, X)
+    indices, distances = nearest_sample(T, X)
     expected = brute_nearest(T, X)
     assert indices.dtype == np.int64
     assert distances.dtype == np.float64
@@ -139,21 +139,21 @@ def test_training_rows_find_themselves_in_any_chunk(
 ):
     T = rows_with_duplicates(global_random_seed, 60, d) + 10.0
     first = np.array([np.flatnonzero((row == T).all(axis=1))[0] for row in T])
-    indices, distances = nearest_row(T, T, metric=metric, metric_params=params)
+    indices, distances = nearest_sample(T, T, metric=metric, metric_params=params)
     assert_array_equal(indices, first)
     assert_array_equal(distances, 0.0)
 
     X = np.random.RandomState(global_random_seed + 1).normal(size=(31, d)) + 10.0
-    whole = nearest_row(T, X, metric=metric, metric_params=params)
+    whole = nearest_sample(T, X, metric=metric, metric_params=params)
     for size in (1, 7):
         parts = [
-            nearest_row(T, X[i : i + size], metric=metric, metric_params=params)
+            nearest_sample(T, X[i : i + size], metric=metric, metric_params=params)
             for i in range(0, len(X), size)
         ]
         assert_array_equal(np.concatenate([p[0] for p in parts]), whole[0])
         assert_array_equal(np.concatenate([p[1] for p in parts]), whole[1])
     monkeypatch.setattr(_affinity, "_BLOCK_ENTRIES", 100)
-    blocked = nearest_row(T, X, metric=metric, metric_params=params)
+    blocked = nearest_sample(T, X, metric=metric, metric_params=params)
     assert_array_equal(blocked[0], whole[0])
     assert_array_equal(blocked[1], whole[1])
 
@@ -165,7 +165,7 @@ def test_training_rows_find_themselves_in_any_chunk(
 def test_nearest_row_of_other_metrics_matches_scipy(metric, params, global_random_seed):
     rng = np.random.RandomState(global_random_seed)
     T, X = rng.normal(size=(50, 4)), rng.normal(size=(20, 4))
-    indices, distances = nearest_row(T, X, metric=metric, metric_params=params)
+    indices, distances = nearest_sample(T, X, metric=metric, metric_params=params)
     expected = brute_nearest(T, X, metric, **(params or {}))
     assert_array_equal(indices, expected[0])
     assert_allclose(distances, expected[1], rtol=1e-12)
@@ -177,7 +177,7 @@ def test_nearest_row_takes_minus_zero_for_zero(global_random_seed):
     T[:, 0], X = 0.0, T.copy()
     X[:, 0] = -0.0
     T[::2, 0] *= -1
-    indices, distances = nearest_row(T, X, metric="correlation")
+    indices, distances = nearest_sample(T, X, metric="correlation")
     assert_array_equal(indices, np.arange(40))
     assert_array_equal(distances, 0.0)
 
@@ -185,7 +185,7 @@ def test_nearest_row_takes_minus_zero_for_zero(global_random_seed):
 def test_nearest_row_estimates_metric_parameters_on_training_rows(global_random_seed):
     rng = np.random.RandomState(global_random_seed)
     T, X = rng.normal(size=(50, 4)) * [1, 10, 100, 1], rng.normal(size=(20, 4))
-    _, distances = nearest_row(T, X, metric="seuclidean")
+    _, distances = nearest_sample(T, X, metric="seuclidean")
     expected = brute_nearest(T, X, "seuclidean", V=T.var(axis=0, ddof=1))[1]
     assert_allclose(distances, expected)
 
@@ -193,7 +193,7 @@ def test_nearest_row_estimates_metric_parameters_on_training_rows(global_random_
 @pytest.mark.parametrize("d", [2, 20])
 def test_nearest_row_with_all_rows_equal(d):
     T = np.full((3000, d), 0.1)
-    indices, distances = nearest_row(T, np.vstack([T, T[:1] + 1]))
+    indices, distances = nearest_sample(T, np.vstack([T, T[:1] + 1]))
     assert_array_equal(indices, 0)
     assert_array_equal(distances[:-1], 0.0)
     assert_allclose(distances[-1], np.sqrt(d))
@@ -203,32 +203,32 @@ def test_nearest_row_with_all_rows_equal(d):
 def test_nearest_row_never_loses_an_equal_row_beside_an_outlier(d, global_random_seed):
     T = np.random.RandomState(global_random_seed).normal(size=(100, d)) * 1e-4
     T[50] = 1e8  # products of centred rows are off by far more than the distances
-    indices, distances = nearest_row(T, T)
+    indices, distances = nearest_sample(T, T)
     assert_array_equal(indices, np.arange(100))
     assert_array_equal(distances, 0.0)
 
 
 def test_nearest_row_precomputed():
     D = np.array([[3, 1, 1], [0, 2, 0]])
-    indices, distances = nearest_row(None, D, metric="precomputed")
+    indices, distances = nearest_sample(None, D, metric="precomputed")
     assert_array_equal(indices, [1, 0])
     assert_array_equal(distances, [1.0, 0.0])
     with pytest.raises(ValueError, match=r"shape \(m, 4\).*Got shape \(2, 3\)"):
-        nearest_row(np.zeros((4, 2)), D, metric="precomputed")
+        nearest_sample(np.zeros((4, 2)), D, metric="precomputed")
     with pytest.raises(ValueError, match="sparse is not supported.*toarray"):
-        nearest_row(None, sp.csr_array(D), metric="precomputed")
+        nearest_sample(None, sp.csr_array(D), metric="precomputed")
     with pytest.raises(ValueError, match="finite. Got NaN"):
-        nearest_row(None, np.where(D == 3, np.nan, D), metric="precomputed")
+        nearest_sample(None, np.where(D == 3, np.nan, D), metric="precomputed")
 
 
 def test_nearest_row_refuses_overflow_and_nan(global_random_seed):
     T = np.random.RandomState(global_random_seed).normal(size=(90, 2))
     with pytest.raises(ValueError, match="distances overflow: rescale"):
-        nearest_row(T, T * 1e300)
+        nearest_sample(T, T * 1e300)
     with pytest.raises(ValueError, match="distances overflow, rescale"):
-        nearest_row(T * 1e200, T * 1e200, metric="minkowski", metric_params={"p": 3})
+        nearest_sample(T * 1e200, T * 1e200, metric="minkowski", metric_params={"p": 3})
     with pytest.raises(ValueError, match="Got NaN from"):
-        nearest_row(T, T, metric=lambda x, y: np.nan)
+        nearest_sample(T, T, metric=lambda x, y: np.nan)
 
 
 # ------------------------------------------------------------------ matrices

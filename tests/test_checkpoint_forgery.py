@@ -16,7 +16,7 @@ import torch
 from skdiffclust import SparseGEMINI, _checkpoint
 from skdiffclust._checkpoint import identify
 from skdiffclust._history import EpochLoop
-from skdiffclust._torch import LoopCheckpoint, train
+from skdiffclust._torch import LoopCheckpoint, train_module
 from skdiffclust.gemini._resume import PathCheckpoint
 
 
@@ -40,7 +40,7 @@ def walk_path(folder, resume=False):
         )
 
 
-def train_module(folder, resume=False):
+def write_checkpoint(folder, resume=False):
     """Write, or go on with, the checkpoint of some epochs of a module in torch."""
     rng = np.random.RandomState(0)
     X = torch.from_numpy(rng.normal(size=(20, 3)))
@@ -55,7 +55,7 @@ def train_module(folder, resume=False):
         folder, "toy", identify({}, {}), rng, columns=["loss"], resume=resume
     )
     with torch.random.fork_rng(devices=[]):
-        train(
+        train_module(
             loop,
             module,
             lambda size: np.array_split(rng.permutation(20), 4),
@@ -73,7 +73,7 @@ def train_module(folder, resume=False):
         )
 
 
-COMPUTATIONS = {"path": walk_path, "loop": train_module}
+COMPUTATIONS = {"path": walk_path, "loop": write_checkpoint}
 
 
 class Forge:
@@ -176,7 +176,7 @@ def path(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def loop(tmp_path_factory):
-    return Forge(tmp_path_factory.mktemp("forge") / "c", train_module)
+    return Forge(tmp_path_factory.mktemp("forge") / "c", write_checkpoint)
 
 
 def test_what_is_written_again_is_read(forge):
@@ -276,7 +276,7 @@ def test_a_forged_path_is_refused(role, name, value, match, path):
 def test_a_forged_loop_is_refused(role, name, value, match, loop):
     loop.restore()
     loop.write(changed(loop, role, name, value))
-    loop.refuses(train_module, match)
+    loop.refuses(write_checkpoint, match)
 
 
 def test_numbers_of_a_module_that_would_never_end(tmp_path):

@@ -19,7 +19,7 @@ from skdiffclust import (
     SparseGEMINI,
     SparseGEMINICV,
 )
-from skdiffclust._affinity import nearest_row
+from skdiffclust._affinity import nearest_sample
 from skdiffclust._products import product_by_sample
 from skdiffclust.memories import attraction_step, energy, entropy, recall
 
@@ -164,8 +164,8 @@ def test_the_nearest_row_depends_on_its_sample_alone(
         pytest.skip("One feature has no correlation.")
     X = samples(global_random_seed, np.float64, n_features)
     train = samples(global_random_seed + 1000, np.float64, n_features)
-    assert_same_bits(lambda X: nearest_row(train, X, metric=metric)[0], X)
-    assert_same_bits(lambda X: nearest_row(train, X, metric=metric)[1], X)
+    assert_same_bits(lambda X: nearest_sample(train, X, metric=metric)[0], X)
+    assert_same_bits(lambda X: nearest_sample(train, X, metric=metric)[1], X)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -146,7 +146,7 @@ def fit_line(loss_of, *, batch_size=4, max_iter=30):
         loop.record(mean_loss, state=lambda: _torch.module_state(module))
 
     optimizer = torch.optim.SGD(module.parameters(), lr=0.3)
-    final = _torch.train(
+    final = _torch.train_module(
         loop,
         module,
         batches,

@@ -45,7 +45,7 @@ estimators = [
         encoder="mlp",
         sampling="pairs",
         init="random",
-        polish=False,
+        local_search=False,
         n_init=1,
         random_state=0,
     ),

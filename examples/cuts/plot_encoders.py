@@ -6,7 +6,7 @@ Encoders and normalised cut
 By default, ``PRCut`` finds labels for the samples of one graph, and a new sample gets
 the label for which the cut of all samples is lowest. An encoder computes the label from
 the features. The decision boundary of a linear encoder is a line, so its cut is higher;
-here, a multilayer perceptron reaches the cut of the free labels.
+here, a multilayer perceptron reaches the cut of the pseudo-labels.
 """
 
 import matplotlib.pyplot as plt
@@ -33,4 +33,4 @@ plt.show()
 
 # %%
 # All three predict every point of the plane. The cut of the linear encoder is more than
-# six times that of the free labels, which the perceptron reaches.
+# six times that of the pseudo-labels, which the perceptron reaches.

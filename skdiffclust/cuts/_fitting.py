@@ -1,4 +1,4 @@
-"""The steps of PRCut.fit: data, free labels, model, training, what is kept."""
+"""The steps of PRCut.fit: data, pseudo-labels, model, training, what is kept."""
 
 import warnings
 from contextlib import nullcontext
@@ -22,30 +22,30 @@ from skdiffclust._validation import (
     hidden_widths,
     validate_rows,
 )
-from skdiffclust.cuts._assigners import (
-    Frame,
-    GraphAssigner,
-    LayersAssigner,
-    ModuleAssigner,
-)
 from skdiffclust.cuts._graph import Affinity, add_labels, warn_of_parts
+from skdiffclust.cuts._predictors import (
+    GraphPredictor,
+    LayersPredictor,
+    ModulePredictor,
+    Scaling,
+)
 from skdiffclust.cuts._ratio_cut import check_graph
-from skdiffclust.cuts._starts import Nodes, free_labels, make_nodes
+from skdiffclust.cuts._starts import Nodes, make_nodes, pseudo_labels
 from skdiffclust.cuts._training import (
+    CutObjective,
     FreeLogits,
     Layers,
-    Objective,
     Settings,
     fit_labels,
     record_epoch,
-    train,
+    train_assignments,
 )
 from skdiffclust.metrics._graphs import cut_of_labels
 
 # Free logits, and a linear model, take steps so many times as long as a perceptron.
 _FREE_RATE = 30.0
 _LINEAR_RATE = 2.0
-# balance_weight="auto", without free labels and with them.
+# balance_weight="auto", without pseudo-labels and with them.
 _BALANCE = 10.0
 _LABELLED_BALANCE = 1.0
 # Least proportion, times n_clusters, that the balance term pulls a cluster to.
@@ -154,7 +154,7 @@ def prepare(
         divisors=sizes if divisors is None else divisors,
         sizes=sizes,
     )
-    if has_free_labels(estimator):
+    if has_pseudo_labels(estimator):
         warn_of_parts(nodes, n_used, "PRCut", _placed(estimator))
     bounds = _find_bounds(estimator, nodes.sizes, n_used)
     return Data(
@@ -199,10 +199,10 @@ def _find_bounds(estimator, sizes, n_clusters):
     imbalance = estimator.max_imbalance
     if least <= 1 and imbalance is None:
         return low, high
-    if not (has_free_labels(estimator) and estimator.polish):
+    if not (has_pseudo_labels(estimator) and estimator.local_search):
         raise ValueError(
             "The 'min_cluster_size' and 'max_imbalance' parameters of PRCut need "
-            "polish=True, which moves samples. Got polish=False instead."
+            "local_search=True, which moves samples. Got local_search=False instead."
         )
     if least > 1:
         low = float(least)
@@ -245,9 +245,9 @@ def _placed(estimator):
     )
 
 
-def has_free_labels(estimator):
-    """Whether free labels are found at all."""
-    return estimator.init != "random" or estimator.polish
+def has_pseudo_labels(estimator):
+    """Whether pseudo-labels are found at all."""
+    return estimator.init != "random" or estimator.local_search
 
 
 def make_affinity(estimator):
@@ -320,16 +320,16 @@ def find_device(estimator):
 
 
 def free_target(estimator, data, random_state):
-    """Return free labels (n,) to fit an encoder to, or None where none are wanted."""
-    if not has_free_labels(estimator):
+    """Return pseudo-labels (n,) to fit an encoder to, or None where none are wanted."""
+    if not has_pseudo_labels(estimator):
         return None
     n_used = min(data.n_clusters, int(data.groups.max()) + 1)
-    labels = free_labels(
+    labels = pseudo_labels(
         data,
         None if data.rows is None else data.affinity.points,
         n_used,
         init="random" if estimator.init == "auto" else estimator.init,
-        polished=estimator.polish,
+        local_search=estimator.local_search,
         n_init=estimator.n_init,
         random_state=random_state,
     )
@@ -339,7 +339,7 @@ def free_target(estimator, data, random_state):
 
 
 class FreeRun:
-    """Free labels as they are: nothing is left to train."""
+    """Pseudo-labels as they are: nothing is left to train."""
 
     def __init__(self, estimator, data, target, random_state):
         self.data = data
@@ -358,7 +358,7 @@ class FreeRun:
                 state=lambda: self.target,
                 attributes=lambda: self.attributes(self.target),
             )
-            loop.stop("settled")
+            loop.stop("converged")
 
     def attributes(self, state):
         """Return the attributes that predict needs, and the labels."""
@@ -374,7 +374,7 @@ class FreeTraining:
         n = data.graph.shape[0]
         settings = make_settings(estimator, rate=_FREE_RATE, batch_size=n)
         prior = np.full(data.n_clusters, 1.0 / data.n_clusters)
-        self.objective = Objective(data.graph, settings, prior, data.divisors)
+        self.objective = CutObjective(data.graph, settings, prior, data.divisors)
         self.model = FreeLogits(n, data.n_clusters, random_state)
         self.X = np.arange(n)[:, None]
 
@@ -392,7 +392,9 @@ class FreeTraining:
                 **columns,
             )
 
-        train(loop, self.model, self.X, self.objective, self.random_state, close)
+        train_assignments(
+            loop, self.model, self.X, self.objective, self.random_state, close
+        )
 
     def attributes(self, state):
         """Return the attributes that predict needs, and the labels."""
@@ -404,7 +406,7 @@ class FreeTraining:
 
 
 class EncoderTraining:
-    """An encoder, fitted to free labels if there are any, then trained on the cut."""
+    """An encoder, fitted to pseudo-labels if there are any, then trained on the cut."""
 
     def __init__(self, estimator, data, target, random_state, max_iter=None):
         self.data = data
@@ -421,7 +423,7 @@ class EncoderTraining:
             prior = np.bincount(target, data.divisors, minlength=n_clusters)
             prior = prior / (prior.sum() or 1.0)
             prior = np.maximum(prior, _LEAST_PRIOR / n_clusters)
-        self.objective = Objective(
+        self.objective = CutObjective(
             data.graph, self.settings, prior / prior.sum(), data.divisors
         )
         self.weight_decay = estimator.weight_decay
@@ -432,8 +434,8 @@ class EncoderTraining:
         if callable(estimator.encoder):
             self._copy_module(estimator.encoder)
         else:
-            self.frame = make_frame(data.rows)
-            self.X = self.frame(data.rows)
+            self.scaling = make_scaling(data.rows)
+            self.X = self.scaling(data.rows)
             sizes = layer_sizes(estimator, data.rows.shape[1], n_clusters)
             self._set_layers(*init_layers(sizes, random_state, data.rows.dtype))
 
@@ -441,7 +443,7 @@ class EncoderTraining:
         """Train a copy of the user's module, on rows as they are."""
         from skdiffclust.cuts._torch import ModuleModel, own_module
 
-        self.frame = None
+        self.scaling = None
         self.X = self.data.rows
         self.module = own_module(encoder)
         self.model = ModuleModel(
@@ -464,7 +466,7 @@ class EncoderTraining:
         )
 
     def run(self, loop):
-        """Fit the free labels, then run the epochs."""
+        """Fit the pseudo-labels, then run the epochs."""
         if self.target is not None:
             fit_labels(
                 self.model,
@@ -489,7 +491,9 @@ class EncoderTraining:
                 **columns,
             )
 
-        train(loop, self.model, self.X, self.objective, self.random_state, close)
+        train_assignments(
+            loop, self.model, self.X, self.objective, self.random_state, close
+        )
 
     def _has_target(self):
         """Whether the labels of the model are the free ones that it was fitted to."""
@@ -499,57 +503,57 @@ class EncoderTraining:
         """Return the attributes that predict needs, and the labels, ordered by size."""
         rows = self.data.rows
         n_clusters = self.data.n_clusters
-        labels = self._assigner(state, np.arange(n_clusters)).labels(rows)
-        assigner = self._assigner(state, order_by_size(labels, n_clusters))
-        return self._attributes(assigner)
+        labels = self._predictor(state, np.arange(n_clusters)).labels(rows)
+        predictor = self._predictor(state, order_by_size(labels, n_clusters))
+        return self._attributes(predictor)
 
     def attributes_of_stream(self, state):
         """Return the same with the clusters in the order they have."""
-        attributes = self._attributes(self._assigner(state, self.columns))
+        attributes = self._attributes(self._predictor(state, self.columns))
         sizes = np.bincount(attributes["labels_"], minlength=len(self.columns))
         return attributes | {"cluster_sizes_": sizes}
 
-    def _attributes(self, assigner):
-        """Return the attributes of an assigner, with what a stream goes on from."""
+    def _attributes(self, predictor):
+        """Return the attributes of a predictor, with what a stream goes on from."""
         rows = self.data.rows
-        attributes = row_attributes(self.data, assigner, assigner.labels(rows))
+        attributes = row_attributes(self.data, predictor, predictor.labels(rows))
         shares = self.objective.shares
-        assignments = assigner.assignments(rows)
+        assignments = predictor.assignments(rows)
         attributes["_proportions"] = shares @ assignments / len(shares)
         return attributes
 
-    def take_over(self, assigner, proportions):
-        """Go on from a fitted assigner and the proportions (k,) of a stream."""
-        self.frame = assigner.frame
-        if self.frame is None:
-            self.columns = assigner.columns
-            self.model.load(assigner.state())
+    def take_over(self, predictor, proportions):
+        """Go on from a fitted predictor and the proportions (k,) of a stream."""
+        self.scaling = predictor.scaling
+        if self.scaling is None:
+            self.columns = predictor.columns
+            self.model.load(predictor.state())
             # The outputs of the module are in the order that it gave them.
             proportions = proportions[np.argsort(self.columns)]
         else:
-            self.X = self.frame(self.data.rows)
-            self._set_layers(assigner.weights, assigner.biases)
+            self.X = self.scaling(self.data.rows)
+            self._set_layers(predictor.weights, predictor.biases)
         self.objective.past = proportions
         prior = np.maximum(proportions, _LEAST_PRIOR / len(proportions))
         self.objective.prior = prior / prior.sum()
 
-    def _assigner(self, state, order):
+    def _predictor(self, state, order):
         """Return what labels rows, cluster p being the output column order[p]."""
-        if self.frame is None:
+        if self.scaling is None:
             from skdiffclust.cuts._torch import module_on_cpu
 
-            return ModuleAssigner(module_on_cpu(self.module, state), order)
+            return ModulePredictor(module_on_cpu(self.module, state), order)
         if self.module is not None:
             from skdiffclust._torch import encoder_arrays
             from skdiffclust.cuts._torch import module_on_cpu
 
             state = encoder_arrays(module_on_cpu(self.module, state))
         weights, biases = state
-        return LayersAssigner(
+        return LayersPredictor(
             [*weights[:-1], weights[-1][:, order]],
             [*biases[:-1], biases[-1][order]],
             self.activation,
-            self.frame,
+            self.scaling,
         )
 
 
@@ -558,7 +562,7 @@ def continue_training(estimator, data, random_state):
     _check_stream(estimator)
     n_epochs = 1 + _STREAM_EPOCHS  # the first takes no step
     run = EncoderTraining(estimator, data, None, random_state, max_iter=n_epochs)
-    run.take_over(estimator._assigner, estimator._proportions)
+    run.take_over(estimator._predictor, estimator._proportions)
     loop = EpochLoop(
         estimator,
         max_iter=n_epochs,
@@ -583,7 +587,7 @@ def _check_stream(estimator):
     if (
         begun is None
         or len(begun) != estimator.n_clusters
-        or (estimator._assigner.frame is None) != callable(estimator.encoder)
+        or (estimator._predictor.scaling is None) != callable(estimator.encoder)
     ):
         raise ValueError(
             "The 'n_clusters' and 'encoder' parameters of PRCut must be those that the "
@@ -595,7 +599,7 @@ def _check_stream(estimator):
 def make_settings(
     estimator, *, rate=1.0, batch_size=None, max_iter=None, labelled=False
 ):
-    """Return the `Settings` of an estimator's parameters, with free labels or not."""
+    """Return the `Settings` of an estimator's parameters, with pseudo-labels or not."""
     balance_weight = estimator.balance_weight
     if balance_weight == "auto":
         balance_weight = _LABELLED_BALANCE if labelled else _BALANCE
@@ -610,12 +614,12 @@ def make_settings(
     )
 
 
-def make_frame(rows):
-    """Return the `Frame` of rows (n, d)."""
+def make_scaling(rows):
+    """Return the `Scaling` of rows (n, d)."""
     means = column_means(rows)
     gaps = rows - means
     spread = np.sqrt(np.mean(np.square(gaps, out=gaps)))
-    return Frame(means, float(spread) if spread > 0 else 1.0, rows.dtype.type)
+    return Scaling(means, float(spread) if spread > 0 else 1.0, rows.dtype.type)
 
 
 def layer_sizes(estimator, n_features, n_clusters):
@@ -627,15 +631,15 @@ def layer_sizes(estimator, n_features, n_clusters):
 
 
 def graph_attributes(data, labels):
-    """Return the attributes of free labels (n,), numbered by size."""
+    """Return the attributes of pseudo-labels (n,), numbered by size."""
     noise = labels < 0
     kept = labels[~noise]
     order = order_by_size(kept, data.n_clusters)
     labels = np.where(noise, -1, np.argsort(order)[labels])
-    assigner = None
+    predictor = None
     if data.affinity is not None:
         n_used = int(labels.max()) + 1
-        assigner = GraphAssigner(
+        predictor = GraphPredictor(
             data.affinity,
             data.graph,
             labels,
@@ -643,15 +647,15 @@ def graph_attributes(data, labels):
             divisors=data.divisors,
             normalized=data.normalized,
         )
-    return row_attributes(data, assigner, labels) | {"_proportions": None}
+    return row_attributes(data, predictor, labels) | {"_proportions": None}
 
 
-def row_attributes(data, assigner, labels):
+def row_attributes(data, predictor, labels):
     """Return the fitted attributes of labels (n,) and what made them."""
     sizes = np.bincount(labels[labels >= 0])
     ratio_cut, normalized_cut = data.cuts(labels)
     return {
-        "_assigner": assigner,
+        "_predictor": predictor,
         "labels_": labels,
         "n_clusters_": int(np.count_nonzero(sizes)),
         "cluster_sizes_": sizes,
@@ -718,7 +722,7 @@ def warn_if_unbounded(estimator, data, labels):
         "the weights of samples, or groups of equal ones, did not fit. Loosen "
         "max_imbalance or min_cluster_size"
         if estimator.encoder is None
-        else "the encoder does not follow the free labels, which are within. Set "
+        else "the encoder does not follow the pseudo-labels, which are within. Set "
         "encoder=None"
     )
     warnings.warn(

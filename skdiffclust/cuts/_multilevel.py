@@ -1,11 +1,11 @@
-"""Low cuts without eigenvectors: coarsen, merge greedily, polish, combine."""
+"""Low cuts without eigenvectors: coarsen, merge greedily, search locally, combine."""
 
 import numpy as np
 import scipy.sparse as sp
 
 from skdiffclust._compiled import compiled
 from skdiffclust._threads import run_chunks, thread_count
-from skdiffclust.cuts._polish import Level, as_level, cluster_sums, polish_level
+from skdiffclust.cuts._local_search import Level, as_level, cluster_sums, search_level
 
 # Coarsening ends at so many nodes a cluster, within these bounds: greedy merging is
 # on a dense matrix.
@@ -84,7 +84,8 @@ def multilevel(level, n_clusters, random_state, low=0.0, high=np.inf):
     """Return labels (n,) int64 of a low cut of a graph of n >= n_clusters nodes.
 
     Heaviest edges are contracted in random order until few nodes are left, those are
-    merged greedily, and the labels are polished at every level on the way back.
+    merged greedily, and a local search improves the labels at every level on the
+    way back.
     """
     levels = [level]
     all_groups = []
@@ -98,7 +99,7 @@ def multilevel(level, n_clusters, random_state, low=0.0, high=np.inf):
         groups, n_groups = match(*level, order, heaviest, _TWO_HOPS)
         if n_groups > _STALLED * level.n:
             groups, n_groups = _pair_leftovers(groups)
-        level = contract_level(level, groups, n_groups)
+        level = coarsen_level(level, groups, n_groups)
         levels.append(level)
         all_groups.append(groups)
     bounds = loosened(level, n_clusters, low, high) if all_groups else (low, high)
@@ -108,12 +109,12 @@ def multilevel(level, n_clusters, random_state, low=0.0, high=np.inf):
         level = levels[-1]
         groups = all_groups.pop()
         bounds = loosened(level, n_clusters, low, high) if all_groups else (low, high)
-        labels = polish_level(level, labels[groups], n_clusters, *bounds)
+        labels = search_level(level, labels[groups], n_clusters, *bounds)
     return labels
 
 
 def loosened(level, n_clusters, low, high):
-    """Return bounds that the nodes of a coarse level can meet.
+    """Return bounds that the nodes of a coarse level can satisfy.
 
     They are the bounds themselves where all nodes have one size, and never further
     apart than a tenth of the mean size asks for.
@@ -136,31 +137,31 @@ def first_labels(level, n_clusters, random_state, low, high):
     if low > 0.0 or high < np.inf:
         for node in random_state.randint(level.n, size=_N_GROWN):
             candidates.append(grow(*level, node, n_clusters))
-    polished = [
-        polish_level(level, labels, n_clusters, low, high) for labels in candidates
+    improved = [
+        search_level(level, labels, n_clusters, low, high) for labels in candidates
     ]
-    return min(polished, key=lambda labels: rank(level, labels, n_clusters, low, high))
+    return min(improved, key=lambda labels: rank(level, labels, n_clusters, low, high))
 
 
 def combine(level, labels, other, n_clusters, random_state, low=0.0, high=np.inf):
     """Return the labels (n,) of a cut at most that of `labels`, recut with `other`."""
-    groups, n_groups = meet(labels, other, n_clusters)
-    coarse = contract_level(level, groups, n_groups)
+    groups, n_groups = common_refinement(labels, other, n_clusters)
+    coarse = coarsen_level(level, groups, n_groups)
     inherited = np.empty(n_groups, dtype=np.int64)
     inherited[groups] = labels
     anew = multilevel(coarse, n_clusters, random_state, low, high)
-    inherited = polish_level(coarse, inherited, n_clusters, low, high)
+    inherited = search_level(coarse, inherited, n_clusters, low, high)
     # Only the better of the two is worth the moves on the fine graph.
     start = min(
         (inherited, anew), key=lambda found: rank(coarse, found, n_clusters, low, high)
     )
-    polished = polish_level(level, start[groups], n_clusters, low, high)
+    improved = search_level(level, start[groups], n_clusters, low, high)
     return min(
-        (labels, polished), key=lambda found: rank(level, found, n_clusters, low, high)
+        (labels, improved), key=lambda found: rank(level, found, n_clusters, low, high)
     )
 
 
-def meet(labels, other, n_clusters):
+def common_refinement(labels, other, n_clusters):
     """Return groups (n,) of nodes that both labels put together, and their number."""
     both = labels * n_clusters + other
     numbers = np.full(n_clusters * n_clusters, -1, dtype=np.int64)
@@ -169,9 +170,9 @@ def meet(labels, other, n_clusters):
     return numbers[both], len(found)
 
 
-def contract(graph, groups, n_groups, sizes):
+def coarsen(graph, groups, n_groups, sizes):
     """Return the graph and sizes (n_groups,) of groups (n,) of nodes taken as one."""
-    level = contract_level(as_level(graph, sizes), groups, n_groups)
+    level = coarsen_level(as_level(graph, sizes), groups, n_groups)
     coarse = sp.csr_array(
         (level.data, level.indices, level.indptr), shape=(n_groups, n_groups)
     )
@@ -179,12 +180,12 @@ def contract(graph, groups, n_groups, sizes):
     return coarse, level.divisors
 
 
-def contract_level(level, groups, n_groups):
+def coarsen_level(level, groups, n_groups):
     """Return the `Level` of groups (n,) of nodes taken as one."""
     # Memory that is never touched is never taken.
     indices = np.empty(len(level.indices), dtype=level.indices.dtype)
     data = np.empty(len(level.data))
-    indptr, degrees, divisors, sizes = contract_rows(
+    indptr, degrees, divisors, sizes = coarsen_rows(
         *level, groups, n_groups, indices, data
     )
     n_kept = indptr[-1]
@@ -285,7 +286,7 @@ def match(indptr, indices, data, degrees, divisors, sizes, order, heaviest, two_
 
 
 @compiled(nogil=True)
-def contract_rows(
+def coarsen_rows(
     indptr, indices, data, degrees, divisors, sizes, groups, n_groups, columns, values
 ):
     """Fill columns and values with the rows of groups (n,) of nodes taken as one.

@@ -5,7 +5,7 @@ import scipy.sparse as sp
 from scipy.spatial import cKDTree
 from sklearn.neighbors import NearestNeighbors
 
-from skdiffclust._affinity import center, nearest_row, nearest_rows, unit_rows
+from skdiffclust._affinity import center, k_nearest, nearest_sample, unit_rows
 
 # A tree finds neighbours up to so many features; rows of one call of it.
 _TREE_MAX_FEATURES = 10
@@ -63,7 +63,7 @@ def neighbor_links(points, new, n_neighbors, metric):
     """Return the 0/1 csr_array (m, n) of the nearest of points (n, d) to new rows."""
     if sp.issparse(points):
         return _sparse_links(points, new, n_neighbors, metric, apart=False)
-    found = nearest_rows(points.astype(np.float64), new.astype(np.float64), n_neighbors)
+    found = k_nearest(points.astype(np.float64), new.astype(np.float64), n_neighbors)
     starts = np.arange(0, found.size + 1, n_neighbors)
     shape = len(new), len(points)
     links = sp.csr_array((np.ones(found.size), found.ravel(), starts), shape=shape)
@@ -73,7 +73,7 @@ def neighbor_links(points, new, n_neighbors, metric):
 def nearest_point(points, new):
     """Return the nearest of points (n, d) to new rows (m, d): (indices, distances)."""
     if not sp.issparse(points):
-        return nearest_row(points, new)
+        return nearest_sample(points, new)
     indices = np.empty(new.shape[0], dtype=np.int64)
     distances = np.empty(new.shape[0])
     for rows, squares in _square_blocks(points, new):

@@ -108,7 +108,7 @@ class PRCut(
         much the least ratio-cut has clusters of single samples.
     min_cluster_size : float, default=1
         Least size of a cluster: samples, or their weight. Held by every move of the
-        free labels; an encoder that does not follow them is warned of.
+        pseudo-labels; an encoder that does not follow them is warned of.
     max_imbalance : float, default=None
         Largest difference of the size of a cluster from the mean, relative to the mean:
         with .3 sizes are within 70 % and 130 % of it. None: any size.
@@ -128,7 +128,7 @@ class PRCut(
         :func:`~skdiffclust.cuts.expected_ratio_cut`. "exact" needs
         ``sampling="full"``; with other samplings the bound is used.
     encoder : {"mlp", "linear"}, None or torch.nn.Module, default=None
-        Map from rows to logits. None: free labels, the lowest cut; new rows are put
+        Map from rows to logits. None: pseudo-labels, the lowest cut; new rows are put
         where they raise it least. A module takes rows as they
         are and gives `n_clusters` outputs; it is copied, never written.
     hidden_layer_sizes : int or array-like of int, default=(128,)
@@ -138,16 +138,17 @@ class PRCut(
     weight_decay : float, default=1e-4
         Decoupled weight decay.
     init : {"auto", "spectral", "k-means++", "random"}, default="auto"
-        Where the free labels come from. "random" with `polish` is a multilevel search
-        that coarsens the graph in random order, without eigenvectors; "auto" is that.
-    polish : bool, default=True
+        Where the pseudo-labels come from. "random" with `local_search` is a multilevel
+        search that coarsens the graph in random order, without eigenvectors; "auto" is
+        that.
+    local_search : bool, default=True
         Move nodes, one by one and in short sequences, as long as that lowers the cut of
-        the free labels. With False and ``init="random"`` there are no free labels: soft
-        assignments are trained from random ones, as in the paper.
+        the pseudo-labels. With False and ``init="random"`` there are no pseudo-labels:
+        soft assignments are trained from random ones, as in the paper.
     balance_weight : float or "auto", default="auto"
         Weight :math:`\gamma` of the KL divergence of the mean assignments to the
-        proportions of the free labels (uniform without any). "auto" is 10 without free
-        labels, where clusters may empty, and 1 with them.
+        proportions of the pseudo-labels (uniform without any). "auto" is 10 without
+        pseudo-labels, where clusters may empty, and 1 with them.
     averaging_rate : float, default=0.8
         Weight of a new batch in the running proportions of ``sampling="pairs"`` and
         "neighbors" and of `partial_fit`.
@@ -156,7 +157,7 @@ class PRCut(
         to assignments as last seen. "pairs": those between two batches, as in the
         paper; "neighbors": one of each row, drawn by weight.
     max_iter : int, default=200
-        Epochs of lowering the objective. The free labels are fitted before that, for
+        Epochs of lowering the objective. The pseudo-labels are fitted before that, for
         half as many, or 2000 batches where these are more.
     batch_size : int, default=256
         Rows of a batch, clipped to n_samples.
@@ -165,11 +166,11 @@ class PRCut(
         thirty times for free assignments.
     tol : float, default=1e-5
         Relative progress of the loss that ten epochs must make, unless a linear encoder
-        cannot have the free labels.
+        cannot have the pseudo-labels.
     n_init : int, default=10
-        Starts of the free labels: runs of k-means inside spectral clustering, seedings
-        of "k-means++", or searches of "random", which are combined. Without free
-        labels: restarts of the training.
+        Starts of the pseudo-labels: runs of k-means inside spectral clustering,
+        seedings of "k-means++", or searches of "random", which are combined. Without
+        pseudo-labels: restarts of the training.
     device : str or torch.device, default="auto"
         Where an encoder is trained; "auto" is CUDA if there is one, else the CPU.
     random_state : int, RandomState instance or None, default=None
@@ -187,8 +188,8 @@ class PRCut(
         The graph.
     ratio_cut_, normalized_cut_ : float
         Both cuts of `labels_`, of which `cut` names the one that was lowered.
-    polished_ratio_cut_, polished_normalized_cut_ : float
-        Both cuts of the free labels that the encoder was fitted to; NaN without any.
+    pseudo_label_ratio_cut_, pseudo_label_normalized_cut_ : float
+        Both cuts of the pseudo-labels that the encoder was fitted to; NaN without any.
     coefs_, intercepts_ : list of ndarray
         Layers of an encoder "mlp" or "linear". They take rows less their mean, divided
         by their overall spread.
@@ -270,7 +271,7 @@ class PRCut(
         "activation": [StrOptions(set(ACTIVATIONS))],
         "weight_decay": [Interval(Real, 0, 1, closed="left")],
         "init": [StrOptions({"auto", "spectral", "k-means++", "random"})],
-        "polish": ["boolean"],
+        "local_search": ["boolean"],
         "balance_weight": [
             Interval(Real, 0, None, closed="left"),
             StrOptions({"auto"}),
@@ -304,7 +305,7 @@ class PRCut(
         activation="gelu",
         weight_decay=1e-4,
         init="auto",
-        polish=True,
+        local_search=True,
         balance_weight="auto",
         averaging_rate=0.8,
         sampling="full",
@@ -331,7 +332,7 @@ class PRCut(
         self.activation = activation
         self.weight_decay = weight_decay
         self.init = init
-        self.polish = polish
+        self.local_search = local_search
         self.balance_weight = balance_weight
         self.averaging_rate = averaging_rate
         self.sampling = sampling
@@ -411,7 +412,7 @@ class PRCut(
         run = runs[training.loops.index(best)]
         for name, value in run.attributes(best.best_state).items():
             setattr(self, name, value)
-        self.polished_ratio_cut_, self.polished_normalized_cut_ = (
+        self.pseudo_label_ratio_cut_, self.pseudo_label_normalized_cut_ = (
             (np.nan, np.nan) if target is None else data.cuts(target)
         )
         self.history_ = best.history
@@ -460,7 +461,7 @@ class PRCut(
             As `fit`, and if `n_clusters` or the kind of `encoder` is not that of the
             first call.
         """
-        if not hasattr(self, "_assigner"):
+        if not hasattr(self, "_predictor"):
             return self.fit(X, y, graph=graph)
         data = prepare(self, X, graph, reset=False)
         rng = check_random_state(self.random_state)
@@ -488,7 +489,7 @@ class PRCut(
             Cluster of each row.
         """
         check_is_fitted(self)
-        return self._assigner.labels(check_rows(self, X, reset=False))
+        return self._predictor.labels(check_rows(self, X, reset=False))
 
     @available_if(_has_rows)
     def predict_proba(self, X):
@@ -506,7 +507,7 @@ class PRCut(
             0 and 1.
         """
         check_is_fitted(self)
-        return self._assigner.assignments(check_rows(self, X, reset=False))
+        return self._predictor.assignments(check_rows(self, X, reset=False))
 
     def transform(self, X):
         """Give the last hidden layer of an "mlp", else the soft assignments.
@@ -522,7 +523,7 @@ class PRCut(
             Hidden units after the activation, or assignments.
         """
         check_is_fitted(self)
-        return self._assigner.features(check_rows(self, X, reset=False))
+        return self._predictor.features(check_rows(self, X, reset=False))
 
     @available_if(_has_rows)
     def score(self, X, y=None):
@@ -546,7 +547,7 @@ class PRCut(
         """
         check_is_fitted(self)
         X = check_rows(self, X, reset=False)
-        labels = self._assigner.labels(X)
+        labels = self._predictor.labels(X)
         graph = make_affinity(self).fit(X)
         normalized = self.cut == "normalized"
         if len(np.unique(labels[labels >= 0])) < self.n_clusters:
@@ -560,26 +561,26 @@ class PRCut(
     @property
     def coefs_(self):
         """Weights of the layers of a named encoder."""
-        return self._of_assigner("weights")
+        return self._of_predictor("weights")
 
     @property
     def intercepts_(self):
         """Biases of the layers of a named encoder."""
-        return self._of_assigner("biases")
+        return self._of_predictor("biases")
 
     @property
     def encoder_(self):
         """Trained copy of a module given as `encoder`."""
-        return self._of_assigner("module")
+        return self._of_predictor("module")
 
-    def _of_assigner(self, name):
+    def _of_predictor(self, name):
         """Return an attribute of what labels rows, where there is one."""
-        return getattr(vars(self).get("_assigner"), name)
+        return getattr(vars(self).get("_predictor"), name)
 
     @property
     def _n_features_out(self):
         """Number of columns of `transform`."""
-        return self._assigner.n_features_out
+        return self._predictor.n_features_out
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -377,11 +377,11 @@ def expected_cut_with_gradient(graph, degrees, assignments, *, divisors=None):
         value += float(product @ cuts)
         linked *= 2.0
         np.subtract(degrees[:, None], linked, out=linked)
-        slope = np.multiply(decay, inverse, out=inside)
-        slope *= linked
-        slope -= (1.0 - decay) * cuts
+        derivative = np.multiply(decay, inverse, out=inside)
+        derivative *= linked
+        derivative -= (1.0 - decay) * cuts
         inverse *= product
-        inverse *= slope
+        inverse *= derivative
         gradient += inverse
     return value, gradient
 

@@ -1,4 +1,4 @@
-"""Free labels to start from: spectral clustering, k-means++ seeds, or a search."""
+"""Pseudo-labels to start from: spectral clustering, k-means++ seeds, or a search."""
 
 import warnings
 from typing import NamedTuple
@@ -60,9 +60,9 @@ def make_nodes(graph, groups, n_clusters, *, divisors, sizes):
     """
     n_groups = int(groups.max()) + 1
     if n_groups < len(groups):
-        from skdiffclust.cuts._multilevel import contract
+        from skdiffclust.cuts._multilevel import coarsen
 
-        graph, sizes = contract(graph, groups, n_groups, sizes)
+        graph, sizes = coarsen(graph, groups, n_groups, sizes)
         divisors = np.bincount(groups, divisors, minlength=n_groups)
     # A node without an edge has no degree, but takes part in quotients.
     divisors = np.maximum(divisors, _LEAST_DIVISOR * (divisors.mean() or 1.0))
@@ -71,7 +71,7 @@ def make_nodes(graph, groups, n_clusters, *, divisors, sizes):
     return Nodes(graph, divisors, sizes, parts, small)
 
 
-def free_labels(data, X, n_clusters, *, init, polished, n_init, random_state):
+def pseudo_labels(data, X, n_clusters, *, init, local_search, n_init, random_state):
     """Return labels (n,) int64 of a low cut, exactly `n_clusters` of them used.
 
     Parameters
@@ -83,12 +83,12 @@ def free_labels(data, X, n_clusters, *, init, polished, n_init, random_state):
     n_clusters : int
         At most the number of nodes.
     init : {"spectral", "k-means++", "random"}
-        "random" with `polished` is the multilevel search.
-    polished : bool
+        "random" with `local_search` is the multilevel search.
+    local_search : bool
     n_init : int
     random_state : RandomState instance
     """
-    from skdiffclust.cuts._polish import Level, polish_level
+    from skdiffclust.cuts._local_search import Level, search_level
 
     nodes = data.nodes
     groups = data.groups
@@ -105,7 +105,7 @@ def free_labels(data, X, n_clusters, *, init, polished, n_init, random_state):
             whole = None
     options = {
         "init": init,
-        "polished": polished,
+        "local_search": local_search,
         "n_init": n_init,
         "random_state": random_state,
     }
@@ -154,19 +154,29 @@ def free_labels(data, X, n_clusters, *, init, polished, n_init, random_state):
             nodes.divisors,
             nodes.sizes,
         )
-        labels = polish_level(level, labels, n_clusters, *bounds, climbs=0)
+        labels = search_level(level, labels, n_clusters, *bounds, climbs=0)
     return labels[groups]
 
 
 def _cut_labels(
-    graph, nodes, groups, X, n_clusters, bounds, *, init, polished, n_init, random_state
+    graph,
+    nodes,
+    groups,
+    X,
+    n_clusters,
+    bounds,
+    *,
+    init,
+    local_search,
+    n_init,
+    random_state,
 ):
     """Return labels (m,) of the nodes of a graph (n, n) without small parts.
 
     bounds are the least and largest size of a cluster.
     """
+    from skdiffclust.cuts._local_search import Bounds, as_level, search_level
     from skdiffclust.cuts._multilevel import combine_all, search
-    from skdiffclust.cuts._polish import Bounds, as_level, polish_level
 
     n_groups = len(nodes.sizes)
     divisors = nodes.divisors
@@ -194,10 +204,10 @@ def _cut_labels(
     for labels in starts:
         labels = _common_label(labels, groups, n_groups, n_clusters)
         labels = fill_empty(labels, n_clusters, nodes.sizes)
-        if polished:
-            labels = polish_level(level, labels, n_clusters, *bounds)
+        if local_search:
+            labels = search_level(level, labels, n_clusters, *bounds)
         found.append(labels)
-    if polished:
+    if local_search:
         return combine_all(level, found, n_clusters, random_state, *bounds)
     return min(
         found,

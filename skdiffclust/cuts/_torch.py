@@ -30,14 +30,14 @@ class _BlockCut(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, block, left, right):
-        slopes = []
+        gradients = []
         cut = 0.0
         for weights, mine, others in ((block, left, right), (block.t(), right, left)):
             degrees = weights @ torch.ones_like(others[:, :1])
             linked = weights @ others
             cut = cut + 0.5 * (mine * (degrees - linked)).sum(dim=0)
-            slopes.append(0.5 * degrees - linked)
-        ctx.save_for_backward(*slopes)
+            gradients.append(0.5 * degrees - linked)
+        ctx.save_for_backward(*gradients)
         return cut
 
     @staticmethod
@@ -348,7 +348,7 @@ class ModuleModel:
         while True:
             try:
                 self.optimizer.zero_grad(set_to_none=True)
-                self._pull_back(X, gradient_of)
+                self._vjp(X, gradient_of)
                 break
             except torch.cuda.OutOfMemoryError as error:
                 self.optimizer.zero_grad(set_to_none=True)
@@ -361,7 +361,7 @@ class ModuleModel:
                 self.n_parts *= 2
         self.optimizer.step()
 
-    def _pull_back(self, X, gradient_of):
+    def _vjp(self, X, gradient_of):
         """Add the gradients of a batch X (b, d) to those of the parameters."""
         parts = [
             to_tensor(part, self.device, self.dtype)

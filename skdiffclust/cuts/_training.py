@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from skdiffclust._affinity import nearest_rows
+from skdiffclust._affinity import k_nearest
 from skdiffclust._assignments import softmax, softmax_backward
 from skdiffclust._batches import mini_batches
 from skdiffclust._encoder import backward, forward, forward_with_inputs
@@ -98,7 +98,7 @@ class FreeLogits:
         return self.values.copy()
 
 
-class Objective:
+class CutObjective:
     """Gradients of L_tr / sum(W) + balance by the assignments of a batch.
 
     `memory` holds the assignments (n, k) as last seen, from which each row's edges
@@ -254,22 +254,22 @@ def block_loss_with_gradients(block, left, right, proportions, parts=None):
             0.5 / np.full(len(left), len(left)),
             0.5 / np.full(len(right), len(right)),
         )
-    slopes = []
+    gradients = []
     cut = 0.0
     for weights, mine, others in ((block, left, right), (block.T, right, left)):
         degrees = weights.sum(axis=1)
         linked = weights @ others
         cut = cut + 0.5 * np.einsum("ik,ik->k", mine, degrees[:, None] - linked)
-        slopes.append((0.5 * degrees[:, None] - linked) / (proportions * total))
+        gradients.append((0.5 * degrees[:, None] - linked) / (proportions * total))
     shrink = cut / (proportions**2 * total)
     gradients = [
-        slope - np.asarray(part)[..., None] * shrink
-        for part, slope in zip(parts, slopes, strict=True)
+        gradient - np.asarray(part)[..., None] * shrink
+        for part, gradient in zip(parts, gradients, strict=True)
     ]
     return float((cut / proportions).sum() / total), gradients
 
 
-def train(loop, model, X, objective, random_state, close):
+def train_assignments(loop, model, X, objective, random_state, close):
     """Run the epochs of `loop` on the model of X (n, d).
 
     ``close(loop, assignments, objective=, balance=)`` records an epoch, with the
@@ -281,7 +281,7 @@ def train(loop, model, X, objective, random_state, close):
         if epoch:
             rate = _rate(settings, epoch, settings.max_iter)
             for rows, block in _batches(objective.graph, settings, random_state):
-                model.step(X[rows], _pull_back(objective, rows, block), rate)
+                model.step(X[rows], _vjp(objective, rows, block), rate)
         assignments = softmax(model.logits(X))
         value, balance = objective.start_epoch(assignments)
         close(loop, assignments, objective=value, balance=balance)
@@ -317,7 +317,7 @@ def _moves_to_neighbors(X, random_state):
     """Return differences (m, d) between rows of X (n, d) and near ones."""
     rows = random_state.permutation(len(X))[:_N_MOVES]
     points = X.astype(np.float64, copy=False)
-    found = nearest_rows(points, points[rows], min(_N_NEIGHBORS + 1, len(X)))
+    found = k_nearest(points, points[rows], min(_N_NEIGHBORS + 1, len(X)))
     # The first is the row itself, or its equal.
     n_found = found.shape[1]
     columns = random_state.randint(min(1, n_found - 1), n_found, size=len(rows))
@@ -336,7 +336,7 @@ def _likelihood(labels, n_wrong):
     return gradient_of
 
 
-def _pull_back(objective, rows, block):
+def _vjp(objective, rows, block):
     """Return the function from logits (b, k) of rows to the gradient by them."""
 
     def gradient_of(logits):

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from skdiffclust._affinity import nearest_row
+from skdiffclust._affinity import nearest_sample
 from skdiffclust._assignments import order_by_size
 from skdiffclust._compat import (
     PAIRWISE_METRICS,
@@ -361,7 +361,7 @@ class SpanningForestClustering(ClusterMixin, BaseEstimator):
             known_labels = known_labels[self._kept]
             if self.metric == "precomputed":
                 X = X[:, self._kept]
-        nearest, distances = nearest_row(self._fit_X, X, metric=self.metric)
+        nearest, distances = nearest_sample(self._fit_X, X, metric=self.metric)
         labels = known_labels[nearest]
         if within_cut:
             labels = np.where(distances <= self._longest_edges[labels], labels, -1)
@@ -530,11 +530,11 @@ class SpanningForestClustering(ClusterMixin, BaseEstimator):
         """Return the samples of weight zero, the nearest others, and the distances."""
         zero = np.setdiff1d(np.arange(everything.shape[0]), kept)
         if self.metric == "precomputed":
-            nearest, distances = nearest_row(
+            nearest, distances = nearest_sample(
                 None, everything[zero][:, kept], metric="precomputed"
             )
         else:
-            nearest, distances = nearest_row(X, everything[zero], metric=self.metric)
+            nearest, distances = nearest_sample(X, everything[zero], metric=self.metric)
         return zero, kept[nearest], distances
 
     def _cut(self, tree, n_clusters, distance_threshold, sizes, weights):

@@ -301,7 +301,7 @@ class SpanningForestEmbedding(
             trainer.run(
                 loop, batches, held_out, y, lambda: self._fitted(trainer), checkpoint
             )
-        self._settle(trainer, training.best)
+        self._publish(trainer, training.best)
         training.finish()
         return self
 
@@ -355,7 +355,7 @@ class SpanningForestEmbedding(
         )
         trainer.run(loop, batches, np.empty(0, dtype=np.int64), y, None)
         n_before = 0 if begins else self.n_iter_
-        self._settle(trainer, loop)
+        self._publish(trainer, loop)
         self.n_iter_ = n_before + 1
         return self
 
@@ -471,7 +471,7 @@ class SpanningForestEmbedding(
             attributes["_n_features_out"] = trainer.embed(trainer.X[:1]).shape[1]
         return attributes
 
-    def _settle(self, trainer, loop):
+    def _publish(self, trainer, loop):
         """Assign the fitted attributes, with the embedding in its units."""
         drop_stale(self, ("coefs_", "intercepts_", "encoder_"))
         for name, value in self._fitted(trainer).items():

@@ -196,19 +196,23 @@ def _directions(features, row_weights, assignments, share, noise, one_vs_one):
 
 
 @_loops
-def _slopes(row_weights, assignments, shift, start, stop, slopes, by_biases):
-    """Turn <f_i, T_k> (n, k), of rows from start to stop, into minus the slopes.
+def _negative_gradient(
+    row_weights, assignments, shift, start, stop, by_logits, by_biases
+):
+    """Turn <f_i, T_k> (n, k), of rows from start to stop, into minus the gradient.
 
     Those are by the logits; their sums over the rows are added to by_biases (k,).
     """
     for i in range(start, stop):
         mean = 0.0
         for k in range(len(shift)):
-            slopes[i, k] += shift[k]
-            mean += assignments[i, k] * slopes[i, k]
+            by_logits[i, k] += shift[k]
+            mean += assignments[i, k] * by_logits[i, k]
         for k in range(len(shift)):
-            slopes[i, k] = row_weights[i] * assignments[i, k] * (mean - slopes[i, k])
-            by_biases[k] += slopes[i, k]
+            by_logits[i, k] = (
+                row_weights[i] * assignments[i, k] * (mean - by_logits[i, k])
+            )
+            by_biases[k] += by_logits[i, k]
 
 
 @_loops
@@ -228,12 +232,14 @@ def mmd_of_linear(X, features, row_weights, weights, biases, noise, one_vs_one):
     )
     by_weights = np.zeros((n_clusters, X.shape[1]))
     by_biases = np.zeros(n_clusters)
-    slopes = np.zeros((n_samples + 3, n_clusters))
+    by_logits = np.zeros((n_samples + 3, n_clusters))
     for start in range(0, n_samples, _BLOCK):
         stop = min(start + _BLOCK, n_samples)
-        _project(features, directions, start, stop, slopes)
-        _slopes(row_weights, assignments, shift, start, stop, slopes, by_biases)
-        _accumulate(X, slopes, start, stop, by_weights)
+        _project(features, directions, start, stop, by_logits)
+        _negative_gradient(
+            row_weights, assignments, shift, start, stop, by_logits, by_biases
+        )
+        _accumulate(X, by_logits, start, stop, by_weights)
     return value, by_weights, by_biases
 
 
@@ -252,12 +258,14 @@ def mmd_of_columns(columns, features, row_weights, weights, biases, noise, one_v
     value, directions, shift = _directions(
         features, row_weights, assignments, share, noise, one_vs_one
     )
-    slopes = np.empty((n_samples, n_clusters))
+    by_logits = np.empty((n_samples, n_clusters))
     by_biases = np.zeros(n_clusters)
-    _project(features, directions, 0, n_samples, slopes)
-    _slopes(row_weights, assignments, shift, 0, n_samples, slopes, by_biases)
+    _project(features, directions, 0, n_samples, by_logits)
+    _negative_gradient(
+        row_weights, assignments, shift, 0, n_samples, by_logits, by_biases
+    )
     by_weights = np.empty((len(columns), n_clusters))
-    _project(columns, slopes.T.copy(), 0, len(columns), by_weights)
+    _project(columns, by_logits.T.copy(), 0, len(columns), by_weights)
     return value, by_weights, by_biases
 
 

@@ -11,7 +11,7 @@ from skdiffclust._fitted import drop_stale, reads_whole
 from skdiffclust._history import Training, keep_state_on_error
 from skdiffclust.gemini._base import BaseGEMINI, logits_of_rows, ordered
 from skdiffclust.gemini._models import MODELS
-from skdiffclust.gemini._training import OPTIMISERS, train
+from skdiffclust.gemini._training import OPTIMISERS, train_model
 
 # Attributes that not every model, or kernel, gives.
 _BY_MODEL = "assignments_", "means_", "weights_", "biases_", "gamma_"
@@ -74,7 +74,7 @@ class GEMINI(BaseGEMINI):
         Factor of the sum of squared weights (not of biases) in the loss.
     link_weight : float, default=1
         Factor of the penalty for links and partial labels in the loss, where they are
-        given: minus the mean log-probability that they are met.
+        given: minus the mean log-probability that they are satisfied.
     solver : {"adam", "sgd"}, default="adam"
         Adam, or gradient descent with momentum 0.9.
     max_iter : int, default=1000
@@ -268,7 +268,7 @@ class GEMINI(BaseGEMINI):
         Warns
         -----
         ConvergenceWarning
-            If fewer clusters are found than asked, links are not met, the loss
+            If fewer clusters are found than asked, links are not satisfied, the loss
             diverges, or it still falls at `max_iter`.
         """
         X, row_weights, means = self._check_rows(X, sample_weight)
@@ -287,7 +287,7 @@ class GEMINI(BaseGEMINI):
 
         training = Training(self, X, y, **self._training_params(), n_init=n_starts)
         for loop, model in zip(training, starts, strict=False):
-            train(
+            train_model(
                 model,
                 problem,
                 loop,

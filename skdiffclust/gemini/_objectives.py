@@ -108,22 +108,22 @@ def _reciprocal(lengths):
 class Divergence:
     """Generator of an f-divergence, and what one-vs-one needs of it.
 
-    `generator` and `slope` are f and f' at the ratio r = P / pi; `symmetric` is
-    H(a, b) = b f(a / b) + a f(b / a), and `slope_of_first` its derivative by a.
+    `generator` and `derivative` are f and f' at the ratio r = P / pi; `symmetric` is
+    H(a, b) = b f(a / b) + a f(b / a), and `derivative_of_first` its derivative by a.
     """
 
     generator: Callable
-    slope: Callable
+    derivative: Callable
     symmetric: Callable
-    slope_of_first: Callable
+    derivative_of_first: Callable
 
     def one_vs_all(self, assignments, row_weights, relation):
         """Return (value, gradient) of sum_k pi_k sum_i w_i f(P_ik / pi_k)."""
         ratio, share, inside = _ratios(assignments, row_weights)
         values = self.generator(ratio)
-        slopes = self.slope(ratio)
-        of_share = row_weights @ (values - ratio * slopes)
-        gradient = (slopes + of_share) * row_weights[:, None] * inside
+        derivatives = self.derivative(ratio)
+        of_share = row_weights @ (values - ratio * derivatives)
+        gradient = (derivatives + of_share) * row_weights[:, None] * inside
         return float(share @ (row_weights @ values)), gradient
 
     def one_vs_one(self, assignments, row_weights, relation):
@@ -133,7 +133,7 @@ class Divergence:
         of_share = np.zeros_like(share)
         for other, weight in enumerate(share):
             second = ratio[:, other : other + 1]
-            of_ratio += weight * self.slope_of_first(ratio, second)
+            of_ratio += weight * self.derivative_of_first(ratio, second)
             of_share += weight * (row_weights @ self.symmetric(ratio, second))
         value = float(share @ of_share) / 2
         of_share -= row_weights @ (ratio * of_ratio)
@@ -151,27 +151,27 @@ def _ratios(assignments, row_weights):
 
 KULLBACK_LEIBLER = Divergence(
     generator=lambda r: r * np.log(r),
-    slope=lambda r: np.log(r) + 1,
+    derivative=lambda r: np.log(r) + 1,
     symmetric=lambda a, b: (a - b) * np.log(a / b),
-    slope_of_first=lambda a, b: np.log(a / b) + 1 - b / a,
+    derivative_of_first=lambda a, b: np.log(a / b) + 1 - b / a,
 )
 TOTAL_VARIATION = Divergence(
     generator=lambda r: np.abs(r - 1) / 2,
-    slope=lambda r: np.sign(r - 1) / 2,
+    derivative=lambda r: np.sign(r - 1) / 2,
     symmetric=lambda a, b: np.abs(a - b),
-    slope_of_first=lambda a, b: np.sign(a - b),
+    derivative_of_first=lambda a, b: np.sign(a - b),
 )
 SQUARED_HELLINGER = Divergence(
     generator=lambda r: 1 - np.sqrt(r),
-    slope=lambda r: -0.5 / np.sqrt(r),
+    derivative=lambda r: -0.5 / np.sqrt(r),
     symmetric=lambda a, b: np.square(np.sqrt(a) - np.sqrt(b)),
-    slope_of_first=lambda a, b: 1 - np.sqrt(b / a),
+    derivative_of_first=lambda a, b: 1 - np.sqrt(b / a),
 )
 CHI_SQUARE = Divergence(
     generator=lambda r: np.square(r - 1),
-    slope=lambda r: 2 * (r - 1),
+    derivative=lambda r: 2 * (r - 1),
     symmetric=lambda a, b: np.square(a - b) * (1 / a + 1 / b),
-    slope_of_first=lambda a, b: (a - b) * (2 / a + 2 / b - (a - b) / np.square(a)),
+    derivative_of_first=lambda a, b: (a - b) * (2 / a + 2 / b - (a - b) / np.square(a)),
 )
 
 

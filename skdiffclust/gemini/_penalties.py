@@ -78,11 +78,11 @@ def hierarchical_prox(skip, hidden, threshold, hierarchy, groups):
         norms = np.sqrt(np.einsum("ij,ij->i", v, v))
         thresholds = np.broadcast_to(threshold, norms.shape).astype(norms.dtype)
         lengths = np.maximum(norms - thresholds, 0)
-        # Where no hidden weight is outside of the box, the two do not meet.
-        meet = np.abs(u).max(axis=1) > hierarchy * lengths
-        if meet.any():
-            lengths[meet] = _joint_length(
-                norms[meet], u[meet], thresholds[meet], hierarchy
+        # Where no hidden weight is outside of the box, the two do not interact.
+        joint = np.abs(u).max(axis=1) > hierarchy * lengths
+        if joint.any():
+            lengths[joint] = _joint_length(
+                norms[joint], u[joint], thresholds[joint], hierarchy
             )
         bound = hierarchy * lengths[:, None]
         np.clip(u, -bound, bound, out=u)

@@ -99,10 +99,10 @@ class Point:
         self.starts = starts
         loss, self.value, self.gradient = evaluate(z)
         self.norms, self._moved = kernels.block_lengths(z, self.gradient, starts, 1.0)
-        values, slopes = penalty.of_norms(self.norms)
+        values, derivatives = penalty.of_norms(self.norms)
         self.loss = loss + float(values.sum())
-        self.whole_gradient = kernels.add_slopes(
-            z, self.gradient, starts, self.norms, slopes
+        self.whole_gradient = kernels.add_derivatives(
+            z, self.gradient, starts, self.norms, derivatives
         )
         self._penalty = penalty
 
@@ -167,22 +167,22 @@ class QuasiNewton:
         )
         if self._n_pairs == 0:
             direction *= min(1.0, self._step)
-        slope = float(direction @ point.whole_gradient)
-        if not slope < 0:
+        derivative = float(direction @ point.whole_gradient)
+        if not derivative < 0:
             self._forget()
             return
         length = 1.0
         for _ in range(_MOST_HALVINGS):
             new = self._at(kernels.move(point.z, direction, length, self._starts))
             gain = new.loss - point.loss
-            # Where rounding hides the gain, the slope tells.
+            # Where rounding hides the gain, the derivative tells.
             is_level = gain <= _ROUNDING * abs(point.loss) and abs(
                 direction @ new.whole_gradient
-            ) <= 0.9 * abs(slope)
-            if gain <= _ARMIJO * length * slope or is_level:
+            ) <= 0.9 * abs(derivative)
+            if gain <= _ARMIJO * length * derivative or is_level:
                 self._accept(new)
                 return
-            best = -slope * length**2 / (2 * (gain - slope * length))
+            best = -derivative * length**2 / (2 * (gain - derivative * length))
             length = float(np.clip(best, 0.1 * length, 0.5 * length))
         self._forget()
 
@@ -368,10 +368,10 @@ class GroupSolver:
 def largest_alpha(problem, model, penalty):
     """Return about the penalty from which on no feature is in.
 
-    Under the MMD, the slope of the objective by the length of the weights of one group,
-    where all are zero, is at most the root of the variance of the group times the
-    largest eigenvalue of the kernel between the samples, over that of the clusters. For
-    other objectives it is ten times the objective over the penalty at a model.
+    Under the MMD, the derivative of the objective by the length of the weights of one
+    group, where all are zero, is at most the root of the variance of the group times
+    the largest eigenvalue of the kernel between the samples, over that of the clusters.
+    For other objectives it is ten times the objective over the penalty at a model.
     """
     X = problem.X
     weights = problem.row_weights.astype(np.float64)

@@ -74,13 +74,13 @@ def block_residuals(z, gradient, starts, moved, proximal, step):
 
 
 @_loops
-def add_slopes(z, gradient, starts, norms, slopes):
-    """Return the gradient with the slopes (g,) of norms; 0 in blocks that are zero."""
+def add_derivatives(z, gradient, starts, norms, derivatives):
+    """Return the gradient with the derivatives (g,) of norms; zero blocks add 0."""
     whole = gradient.copy()
     for block in range(len(norms)):
         for i in range(starts[block], starts[block + 1]):
             if norms[block] > 0:
-                whole[i] += slopes[block] * z[i] / norms[block]
+                whole[i] += derivatives[block] * z[i] / norms[block]
             else:
                 whole[i] = 0.0
     return whole

@@ -46,7 +46,7 @@ from skdiffclust.gemini._relations import KERNELS, METRICS
 from skdiffclust.gemini._resume import PathCheckpoint
 from skdiffclust.gemini._solver import TOLERANCE, best_along_path
 from skdiffclust.gemini._starts import matched, softened
-from skdiffclust.gemini._training import OPTIMISERS, train
+from skdiffclust.gemini._training import OPTIMISERS, train_model
 from skdiffclust.gemini._walk import Walk, advance_to, first_alpha, walk_path
 
 
@@ -336,7 +336,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         -----
         ConvergenceWarning
             If fewer clusters are found than asked, no feature is in, links are not
-            met, the loss diverges, or it still falls at `max_iter`.
+            satisfied, the loss diverges, or it still falls at `max_iter`.
         """
         links = (partial_labels, must_link, cannot_link)
         X, row_weights, means = self._check_rows(X, sample_weight)
@@ -356,7 +356,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         next(loops, None)
         step = problem.units.step(step, self._kind())
         step = replace(step, alpha=float(self.alpha))
-        self._settle(step, problem.units, means)
+        self._publish(step, problem.units, means)
         self._warn(step, constraints, problem.X)
         self._warn_of_certificates(np.array([step.kkt]))
         self.history_ = problem.units.history(history)
@@ -466,7 +466,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         template = clone(self)._as_template(self, means)
         template._units = problem.units
         path = SparsePath.from_steps(steps, self._kind(), threshold, template)
-        self._settle(steps[path.chosen], problem.units, means)
+        self._publish(steps[path.chosen], problem.units, means)
         self._warn(steps[path.chosen], constraints, problem.X)
         self._warn_of_certificates(path.kkts)
         self.feature_importances_ = path.leaving_alphas()
@@ -590,7 +590,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         for model, loop in zip(
             self._starts(problem, self._kind(), rng, trained), loops, strict=False
         ):
-            train(
+            train_model(
                 model,
                 problem,
                 loop,
@@ -723,7 +723,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
 
         return problem_of
 
-    def _settle(self, step, units, means):
+    def _publish(self, step, units, means):
         """Assign the fitted attributes of a Step."""
         arrays = expand(self._kind(), step.weights, step.support)
         model = MODELS[self._kind()].from_arrays(arrays)
@@ -737,7 +737,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         self.n_clusters_ = len(np.unique(step.labels))
 
     def _warn(self, step, constraints, X):
-        """Warn of empty clusters, of links that are not met, and of no features.
+        """Warn of empty clusters, of links that are not satisfied, and of no features.
 
         With one cluster, or rows X (n, d) that are equal, none could be in.
         """
@@ -789,7 +789,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         """Return the fitted estimator of a step of a path."""
         fitted = clone(self)
         fitted._as_template(self, self.means_)
-        fitted._settle(path.steps[step], self._units, self.means_)
+        fitted._publish(path.steps[step], self._units, self.means_)
         fitted.feature_importances_ = path.leaving_alphas()
         return fitted
 

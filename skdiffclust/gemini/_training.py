@@ -115,11 +115,11 @@ def _by_definition(model, problem, X, weights, relation, rows, random_state):
     loss = -value
     gradient = -gradient
     if problem.constraints is not None:
-        penalty, slope = supervision_with_gradient(
+        penalty, penalty_gradient = supervision_with_gradient(
             assignments, problem.constraints, rows
         )
         loss += problem.link_weight * penalty
-        gradient += problem.link_weight * slope
+        gradient += problem.link_weight * penalty_gradient
     gradients = model.backward(softmax_backward(assignments, gradient), inputs, masks)
     return loss, value, gradients
 
@@ -141,7 +141,7 @@ def _add_decay(model, gradients, problem):
 OPTIMISERS = {"adam": Adam, "sgd": Momentum}
 
 
-def train(
+def train_model(
     model,
     problem,
     loop,

@@ -22,7 +22,7 @@ from skdiffclust.gemini._solver import (
     GroupSolver,
     largest_alpha,
 )
-from skdiffclust.gemini._training import loss_and_gradients, train
+from skdiffclust.gemini._training import loss_and_gradients, train_model
 
 # From one penalty of a path to the next.
 MULTIPLIER = 1.05
@@ -225,7 +225,7 @@ class Walk:
 
     def _train(self, model, optimiser, problem, penalty, loop, attributes):
         """Run the epochs of a step; end at the last weights, not at the best."""
-        train(
+        train_model(
             model,
             problem,
             loop,

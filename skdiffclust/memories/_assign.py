@@ -3,13 +3,13 @@
 import numpy as np
 from scipy import sparse
 
-from skdiffclust.memories._frame import blocks, directions
 from skdiffclust.memories._kernels import (
     assign_rows,
     assign_rows_manhattan,
     row_products,
     sparse_row_products,
 )
+from skdiffclust.memories._scaling import blocks, directions
 from skdiffclust.memories._seeding import squared_lengths
 
 

@@ -223,7 +223,7 @@ def hidden_products(memories, low, high, fill, gram, start):
 
 
 @_kernel
-def pull_back(memories, low, high, fill, d_gram, d_start, gradient):
+def memories_vjp(memories, low, high, fill, d_gram, d_start, gradient):
     """Add to gradient (r, k, d) what comes by `hidden_products`."""
     n_init, k, _ = memories.shape
     for r in range(n_init):
@@ -373,7 +373,7 @@ def _add_group(
                 attracted,
             )
             _add_hidden(scratch, low, x, gradient[r])
-    pull_back(memories, low, high, fill, d_gram, d_start, gradient)
+    memories_vjp(memories, low, high, fill, d_gram, d_start, gradient)
 
 
 @_kernel

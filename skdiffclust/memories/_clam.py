@@ -55,15 +55,15 @@ from skdiffclust.memories._dynamics import (
     entropy,
     recall,
 )
-from skdiffclust.memories._frame import blocks, dense, frame_of
 from skdiffclust.memories._reservoir import Reservoir
+from skdiffclust.memories._scaling import blocks, dense, scaling_of
 
 # Inverse temperature times total variance, when it is "auto": see the user guide.
 _CONCENTRATION = 60.0
 _WORTH_A_GPU = 1e10
 _COMPLETING = 2000  # rows that are kept to complete missing entries, at most
 # What an encoder adds to the attributes that `predict` needs.
-_CODER = ("encoder_", "_input_frame", "device_")
+_CODER = ("encoder_", "_input_scaling", "device_")
 
 
 def _has_no_encoder(estimator):
@@ -138,8 +138,8 @@ class ClAM(
     init : {"k-means++", "random"} or array-like, default="k-means++"
         Where memories start: the best solution of k-means from `n_init` draws of
         k-means++ (spherical k-means for "cosine", k-medians for "manhattan"), on at
-        most 8192 rows and then settled on all; rows drawn at random; or the given
-        ones, (n_clusters, n_features).
+        most 8192 rows and then run to convergence on all; rows drawn at random; or the
+        given ones, (n_clusters, n_features).
     n_init : int, default=10
         Number of restarts. With an array as `init`, one.
     selection : {"loss", "silhouette"}, default="loss"
@@ -226,14 +226,14 @@ class ClAM(
     We differ from the paper. Half of the rows of a batch are masked, in groups that
     hide one block of features each, so that each feature is hidden equally often in
     every batch; the others are recalled whole.
-    The loss is a mean over scored entries. Seeds are settled first, because soft steps
-    from raw seeds lose memories; one that attracts nobody in an epoch is put on a row
-    that is badly served. Restarts are chosen by loss, as the text of the paper says;
-    its code chooses by silhouette. The solution of k-means is always one of them:
-    on complete data training alone found no better clusters, and less stable ones.
-    With "cosine" memories are kept on the unit sphere. Sparse X is never dense whole:
-    nothing is hidden from it (eq. 8), and its products with the memories are all that
-    is needed.
+    The loss is a mean over scored entries. Seeds are run through Lloyd's steps first,
+    because soft steps from raw seeds lose memories; one that attracts nobody in an
+    epoch is put on a row that is badly served. Restarts are chosen by loss, as the text
+    of the paper says; its code chooses by silhouette. The solution of k-means is always
+    one of them: on complete data training alone found no better clusters, and less
+    stable ones. With "cosine" memories are kept on the unit sphere. Sparse X is never
+    dense whole: nothing is hidden from it (eq. 8), and its products with the memories
+    are all that is needed.
 
     Missing entries (NaN) of dense X are completed first, in `fit` and in all other
     methods, as :class:`AssociativeImputer` does among at most 2000 of the training
@@ -378,7 +378,7 @@ class ClAM(
         cannot_link : array-like or sparse matrix, default=None
             Rows that do not share a cluster, as pairs or incidence matrix. With any of
             these three the memories are those of a constrained k-means, and nothing is
-            trained; `labels_` meet them, while `predict` knows only the memories.
+            trained; `labels_` satisfy them, while `predict` knows only the memories.
         checkpoint : path-like or None, default=None
             Folder that each epoch of an `encoder` is written to, which alone takes
             long; made if it is not there.
@@ -428,18 +428,18 @@ class ClAM(
                 training, X, weight, random_state, centers, checkpoint, resume
             )
             loops = [EpochLoop(self, **options)]
-        frame = self._frame_of(X, weight)
-        run = self._start(X, weight, frame, random_state, centers, constraints)
+        scaling = self._scaling_of(X, weight)
+        run = self._start(X, weight, scaling, random_state, centers, constraints)
         for loop in loops:
             run.iterate(loop, self._attributes, self.record_centers)
         restart, loss = run.choose(loop.best_state)
-        found = self._attributes(frame.inverse_temperature, *run.pick(restart))
+        found = self._attributes(scaling.inverse_temperature, *run.pick(restart))
         given = None
         if constraints is not None:
             from skdiffclust.memories._constrained import is_free
 
             given = run.labels, is_free(constraints)
-        self._settle(X, weight, found | coder, reorder=not continues, given=given)
+        self._publish(X, weight, found | coder, reorder=not continues, given=given)
         best = training.best
         self.loss_ = loss
         self.history_ = best.history
@@ -487,18 +487,18 @@ class ClAM(
             X = self._learn_missing(X, random_state)
             moments = None
             past = None
-            frame = self._frame_of(X, weight)
+            scaling = self._scaling_of(X, weight)
         else:
-            frame, moments, random_state, past = self._stream
+            scaling, moments, random_state, past = self._stream
             X = self._fill(X)
         if self.metric == "cosine":
             refuse_zero_rows(X)
         centers = None if first else self.cluster_centers_
         past = Reservoir.extended(past, X, weight, random_state)
-        run = self._start(past.rows, past.weight, frame, random_state, centers)
+        run = self._start(past.rows, past.weight, scaling, random_state, centers)
         run.descent.resume(moments)
         if not first:
-            run.resettle()
+            run.rerun_lloyd()
         loop = EpochLoop(
             self,
             max_iter=1,
@@ -507,10 +507,10 @@ class ClAM(
         )
         run.iterate(loop, self._attributes, self.record_centers)
         restart, loss = run.choose(loop.best_state)
-        found = self._attributes(frame.inverse_temperature, *run.pick(restart))
-        order = self._settle(X, weight, found, reorder=first, counted=past.rows)
+        found = self._attributes(scaling.inverse_temperature, *run.pick(restart))
+        order = self._publish(X, weight, found, reorder=first, counted=past.rows)
         moments = run.descent.moments(restart, order)
-        self._stream = frame, moments, random_state, past
+        self._stream = scaling, moments, random_state, past
         self.loss_ = loss
         self.history_ = loop.history
         self.n_iter_ = len(loop.history["loss"])
@@ -585,9 +585,9 @@ class ClAM(
         from skdiffclust.memories._deep import DeepTraining, encode
 
         device = resolve_device(self.device, "ClAM")
-        frame = self._frame_of(X, weight, "euclidean")
+        scaling = self._scaling_of(X, weight, "euclidean")
         deep = DeepTraining(
-            self, X, weight, frame, random_state, device, centers, _CONCENTRATION
+            self, X, weight, scaling, random_state, device, centers, _CONCENTRATION
         )
         if checkpoint is not None:
             checkpoint = deep.checkpoint(checkpoint, resume=resume)
@@ -596,14 +596,14 @@ class ClAM(
             return {
                 **self._attributes(*deep.memories()),
                 "encoder_": deep.encoder(),
-                "_input_frame": frame,
+                "_input_scaling": scaling,
                 "device_": device,
             }
 
         for loop in training:
             deep.run(loop, attributes, checkpoint)
         found = attributes()
-        code = encode(found["encoder_"], frame.enter(X)).astype(X.dtype)
+        code = encode(found["encoder_"], scaling.transform(X)).astype(X.dtype)
         goes_on = None if centers is None else found["cluster_centers_"]
         return code, goes_on, {name: found[name] for name in _CODER}
 
@@ -613,11 +613,11 @@ class ClAM(
             return X
         from skdiffclust.memories._deep import encode
 
-        return encode(self.encoder_, self._input_frame.enter(X)).astype(X.dtype)
+        return encode(self.encoder_, self._input_scaling.transform(X)).astype(X.dtype)
 
-    def _frame_of(self, X, weight, metric=None):
+    def _scaling_of(self, X, weight, metric=None):
         """Return the units of training for these rows."""
-        return frame_of(
+        return scaling_of(
             X,
             weight,
             metric or self.metric,
@@ -626,12 +626,12 @@ class ClAM(
             _CONCENTRATION,
         )
 
-    def _start(self, X, weight, frame, random_state, centers, constraints=None):
+    def _start(self, X, weight, scaling, random_state, centers, constraints=None):
         """Return the restarts to train, from `centers` of a last fit if any."""
         # numba is imported here: it would weigh on the import of the package.
         from skdiffclust.memories._fit import Fit
 
-        run = Fit(self, X, weight, frame, random_state, constraints)
+        run = Fit(self, X, weight, scaling, random_state, constraints)
         memories = None
         n_clusters = self.n_clusters
         continues = centers is not None
@@ -641,7 +641,7 @@ class ClAM(
             memories = check_init(self, self.init, X)
         if memories is not None:
             n_clusters = len(memories)
-            memories = frame.enter(memories)
+            memories = scaling.transform(memories)
         elif n_clusters == "auto":
             n_clusters = run.count_clusters()
             if constraints is not None:
@@ -684,7 +684,7 @@ class ClAM(
             "_completer": self._completer,
         }
 
-    def _settle(self, X, weight, attributes, *, reorder, given=None, counted=None):
+    def _publish(self, X, weight, attributes, *, reorder, given=None, counted=None):
         """Assign the fitted attributes, clusters by size; return their old numbers.
 
         `given` are labels (n,) of the rows that constraints speak of, and (n,) True

@@ -15,8 +15,8 @@ from skdiffclust.memories._seeding import (
 _STEPS = 100
 
 
-def settle_constrained(Z, weight, seeds, constraints, metric):
-    """Return memories (k, d) and labels (n,) that meet `Constraints`, of least cost.
+def constrained_lloyd(Z, weight, seeds, constraints, metric):
+    """Return memories (k, d) and labels (n,) that satisfy `Constraints`, of least cost.
 
     From each of seeds (r, k, d), and from linked rows that are far apart as a whole,
     steps of Lloyd's in which a group of linked rows is

@@ -30,7 +30,7 @@ class DeepTraining:
         Read for its parameters and, if training goes on, its last fit.
     X : ndarray of shape (n_samples, n_features)
     weight : ndarray of shape (n_samples,)
-    frame : Frame
+    scaling : MemoryScaling
         Units of training for X.
     random_state : RandomState
     device : str
@@ -41,7 +41,7 @@ class DeepTraining:
     """
 
     def __init__(
-        self, clam, X, weight, frame, random_state, device, centers, concentration
+        self, clam, X, weight, scaling, random_state, device, centers, concentration
     ):
         import torch
 
@@ -50,13 +50,13 @@ class DeepTraining:
 
         self._clam = clam
         self._X = X
-        self._frame = frame
+        self._scaling = scaling
         self._weight = (weight * (len(weight) / weight.sum())).astype(X.dtype)
         self._random_state = random_state
         self._device = device
         self._concentration = concentration
         sample = sample_rows(weight, random_state)
-        self._sample = frame.enter(X[sample]), self._weight[sample]
+        self._sample = scaling.transform(X[sample]), self._weight[sample]
         # Codes of a new module say nothing yet, and memories would hold on to that.
         self._warms_up = clam.encoder != "mlp" and centers is None
         with isolated_streams(random_state, device):
@@ -104,7 +104,7 @@ class DeepTraining:
         outputs = {}
         if self._clam.encoder != "mlp":
             encoder = self._parts["encoder"]
-            rows = self._frame.enter(self._X[probe_rows(len(self._X))])
+            rows = self._scaling.transform(self._X[probe_rows(len(self._X))])
             # What a module draws is not to change what is drawn later.
             with torch.random.fork_rng(devices=[]):
                 outputs["encoder"] = module_identity(encoder, encode(encoder, rows))
@@ -199,7 +199,7 @@ class DeepTraining:
             isolated_streams,
             load_module_state,
             module_state,
-            train,
+            train_module,
         )
 
         clam = self._clam
@@ -217,7 +217,7 @@ class DeepTraining:
                 self._end_warm_up()
             self._set_rate()
             loop.record(
-                loss * self._frame.loss_unit,
+                loss * self._scaling.loss_unit,
                 state=lambda: module_state(self._parts),
                 attributes=attributes,
                 **columns,
@@ -225,7 +225,7 @@ class DeepTraining:
 
         needed = clam.encoder != "mlp" or checkpoint is not None
         with isolated_streams(self._random_state, self._device, needed=needed):
-            train(
+            train_module(
                 loop,
                 self._parts,
                 lambda size: mini_batches(len(self._X), size, self._random_state),
@@ -244,7 +244,7 @@ class DeepTraining:
 
         if not self._weight[chosen].any():
             return None
-        rows = self._frame.enter(self._X[chosen])
+        rows = self._scaling.transform(self._X[chosen])
         start = self._hide(rows) if self._clam.self_supervised else rows
         rows, start, weight = (
             to_tensor(a, self._device) for a in (rows, start, self._weight[chosen])
@@ -261,7 +261,7 @@ class DeepTraining:
         n_hidden = max(1, round(self._clam.mask_probability * n_features))
         hidden = self._random_state.permutation(n_features)[:n_hidden]
         start = rows.copy()
-        start[: len(rows) // 2, hidden] = self._frame.fill[hidden]
+        start[: len(rows) // 2, hidden] = self._scaling.fill[hidden]
         return start
 
     def encoder(self):

@@ -7,20 +7,20 @@ from scipy import sparse
 from sklearn.metrics import silhouette_score
 
 from skdiffclust.memories._assign import assign
-from skdiffclust.memories._constrained import settle_constrained
+from skdiffclust.memories._constrained import constrained_lloyd
 from skdiffclust.memories._dynamics import Dynamics, entropy
-from skdiffclust.memories._frame import blocks, dense
 from skdiffclust.memories._merging import count_clusters
 from skdiffclust.memories._optimise import Descent, Plateau
+from skdiffclust.memories._scaling import blocks, dense
 from skdiffclust.memories._seeding import (
     TOLERANCE,
     exchange,
+    lloyd,
+    lloyd_by_blocks,
+    lloyd_medians,
     nearest_memory,
     sample_rows,
     seed_memories,
-    settle,
-    settle_by_blocks,
-    settle_medians,
     squared_lengths,
 )
 
@@ -41,9 +41,9 @@ _EXACT = 16  # times the rounding of one: squared distance per entry that is non
 class Fit:
     """Restarts of one `ClAM` on rows X (n, d) with weights (n,), in training units."""
 
-    def __init__(self, clam, X, weight, frame, random_state, constraints=None):
+    def __init__(self, clam, X, weight, scaling, random_state, constraints=None):
         self._X = X
-        self._frame = frame
+        self._scaling = scaling
         self._random_state = random_state
         self._weight = weight * (len(weight) / weight.sum())
         self._selection = clam.selection
@@ -55,13 +55,15 @@ class Fit:
             and clam.inverse_temperature == "auto"
         )
         self._plateau = Plateau(clam.learning_rate, clam.tol, clam.n_iter_no_change)
-        self.dynamics = Dynamics(frame.beta, clam.n_steps, clam.step_size, clam.metric)
+        self.dynamics = Dynamics(
+            scaling.beta, clam.n_steps, clam.step_size, clam.metric
+        )
         self._is_spherical = clam.metric == "cosine"
-        self._settled = self._settled_inertia = None
+        self._converged = self._converged_inertia = None
         self._constraints = constraints
         self.labels = None
         sample = sample_rows(weight, random_state)
-        self._Z = frame.enter(X[sample])
+        self._Z = scaling.transform(X[sample])
         self._sample_weight = self._weight[sample]
 
     def count_clusters(self):
@@ -92,8 +94,8 @@ class Fit:
             ).eps * _size(self._Z)
             if clam.init != "random":
                 best = int(np.argmin(costs))
-                self._settled = self._settle(seeds, costs), log_weights
-                seeds[best] = self._settled[0]
+                self._converged = self._run_lloyd(seeds, costs), log_weights
+                seeds[best] = self._converged[0]
                 self._raced = self._selection == "loss"
                 if self._constraints is not None:
                     seeds = seeds[np.argsort(costs, kind="stable")[:_CONSTRAINED]]
@@ -102,17 +104,17 @@ class Fit:
         else:
             seeds = memories[None]
         if self._constraints is not None:
-            Z = self._frame.enter(self._X)
-            found, self.labels = settle_constrained(
+            Z = self._scaling.transform(self._X)
+            found, self.labels = constrained_lloyd(
                 Z, self._weight, seeds, self._constraints, self.dynamics.metric
             )
-            self._settled = (found, log_weights)
+            self._converged = (found, log_weights)
             seeds = found[None]
         self.descent = Descent(
             seeds,
             np.tile(log_weights, (len(seeds), 1)),
             self.dynamics,
-            self._frame,
+            self._scaling,
             learning_rate=clam.learning_rate,
             mask_probability=clam.mask_probability if self._has_masks else None,
             learn_weights=clam.weighted is True,
@@ -120,13 +122,13 @@ class Fit:
         )
         return self
 
-    def resettle(self):
+    def rerun_lloyd(self):
         """Let k-means go on from the memories that a stream has, as one finalist."""
         descent = self.descent
         memories = descent.memories[0]
         log_weights = descent.log_weights[0]
         squares = squared_lengths(self._Z)
-        found, costs = settle(
+        found, costs = lloyd(
             self._Z,
             squares,
             self._sample_weight,
@@ -135,9 +137,9 @@ class Fit:
             tol=TOLERANCE,
             spherical=self._is_spherical,
         )
-        self._settled = self._settle(found, costs), log_weights
+        self._converged = self._run_lloyd(found, costs), log_weights
 
-    def _settle(self, seeds, costs):
+    def _run_lloyd(self, seeds, costs):
         """Return the best k-means solution (k, d) that starts from seeds (r, k, d)."""
         found = []
         n_exchanged = _EXCHANGED + (self._Z.shape[0] <= _FEW)
@@ -154,7 +156,7 @@ class Fit:
             )
         memories = min(found, key=lambda pair: pair[1])[0]
         if self.dynamics.metric == "manhattan":
-            return settle_medians(self._Z, self._sample_weight, memories)
+            return lloyd_medians(self._Z, self._sample_weight, memories)
         slices = list(blocks(self._X))
         rows = self._rows
         weight = self._weight
@@ -165,7 +167,7 @@ class Fit:
             def rows(_):
                 return self._Z
 
-        return settle_by_blocks(
+        return lloyd_by_blocks(
             rows, slices, weight, memories, spherical=self._is_spherical
         )
 
@@ -176,7 +178,7 @@ class Fit:
 
     def _rows(self, chosen):
         """Return rows in training units."""
-        return self._frame.enter(self._X[chosen])
+        return self._scaling.transform(self._X[chosen])
 
     def iterate(self, loop, attributes, record_centers):
         """Train until the loop ends; record the best restart of every epoch."""
@@ -195,7 +197,9 @@ class Fit:
             best = int(np.argmin(losses))
             columns = {"learning_rate": descent.learning_rate}
             if record_centers:
-                columns["cluster_centers"] = self._frame.leave(descent.memories[best])
+                columns["cluster_centers"] = self._scaling.inverse_transform(
+                    descent.memories[best]
+                )
             if self._plateau.cool(losses[best], n_batches):
                 loop.stop("learning_rate")
             cooled = self._plateau.learning_rate < descent.learning_rate
@@ -208,10 +212,10 @@ class Fit:
             if self._is_guarded and epoch >= _TRIAL_EPOCHS - 1 and self._is_worse(best):
                 loop.stop("k-means")
             loop.record(
-                losses[best] * self._frame.loss_unit,
+                losses[best] * self._scaling.loss_unit,
                 state=descent.copy_state,
                 attributes=lambda b=best: attributes(
-                    self._frame.inverse_temperature, *self.pick(b)
+                    self._scaling.inverse_temperature, *self.pick(b)
                 ),
                 **columns,
             )
@@ -222,9 +226,9 @@ class Fit:
     def pick(self, restart):
         """Return memories (k, d), user units, and log weights (k,) of a restart."""
         descent = self.descent
-        return self._frame.leave(descent.memories[restart]), descent.log_weights[
-            restart
-        ]
+        return self._scaling.inverse_transform(
+            descent.memories[restart]
+        ), descent.log_weights[restart]
 
     def choose(self, state):
         """Return the best restart of the best epoch's state, and its loss.
@@ -235,14 +239,14 @@ class Fit:
         """
         descent = self.descent
         descent.memories, descent.log_weights = state
-        if self._settled is not None:
-            descent.append(*self._settled)
+        if self._converged is not None:
+            descent.append(*self._converged)
             has_links = self._constraints is not None
             if has_links or (self._is_guarded and self._is_worse(0)):
                 descent.keep([len(descent.memories) - 1])
         losses = descent.evaluate(self._Z, self._sample_weight)
         if len(losses) == 1:
-            return 0, float(losses[0]) * self._frame.loss_unit
+            return 0, float(losses[0]) * self._scaling.loss_unit
         labels = [
             assign(self._Z, memories, log_weights, self.dynamics)
             for memories, log_weights in zip(
@@ -252,22 +256,22 @@ class Fit:
         found = np.array([len(np.unique(chosen)) for chosen in labels])
         if self._selection == "silhouette":
             merit = [self._silhouette(chosen) for chosen in labels]
-        elif self._settled is None:
+        elif self._converged is None:
             merit = self._sharpness(losses, descent.memories, descent.log_weights)
         else:
             merit = -losses
         restart = int(np.lexsort((-np.asarray(merit), -found))[0])
-        return restart, float(losses[restart]) * self._frame.loss_unit
+        return restart, float(losses[restart]) * self._scaling.loss_unit
 
     def _is_worse(self, restart):
         """Return whether memories have a larger inertia than those of k-means."""
-        if self._settled is None:
+        if self._converged is None:
             return False
-        if self._settled_inertia is None:
-            self._settled_inertia = self._inertia(*self._settled)
+        if self._converged_inertia is None:
+            self._converged_inertia = self._inertia(*self._converged)
         descent = self.descent
         trained = self._inertia(descent.memories[restart], descent.log_weights[restart])
-        return trained > _LOOSER * self._settled_inertia
+        return trained > _LOOSER * self._converged_inertia
 
     def _inertia(self, memories, log_weights):
         """Return the weighted sum of distances of the sample to its memories."""

@@ -10,7 +10,7 @@ from math import exp, sqrt
 import numpy as np
 
 from skdiffclust._compiled import compiled
-from skdiffclust.memories._block_kernels import hidden_products, pull_back
+from skdiffclust.memories._block_kernels import hidden_products, memories_vjp
 
 # exp(-40) is below the rounding of one: such memories take no part in a step.
 _NEGLIGIBLE = -40.0
@@ -299,7 +299,7 @@ def _add_cosine_group(
                 d_products[i, r, m] = d_known[m]
                 d_start[r, m] += scale * ds[m]
                 d_hidden[i, r, m] = d_aim[m] - d_known[m]
-    pull_back(memories, low, high, fill, d_gram, d_start, gradient)
+    memories_vjp(memories, low, high, fill, d_gram, d_start, gradient)
 
 
 @_kernel
@@ -406,7 +406,7 @@ def manhattan_rows(
 
 
 @_kernel
-def settle_rows(
+def lloyd_step(
     rows, squares, weight, products, norms, restarts, nearest, far, sums, sizes
 ):
     """Give each row its nearest memory; return which restarts (r,) changed in that.
@@ -439,8 +439,8 @@ def settle_rows(
 
 
 @_kernel
-def settle_sparse_rows(squares, weight, products, norms, restarts, nearest, far, sizes):
-    """As `settle_rows`, for rows of which only products and lengths are here."""
+def lloyd_step_sparse(squares, weight, products, norms, restarts, nearest, far, sizes):
+    """As `lloyd_step`, for rows of which only products and lengths are here."""
     n_init, k = norms.shape
     moved = np.zeros(n_init, dtype=np.bool_)
     for r in range(n_init):

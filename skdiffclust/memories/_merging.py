@@ -24,7 +24,7 @@ def merging_path(Z, weight, n_most, random_state):
     numbers = []
     margins = []
     while len(memories) > 1:
-        memories, sizes = _settle(Z, weight, memories)
+        memories, sizes = _lloyd(Z, weight, memories)
         if len(memories) < 2:
             break
         numbers.append(len(memories))
@@ -43,7 +43,7 @@ def count_clusters(Z, weight, random_state):
     return int(numbers[np.argmax(margins)]) if len(numbers) else 1
 
 
-def _settle(Z, weight, memories):
+def _lloyd(Z, weight, memories):
     """Return memories (m, d) after some of Lloyd's steps, and sizes; dead ones die."""
     for _ in range(_SETTLING_STEPS):
         nearest, _ = nearest_memory(Z, memories)

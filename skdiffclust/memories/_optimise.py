@@ -4,8 +4,8 @@ import numpy as np
 
 from skdiffclust._batches import mini_batches
 from skdiffclust._optimisers import Adam
-from skdiffclust.memories._frame import dense
 from skdiffclust.memories._masking import hidden_blocks, mask_groups
+from skdiffclust.memories._scaling import dense
 from skdiffclust.memories._seeding import nearest_memory
 from skdiffclust.memories._training import completion_with_gradient
 
@@ -74,7 +74,7 @@ class Descent:
         memories,
         log_weights,
         dynamics,
-        frame,
+        scaling,
         *,
         learning_rate,
         mask_probability,
@@ -85,7 +85,7 @@ class Descent:
         self.log_weights = log_weights
         self.learning_rate = learning_rate
         self._dynamics = dynamics
-        self._fill = frame.fill
+        self._fill = scaling.fill
         self._is_spherical = dynamics.metric == "cosine"
         # A feature of a direction is of size one over the root of their number.
         n_features = memories.shape[2]
@@ -130,7 +130,7 @@ class Descent:
             loss += found.loss
             n_scored += found.n_scored
             attracted += found.attracted
-        self._revive(attracted, Z)
+        self._relocate_empty(attracted, Z)
         return loss / n_scored
 
     def _groups(self, n_rows, n_features, random_state):
@@ -155,7 +155,7 @@ class Descent:
         # Only their differences mean anything.
         self.log_weights -= self.log_weights.mean(axis=1, keepdims=True)
 
-    def _revive(self, attracted, Z):
+    def _relocate_empty(self, attracted, Z):
         """Put memories that attracted nobody on the worst served rows of Z (m, d)."""
         for restart in np.flatnonzero((attracted == 0).any(axis=1)):
             dead = np.flatnonzero(attracted[restart] == 0)

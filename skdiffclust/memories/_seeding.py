@@ -4,7 +4,7 @@ import numpy as np
 from scipy import sparse
 from scipy.spatial.distance import cdist
 
-from skdiffclust.memories._kernels import settle_rows, settle_sparse_rows
+from skdiffclust.memories._kernels import lloyd_step, lloyd_step_sparse
 
 # Rows that seeding, racing and selection look at; more would change little.
 MAX_ROWS = 8192
@@ -54,7 +54,7 @@ def seed_memories(
     else:
         chosen = _spread_rows(Z, squares, weight, n_clusters, n_init, random_state)
     steps = 0 if init == "random" else _LLOYD_STEPS
-    memories, costs = settle(
+    memories, costs = lloyd(
         Z, squares, weight, _take(Z, chosen), steps, tol=tol, spherical=spherical
     )
     return memories.astype(Z.dtype), costs
@@ -123,7 +123,7 @@ def _spread_rows(Z, squares, weight, n_clusters, n_init, random_state):
     return chosen
 
 
-def settle(Z, squares, weight, memories, n_steps, *, tol=0.0, spherical=False):
+def lloyd(Z, squares, weight, memories, n_steps, *, tol=0.0, spherical=False):
     """Return memories (r, k, d) after Lloyd's steps on Z (m, d), and costs (r,).
 
     A restart ends where no row changes its memory, or the cost falls by less than
@@ -144,14 +144,14 @@ def settle(Z, squares, weight, memories, n_steps, *, tol=0.0, spherical=False):
         sums = np.zeros(part.shape)
         sizes = np.zeros((len(moving), k))
         if sparse.issparse(Z):
-            moved = settle_sparse_rows(
+            moved = lloyd_step_sparse(
                 squares, weight, products, norms, moving, nearest, far, sizes
             )
             if not is_last:
                 for r, line in enumerate(nearest[moving]):
                     sums[r] = member_sums(Z, weight, line, k)
         else:
-            moved = settle_rows(
+            moved = lloyd_step(
                 Z, squares, weight, products, norms, moving, nearest, far, sums, sizes
             )
         before = costs[moving]
@@ -222,7 +222,7 @@ def exchange(Z, weight, memories, cost, random_state, *, spherical=False):
         costs = np.full(1, np.inf)
         for n_steps in _EXCHANGE_STEPS:
             if costs[0] == np.inf or costs[0] < _HOPELESS * cost:
-                trial, costs = settle(
+                trial, costs = lloyd(
                     Z,
                     squares,
                     weight,
@@ -243,7 +243,7 @@ def exchange(Z, weight, memories, cost, random_state, *, spherical=False):
     return memories, cost
 
 
-def settle_by_blocks(rows, slices, weight, memories, *, spherical=False):
+def lloyd_by_blocks(rows, slices, weight, memories, *, spherical=False):
     """Return memories (k, d) after Lloyd's steps on all rows, read block by block.
 
     `rows` returns rows in training units for a slice, `slices` are those of all rows.
@@ -269,7 +269,7 @@ def settle_by_blocks(rows, slices, weight, memories, *, spherical=False):
     return memories
 
 
-def settle_medians(Z, weight, memories):
+def lloyd_medians(Z, weight, memories):
     """Return memories (k, d) after Lloyd's steps by city-block distances on Z (m, d).
 
     Each memory becomes the weighted median of its rows, feature by feature.

@@ -46,7 +46,7 @@ def symmetric(rng, n, density):
 
 @pytest.mark.parametrize("cut", ["ratio", "normalized"])
 @pytest.mark.parametrize("seed", range(3))
-def test_free_labels_never_cut_more_than_spectral_clustering(
+def test_pseudo_labels_never_cut_more_than_spectral_clustering(
     seed, cut, global_random_seed
 ):
     seed += 1000 * global_random_seed
@@ -83,7 +83,7 @@ def test_a_line_cannot_part_moons_but_a_perceptron_can(global_random_seed):
         PRCut(2, encoder=encoder, init="random", random_state=global_random_seed).fit(X)
         for encoder in ENCODERS[1:]
     )
-    assert linear.normalized_cut_ > linear.polished_normalized_cut_
+    assert linear.normalized_cut_ > linear.pseudo_label_normalized_cut_
     assert adjusted_rand_score(y, perceptron.labels_) > 0.9
 
 
@@ -139,7 +139,7 @@ def test_a_new_row_goes_where_the_cut_is_least(cut, blobs):
     X, _ = blobs
     model = PRCut(4, cut=cut, **FREE).fit(X[:100])
     for row in X[100:110]:
-        links = model._assigner.affinity.links(row[None])
+        links = model._predictor.affinity.links(row[None])
         graph = sp.block_array([[model.affinity_matrix_, links.T], [links, None]])
         cuts = [
             ratio_cut(
@@ -291,13 +291,13 @@ def test_all_labels_known_make_it_a_classifier():
     assert adjusted_rand_score(y[400:], model.predict(X[400:])) > 0.6
 
 
-def test_restarts_without_free_labels_keep_the_best_that_uses_all_clusters(
+def test_restarts_without_pseudo_labels_keep_the_best_that_uses_all_clusters(
     blobs, global_random_seed
 ):
     X, _ = blobs
     settings = {
         "init": "random",
-        "polish": False,
+        "local_search": False,
         "max_iter": 15,
         "random_state": global_random_seed,
     }
@@ -305,7 +305,7 @@ def test_restarts_without_free_labels_keep_the_best_that_uses_all_clusters(
         one = PRCut(4, encoder=encoder, n_init=1, **settings)
         many = PRCut(4, encoder=encoder, n_init=6, **settings)
         few, best = (_fit_quietly(model, X) for model in (one, many))
-        assert np.isnan(best.polished_ratio_cut_)
+        assert np.isnan(best.pseudo_label_ratio_cut_)
         assert best.n_clusters_ >= few.n_clusters_
         assert min(best.history_["loss"]) <= min(few.history_["loss"])
 
@@ -328,7 +328,7 @@ def test_soft_training_alone_lowers_the_cut(objective, sampling, global_random_s
         3,
         encoder="linear",
         init="random",
-        polish=False,
+        local_search=False,
         objective=objective,
         sampling=sampling,
         batch_size=30,
@@ -424,7 +424,7 @@ def test_callbacks_see_every_epoch(blobs):
         ({"cut": "min"}, "'cut' parameter of PRCut"),
         ({"max_imbalance": -0.1}, "'max_imbalance' parameter of PRCut"),
         ({"min_cluster_size": 31}, "at most the mean size of a cluster, 30. Got 31"),
-        ({"max_imbalance": 0.1, "polish": False}, "need polish=True"),
+        ({"max_imbalance": 0.1, "local_search": False}, "need local_search=True"),
     ],
 )
 def test_wrong_parameters_are_refused_by_name(change, match, blobs):
@@ -473,7 +473,7 @@ def test_more_parts_than_clusters_are_put_together_whole(blobs):
     np.testing.assert_array_equal(model.labels_, np.repeat([1, 0, 0], [50, 40, 30]))
     assert model.ratio_cut_ == model.normalized_cut_ == 0.0
     parts = sp.block_diag([np.ones((40, 40))] * 3, format="csr")
-    assert PRCut(3, **QUICK).fit(blobs[0], graph=parts).polished_ratio_cut_ == 0.0
+    assert PRCut(3, **QUICK).fit(blobs[0], graph=parts).pseudo_label_ratio_cut_ == 0.0
 
 
 def test_own_neighbours_in_more_parts_than_clusters_are_warned_of(global_random_seed):
@@ -715,13 +715,13 @@ def test_diverging_training_keeps_the_best_weights_and_says_so(blobs, monkeypatc
     from skdiffclust.cuts import _training
 
     steps = iter(range(10**6))
-    true = _training.Objective.batch_gradient
+    true = _training.CutObjective.batch_gradient
 
     def broken(self, rows, assignments):
         gradient = true(self, rows, assignments)
         return gradient * (np.nan if next(steps) > 2 else 1.0)
 
-    monkeypatch.setattr(_training.Objective, "batch_gradient", broken)
+    monkeypatch.setattr(_training.CutObjective, "batch_gradient", broken)
     with pytest.warns(ConvergenceWarning, match="diverged in epoch .* learning_rate"):
         model = PRCut(4, **QUICK).fit(blobs[0])
     assert np.isfinite(model.ratio_cut_)
@@ -739,7 +739,7 @@ def test_an_interrupted_fit_leaves_the_old_model(error, blobs, monkeypatch):
     def stop(*args):
         raise error
 
-    monkeypatch.setattr(_training.Objective, "batch_gradient", stop)
+    monkeypatch.setattr(_training.CutObjective, "batch_gradient", stop)
     with pytest.raises(error):
         model.fit(X[:50])
     assert model.labels_ is labels
@@ -808,7 +808,7 @@ def fuzz(n_graphs, seed):
             encoder=[None, None, "linear", "mlp"][rng.randint(4)],
             hidden_layer_sizes=(4,),
             init=["spectral", "k-means++", "random", "auto"][rng.randint(4)],
-            polish=bool(rng.rand() < 0.7),
+            local_search=bool(rng.rand() < 0.7),
             cut=["ratio", "normalized"][rng.randint(2)],
             objective=["exact", "bound"][rng.randint(2)],
             sampling=["full", "pairs", "neighbors"][rng.randint(3)],

@@ -12,9 +12,9 @@ from skdiffclust.cuts._ratio_cut import (
     expected_cut_with_gradient,
 )
 from skdiffclust.cuts._training import (
+    CutObjective,
     FreeLogits,
     Layers,
-    Objective,
     Settings,
     _moves_to_neighbors,
     _with_neighbors,
@@ -61,7 +61,7 @@ def test_a_batch_of_all_rows_has_the_full_gradient(
     degrees = graph.sum(axis=1)
     divisors = degrees if normalized else None
     chosen = settings(objective=objective, balance_weight=2.0)
-    trained = Objective(graph, chosen, prior, divisors)
+    trained = CutObjective(graph, chosen, prior, divisors)
     value, balance = trained.start_epoch(P)
     gradient = trained.batch_gradient(np.arange(n), P) / n
     weights = degrees if normalized else np.ones(n)
@@ -104,7 +104,7 @@ def test_blocks_of_the_normalised_cut_by_central_differences(
         value = block_loss_with_gradients(block, left, right, mean)[0]
         return value + 2.0 * (mean * np.log(mean / prior)).sum()
 
-    trained = Objective(graph, chosen, prior, divisors)
+    trained = CutObjective(graph, chosen, prior, divisors)
     gradient = trained.block_gradient(rows, block, P[:20])
     for i, j in [(0, 0), (7, 2), (12, 1), (19, 0)]:
         expected = central(loss, P[:20], i, j)
@@ -113,7 +113,7 @@ def test_blocks_of_the_normalised_cut_by_central_differences(
 
 def test_small_batches_see_what_earlier_ones_changed(global_random_seed):
     rng, graph, P = problem(global_random_seed)
-    trained = Objective(graph, settings(), np.full(3, 1 / 3))
+    trained = CutObjective(graph, settings(), np.full(3, 1 / 3))
     trained.start_epoch(P)
     new = softmax(rng.normal(size=(5, 3)))
     trained.batch_gradient(np.arange(5), new)
@@ -131,7 +131,7 @@ def test_the_exact_gradient_follows_what_earlier_batches_changed(global_random_s
 
     ours = frozen = 0.0
     for _ in range(20):
-        trained = Objective(graph, settings(objective="exact"), np.full(3, 1 / 3))
+        trained = CutObjective(graph, settings(objective="exact"), np.full(3, 1 / 3))
         trained.start_epoch(P)
         before = trained.batch_gradient(rows, P[rows])
         np.testing.assert_allclose(before, exact(P))
@@ -173,7 +173,7 @@ def test_proportions_of_blocks_follow_the_last_batch_at_a_rate(
     second = softmax(rng.normal(size=(20, 3)))
     chosen = settings(sampling=sampling, averaging_rate=0.8, balance_weight=2.0)
     prior = np.array([0.5, 0.3, 0.2])
-    trained = Objective(graph, chosen, prior)
+    trained = CutObjective(graph, chosen, prior)
     rows, block = np.arange(20), graph[:10][:, 10:20]
     counted = 20 if sampling == "pairs" else 10
     before, after = (P[:counted].mean(axis=0) for P in (first, second))
@@ -198,7 +198,7 @@ def test_proportions_of_blocks_follow_the_last_batch_at_a_rate(
 
 def test_proportions_of_a_stream_follow_these_rows_at_a_rate(global_random_seed):
     rng, graph, P = problem(global_random_seed)
-    trained = Objective(graph, settings(averaging_rate=0.8), np.full(3, 1 / 3))
+    trained = CutObjective(graph, settings(averaging_rate=0.8), np.full(3, 1 / 3))
     assert trained.start_epoch(P)[0] > 0
     np.testing.assert_array_equal(trained.blended(), trained.proportions)
     trained.past = np.array([0.7, 0.2, 0.1])
@@ -214,7 +214,7 @@ def test_proportions_of_a_stream_follow_these_rows_at_a_rate(global_random_seed)
 def test_block_of_all_pairs_is_the_full_objective(global_random_seed):
     _, graph, P = problem(global_random_seed)
     value, _ = block_loss_with_gradients(graph, P, P, P.mean(axis=0))
-    trained = Objective(graph, settings(), np.full(3, 1 / 3))
+    trained = CutObjective(graph, settings(), np.full(3, 1 / 3))
     assert value == pytest.approx(trained.start_epoch(P)[0])
 
 

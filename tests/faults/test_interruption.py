@@ -79,4 +79,5 @@ PIECES = {
 @pytest.mark.parametrize("name", PIECES)
 def test_a_kernel_states_its_operations_between_two_checks(name):
     module = import_module(f"skdiffclust.forests.{name}")
-    assert module._CHUNK <= PIECES[name]
+    (chunk,) = (value for key, value in vars(module).items() if key.endswith("_CHUNK"))
+    assert chunk <= PIECES[name]

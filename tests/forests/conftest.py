@@ -100,8 +100,8 @@ class NumpySampler:
         for s in range(first, last):
             draw_list(
                 noise.seed,
-                s // noise.mirrors,
-                s % noise.mirrors,
+                s // noise.samples_per_draw,
+                s % noise.samples_per_draw,
                 relation.indptr,
                 relation.columns,
                 noise.table,

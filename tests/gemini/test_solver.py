@@ -22,7 +22,7 @@ from skdiffclust.gemini._penalties import (
     groups_by_size,
 )
 from skdiffclust.gemini._solver import GroupSolver, LinearProblem
-from skdiffclust.gemini._training import loss_and_gradients, train
+from skdiffclust.gemini._training import loss_and_gradients, train_model
 
 GROUPS = [None, [0, 0, 1, 2, 2, 2, 3, 4]]
 
@@ -55,10 +55,10 @@ def solved(task, penalty, seed=0, max_iter=2000):
 
 def residual(task, model, penalty, alpha, ids):
     """The certificate, from its definition and nothing else."""
-    _, _, (slope, free) = loss_and_gradients(model, task)
+    _, _, (derivative, free) = loss_and_gradients(model, task)
     W, worst = model.weights[0], np.linalg.norm(free) / alpha
     for group in np.unique(ids):
-        w, u = W[ids == group], slope[ids == group]
+        w, u = W[ids == group], derivative[ids == group]
         moved = w - u
         norm = np.linalg.norm(moved)
         target = moved * max(0, 1 - alpha / norm) if norm else moved
@@ -85,7 +85,7 @@ def test_kernels_are_what_numpy_says(global_random_seed):
         for b, p, m in zip(blocks, proximal, moved, strict=True)
     ]
     assert_allclose(found, expected)
-    whole = kernels.add_slopes(z, gradient, starts, norms, np.full(3, 0.7))
+    whole = kernels.add_derivatives(z, gradient, starts, norms, np.full(3, 0.7))
     assert_allclose(whole[:2], gradient[:2] + 0.7 * z[:2] / norms[0])
     assert not whole[2:5].any()
     assert_array_equal(whole[6:], gradient[6:])
@@ -294,7 +294,7 @@ def test_the_proximal_method_and_the_contract_agree(global_random_seed):
             self.losses = [*getattr(self, "losses", []), loss]
 
     loop = Loop(range(50))
-    train(
+    train_model(
         model,
         task,
         loop,

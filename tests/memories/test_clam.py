@@ -247,10 +247,10 @@ def test_names_of_columns_follow_pandas(global_random_seed):
     import pandas as pd
 
     X, _ = blobs(seed=global_random_seed)
-    frame = pd.DataFrame(X, columns=list("abcdef"))
-    model = ClAM(3, random_state=global_random_seed, n_init=2).fit(frame)
+    scaling = pd.DataFrame(X, columns=list("abcdef"))
+    model = ClAM(3, random_state=global_random_seed, n_init=2).fit(scaling)
     assert list(model.feature_names_in_) == list("abcdef")
-    out = model.set_output(transform="pandas").transform(frame)
+    out = model.set_output(transform="pandas").transform(scaling)
     assert list(out.columns) == ["clam0", "clam1", "clam2"]
 
 
@@ -405,8 +405,8 @@ def test_fault_20_read_only_memory_map_and_polars(tmp_path, global_random_seed):
         ClAM(3, random_state=global_random_seed, n_init=2).fit(mapped).predict(mapped),
         expected.labels_,
     )
-    frame = pl.DataFrame(X, schema=list("abcdef"))
-    model = ClAM(3, random_state=global_random_seed, n_init=2).fit(frame)
+    scaling = pl.DataFrame(X, schema=list("abcdef"))
+    model = ClAM(3, random_state=global_random_seed, n_init=2).fit(scaling)
     assert np.array_equal(model.labels_, expected.labels_)
     assert list(model.feature_names_in_) == list("abcdef")
 
@@ -627,10 +627,10 @@ def test_sparse_rows_are_the_dense_ones(monkeypatch, metric, global_random_seed)
         assert self.shape[0] < 300, "X was made dense whole"
         return real(self, *args, **kwargs)
 
-    from skdiffclust.memories import _frame
+    from skdiffclust.memories import _scaling
 
     real = csr_array.toarray
-    monkeypatch.setattr(_frame, "_BLOCK_ENTRIES", 50 * X.shape[1])
+    monkeypatch.setattr(_scaling, "_BLOCK_ENTRIES", 50 * X.shape[1])
     monkeypatch.setattr(csr_array, "toarray", refuse)
     monkeypatch.setattr(csr_array, "todense", refuse)
     again = ClAM(3, metric=metric, random_state=global_random_seed).fit(X)

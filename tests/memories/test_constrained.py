@@ -12,8 +12,8 @@ from skdiffclust import ClAM
 from skdiffclust._constraints import as_constraints
 from skdiffclust.memories._constrained import (
     _assign_groups,
+    constrained_lloyd,
     is_free,
-    settle_constrained,
 )
 
 
@@ -47,7 +47,7 @@ def test_assignment_is_the_best_or_close_to_it(seed):
 def test_without_links_it_is_k_means(global_random_seed):
     X, _ = blobs(global_random_seed)
     constraints = as_constraints(90, np.full(90, -1))
-    memories, labels = settle_constrained(
+    memories, labels = constrained_lloyd(
         X, np.ones(90), X[None, :3], constraints, "euclidean"
     )
     for label in range(3):

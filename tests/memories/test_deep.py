@@ -81,7 +81,7 @@ def test_methods_go_through_the_encoder(encoder, global_random_seed):
 def test_codes_are_as_far_apart_as_rows(global_random_seed):
     X, _ = blobs(global_random_seed)
     model = ClAM(3, encoder="mlp", **FAST).fit(X)
-    Z = model._input_frame.enter(X)
+    Z = model._input_scaling.transform(X)
     Z = Z - Z.mean(axis=0)
     principal = Z @ np.linalg.svd(Z, full_matrices=False)[2][:10].T
     code = model._code(X)

@@ -151,15 +151,15 @@ def test_conventions_of_imputers(global_random_seed):
         imputer.fit(shown)
     # A feature without entries is dropped, or kept as zeros; flags come last.
     names = ["a", "b", "empty", "c", "d"]
-    frame = pd.DataFrame(np.insert(shown, 2, np.nan, axis=1), columns=names)
+    scaling = pd.DataFrame(np.insert(shown, 2, np.nan, axis=1), columns=names)
     for keep in (False, True):
         params = dict(add_indicator=True, keep_empty_features=keep)
         ours = AssociativeImputer(**params, **options).set_output(transform="pandas")
         theirs = SimpleImputer(**params).set_output(transform="pandas")
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Skipping features without any observed")
-            expected = theirs.fit_transform(frame)
-        found = ours.fit_transform(frame)
+            expected = theirs.fit_transform(scaling)
+        found = ours.fit_transform(scaling)
         assert list(found.columns) == list(expected.columns)
         flags = [name for name in found.columns if name.startswith("missing")]
         assert flags

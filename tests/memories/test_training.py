@@ -166,7 +166,7 @@ def test_work_in_feature_space_does_not_depend_on_the_number_of_steps(
         monkeypatch.setattr(kernels, name, call)
 
     for name in ("_load_hidden", "_project", "_add_hidden", "_rest", "hidden_products",
-                 "pull_back"):  # fmt: skip
+                 "memories_vjp"):  # fmt: skip
         spy(name, True, getattr(kernels, name))
     for name in ("_load", "_forward", "_close", "_backward", "_close_rows"):
         spy(name, False, getattr(kernels, name))

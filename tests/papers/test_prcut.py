@@ -17,7 +17,7 @@ from sklearn.model_selection import train_test_split
 
 from skdiffclust import PRCut
 from skdiffclust.cuts import ratio_cut
-from skdiffclust.cuts._polish import polish
+from skdiffclust.cuts._local_search import local_search
 from skdiffclust.metrics import clustering_accuracy
 
 pytestmark = pytest.mark.paper
@@ -60,14 +60,14 @@ def test_table_1_label_similarity_classifies_images(name, shared_data):
     assert accuracy >= 0.93
 
 
-def test_table_2_free_labels_and_encoders_against_spectral_clustering(digits):
+def test_table_2_pseudo_labels_and_encoders_against_spectral_clustering(digits):
     X, y, graph = digits
     cuts = {}
     for seed in SEEDS:
         peer = SpectralClustering(10, affinity="precomputed", random_state=seed)
         labels = peer.fit_predict(graph).astype(np.int64)
         spectral = ratio_cut(graph, labels).value
-        polished = ratio_cut(graph, polish(graph, labels, 10)).value
+        improved = ratio_cut(graph, local_search(graph, labels, 10)).value
         for init in ("spectral", "random"):
             for encoder in (None, "linear", "mlp"):
                 model = PRCut(
@@ -77,7 +77,7 @@ def test_table_2_free_labels_and_encoders_against_spectral_clustering(digits):
                 assert model.n_clusters_ == 10
                 value = model.ratio_cut_ / spectral
                 cuts.setdefault((init, encoder), []).append(value)
-        cuts.setdefault("polished", []).append(polished / spectral)
+        cuts.setdefault("improved", []).append(improved / spectral)
     medians = {name: np.median(values) for name, values in cuts.items()}
     print({name: round(value, 4) for name, value in medians.items()})
     assert max(cuts["spectral", None]) <= 1.0
@@ -87,8 +87,8 @@ def test_table_2_free_labels_and_encoders_against_spectral_clustering(digits):
         for e in ("linear", "mlp")
     )
     assert medians["random", None] <= 1.05
-    # Beyond spectral clustering with the same polish, on digits:
-    assert medians["random", None] < medians["polished"]
+    # Beyond spectral clustering with the same local search, on digits:
+    assert medians["random", None] < medians["improved"]
 
 
 def test_table_2_the_recipe_of_the_paper_stays_above_spectral_clustering(digits):
@@ -101,7 +101,7 @@ def test_table_2_the_recipe_of_the_paper_stays_above_spectral_clustering(digits)
         encoder="mlp",
         hidden_layer_sizes=(512,),
         init="random",
-        polish=False,
+        local_search=False,
         objective="bound",
         sampling="pairs",
         batch_size=898,

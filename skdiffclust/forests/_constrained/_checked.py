@@ -3,11 +3,11 @@
 import numpy as np
 
 from skdiffclust._compiled import compiled
-from skdiffclust.forests._trees._kruskal import settle_ties
+from skdiffclust.forests._trees._kruskal import break_ties
 from skdiffclust.forests._trees._union_find import find, singletons, union
 
 # Edges looked at between two checks for an interruption, at most 0.2 s.
-_CHUNK = 2**20
+_EDGES_PER_CHUNK = 2**20
 
 
 def checked_kruskal(first, second, lengths, constraints):
@@ -23,11 +23,13 @@ def checked_kruskal(first, second, lengths, constraints):
     trees = singletons(n_groups), np.ones(n_groups, dtype=np.int64), classes
     enemies = _linked_lists(constraints.cannot, n_groups)
     order = np.argsort(lengths)
-    settle_ties(lengths, order)
+    break_ties(lengths, order)
     edges = (first, second, lengths, constraints.groups)
     taken = []
-    for start in range(0, len(order), _CHUNK):
-        taken.append(_take(order[start : start + _CHUNK], edges, trees, enemies))
+    for start in range(0, len(order), _EDGES_PER_CHUNK):
+        taken.append(
+            _take(order[start : start + _EDGES_PER_CHUNK], edges, trees, enemies)
+        )
     return np.concatenate(taken)
 
 

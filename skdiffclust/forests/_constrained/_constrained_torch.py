@@ -12,7 +12,7 @@ import torch
 from skdiffclust._torch import to_tensor
 from skdiffclust.forests._constrained._constrained_tree import MAX_ROUNDS, UNIT
 from skdiffclust.forests._trees._boruvka_torch import (
-    boruvka,
+    batched_boruvka,
     components_of,
     heaviest_edges,
 )
@@ -91,7 +91,7 @@ def constrained_trees(weights, problem):
 def contract(weights, problem):
     """Partitions (s, n) of the best forests in which every colour is one component."""
     shape = weights.shape[:2]
-    edges = boruvka(weights.clone(), problem.blocks.expand(shape))
+    edges = batched_boruvka(weights.clone(), problem.blocks.expand(shape))
     edges, _ = heaviest_edges(weights, edges, problem.n_between)
     return _by_first_row(components_of(edges, problem.joined.expand(shape)))
 
@@ -151,7 +151,7 @@ def improve_forests(weights, labels, problem):
         active = active[is_moved.any(dim=1)]
         if not len(active):
             break
-    edges = boruvka(_inside(weights, labels), _rows(labels))
+    edges = batched_boruvka(_inside(weights, labels), _rows(labels))
     n_edges = labels.shape[1] - problem.n_clusters
     return labels, *heaviest_edges(weights, edges, n_edges)
 
@@ -171,7 +171,7 @@ def _proposals(weights, labels, problem, unit):
     n_groups = len(problem.sizes)
     unit = unit[:, None]
     levels = []
-    edges = boruvka(_inside(weights, labels), _rows(labels), levels)
+    edges = batched_boruvka(_inside(weights, labels), _rows(labels), levels)
     rows = edges.clamp(min=0)
     values = weights.flatten(1).gather(1, rows).masked_fill(edges < 0, 0.0)
     totals = weights.new_zeros(n_samples, k)
@@ -248,7 +248,7 @@ def _tree_weights(weights, samples, members):
         padded = ~inside.gather(1, order)
         own = weights[part[:, None, None], order[:, :, None], order[:, None, :]]
         own.masked_fill_(padded[:, :, None] | padded[:, None, :], -torch.inf)
-        edges = boruvka(own.clone(), _rows(order))
+        edges = batched_boruvka(own.clone(), _rows(order))
         values = own.flatten(1).gather(1, edges.clamp(min=0))
         found.append(values.masked_fill(edges < 0, 0.0).sum(dim=1))
     return torch.cat(found)

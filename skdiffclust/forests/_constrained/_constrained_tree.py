@@ -17,7 +17,7 @@ UNIT = 1e-10
 
 
 def constrained_tree(similarity, problem):
-    """Return a heavy spanning k-forest that meets constraints.
+    """Return a heavy spanning k-forest that satisfies constraints.
 
     1. *Contraction.* All coloured samples become one vertex, every other group one,
        and the heaviest edges of the maximum spanning tree of that graph are kept. With
@@ -114,7 +114,7 @@ def improve_forest(similarity, labels, problem):
     ----------
     similarity : ndarray of shape (n_samples, n_samples), float64
     labels : ndarray of shape (n_samples,), int64
-        Components 0 to ``problem.n_clusters - 1`` that meet the constraints.
+        Components 0 to ``problem.n_clusters - 1`` that satisfy the constraints.
     problem : ConstrainedProblem
         Its colours are not read.
 

@@ -20,7 +20,7 @@ class ConstrainedProblem(NamedTuple):
     conflicts : ndarray of shape (n_groups, n_groups), bool
         Groups that must part.
     colours : ndarray of shape (n_groups,), int64
-        A partition that meets the constraints: the classes, or with cannot-links a
+        A partition that satisfies the constraints: the classes, or with cannot-links a
         colouring of the conflicts with at most `n_clusters` colours; -1 where free.
     greedy : bool
         Whether Kruskal is tried before the colours: with cannot-links.
@@ -47,7 +47,7 @@ def constrained_problem(constraints, n_clusters):
     Raises
     ------
     ValueError
-        If no forest meets the constraints, or none was found.
+        If no forest satisfies the constraints, or none was found.
     """
     check_feasible(constraints, n_clusters)
     conflicts = conflicts_of(constraints)
@@ -118,7 +118,7 @@ def _colour(conflicts, n_colours):
 
 
 def _refuse(n_clusters, finding):
-    """Raise the error on constraints that no forest of so many clusters meets."""
+    """Raise the error on constraints that no forest of so many clusters satisfies."""
     raise ValueError(
         "The 'n_clusters' parameter must be a number of clusters that the cannot-links "
         f"can have. Got {n_clusters} instead. {finding}. Ask for more clusters or give "

@@ -14,11 +14,11 @@ from skdiffclust.forests._trees._tree import components
 # Rows up to which the search in NumPy, a second at worst, waits for no compiler.
 SMALL = 200
 # Pairs of rows looked at between two checks for an interruption.
-_CHUNK = 2**24
+_PAIRS_PER_CHUNK = 2**24
 
 
 def improve_cut(similarity, labels, groups, constraints, min_size=0, weights=None):
-    """Return the forest that moves lead to from a partition that meets constraints.
+    """Return the forest that moves lead to from a partition that satisfies constraints.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def _improve_in_steps(similarity, labels, problem):
     component = labels.copy()
     search = new_search(problem)
     unit = gain_unit(similarity)
-    step = max(1, _CHUNK // n)
+    step = max(1, _PAIRS_PER_CHUNK // n)
     for _ in range(MAX_ROUNDS):
         grow_trees(similarity, component, problem, search)
         for first in range(0, n_groups, step):
@@ -87,7 +87,7 @@ def _improve_in_steps(similarity, labels, problem):
         search.used[:] = False
         largest = float(np.diff(search.starts).max())
         while not carry_out(
-            similarity, component, search, unit, max(1.0, _CHUNK / largest**2)
+            similarity, component, search, unit, max(1.0, _PAIRS_PER_CHUNK / largest**2)
         ):
             pass
         if not search.used.any():

@@ -83,7 +83,7 @@ def maximum_spanning_forest(similarity, n_clusters, *, constraints=None):
     ------
     ValueError
         If the similarity is not square or not finite, the constraints contradict each
-        other, or no forest of `n_clusters` trees meets them.
+        other, or no forest of `n_clusters` trees satisfies them.
 
     Notes
     -----

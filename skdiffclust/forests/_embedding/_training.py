@@ -43,7 +43,7 @@ class Trainer:
 
     def run(self, loop, batches, held_out, y, attributes, checkpoint=None):
         """Run the epochs of a loop; leave the module with its best weights."""
-        from skdiffclust._torch import isolated_streams, load_module_state, train
+        from skdiffclust._torch import isolated_streams, load_module_state, train_module
 
         def close(loop, loss):
             columns = {"training_loss": loss}
@@ -58,7 +58,7 @@ class Trainer:
         of_the_user = map(callable, (self.settings.encoder, self.settings.similarity))
         needed = any(of_the_user) or checkpoint is not None
         with isolated_streams(self.rng, self.device, needed=needed):
-            train(
+            train_module(
                 loop,
                 self.module,
                 lambda size: batches.epoch(size, self.rng),

@@ -7,7 +7,7 @@ from skdiffclust.forests._trees._components import small_singletons
 from skdiffclust.forests._trees._union_find import find, union
 
 # Edges examined between two checks for an interruption: 0.1 to 0.2 s.
-_CHUNK = 2**20
+_EDGES_PER_CHUNK = 2**20
 
 
 def compiled_merges(edges, lengths):
@@ -17,8 +17,8 @@ def compiled_merges(edges, lengths):
     merges[:, 2] = lengths
     trees = small_singletons(n_samples)
     clusters = trees[0].copy()
-    for start in range(0, len(edges), _CHUNK):
-        part = slice(start, start + _CHUNK)
+    for start in range(0, len(edges), _EDGES_PER_CHUNK):
+        part = slice(start, start + _EDGES_PER_CHUNK)
         merge_rows(edges[part], *trees, clusters, n_samples + start, merges[part])
     return merges
 

@@ -12,7 +12,7 @@ from skdiffclust.forests._constrained._problem import constrained_problem
 from skdiffclust.forests._perturbed import _hash
 from skdiffclust.forests._perturbed._noise import N_SEGMENTS
 from skdiffclust.forests._trees._boruvka_torch import (
-    boruvka,
+    batched_boruvka,
     components_of,
     heaviest_edges,
 )
@@ -43,13 +43,15 @@ def _mix64(h):
 
 
 def pair_noise(noise, first, last, n, device):
-    """Return the draws (s, n, n) of samples as the kernels have them, bit for bit.
+    """Return the values (s, n, n) of samples as the kernels have them, bit for bit.
 
     Symmetric; the diagonal is meaningless.
     """
     samples = torch.arange(first, last, device=device)
     seed = _signed(noise.seed, 64)
-    base = _mix64(seed + (samples // noise.mirrors + 1) * _signed(_hash.GOLDEN, 64))
+    base = _mix64(
+        seed + (samples // noise.samples_per_draw + 1) * _signed(_hash.GOLDEN, 64)
+    )
     rows = (torch.arange(n, device=device) + 1) * _signed(_hash.ROW, 64)
     keys = _mix64(base[:, None] + rows)
     low = keys.to(torch.int32)
@@ -63,8 +65,8 @@ def pair_noise(noise, first, last, n, device):
     x = (x ^ _shift(x, 15, 32)) * _signed(_hash.SECOND, 32)
     x = x ^ _shift(x, 15, 32)
     pattern = ((x & 0x7FFFFFFF).to(torch.float64) * 2.0 + 1.0).view(torch.int64)
-    mirror = (samples % noise.mirrors).bool()[:, None, None]
-    segment = (pattern >> 48) - (1023 << 4) + N_SEGMENTS * ((x < 0) ^ mirror)
+    antithetic_index = (samples % noise.samples_per_draw).bool()[:, None, None]
+    segment = (pattern >> 48) - (1023 << 4) + N_SEGMENTS * ((x < 0) ^ antithetic_index)
     t = (pattern & ((1 << 48) - 1)).to(torch.float64) * 2.0**-48
     c0, c1, c2, c3 = (
         to_tensor(np.ascontiguousarray(column), device)[segment]
@@ -99,7 +101,10 @@ class BoruvkaSampler:
         free = _CPU_BYTES
         if device.type == "cuda":
             free = torch.cuda.mem_get_info(device)[0] // 2
-        self.step = max(1, int(free // max(entry, 1) // noise.mirrors)) * noise.mirrors
+        self.step = (
+            max(1, int(free // max(entry, 1) // noise.samples_per_draw))
+            * noise.samples_per_draw
+        )
 
     def chunks(self):
         """Yield first and last sample, edges, weights and components of each chunk."""
@@ -113,7 +118,7 @@ class BoruvkaSampler:
                 component, edges, values = constrained_trees(weights, self.problem)
             else:
                 rows = torch.arange(n, device=weights.device).expand(last - first, n)
-                edges = boruvka(weights.clone(), rows)
+                edges = batched_boruvka(weights.clone(), rows)
                 edges, values = heaviest_edges(weights, edges, self.n_edges)
                 component = components_of(edges, rows)
             yield first, last, edges, values, component
@@ -133,8 +138,8 @@ class BoruvkaSampler:
         upper = (counts / n_samples).view(n, n)
         return upper + upper.T, linked / n_samples if connectivity else None, totals
 
-    def pull_back(self, *, forest=None, connectivity=None):
-        """Return the gradient (n, n) of what `_perturbation.pull_back` takes."""
+    def vjp(self, *, forest=None, connectivity=None):
+        """Return the gradient (n, n) of what `_perturbation.vjp` takes."""
         products = self.similarity.new_empty(self.noise.n_samples)
         for first, last, edges, _, component in self.chunks():
             if forest is not None:
@@ -148,39 +153,42 @@ class BoruvkaSampler:
         """Return the gradient (n, n) that `_perturbation.score_gradient` defines."""
         noise = self.noise
         n = len(self.similarity)
-        units = torch.arange(noise.n_samples, device=products.device) // noise.mirrors
-        n_units = -(-noise.n_samples // noise.mirrors)
-        sizes = products.new_full((n_units,), float(noise.mirrors))
-        sizes[-1] = noise.n_samples - (n_units - 1) * noise.mirrors
-        means = torch.zeros_like(sizes).index_add_(0, units, products) / sizes
+        draws = (
+            torch.arange(noise.n_samples, device=products.device)
+            // noise.samples_per_draw
+        )
+        n_draws = -(-noise.n_samples // noise.samples_per_draw)
+        sizes = products.new_full((n_draws,), float(noise.samples_per_draw))
+        sizes[-1] = noise.n_samples - (n_draws - 1) * noise.samples_per_draw
+        means = torch.zeros_like(sizes).index_add_(0, draws, products) / sizes
         if len(sizes) > 1:
-            products = products - ((means.sum() - means) / (len(sizes) - 1))[units]
-        coefficients = products / (len(sizes) * sizes[units] * noise.scale)
+            products = products - ((means.sum() - means) / (len(sizes) - 1))[draws]
+        coefficients = products / (len(sizes) * sizes[draws] * noise.scale)
         gradient = self.similarity.new_zeros((n, n))
         for first in range(0, noise.n_samples, self.step):
             last = min(first + self.step, noise.n_samples)
-            draws = pair_noise(noise, first, last, n, products.device)
-            scores = 1.0 - torch.exp(-draws) if noise.kind == "gumbel" else draws
+            values = pair_noise(noise, first, last, n, products.device)
+            scores = 1.0 - torch.exp(-values) if noise.kind == "gumbel" else values
             gradient += torch.einsum("s,sij->ij", coefficients[first:last], scores)
         return 0.5 * gradient.fill_diagonal_(0.0)
 
     def connectivity_loss(self, observed, target):
         """Return the unbiased connectivity loss and its gradient (n, n)."""
-        n_units = self.noise.n_samples // 2
+        n_draws = self.noise.n_samples // 2
         total = torch.zeros_like(observed)
         squares = torch.zeros_like(observed)
         for *_, component in self.chunks():
             pairs = _linked(component).unflatten(0, (-1, 2)).mean(dim=1)
             total += pairs.sum(dim=0)
             squares += (pairs**2).sum(dim=0)
-        error = (total**2 - squares) / (n_units * (n_units - 1))
-        error = error + target * (1.0 - 2.0 * total / n_units)
+        error = (total**2 - squares) / (n_draws * (n_draws - 1))
+        error = error + target * (1.0 - 2.0 * total / n_draws)
         products = self.similarity.new_empty(self.noise.n_samples)
         for first, last, _, _, component in self.chunks():
             linked = _linked(component).unflatten(0, (-1, 2))
-            others = (total - linked.mean(dim=1)) / (n_units - 1)
-            slope = 2.0 * observed * (others - target)
-            product = (linked * slope[:, None]).sum(dim=(2, 3))
+            others = (total - linked.mean(dim=1)) / (n_draws - 1)
+            derivative = 2.0 * observed * (others - target)
+            product = (linked * derivative[:, None]).sum(dim=(2, 3))
             products[first:last] = 2.0 * product.flatten()
         return 2.0 * (observed * error).sum(), self.score_gradient(products)
 

@@ -8,7 +8,7 @@ from skdiffclust.forests._constrained._compiled_tree import (
     improve_forest,
 )
 from skdiffclust.forests._constrained._partition import joined_components
-from skdiffclust.forests._perturbed._noise import pair_bits, quantiles, row_keys
+from skdiffclust.forests._perturbed._noise import hash_keys, pair_bits, quantiles
 
 _BAND = 32
 # Where n is a power of 2, the rows of a band would share one line of the cache.
@@ -16,24 +16,26 @@ _PADDING = 8
 
 
 @compiled(nogil=True)
-def _draw_pairs(seed, unit, mirror, table, n, draws):
+def _draw_pairs(seed, draw, antithetic_index, table, n, noise):
     """Write the noise (m,) of all pairs of n rows, row by row."""
     keys = np.empty((2, n), dtype=np.uint32)
     columns = np.arange(n).astype(np.int32)
     bits = np.empty(n, dtype=np.uint32)
     depth = np.empty(n)
-    row_keys(seed, unit, n, keys[0], keys[1])
+    hash_keys(seed, draw, n, keys[0], keys[1])
     start = 0
     for i in range(n - 1):
         m = n - i - 1
         pair_bits(keys[0, i], keys[1, i], columns[i + 1 :], bits[:m], depth[:m])
-        quantiles(bits[:m], depth[:m], mirror, table, draws[start : start + m])
+        quantiles(
+            bits[:m], depth[:m], antithetic_index, table, noise[start : start + m]
+        )
         start += m
 
 
 @compiled(nogil=True)
-def _add_noise(weights, scale, draws, noisy):
-    """Write weights plus scaled draws (m,) of all pairs to the first n columns (n, .).
+def _add_noise(weights, scale, noise, noisy):
+    """Write weights plus scaled noise (m,) of all pairs to the first n columns (n, .).
 
     Band by band of rows, each with its mirror image: a column at a time misses the
     cache.
@@ -46,9 +48,9 @@ def _add_noise(weights, scale, draws, noisy):
             m = n - i - 1
             row = noisy[i, i + 1 : n]
             clean = weights[start : start + m]
-            noise = draws[start : start + m]
+            part = noise[start : start + m]
             for e in range(m):
-                row[e] = clean[e] + scale * noise[e]
+                row[e] = clean[e] + scale * part[e]
             start += m
         for j in range(top + 1, n):
             row = noisy[j]
@@ -57,16 +59,18 @@ def _add_noise(weights, scale, draws, noisy):
 
 
 @compiled(nogil=True)
-def _perturb(seed, sample, is_first, mirrors, scale, table, weights, draws, noisy):
-    """Write the noisy copy of a sample; `draws` (m,) are kept for its mirror image."""
-    unit = sample // mirrors
-    mirror = sample % mirrors
-    if mirror and not is_first and table[0, 0] == -table[512, 0]:
+def _perturb(
+    seed, sample, is_first, samples_per_draw, scale, table, weights, noise, noisy
+):
+    """Write the noisy copy of a sample; `noise` (m,) is kept for its mirror image."""
+    draw = sample // samples_per_draw
+    antithetic_index = sample % samples_per_draw
+    if antithetic_index and not is_first and table[0, 0] == -table[512, 0]:
         # The mirror image of a symmetric draw is its negative, bit for bit.
-        _add_noise(weights, -scale, draws, noisy)
+        _add_noise(weights, -scale, noise, noisy)
     else:
-        _draw_pairs(seed, unit, mirror, table, len(noisy), draws)
-        _add_noise(weights, scale, draws, noisy)
+        _draw_pairs(seed, draw, antithetic_index, table, len(noisy), noise)
+        _add_noise(weights, scale, noise, noisy)
 
 
 @compiled(nogil=True)
@@ -103,7 +107,7 @@ def _results(n_samples, n, n_clusters):
 
 @compiled(nogil=True)
 def sample_labelled(
-    seed, samples, mirrors, scale, table, weights, problem, merged, ends
+    seed, samples, samples_per_draw, scale, table, weights, problem, merged, ends
 ):
     """Solve the samples first <= s < last of all pairs of weights (m,), under labels.
 
@@ -115,30 +119,38 @@ def sample_labelled(
     n = len(problem.groups)
     n_samples = samples[1] - samples[0]
     noisy = np.empty((n, n + _PADDING))
-    draws = np.empty(len(weights))
-    forests, labels, totals, lows = _results(n_samples, n, problem.n_clusters)
+    noise = np.empty(len(weights))
+    forests, labels, totals, minimum_weights = _results(
+        n_samples, n, problem.n_clusters
+    )
     for s in range(n_samples):
         sample = samples[0] + s
-        _perturb(seed, sample, s == 0, mirrors, scale, table, weights, draws, noisy)
+        _perturb(
+            seed, sample, s == 0, samples_per_draw, scale, table, weights, noise, noisy
+        )
         heads = ends[0][merged[s]]
         tails = ends[1][merged[s]]
         component = joined_components(problem.groups, problem.colours, heads, tails)
         labels[s], up = improve_forest(noisy, component, problem)
-        totals[s], lows[s] = _record(up, noisy, forests[s])
-    return forests, labels, totals, lows
+        totals[s], minimum_weights[s] = _record(up, noisy, forests[s])
+    return forests, labels, totals, minimum_weights
 
 
 @compiled(nogil=True)
-def sample_linked(seed, samples, mirrors, scale, table, weights, problem):
+def sample_linked(seed, samples, samples_per_draw, scale, table, weights, problem):
     """As `sample_labelled`, under cannot-links, from where greed or colours lead."""
     n = len(problem.groups)
     n_samples = samples[1] - samples[0]
     noisy = np.empty((n, n + _PADDING))
-    draws = np.empty(len(weights))
-    forests, labels, totals, lows = _results(n_samples, n, problem.n_clusters)
+    noise = np.empty(len(weights))
+    forests, labels, totals, minimum_weights = _results(
+        n_samples, n, problem.n_clusters
+    )
     for s in range(n_samples):
         sample = samples[0] + s
-        _perturb(seed, sample, s == 0, mirrors, scale, table, weights, draws, noisy)
+        _perturb(
+            seed, sample, s == 0, samples_per_draw, scale, table, weights, noise, noisy
+        )
         labels[s], up = constrained_tree(noisy, problem)
-        totals[s], lows[s] = _record(up, noisy, forests[s])
-    return forests, labels, totals, lows
+        totals[s], minimum_weights[s] = _record(up, noisy, forests[s])
+    return forests, labels, totals, minimum_weights

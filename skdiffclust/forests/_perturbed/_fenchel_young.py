@@ -18,7 +18,7 @@ from skdiffclust.forests._perturbed._relation import Relation, freeze
 from skdiffclust.forests._perturbed._samplers import (
     Noise,
     make_sampler,
-    run_chunks,
+    run_samples,
     weighted_scores,
 )
 
@@ -303,31 +303,33 @@ def connectivity_loss_with_gradient(
     `plan` has at least two whole antithetic pairs.
     """
     from skdiffclust.forests._perturbed._monte_carlo import (
-        products_between_mirrors,
+        products_between_antithetic,
         products_with_connectivity,
     )
 
     observed, target = observations(relation.n_samples, constraints)
     sampler = make_sampler(relation, None, n_clusters, plan)
     sums = sum_samples(sampler, relation, plan, connectivity=True)
-    n_units = plan.n_samples // 2
+    n_draws = plan.n_samples // 2
     total = sums.connected[0] / 2
     squares = sums.connected[1] + 0.25 * (sums.connected[0] - 2.0 * sums.connected[1])
-    error = (total**2 - squares) / (n_units * (n_units - 1))
-    error += target * (1.0 - 2.0 * total / n_units)
+    error = (total**2 - squares) / (n_draws * (n_draws - 1))
+    error += target * (1.0 - 2.0 * total / n_draws)
     loss = 2.0 * float((observed * error).sum())
     if not with_gradient:
         return loss, None
-    slope = observed * (2.0 * total / (n_units - 1) - 2.0 * target)
-    slope -= observed / (n_units - 1)
+    derivative = observed * (2.0 * total / (n_draws - 1) - 2.0 * target)
+    derivative -= observed / (n_draws - 1)
     products = np.empty(plan.n_samples)
 
     def add_chunk(_, first, last):
         _, labels, *_ = sampler.sample(first, last)
-        own = products_between_mirrors(labels, observed) / (n_units - 1)
-        products[first:last] = 2.0 * (products_with_connectivity(labels, slope) - own)
+        own = products_between_antithetic(labels, observed) / (n_draws - 1)
+        products[first:last] = 2.0 * (
+            products_with_connectivity(labels, derivative) - own
+        )
 
-    run_chunks(lambda: None, add_chunk, plan, sampler.seconds)
+    run_samples(lambda: None, add_chunk, plan, sampler.seconds)
     return loss, score_gradient(relation, plan, products)
 
 

@@ -7,7 +7,7 @@ from skdiffclust.forests._perturbed._noise import draw_list, noise_workspace
 
 
 @compiled(nogil=True)
-def count_edges(forests, mirrors, counts):
+def count_edges(forests, samples_per_draw, counts):
     """Add the samples (s, n_edges) to the counts (2, m) of an edge list.
 
     The first row counts the samples that hold an edge, the second the antithetic pairs
@@ -17,24 +17,24 @@ def count_edges(forests, mirrors, counts):
     for s in range(len(forests)):
         for e in forests[s]:
             counts[0, e] += 1
-            if mirrors == 2 and s % 2 == 0:
+            if samples_per_draw == 2 and s % 2 == 0:
                 in_first[e] = True
             elif in_first[e]:
                 counts[1, e] += 1
-        if s % mirrors == mirrors - 1 and mirrors == 2:
+        if s % samples_per_draw == samples_per_draw - 1 and samples_per_draw == 2:
             in_first[forests[s - 1]] = False
 
 
 @compiled(nogil=True)
-def count_connected(labels, mirrors, counts):
+def count_connected(labels, samples_per_draw, counts):
     """Add the samples (s, n) to the counts (2, n, n) of pairs of rows, upper triangles.
 
     As `count_edges`, of pairs of rows that share a component.
     """
-    for s in range(0, len(labels), mirrors):
+    for s in range(0, len(labels), samples_per_draw):
         one = labels[s]
-        two = labels[min(s + mirrors, len(labels)) - 1]
-        alone = s + mirrors > len(labels) or mirrors == 1
+        two = labels[min(s + samples_per_draw, len(labels)) - 1]
+        alone = s + samples_per_draw > len(labels) or samples_per_draw == 1
         for i in range(labels.shape[1]):
             for j in range(i + 1, labels.shape[1]):
                 first = one[i] == one[j]
@@ -70,8 +70,8 @@ def products_with_connectivity(labels, weights):
 
 
 @compiled(nogil=True)
-def products_between_mirrors(labels, weights):
-    """Sums (s,) of weights (n, n) over pairs that a sample and its mirror connect.
+def products_between_antithetic(labels, weights):
+    """Sums (s,) of weights (n, n) over pairs that both antithetic samples connect.
 
     Of samples 2u and 2u + 1 both get the same value.
     """
@@ -89,7 +89,7 @@ def products_between_mirrors(labels, weights):
 
 @compiled(nogil=True)
 def weigh_scores(
-    seed, samples, mirrors, table, indptr, columns, gumbel, coefficients, sums
+    seed, samples, samples_per_draw, table, indptr, columns, gumbel, coefficients, sums
 ):
     """Add coefficient times the score of the noise of each sample to sums (m,).
 
@@ -99,14 +99,14 @@ def weigh_scores(
     n = len(indptr) - 1
     m = len(columns)
     work = noise_workspace(n)
-    draws = np.empty(m)
+    noise = np.empty(m)
     for s in range(samples[1] - samples[0]):
-        unit = (samples[0] + s) // mirrors
-        mirror = (samples[0] + s) % mirrors
-        draw_list(seed, unit, mirror, indptr, columns, table, work, draws)
+        draw = (samples[0] + s) // samples_per_draw
+        antithetic_index = (samples[0] + s) % samples_per_draw
+        draw_list(seed, draw, antithetic_index, indptr, columns, table, work, noise)
         if gumbel:
             for e in range(m):
-                sums[e] += coefficients[s] * (1.0 - np.exp(-draws[e]))
+                sums[e] += coefficients[s] * (1.0 - np.exp(-noise[e]))
         else:
             for e in range(m):
-                sums[e] += coefficients[s] * draws[e]
+                sums[e] += coefficients[s] * noise[e]

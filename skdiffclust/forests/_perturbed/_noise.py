@@ -1,8 +1,8 @@
-"""Counter-based noise: the draw of a pair is a function of (seed, unit, i, j).
+"""Counter-based noise: the value of a pair is a function of (seed, draw, i, j).
 
-A *unit* is one draw of noise for all pairs: one sample, or with antithetic noise two,
-z and its mirror image. Each pair i < j of a unit has 32 bits from a hash of two 32-bit
-keys of (seed, unit, i) and of j. One bit says on which side of the median the draw is,
+A *draw* is noise for all pairs: of one sample, or with antithetic noise of two,
+z and its mirror image. Each pair i < j of a draw has 32 bits from a hash of two 32-bit
+keys of (seed, draw, i) and of j. One bit says on which side of the median the value is,
 the other 31 how deep in that tail: u = (m + 1/2) / 2^32. The quantile function is a
 table of cubic polynomials, linear in log u between octaves of u, so that numba and
 torch compute the same bits with one multiplication and one addition at a time.
@@ -74,9 +74,9 @@ def _mix64(h):
 
 
 @compiled(nogil=True)
-def row_keys(seed, unit, n, first, second):
-    """Write the two 32-bit keys of every row of a unit; seed is uint64."""
-    base = _mix64(seed + (np.uint64(unit) + np.uint64(1)) * GOLDEN)
+def hash_keys(seed, draw, n, first, second):
+    """Write the two 32-bit keys of every row of a draw; seed is uint64."""
+    base = _mix64(seed + (np.uint64(draw) + np.uint64(1)) * GOLDEN)
     for i in range(n):
         h = _mix64(base + (np.uint64(i) + np.uint64(1)) * ROW)
         first[i] = np.uint32(h & np.uint64(0xFFFFFFFF))
@@ -101,19 +101,19 @@ def pair_bits(first, second, columns, bits, depth):
 
 
 @compiled(nogil=True)
-def quantiles(bits, depth, mirror, table, draws):
-    """Write the draws of hashes; `mirror` is 1 for the antithetic ones, else 0."""
+def quantiles(bits, depth, antithetic_index, table, noise):
+    """Write the noise of hashes; `antithetic_index` is 1 for the mirror images."""
     # Unsigned indices, which cannot count from the end, save numba a comparison each.
     pattern = depth.view(np.uint64)
     offset = np.uint64(_EXPONENT_ZERO)
-    flip = np.uint64(mirror)
+    flip = np.uint64(antithetic_index)
     for e in range(len(bits)):
         p = pattern[e]
         side = np.uint64(bits[e] >> np.uint32(31)) ^ flip
         s = (p >> np.uint64(48)) - offset + (side << np.uint64(9))
         t = np.float64(np.int64(p & _MANTISSA)) * _TO_UNIT
         c = table[s]
-        draws[e] = ((c[3] * t + c[2]) * t + c[1]) * t + c[0]
+        noise[e] = ((c[3] * t + c[2]) * t + c[1]) * t + c[0]
 
 
 @compiled(nogil=True)
@@ -127,13 +127,13 @@ def noise_workspace(n):
 
 
 @compiled(nogil=True)
-def draw_list(seed, unit, mirror, indptr, columns, table, work, draws):
-    """Write the draws (m,) of the pairs of a row-major list into `draws`.
+def draw_list(seed, draw, antithetic_index, indptr, columns, table, work, noise):
+    """Write the noise (m,) of the pairs of a row-major list into `noise`.
 
     `work` is from `noise_workspace`.
     """
     keys, bits, depth = work
-    row_keys(seed, unit, len(indptr) - 1, keys[0], keys[1])
+    hash_keys(seed, draw, len(indptr) - 1, keys[0], keys[1])
     filled = 0
     for i in range(len(indptr) - 1):
         start = indptr[i]
@@ -142,6 +142,6 @@ def draw_list(seed, unit, mirror, indptr, columns, table, work, draws):
         pair_bits(keys[0, i], keys[1, i], columns[start:stop], bits[row], depth[row])
         filled += stop - start
         if filled >= _STRIP or stop == len(columns):
-            strip = draws[stop - filled : stop]
-            quantiles(bits[:filled], depth[:filled], mirror, table, strip)
+            strip = noise[stop - filled : stop]
+            quantiles(bits[:filled], depth[:filled], antithetic_index, table, strip)
             filled = 0

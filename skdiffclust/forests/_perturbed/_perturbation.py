@@ -15,7 +15,7 @@ from skdiffclust.forests._perturbed._relation import relation_of
 from skdiffclust.forests._perturbed._samplers import (
     Noise,
     make_sampler,
-    run_chunks,
+    run_samples,
     weighted_scores,
 )
 
@@ -191,7 +191,7 @@ def perturbed_forest(
         relation.spread(sums.edges[0] / plan.n_samples),
         2.0 * float(sums.totals.mean()),
         2.0 * _standard_error(sums.totals, plan),
-        _certified(sums.lows, relation, plan),
+        _certified(sums.minimum_weights, relation, plan),
         connectivity_of(sums, plan) if return_connectivity else None,
         relation.spread(_standard_errors(sums.edges, plan)) if return_std else None,
     )
@@ -204,7 +204,7 @@ class SampleSums:
     edges: np.ndarray
     connected: np.ndarray
     totals: np.ndarray
-    lows: np.ndarray
+    minimum_weights: np.ndarray
 
 
 def checked_relation(similarity, n_clusters, neighbors=None, omitted=None):
@@ -246,7 +246,7 @@ def sum_samples(sampler, relation, plan, *, connectivity=False):
     if connectivity:
         check_dense_size(n, what="the connectivity matrix", remedy="Do not ask for it.")
     totals = np.empty(plan.n_samples)
-    lows = np.empty(plan.n_samples)
+    minimum_weights = np.empty(plan.n_samples)
 
     def new_sums():
         n_rows = n if connectivity else 0
@@ -256,18 +256,18 @@ def sum_samples(sampler, relation, plan, *, connectivity=False):
         )
 
     def add_chunk(sums, first, last):
-        forests, labels, totals[first:last], lows[first:last] = sampler.sample(
-            first, last
+        forests, labels, totals[first:last], minimum_weights[first:last] = (
+            sampler.sample(first, last)
         )
-        count_edges(forests, plan.mirrors, sums[0])
+        count_edges(forests, plan.samples_per_draw, sums[0])
         if connectivity:
-            count_connected(labels, plan.mirrors, sums[1])
+            count_connected(labels, plan.samples_per_draw, sums[1])
 
-    parts = run_chunks(new_sums, add_chunk, plan, sampler.seconds)
+    parts = run_samples(new_sums, add_chunk, plan, sampler.seconds)
     edges, connected = (
         sum(counts[1:], counts[0]) for counts in zip(*parts, strict=True)
     )
-    return SampleSums(edges, connected, totals, lows)
+    return SampleSums(edges, connected, totals, minimum_weights)
 
 
 def connectivity_of(sums, plan):
@@ -278,7 +278,7 @@ def connectivity_of(sums, plan):
     return matrix
 
 
-def pull_back(relation, sampler, plan, *, forest=None, connectivity=None):
+def vjp(relation, sampler, plan, *, forest=None, connectivity=None):
     """Pull cotangents of A_ε or M_ε back to the similarity, by the score function.
 
     Parameters
@@ -315,7 +315,7 @@ def pull_back(relation, sampler, plan, *, forest=None, connectivity=None):
                 labels, connectivity
             )
 
-    run_chunks(lambda: None, add_chunk, plan, sampler.seconds)
+    run_samples(lambda: None, add_chunk, plan, sampler.seconds)
     return score_gradient(relation, plan, products)
 
 
@@ -327,21 +327,21 @@ def score_gradient(relation, plan, products):
     pair, whose normal scores cancel that mean anyway.
     """
     n_samples = plan.n_samples
-    units = np.arange(n_samples) // plan.mirrors
-    sizes = np.bincount(units)
-    n_units = len(sizes)
-    if n_units > 1:
-        means = np.bincount(units, products) / sizes
-        products = products - ((means.sum() - means) / (n_units - 1))[units]
-    weights = 1.0 / (n_units * sizes[units])
+    draws = np.arange(n_samples) // plan.samples_per_draw
+    sizes = np.bincount(draws)
+    n_draws = len(sizes)
+    if n_draws > 1:
+        means = np.bincount(draws, products) / sizes
+        products = products - ((means.sum() - means) / (n_draws - 1))[draws]
+    weights = 1.0 / (n_draws * sizes[draws])
     coefficients = products * weights / plan.scale
     return 0.5 * weighted_scores(relation, plan, coefficients)
 
 
 def _standard_error(values, plan):
     """Standard error of the mean of sample values (s,) over the draws."""
-    units = np.arange(len(values)) // plan.mirrors
-    means = np.bincount(units, values) / np.bincount(units)
+    draws = np.arange(len(values)) // plan.samples_per_draw
+    means = np.bincount(draws, values) / np.bincount(draws)
     if len(means) == 1:
         return float("nan") if plan.scale > 0 else 0.0
     return float(means.std(ddof=1) / np.sqrt(len(means)))
@@ -349,23 +349,23 @@ def _standard_error(values, plan):
 
 def _standard_errors(counts, plan):
     """Standard errors (m,) of edge frequencies, from counts (2, m) of whole pairs."""
-    n_units = plan.n_samples // plan.mirrors
-    if n_units < 2:
+    n_draws = plan.n_samples // plan.samples_per_draw
+    if n_draws < 2:
         return np.full(counts.shape[1], np.nan if plan.scale > 0 else 0.0)
     mean = counts[0] / plan.n_samples
     # A pair has frequency 1 where both hold the edge, 1/2 where one does.
     squares = counts[0].astype(np.float64)
-    if plan.mirrors == 2:
+    if plan.samples_per_draw == 2:
         squares = counts[1] + 0.25 * (counts[0] - 2.0 * counts[1])
-    variance = np.maximum(squares / n_units - mean**2, 0.0) * n_units / (n_units - 1)
-    return np.sqrt(variance / n_units)
+    variance = np.maximum(squares / n_draws - mean**2, 0.0) * n_draws / (n_draws - 1)
+    return np.sqrt(variance / n_draws)
 
 
-def _certified(lows, relation, plan):
+def _certified(minimum_weights, relation, plan):
     """Fraction of samples that no pair left out can change, however its noise falls."""
     from skdiffclust.forests._perturbed._noise import noise_range
 
     if relation.omitted == -np.inf:
         return 1.0
     highest = relation.omitted + plan.scale * noise_range(plan.kind)[1]
-    return float(np.mean(lows > highest))
+    return float(np.mean(minimum_weights > highest))

@@ -9,7 +9,7 @@ from scipy.sparse.csgraph import connected_components
 
 from skdiffclust._compat import effective_n_threads
 from skdiffclust._constraints import check_feasible
-from skdiffclust._threads import run_chunks as share_out
+from skdiffclust._threads import run_chunks
 from skdiffclust.forests._constrained._problem import constrained_problem
 from skdiffclust.forests._perturbed._relation import Relation, freeze
 
@@ -53,7 +53,7 @@ class Noise:
     seed: np.uint64
 
     @property
-    def mirrors(self):
+    def samples_per_draw(self):
         """Samples of one draw."""
         return 2 if self.antithetic else 1
 
@@ -124,7 +124,7 @@ class FreeSampler:
         forests, *others = sample_free(
             noise.seed,
             (first, last),
-            noise.mirrors,
+            noise.samples_per_draw,
             noise.scale,
             noise.table,
             self.edges,
@@ -176,7 +176,7 @@ class ConstrainedSampler:
         arguments = (
             noise.seed,
             (first, last),
-            noise.mirrors,
+            noise.samples_per_draw,
             noise.scale,
             noise.table,
             self.weights,
@@ -226,10 +226,10 @@ class ContractedSampler:
     def sample(self, first, last):
         """Return forests, no components, weights and lowest values of some samples."""
         (inside, one), (between, two) = self.parts
-        forests, labels, totals, lows = one.sample(first, last)
+        forests, labels, totals, minimum_weights = one.sample(first, last)
         others, _, more, least = two.sample(first, last)
         forests = np.hstack([inside[forests], between[others]])
-        return forests, labels[:, :0], totals + more, np.minimum(lows, least)
+        return forests, labels[:, :0], totals + more, np.minimum(minimum_weights, least)
 
 
 def _between(relation, groups, colours, n_clusters, noise):
@@ -305,7 +305,7 @@ def _threads_for(seconds):
     return effective_n_threads() if seconds > _PARALLEL_SECONDS else 1
 
 
-def run_chunks(new_sums, add_chunk, noise, seconds):
+def run_samples(new_sums, add_chunk, noise, seconds):
     """Add the samples to sums, chunk by chunk, in threads where that pays.
 
     ``add_chunk(sums, first, last)`` adds samples to what `new_sums` made; `seconds` is
@@ -313,19 +313,23 @@ def run_chunks(new_sums, add_chunk, noise, seconds):
     whole antithetic pairs, and their sums must not depend on how they are divided.
     """
     n_samples = noise.n_samples
-    mirrors = noise.mirrors
+    samples_per_draw = noise.samples_per_draw
     sums = {}
 
     def add_draws(first, last):
         own = sums.setdefault(get_ident(), [])
         if not own:
             own.append(new_sums())
-        add_chunk(own[0], first * mirrors, min(last * mirrors, n_samples))
+        add_chunk(
+            own[0], first * samples_per_draw, min(last * samples_per_draw, n_samples)
+        )
 
-    n_draws = -(-n_samples // mirrors)
+    n_draws = -(-n_samples // samples_per_draw)
     n_threads = _threads_for(n_samples * seconds)
-    size = min(-(-n_draws // n_threads), int(_CHUNK_SECONDS / (mirrors * seconds)))
-    share_out(add_draws, n_draws, (), n_threads, max(1, size))
+    size = min(
+        -(-n_draws // n_threads), int(_CHUNK_SECONDS / (samples_per_draw * seconds))
+    )
+    run_chunks(add_draws, n_draws, (), n_threads, max(1, size))
     return [own for (own,) in sums.values()]
 
 
@@ -337,11 +341,14 @@ def weighted_scores(relation, noise, coefficients):
     from skdiffclust.forests._perturbed._monte_carlo import weigh_scores
 
     m = len(relation.weights)
-    n_units = -(-noise.n_samples // noise.mirrors)
-    ends = np.linspace(0, n_units, min(_FIXED_PARTS, n_units) + 1).astype(int)
-    ends = np.minimum(ends * noise.mirrors, noise.n_samples)
+    n_draws = -(-noise.n_samples // noise.samples_per_draw)
+    ends = np.linspace(0, n_draws, min(_FIXED_PARTS, n_draws) + 1).astype(int)
+    ends = np.minimum(ends * noise.samples_per_draw, noise.n_samples)
     sums = np.zeros((len(ends) - 1, m))
-    step = max(1, int(_CHUNK_SECONDS / (SECONDS_DRAW * max(m, 1)) / 2)) * noise.mirrors
+    step = (
+        max(1, int(_CHUNK_SECONDS / (SECONDS_DRAW * max(m, 1)) / 2))
+        * noise.samples_per_draw
+    )
 
     def add_steps(first_part, last_part, begun):
         for part in range(first_part, last_part):
@@ -351,7 +358,7 @@ def weighted_scores(relation, noise, coefficients):
                 weigh_scores(
                     noise.seed,
                     (first, last),
-                    noise.mirrors,
+                    noise.samples_per_draw,
                     noise.table,
                     relation.indptr,
                     relation.columns,
@@ -362,7 +369,7 @@ def weighted_scores(relation, noise, coefficients):
 
     n_threads = _threads_for(noise.n_samples * m * SECONDS_DRAW)
     for begun in range(0, np.diff(ends).max(initial=0), step):
-        share_out(add_steps, len(sums), (begun,), n_threads)
+        run_chunks(add_steps, len(sums), (begun,), n_threads)
     total = np.zeros(m)
     for part in sums:
         total += part

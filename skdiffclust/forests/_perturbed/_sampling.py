@@ -161,13 +161,14 @@ def workspace(m, n):
 
 
 @compiled(nogil=True)
-def sample_free(seed, samples, mirrors, scale, table, edges, n_edges, cuts):
+def sample_free(seed, samples, samples_per_draw, scale, table, edges, n_edges, cuts):
     """Solve the samples first <= s < last of an edge list.
 
-    edges is (weights, indptr, columns, heads, tails); mirrors is 1, or 2 for antithetic
-    pairs, whose samples 2u and 2u + 1 share the unit u; cuts are from `cuts_of`.
-    Returns the edges of every forest (s, n_edges) as positions in the list, heaviest
-    first, its components (s, n), its weights (s,) and its lowest accepted values (s,).
+    edges is (weights, indptr, columns, heads, tails); samples_per_draw is 1, or 2 for
+    antithetic pairs, whose samples 2u and 2u + 1 share the draw u; cuts are from
+    `cuts_of`. Returns the edges of every forest (s, n_edges) as positions in the list,
+    heaviest first, its components (s, n), its weights (s,) and its lowest accepted
+    values (s,).
     """
     weights, indptr, columns, heads, tails = edges
     n = len(indptr) - 1
@@ -177,28 +178,30 @@ def sample_free(seed, samples, mirrors, scale, table, edges, n_edges, cuts):
     component = work[7]
     accepted = work[8]
     scratch = noise_workspace(n)
-    draws = np.empty(m)
+    noise = np.empty(m)
     values = np.empty(m)
     forests = np.empty((n_samples, n_edges), dtype=np.int32)
     labels = np.empty((n_samples, n), dtype=np.int32)
     totals = np.zeros(n_samples)
-    lows = np.full(n_samples, np.inf)
+    minimum_weights = np.full(n_samples, np.inf)
     for s in range(n_samples):
         sample = samples[0] + s
-        unit = sample // mirrors
-        mirror = sample % mirrors
-        if mirror and s and table[0, 0] == -table[512, 0]:
+        draw = sample // samples_per_draw
+        antithetic_index = sample % samples_per_draw
+        if antithetic_index and s and table[0, 0] == -table[512, 0]:
             # The mirror image of a symmetric draw is its negative, bit for bit.
             for e in range(m):
-                values[e] = weights[e] - scale * draws[e]
+                values[e] = weights[e] - scale * noise[e]
         else:
-            draw_list(seed, unit, mirror, indptr, columns, table, scratch, draws)
+            draw_list(
+                seed, draw, antithetic_index, indptr, columns, table, scratch, noise
+            )
             for e in range(m):
-                values[e] = weights[e] + scale * draws[e]
+                values[e] = weights[e] + scale * noise[e]
         heaviest_forest(values, heads, tails, n_edges, cuts, work)
         forests[s] = accepted[:n_edges]
         labels[s] = component
         for a in range(n_edges):
             totals[s] += values[accepted[a]]
-            lows[s] = values[accepted[a]]
-    return forests, labels, totals, lows
+            minimum_weights[s] = values[accepted[a]]
+    return forests, labels, totals, minimum_weights

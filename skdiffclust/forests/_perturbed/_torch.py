@@ -14,8 +14,8 @@ from skdiffclust.forests._perturbed import _fenchel_young, _hash
 from skdiffclust.forests._perturbed._boruvka_torch import BoruvkaSampler
 from skdiffclust.forests._perturbed._perturbation import (
     connectivity_of,
-    pull_back,
     sum_samples,
+    vjp,
 )
 from skdiffclust.forests._perturbed._relation import relation_of
 from skdiffclust.forests._perturbed._samplers import Noise, make_sampler
@@ -70,18 +70,16 @@ def _means(matrix, request, connectivity):
     )
 
 
-def _pull_back(matrix, request, name, cotangent):
+def _vjp(matrix, request, name, cotangent):
     """Return the gradient (n, n) of a cotangent (n, n) of A_ε or M_ε."""
     cotangent = _as_float64(cotangent)
     if _runs_in_torch(matrix):
         sampler = BoruvkaSampler(
             matrix, request.n_clusters, request.noise, request.constraints
         )
-        return sampler.pull_back(**{name: cotangent})
+        return sampler.vjp(**{name: cotangent})
     relation, sampler = _on_cpu(matrix.cpu(), request)
-    gradient = pull_back(
-        relation, sampler, request.noise, **{name: cotangent.cpu().numpy()}
-    )
+    gradient = vjp(relation, sampler, request.noise, **{name: cotangent.cpu().numpy()})
     return to_tensor(relation.spread(gradient)).to(matrix.device)
 
 
@@ -105,7 +103,7 @@ class _Operator(torch.autograd.Function):
         cotangents = {"forest": to_forest, "connectivity": to_connectivity}
         for name, cotangent in cotangents.items():
             if cotangent.numel() and cotangent.any():
-                gradient = gradient + _pull_back(matrix, ctx.request, name, cotangent)
+                gradient = gradient + _vjp(matrix, ctx.request, name, cotangent)
         return gradient.to(to_weight.dtype), None, None
 
 

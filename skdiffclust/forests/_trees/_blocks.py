@@ -70,13 +70,13 @@ def minimum_spanning_tree_by_blocks(X, *, n_blocks=None, n_jobs=None):
     >>> tree.edges.tolist(), tree.lengths.tolist()
     ([[1, 2], [1, 3], [0, 2]], [4.0, 2.0, 1.0])
     """
-    from skdiffclust.forests._trees._duplicates import join_copies
+    from skdiffclust.forests._trees._duplicates import join_duplicates
     from skdiffclust.forests._trees._kruskal import merge_edges
 
     refuse_silent_conversion(X)
     X = check_array(X, dtype=[np.float64, np.float32])
     refuse_overflow([X])
-    edges, kept, _ = join_copies(X, np.arange(len(X)))
+    edges, kept, _ = join_duplicates(X, np.arange(len(X)))
     found = edges, np.zeros(len(edges))
     tasks = list(_tasks(_split(kept, n_blocks or _block_count(X, n_jobs))))
     # Not a generator of results, which some backends cannot be asked for.
@@ -130,11 +130,11 @@ def _tasks(blocks):
 def _edges_of(X, *blocks):
     """Edges and squared lengths of the tree inside a block, or between two."""
     from skdiffclust._threads import thread_count
-    from skdiffclust.forests._trees._euclidean import boruvka
+    from skdiffclust.forests._trees._euclidean import euclidean_boruvka
 
     rows = np.concatenate(blocks)
     points = np.ascontiguousarray(X[rows], dtype=np.float64)
-    edges, lengths = boruvka(
+    edges, lengths = euclidean_boruvka(
         points, np.arange(len(rows)), thread_count(None), is_split=len(blocks) == 2
     )
     return rows[edges], lengths

@@ -6,8 +6,8 @@ import numpy as np
 import torch
 
 
-class Level(NamedTuple):
-    """A round of `boruvka`.
+class BoruvkaRound(NamedTuple):
+    """A round of `batched_boruvka`.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ def _hook(component, found, other, index, n_times):
     return _jump(parents, n_times).gather(1, component), hooked
 
 
-def boruvka(weights, component, levels=None):
+def batched_boruvka(weights, component, levels=None):
     """Grow maximum spanning forests of dense matrices, all samples at once.
 
     Parameters
@@ -52,7 +52,7 @@ def boruvka(weights, component, levels=None):
     component : tensor of shape (s, n), int64
         First row of the block that each row is in; blocks are contracted.
     levels : list, default=None
-        Takes a `Level` for each round.
+        Takes a `BoruvkaRound` for each round.
 
     Returns
     -------
@@ -85,7 +85,7 @@ def boruvka(weights, component, levels=None):
         component, hooked = _hook(component, found, other, index, n_rounds)
         edges = torch.where(hooked, ranks, edges)
         if levels is not None:
-            levels.append(Level(component, torch.where(found, best, torch.inf)))
+            levels.append(BoruvkaRound(component, torch.where(found, best, torch.inf)))
     return edges
 
 

@@ -6,7 +6,7 @@ from skdiffclust._compiled import compiled
 from skdiffclust.forests._trees._union_find import find, union
 
 # Edges looked at between two checks for an interruption: 0.1 to 0.2 s.
-_CHUNK = 2**20
+_EDGES_PER_CHUNK = 2**20
 
 
 def small_singletons(n_samples):
@@ -21,8 +21,8 @@ def small_singletons(n_samples):
 def compiled_components(edges, n_samples):
     """Component (n,) int64 of each row in the forest of `edges`, by its first row."""
     trees = small_singletons(n_samples)
-    for start in range(0, len(edges), _CHUNK):
-        join_edges(edges[start : start + _CHUNK], *trees)
+    for start in range(0, len(edges), _EDGES_PER_CHUNK):
+        join_edges(edges[start : start + _EDGES_PER_CHUNK], *trees)
     return number_components(trees[0])
 
 

@@ -7,14 +7,14 @@ from skdiffclust.forests._trees._kruskal import kruskal
 from skdiffclust.forests._trees._union_find import find, singletons, union
 
 
-def join_copies(points, nodes):
+def join_duplicates(points, nodes):
     """Join equal rows of `points` (n, d) by the edges of length 0 of the tree.
 
     In the total order (length, i, j) these are edges from the first copy to the
     others, and no other edge ever ends at a copy in the same vertex as the first.
 
-    Returns those edges (m, 2), the rows (k,) that are first copies, ascending, and
-    their vertices (k,), ids 0 up, where rows with the same id in `nodes` (n,) and
+    Returns those edges (m, 2), the rows (k,) that are first of their kind, ascending,
+    and their vertices (k,), ids 0 up, where rows with the same id in `nodes` (n,) and
     those that the edges join are one vertex. O(n d + n log n).
     """
     keys = row_keys(points)
@@ -22,11 +22,11 @@ def join_copies(points, nodes):
     everyone = np.arange(len(points))
     if (ordered[1:] != ordered[:-1]).all():
         return np.empty((0, 2), dtype=np.int64), everyone, nodes
-    firsts = first_copies(points, np.argsort(keys, kind="stable"), keys)
-    copies = np.flatnonzero(firsts != everyone)
-    copies = copies[np.argsort(firsts[copies], kind="stable")]
-    chosen = kruskal(firsts[copies], copies, np.zeros(len(copies)), nodes)
-    edges = np.column_stack([firsts[copies], copies])[chosen]
+    firsts = first_duplicates(points, np.argsort(keys, kind="stable"), keys)
+    duplicates = np.flatnonzero(firsts != everyone)
+    duplicates = duplicates[np.argsort(firsts[duplicates], kind="stable")]
+    chosen = kruskal(firsts[duplicates], duplicates, np.zeros(len(duplicates)), nodes)
+    edges = np.column_stack([firsts[duplicates], duplicates])[chosen]
     kept = np.flatnonzero(firsts == everyone)
     roots = joined_vertices(nodes, edges)
     return edges, kept, np.unique(roots[kept], return_inverse=True)[1]
@@ -49,7 +49,7 @@ def row_keys(points):
 
 
 @compiled(nogil=True)
-def first_copies(points, order, keys):
+def first_duplicates(points, order, keys):
     """First row (n,) that is equal to each row; `order` sorts by (key, row)."""
     firsts = np.empty(len(order), dtype=np.int64)
     start = 0

@@ -26,10 +26,14 @@ from skdiffclust.forests._trees._kd_tree import (
     next_step,
     push_children,
 )
-from skdiffclust.forests._trees._neighbors import STACK, find_neighbors, nearest_rows
+from skdiffclust.forests._trees._neighbors import (
+    STACK,
+    find_neighbors,
+    nearest_neighbors,
+)
 from skdiffclust.forests._trees._tiles import (
     LANES,
-    bar_of,
+    cutoff_of,
     filter_block,
     measure,
     measure_filtered,
@@ -74,15 +78,17 @@ _ALL_PAIRS = 256, True
 # With so few features boxes always do.
 _LOW = 3
 # Differences of a feature that a probe looks at, at most.
-_CHUNK = 1e9
+_DIFFERENCES_PER_CHUNK = 1e9
 
 
-def boruvka(points, nodes, n_threads, *, leaves=None, n_neighbors=6, is_split=False):
+def euclidean_boruvka(
+    points, nodes, n_threads, *, leaves=None, n_neighbors=6, is_split=False
+):
     """Edges of the minimum spanning tree of the rows of `points` (n, d).
 
     Lengths are squared Euclidean distances, summed over the features in order. Rows
     with the same id in `nodes` (n,), ids 0 up, count as one vertex. Equal rows should
-    have been joined before, with `join_copies`: they are right, but slow.
+    have been joined before, with `join_duplicates`: they are right, but slow.
 
     `leaves` are the rows in a leaf of the tree and whether to filter in float32; by
     default a probe chooses. With `is_split`, only the first n // 2 rows have edges,
@@ -141,7 +147,7 @@ def _neighborhood(points, n_neighbors, n_threads, leaves=None, is_split=False):
         tree = _probe(points, near, n_threads, is_split)
     else:
         tree = build_tree(points, *(leaves or _FEW_PAIRS), n_threads, is_split=is_split)
-    nearest_rows(tree, near, n_threads)
+    nearest_neighbors(tree, near, n_threads)
     return tree, near
 
 
@@ -152,7 +158,10 @@ def _probe(points, near, n_threads, is_split):
     for leaf_size, is_filtered in (_FEW_PAIRS, _ALL_PAIRS):
         tree = build_tree(points, leaf_size, is_filtered, n_threads, is_split=is_split)
         n_leaves = len(tree.starts) - 1
-        n_tried = max(1, min(n_leaves // 64, int(_CHUNK / leaf_size / points.size)))
+        n_tried = max(
+            1,
+            min(n_leaves // 64, int(_DIFFERENCES_PER_CHUNK / leaf_size / points.size)),
+        )
         find_neighbors(0, 0, tree, *near, 0)  # compiles, if it must
         begun = thread_time()
         find_neighbors(n_leaves // 2, n_leaves // 2 + n_tried, tree, *near, 0)
@@ -374,9 +383,9 @@ def _look(
             if a % LANES == 0:
                 active[n_active : n_active + LANES] = i
                 filter_block(single, active, a, single_tiles, leaf, block)
-            bar = bar_of(radii[q], bounds)
+            cutoff = cutoff_of(radii[q], bounds)
             n_hits = measure_filtered(
-                points, i, block, a % LANES, start, count, bar, found, hits
+                points, i, block, a % LANES, start, count, cutoff, found, hits
             )
         else:
             n_hits = measure(points, i, tiles, leaf, count, radii[q], found, hits)

@@ -6,7 +6,7 @@ from skdiffclust._compiled import compiled
 from skdiffclust.forests._trees._union_find import find, singletons, union
 
 # Edges looked at between two checks for an interruption: 0.1 to 0.2 s.
-_CHUNK = 2**21
+_EDGES_PER_CHUNK = 2**21
 # Edges sorted at a time, for each tree: two leave one large tree and little beside.
 _SORTED = 2
 # Lengths that are drawn to find the longest of those.
@@ -29,15 +29,15 @@ def kruskal(first, second, lengths, nodes):
     chosen = np.empty(min(n_vertices - 1, len(lengths)), dtype=np.int64)
     nearest = np.full(n_vertices, -1)
     shortest = np.full(n_vertices, np.inf)
-    for start in range(0, len(lengths), _CHUNK):
-        first_edges(start, start + _CHUNK, edges, nodes, nearest, shortest)
+    for start in range(0, len(lengths), _EDGES_PER_CHUNK):
+        first_edges(start, start + _EDGES_PER_CHUNK, edges, nodes, nearest, shortest)
     order = nearest[nearest >= 0]
     left = np.arange(len(lengths))
     roots = nodes
     n_chosen = 0
     while n_chosen < len(chosen):
-        for start in range(0, len(order), _CHUNK):
-            chunk = order[start : start + _CHUNK]
+        for start in range(0, len(order), _EDGES_PER_CHUNK):
+            chunk = order[start : start + _EDGES_PER_CHUNK]
             n_chosen = take_edges(chunk, edges, roots, trees, chosen, n_chosen)
         if not len(left):
             break
@@ -45,7 +45,7 @@ def kruskal(first, second, lengths, nodes):
         left = still_open(left, edges, roots)
         batch, left = _shortest(left, lengths, _SORTED * (n_vertices - n_chosen))
         order = batch[np.argsort(lengths[batch])]
-        settle_ties(lengths, order)
+        break_ties(lengths, order)
     return chosen[:n_chosen]
 
 
@@ -106,7 +106,7 @@ def part(positions, lengths, limit):
 
 
 @compiled(nogil=True)
-def settle_ties(lengths, order):
+def break_ties(lengths, order):
     """Sort each run of equal lengths in `order` (m,) by position, in place."""
     start = 0
     for stop in range(1, len(order) + 1):

@@ -17,7 +17,7 @@ from skdiffclust.forests._trees._kd_tree import (
 )
 from skdiffclust.forests._trees._tiles import (
     LANES,
-    bar_of,
+    cutoff_of,
     filter_block,
     measure,
     measure_filtered,
@@ -27,10 +27,10 @@ from skdiffclust.forests._trees._tiles import (
 
 STACK = 128
 # Float32 differences of a feature that one call of a kernel looks at: under 0.1 s.
-_CHUNK = 1e9
+_DIFFERENCES_PER_CHUNK = 1e9
 
 
-def nearest_rows(tree, near, n_threads):
+def nearest_neighbors(tree, near, n_threads):
     """Fill in `near`: squared distances and positions (n, k) of the nearest rows.
 
     They are sorted by (distance, row); those at the last distance may be incomplete.
@@ -41,7 +41,7 @@ def nearest_rows(tree, near, n_threads):
         run_chunks(find_neighbors, n_leaves, (tree, *near, 0), n_threads)
         run_chunks(order_ties, n_samples, (tree.order, *near), n_threads)
         return
-    rows_in_group = np.sqrt(_CHUNK / tree.single.shape[1])
+    rows_in_group = np.sqrt(_DIFFERENCES_PER_CHUNK / tree.single.shape[1])
     level = int(np.log2(max(4 * n_threads, n_samples / rows_in_group))) + 1
     level = min(level, n_leaves.bit_length() - 1)
     if tree.is_split:
@@ -49,11 +49,11 @@ def nearest_rows(tree, near, n_threads):
         near[1][:] = -1
     else:
         run_chunks(find_neighbors, n_leaves, (tree, *near, level), n_threads)
-    bars = np.empty(n_samples, dtype=np.float32)
-    run_chunks(set_bars, n_samples, (near[0], tree.bounds, bars), n_threads)
+    cutoffs = np.empty(n_samples, dtype=np.float32)
+    run_chunks(set_cutoffs, n_samples, (near[0], tree.bounds, cutoffs), n_threads)
     n_groups = 2**level
     for other in range(n_groups // 2 if tree.is_split else 1, n_groups):
-        asked = (tree, *near, bars, level, other)
+        asked = (tree, *near, cutoffs, level, other)
         run_chunks(join_groups, n_groups // 2, asked, n_threads)
     run_chunks(order_ties, n_samples, (tree.order, *near), n_threads)
 
@@ -210,9 +210,9 @@ def _meet(
             if q % LANES == 0:
                 active[n_active : n_active + LANES] = i
                 filter_block(single, active, q, single_tiles, other, block)
-            bar = bar_of(distances[i, last], bounds)
+            cutoff = cutoff_of(distances[i, last], bounds)
             n_hits = measure_filtered(
-                points, i, block, q % LANES, start, count, bar, found, hits
+                points, i, block, q % LANES, start, count, cutoff, found, hits
             )
         else:
             n_hits = measure(
@@ -258,14 +258,14 @@ def order_ties(first, last, order, distances, positions):
 
 
 @compiled(nogil=True)
-def set_bars(first, last, distances, bounds, bars):
+def set_cutoffs(first, last, distances, bounds, cutoffs):
     """Float32 length beyond which a row takes no neighbour, for a range."""
     for i in range(first, last):
-        bars[i] = bar_of(distances[i, distances.shape[1] - 1], bounds)
+        cutoffs[i] = cutoff_of(distances[i, distances.shape[1] - 1], bounds)
 
 
 @compiled(nogil=True)
-def join_groups(first, last, tree, distances, positions, bars, level, other):
+def join_groups(first, last, tree, distances, positions, cutoffs, level, other):
     """Offer rows to each other in a range of the pairs of groups (g, g XOR `other`)."""
     points = tree.points
     starts = tree.starts
@@ -310,7 +310,7 @@ def join_groups(first, last, tree, distances, positions, bars, level, other):
                     if q % LANES == 0:
                         active[n_active : n_active + LANES] = i
                         filter_block(single, active, q, single_tiles, b, block)
-                        is_near = _any_near(block, active, q, bars, start, count)
+                        is_near = _any_near(block, active, q, cutoffs, start, count)
                     if not is_near:
                         continue
                     _meet_both(
@@ -319,7 +319,7 @@ def join_groups(first, last, tree, distances, positions, bars, level, other):
                         q % LANES,
                         distances,
                         positions,
-                        bars,
+                        cutoffs,
                         bounds,
                         i,
                         start,
@@ -329,11 +329,11 @@ def join_groups(first, last, tree, distances, positions, bars, level, other):
 
 
 @compiled(nogil=True)
-def _any_near(block, active, q, bars, start, count):
+def _any_near(block, active, q, cutoffs, start, count):
     """Whether any length of a block may make a neighbour, of either end."""
-    bar = max(
-        max(bars[active[q]], bars[active[q + 1]]),
-        max(bars[active[q + 2]], bars[active[q + 3]]),
+    cutoff = max(
+        max(cutoffs[active[q]], cutoffs[active[q + 1]]),
+        max(cutoffs[active[q + 2]], cutoffs[active[q + 3]]),
     )
     n_near = np.int32(0)
     for w in range(count):
@@ -344,7 +344,7 @@ def _any_near(block, active, q, bars, start, count):
         a = a if a < b else b
         c = c if c < d else d
         a = a if a < c else c
-        limit = bars[start + w] if bars[start + w] > bar else bar
+        limit = cutoffs[start + w] if cutoffs[start + w] > cutoff else cutoff
         n_near += np.int32(a <= limit)
     return n_near > 0
 
@@ -356,7 +356,7 @@ def _meet_both(
     k,
     distances,
     positions,
-    bars,
+    cutoffs,
     bounds,
     i,
     start,
@@ -366,15 +366,15 @@ def _meet_both(
     """Offer row i, row k of the `block`, and the rows of a leaf to each other."""
     n_near = np.int32(0)
     for w in range(count):
-        bar = bars[start + w] if bars[start + w] > bars[i] else bars[i]
-        n_near += np.int32(block[k, w] <= bar)
+        cutoff = cutoffs[start + w] if cutoffs[start + w] > cutoffs[i] else cutoffs[i]
+        n_near += np.int32(block[k, w] <= cutoff)
     if n_near == 0:
         return
     n_hits = 0
     last = distances.shape[1] - 1
     for w in range(count):
         hits[n_hits] = start + w
-        n_hits += block[k, w] <= max(bars[start + w], bars[i])
+        n_hits += block[k, w] <= max(cutoffs[start + w], cutoffs[i])
     for h in range(n_hits):
         j = hits[h]
         distance = 0.0
@@ -382,7 +382,7 @@ def _meet_both(
             distance += (points[i, f] - points[j, f]) ** 2
         if distance < distances[i, last]:
             _insert(distances, positions, i, j, distance)
-            bars[i] = bar_of(distances[i, last], bounds)
+            cutoffs[i] = cutoff_of(distances[i, last], bounds)
         if distance < distances[j, last]:
             _insert(distances, positions, j, i, distance)
-            bars[j] = bar_of(distances[j, last], bounds)
+            cutoffs[j] = cutoff_of(distances[j, last], bounds)

@@ -14,7 +14,7 @@ from skdiffclust._compiled import compiled
 
 _LEAF_SIZE = 16
 # Samples searched between two checks for an interruption.
-_CHUNK = 2**14
+_SAMPLES_PER_CHUNK = 2**14
 
 
 def join_duplicates(points):
@@ -33,15 +33,15 @@ def join_duplicates(points):
 def plain_boruvka(points):
     """Return the edges (n - 1, 2), i < j, of the Euclidean minimum spanning tree.
 
-    points (n, d) are float64, in any order, with copies. Also returns the squared
+    points (n, d) are float64, in any order, with duplicates. Also returns the squared
     lengths (n - 1,). O(n log n) time where the points fill few dimensions.
     """
     firsts = join_duplicates(points)
     everyone = np.arange(len(points))
-    copies = np.flatnonzero(firsts != everyone)
+    duplicates = np.flatnonzero(firsts != everyone)
     kept = np.flatnonzero(firsts == everyone)
-    edges = [np.column_stack([firsts[copies], copies])]
-    lengths = [np.zeros(len(copies))]
+    edges = [np.column_stack([firsts[duplicates], duplicates])]
+    lengths = [np.zeros(len(duplicates))]
     tree = KDTree(points[kept], leaf_size=_LEAF_SIZE)
     _, order, nodes, bounds = tree.get_arrays()
     order = np.ascontiguousarray(order, dtype=np.int64)
@@ -59,10 +59,10 @@ def plain_boruvka(points):
     while n_components > 1:
         best = np.full(n_components, np.inf)
         uniform = _uniform_nodes(component, starts, stops)
-        for first in range(0, n, _CHUNK):
+        for first in range(0, n, _SAMPLES_PER_CHUNK):
             _search(
                 first,
-                min(first + _CHUNK, n),
+                min(first + _SAMPLES_PER_CHUNK, n),
                 data,
                 index,
                 starts,

@@ -18,7 +18,7 @@ _UNKNOWN = _FIRST
 # The key of -inf, the mark of the rows that are in the tree.
 _ARRIVED = int(np.array(-np.inf).view(np.int64)) ^ _LAST
 # Entries of the relation between two checks for an interruption: about 0.1 s.
-_CHUNK = 2**27
+_DIFFERENCES_PER_CHUNK = 2**27
 # Rows that have arrived are dropped from the points when they are so many.
 _DROPPED = 0.15
 
@@ -31,7 +31,7 @@ def prim_on_matrix(D, nodes):
     i < j and their lengths (m,).
     """
     state = _start(nodes)
-    n_steps = max(1, _CHUNK // len(D))
+    n_steps = max(1, _DIFFERENCES_PER_CHUNK // len(D))
     while grow_on_matrix(D, *state, n_steps):
         pass
     return _edges(state)
@@ -47,7 +47,7 @@ def prim_on_points(points, nodes, core=None):
     core = np.zeros(len(points)) if core is None else core
     kept = np.arange(len(points))
     columns = np.ascontiguousarray(points.T)
-    n_steps = max(1, _CHUNK // points.size)
+    n_steps = max(1, _DIFFERENCES_PER_CHUNK // points.size)
     while grow_on_points(points, columns, kept, core, *state, n_steps):
         waiting = state[3][: len(kept)] != -1
         if np.count_nonzero(waiting) < (1 - _DROPPED) * len(kept):
@@ -55,7 +55,9 @@ def prim_on_points(points, nodes, core=None):
             columns = np.ascontiguousarray(columns[:, waiting])
             for values in state[2:4]:
                 values[: len(kept)] = values[: len(waiting)][waiting]
-        n_steps = max(1, min(_CHUNK // columns.size, int(0.05 * len(kept))))
+        n_steps = max(
+            1, min(_DIFFERENCES_PER_CHUNK // columns.size, int(0.05 * len(kept)))
+        )
     return _edges(state)
 
 
@@ -116,14 +118,14 @@ def _lowest(bits):
 
 
 @compiled(nogil=True)
-def _first(shortest, nearest, kept, lows, lowest):
+def _first(shortest, nearest, kept, block_minima, lowest):
     """Column of the first edge in the order (length, smaller row, larger row)."""
     best = -1
     low = 0
     high = 0
     length = np.inf
-    for block in range(len(lows)):
-        if lows[block] != lowest:
+    for block in range(len(block_minima)):
+        if block_minima[block] != lowest:
             continue
         start = block * _BLOCK
         for at in range(start, min(start + _BLOCK, len(kept))):
@@ -160,27 +162,27 @@ def grow_on_matrix(D, graph, state, shortest, nearest, edges, lengths, n_steps):
     n_samples = len(D)
     everyone = np.arange(n_samples)
     bits = shortest.view(np.int64)
-    lows = np.full((n_samples + _BLOCK - 1) // _BLOCK, _UNKNOWN)
+    block_minima = np.full((n_samples + _BLOCK - 1) // _BLOCK, _UNKNOWN)
     for _ in range(n_steps):
         arrivals = members[starts[state[0]] : starts[state[0] + 1]]
         for i in arrivals:
             shortest[i] = -np.inf
             nearest[i] = -1
-            lows[i // _BLOCK] = _UNKNOWN
-        for block in range(len(lows)):
+            block_minima[i // _BLOCK] = _UNKNOWN
+        for block in range(len(block_minima)):
             b = slice(block * _BLOCK, min((block + 1) * _BLOCK, n_samples))
-            if lows[block] == _LAST:
+            if block_minima[block] == _LAST:
                 continue
             for i in arrivals:
                 if _any_closer(D[i, b], shortest[b]):
                     _lower(D[i, b], shortest[b], nearest[b], i)
-                    lows[block] = _UNKNOWN
-            if lows[block] == _UNKNOWN:
-                lows[block] = _lowest(bits[b])
-        lowest = lows.min()
+                    block_minima[block] = _UNKNOWN
+            if block_minima[block] == _UNKNOWN:
+                block_minima[block] = _lowest(bits[b])
+        lowest = block_minima.min()
         if lowest == _LAST:
             return False
-        at = _first(shortest, nearest, everyone, lows, lowest)
+        at = _first(shortest, nearest, everyone, block_minima, lowest)
         _join(at, at, graph, state, shortest, nearest, edges, lengths)
     return True
 
@@ -241,7 +243,7 @@ def grow_on_points(
     _, members, starts = graph
     n_kept = len(kept)
     bits = shortest.view(np.int64)
-    lows = np.full((n_kept + _BLOCK - 1) // _BLOCK, _UNKNOWN)
+    block_minima = np.full((n_kept + _BLOCK - 1) // _BLOCK, _UNKNOWN)
     values = np.empty(_BLOCK)
     core_kept = core[kept]
     is_raised = core.max() > 0
@@ -251,10 +253,10 @@ def grow_on_points(
             at = np.searchsorted(kept, i)
             shortest[at] = -np.inf
             nearest[at] = -1
-            lows[at // _BLOCK] = _UNKNOWN
-        for block in range(len(lows)):
+            block_minima[at // _BLOCK] = _UNKNOWN
+        for block in range(len(block_minima)):
             b = slice(block * _BLOCK, min((block + 1) * _BLOCK, n_kept))
-            if lows[block] == _LAST:
+            if block_minima[block] == _LAST:
                 continue
             found = values[: b.stop - b.start]
             for i in arrivals:
@@ -263,12 +265,12 @@ def grow_on_points(
                     _raise(found, core[i], core_kept[b])
                 if _any_closer(found, shortest[b]):
                     _lower(found, shortest[b], nearest[b], i)
-                    lows[block] = _UNKNOWN
-            if lows[block] == _UNKNOWN:
-                lows[block] = _lowest(bits[b])
-        lowest = lows.min()
+                    block_minima[block] = _UNKNOWN
+            if block_minima[block] == _UNKNOWN:
+                block_minima[block] = _lowest(bits[b])
+        lowest = block_minima.min()
         if lowest == _LAST:
             return False
-        at = _first(shortest, nearest, kept, lows, lowest)
+        at = _first(shortest, nearest, kept, block_minima, lowest)
         _join(at, kept[at], graph, state, shortest, nearest, edges, lengths)
     return True

@@ -1,4 +1,4 @@
-"""Prim's algorithm in NumPy: the tier for few rows, which waits for no compiler."""
+"""Prim's algorithm in NumPy: for few samples, without compilation."""
 
 import numpy as np
 

@@ -142,13 +142,13 @@ def _by_plain_boruvka(lengths, vertices):
 def _by_boruvka(lengths, vertices, n_jobs):
     """Join equal rows, then search a kd-tree of the others."""
     from skdiffclust._threads import thread_count
-    from skdiffclust.forests._trees._duplicates import join_copies
-    from skdiffclust.forests._trees._euclidean import boruvka
+    from skdiffclust.forests._trees._duplicates import join_duplicates
+    from skdiffclust.forests._trees._euclidean import euclidean_boruvka
 
     points = lengths.points
-    copies, kept, vertices = join_copies(points, vertices)
+    duplicates, kept, vertices = join_duplicates(points, vertices)
     if len(kept) == len(points):
-        return boruvka(points, vertices, thread_count(n_jobs))
-    edges, values = boruvka(points[kept], vertices, thread_count(n_jobs))
-    edges = np.concatenate([copies, kept[edges]])
-    return edges, np.concatenate([np.zeros(len(copies)), values])
+        return euclidean_boruvka(points, vertices, thread_count(n_jobs))
+    edges, values = euclidean_boruvka(points[kept], vertices, thread_count(n_jobs))
+    edges = np.concatenate([duplicates, kept[edges]])
+    return edges, np.concatenate([np.zeros(len(duplicates)), values])

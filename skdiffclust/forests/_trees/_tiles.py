@@ -31,7 +31,7 @@ def single_rows(points):
 
 
 @compiled(nogil=True)
-def bar_of(limit, bounds):
+def cutoff_of(limit, bounds):
     """Float32 length that no row within the squared distance `limit` exceeds."""
     distance = (np.sqrt(limit) * bounds[0] + bounds[1]) * (1.0 + bounds[2])
     return np.float32(distance * distance * (1.0 + 1e-6))
@@ -69,18 +69,18 @@ def measure(points, i, tiles, leaf, count, limit, found, hits):
 
 
 @compiled(nogil=True)
-def measure_filtered(points, i, block, k, start, count, bar, found, hits):
+def measure_filtered(points, i, block, k, start, count, cutoff, found, hits):
     """As `measure`, from row k of a `block` of float32 lengths."""
     # Most tiles have no such column, and to count them is vectorised.
     n_hits = np.int32(0)
     for w in range(block.shape[1]):
-        n_hits += np.int32(block[k, w] <= bar)
+        n_hits += np.int32(block[k, w] <= cutoff)
     if n_hits == 0:
         return 0
     n_hits = 0
     for w in range(count):
         hits[n_hits] = w
-        n_hits += block[k, w] <= bar
+        n_hits += block[k, w] <= cutoff
     for h in range(n_hits):
         j = start + hits[h]
         total = 0.0

@@ -42,7 +42,7 @@ def random_constraints(rng, n):
 @pytest.mark.instances(60)
 def test_checked_kruskal(seed, monkeypatch, global_random_seed):
     seed += 1000 * global_random_seed
-    monkeypatch.setattr(_checked, "_CHUNK", 7)
+    monkeypatch.setattr(_checked, "_EDGES_PER_CHUNK", 7)
     rng = np.random.default_rng(seed)
     n = int(rng.integers(2, 16))
     constraints = random_constraints(rng, n)

@@ -71,7 +71,7 @@ def test_compiled_components_and_merges_are_those_of_few_rows(n, monkeypatch):
     few = components(kept, n), linkage_matrix(edges, lengths)
     monkeypatch.setattr(_compilation_threshold, "SMALL", 0)
     for module in (_merges, _components):
-        monkeypatch.setattr(module, "_CHUNK", 7)
+        monkeypatch.setattr(module, "_EDGES_PER_CHUNK", 7)
     for many, expected in zip(
         (components(kept, n), linkage_matrix(edges, lengths)), few, strict=True
     ):

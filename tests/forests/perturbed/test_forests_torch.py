@@ -55,7 +55,7 @@ def test_noise_has_the_same_bits(kind, antithetic, global_random_seed):
     np.testing.assert_array_equal(found, found.transpose(0, 2, 1))
     for s in range(1, 5):
         draws = np.empty(len(columns))
-        unit, mirror = s // noise.mirrors, s % noise.mirrors
+        unit, mirror = s // noise.samples_per_draw, s % noise.samples_per_draw
         draw_list(
             noise.seed,
             unit,

@@ -8,7 +8,7 @@ from skdiffclust.forests import maximum_spanning_forest, perturbed_forest
 from skdiffclust.forests._perturbed import _samplers as samplers
 from skdiffclust.forests._perturbed._perturbation import (
     checked_relation,
-    pull_back,
+    vjp,
 )
 from skdiffclust.forests._perturbed._relation import relation_of
 from skdiffclust.forests._perturbed._samplers import Noise, make_sampler
@@ -406,7 +406,7 @@ def test_score_function_is_the_derivative_of_the_mean(
     relation = checked_relation(similarity, 2)
     sampler = make_sampler(relation, None, 2, plan)
     name = "connectivity" if connected else "forest"
-    gradient = pull_back(relation, sampler, plan, **{name: cotangent})
+    gradient = vjp(relation, sampler, plan, **{name: cotangent})
 
     def value(moved):
         result = perturbed_forest(

@@ -51,8 +51,8 @@ def noisy_copies(relation, noise):
     for sample in range(noise.n_samples):
         draw_list(
             noise.seed,
-            sample // noise.mirrors,
-            sample % noise.mirrors,
+            sample // noise.samples_per_draw,
+            sample % noise.samples_per_draw,
             relation.indptr,
             relation.columns,
             noise.table,
@@ -79,7 +79,7 @@ def sampled(relation, noise, n_clusters):
     return sample_free(
         noise.seed,
         (0, noise.n_samples),
-        noise.mirrors,
+        noise.samples_per_draw,
         noise.scale,
         quantile_table(noise.kind),
         relation.edges,
@@ -97,14 +97,14 @@ def test_kruskal_is_prim_sample_for_sample(kind, noise, global_random_seed):
         relation = relation_of(similarities(n, kind, seed))
         k = rng.randint(1, n + 1)
         noise_plan = plan(0.1, 6, seed=seed, kind=noise)
-        forests, labels, totals, lows = sampled(relation, noise_plan, k)
+        forests, labels, totals, minimum_weights = sampled(relation, noise_plan, k)
         for s, matrix in enumerate(noisy_copies(relation, noise_plan)):
             edges = forest_by_prim(matrix, k)
             found = np.column_stack([relation.heads, relation.columns])[forests[s]]
             np.testing.assert_array_equal(found, edges)
             weights = matrix[edges[:, 0], edges[:, 1]]
             assert totals[s] == pytest.approx(weights.sum(), rel=1e-12, abs=1e-12)
-            assert lows[s] == (weights.min() if len(weights) else np.inf)
+            assert minimum_weights[s] == (weights.min() if len(weights) else np.inf)
             assert len(np.unique(labels[s])) == k
             assert (labels[s][edges[:, 0]] == labels[s][edges[:, 1]]).all()
 

@@ -3,7 +3,11 @@
 import numpy as np
 import pytest
 
-from skdiffclust.forests._trees._duplicates import first_copies, join_copies, row_keys
+from skdiffclust.forests._trees._duplicates import (
+    first_duplicates,
+    join_duplicates,
+    row_keys,
+)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -13,7 +17,7 @@ def test_copies_are_joined_to_the_first(seed, global_random_seed):
     n = int(rng.integers(1, 60))
     X = rng.integers(-1, 2, (n, int(rng.integers(1, 4)))) * rng.choice([1.0, -1.0])
     nodes = np.unique(rng.integers(0, n, n), return_inverse=True)[1]
-    edges, kept, vertices = join_copies(X, nodes)
+    edges, kept, vertices = join_duplicates(X, nodes)
     firsts = (X[:, None] == X[None]).all(axis=2).argmax(axis=1)
     assert np.array_equal(kept, np.unique(firsts))
     joined, expected = nodes.copy(), []
@@ -30,7 +34,7 @@ def test_copies_are_joined_to_the_first(seed, global_random_seed):
 def test_rows_with_the_same_key_are_still_compared():
     X = np.array([[1.0], [2.0], [1.0], [2.0], [3.0]])
     keys = np.zeros(5, dtype=np.uint64)
-    assert first_copies(X, np.arange(5), keys).tolist() == [0, 1, 0, 1, 4]
+    assert first_duplicates(X, np.arange(5), keys).tolist() == [0, 1, 0, 1, 4]
 
 
 def test_both_zeros_are_the_same_value():

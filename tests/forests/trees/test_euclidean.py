@@ -10,7 +10,11 @@ from scipy.spatial.distance import cdist
 
 from skdiffclust import _threads
 from skdiffclust.forests._trees._distances import lengths_of_points
-from skdiffclust.forests._trees._euclidean import _neighborhood, boruvka, core_lengths
+from skdiffclust.forests._trees._euclidean import (
+    _neighborhood,
+    core_lengths,
+    euclidean_boruvka,
+)
 from skdiffclust.forests._trees._kd_tree import build_tree
 from skdiffclust.forests._trees._solve import spanning_edges
 
@@ -66,10 +70,10 @@ def test_the_forest_does_not_depend_on_threads_or_chunks(
     rng = np.random.default_rng(global_random_seed)
     X = rng.integers(0, 40, (4000, 3)).astype(float)
     nodes = np.arange(len(X))
-    expected = boruvka(X, nodes, 1)
-    monkeypatch.setattr(_threads, "_CHUNK", 1e-4)
+    expected = euclidean_boruvka(X, nodes, 1)
+    monkeypatch.setattr(_threads, "_CHUNK_SECONDS", 1e-4)
     for n_threads in (1, 2, 5):
-        assert_same_forest(boruvka(X, nodes, n_threads, **options), expected)
+        assert_same_forest(euclidean_boruvka(X, nodes, n_threads, **options), expected)
 
 
 @pytest.mark.parametrize("n_samples", [1, 2, 16, 17, 1000])
@@ -126,7 +130,7 @@ def signal_of_interruption():
 @pytest.mark.usefixtures("signal_of_interruption")
 def test_an_interruption_is_seen_after_few_chunks(monkeypatch):
     X = np.random.default_rng(0).normal(size=(20_000, 10))
-    boruvka(X[:500], np.arange(500), 2)  # compiles
+    euclidean_boruvka(X[:500], np.arange(500), 2)  # compiles
     before = threading.active_count()
     taken = []
     take = _threads._Queue.take
@@ -141,6 +145,6 @@ def test_an_interruption_is_seen_after_few_chunks(monkeypatch):
     marks = {}
     monkeypatch.setattr(_threads._Queue, "take", take_and_interrupt)
     with pytest.raises(KeyboardInterrupt):
-        boruvka(X, np.arange(len(X)), 2)
+        euclidean_boruvka(X, np.arange(len(X)), 2)
     assert len(taken) - marks["sent"] < 10
     assert threading.active_count() == before

@@ -7,7 +7,7 @@ import pytest
 from scipy.sparse import csr_array, random_array
 from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 
-from skdiffclust.forests._trees._kruskal import kruskal, settle_ties, upper_edges
+from skdiffclust.forests._trees._kruskal import break_ties, kruskal, upper_edges
 
 
 def complete(rng, n, integers=False):
@@ -61,11 +61,11 @@ def test_upper_edges_keep_stored_zeros_and_leave_the_diagonal():
     assert lengths.tolist() == [0.0, 2.0]
 
 
-def test_ties_are_settled_by_position(global_random_seed):
+def test_ties_are_broken_by_position(global_random_seed):
     rng = np.random.default_rng(global_random_seed)
     lengths = rng.integers(0, 9, 500).astype(float)
     order = np.argsort(lengths)
-    settle_ties(lengths, order)
+    break_ties(lengths, order)
     assert np.array_equal(order, np.argsort(lengths, kind="stable"))
 
 

@@ -36,7 +36,7 @@ def vertices(rng, n):
 @pytest.mark.instances(40)
 def test_matrix(seed, monkeypatch, global_random_seed):
     seed += 1000 * global_random_seed
-    monkeypatch.setattr(_prim, "_CHUNK", 500)
+    monkeypatch.setattr(_prim, "_DIFFERENCES_PER_CHUNK", 500)
     rng = np.random.default_rng(seed)
     n = int(rng.integers(1, 90))
     D = rng.normal(size=(n, n)) if seed % 2 else rng.integers(-2, 3, (n, n)) * 1.0
@@ -54,7 +54,7 @@ def test_matrix(seed, monkeypatch, global_random_seed):
 @pytest.mark.instances(30)
 def test_points(seed, min_samples, monkeypatch, global_random_seed):
     seed += 1000 * global_random_seed
-    monkeypatch.setattr(_prim, "_CHUNK", 2000)
+    monkeypatch.setattr(_prim, "_DIFFERENCES_PER_CHUNK", 2000)
     rng = np.random.default_rng(seed)
     n, d = int(rng.integers(3, 90)), int(rng.integers(1, 12))
     X = rng.normal(size=(n, d)) + 1e6 * (seed % 2)

@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from skdiffclust.cuts._local_search import Bounds, _State, as_level, climb, local_search
 from skdiffclust.cuts._multilevel import (
+    coarsen,
     combine,
-    contract,
+    common_refinement,
     match,
-    meet,
     merge_pairs,
     multilevel,
     rank,
     search,
 )
-from skdiffclust.cuts._polish import Bounds, _State, as_level, climb, polish
 from skdiffclust.cuts._ratio_cut import check_graph
 from skdiffclust.metrics._graphs import cut_of_labels
 
@@ -38,7 +38,9 @@ def blocks(seed, n_blocks, size):
 
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("divide", ["rows", "degrees", "weights"])
-def test_polish_ends_where_no_move_lowers_the_cut(seed, divide, global_random_seed):
+def test_local_search_ends_where_no_move_lowers_the_cut(
+    seed, divide, global_random_seed
+):
     seed += 1000 * global_random_seed
     graph = random_graph(seed, 12)
     rng = np.random.RandomState(seed)
@@ -49,7 +51,7 @@ def test_polish_ends_where_no_move_lowers_the_cut(seed, divide, global_random_se
     }[divide]
     start = np.concatenate([np.arange(3), rng.randint(3, size=9)])
     before = start.copy()
-    labels = polish(graph, start, 3, divisors=sizes)
+    labels = local_search(graph, start, 3, divisors=sizes)
     np.testing.assert_array_equal(start, before)
     cut = cut_of_labels(graph, labels, 3, sizes)
     assert cut <= cut_of_labels(graph, start, 3, sizes)
@@ -106,7 +108,7 @@ def test_sequences_leave_local_minima_of_single_moves():
     dense[0, 4] = dense[4, 0] = 0.5
     graph = check_graph(dense, caller="test")
     bounds = Bounds(np.ones(8), 3.0, 5.0)
-    labels = polish(graph, np.array([1, 0, 0, 0, 0, 1, 1, 1]), 2, bounds=bounds)
+    labels = local_search(graph, np.array([1, 0, 0, 0, 0, 1, 1, 1]), 2, bounds=bounds)
     assert cut_of_labels(graph, labels, 2) == 2 * 0.5 / 4
 
 
@@ -120,7 +122,7 @@ def test_bounds_hold_after_any_start(seed, global_random_seed):
     mean = sizes.sum() / 5
     bounds = Bounds(sizes, 0.8 * mean, 1.2 * mean)
     for found in (
-        polish(graph, labels, 5, bounds=bounds),
+        local_search(graph, labels, 5, bounds=bounds),
         search(graph, 5, 3, rng, bounds=bounds),
     ):
         totals = np.bincount(found, sizes)
@@ -142,13 +144,13 @@ def test_bounded_search_is_the_best_balanced_partition_of_small_graphs():
     assert np.mean(found) <= 1.05 * np.mean(best)
 
 
-def test_polish_puts_isolated_nodes_where_they_lower_most():
+def test_local_search_puts_isolated_nodes_where_they_lower_most():
     # Two triangles joined by an edge, and a node alone in the cluster without a cut.
     dense = np.zeros((8, 8))
     for a, b in [(0, 1), (1, 2), (0, 2), (3, 4), (4, 5), (3, 5), (2, 3)]:
         dense[a, b] = dense[b, a] = 1.0
     graph = check_graph(dense, caller="test")
-    labels = polish(graph, np.array([0, 0, 0, 1, 1, 1, 2, 2]), 3)
+    labels = local_search(graph, np.array([0, 0, 0, 1, 1, 1, 2, 2]), 3)
     assert np.bincount(labels, minlength=3).min() == 1
     assert cut_of_labels(graph, labels, 3) < 2 / 3
 
@@ -159,7 +161,7 @@ def test_contraction_keeps_the_cut(global_random_seed):
     groups, coarse_labels = rng.randint(9, size=40), rng.randint(3, size=9)
     groups[:9] = np.arange(9)
     sizes = rng.randint(1, 4, size=40).astype(float)
-    coarse, coarse_sizes = contract(graph, groups, 9, sizes)
+    coarse, coarse_sizes = coarsen(graph, groups, 9, sizes)
     assert cut_of_labels(coarse, coarse_labels, 3, coarse_sizes) == pytest.approx(
         cut_of_labels(graph, coarse_labels[groups], 3, sizes)
     )
@@ -222,7 +224,7 @@ def test_multilevel_finds_planted_blocks_of_a_graph_that_has_to_be_coarsened(
 def test_combining_never_raises_the_cut(global_random_seed):
     graph = random_graph(global_random_seed, 60, density=0.1)
     rng = np.random.RandomState(global_random_seed)
-    labels, other = (polish(graph, rng.permutation(60) % 4, 4) for _ in range(2))
+    labels, other = (local_search(graph, rng.permutation(60) % 4, 4) for _ in range(2))
     combined = combine(as_level(graph), labels, other, 4, rng)
     cuts = [cut_of_labels(graph, found, 4) for found in (combined, labels, other)]
     assert cuts[0] <= cuts[1]
@@ -247,7 +249,7 @@ def test_the_same_seed_gives_the_same_labels(global_random_seed):
 def test_groups_of_two_labels_are_those_that_both_put_together(global_random_seed):
     rng = np.random.RandomState(global_random_seed)
     labels, other = rng.randint(4, size=(2, 30))
-    groups, n_groups = meet(labels, other, 4)
+    groups, n_groups = common_refinement(labels, other, 4)
     same = (labels[:, None] == labels) & (other[:, None] == other)
     np.testing.assert_array_equal(groups[:, None] == groups, same)
     assert set(groups) == set(range(n_groups))

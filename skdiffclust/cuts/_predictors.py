@@ -12,7 +12,7 @@ from skdiffclust._validation import equal_rows
 
 
 @dataclass(frozen=True)
-class Frame:
+class Scaling:
     """Where rows are put before an encoder: less their means, by their spread."""
 
     means: np.ndarray
@@ -20,18 +20,18 @@ class Frame:
     dtype: type
 
     def __call__(self, X):
-        """Return rows (n, d) in the frame, a new array."""
+        """Return rows (n, d) scaled, a new array."""
         return center(X, self.means, dtype=self.dtype) / self.dtype(self.scale)
 
 
 @dataclass(frozen=True)
-class LayersAssigner:
+class LayersPredictor:
     """A linear model or perceptron: weights and biases as in `_encoder`."""
 
     weights: list
     biases: list
     activation: str
-    frame: Frame
+    scaling: Scaling
 
     def assignments(self, X):
         """Return the soft assignments (n, k) of rows X (n, d)."""
@@ -46,12 +46,12 @@ class LayersAssigner:
         if len(self.weights) == 1:
             return self.assignments(X)
         layers = self.weights[:-1], self.biases[:-1]
-        hidden = forward(self.frame(X), *layers, self.activation)
+        hidden = forward(self.scaling(X), *layers, self.activation)
         return activate(hidden, self.activation)
 
     def _logits(self, X):
         """Return the outputs (n, k) for rows X (n, d)."""
-        return forward(self.frame(X), self.weights, self.biases, self.activation)
+        return forward(self.scaling(X), self.weights, self.biases, self.activation)
 
     @property
     def n_features_out(self):
@@ -60,12 +60,12 @@ class LayersAssigner:
 
 
 @dataclass(frozen=True)
-class ModuleAssigner:
+class ModulePredictor:
     """A torch module on the CPU, and the output column of each cluster."""
 
     module: object
     columns: np.ndarray
-    frame = None  # its rows are taken as they are
+    scaling = None  # its rows are taken as they are
 
     def state(self):
         """Return the parameters and buffers of the module as arrays."""
@@ -97,7 +97,7 @@ class ModuleAssigner:
         return len(self.columns)
 
 
-class GraphAssigner:
+class GraphPredictor:
     """Labels of training rows, and the move that lowers the cut most.
 
     Parameters

@@ -9,7 +9,7 @@ _BLOCK_ENTRIES = 2**21
 
 
 @dataclass(frozen=True)
-class Frame:
+class MemoryScaling:
     """Shift (d,) and scale that lead from the rows of a user to those of training."""
 
     metric: str
@@ -29,7 +29,7 @@ class Frame:
         """One unit of the training loss, in the units of the user."""
         return self.scale if self.metric == "manhattan" else self.scale**2
 
-    def enter(self, X):
+    def transform(self, X):
         """Return rows (m, d) in training units, new, of the dtype and kind of X."""
         rows = X.astype(np.float64)
         if self.metric == "cosine":
@@ -41,7 +41,7 @@ class Frame:
             rows /= self.scale
         return rows.astype(X.dtype, copy=False)
 
-    def leave(self, memories):
+    def inverse_transform(self, memories):
         """Return memories (k, d), float64, in the units of the user."""
         return memories.astype(np.float64) * self.scale + self.shift
 
@@ -68,8 +68,10 @@ def directions(X):
     return X / np.linalg.norm(X, axis=1, keepdims=True)
 
 
-def frame_of(X, sample_weight, metric, mask_value, inverse_temperature, concentration):
-    """Return the `Frame` of rows X (n, d) under their weights (n,).
+def scaling_of(
+    X, sample_weight, metric, mask_value, inverse_temperature, concentration
+):
+    """Return the `MemoryScaling` of rows X (n, d) under their weights (n,).
 
     `inverse_temperature` is a number, or "auto": `concentration` over the total
     variance of the rows (of the directions of the rows for "cosine", twice, since the
@@ -96,7 +98,7 @@ def frame_of(X, sample_weight, metric, mask_value, inverse_temperature, concentr
         inverse_temperature = concentration / spread if spread > 0 else concentration
         inverse_temperature *= 2.0 if metric == "cosine" else 1.0
     fill = (hidden - shift) / scale
-    return Frame(metric, shift, scale, fill, float(inverse_temperature))
+    return MemoryScaling(metric, shift, scale, fill, float(inverse_temperature))
 
 
 def _moments(X, sample_weight, metric):

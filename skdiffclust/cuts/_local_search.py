@@ -7,7 +7,7 @@ import numpy as np
 from skdiffclust._compiled import compiled
 
 # Work of one kernel call, in edges visited: about 0.1 s between interruptions.
-_CHUNK = 2**23
+_EDGES_PER_CHUNK = 2**23
 # A move must lower the cut by this, relative to it: rounding cannot make a cycle.
 _TOLERANCE = 1e-11
 # Rounds of sequences of moves on graphs of up to so many nodes, beyond which they cost
@@ -70,7 +70,7 @@ def as_level(graph, divisors=None, bounds=None):
     )
 
 
-def polish(graph, labels, n_clusters, *, divisors=None, bounds=None):
+def local_search(graph, labels, n_clusters, *, divisors=None, bounds=None):
     """Lower the cut of labels by moves of single nodes and by sequences of moves.
 
     A queue holds the nodes with neighbours in other clusters, in index order; each is
@@ -100,11 +100,11 @@ def polish(graph, labels, n_clusters, *, divisors=None, bounds=None):
     """
     level = as_level(graph, divisors, bounds)
     low, high = (0.0, np.inf) if bounds is None else bounds[1:]
-    return polish_level(level, labels, n_clusters, low, high)
+    return search_level(level, labels, n_clusters, low, high)
 
 
-def polish_level(level, labels, n_clusters, low, high, *, climbs=_CLIMBS):
-    """Return labels (n,) int64 lowered by moves; see `polish`."""
+def search_level(level, labels, n_clusters, low, high, *, climbs=_CLIMBS):
+    """Return labels (n,) int64 lowered by moves; see `local_search`."""
     state = _State(level, labels, n_clusters, low, high)
     if low > 0.0 or high < np.inf:
         state.repair()
@@ -167,7 +167,7 @@ class _State:
                 self.queued,
                 head,
                 count,
-                _CHUNK,
+                _EDGES_PER_CHUNK,
             )
             total += n_moved
         return total
@@ -196,7 +196,7 @@ class _State:
                 place,
                 _PATIENCE,
                 _MAX_DEGREE,
-                _CHUNK,
+                _EDGES_PER_CHUNK,
             )
             total += n_better
         return total
