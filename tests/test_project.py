@@ -1,0 +1,39 @@
+"""What surrounds the package: its citation, classifiers and workflows."""
+
+import re
+import tomllib
+from datetime import date
+from pathlib import Path
+
+import skdiffclust
+
+ROOT = Path(__file__).resolve().parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+
+
+def test_citation_is_of_this_version():
+    text = (ROOT / "CITATION.cff").read_text("utf-8")
+    (version,) = re.findall(r"^version: (.*)$", text, flags=re.MULTILINE)
+    (released,) = re.findall(r"^date-released: (.*)$", text, flags=re.MULTILINE)
+    assert version == re.sub(r"\.dev\d+$", "", skdiffclust.__version__)
+    assert date.fromisoformat(released) >= date(2026, 11, 22)
+
+
+def test_classifiers_claim_what_is_tested():
+    claimed = [line for line in PROJECT["classifiers"] if "Operating System" in line]
+    assert claimed == ["Operating System :: POSIX :: Linux"]
+    python = [line.split(" :: ")[-1] for line in PROJECT["classifiers"]]
+    assert PROJECT["requires-python"].removeprefix(">=") in python
+
+
+def test_workflows_only_call_our_scripts():
+    workflows = sorted((ROOT / ".github" / "workflows").iterdir())
+    assert workflows
+    for path in workflows:
+        text = path.read_text("utf-8")
+        commands = re.findall(r"^\s*(?:- )?run: (.*)$", text, flags=re.MULTILINE)
+        assert commands, path.name
+        for command in commands:
+            script = re.fullmatch(r"bash (\.ci/\w+)", command)[1]
+            assert (ROOT / script).is_file()
+        assert "never been run" in text or "have never been" in text
