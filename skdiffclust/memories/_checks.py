@@ -1,6 +1,7 @@
 """What `ClAM` asks of its data, parameter by parameter."""
 
 import numpy as np
+from scipy import sparse
 
 from skdiffclust._affinity import refuse_zero_rows
 
@@ -52,6 +53,37 @@ def check_problem(clam, weight, first):
             "'manhattan'. Got True instead, but weighted medians have no gradient by "
             "the weights. Give the weights yourself."
         )
+
+
+def check_memories(clam, X, constraints):
+    """Refuse what merged memories cannot do."""
+    if clam.n_memories is None:
+        return
+    n_samples = X.shape[0]
+    least = 1 if clam.n_clusters == "auto" else clam.n_clusters
+    if not least <= clam.n_memories <= n_samples:
+        raise ValueError(
+            "The 'n_memories' parameter of ClAM must be at least n_clusters and at "
+            f"most n_samples={n_samples}. Got {clam.n_memories} instead. Set it to "
+            "None, or to a number in between."
+        )
+    refused = {
+        "sparse X": sparse.issparse(X),
+        "partial labels or links": constraints is not None,
+        "an encoder": clam.encoder is not None,
+        "metric='manhattan'": clam.metric == "manhattan",
+        "weighted memories": not (
+            isinstance(clam.weighted, (bool, np.bool_)) and not clam.weighted
+        ),
+        "an array as init": not isinstance(clam.init, str),
+        "warm_start": clam.warm_start,
+    }
+    for what, is_asked in refused.items():
+        if is_asked:
+            raise ValueError(
+                f"The 'n_memories' parameter of ClAM must be None with {what}. Got "
+                f"{clam.n_memories} instead. Leave out the one or the other."
+            )
 
 
 def check_constraints(clam, constraints):

@@ -1,6 +1,5 @@
 """Clustering with associative memories as a scikit-learn estimator."""
 
-import warnings
 from numbers import Integral, Real
 
 import numpy as np
@@ -11,7 +10,6 @@ from sklearn.base import (
     ClusterMixin,
     TransformerMixin,
 )
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -37,12 +35,18 @@ from skdiffclust._devices import (
     resolve_device,
 )
 from skdiffclust._fitted import reads_whole
-from skdiffclust._history import EpochLoop, Training, keep_state_on_error
+from skdiffclust._history import (
+    EpochLoop,
+    Training,
+    keep_state_on_error,
+    warn_of_convergence,
+)
 from skdiffclust._validation import check_dense_size, validate_rows
 from skdiffclust.memories._checks import (
     check_checkpoint,
     check_constraints,
     check_init,
+    check_memories,
     check_problem,
     check_sample_weight,
 )
@@ -72,6 +76,11 @@ def _has_no_encoder(estimator):
         raise AttributeError(
             "ClAM with an encoder has no partial_fit. Fit the encoder on a sample, and "
             "stream what it makes of the rows to a ClAM of its own."
+        )
+    if estimator.n_memories is not None:
+        raise AttributeError(
+            "ClAM with n_memories has no partial_fit. Stream to a ClAM of as many "
+            "clusters as there shall be memories, and fit this one to its centres."
         )
     return True
 
@@ -135,6 +144,11 @@ class ClAM(
         city-block distance, which resists outliers.
     weighted : bool or array-like of shape (n_clusters,), default=False
         Attraction of each memory (eq. 10): equal, learned (True), or given.
+    n_memories : int or None, default=None
+        Number of memories of which clusters are made. None is one a cluster. More, 50
+        to 300, find clusters of any shape: memories that attract the same samples are
+        merged, until `n_clusters` are left. Memories are then those of k-means, and
+        nothing is trained.
     init : {"k-means++", "random"} or array-like, default="k-means++"
         Where memories start: the best solution of k-means from `n_init` draws of
         k-means++ (spherical k-means for "cosine", k-medians for "manhattan"), on at
@@ -184,7 +198,12 @@ class ClAM(
     Attributes
     ----------
     cluster_centers_ : ndarray of shape (n_clusters, n_features)
-        Memories, in the order of the clusters.
+        Memories, in the order of the clusters; with `n_memories`, means of the samples
+        of each cluster.
+    memories_ : ndarray of shape (n_memories, n_features)
+        All memories: `cluster_centers_` if there is one a cluster.
+    memory_labels_ : ndarray of shape (n_memories,), int64
+        Cluster of each memory.
     cluster_weights_ : ndarray of shape (n_clusters,)
         Attraction of each memory.
     labels_ : ndarray of shape (n_samples,), int64
@@ -278,6 +297,7 @@ class ClAM(
         "self_supervised": ["boolean"],
         "metric": [StrOptions(set(METRICS))],
         "weighted": ["boolean", "array-like"],
+        "n_memories": [Interval(Integral, 1, None, closed="left"), None],
         "init": [StrOptions({"k-means++", "random"}), "array-like"],
         "n_init": [Interval(Integral, 1, None, closed="left")],
         "selection": [StrOptions({"loss", "silhouette"})],
@@ -305,6 +325,7 @@ class ClAM(
         self_supervised=True,
         metric="euclidean",
         weighted=False,
+        n_memories=None,
         init="k-means++",
         n_init=10,
         selection="loss",
@@ -328,6 +349,7 @@ class ClAM(
         self.self_supervised = self_supervised
         self.metric = metric
         self.weighted = weighted
+        self.n_memories = n_memories
         self.init = init
         self.n_init = n_init
         self.selection = selection
@@ -408,6 +430,7 @@ class ClAM(
         X, weight = self._check(X, sample_weight)
         constraints = as_constraints(X.shape[0], partial_labels, must_link, cannot_link)
         check_constraints(self, constraints)
+        check_memories(self, X, constraints)
         check_checkpoint(self, checkpoint)
         random_state = check_random_state(self.random_state)
         X = self._learn_missing(X, random_state)
@@ -419,6 +442,9 @@ class ClAM(
             "tol": self.tol,
         }
         training = Training(self, X, y, **options)
+        if self.n_memories is not None:
+            self._fit_basins(training, X, weight, random_state)
+            return self
         centers = self.cluster_centers_ if continues else None
         loops = training
         coder = {}
@@ -447,6 +473,43 @@ class ClAM(
         vars(self).pop("_stream", None)
         training.finish([best] if loops is training else [best, *loops])
         return self
+
+    def _fit_basins(self, training, X, weight, random_state):
+        """Merge many memories to clusters, and assign the fitted attributes."""
+        # numba is imported here: it would weigh on the import of the package.
+        from skdiffclust.memories._basins import find_basins
+
+        basins, labels, inverse_temperature = find_basins(
+            X,
+            weight,
+            self.n_clusters,
+            self.n_memories,
+            random_state,
+            spherical=self.metric == "cosine",
+        )
+        if self.inverse_temperature != "auto":
+            inverse_temperature = float(self.inverse_temperature)
+        centers = basins.centers(X, weight, labels).astype(X.dtype)
+        attributes = {
+            **self._attributes(inverse_temperature, centers, np.zeros(len(centers))),
+            "_basins": basins,
+        }
+        for name, value in attributes.items():
+            setattr(self, name, value)
+        self._name_memories()
+        self.labels_, self.device_ = labels, "cpu"
+        self.loss_ = -self.score(X, sample_weight=weight)
+        for loop in training:
+            for _ in loop:
+                loop.stop("merged")
+                loop.record(
+                    self.loss_, state=lambda: None, attributes=lambda: attributes
+                )
+        self.inertia_ = self._inertia(X, weight)
+        self._count_clusters(labels, len(centers))
+        self.history_, self.n_iter_ = loop.history, loop.n_iter
+        vars(self).pop("_stream", None)
+        training.finish([loop])
 
     @available_if(_has_no_encoder)
     @keep_state_on_error
@@ -682,6 +745,7 @@ class ClAM(
             "inverse_temperature_": inverse_temperature,
             "encoder_": None,
             "_completer": self._completer,
+            "_basins": None,
         }
 
     def _publish(self, X, weight, attributes, *, reorder, given=None, counted=None):
@@ -709,20 +773,35 @@ class ClAM(
         self.inertia_ = self._inertia(X, weight)
         if counted is not None:
             labels = self._assign(counted)
+        self._name_memories()
+        self._count_clusters(labels, n_clusters)
+        return order
+
+    def _name_memories(self):
+        """Assign the memories and the cluster of each."""
+        self.memories_ = self.cluster_centers_
+        self.memory_labels_ = np.arange(len(self.cluster_centers_))
+        if self._basins is not None:
+            self.memories_ = self._basins.memories.astype(self.cluster_centers_.dtype)
+            self.memory_labels_ = self._basins.groups
+
+    def _count_clusters(self, labels, n_clusters):
+        """Assign the number of clusters that have samples; warn if some have none."""
         sizes = np.bincount(labels, minlength=n_clusters)
         self.n_clusters_ = int(np.count_nonzero(sizes))
-        if self.n_clusters_ < n_clusters:
-            warnings.warn(
-                f"ClAM found {self.n_clusters_} clusters instead of {n_clusters}, "
+        asked = n_clusters if self.n_clusters == "auto" else self.n_clusters
+        if self.n_clusters_ < asked:
+            warn_of_convergence(
+                f"ClAM found {self.n_clusters_} clusters instead of {asked}, "
                 f"with {', '.join(map(str, sizes))} rows. Ask for fewer clusters, "
                 "raise inverse_temperature, or check X for equal rows.",
-                ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
-        return order
 
     def _assign(self, X):
         """Return the labels (n,) of validated rows."""
+        if self._basins is not None:
+            return self._basins.assign(X)
         from skdiffclust.memories._assign import assign
 
         return assign(
@@ -746,7 +825,9 @@ class ClAM(
         return total
 
     def _distances(self, X):
-        """Return distances (m, k), float64, of rows to memories."""
+        """Return distances (m, k), float64, of rows to the memories of clusters."""
+        if self._basins is not None:
+            return self._basins.distances(X)
         memories = self.cluster_centers_.astype(np.float64)
         if sparse.issparse(X):
             from skdiffclust.memories._assign import sparse_distances
@@ -780,7 +861,9 @@ class ClAM(
         (minus the cosine, the city-block distance) plus the log weight of each memory:
         the shares of the first attraction step (eq. 4), whose entropy is `entropy`. A
         lower `inverse_temperature` gives softer shares. The largest may differ from
-        `predict`, which lets the row fall first, where several memories are near.
+        `predict`, which lets the row fall first, where several memories are near. With
+        `n_memories` they are the sums over the memories of each cluster, of which five
+        attract a sample, and the largest is that of `predict`.
 
         Parameters
         ----------
@@ -793,6 +876,8 @@ class ClAM(
             Not negative; rows sum to one.
         """
         X = self._rows(X)
+        if self._basins is not None:
+            return self._basins.shares(X)
         shares = np.empty((X.shape[0], len(self.cluster_centers_)))
         for rows in blocks(X):
             far = self._distances(X[rows])
@@ -802,7 +887,7 @@ class ClAM(
         return shares
 
     def transform(self, X):
-        """Return the distances of rows to the memories.
+        """Return the distances of rows to the memories, the nearest of each cluster.
 
         Parameters
         ----------
@@ -968,11 +1053,14 @@ class ClAM(
 
     def _field(self):
         """Return memories and inverse temperature."""
+        if self._basins is not None:
+            return self._basins.memories, self.inverse_temperature_
         return self.cluster_centers_.astype(np.float64), self.inverse_temperature_
 
     def _geometry(self):
         """Return the keyword arguments of the functions of the dynamics."""
-        return {"weights": self.cluster_weights_, "metric": self.metric}
+        weights = self.cluster_weights_ if self._basins is None else None
+        return {"weights": weights, "metric": self.metric}
 
     def _recall(self, X, n_steps):
         """Return validated rows after some steps."""

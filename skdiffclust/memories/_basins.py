@@ -1,0 +1,148 @@
+"""Clusters of any shape: many memories, merged where samples pass between them.
+
+The energy between two memories is low where samples lie, and a sample there is
+attracted by both. Memories are therefore joined by how many samples they attract
+together, and the groups are those of the least normalised cut of that graph.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import sparse
+from scipy.spatial.distance import cdist
+
+from skdiffclust._assignments import order_by_size
+from skdiffclust.memories._scaling import directions
+from skdiffclust.memories._seeding import member_sums, on_sphere, seed_memories
+
+_ATTRACTING = 5  # memories that attract a sample, the nearest ones
+_SHARPNESS = 2.0  # inverse temperature times the squared distance to the last of them
+_RESTARTS = 10  # of k-means among the coordinates of memories
+_BLOCK_ENTRIES = 2**21
+
+
+@dataclass(frozen=True)
+class Basins:
+    """Memories and the clusters that they are merged to."""
+
+    memories: np.ndarray  # (m, d), float64
+    groups: np.ndarray  # (m,), int64: cluster of each memory
+    n_groups: int
+    is_spherical: bool
+
+    def assign(self, X):
+        """Return the cluster (n,) that attracts each of samples X (n, d) most."""
+        return self.shares(X).argmax(axis=1)
+
+    def shares(self, X):
+        """Return the attraction (n, k) of samples X (n, d) by each cluster."""
+        members = np.eye(self.n_groups)[self.groups]
+        return attraction(self._enter(X), self.memories)[0] @ members
+
+    def distances(self, X):
+        """Return distances (n, k) of X (n, d) to the nearest memory of each cluster."""
+        far = np.empty((len(X), self.n_groups))
+        metric = "cosine" if self.is_spherical else "euclidean"
+        for group in range(self.n_groups):
+            own = self.memories[self.groups == group]
+            step = max(1, _BLOCK_ENTRIES // len(own))
+            for start in range(0, len(X), step):
+                rows = slice(start, start + step)
+                far[rows, group] = cdist(X[rows], own, metric).min(axis=1)
+        return far
+
+    def centers(self, X, weight, labels):
+        """Return the means (k, d) of samples X (n, d) of each cluster."""
+        sums = member_sums(self._enter(X), weight, labels, self.n_groups)
+        sizes = np.bincount(labels, weight, minlength=self.n_groups)
+        means = sums / np.where(sizes > 0, sizes, 1.0)[:, None]
+        for group in np.flatnonzero(sizes == 0):
+            means[group] = self.memories[self.groups == group].mean(axis=0)
+        return on_sphere(means) if self.is_spherical else means
+
+    def _enter(self, X):
+        """Return samples (n, d), float64, as memories see them."""
+        X = X.astype(np.float64, copy=False)
+        return directions(X) if self.is_spherical else X
+
+
+def attraction(Z, memories):
+    """Return the shares (n, m), CSR, of memories (m, d) in the attraction of Z (n, d),
+    and the largest squared distance (n,) that counts.
+
+    The softmax of minus β times the squared distances to the nearest memories, where β
+    is a constant over the largest of these, less the smallest: a density that varies
+    changes nothing. Rows sum to one.
+    """
+    n_near = min(_ATTRACTING, len(memories))
+    near = np.empty((len(Z), n_near), dtype=np.int64)
+    share, scale = np.empty((len(Z), n_near)), np.empty(len(Z))
+    step = max(1, _BLOCK_ENTRIES // len(memories))
+    for start in range(0, len(Z), step):
+        rows = slice(start, start + step)
+        far = cdist(Z[rows], memories, "sqeuclidean")
+        near[rows] = np.argpartition(far, n_near - 1, axis=1)[:, :n_near]
+        far = np.take_along_axis(far, near[rows], axis=1)
+        far -= far.min(axis=1, keepdims=True)
+        scale[rows] = far.max(axis=1)
+        far /= np.where(scale[rows] > 0, scale[rows], 1.0)[:, None]
+        share[rows] = np.exp(-_SHARPNESS * far)
+    share /= share.sum(axis=1, keepdims=True)
+    edges = np.arange(0, share.size + 1, n_near)
+    shape = len(Z), len(memories)
+    return sparse.csr_array((share.ravel(), near.ravel(), edges), shape=shape), scale
+
+
+def find_basins(X, weight, n_clusters, n_memories, random_state, *, spherical=False):
+    """Return the `Basins` of samples X (n, d) with weights (n,), largest first, their
+    labels (n,), and the inverse temperature that is their mean.
+    """
+    basins = Basins(np.zeros((1, X.shape[1])), np.zeros(1, np.int64), 1, spherical)
+    Z = basins._enter(X)
+    seeds, _ = seed_memories(
+        Z, weight, n_memories, "k-means++", 1, random_state, spherical=spherical
+    )
+    memories = np.unique(seeds[0].astype(np.float64), axis=0)
+    shares, scale = attraction(Z, memories)
+    is_used = weight @ shares > 0
+    memories, shares = memories[is_used], shares[:, np.flatnonzero(is_used)]
+    groups = merge_memories(shares, weight, n_clusters, random_state)
+    basins = replace(
+        basins, memories=memories, groups=groups, n_groups=groups.max() + 1
+    )
+    order = order_by_size(basins.assign(X), basins.n_groups)
+    basins = replace(basins, groups=np.argsort(order)[groups])
+    width = float(weight @ scale) / float(weight.sum())
+    return basins, basins.assign(X), _SHARPNESS / width if width > 0 else _SHARPNESS
+
+
+def merge_memories(shares, weight, n_clusters, random_state):
+    """Return the group (m,), from 0, of each memory by shares (n, m) of samples."""
+    if n_clusters == 1 or shares.shape[1] == 1:
+        return np.zeros(shares.shape[1], dtype=np.int64)
+    coordinates, sizes = embed_memories(shares, weight, n_clusters)
+    centers, costs = seed_memories(
+        coordinates,
+        sizes,
+        min(n_clusters, len(sizes)),
+        "k-means++",
+        _RESTARTS,
+        random_state,
+    )
+    groups = cdist(coordinates, centers[int(np.argmin(costs))]).argmin(axis=1)
+    return np.unique(groups, return_inverse=True)[1].astype(np.int64)
+
+
+def embed_memories(shares, weight, n_clusters):
+    """Return coordinates (m, k) of memories, of unit length, and their sizes (m,).
+
+    The leading eigenvectors of the normalised graph of the joint attraction of samples
+    by shares (n, m): the relaxation of its least normalised cut.
+    """
+    sizes = weight @ shares
+    scaled = sparse.csr_array(shares @ sparse.diags_array(1.0 / np.sqrt(sizes)))
+    graph = (scaled.T @ sparse.diags_array(weight) @ scaled).toarray()
+    _, vectors = np.linalg.eigh(graph)
+    vectors = vectors[:, ::-1][:, :n_clusters]
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors / np.where(lengths > 0, lengths, 1.0), sizes
