@@ -21,6 +21,19 @@ _TREE_MAX_FEATURES = 10
 _TREE_SLACK = 1e-12  # far above the rounding of a sum of _TREE_MAX_FEATURES squares
 _BLOCK_ENTRIES = 2**22
 _SYMMETRY_TOLERANCE = 1e-8
+# Metrics with parameters that are estimated from X.
+_FITTED_METRICS = ("mahalanobis", "seuclidean")
+# Kernels of scikit-learn that take no sparse X.
+_DENSE_KERNELS = ("additive_chi2", "chi2")
+# What `check_dense_size` says of the matrices.
+_DISTANCES = {
+    "what": "the distance matrix",
+    "remedy": "Use fewer rows or a sparse neighbours graph.",
+}
+_KERNEL = {
+    "what": "the kernel matrix",
+    "remedy": "Use fewer rows, or the linear kernel, which needs no such matrix.",
+}
 
 
 def refuse_overflow(arrays, dtype=np.float64):
@@ -96,20 +109,18 @@ def distance_matrix(X, Y=None, *, metric="euclidean"):
     the rest is `sklearn.metrics.pairwise_distances`.  What a metric estimates from
     data ("seuclidean", "mahalanobis") comes from Y if given, the training rows.
     "precomputed" with Y None checks the square matrix X and returns it.  With Y None
-    the result is exactly symmetric with a zero diagonal.  O(n m d) time.
+    the result is exactly symmetric with a zero diagonal.  Sparse X, with Y None, is
+    made dense a block of rows at a time.  O(n m d) time.
     """
     if isinstance(metric, str) and metric == "precomputed":
         if Y is None:
             return check_precomputed(X, name="X", kind="distance")
         return np.asarray(X, dtype=np.float64)
+    if sp.issparse(X):
+        return _distances_of_sparse(X, metric)
     X = np.asarray(X, dtype=np.float64)
     other = X if Y is None else np.asarray(Y, dtype=np.float64)
-    check_dense_size(
-        len(X),
-        len(other),
-        what="the distance matrix",
-        remedy="Use fewer rows or a sparse neighbours graph.",
-    )
+    check_dense_size(len(X), len(other), **_DISTANCES)
     params = fitted_metric_params(other, metric, None)
     distances = block_distances(X, other, metric, params)
     if Y is None:
@@ -118,12 +129,38 @@ def distance_matrix(X, Y=None, *, metric="euclidean"):
     return distances
 
 
+def _distances_of_sparse(X, metric):
+    """Return the distances (n, n) of the rows of sparse X, as of a dense X."""
+    if isinstance(metric, str) and metric in _FITTED_METRICS:
+        raise ValueError(
+            "The 'metric' parameter must not be one that is estimated from X if X is "
+            f"sparse. Got {metric!r} instead. Pass a dense X, or another metric."
+        )
+    n = X.shape[0]
+    check_dense_size(n, n, **_DISTANCES)
+    X = X.astype(np.float64)
+    distances = np.empty((n, n))
+    step = max(16, _BLOCK_ENTRIES // X.shape[1])
+    blocks = [slice(start, start + step) for start in range(0, n, step)]
+    for i, rows in enumerate(blocks):
+        dense = X[rows].toarray()
+        for columns in blocks[: i + 1]:
+            other = dense if rows == columns else X[columns].toarray()
+            values = block_distances(dense, other, metric, {})
+            distances[rows, columns] = values
+            distances[columns, rows] = values.T
+    _symmetrise_dense(distances)
+    np.fill_diagonal(distances, 0.0)
+    return distances
+
+
 def kernel_matrix(X, Y=None, *, kernel="linear", kernel_params=None):
     """Return the kernel (n, m), float64, of rows of X with rows of Y (default X).
 
     Thin over `sklearn.metrics.pairwise.pairwise_kernels`.  Rows are centred first
     where that changes nothing but rounding ("rbf", "laplacian"); for a linear kernel
-    the caller centres, since that changes the values.  "precomputed" with Y None
+    the caller centres, since that changes the values.  Sparse X, with Y None, stays
+    sparse and is not centred.  "precomputed" with Y None
     checks the square matrix X.  With Y None the result is exactly symmetric.
     ValueError if the kernel gives NaN or infinity.
     """
@@ -131,14 +168,11 @@ def kernel_matrix(X, Y=None, *, kernel="linear", kernel_params=None):
         if Y is None:
             return check_precomputed(X, name="X", kind="kernel")
         return np.asarray(X, dtype=np.float64)
+    if sp.issparse(X):
+        return _kernel_of_sparse(X, kernel, kernel_params)
     X = np.asarray(X, dtype=np.float64)
     other = None if Y is None else np.asarray(Y, dtype=np.float64)
-    check_dense_size(
-        len(X),
-        len(X) if other is None else len(other),
-        what="the kernel matrix",
-        remedy="Use fewer rows, or the linear kernel, which needs no such matrix.",
-    )
+    check_dense_size(len(X), len(X) if other is None else len(other), **_KERNEL)
     if isinstance(kernel, str) and kernel == "cosine":
         refuse_zero_rows(X)
         if other is not None:
@@ -147,16 +181,41 @@ def kernel_matrix(X, Y=None, *, kernel="linear", kernel_params=None):
         means = column_means(X if other is None else other)
         X = center(X, means)
         other = None if other is None else center(other, means)
+    values = _finite_kernel(X, other, kernel, kernel_params)
+    if Y is None:
+        _symmetrise_dense(values)
+    return values
+
+
+def _finite_kernel(X, Y, kernel, kernel_params):
+    """Return what scikit-learn computes (n, m), in float64; ValueError if not finite.
+
+    A function gets what `pairwise_kernels` gives it.
+    """
     function = _of_two_rows(kernel, "kernel") if callable(kernel) else kernel
-    values = pairwise_kernels(X, other, metric=function, **(kernel_params or {}))
+    values = pairwise_kernels(X, Y, metric=function, **(kernel_params or {}))
     values = np.asarray(values, dtype=np.float64)
     if not np.isfinite(values).all():
         raise ValueError(
             "The 'kernel' parameter must give finite values. Got NaN or infinity from "
             f"{kernel!r} instead. Rescale X or correct the kernel."
         )
-    if Y is None:
-        _symmetrise_dense(values)
+    return values
+
+
+def _kernel_of_sparse(X, kernel, kernel_params):
+    """Return the kernel (n, n) of the rows of sparse X, which stays sparse."""
+    if isinstance(kernel, str) and kernel in _DENSE_KERNELS:
+        raise ValueError(
+            f"The 'kernel' parameter must take sparse X. Got {kernel!r} instead, which "
+            "does not. Pass a dense X, or another kernel."
+        )
+    n = X.shape[0]
+    check_dense_size(n, n, **_KERNEL)
+    if isinstance(kernel, str) and kernel == "cosine":
+        refuse_zero_rows(X)
+    values = _finite_kernel(X.astype(np.float64), None, kernel, kernel_params)
+    _symmetrise_dense(values)
     return values
 
 

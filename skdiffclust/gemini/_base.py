@@ -3,11 +3,12 @@
 from numbers import Integral, Real
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from skdiffclust._affinity import center, refuse_overflow, refuse_underflow
+from skdiffclust._affinity import refuse_overflow, refuse_underflow
 from skdiffclust._assignments import order_by_size, softmax
 from skdiffclust._compat import (
     CallbackSupportMixin,
@@ -17,10 +18,20 @@ from skdiffclust._compat import (
 )
 from skdiffclust._constraints import check_feasible
 from skdiffclust._history import warn_of_convergence
-from skdiffclust._validation import hidden_widths, validate_rows
+from skdiffclust._validation import (
+    canonical_rows,
+    extreme_rows,
+    hidden_widths,
+    validate_rows,
+)
 from skdiffclust.gemini._models import Perceptron, SkipPerceptron, new_model
 from skdiffclust.gemini._objectives import OBJECTIVES
 from skdiffclust.gemini._relations import KERNELS, METRICS, PRECOMPUTED, make_relation
+from skdiffclust.gemini._sparse_rows import (
+    SparseRows,
+    centered,
+    weighted_means,
+)
 from skdiffclust.gemini._starts import (
     best_cells,
     family_of_cells,
@@ -81,8 +92,8 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Samples.
 
         Returns
         -------
@@ -97,8 +108,8 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Samples.
 
         Returns
         -------
@@ -113,8 +124,8 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Samples.
         y : None
             Ignored, present for API consistency.
 
@@ -124,13 +135,12 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
             What `gemini_score` gives for ``predict_proba(X)`` on X; larger is better.
         """
         assignments = self.predict_proba(X)
-        X = validate_rows(self, X, reset=False)
-        return self._value(assignments, center(X, self.means_, dtype=X.dtype))
+        return self._value(assignments, self._validate(X, reset=False))
 
     def _logits(self, X):
         """Return the logits (n, k) of rows X."""
         check_is_fitted(self)
-        X = validate_rows(self, X, reset=False)
+        X = self._validate(X, reset=False)
         return logits_of_rows(self._fitted_model(), X, self.means_)
 
     def _fitted_model(self):
@@ -139,34 +149,51 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         skip = getattr(self, "skip_weights_", None)
         return perceptron if skip is None else SkipPerceptron(skip, perceptron)
 
+    def _validate(self, X, *, reset):
+        """Return X as a finite array (n, d), or as a csr_array in canonical format."""
+        accepted = False if self.__sklearn_tags__().input_tags.pairwise else "csr"
+        X = validate_rows(self, X, reset=reset, accept_sparse=accepted)
+        # In one memory layout: the same bits for a list, an array, and a frame.
+        return canonical_rows(X) if issparse(X) else np.ascontiguousarray(X)
+
     def _value(self, assignments, X):
-        """Return the objective of assignments (n, k) on centred rows X (n, d)."""
+        """Return the objective of assignments (n, k) on rows X (n, d)."""
         degree = self._degree()
-        weights = np.full(len(X), 1 / len(X), dtype=X.dtype)
-        if degree is None or self._scales_gamma():
-            units = Units()
-            relation = self._relation(X, getattr(self, "gamma_", None))
-        else:
+        n_samples = X.shape[0]
+        weights = np.full(n_samples, 1 / n_samples, dtype=X.dtype)
+        rows = centered(X, self.means_)
+        units = Units()
+        if degree is not None and not self._scales_gamma():
             # Where the solvers of transports work best.
-            units = Units.of_rows(X, weights, degree)
-            relation = self._relation(X / X.dtype.type(units.features), None)
+            units = Units.of_rows(rows, weights, degree)
+            rows /= X.dtype.type(units.features)
+        relation = self._relation(rows, X, units, getattr(self, "gamma_", None))
         objective = OBJECTIVES[self.objective].with_gradient(self.mode)
         return units.objective * objective(assignments, weights, relation)[0]
 
-    def _relation(self, X, gamma=None):
-        """Return the relation between centred rows X (n, d); gamma may replace ours."""
+    def _relation(self, rows, X, units, gamma=None):
+        """Return the relation between rows X (n, d).
+
+        `rows` are X centred and divided by `units`, which is what a linear kernel is
+        of; others are of X itself. `gamma` may replace ours.
+        """
+        kind = OBJECTIVES[self.objective].relation
         gamma = self.gamma if gamma is None else gamma
         params = self.kernel_params
         if not callable(self.kernel):
             params = {"gamma": gamma, "degree": self.degree, "coef0": self.coef0}
-        kind = OBJECTIVES[self.objective].relation
+        if kind == "kernel":
+            is_linear = isinstance(self.kernel, str) and self.kernel == "linear"
+            X = rows if is_linear else X
+        elif kind == "distance" and self._degree():
+            X = X / X.dtype.type(units.features)
         return make_relation(kind, X, self.kernel, self.metric, params)
 
-    def _scaled_relation(self, X, units):
-        """Return the relation between rows X (n, d) that were divided by units."""
-        if self._degree() is None:
-            return self._relation(X * X.dtype.type(units.features))
-        return self._relation(X, 1 / X.shape[1] if self._scales_gamma() else None)
+    def _scaled_gamma(self, units, n_features):
+        """Return gamma for features in these units, None where it is not "scale"."""
+        if not self._scales_gamma():
+            return None
+        return scale_gamma(self.kernel, n_features, units.features)
 
     def _scales_gamma(self):
         """Return whether the unit of X is taken out of the kernel by gamma."""
@@ -198,47 +225,45 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
     def _check_rows(self, X, sample_weight):
         """Return rows (n, d), weights (n,) that sum to one, and their mean (d,)."""
         self._refuse_unused()
-        # In one memory layout: the same bits for a list, an array, and a frame.
-        X = np.ascontiguousarray(validate_rows(self, X))
-        if self.n_clusters > len(X):
+        X = self._validate(X, reset=True)
+        if self.n_clusters > X.shape[0]:
             raise ValueError(
                 f"The 'n_clusters' parameter of {type(self).__name__} must be at most "
-                f"the number of samples, n_samples={len(X)}. Got {self.n_clusters} "
+                f"the number of samples, n_samples={X.shape[0]}. Got {self.n_clusters} "
                 "instead. Ask for fewer clusters."
             )
         weights = check_sample_weight(
             sample_weight, X, dtype=X.dtype, ensure_non_negative=True
         )
         weights = weights / weights.sum(dtype=np.float64).astype(X.dtype)
-        refuse_overflow([X], X.dtype)
-        refuse_underflow(X, X.dtype)
-        # As differences from a row: an offset costs no digits.
-        first = X[0].astype(np.float64)
-        return X, weights, first + weights.astype(np.float64) @ (X - first)
+        ends = extreme_rows(X)
+        refuse_overflow([ends], X.dtype)
+        refuse_underflow(ends, X.dtype)
+        return X, weights, weighted_means(X, weights)
 
-    def _problem(self, X, row_weights, constraints):
-        """Return the Problem for centred rows X (n, d), which are overwritten."""
+    def _problem(self, X, row_weights, means, constraints):
+        """Return the Problem for X (n, d), samples with these means or a relation."""
         if constraints is not None:
             check_feasible(constraints, self.n_clusters)
         row = OBJECTIVES[self.objective]
-        degree = self._degree()
         units = Units()
-        relation = None
-        if degree is None:
-            relation = self._relation(X)
+        rows = X
         if not self.__sklearn_tags__().input_tags.pairwise:
-            units = Units.of_rows(X, row_weights, degree)
-            X /= X.dtype.type(units.features)
-        if degree is not None:
-            relation = self._scaled_relation(X, units)
+            rows = centered(X, means)
+            units = Units.of_rows(rows, row_weights, self._degree())
+            rows /= X.dtype.type(units.features)
+        gamma = self._scaled_gamma(units, X.shape[1])
+        relation = self._relation(rows, X, units, gamma)
         fused = transposed = None
-        if self.objective == "mmd" and self.model == "linear" and constraints is None:
+        is_plain = constraints is None and not isinstance(rows, SparseRows)
+        if self.objective == "mmd" and self.model == "linear" and is_plain:
             fused = fused_mmd(self.mode, relation, self.n_clusters)
-        if fused and X.shape[1] > len(X) and self._batch(len(X)) >= len(X):
-            transposed = np.ascontiguousarray(X.T)
+        n_samples, n_features = X.shape
+        if fused and n_features > n_samples and self._batch(n_samples) >= n_samples:
+            transposed = np.ascontiguousarray(rows.T)
         l2, inner_l2 = units.l2_of(self.l2)
         return Problem(
-            X,
+            rows,
             row_weights,
             relation,
             row.with_gradient(self.mode),
@@ -304,9 +329,8 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
 
     def _gamma_attribute(self, units, n_features):
         """Return the fitted attribute gamma_, where gamma is "scale"."""
-        if not self._scales_gamma():
-            return {}
-        return {"gamma_": scale_gamma(self.kernel, n_features, units.features)}
+        gamma = self._scaled_gamma(units, n_features)
+        return {} if gamma is None else {"gamma_": gamma}
 
     def _batch(self, n_samples):
         """Return the size of a batch."""
@@ -344,12 +368,13 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         relation = OBJECTIVES[self.objective].relation
         value = {"kernel": self.kernel, "distance": self.metric}.get(relation)
         tags.input_tags.pairwise = isinstance(value, str) and value == "precomputed"
+        tags.input_tags.sparse = not tags.input_tags.pairwise
         return tags
 
 
 def logits_of_rows(model, X, means):
     """Return the logits (n, k) of rows X (n, d), which are not centred yet."""
-    return model.logits(center(X, means, dtype=X.dtype))
+    return model.logits(centered(X, means))
 
 
 def ordered(model, logits, sample_weight):

@@ -1,9 +1,7 @@
 """GEMINI: discriminative clustering by a generalised mutual information."""
 
-import numpy as np
 from sklearn.utils import check_random_state
 
-from skdiffclust._affinity import center
 from skdiffclust._assignments import softmax
 from skdiffclust._compat import StrOptions, fit_context
 from skdiffclust._constraints import as_constraints
@@ -236,9 +234,9 @@ class GEMINI(BaseGEMINI):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows, or the matrix between rows where `kernel` or `metric` is
-            "precomputed".
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Samples, which may be sparse, or the dense matrix between samples where
+            `kernel` or `metric` is "precomputed".
         y : None
             Ignored, present for API consistency.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -272,7 +270,7 @@ class GEMINI(BaseGEMINI):
             diverges, or it still falls at `max_iter`.
         """
         X, row_weights, means = self._check_rows(X, sample_weight)
-        constraints = as_constraints(len(X), partial_labels, must_link, cannot_link)
+        constraints = as_constraints(X.shape[0], partial_labels, must_link, cannot_link)
         problem = self._prepare(X, row_weights, means, constraints)
         units = problem.units
         gamma = self._gamma_attribute(units, X.shape[1])
@@ -292,7 +290,7 @@ class GEMINI(BaseGEMINI):
                 problem,
                 loop,
                 OPTIMISERS[self.solver](model.arrays, self.learning_rate),
-                batch_size=self._batch(len(X)),
+                batch_size=self._batch(X.shape[0]),
                 random_state=rng,
                 attributes=lambda model: (
                     _attributes(units.model(model), problem, means) | gamma
@@ -323,9 +321,7 @@ class GEMINI(BaseGEMINI):
                 f"relation, where rows have no features. Got {self.model!r} instead. "
                 "Use a transformer such as Nystroem as the kernel, and pass features."
             )
-        # In one memory layout: the same bits for a list, an array, and a frame.
-        rows = np.ascontiguousarray(X if pairwise else center(X, means, dtype=X.dtype))
-        return self._problem(rows, row_weights, constraints)
+        return self._problem(X, row_weights, means, constraints)
 
     def _logits_of(self, model, X, means, problem):
         """Return the logits (n, k) of rows X as `predict` finds them."""

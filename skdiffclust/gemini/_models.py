@@ -11,12 +11,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from skdiffclust._encoder import (
+    activate,
     backward,
     dropout_masks,
     forward,
     forward_with_inputs,
     init_layers,
 )
+from skdiffclust.gemini._sparse_rows import SparseRows
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,12 @@ class Perceptron:
 
     def logits(self, X):
         """Return logits (n, k) that depend on their row only."""
+        if isinstance(X, SparseRows):
+            hidden = X @ self.weights[0] + self.biases[0]
+            if len(self.weights) == 1:
+                return hidden
+            hidden = activate(hidden, "relu")
+            return forward(hidden, self.weights[1:], self.biases[1:])
         return forward(X, self.weights, self.biases)
 
     def permute_outputs(self, order):
@@ -134,7 +142,8 @@ class SkipPerceptron:
     def logits(self, X):
         """Return logits (n, k) that depend on their row only."""
         no_bias = np.zeros(self.skip.shape[1], dtype=self.skip.dtype)
-        return self.perceptron.logits(X) + forward(X, [self.skip], [no_bias])
+        beside = Perceptron([self.skip], [no_bias])
+        return self.perceptron.logits(X) + beside.logits(X)
 
     def permute_outputs(self, order):
         """Return the model with its clusters in another order."""

@@ -16,6 +16,8 @@ from functools import cached_property
 
 import numpy as np
 
+from skdiffclust.gemini._sparse_rows import covariance
+
 
 def groups_by_size(groups, n_features):
     """Return a list of index arrays (n_groups_of_a_size, size) that cover all features.
@@ -125,12 +127,11 @@ def unshared(X, row_weights):
             f"n_features={n_features} and n_samples={n_samples} instead. Give factors, "
             "or select features before."
         )
-    wide = np.asarray(X, dtype=np.float64)
-    covariance = (wide * row_weights[:, None]).T @ wide
-    deviations = np.sqrt(covariance.diagonal())
+    covariances = covariance(X, row_weights)
+    deviations = np.sqrt(covariances.diagonal())
     constant = deviations == 0
     deviations[constant] = 1.0
-    correlation = covariance / np.outer(deviations, deviations)
+    correlation = covariances / np.outer(deviations, deviations)
     correlation[constant, constant] = 1.0
     # Exact copies have nothing of their own, and would make the matrix singular.
     correlation[np.diag_indices(n_features)] += 1e-9

@@ -14,6 +14,7 @@ from sklearn.metrics.pairwise import KERNEL_PARAMS, PAIRWISE_KERNEL_FUNCTIONS
 
 from skdiffclust._affinity import center, distance_matrix, kernel_matrix
 from skdiffclust._compat import PAIRWISE_METRICS, HasMethods, StrOptions
+from skdiffclust.gemini._sparse_rows import SparseRows, squared_norms, weighted_means
 
 # What a kernel and a metric may be, where rows have features.
 KERNELS = [
@@ -30,7 +31,7 @@ PRECOMPUTED = StrOptions({"precomputed"})
 class Features:
     """Kernel K = F F' that is never formed: a product costs O(n r k)."""
 
-    features: np.ndarray  # (n, r)
+    features: np.ndarray  # (n, r), or SparseRows
     rounding = float(np.finfo(np.float64).eps)  # of what `products` returns second
 
     def take(self, rows):
@@ -52,7 +53,7 @@ class Features:
     @cached_property
     def noise(self):
         """Rounding of the squared length of a mean of the features, which adds up."""
-        norms = np.einsum("ij,ij->i", self.features, self.features)
+        norms = squared_norms(self.features)
         epsilon = float(np.finfo(self.features.dtype).eps)
         return float(norms.max(initial=0.0)) * epsilon**2
 
@@ -91,7 +92,8 @@ def make_relation(kind, X, kernel, metric, kernel_params=None):
 
     `kind` is "kernel", "distance" or None (then None). A linear kernel is the rows
     themselves, centred, or, where they are wider than long, an (n, r) factor of their
-    Gram matrix; a transformer is its features. Nothing n x n is formed for either.
+    Gram matrix; a transformer is its features. Nothing n x n is formed for either. X
+    may be sparse, and `SparseRows` for the linear kernel.
     A function gets all of `kernel_params`, a kernel of scikit-learn those it has.
     """
     if kind is None:
@@ -102,6 +104,12 @@ def make_relation(kind, X, kernel, metric, kernel_params=None):
         features = _checked_features(clone(kernel).fit_transform(X), kernel)
         return Features(center(features, dtype=X.dtype))
     if isinstance(kernel, str) and kernel == "linear":
+        if issparse(X):
+            n_samples = X.shape[0]
+            weights = np.full(n_samples, 1 / n_samples)
+            X = SparseRows(X, weighted_means(X, weights))
+        if isinstance(X, SparseRows):
+            return Features(X)
         return Features(gram_factor(center(X, dtype=X.dtype)))
     params = kernel_params or {}
     if isinstance(kernel, str):

@@ -3,13 +3,14 @@
 from numbers import Real
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.utils import check_array
 
-from skdiffclust._affinity import center
 from skdiffclust._compat import Interval, StrOptions, validate_params
-from skdiffclust._validation import refuse_silent_conversion
+from skdiffclust._validation import canonical_rows, refuse_silent_conversion
 from skdiffclust.gemini._objectives import OBJECTIVES
 from skdiffclust.gemini._relations import KERNELS, METRICS, PRECOMPUTED, make_relation
+from skdiffclust.gemini._sparse_rows import centered, weighted_means
 from skdiffclust.gemini._units import Units, scale_gamma
 
 
@@ -73,8 +74,10 @@ def gemini_score(
     ----------
     assignments : array-like of shape (n_samples, n_clusters)
         Probabilities of the clusters; rows sum to one. float32 is kept.
-    X : array-like of shape (n_samples, n_features) or (n_samples, n_samples)
-        Rows, or the matrix between rows if `kernel` or `metric` is "precomputed".
+    X : {array-like, sparse matrix} of shape (n_samples, n_features) or \
+            (n_samples, n_samples)
+        Samples, which may be sparse, or the dense matrix between samples if `kernel`
+        or `metric` is "precomputed".
         The objectives "kl", "tv", "hellinger" and "chi2" look at assignments only.
     objective : str, default="mmd"
         One of `available_objectives`: "mmd", the distance of means under a kernel;
@@ -147,24 +150,27 @@ def gemini_score(
     """
     refuse_silent_conversion(X)
     refuse_silent_conversion(assignments, name="assignments")
-    X = check_array(X, dtype=[np.float64, np.float32])
+    X = check_array(X, dtype=[np.float64, np.float32], accept_sparse="csr")
+    X = canonical_rows(X) if issparse(X) else X
+    n_samples, n_features = X.shape
     assignments = check_array(assignments, dtype=[np.float64, np.float32])
-    if len(assignments) != len(X):
+    if len(assignments) != n_samples:
         raise ValueError(
             "The 'assignments' parameter of gemini_score must have one row for each "
-            f"of the {len(X)} rows of X. Got {len(assignments)} instead."
+            f"of the {n_samples} rows of X. Got {len(assignments)} instead."
         )
     _check_simplex(assignments)
     row = OBJECTIVES[objective]
+    weights = np.full(n_samples, 1 / n_samples)
     if gamma == "scale":
-        weights = np.full(len(X), 1 / len(X))
+        rows = centered(X, weighted_means(X, weights))
         gamma = scale_gamma(
-            kernel, X.shape[1], Units.of_rows(center(X), weights, 0).features
+            kernel, n_features, Units.of_rows(rows, weights, 0).features
         )
     params = {"gamma": gamma, "degree": degree, "coef0": coef0}
     params = kernel_params if callable(kernel) else params
     relation = make_relation(row.relation, X, kernel, metric, params)
-    weights = np.full(len(X), 1 / len(X), dtype=assignments.dtype)
+    weights = weights.astype(assignments.dtype)
     value, gradient = row.with_gradient(mode)(assignments, weights, relation)
     gradient = gradient.astype(assignments.dtype, copy=False)
     return (value, gradient) if return_gradient else value

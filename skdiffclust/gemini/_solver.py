@@ -16,6 +16,7 @@ import numpy as np
 from sklearn.metrics import adjusted_rand_score
 
 from skdiffclust.gemini._models import Perceptron
+from skdiffclust.gemini._sparse_rows import column_squares, take_columns
 from skdiffclust.gemini._training import loss_and_gradients
 
 # The largest certificate of a solution.
@@ -57,7 +58,7 @@ class LinearProblem:
         if self._turned:
             self._X = np.ascontiguousarray(problem.transposed[columns])
         else:
-            self._X = np.ascontiguousarray(problem.X[:, columns])
+            self._X = take_columns(problem.X, columns)
 
     def __call__(self, z):
         """Return the loss, the objective and the gradient of the loss at z."""
@@ -378,7 +379,7 @@ def largest_alpha(problem, model, penalty):
     if not hasattr(problem.relation, "products"):
         loss, value, _ = loss_and_gradients(model, problem)
         return 10 * float(value) / penalty.value(model)
-    deviations = np.sqrt(weights @ np.square(X, dtype=np.float64))
+    deviations = np.sqrt(column_squares(X, weights))
     norms = penalty.norms(deviations[:, None])
     largest = float((norms / penalty.at(1.0).thresholds).max())
     # Power iterations, of the kernel that is weighted on both sides.

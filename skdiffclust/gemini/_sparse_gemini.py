@@ -10,7 +10,6 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from skdiffclust._affinity import center
 from skdiffclust._checkpoint import identify, probe_rows
 from skdiffclust._compat import (
     Interval,
@@ -45,6 +44,7 @@ from skdiffclust.gemini._penalties import (
 from skdiffclust.gemini._relations import KERNELS, METRICS
 from skdiffclust.gemini._resume import PathCheckpoint
 from skdiffclust.gemini._solver import TOLERANCE, best_along_path
+from skdiffclust.gemini._sparse_rows import SparseRows, have_equal_columns
 from skdiffclust.gemini._starts import matched, softened
 from skdiffclust.gemini._training import OPTIMISERS, train_model
 from skdiffclust.gemini._walk import Walk, advance_to, first_alpha, walk_path
@@ -308,8 +308,8 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Samples.
         y : None
             Ignored, present for API consistency.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -393,8 +393,8 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Samples.
         y : None
             Ignored, present for API consistency.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -538,7 +538,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
     def _checkpoint(self, folder, problem, options):
         """Return the PathCheckpoint of these data, parameters and options."""
         data = {
-            "X": problem.X,
+            **_arrays_of_rows(problem.X),
             "unit": np.array(problem.units.features),
             "sample_weight": problem.row_weights,
         }
@@ -577,9 +577,8 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
 
     def _prepare(self, X, row_weights, means, links):
         """Return the Problem for validated rows X (n, d), and the constraints."""
-        constraints = as_constraints(len(X), *links)
-        rows = center(X, means, dtype=X.dtype)
-        return self._problem(rows, row_weights, constraints), constraints
+        constraints = as_constraints(X.shape[0], *links)
+        return self._problem(X, row_weights, means, constraints), constraints
 
     def _first_stage(self, problem, training, loops, X, means, dynamic):
         """Train without penalty; return the Walk from there and its first Step."""
@@ -652,7 +651,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
             self._kind(),
             model.arrays,
             self._penalty(problem),
-            self._problem_of(problem, dynamic),
+            self._problem_of(problem, X, dynamic),
             rng,
             self._batch(len(problem.X)),
             self.learning_rate,
@@ -705,8 +704,11 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
             )
         return factors
 
-    def _problem_of(self, problem, dynamic):
-        """Return the function from a support (d,) to the Problem of a step."""
+    def _problem_of(self, problem, X, dynamic):
+        """Return the function from a support (d,) to the Problem of a step.
+
+        It is of the samples X (n, d), of which `problem` is.
+        """
         kind = OBJECTIVES[self.objective].relation
         if not dynamic or kind is None:
             return lambda support: problem
@@ -716,8 +718,9 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
             key = support.tobytes()
             if key not in known and support.any():
                 known.clear()
-                X = problem.X[:, support]
-                relation = self._scaled_relation(X, problem.units)
+                rows, units = problem.X[:, support], problem.units
+                gamma = self._scaled_gamma(units, rows.shape[1])
+                relation = self._relation(rows, X[:, support], units, gamma)
                 known[key] = replace(problem, relation=relation)
             return known.get(key, problem)
 
@@ -742,7 +745,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         With one cluster, or rows X (n, d) that are equal, none could be in.
         """
         self._report(step.labels, constraints)
-        could_be_in = self.n_clusters > 1 and np.ptp(X, axis=0).any()
+        could_be_in = self.n_clusters > 1 and not have_equal_columns(X)
         if could_be_in and not step.support.any():
             warn_of_convergence(
                 f"SparseGEMINI has no feature in at alpha={step.alpha:.4g}. Lower "
@@ -838,6 +841,14 @@ _PATH_CONSTRAINTS = {
     "checkpoint": [str, os.PathLike, None],
     "resume": ["boolean"],
 }
+
+
+def _arrays_of_rows(X):
+    """Return the arrays that dense or sparse rows X (n, d) are made of, by name."""
+    if not isinstance(X, SparseRows):
+        return {"X": X}
+    parts = ("data", "indices", "indptr")
+    return {"means": X.means} | {f"X.{part}": getattr(X.matrix, part) for part in parts}
 
 
 def _check_path(options, keep_threshold, checkpoint, resume):

@@ -231,8 +231,8 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Samples.
         y : None
             Ignored, present for API consistency.
 
@@ -254,7 +254,7 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
             `max_iter` in steps of the paths, once for all of them.
         """
         X, _, _ = self._check_rows(X, None)
-        self._check_subsets(len(X))
+        self._check_subsets(X.shape[0])
         rng = check_random_state(self.random_state)
         training = Training(
             self,
@@ -344,8 +344,8 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
 
     def _resample(self, X, grid, rng, judged):
         """Return labels (a, n), supports (a, d) and objectives (a,) of a subset."""
-        n_rows = self._subset_size(len(X))
-        rows = np.sort(rng.choice(len(X), size=n_rows, replace=False))
+        n_rows = self._subset_size(X.shape[0])
+        rows = np.sort(rng.choice(X.shape[0], size=n_rows, replace=False))
         # In the small steps of the whole path: coarser ones would leave less time to
         # leave. After the last step of a path that ended early all stays as it was.
         path = _quiet_path(

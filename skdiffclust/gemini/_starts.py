@@ -12,6 +12,11 @@ from scipy.sparse import csr_array
 
 from skdiffclust._assignments import softmax
 from skdiffclust.gemini._models import FreeAssignments, Perceptron, SkipPerceptron
+from skdiffclust.gemini._sparse_rows import (
+    SparseRows,
+    dense_rows,
+    squared_norms,
+)
 from skdiffclust.gemini._training import loss_and_gradients
 
 # Runs of k-means. It does not depend on the number of samples, since a weight of two is
@@ -36,9 +41,10 @@ def start_partitions(points, row_weights, n_clusters, random_state):
     `points` (n, d) are centred. The draws depend on the points and not on their order,
     and a point of weight two is drawn as two points are. O(n d k) an iteration.
     """
-    points = np.asarray(points, dtype=np.float64)
+    if not isinstance(points, SparseRows):
+        points = np.asarray(points, dtype=np.float64)
     weights = np.asarray(row_weights, dtype=np.float64)
-    squares = np.einsum("ij,ij->i", points, points)
+    squares = squared_norms(points)
     found = []
     for _ in range(_N_RUNS):
         centers = _draw_centers(points, squares, weights, n_clusters, random_state)
@@ -62,11 +68,12 @@ def _draw_centers(points, squares, weights, n_clusters, random_state):
         # All points that are left may be at a centre: any of them is one then.
         position = min(np.searchsorted(cumulated, draw, "right"), len(order) - 1)
         row = order[position]
-        distances = squares - 2 * (points @ points[row]) + squares[row]
+        center = dense_rows(points, [row])[0]
+        distances = squares - 2 * (points @ center) + squares[row]
         distances = np.maximum(distances, 0)
         nearest = distances if not chosen else np.minimum(nearest, distances)
         chosen.append(row)
-    return points[chosen]
+    return dense_rows(points, chosen)
 
 
 def _lloyd(points, squares, weights, centers):
@@ -84,11 +91,11 @@ def _lloyd(points, squares, weights, centers):
         previous = inertia
         assigned = weights[:, None] * (labels[:, None] == np.arange(len(centers)))
         sizes = assigned.sum(axis=0)
-        sums = assigned.T @ points
+        sums = (points.T @ assigned).T
         distances = np.where(weights > 0, distances, -np.inf)
         for empty in np.flatnonzero(sizes == 0):
             farthest = int(np.argmax(distances))
-            sums[empty] = points[farthest]
+            sums[empty] = dense_rows(points, [farthest])[0]
             sizes[empty] = 1
             distances[farthest] = -np.inf
         centers = sums / sizes[:, None]
@@ -280,8 +287,12 @@ def group_means(points, row_weights, groups):
     shape = int(groups.max()) + 1, len(points)
     members = csr_array((weights, (groups, np.arange(len(points)))), shape=shape)
     sizes = np.bincount(groups, weights)
+    sizes = np.where(sizes > 0, sizes, 1.0)
+    if isinstance(points, SparseRows):
+        means = (members @ points.matrix).multiply(1 / sizes[:, None]).tocsr()
+        return SparseRows(means[groups], points.means)
     means = members @ np.asarray(points, dtype=np.float64)
-    means /= np.where(sizes > 0, sizes, 1.0)[:, None]
+    means /= sizes[:, None]
     return means[groups]
 
 

@@ -9,7 +9,7 @@ from skdiffclust._assignments import softmax, softmax_backward
 from skdiffclust._batches import mini_batches
 from skdiffclust._constraints import Constraints
 from skdiffclust._optimisers import Adam, Momentum
-from skdiffclust._validation import equal_rows
+from skdiffclust.gemini._sparse_rows import numbers_of_rows
 from skdiffclust.gemini._supervision import supervision_with_gradient
 from skdiffclust.gemini._units import Units
 
@@ -40,7 +40,7 @@ class Problem:
 
     def on_numbers(self):
         """Return the problem for free assignments, whose X number the distinct rows."""
-        return replace(self, X=equal_rows(self.X), fused=None)
+        return replace(self, X=numbers_of_rows(self.X), fused=None)
 
 
 def fused_mmd(mode, relation, n_clusters):

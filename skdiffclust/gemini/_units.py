@@ -16,6 +16,7 @@ import numpy as np
 from sklearn.metrics.pairwise import KERNEL_PARAMS
 
 from skdiffclust.gemini._models import MODELS
+from skdiffclust.gemini._sparse_rows import mean_square
 
 # Of the objective with the linear kernel, and of the distances that grow as features.
 _DEGREES = {
@@ -72,8 +73,7 @@ class Units:
     @classmethod
     def of_rows(cls, X, row_weights, degree):
         """Return the units of centred rows X (n, d); without a degree v is one."""
-        squares = np.einsum("ij,ij->i", X, X, dtype=np.float64)
-        mean = float(row_weights.astype(np.float64) @ squares) / X.shape[1]
+        mean = mean_square(X, row_weights)
         # Below this, weights in the unit of X could not be represented.
         floor = float(np.finfo(X.dtype).tiny) ** 0.5
         scale = max(mean**0.5, floor) if mean > 0 else 1.0

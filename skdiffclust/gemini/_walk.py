@@ -22,6 +22,7 @@ from skdiffclust.gemini._solver import (
     GroupSolver,
     largest_alpha,
 )
+from skdiffclust.gemini._sparse_rows import take_columns
 from skdiffclust.gemini._training import loss_and_gradients, train_model
 
 # From one penalty of a path to the next.
@@ -252,7 +253,7 @@ class Walk:
         model = MODELS[self.kind].from_arrays(arrays)
         optimiser = Momentum(arrays, self.optimiser.learning_rate)
         optimiser.state = state
-        rows = replace(problem, X=np.ascontiguousarray(problem.X[:, columns]))
+        rows = replace(problem, X=take_columns(problem.X, columns))
         if problem.transposed is not None:
             rows = replace(rows, transposed=problem.transposed[columns])
 

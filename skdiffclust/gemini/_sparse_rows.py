@@ -1,0 +1,186 @@
+"""Centred samples of a sparse X, which are never formed, and what is asked of samples.
+
+`SparseRows` stands for X - 1 m' where X is sparse and m are means. It has the products
+of an array, so that models and objectives need not know which they have; the functions
+below are for what is no product. Everything costs O(nnz), or O(nnz k) for k columns.
+"""
+
+import numpy as np
+from scipy.sparse import issparse
+
+from skdiffclust._affinity import center
+from skdiffclust._validation import equal_rows, extreme_rows
+
+
+class SparseRows:
+    """The rows of X - 1 m' (n, d) for a sparse X and means m (d,).
+
+    `matrix` is a canonical csr_array, see `canonical_rows`.
+    """
+
+    # NumPy leaves products from the left to `__rmatmul__`.
+    __array_ufunc__ = None
+
+    def __init__(self, matrix, means):
+        self.matrix = matrix
+        self.means = np.asarray(means, dtype=np.float64)
+        self._turned = None
+
+    @property
+    def shape(self):
+        """The shape (n, d)."""
+        return self.matrix.shape
+
+    @property
+    def dtype(self):
+        """The dtype of the entries."""
+        return self.matrix.dtype
+
+    @property
+    def T(self):
+        """The transpose, for products from the left."""
+        return _Turned(self)
+
+    def __len__(self):
+        """Return the number of samples."""
+        return self.shape[0]
+
+    def __matmul__(self, columns):
+        """Return the product with (d, k) or (d,); that of a sample has its own bits."""
+        product = self.matrix @ columns
+        product -= (self.means @ columns).astype(product.dtype, copy=False)
+        return product
+
+    def __rmatmul__(self, row):
+        """Return row @ self, (d,), for a row (n,)."""
+        return self.T @ row
+
+    def __truediv__(self, factor):
+        """Return the rows divided by a number."""
+        matrix = self.matrix / self.dtype.type(factor)
+        return SparseRows(matrix, self.means / float(factor))
+
+    def __getitem__(self, key):
+        """Return the rows `key`, or the columns of a key (slice(None), columns)."""
+        if not isinstance(key, tuple):
+            return SparseRows(self.matrix[key], self.means)
+        _, columns = key
+        return SparseRows(self.matrix[:, columns], self.means[columns])
+
+    def turned(self):
+        """Return the transpose (d, n) of the matrix, made once."""
+        if self._turned is None:
+            self._turned = self.matrix.T
+        return self._turned
+
+    def toarray(self):
+        """Return the centred rows as an array (n, d)."""
+        dense = self.matrix.toarray() - self.means
+        return dense.astype(self.dtype, copy=False)
+
+
+class _Turned:
+    """The transpose of `SparseRows`."""
+
+    def __init__(self, rows):
+        self._rows = rows
+
+    def __matmul__(self, columns):
+        """Return the product with (n, k) or (n,)."""
+        rows = self._rows
+        product = rows.turned() @ columns
+        # A product with ones is faster than a sum over the first axis.
+        total = np.ones(len(rows)) @ columns
+        shift = np.multiply.outer(rows.means, total)
+        product -= shift.astype(product.dtype, copy=False)
+        return product
+
+
+def centered(X, means):
+    """Return dense or sparse X (n, d) minus means (d,), in the dtype of X."""
+    if issparse(X):
+        return SparseRows(X, means)
+    return center(X, means, dtype=X.dtype)
+
+
+def weighted_means(X, row_weights):
+    """Return the means (d,), float64, of X (n, d) under weights that sum to one."""
+    weights = row_weights.astype(np.float64)
+    if issparse(X):
+        return X.T @ weights
+    # As differences from a row: an offset costs no digits.
+    first = X[0].astype(np.float64)
+    return first + weights @ (X - first)
+
+
+def squared_norms(X):
+    """Return the squared norms (n,) of rows X (n, d), in float64 if they are sparse."""
+    if not isinstance(X, SparseRows):
+        return np.einsum("ij,ij->i", X, X)
+    matrix, means = X.matrix, X.means
+    values = matrix.data.astype(np.float64)
+    # What an entry changes beside the zero that it stands in place of.
+    changes = values * (values - 2 * means[matrix.indices])
+    rows = np.repeat(np.arange(len(X)), np.diff(matrix.indptr))
+    squares = means @ means + np.bincount(rows, changes, minlength=len(X))
+    return np.maximum(squares, 0.0)
+
+
+def column_squares(X, row_weights):
+    """Return sum_i w_i x_ij² (d,), in float64, for rows X (n, d) and weights (n,)."""
+    weights = row_weights.astype(np.float64)
+    if not isinstance(X, SparseRows):
+        return weights @ np.square(X, dtype=np.float64)
+    matrix, means = X.matrix, X.means
+    n_features = X.shape[1]
+    own = np.repeat(weights, np.diff(matrix.indptr))
+    differences = matrix.data.astype(np.float64) - means[matrix.indices]
+    stored = np.bincount(matrix.indices, own, minlength=n_features)
+    squares = np.bincount(
+        matrix.indices, own * np.square(differences), minlength=n_features
+    )
+    return squares + np.maximum(weights.sum() - stored, 0.0) * np.square(means)
+
+
+def mean_square(X, row_weights):
+    """Return the mean of the entries of X (n, d) squared, weighted by rows (n,)."""
+    if isinstance(X, SparseRows):
+        return float(column_squares(X, row_weights).sum()) / X.shape[1]
+    squares = np.einsum("ij,ij->i", X, X, dtype=np.float64)
+    return float(row_weights.astype(np.float64) @ squares) / X.shape[1]
+
+
+def covariance(X, row_weights):
+    """Return X' diag(w) X (d, d), float64, of centred rows X (n, d)."""
+    if not isinstance(X, SparseRows):
+        wide = np.asarray(X, dtype=np.float64)
+        return (wide * row_weights[:, None]).T @ wide
+    matrix = X.matrix.astype(np.float64)
+    weights = row_weights.astype(np.float64)
+    scaled = matrix.multiply(weights[:, None]).tocsr()
+    return (matrix.T @ scaled).toarray() - np.outer(X.means, X.means)
+
+
+def dense_rows(X, rows):
+    """Return the rows (m,) of X (n, d) as a dense array (m, d)."""
+    return X[rows].toarray() if isinstance(X, SparseRows) else X[rows]
+
+
+def take_columns(X, columns):
+    """Return columns (m,) of X (n, d), in one memory layout if they are dense."""
+    if isinstance(X, SparseRows):
+        return X[:, columns]
+    return np.ascontiguousarray(X[:, columns])
+
+
+def have_equal_columns(X):
+    """Return whether all rows of X (n, d) are equal."""
+    if not isinstance(X, SparseRows):
+        return not np.ptp(X, axis=0).any()
+    low, high = extreme_rows(X.matrix)
+    return np.array_equal(low, high)
+
+
+def numbers_of_rows(X):
+    """Return group ids (n,) int64, in order of first row, equal where rows are."""
+    return equal_rows(X.matrix if isinstance(X, SparseRows) else X)
