@@ -197,6 +197,30 @@ class _Task:
         )
 
 
+def fit_task(estimator, X, y=None, *, max_subtasks):
+    """Begin the fit of an estimator whose steps are no epochs, for its callbacks.
+
+    Parameters
+    ----------
+    estimator : estimator instance
+        One with `CallbackSupportMixin`, inside its decorated ``fit``.
+    X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        Validated data, handed to callbacks.
+    y : array-like of shape (n_samples,) or None, default=None
+        Target, handed to callbacks.
+    max_subtasks : int
+        Number of steps.
+
+    Returns
+    -------
+    task : object
+        ``task.subtask(name)`` begins a step. ``end()`` of a step says whether a
+        callback asks to stop; ``end(dict)`` of the task itself comes after the fitted
+        attributes are assigned.
+    """
+    return _Task.root(estimator, X, y, max_subtasks)
+
+
 def _nameless(attributes):
     """Return the attributes, lazily, of an estimator that knows no names of features.
 

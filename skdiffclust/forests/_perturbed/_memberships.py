@@ -1,0 +1,147 @@
+"""How surely each sample belongs to its cluster: cuts of trees under noise.
+
+Each draw multiplies lengths by exp(noise_scale * z) with z standard normal, grows the
+minimum spanning tree and cuts it by the same rule into as many clusters. Clusters of a
+draw are matched with those of a reference, one to one, such that most samples agree;
+the membership of a sample is how often its cluster was matched with each one.
+
+The edges that get noise are those of the tree and those to the nearest neighbours: a
+longer edge would have to be far shorter under noise to enter the tree.
+"""
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import minimum_spanning_tree
+
+from skdiffclust._affinity import neighbors_graph
+from skdiffclust._assignments import order_by_size
+from skdiffclust.forests._hierarchy._tree_cuts import cut
+from skdiffclust.forests._trees._tree import CutTree, components, cut_order
+
+N_NEIGHBORS = 15
+# Lengths in a part of the matrix, of 8 MB, that neighbours are read from.
+_LENGTHS_AT_ONCE = 2**20
+# The consensus is that of the clusters it is matched with, after so many rounds.
+_MAX_ROUNDS = 10
+
+
+def perturbed_edges(lengths, tree):
+    """Return edges (m, 2), i < j, and lengths (m,) that noise is put on.
+
+    Those of a spanning `tree` (n - 1, 2), a `CutTree`, and of the nearest neighbours of
+    each sample; all edges of a sparse graph. O(n²) time for other metrics than
+    Euclidean and cosine.
+    """
+    n_samples = lengths.n_samples
+    n_neighbors = min(N_NEIGHBORS, n_samples - 1)
+    if lengths.graph is not None or not n_neighbors:
+        near = lengths.graph
+    elif lengths.points is not None and lengths.core is None:
+        near = neighbors_graph(lengths.points, n_neighbors, mode="distance")
+        near.data = lengths.finish(near.data**2)
+    else:
+        near = _nearest_of_all(lengths, n_neighbors)
+    edges = tree.edges
+    values = tree.lengths
+    if near is not None:
+        near = near.tocoo()
+        pairs = np.sort(np.column_stack([near.row, near.col]), axis=1)
+        edges = np.concatenate([edges, pairs])
+        values = np.concatenate([values, near.data])
+    _, first = np.unique(edges[:, 0] * n_samples + edges[:, 1], return_index=True)
+    return edges[first], values[first]
+
+
+def _nearest_of_all(lengths, n_neighbors):
+    """Return the nearest neighbours by all lengths, in blocks: csr_array (n, n)."""
+    n_samples = lengths.n_samples
+    everyone = np.arange(n_samples)
+    step = max(1, _LENGTHS_AT_ONCE // n_samples)
+    columns = np.empty((n_samples, n_neighbors), dtype=np.int64)
+    values = np.empty((n_samples, n_neighbors))
+    for start in range(0, n_samples, step):
+        block = everyone[start : start + step]
+        found = np.array(lengths.between(block, everyone), dtype=np.float64)
+        found[np.arange(len(block)), block] = np.inf
+        nearest = np.argpartition(found, n_neighbors - 1, axis=1)[:, :n_neighbors]
+        columns[block] = nearest
+        values[block] = np.take_along_axis(found, nearest, axis=1)
+    starts = n_neighbors * np.arange(n_samples + 1)
+    return csr_array(
+        (lengths.finish(values.ravel()), columns.ravel(), starts),
+        shape=(n_samples, n_samples),
+    )
+
+
+def perturbed_tree(edges, lengths, n_samples, noise_scale, rng):
+    """Return the minimum spanning tree under one draw of noise, a `CutTree`.
+
+    edges (m, 2) in lexicographic order and lengths (m,) are those of a connected graph;
+    lengths of zero stay zero, and infinite ones infinite.
+    """
+    noisy = lengths * np.exp(noise_scale * rng.standard_normal(len(lengths)))
+    # scipy drops edges of length zero; ranks are positive, and ties have an order.
+    order = np.argsort(noisy, kind="stable")
+    ranks = np.empty(len(order))
+    ranks[order] = np.arange(1, len(order) + 1)
+    graph = csr_array((ranks, edges.T), shape=(n_samples, n_samples))
+    chosen = order[minimum_spanning_tree(graph).data.astype(np.int64) - 1]
+    in_order = chosen[cut_order(edges[chosen], noisy[chosen])]
+    return CutTree(edges[in_order], noisy[in_order], noisy[in_order] > 0)
+
+
+def perturbed_labels(graph, n_clusters, noise_scale, rng, **rule):
+    """Return the clusters (n,) of one draw, from 0 to `n_clusters` - 1.
+
+    `graph` is (edges, lengths, n_samples), `rule` what `cut` takes.
+    """
+    edges, lengths, n_samples = graph
+    tree = perturbed_tree(edges, lengths, n_samples, noise_scale, rng)
+    positions, *_ = cut(tree, n_clusters - 1, **rule)
+    return components(np.delete(tree.edges, positions, axis=0), n_samples)
+
+
+def memberships_of(draws, labels, n_clusters, weights=None):
+    """Return how often each sample is with each cluster of `labels`: (n, n_clusters).
+
+    draws (n_draws, n) are clusters from 0 to `n_clusters` - 1; their numbers do not
+    matter. Rows sum to one.
+    """
+    everyone = np.arange(len(labels))
+    counts = np.zeros((len(labels), n_clusters))
+    for draw in draws:
+        together = np.bincount(
+            labels * n_clusters + draw, weights, minlength=n_clusters**2
+        ).reshape(n_clusters, n_clusters)
+        matched, of_draw = linear_sum_assignment(together, maximize=True)
+        number = np.empty(n_clusters, dtype=np.int64)
+        number[of_draw] = matched
+        counts[everyone, number[draw]] += 1.0
+    return counts / len(draws)
+
+
+def consensus(draws, labels, n_clusters, weights=None):
+    """Return memberships (n, n_found) of the clusters that most draws agree with.
+
+    From `labels` on, each sample goes to the cluster that it is with most often, until
+    no sample moves; clusters that are left empty are dropped. Columns are in the order
+    of the house, so that the place of the largest membership is the label.
+    """
+    for _ in range(_MAX_ROUNDS):
+        memberships = memberships_of(draws, labels, n_clusters, weights)
+        found = memberships.argmax(axis=1)
+        if (found == labels).all():
+            break
+        labels = found
+    is_used = np.bincount(found, minlength=n_clusters) > 0
+    memberships = memberships[:, is_used]
+    memberships /= memberships.sum(axis=1, keepdims=True)
+    for _ in range(_MAX_ROUNDS):
+        # Of equal memberships the first counts, so that sizes depend on the order.
+        found = memberships.argmax(axis=1)
+        order = order_by_size(found, memberships.shape[1], weights)
+        if (np.diff(order) > 0).all():
+            break
+        memberships = memberships[:, order]
+    return memberships
