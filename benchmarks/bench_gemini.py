@@ -20,10 +20,10 @@ from gemclus.sparse import SparseLinearMMD, SparseLinearModel
 from sklearn.datasets import load_breast_cancer
 from sklearn.preprocessing import scale
 
+from skdiffclust._encoder import Encoder
 from skdiffclust._optimisers import Adam
 from skdiffclust.datasets import make_celeux_one
 from skdiffclust.gemini import GEMINI, SparseGEMINI, _walk
-from skdiffclust.gemini._models import Perceptron
 from skdiffclust.gemini._objectives import OBJECTIVES
 from skdiffclust.gemini._penalties import (
     group_penalty,
@@ -60,7 +60,7 @@ def problem_and_model(X, n_clusters, mode, name="mmd", seed=0):
         fused=fused,
         transposed=transposed,
     )
-    return problem, Perceptron([W], [b.ravel()])
+    return problem, Encoder([W], [b.ravel()])
 
 
 def adam(problem, model, n_iter):

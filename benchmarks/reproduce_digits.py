@@ -25,7 +25,7 @@ from torch import nn
 
 from skdiffclust import SpanningForestEmbedding
 from skdiffclust._data import load_data
-from skdiffclust._encoder import init_layers
+from skdiffclust._encoder import Encoder
 from skdiffclust._torch import encoder_module
 from skdiffclust.forests._embedding._training import batch_error
 
@@ -35,7 +35,8 @@ BATCH, N_COMPONENTS, N_CLASSES, TUNING_SEED = 64, 32, 10, 100
 def perceptron(seed):
     """Return the untrained "mlp" encoder of the estimator for images of 64 pixels."""
     rng = np.random.RandomState(seed)
-    return encoder_module(*init_layers([64, 256, N_COMPONENTS], rng, np.float32))
+    sizes = [64, 256, N_COMPONENTS]
+    return encoder_module(Encoder.with_random_weights(sizes, rng, np.float32))
 
 
 def lenet(seed):

@@ -1,156 +1,285 @@
-"""Linear models and multilayer perceptrons in NumPy, from lists of arrays.
+"""Linear models and multilayer perceptrons in NumPy.
 
-An encoder is two lists, one entry a layer: ``weights[l]`` of shape (n_in, n_out), the
-transpose of what a torch ``Linear`` holds, and ``biases[l]`` of shape (n_out,). One
-layer is a linear model; between layers there is an activation, of `ACTIVATIONS` and a
-ReLU by default; after the last layer there is nothing. float32 stays float32.
+An `Encoder` is two lists of arrays, one entry a layer: ``weights[l]`` of shape
+(n_in, n_out), the transpose of what a torch ``Linear`` holds, and ``biases[l]`` of
+shape (n_out,). One layer is a linear model; between layers there is an activation, one
+of `ACTIVATIONS`; after the last layer there is none. float32 stays float32.
 
-- `init_layers` draws the arrays,
-- `forward` is for ``predict``: a sample's output does not depend on those beside it,
-- `forward_with_inputs` and `backward` are for training with explicit gradients,
-- `dropout_masks` draws the masks that both of these take,
-- `activate` is the activation alone.
+`Encoder.outputs` is for ``predict``: the output for a sample does not depend on the
+samples beside it. `Encoder.forward` and `Encoder.backward` are for training with
+explicit gradients.
 
 >>> import numpy as np
->>> from skdiffclust._encoder import (
-...     backward, forward, forward_with_inputs, init_layers)
+>>> from skdiffclust._encoder import Encoder
 >>> rng = np.random.RandomState(0)
 >>> X = rng.normal(size=(6, 4))
->>> weights, biases = init_layers([4, 8, 3], rng, np.float64)
->>> output, inputs = forward_with_inputs(X, weights, biases)
->>> np.allclose(output, forward(X, weights, biases))
+>>> encoder = Encoder.with_random_weights([4, 8, 3], rng, np.float64)
+>>> outputs, inputs = encoder.forward(X)
+>>> np.allclose(outputs, encoder.outputs(X))
 True
->>> gradient = output - 1.0                       # of sum((output - 1) ** 2) / 2
->>> weight_gradients, bias_gradients = backward(gradient, inputs, weights)
->>> [g.shape for g in weight_gradients], [g.shape for g in bias_gradients]
-([(4, 8), (8, 3)], [(8,), (3,)])
+>>> gradient = outputs - 1.0                      # of sum((outputs - 1) ** 2) / 2
+>>> gradients = encoder.backward(gradient, inputs)
+>>> for name, by_array in zip(encoder.names, gradients):
+...     print(name, by_array.shape)
+weights.0 (4, 8)
+weights.1 (8, 3)
+biases.0 (8,)
+biases.1 (3,)
 """
+
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import ndtr
 
 from skdiffclust._products import product_by_sample
 
-ACTIVATIONS = "gelu", "relu", "tanh"
-# Samples of a block in `forward`: bounds the memory of the hidden layers.
+# Samples of a block in `outputs`: bounds the memory of the hidden layers.
 _BLOCK_SAMPLES = 4096
 
 
-def init_layers(layer_sizes, random_state, dtype):
-    """Return weights and biases, uniform within 1 / sqrt(n_in), of layers (m + 1,).
+@dataclass(frozen=True)
+class Activation:
+    """A function between layers.
 
-    `layer_sizes` is [n_features, *hidden, n_outputs]; the scale is that of torch.
+    Attributes
+    ----------
+    function : callable
+        ``function(hidden, with_derivative)`` returns the activation (n, h) of hidden
+        units (n, h), which it may overwrite, and its derivative there, None without
+        `with_derivative`.
+    module : str
+        Name of the same function in ``torch.nn``.
     """
-    weights = []
-    biases = []
-    for n_in, n_out in zip(layer_sizes[:-1], layer_sizes[1:], strict=True):
-        bound = 1.0 / np.sqrt(n_in)
-        weights.append(random_state.uniform(-bound, bound, (n_in, n_out)).astype(dtype))
-        biases.append(random_state.uniform(-bound, bound, n_out).astype(dtype))
-    return weights, biases
+
+    function: Callable
+    module: str
 
 
-def activate(hidden, activation):
-    """Return the activation of hidden units (n, h), which may be overwritten.
-
-    "gelu" is the exact z Φ(z), Φ being the normal distribution, as torch's default.
-    """
-    if activation == "gelu":
-        hidden *= ndtr(hidden)
-        return hidden
-    if activation == "tanh":
-        return np.tanh(hidden, out=hidden)
-    return np.maximum(hidden, 0, out=hidden)
-
-
-def _activate_with_derivative(hidden, activation):
-    """Return the activation (n, h) and its derivative (n, h); hidden is overwritten."""
-    if activation == "gelu":
-        below = ndtr(hidden)
+def _gelu(hidden, with_derivative):
+    """Return z Φ(z), Φ being the normal distribution, as torch's default."""
+    below = ndtr(hidden)
+    derivative = None
+    if with_derivative:
         derivative = np.exp(-0.5 * hidden * hidden)
         derivative *= hidden * hidden.dtype.type(1.0 / np.sqrt(2.0 * np.pi))
         derivative += below
-        hidden *= below
-        return hidden, derivative
-    hidden = activate(hidden, activation)
-    return hidden, 1 - hidden * hidden if activation == "tanh" else hidden > 0
+    hidden *= below
+    return hidden, derivative
 
 
-def forward(X, weights, biases, activation="relu"):
-    """Return the output (n, n_out) for samples X (n, n_in), one product a sample.
+def _relu(hidden, with_derivative):
+    """Return the larger of z and 0."""
+    np.maximum(hidden, 0, out=hidden)
+    return hidden, hidden > 0 if with_derivative else None
 
-    So the output for a sample has the same bits whatever is beside it, which a product
-    of a block does not give: see `product_by_sample`.
+
+def _tanh(hidden, with_derivative):
+    """Return tanh(z)."""
+    np.tanh(hidden, out=hidden)
+    return hidden, 1 - hidden * hidden if with_derivative else None
+
+
+ACTIVATIONS = {
+    "gelu": Activation(_gelu, "GELU"),
+    "relu": Activation(_relu, "ReLU"),
+    "tanh": Activation(_tanh, "Tanh"),
+}
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """A linear model or multilayer perceptron.
+
+    Parameters
+    ----------
+    weights : list of ndarray of shape (n_in, n_out)
+    biases : list of ndarray of shape (n_out,)
+    activation : str, default="relu"
+        One of `ACTIVATIONS`.
     """
-    n_samples = X.shape[0]
-    output = np.empty((n_samples, weights[-1].shape[1]), dtype=weights[-1].dtype)
-    for start in range(0, n_samples, _BLOCK_SAMPLES):
-        stop = start + _BLOCK_SAMPLES
-        block = np.asarray(X[start:stop], dtype=weights[0].dtype)
-        hidden = product_by_sample(block, weights[0])
-        hidden += biases[0]
-        for weight, bias in zip(weights[1:], biases[1:], strict=True):
-            hidden = product_by_sample(activate(hidden, activation), weight)
+
+    weights: list
+    biases: list
+    activation: str = "relu"
+
+    @classmethod
+    def with_random_weights(
+        cls, layer_sizes, random_state, dtype, *, activation="relu"
+    ):
+        """Return an encoder with arrays that are uniform within 1 / sqrt(n_in).
+
+        `layer_sizes` is [n_features, *hidden, n_outputs]; the scale is that of torch.
+        """
+        weights = []
+        biases = []
+        for n_in, n_out in zip(layer_sizes[:-1], layer_sizes[1:], strict=True):
+            bound = 1.0 / np.sqrt(n_in)
+            drawn = random_state.uniform(-bound, bound, (n_in, n_out))
+            weights.append(drawn.astype(dtype))
+            biases.append(random_state.uniform(-bound, bound, n_out).astype(dtype))
+        return cls(weights, biases, activation)
+
+    @classmethod
+    def from_arrays(cls, arrays, activation="relu"):
+        """Return the encoder of a list of weights, then biases."""
+        half = len(arrays) // 2
+        return cls(arrays[:half], arrays[half:], activation)
+
+    @property
+    def arrays(self):
+        """Weights, then biases."""
+        return [*self.weights, *self.biases]
+
+    @property
+    def names(self):
+        """Names of the arrays, in their order."""
+        numbers = range(len(self.weights))
+        return [f"{kind}.{i}" for kind in ("weights", "biases") for i in numbers]
+
+    @property
+    def inputs(self):
+        """Arrays that features are multiplied with, one row a feature."""
+        return self.weights[:1]
+
+    @property
+    def input_names(self):
+        """Names of `inputs`."""
+        return ["weights.0"]
+
+    @property
+    def n_hidden(self):
+        """Number of units of the last hidden layer, 0 without one."""
+        return self.weights[-1].shape[0] if len(self.weights) > 1 else 0
+
+    @property
+    def n_outputs(self):
+        """Number of outputs."""
+        return self.weights[-1].shape[1]
+
+    @property
+    def dtype(self):
+        """The dtype of the arrays."""
+        return self.weights[0].dtype
+
+    def copy(self):
+        """Return an encoder of copies of the arrays."""
+        arrays = [array.copy() for array in self.arrays]
+        return self.from_arrays(arrays, self.activation)
+
+    def outputs(self, X):
+        """Return the outputs (n, n_out) for samples X (n, n_in), one product a sample.
+
+        So the output for a sample has the same bits whatever is beside it, which a
+        product of a block does not give: see `product_by_sample`.
+        """
+        outputs = np.empty((X.shape[0], self.n_outputs), dtype=self.dtype)
+        for start in range(0, X.shape[0], _BLOCK_SAMPLES):
+            block = slice(start, start + _BLOCK_SAMPLES)
+            hidden = self._propagate(X[block], len(self.weights) - 1)
+            hidden = product_by_sample(hidden, self.weights[-1])
+            hidden += self.biases[-1]
+            outputs[block] = hidden
+        return outputs
+
+    def hidden(self, X):
+        """Return the last hidden layer (n, n_hidden), X itself without one.
+
+        As for `outputs`, one product a sample.
+        """
+        blocks = range(0, max(X.shape[0], 1), _BLOCK_SAMPLES)
+        n_layers = len(self.weights) - 1
+        return np.concatenate(
+            [
+                self._propagate(X[start : start + _BLOCK_SAMPLES], n_layers)
+                for start in blocks
+            ]
+        )
+
+    def _propagate(self, X, n_layers):
+        """Return the hidden units (n, h) behind the first layers of the encoder."""
+        hidden = X
+        if isinstance(X, np.ndarray):
+            hidden = X.astype(self.dtype, copy=False)
+        function = ACTIVATIONS[self.activation].function
+        for weight, bias in zip(
+            self.weights[:n_layers], self.biases[:n_layers], strict=True
+        ):
+            hidden = product_by_sample(hidden, weight)
             hidden += bias
-        output[start:stop] = hidden
-    return output
+            hidden, _ = function(hidden, False)
+        return hidden
 
+    def forward(self, X, masks=None):
+        """Return the outputs (n, n_out), and for each layer what `backward` needs.
 
-def _affine(X, weight, bias):
-    """Return X @ weight + bias, (n, n_out)."""
-    output = X @ weight
-    output += bias
-    return output
-
-
-def forward_with_inputs(X, weights, biases, masks=None, activation="relu"):
-    """Return the output (n, n_out), and for each layer what `backward` needs of it.
-
-    That is a pair: what entered the layer, and the derivative of the activation there,
-    None for the first layer. `masks` holds a factor (n, n_hidden) for each hidden
-    layer, as `dropout_masks` draws them; None is no dropout.
-    """
-    inputs = [(X, None)]
-    output = _affine(X, weights[0], biases[0])
-    for layer in range(1, len(weights)):
-        hidden, derivative = _activate_with_derivative(output, activation)
-        if masks is not None:
-            hidden *= masks[layer - 1]
-        inputs.append((hidden, derivative))
-        output = _affine(hidden, weights[layer], biases[layer])
-    return output, inputs
-
-
-def backward(gradient, inputs, weights, masks=None):
-    """Return the gradients by weights and by biases, as lists of arrays.
-
-    `gradient` (n, n_out) is by the output, `inputs` is what `forward_with_inputs`
-    returned, `masks` what it was given. O(the cost of two forward passes).
-    """
-    weight_gradients = []
-    bias_gradients = []
-    for layer in reversed(range(len(weights))):
-        entered, derivative = inputs[layer]
-        weight_gradients.append(entered.T @ gradient)
-        bias_gradients.append(gradient.sum(axis=0))
-        if layer:
-            gradient = gradient @ weights[layer].T
-            gradient *= derivative
+        That is a pair: what entered the layer, and the derivative of the activation
+        there, None for the first layer. `masks` holds a factor (n, n_hidden) for each
+        hidden layer, as `dropout_masks` draws them; None is no dropout.
+        """
+        inputs = [(X, None)]
+        outputs = X @ self.weights[0]
+        outputs += self.biases[0]
+        function = ACTIVATIONS[self.activation].function
+        for layer in range(1, len(self.weights)):
+            hidden, derivative = function(outputs, True)
             if masks is not None:
-                gradient *= masks[layer - 1]
-    return weight_gradients[::-1], bias_gradients[::-1]
+                hidden *= masks[layer - 1]
+            inputs.append((hidden, derivative))
+            outputs = hidden @ self.weights[layer]
+            outputs += self.biases[layer]
+        return outputs, inputs
 
+    def backward(self, gradient, inputs, masks=None):
+        """Return the gradients of the arrays, in the order of `arrays`.
 
-def dropout_masks(n_rows, weights, dropout, random_state):
-    """Return a mask (n_rows, n_hidden) for each hidden layer, None without dropout.
+        `gradient` (n, n_out) is that of the outputs, `inputs` is what `forward`
+        returned, `masks` what it was given. O(the cost of two forward passes).
+        """
+        by_weights = []
+        by_biases = []
+        for layer in reversed(range(len(self.weights))):
+            entered, derivative = inputs[layer]
+            by_weights.append(entered.T @ gradient)
+            by_biases.append(gradient.sum(axis=0))
+            if layer:
+                gradient = gradient @ self.weights[layer].T
+                gradient *= derivative
+                if masks is not None:
+                    gradient *= masks[layer - 1]
+        return [*by_weights[::-1], *by_biases[::-1]]
 
-    Entries are 0 with probability `dropout` and 1 / (1 - dropout) else, so that the
-    mean of a hidden unit is the same with and without.
-    """
-    if not dropout or len(weights) == 1:
-        return None
-    masks = []
-    for weight in weights[:-1]:
-        kept = random_state.uniform(size=(n_rows, weight.shape[1])) >= dropout
-        masks.append(kept.astype(weight.dtype) / weight.dtype.type(1 - dropout))
-    return masks
+    def dropout_masks(self, n_samples, dropout, random_state):
+        """Return a mask (n_samples, n_hidden) for each hidden layer, None for none.
+
+        Entries are 0 with probability `dropout` and 1 / (1 - dropout) otherwise, so
+        that the mean of a hidden unit is the same with and without.
+        """
+        if not dropout or len(self.weights) == 1:
+            return None
+        masks = []
+        for weight in self.weights[:-1]:
+            kept = random_state.uniform(size=(n_samples, weight.shape[1])) >= dropout
+            masks.append(kept.astype(weight.dtype) / weight.dtype.type(1 - dropout))
+        return masks
+
+    def permute_outputs(self, order):
+        """Return the encoder with its outputs in another order (n_out,)."""
+        return self._with_last(self.weights[-1][:, order], self.biases[-1][order])
+
+    def scaled(self, factor):
+        """Return the encoder with its outputs multiplied by a factor."""
+        return self._with_last(self.weights[-1] * factor, self.biases[-1] * factor)
+
+    def shifted(self, shift):
+        """Return the encoder with a shift (n_out,) added to its outputs."""
+        return self._with_last(self.weights[-1], self.biases[-1] + shift)
+
+    def _with_last(self, weights, biases):
+        """Return the encoder with another last layer."""
+        return Encoder(
+            [*self.weights[:-1], weights],
+            [*self.biases[:-1], biases],
+            self.activation,
+        )

@@ -18,12 +18,12 @@ from skdiffclust._checkpoint import (
     restore_stream,
     stream_arrays,
 )
+from skdiffclust._encoder import ACTIVATIONS, Encoder
 from skdiffclust._history import STOP_REASONS
 
 _OUT_OF_MEMORY_TRIES = 2
 # Held by whoever draws from the global streams of torch, see `isolated_streams`.
 _STREAMS = threading.RLock()
-_ACTIVATIONS = {"gelu": nn.GELU, "relu": nn.ReLU, "tanh": nn.Tanh}
 
 
 def to_tensor(array, device="cpu", dtype=None):
@@ -102,29 +102,29 @@ def at_least_float32(tensor):
     return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
 
 
-def encoder_module(weights, biases, *, activation="relu", device="cpu"):
-    """Return the linear model or network of two lists of arrays as an nn.Sequential.
+def encoder_module(encoder, *, device="cpu"):
+    """Return an `Encoder` as an nn.Sequential of Linear layers and activations.
 
-    The form is that of `skdiffclust._encoder`: ``weights[l]`` has shape (n_in, n_out).
     The module has copies, in the dtype of the arrays, so training leaves them alone.
     """
+    activation = getattr(nn, ACTIVATIONS[encoder.activation].module)
     layers = []
-    for weight, bias in zip(weights, biases, strict=True):
-        weight = to_tensor(weight)
-        bias = to_tensor(bias)
+    for weight, bias in zip(encoder.weights, encoder.biases, strict=True):
+        weight, bias = to_tensor(weight), to_tensor(bias)
         linear = nn.utils.skip_init(nn.Linear, *weight.shape, dtype=weight.dtype)
         with torch.no_grad():
             linear.weight.copy_(weight.T)
             linear.bias.copy_(bias)
-        layers += [linear, _ACTIVATIONS[activation]()]
+        layers += [linear, activation()]
     return nn.Sequential(*layers[:-1]).to(device)
 
 
-def encoder_arrays(module):
-    """Return the weights and biases of such a network as they are now, two lists."""
+def module_encoder(module, activation="relu"):
+    """Return the `Encoder` of such a module, with copies of its parameters."""
     layers = [layer for layer in module if isinstance(layer, nn.Linear)]
     weights = [np.ascontiguousarray(to_numpy(layer.weight).T) for layer in layers]
-    return weights, [to_numpy(layer.bias) for layer in layers]
+    biases = [to_numpy(layer.bias) for layer in layers]
+    return Encoder(weights, biases, activation)
 
 
 def module_state(module):

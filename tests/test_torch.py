@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from skdiffclust import _devices, _torch
-from skdiffclust._encoder import ACTIVATIONS, forward, init_layers
+from skdiffclust._encoder import ACTIVATIONS, Encoder
 from skdiffclust._history import EpochLoop
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -79,38 +79,40 @@ def test_isolated_streams_are_put_back_even_after_an_error(global_random_seed):
     assert torch.equal(before, torch.random.get_rng_state())
 
 
-def make_layers(sizes, dtype=np.float64):
-    return init_layers(sizes, np.random.RandomState(0), dtype)
+def make_encoder(sizes, dtype=np.float64, activation="relu"):
+    rng = np.random.RandomState(0)
+    return Encoder.with_random_weights(sizes, rng, dtype, activation=activation)
 
 
 @pytest.mark.parametrize("sizes", [(5, 2), (5, 7, 3)])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_encoder_there_and_back(sizes, dtype, activation, global_random_seed):
-    layers = make_layers(sizes, dtype)
+    encoder = make_encoder(sizes, dtype, activation)
     before = torch.random.get_rng_state()
-    module = _torch.encoder_module(*layers, activation=activation)
+    module = _torch.encoder_module(encoder)
     assert torch.equal(before, torch.random.get_rng_state())
-    for arrays, back in zip(layers, _torch.encoder_arrays(module), strict=True):
-        for one, other in zip(arrays, back, strict=True):
-            assert one.dtype == other.dtype
-            np.testing.assert_array_equal(one, other)
+    back = _torch.module_encoder(module, activation)
+    assert back.activation == activation
+    for one, other in zip(encoder.arrays, back.arrays, strict=True):
+        assert one.dtype == other.dtype
+        np.testing.assert_array_equal(one, other)
 
     X = np.random.RandomState(global_random_seed).randn(4, 5).astype(dtype)
     with torch.no_grad():
         output = module(torch.from_numpy(X)).numpy()
     tolerance = 1e-5 if dtype == np.float32 else 1e-12
-    expected = forward(X, *layers, activation)
+    expected = encoder.outputs(X)
     np.testing.assert_allclose(output, expected, atol=tolerance)
 
 
 def test_training_the_module_leaves_the_arrays_alone():
-    weights, biases = make_layers((2, 2))
-    module = _torch.encoder_module(weights, biases)
+    encoder = make_encoder((2, 2))
+    module = _torch.encoder_module(encoder)
     with torch.no_grad():
         for parameter in module.parameters():
             parameter.zero_()
-    assert all(array.any() for array in [*weights, *biases])
+    assert all(array.any() for array in encoder.arrays)
 
 
 def test_module_state_there_and_back():

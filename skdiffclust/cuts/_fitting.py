@@ -13,7 +13,7 @@ from skdiffclust._assignments import order_by_size
 from skdiffclust._compat import check_sample_weight
 from skdiffclust._constraints import as_constraints, check_feasible
 from skdiffclust._devices import require_torch, resolve_device
-from skdiffclust._encoder import init_layers
+from skdiffclust._encoder import Encoder
 from skdiffclust._history import EpochLoop
 from skdiffclust._validation import (
     canonical_rows,
@@ -24,17 +24,17 @@ from skdiffclust._validation import (
 )
 from skdiffclust.cuts._graph import Affinity, add_labels, warn_of_parts
 from skdiffclust.cuts._predictors import (
+    EncoderPredictor,
     GraphPredictor,
-    LayersPredictor,
-    ModulePredictor,
+    ModuleEncoder,
     Scaling,
 )
 from skdiffclust.cuts._ratio_cut import check_graph
 from skdiffclust.cuts._starts import Nodes, make_nodes, pseudo_labels
 from skdiffclust.cuts._training import (
     CutObjective,
+    EncoderModel,
     FreeLogits,
-    Layers,
     Settings,
     fit_labels,
     record_epoch,
@@ -437,7 +437,10 @@ class EncoderTraining:
             self.scaling = make_scaling(data.rows)
             self.X = self.scaling(data.rows)
             sizes = layer_sizes(estimator, data.rows.shape[1], n_clusters)
-            self._set_layers(*init_layers(sizes, random_state, data.rows.dtype))
+            encoder = Encoder.with_random_weights(
+                sizes, random_state, data.rows.dtype, activation=self.activation
+            )
+            self._set_encoder(encoder)
 
     def _copy_module(self, encoder):
         """Train a copy of the user's module, on rows as they are."""
@@ -451,16 +454,16 @@ class EncoderTraining:
         )
         self.model.logits(self.X)  # refuses outputs of another width, rows too large
 
-    def _set_layers(self, weights, biases):
-        """Train copies of these layers, in NumPy or, off the CPU, in torch."""
+    def _set_encoder(self, encoder):
+        """Train a copy of an encoder, in NumPy or, off the CPU, in torch."""
         self.module = None
         if self.device == "cpu":
-            self.model = Layers(weights, biases, self.activation, self.weight_decay)
+            self.model = EncoderModel(encoder, self.weight_decay)
             return
         from skdiffclust._torch import encoder_module
         from skdiffclust.cuts._torch import ModuleModel
 
-        self.module = encoder_module(weights, biases, activation=self.activation)
+        self.module = encoder_module(encoder)
         self.model = ModuleModel(
             self.module, self.data.n_clusters, self.weight_decay, self.device
         )
@@ -526,13 +529,14 @@ class EncoderTraining:
         """Go on from a fitted predictor and the proportions (k,) of a stream."""
         self.scaling = predictor.scaling
         if self.scaling is None:
-            self.columns = predictor.columns
-            self.model.load(predictor.state())
+            self.columns = predictor.encoder.columns
+            self.model.load(predictor.encoder.state())
             # The outputs of the module are in the order that it gave them.
             proportions = proportions[np.argsort(self.columns)]
         else:
             self.X = self.scaling(self.data.rows)
-            self._set_layers(predictor.weights, predictor.biases)
+            self.activation = predictor.encoder.activation
+            self._set_encoder(predictor.encoder)
         self.objective.past = proportions
         prior = np.maximum(proportions, _LEAST_PRIOR / len(proportions))
         self.objective.prior = prior / prior.sum()
@@ -542,19 +546,17 @@ class EncoderTraining:
         if self.scaling is None:
             from skdiffclust.cuts._torch import module_on_cpu
 
-            return ModulePredictor(module_on_cpu(self.module, state), order)
-        if self.module is not None:
-            from skdiffclust._torch import encoder_arrays
+            module = module_on_cpu(self.module, state)
+            return EncoderPredictor(ModuleEncoder(module, order), None)
+        if self.module is None:
+            encoder = Encoder.from_arrays(state, self.activation)
+        else:
+            from skdiffclust._torch import module_encoder
             from skdiffclust.cuts._torch import module_on_cpu
 
-            state = encoder_arrays(module_on_cpu(self.module, state))
-        weights, biases = state
-        return LayersPredictor(
-            [*weights[:-1], weights[-1][:, order]],
-            [*biases[:-1], biases[-1][order]],
-            self.activation,
-            self.scaling,
-        )
+            module = module_on_cpu(self.module, state)
+            encoder = module_encoder(module, self.activation)
+        return EncoderPredictor(encoder.permute_outputs(order), self.scaling)
 
 
 def continue_training(estimator, data, random_state):

@@ -268,7 +268,7 @@ class PRCut(
             "array-like",
             Interval(Integral, 1, None, closed="left"),
         ],
-        "activation": [StrOptions(set(ACTIVATIONS))],
+        "activation": [StrOptions(ACTIVATIONS.keys())],
         "weight_decay": [Interval(Real, 0, 1, closed="left")],
         "init": [StrOptions({"auto", "spectral", "k-means++", "random"})],
         "local_search": ["boolean"],
@@ -561,21 +561,21 @@ class PRCut(
     @property
     def coefs_(self):
         """Weights of the layers of a named encoder."""
-        return self._of_predictor("weights")
+        return self._of_encoder("weights")
 
     @property
     def intercepts_(self):
         """Biases of the layers of a named encoder."""
-        return self._of_predictor("biases")
+        return self._of_encoder("biases")
 
     @property
     def encoder_(self):
         """Trained copy of a module given as `encoder`."""
-        return self._of_predictor("module")
+        return self._of_encoder("module")
 
-    def _of_predictor(self, name):
-        """Return an attribute of what labels rows, where there is one."""
-        return getattr(vars(self).get("_predictor"), name)
+    def _of_encoder(self, name):
+        """Return an attribute of the encoder, where there is one."""
+        return getattr(vars(self).get("_predictor").encoder, name)
 
     @property
     def _n_features_out(self):

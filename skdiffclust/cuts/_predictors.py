@@ -7,7 +7,7 @@ import scipy.sparse as sp
 
 from skdiffclust._affinity import center
 from skdiffclust._assignments import softmax
-from skdiffclust._encoder import activate, forward
+from skdiffclust._encoder import Encoder
 from skdiffclust._validation import equal_rows
 
 
@@ -25,47 +25,20 @@ class Scaling:
 
 
 @dataclass(frozen=True)
-class LayersPredictor:
-    """A linear model or perceptron: weights and biases as in `_encoder`."""
+class ModuleEncoder:
+    """A torch module on the CPU, and the output column of each cluster.
 
-    weights: list
-    biases: list
-    activation: str
-    scaling: Scaling
-
-    def assignments(self, X):
-        """Return the soft assignments (n, k) of rows X (n, d)."""
-        return softmax(self._logits(X))
-
-    def labels(self, X):
-        """Return the labels (n,) of rows X (n, d)."""
-        return self._logits(X).argmax(axis=1)
-
-    def features(self, X):
-        """Return the last hidden layer (n, h), or the assignments without any."""
-        if len(self.weights) == 1:
-            return self.assignments(X)
-        layers = self.weights[:-1], self.biases[:-1]
-        hidden = forward(self.scaling(X), *layers, self.activation)
-        return activate(hidden, self.activation)
-
-    def _logits(self, X):
-        """Return the outputs (n, k) for rows X (n, d)."""
-        return forward(self.scaling(X), self.weights, self.biases, self.activation)
-
-    @property
-    def n_features_out(self):
-        """Number of columns of `features`."""
-        return self.weights[-1].shape[0 if len(self.weights) > 1 else 1]
-
-
-@dataclass(frozen=True)
-class ModulePredictor:
-    """A torch module on the CPU, and the output column of each cluster."""
+    It has what `EncoderPredictor` needs of an `Encoder`.
+    """
 
     module: object
     columns: np.ndarray
-    scaling = None  # its rows are taken as they are
+    n_hidden = 0  # none that is known
+
+    @property
+    def n_outputs(self):
+        """Number of clusters."""
+        return len(self.columns)
 
     def state(self):
         """Return the parameters and buffers of the module as arrays."""
@@ -73,28 +46,42 @@ class ModulePredictor:
 
         return module_state(self.module)
 
-    def _logits(self, X):
-        """Return the outputs (n, k) for rows X (n, d), in the order of clusters."""
+    def outputs(self, X):
+        """Return the outputs (n, k) for samples X (n, d), in the order of clusters."""
         from skdiffclust.cuts._torch import module_logits
 
-        return module_logits(self.module, X, len(self.columns))[:, self.columns]
+        return module_logits(self.module, X, self.n_outputs)[:, self.columns]
+
+
+@dataclass(frozen=True)
+class EncoderPredictor:
+    """An encoder of scaled samples; without a scaling, of samples as they are."""
+
+    encoder: Encoder | ModuleEncoder
+    scaling: Scaling | None
 
     def assignments(self, X):
-        """Return the soft assignments (n, k) of rows X (n, d)."""
-        return softmax(self._logits(X))
+        """Return the soft assignments (n, k) of samples X (n, d)."""
+        return softmax(self.encoder.outputs(self._scaled(X)))
 
     def labels(self, X):
-        """Return the labels (n,) of rows X (n, d)."""
-        return self._logits(X).argmax(axis=1)
+        """Return the labels (n,) of samples X (n, d)."""
+        return self.encoder.outputs(self._scaled(X)).argmax(axis=1)
 
     def features(self, X):
-        """Return the assignments (n, k) of rows X (n, d)."""
-        return self.assignments(X)
+        """Return the last hidden layer (n, h), or the assignments without any."""
+        if not self.encoder.n_hidden:
+            return self.assignments(X)
+        return self.encoder.hidden(self._scaled(X))
+
+    def _scaled(self, X):
+        """Return what the encoder is given for samples X (n, d)."""
+        return X if self.scaling is None else self.scaling(X)
 
     @property
     def n_features_out(self):
         """Number of columns of `features`."""
-        return len(self.columns)
+        return self.encoder.n_hidden or self.encoder.n_outputs
 
 
 class GraphPredictor:

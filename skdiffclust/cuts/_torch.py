@@ -306,7 +306,7 @@ def _as_block(block, like):
 
 
 class ModuleModel:
-    """A torch module with its optimiser, behind the face of `Layers`.
+    """A torch module with its optimiser, behind the face of `EncoderModel`.
 
     Parameters
     ----------
@@ -328,7 +328,7 @@ class ModuleModel:
                 f"{type(module).__name__} without any instead."
             )
         self.dtype = parameters[0].dtype
-        # Decoupled decay, as in `Layers`.
+        # Decoupled decay, as in `EncoderModel`.
         self.optimizer = torch.optim.AdamW(parameters, weight_decay=weight_decay)
         self.n_parts = 1
 

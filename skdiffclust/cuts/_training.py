@@ -8,7 +8,6 @@ import scipy.sparse as sp
 from skdiffclust._affinity import k_nearest
 from skdiffclust._assignments import softmax, softmax_backward
 from skdiffclust._batches import mini_batches
-from skdiffclust._encoder import backward, forward, forward_with_inputs
 from skdiffclust._optimisers import Adam
 from skdiffclust.cuts._ratio_cut import expected_cut_with_gradient
 from skdiffclust.metrics._graphs import cut_of_labels
@@ -43,33 +42,29 @@ class Settings:
     learning_rate: float
 
 
-class Layers:
-    """Copies of the layers of a linear model or perceptron, with their optimiser."""
+class EncoderModel:
+    """A copy of an encoder, with its optimiser."""
 
-    def __init__(self, weights, biases, activation, weight_decay):
-        self.activation = activation
-        self.weights = [weight.copy() for weight in weights]
-        self.biases = [bias.copy() for bias in biases]
-        self.arrays = [*self.weights, *self.biases]
-        self.optimiser = Adam(self.arrays, 0.0, weight_decay=weight_decay)
+    def __init__(self, encoder, weight_decay):
+        self.encoder = encoder.copy()
+        self.optimiser = Adam(self.encoder.arrays, 0.0, weight_decay=weight_decay)
 
     def logits(self, X):
         """Return the outputs (n, k) for rows X (n, d)."""
-        return forward(X, self.weights, self.biases, self.activation)
+        return self.encoder.outputs(X)
 
     def step(self, X, gradient_of, rate):
         """Take a step; gradient_of maps logits (b, k) to their gradient (b, k)."""
-        logits, inputs = forward_with_inputs(
-            X, self.weights, self.biases, activation=self.activation
-        )
+        logits, inputs = self.encoder.forward(X)
         gradient = gradient_of(logits).astype(logits.dtype, copy=False)
-        gradients = sum(backward(gradient, inputs, self.weights), [])
         self.optimiser.learning_rate = rate
-        self.optimiser.step(self.arrays, gradients)
+        self.optimiser.step(
+            self.encoder.arrays, self.encoder.backward(gradient, inputs)
+        )
 
     def state(self):
-        """Return copies of the weights and of the biases."""
-        return [a.copy() for a in self.weights], [a.copy() for a in self.biases]
+        """Return copies of the arrays of the encoder."""
+        return self.encoder.copy().arrays
 
 
 class FreeLogits:

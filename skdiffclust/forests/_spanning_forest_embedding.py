@@ -19,7 +19,7 @@ from skdiffclust._devices import (
     require_torch,
     resolve_device,
 )
-from skdiffclust._encoder import forward, init_layers
+from skdiffclust._encoder import Encoder
 from skdiffclust._fitted import drop_stale, reads_whole
 from skdiffclust._history import EpochLoop, Training, keep_state_on_error
 from skdiffclust._validation import hidden_widths, validate_rows
@@ -382,7 +382,7 @@ class SpanningForestEmbedding(
         X = self._check_rows(X, reset=False)
         with np.errstate(over="ignore", invalid="ignore"):
             if hasattr(self, "coefs_"):
-                embedding = forward(X, self.coefs_, self.intercepts_)
+                embedding = Encoder(self.coefs_, self.intercepts_).outputs(X)
             else:
                 embedding = self._embed_by_module(X)
         if not np.isfinite(embedding).all():
@@ -449,23 +449,23 @@ class SpanningForestEmbedding(
             biases = list(self.intercepts_)
             weights[-1] = weights[-1] * scale
             biases[-1] = biases[-1] * scale + center
-            return encoder_module(weights, biases)
+            return encoder_module(Encoder(weights, biases))
         hidden = hidden_widths(self)
         if self.encoder == "linear":
             hidden = []
         sizes = [X.shape[1], *hidden, self.n_components]
-        return encoder_module(*init_layers(sizes, rng, X.dtype))
+        return encoder_module(Encoder.with_random_weights(sizes, rng, X.dtype))
 
     def _fitted(self, trainer):
         """Return the attributes that transform and score need, as of now."""
         attributes = {"n_clusters_": trainer.n_clusters, "_units": (0.0, 1.0)}
         if isinstance(self.encoder, str):
-            from skdiffclust._torch import encoder_arrays
+            from skdiffclust._torch import module_encoder
 
-            attributes["coefs_"], attributes["intercepts_"] = encoder_arrays(
-                trainer.module
-            )
-            attributes["_n_features_out"] = len(attributes["intercepts_"][-1])
+            encoder = module_encoder(trainer.module)
+            attributes["coefs_"] = encoder.weights
+            attributes["intercepts_"] = encoder.biases
+            attributes["_n_features_out"] = encoder.n_outputs
         else:
             attributes["encoder_"] = copy.deepcopy(trainer.module).cpu().eval()
             attributes["_n_features_out"] = trainer.embed(trainer.X[:1]).shape[1]

@@ -17,6 +17,7 @@ from skdiffclust._compat import (
     check_sample_weight,
 )
 from skdiffclust._constraints import check_feasible
+from skdiffclust._encoder import Encoder
 from skdiffclust._history import warn_of_convergence
 from skdiffclust._validation import (
     canonical_rows,
@@ -24,7 +25,7 @@ from skdiffclust._validation import (
     hidden_widths,
     validate_rows,
 )
-from skdiffclust.gemini._models import Perceptron, SkipPerceptron, new_model
+from skdiffclust.gemini._models import SkipPerceptron, new_model
 from skdiffclust.gemini._objectives import OBJECTIVES
 from skdiffclust.gemini._relations import KERNELS, METRICS, PRECOMPUTED, make_relation
 from skdiffclust.gemini._sparse_rows import (
@@ -145,7 +146,7 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
 
     def _fitted_model(self):
         """Return the model of the fitted arrays."""
-        perceptron = Perceptron(self.weights_, self.biases_)
+        perceptron = Encoder(self.weights_, self.biases_)
         skip = getattr(self, "skip_weights_", None)
         return perceptron if skip is None else SkipPerceptron(skip, perceptron)
 
@@ -374,7 +375,7 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
 
 def logits_of_rows(model, X, means):
     """Return the logits (n, k) of rows X (n, d), which are not centred yet."""
-    return model.logits(centered(X, means))
+    return model.outputs(centered(X, means))
 
 
 def ordered(model, logits, sample_weight):

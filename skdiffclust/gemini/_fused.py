@@ -1,7 +1,7 @@
 """MMD of the linear model with its gradients, and the group lasso, in compiled loops.
 
-The first is the same as `Perceptron.forward`, a softmax, the MMDs of `_objectives` on
-`Features`, and `Perceptron.backward`, which define it. On a few hundred rows those
+The first is the same as `Encoder.forward`, a softmax, the MMDs of `_objectives` on
+`Features`, and `Encoder.backward`, which define it. On a few hundred rows those
 spend most of their time between array operations; on many they read every row from
 memory more often. With more features than rows these lie column by column, and those
 that are out are not read. Sums are float64 throughout.

@@ -326,7 +326,7 @@ class GEMINI(BaseGEMINI):
     def _logits_of(self, model, X, means, problem):
         """Return the logits (n, k) of rows X as `predict` finds them."""
         if self.model == "free":
-            return model.logits(problem.X)
+            return model.outputs(problem.X)
         return logits_of_rows(model, X, means)
 
     def _training_params(self):
@@ -342,7 +342,7 @@ class GEMINI(BaseGEMINI):
 def _attributes(model, problem, means):
     """Return the fitted attributes of a model of the rows of a problem."""
     if hasattr(model, "table"):
-        return {"assignments_": softmax(model.logits(problem.X))}
+        return {"assignments_": softmax(model.outputs(problem.X))}
     weights = list(model.weights)
     biases = list(model.biases)
     return {"means_": means, "weights_": weights, "biases_": biases}

@@ -1,96 +1,17 @@
-"""The models p(y|x): linear, perceptron, perceptron with a skip layer, and none.
+"""The models p(y|x): an encoder, an encoder with a skip layer, and none.
 
-All have the same four members: ``arrays``, the list of what is trained, in place;
-``forward(X, masks)`` with what ``backward`` needs; ``backward(gradient, inputs,
-masks)``, the gradients in the order of ``arrays``; ``logits(X)``, which gives a row
-the same bits wherever it stands. ``from_arrays`` is the way back from a list.
+All have the members of `Encoder`: ``arrays``, the list of what is trained, in place,
+and their ``names``; ``forward(X, masks)`` with what ``backward`` needs;
+``backward(gradient, inputs, masks)``, the gradients in the order of ``arrays``;
+``outputs(X)``, which gives a sample the same bits wherever it stands. ``from_arrays``
+is the way back from a list.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from skdiffclust._encoder import (
-    activate,
-    backward,
-    dropout_masks,
-    forward,
-    forward_with_inputs,
-    init_layers,
-)
-from skdiffclust.gemini._sparse_rows import SparseRows
-
-
-@dataclass(frozen=True)
-class Perceptron:
-    """Layers with ReLUs between them; one layer is the linear (logistic) model."""
-
-    weights: list
-    biases: list
-
-    @classmethod
-    def from_arrays(cls, arrays):
-        """Return the model of weights, then biases."""
-        half = len(arrays) // 2
-        return cls(arrays[:half], arrays[half:])
-
-    @property
-    def arrays(self):
-        """Weights, then biases."""
-        return [*self.weights, *self.biases]
-
-    @property
-    def names(self):
-        """What the arrays are called in a file."""
-        numbers = range(len(self.weights))
-        return [f"{kind}.{i}" for kind in ("weights", "biases") for i in numbers]
-
-    @property
-    def decayed(self):
-        """What an l2 penalty shrinks."""
-        return self.weights
-
-    @property
-    def inputs(self):
-        """What is multiplied with features, one row a feature."""
-        return self.weights[:1]
-
-    def masks(self, n_rows, dropout, random_state):
-        """Draw dropout masks for a batch."""
-        return dropout_masks(n_rows, self.weights, dropout, random_state)
-
-    def forward(self, X, masks=None):
-        """Return logits (n, k) and what entered each layer."""
-        return forward_with_inputs(X, self.weights, self.biases, masks)
-
-    def backward(self, gradient, inputs, masks=None):
-        """Return the gradients of all arrays."""
-        by_weights, by_biases = backward(gradient, inputs, self.weights, masks)
-        return [*by_weights, *by_biases]
-
-    def logits(self, X):
-        """Return logits (n, k) that depend on their row only."""
-        if isinstance(X, SparseRows):
-            hidden = X @ self.weights[0] + self.biases[0]
-            if len(self.weights) == 1:
-                return hidden
-            hidden = activate(hidden, "relu")
-            return forward(hidden, self.weights[1:], self.biases[1:])
-        return forward(X, self.weights, self.biases)
-
-    def permute_outputs(self, order):
-        """Return the model with its clusters in another order."""
-        return Perceptron(
-            [*self.weights[:-1], self.weights[-1][:, order]],
-            [*self.biases[:-1], self.biases[-1][order]],
-        )
-
-    def scaled(self, factor):
-        """Return the model with its logits times a factor."""
-        return Perceptron(
-            [*self.weights[:-1], self.weights[-1] * factor],
-            [*self.biases[:-1], self.biases[-1] * factor],
-        )
+from skdiffclust._encoder import Encoder
 
 
 @dataclass(frozen=True)
@@ -98,12 +19,12 @@ class SkipPerceptron:
     """LassoNet: a perceptron plus a linear layer without bias, equation (8)."""
 
     skip: np.ndarray
-    perceptron: Perceptron
+    perceptron: Encoder
 
     @classmethod
     def from_arrays(cls, arrays):
         """Return the model of skip weights, weights, then biases."""
-        return cls(arrays[0], Perceptron.from_arrays(arrays[1:]))
+        return cls(arrays[0], Encoder.from_arrays(arrays[1:]))
 
     @property
     def arrays(self):
@@ -112,22 +33,22 @@ class SkipPerceptron:
 
     @property
     def names(self):
-        """What the arrays are called in a file."""
+        """Names of the arrays, in their order."""
         return ["skip", *self.perceptron.names]
 
     @property
-    def decayed(self):
-        """What an l2 penalty shrinks."""
-        return [self.skip, *self.perceptron.weights]
+    def inputs(self):
+        """Arrays that features are multiplied with, one row a feature."""
+        return [self.skip, *self.perceptron.inputs]
 
     @property
-    def inputs(self):
-        """What is multiplied with features, one row a feature."""
-        return [self.skip, self.perceptron.weights[0]]
+    def input_names(self):
+        """Names of `inputs`."""
+        return ["skip", *self.perceptron.input_names]
 
-    def masks(self, n_rows, dropout, random_state):
+    def dropout_masks(self, n_samples, dropout, random_state):
         """Draw dropout masks for a batch."""
-        return self.perceptron.masks(n_rows, dropout, random_state)
+        return self.perceptron.dropout_masks(n_samples, dropout, random_state)
 
     def forward(self, X, masks=None):
         """Return logits (n, k) and what entered each layer."""
@@ -139,11 +60,11 @@ class SkipPerceptron:
         others = self.perceptron.backward(gradient, inputs, masks)
         return [inputs[0][0].T @ gradient, *others]
 
-    def logits(self, X):
-        """Return logits (n, k) that depend on their row only."""
+    def outputs(self, X):
+        """Return logits (n, k), each of which depends on its sample only."""
         no_bias = np.zeros(self.skip.shape[1], dtype=self.skip.dtype)
-        beside = Perceptron([self.skip], [no_bias])
-        return self.perceptron.logits(X) + beside.logits(X)
+        skip = Encoder([self.skip], [no_bias])
+        return self.perceptron.outputs(X) + skip.outputs(X)
 
     def permute_outputs(self, order):
         """Return the model with its clusters in another order."""
@@ -175,11 +96,16 @@ class FreeAssignments:
         return [self.table]
 
     @property
-    def decayed(self):
-        """What an l2 penalty shrinks."""
-        return [self.table]
+    def names(self):
+        """Names of the arrays."""
+        return ["table"]
 
-    def masks(self, n_rows, dropout, random_state):
+    @property
+    def input_names(self):
+        """Names of arrays that features are multiplied with: there are none."""
+        return []
+
+    def dropout_masks(self, n_samples, dropout, random_state):
         """Draw nothing: there are no hidden units."""
         return None
 
@@ -193,7 +119,7 @@ class FreeAssignments:
         np.add.at(whole, inputs, gradient)
         return [whole]
 
-    def logits(self, X):
+    def outputs(self, X):
         """Return logits (n, k) of the rows X (n,)."""
         return self.table[X]
 
@@ -216,16 +142,16 @@ def new_model(kind, n_distinct, layer_sizes, random_state, dtype):
         return FreeAssignments(table.astype(dtype))
     if kind == "linear":
         layer_sizes = [n_features, n_clusters]
-    perceptron = Perceptron(*init_layers(layer_sizes, random_state, dtype))
+    perceptron = Encoder.with_random_weights(layer_sizes, random_state, dtype)
     if kind != "skip":
         return perceptron
-    (skip,), _ = init_layers([n_features, n_clusters], random_state, dtype)
-    return SkipPerceptron(skip, perceptron)
+    skip = Encoder.with_random_weights([n_features, n_clusters], random_state, dtype)
+    return SkipPerceptron(skip.weights[0], perceptron)
 
 
 MODELS = {
-    "linear": Perceptron,
-    "mlp": Perceptron,
+    "linear": Encoder,
+    "mlp": Encoder,
     "skip": SkipPerceptron,
     "free": FreeAssignments,
 }

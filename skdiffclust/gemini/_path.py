@@ -276,20 +276,18 @@ def choose_step(objectives, n_features, keep_threshold):
 
 def compact(model, support):
     """Return copies of the arrays of a model, with rows of features in it only."""
-    inputs = [id(array) for array in model.inputs]
     return [
-        array[support].copy() if id(array) in inputs else array.copy()
-        for array in model.arrays
+        array[support].copy() if name in model.input_names else array.copy()
+        for name, array in zip(model.names, model.arrays, strict=True)
     ]
 
 
 def expand(kind, arrays, support):
     """Return the arrays of a model from what `compact` returned."""
     model = MODELS[kind].from_arrays(arrays)
-    inputs = [id(array) for array in model.inputs]
     whole = []
-    for array in arrays:
-        if id(array) in inputs:
+    for name, array in zip(model.names, arrays, strict=True):
+        if name in model.input_names:
             full = np.zeros((len(support), array.shape[1]), dtype=array.dtype)
             full[support] = array
             array = full

@@ -215,11 +215,10 @@ class Penalty:
         """
         if not self.alpha:
             return np.inf
-        inputs = [id(array) for array in model.inputs]
         free = [
             float(np.linalg.norm(gradient)) / self.alpha
-            for array, gradient in zip(model.arrays, gradients, strict=True)
-            if id(array) not in inputs
+            for name, gradient in zip(model.names, gradients, strict=True)
+            if name not in model.input_names
         ]
         return float(max(*free, self.residuals(model, gradients).max()))
 

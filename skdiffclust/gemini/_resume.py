@@ -17,7 +17,7 @@ class PathCheckpoint:
     folder : path-like
     identity : dict
         What `identify` returned for the data and the parameters.
-    model : Perceptron or SkipPerceptron
+    model : Encoder or SkipPerceptron
         One with arrays as those of the steps, whatever their values.
     n_samples : int
     """
@@ -25,7 +25,6 @@ class PathCheckpoint:
     def __init__(self, folder, identity, model, n_samples):
         n_clusters = model.arrays[-1].shape[-1]
         n_features = len(model.inputs[0])
-        inputs = [id(array) for array in model.inputs]
         record = {
             "alpha": Field("float64", low=0),
             "objective": Field("float64"),
@@ -40,10 +39,10 @@ class PathCheckpoint:
             state[f"model.{name}"] = Field(array.dtype, array.shape)
             state[f"previous.{name}"] = Field(array.dtype, array.shape)
             shape = array.shape
-            if id(array) in inputs:
+            if name in model.input_names:
                 shape = (AtMost(n_features), *shape[1:])
             record[f"model.{name}"] = Field(array.dtype, shape)
-        self._is_input = [id(array) in inputs for array in model.arrays]
+        self._is_input = [name in model.input_names for name in model.names]
         self._names = [f"model.{name}" for name in model.names]
         self._checkpoint = Checkpoint(
             folder, _KIND, identity, record=record, state=state

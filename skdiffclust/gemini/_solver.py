@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 from sklearn.metrics import adjusted_rand_score
 
-from skdiffclust.gemini._models import Perceptron
+from skdiffclust._encoder import Encoder
 from skdiffclust.gemini._sparse_rows import column_squares, take_columns
 from skdiffclust.gemini._training import loss_and_gradients
 
@@ -66,7 +66,7 @@ class LinearProblem:
         end = len(z) - self.n_clusters
         if not self._fused:
             weights = z[:end].reshape(-1, self.n_clusters)
-            model = Perceptron([weights], [z[end:]])
+            model = Encoder([weights], [z[end:]])
             rows = replace(problem, X=self._X, transposed=None)
             loss, value, (by_weights, by_biases) = loss_and_gradients(model, rows)
             return loss, value, np.concatenate([by_weights.ravel(), by_biases])

@@ -11,7 +11,8 @@ from scipy.optimize import linear_sum_assignment
 from scipy.sparse import csr_array
 
 from skdiffclust._assignments import softmax
-from skdiffclust.gemini._models import FreeAssignments, Perceptron, SkipPerceptron
+from skdiffclust._encoder import Encoder
+from skdiffclust.gemini._models import FreeAssignments, SkipPerceptron
 from skdiffclust.gemini._sparse_rows import (
     SparseRows,
     dense_rows,
@@ -222,7 +223,7 @@ def family_of_cells(kind, weights, biases, template):
         return (factor * weights).astype(dtype), (factor * biases).astype(dtype)
 
     if kind == "linear":
-        return lambda factor: Perceptron(*([array] for array in cells(factor)))
+        return lambda factor: Encoder(*([array] for array in cells(factor)))
     if kind == "skip":
         return lambda factor: _beside_skip(template, *cells(factor))
     return lambda factor: _within_perceptron(template, *cells(factor))
@@ -232,7 +233,7 @@ def _beside_skip(template, weights, biases):
     """Return skip weights (d, k) and biases (k,) beside a perceptron of no effect."""
     perceptron = template.perceptron
     last = perceptron.weights[-1]
-    perceptron = Perceptron(
+    perceptron = Encoder(
         [*(w.copy() for w in perceptron.weights[:-1]), np.zeros_like(last)],
         [*(b.copy() for b in perceptron.biases[:-1]), biases],
     )
@@ -255,7 +256,7 @@ def _within_perceptron(template, weights, biases):
     layers[-1][...] = 0
     layers[-1][own] = np.vstack([np.eye(n_clusters), -np.eye(n_clusters)])
     shifts[-1][...] = 0
-    return Perceptron(layers, shifts)
+    return Encoder(layers, shifts)
 
 
 def family_of_labels(labels, numbers, n_clusters, dtype):
@@ -324,7 +325,7 @@ def _sharp_loss(problem, cells):
         weights, biases = (
             (factor * array).astype(problem.X.dtype, copy=False) for array in cells
         )
-        return Perceptron([weights], [biases])
+        return Encoder([weights], [biases])
 
     loss, *_ = loss_and_gradients(sharpen(family, problem), problem)
     return loss

@@ -108,7 +108,7 @@ def _by_definition(model, problem, X, weights, relation, rows, random_state):
     """Return what `loss_and_gradients` does, without l2, for the rows X of a batch."""
     masks = None
     if problem.dropout and random_state is not None:
-        masks = model.masks(len(X), problem.dropout, random_state)
+        masks = model.dropout_masks(len(X), problem.dropout, random_state)
     logits, inputs = model.forward(X, masks)
     assignments = softmax(logits)
     value, gradient = problem.objective(assignments, weights, relation)
@@ -128,11 +128,9 @@ def _add_decay(model, gradients, problem):
     """Add the gradient of l2 times the sum of squared weights; return the value."""
     total = 0.0
     inner = problem.l2 if problem.inner_l2 is None else problem.inner_l2
-    inputs = [id(array) for array in getattr(model, "inputs", [])]
-    decayed = [id(array) for array in model.decayed]
-    for array, gradient in zip(model.arrays, gradients, strict=True):
-        if id(array) in decayed:
-            factor = problem.l2 if id(array) in inputs else inner
+    for name, array, gradient in zip(model.names, model.arrays, gradients, strict=True):
+        if not name.startswith("biases"):
+            factor = problem.l2 if name in model.input_names else inner
             gradient += 2 * factor * array
             total += factor * float(np.vdot(array, array))
     return total

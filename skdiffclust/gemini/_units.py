@@ -90,10 +90,11 @@ class Units:
 
     def model(self, model):
         """Return the model of features in the unit of the user."""
-        inputs = [id(array) for array in getattr(model, "inputs", [])]
         arrays = [
-            array / array.dtype.type(self.features) if id(array) in inputs else array
-            for array in model.arrays
+            array / array.dtype.type(self.features)
+            if name in model.input_names
+            else array
+            for name, array in zip(model.names, model.arrays, strict=True)
         ]
         return type(model).from_arrays(arrays)
 

@@ -266,10 +266,9 @@ class Walk:
 
     def _on_columns(self, columns):
         """Return copies of arrays and momentum, of inputs the rows of columns only."""
-        inputs = [id(array) for array in self.model.inputs]
         chosen = [
-            columns if id(array) in inputs else slice(None)
-            for array in self.model.arrays
+            columns if name in self.model.input_names else slice(None)
+            for name in self.model.names
         ]
         return [
             [array[rows].copy() for array, rows in zip(arrays, chosen, strict=True)]
@@ -278,12 +277,16 @@ class Walk:
 
     def _put_back(self, columns, arrays, state):
         """Write what `_on_columns` returned back; other rows of inputs are zero."""
-        inputs = [id(array) for array in self.model.inputs]
-        for whole, previous, array, old in zip(
-            self.model.arrays, self.optimiser.state, arrays, state, strict=True
+        for name, whole, previous, array, old in zip(
+            self.model.names,
+            self.model.arrays,
+            self.optimiser.state,
+            arrays,
+            state,
+            strict=True,
         ):
             rows = slice(None)
-            if id(whole) in inputs:
+            if name in self.model.input_names:
                 rows = columns
                 whole[...] = 0
                 previous[...] = 0

@@ -8,7 +8,7 @@ import numpy as np
 from skdiffclust._affinity import refuse_overflow
 from skdiffclust._batches import mini_batches
 from skdiffclust._checkpoint import identify, probe_rows
-from skdiffclust._encoder import forward, init_layers
+from skdiffclust._encoder import Encoder
 from skdiffclust.memories._dynamics import check_weights
 from skdiffclust.memories._merging import count_clusters
 from skdiffclust.memories._optimise import Plateau
@@ -266,10 +266,11 @@ class DeepTraining:
 
     def encoder(self):
         """Return the encoder as it is kept: lists of arrays, or a module on the CPU."""
-        from skdiffclust._torch import encoder_arrays
+        from skdiffclust._torch import module_encoder
 
         if self._clam.encoder == "mlp":
-            return encoder_arrays(self._parts["encoder"])
+            encoder = module_encoder(self._parts["encoder"])
+            return encoder.weights, encoder.biases
         return copy.deepcopy(self._parts["encoder"]).cpu().eval()
 
     def memories(self):
@@ -289,12 +290,12 @@ def _first_encoder(clam, rows, random_state, continues):
         module = copy.deepcopy(clam.encoder_ if continues else clam.encoder)
         return module.to(to_tensor(rows[:0]).dtype)
     if continues:
-        return encoder_module(*clam.encoder_)
-    return encoder_module(*_principal_layers(rows, random_state))
+        return encoder_module(Encoder(*clam.encoder_))
+    return encoder_module(_principal_encoder(rows, random_state))
 
 
-def _principal_layers(rows, random_state):
-    """Return weights and biases of the "mlp" that starts as principal components.
+def _principal_encoder(rows, random_state):
+    """Return the encoder "mlp" that starts as principal components.
 
     A component is the difference of its positive and its negative part, two hidden
     units; the others start at random and without any say. Seeds among codes of random
@@ -302,9 +303,11 @@ def _principal_layers(rows, random_state):
     """
     n_features = rows.shape[1]
     width = min(_LATENT, n_features)
-    weights, biases = init_layers(
+    encoder = Encoder.with_random_weights(
         [n_features, _HIDDEN, width], random_state, rows.dtype
     )
+    weights = encoder.weights
+    biases = encoder.biases
     centred = rows - rows.mean(axis=0)
     directions = np.linalg.svd(centred, full_matrices=False)[2][:width]
     k = len(directions)
@@ -314,7 +317,7 @@ def _principal_layers(rows, random_state):
     weights[1][:k, :k] = np.eye(k)
     weights[1][k : 2 * k, :k] = -np.eye(k)
     biases[1][:] = 0.0
-    return weights, biases
+    return encoder
 
 
 def _isometry(code, rows):
@@ -332,7 +335,7 @@ def _isometry(code, rows):
     left, _, right = np.linalg.svd(centred.T @ rows, full_matrices=False)
     turn = left @ right
     bias = rows.mean(axis=0) - code.mean(axis=0) @ turn
-    linear = encoder_module([turn], [bias])[0]
+    linear = encoder_module(Encoder([turn], [bias]))[0]
     return orthogonal(linear, orthogonal_map="cayley")
 
 
@@ -362,7 +365,7 @@ def encode(encoder, Z):
     On the CPU the code of a row does not depend on the rows beside it.
     """
     if isinstance(encoder, tuple):
-        return _checked(forward(Z, *encoder))
+        return _checked(Encoder(*encoder).outputs(Z))
     from skdiffclust._torch import module_outputs
 
     def check(code, n_rows):

@@ -14,7 +14,7 @@ from sklearn.metrics import adjusted_rand_score
 from torch import nn
 
 from skdiffclust import PRCut
-from skdiffclust._encoder import init_layers
+from skdiffclust._encoder import Encoder
 from skdiffclust.cuts import ratio_cut
 from skdiffclust.cuts._torch import ModuleModel
 from skdiffclust.cuts._training import block_loss_with_gradients
@@ -315,7 +315,7 @@ def test_a_batch_that_does_not_fit_is_halved_without_changing_the_step(
 ):
     rng = np.random.RandomState(global_random_seed)
     X = rng.normal(size=(12, 4))
-    weights, biases = init_layers([4, 3], rng, np.float64)
+    encoder = Encoder.with_random_weights([4, 3], rng, np.float64)
 
     class Small(nn.Linear):
         limit = 100
@@ -329,8 +329,8 @@ def test_a_batch_that_does_not_fit_is_halved_without_changing_the_step(
     for limit in (100, 4):
         module = Small(4, 3, dtype=torch.float64)
         with torch.no_grad():
-            module.weight.copy_(torch.tensor(weights[0].T))
-            module.bias.copy_(torch.tensor(biases[0]))
+            module.weight.copy_(torch.tensor(encoder.weights[0].T))
+            module.bias.copy_(torch.tensor(encoder.biases[0]))
         module.limit = limit
         model = ModuleModel(module, 3, 0.0, "cpu")
         model.step(X, lambda logits: logits - 1.0, 0.1)

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from skdiffclust._assignments import softmax
-from skdiffclust._encoder import init_layers
+from skdiffclust._encoder import Encoder
 from skdiffclust.cuts._ratio_cut import (
     bound_with_gradient,
     check_graph,
@@ -13,8 +13,8 @@ from skdiffclust.cuts._ratio_cut import (
 )
 from skdiffclust.cuts._training import (
     CutObjective,
+    EncoderModel,
     FreeLogits,
-    Layers,
     Settings,
     _moves_to_neighbors,
     _with_neighbors,
@@ -296,7 +296,7 @@ def test_fitting_labels_reaches_them(moving, global_random_seed):
     rng = np.random.RandomState(global_random_seed)
     X = rng.normal(size=(60, 2))
     labels = (X[:, 0] > 0).astype(int)
-    model = Layers(*init_layers([2, 2], rng, np.float64), "relu", 0.0)
+    model = EncoderModel(Encoder.with_random_weights([2, 2], rng, np.float64), 0.0)
     chosen = settings(learning_rate=0.1)
     fit_labels(model, X, labels, chosen, rng, moving=moving)
     assert np.mean(model.logits(X).argmax(axis=1) == labels) > 0.95

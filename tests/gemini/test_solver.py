@@ -11,10 +11,10 @@ from sklearn.preprocessing import scale
 
 from skdiffclust import SparseGEMINI
 from skdiffclust._constraints import as_constraints
+from skdiffclust._encoder import Encoder
 from skdiffclust._optimisers import Momentum
 from skdiffclust.datasets import make_celeux_one
 from skdiffclust.gemini import _solver_kernels as kernels
-from skdiffclust.gemini._models import Perceptron
 from skdiffclust.gemini._penalties import (
     PENALTIES,
     GroupLasso,
@@ -128,9 +128,7 @@ def test_flat_loss_and_gradient_are_those_of_the_model(params, shape):
     columns = np.array([4, 0, 5])
     W, b = np.zeros((shape[1], 3)), rng.normal(size=3)
     W[columns] = rng.normal(size=(3, 3))
-    loss, value, (by_weights, by_biases) = loss_and_gradients(
-        Perceptron([W], [b]), task
-    )
+    loss, value, (by_weights, by_biases) = loss_and_gradients(Encoder([W], [b]), task)
     z = np.concatenate([W[columns].ravel(), b])
     found = LinearProblem(task, 3, columns)(z)
     assert_allclose(found[0], loss, rtol=1e-10)
@@ -161,7 +159,7 @@ def test_solutions_are_certified_by_the_definition(params, ids, global_random_se
         penalty = GroupLasso(groups_by_size(ids, 8), alpha)
         solver, losses = solved(task, penalty, global_random_seed)
         assert solver.is_done and solver.residual <= 0.01
-        model = Perceptron(*([array] for array in solver.arrays(np.float64)))
+        model = Encoder(*([array] for array in solver.arrays(np.float64)))
         every = np.arange(8) if ids is None else np.array(ids)
         expected = residual(task, model, penalty, alpha, every)
         assert_allclose(solver.residual, expected, rtol=1e-6, atol=1e-9)
@@ -178,7 +176,7 @@ def test_gradient_descent_gains_nothing_after_it(global_random_seed):
     task = task_of(rows(global_random_seed), {"mode": "ovo"})
     penalty = GroupLasso(groups_by_size(None, 8), 0.02)
     solver, _ = solved(task, penalty, global_random_seed)
-    model = Perceptron(*([array] for array in solver.arrays(np.float64)))
+    model = Encoder(*([array] for array in solver.arrays(np.float64)))
     before = solver.loss
     for _ in range(2000):
         _, _, gradients = loss_and_gradients(model, task)
@@ -285,7 +283,7 @@ def test_the_proximal_method_and_the_contract_agree(global_random_seed):
     task = task_of(rows(global_random_seed), {"mode": "ovo"})
     penalty = GroupLasso(groups_by_size(None, 8), 0.05)
     solver, _ = solved(task, penalty, global_random_seed)
-    model = Perceptron(*([array] for array in solver.arrays(np.float64)))
+    model = Encoder(*([array] for array in solver.arrays(np.float64)))
 
     class Loop(list):
         stop_reason = None

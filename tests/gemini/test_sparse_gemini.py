@@ -15,9 +15,10 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 from skdiffclust import GEMINI, SparseGEMINI
+from skdiffclust._encoder import Encoder
 from skdiffclust._history import EpochLoop
 from skdiffclust.gemini import _training, _walk, gemini_score
-from skdiffclust.gemini._models import MODELS, Perceptron
+from skdiffclust.gemini._models import MODELS
 from skdiffclust.gemini._path import expand
 from skdiffclust.gemini._penalties import (
     GroupLasso,
@@ -77,7 +78,7 @@ def test_fit_meets_the_optimality_conditions_of_the_group_lasso(
     # Features and objective are divided by a number each, and are given back so.
     scale, value = task.units.features, task.units.objective
     W, b = sparse.weights_[0], sparse.biases_[0]
-    _, _, (slope, _) = loss_and_gradients(Perceptron([W * scale], [b]), task)
+    _, _, (slope, _) = loss_and_gradients(Encoder([W * scale], [b]), task)
     slope *= scale * value
     for group in np.unique(groups or range(8)):
         rows = np.flatnonzero(np.array(groups or range(8)) == group)

@@ -141,7 +141,7 @@ def test_models_have_the_logits_of_the_cells(kind, global_random_seed):
     W, b = rng.normal(size=(3, 4)), rng.normal(size=4)
     for factor in (1.0, 7.0):
         model = family_of_cells(kind, W, b, template)(factor)
-        assert_allclose(model.logits(X), factor * (X @ W + b), atol=1e-9)
+        assert_allclose(model.outputs(X), factor * (X @ W + b), atol=1e-9)
         for array in model.arrays:
             array += 1.0
     for array, old in zip(template.arrays, before, strict=True):

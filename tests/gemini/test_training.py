@@ -94,7 +94,7 @@ def test_every_weight_against_autograd(
     state = rng.get_state()
     loss, _, gradients = loss_and_gradients(model, task, None, rng)
     rng.set_state(state)
-    masks = model.masks(len(task.X), dropout, rng) if dropout else None
+    masks = model.dropout_masks(len(task.X), dropout, rng) if dropout else None
     leaves = [torch.tensor(array, requires_grad=True) for array in model.arrays]
     torch_loss = -reference(leaves, kind, task, masks, name, mode)
     torch_loss.backward()
