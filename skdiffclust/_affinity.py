@@ -28,11 +28,11 @@ _DENSE_KERNELS = ("additive_chi2", "chi2")
 # What `check_dense_size` says of the matrices.
 _DISTANCES = {
     "what": "the distance matrix",
-    "remedy": "Use fewer rows or a sparse neighbours graph.",
+    "remedy": "Use fewer samples or a sparse neighbours graph.",
 }
 _KERNEL = {
     "what": "the kernel matrix",
-    "remedy": "Use fewer rows, or the linear kernel, which needs no such matrix.",
+    "remedy": "Use fewer samples, or the linear kernel, which needs no such matrix.",
 }
 
 
@@ -46,7 +46,7 @@ def refuse_overflow(arrays, dtype=np.float64):
     if diagonal > np.finfo(dtype).max / 4:
         largest = max(np.abs(low).max(), np.abs(high).max())
         raise ValueError(
-            "The rows of X must have squared distances that fit "
+            "The samples of X must have squared distances that fit "
             f"{np.dtype(dtype).name}. Got values up to {largest:.3g} instead, whose "
             "distances overflow: rescale X, e.g. with StandardScaler."
         )
@@ -63,7 +63,7 @@ def refuse_underflow(X, dtype=np.float64):
         diagonal = np.sum(np.square(gap))
     if gap.any() and diagonal < np.finfo(dtype).tiny:
         raise ValueError(
-            "The rows of X must have squared distances that fit "
+            "The samples of X must have squared distances that fit "
             f"{np.dtype(dtype).name}. Got features that differ by at most "
             f"{gap.max():.3g} instead, whose squared distances underflow: rescale X, "
             "e.g. with StandardScaler."
@@ -288,7 +288,7 @@ def block_distances(X, T, metric, params):
         )
     if np.isinf(distances).any():
         raise ValueError(
-            "The rows of X must have finite distances. Got infinity from "
+            "The samples of X must have finite distances. Got infinity from "
             f"{metric!r} instead: distances overflow, rescale X."
         )
     return distances
@@ -301,10 +301,10 @@ def _of_two_rows(function, name):
         value = function(*rows, **params)
         if isinstance(value, Sized) and np.ndim(value):
             raise ValueError(
-                f"The {name!r} parameter must be a function of two rows that returns a "
-                f"number. Got an array of shape {np.shape(value)} from {function!r} "
-                f"instead. Compute a whole matrix yourself, and pass it as X with "
-                f"{name}='precomputed'."
+                f"The {name!r} parameter must be a function of two samples that "
+                f"returns a number. Got an array of shape {np.shape(value)} from "
+                f"{function!r} instead. Compute a whole matrix yourself, and pass it "
+                f"as X with {name}='precomputed'."
             )
         return value
 
@@ -510,7 +510,7 @@ def neighbors_graph(
     if not 1 <= n_neighbors < n:
         raise ValueError(
             f"The 'n_neighbors' parameter must be between 1 and n_samples - 1 = "
-            f"{n - 1}. Got {n_neighbors} instead. Lower it or pass more rows."
+            f"{n - 1}. Got {n_neighbors} instead. Lower it or pass more samples."
         )
     if mode not in ("connectivity", "distance"):
         raise ValueError(
@@ -531,7 +531,7 @@ def _nearest_column(X_train, D):
     if sp.issparse(D):
         raise ValueError(
             "The 'X' parameter must be a dense matrix of distances to the training "
-            "rows. Got a sparse one instead, and sparse is not supported here: "
+            "samples. Got a sparse one instead, and sparse is not supported here: "
             "use .toarray() with every distance filled in."
         )
     refuse_masked(D)
@@ -540,8 +540,8 @@ def _nearest_column(X_train, D):
         columns = "n_train" if X_train is None else len(X_train)
         raise ValueError(
             f"The 'X' parameter must have shape (m, {columns}), distances to the "
-            f"training rows. Got shape {D.shape} instead. Pass one column per "
-            "training row."
+            f"training samples. Got shape {D.shape} instead. Pass one column per "
+            "training sample."
         )
     _refuse_nonfinite(D, "X")
     indices = D.argmin(axis=1)

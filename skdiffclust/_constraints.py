@@ -17,7 +17,7 @@ _PAIRS = "index pairs of shape (n_links, 2)"
 _INCIDENCE = "a sparse incidence matrix of shape (n_samples, n_links)"
 _GROUPS = "group ids of shape (n_samples,) with -1 for none"
 _ADVICE = (
-    "Pairs cannot follow rows through a cross-validation: pass an incidence matrix "
+    "Pairs cannot follow samples through a cross-validation: pass an incidence matrix "
     "(skdiffclust.metrics.links_to_incidence makes one) or, for must-links, group ids."
 )
 
@@ -172,7 +172,7 @@ def check_feasible(constraints, n_clusters):
     title = "The 'n_clusters' parameter must be"
     if n_clusters > constraints.n_groups:
         raise ValueError(
-            f"{title} at most {constraints.n_groups}, the number of groups of rows "
+            f"{title} at most {constraints.n_groups}, the number of groups of samples "
             f"that must-links and partial labels leave. Got {n_clusters} instead. Ask "
             "for fewer clusters or give fewer links."
         )
@@ -188,17 +188,17 @@ def check_feasible(constraints, n_clusters):
     if n_clusters < len(clique):
         rows = [int(np.argmax(constraints.groups == group)) for group in clique[:5]]
         raise ValueError(
-            f"{title} at least {len(clique)}: so many groups of rows must all part "
-            f"from each other (among them rows {', '.join(map(str, rows))}). Got "
+            f"{title} at least {len(clique)}: so many groups of samples must all part "
+            f"from each other (among them samples {', '.join(map(str, rows))}). Got "
             f"{n_clusters} instead. Ask for more clusters or give fewer cannot-links."
         )
     if n_clusters == 2:
         row = _row_on_odd_cycle(constraints)
         if row is not None:
             raise ValueError(
-                f"{title} at least 3: the cannot-links around row {row} form a cycle "
-                "of odd length, which two clusters cannot satisfy. Got 2 instead. Ask "
-                "for more clusters or give fewer cannot-links."
+                f"{title} at least 3: the cannot-links around sample {row} form a "
+                "cycle of odd length, which two clusters cannot satisfy. Got 2 "
+                "instead. Ask for more clusters or give fewer cannot-links."
             )
 
 
@@ -225,7 +225,7 @@ def check_pairs(pairs, n_samples, title, what=_PAIRS):
     if pairs.max() >= n_samples:
         raise ValueError(
             f"{title} must hold indices from 0 to {n_samples - 1}, since there are "
-            f"{n_samples} rows. Got the index {pairs.max()} instead. {_ADVICE}"
+            f"{n_samples} samples. Got the index {pairs.max()} instead. {_ADVICE}"
         )
     return pairs
 
@@ -326,8 +326,8 @@ def _refuse_self_pairs(pairs, title):
     alone = pairs[pairs[:, 0] == pairs[:, 1], 0]
     if alone.size:
         raise ValueError(
-            f"{title} must part two different rows. Got row {alone[0]} twice instead. "
-            "Remove that pair."
+            f"{title} must part two different samples. Got sample {alone[0]} twice "
+            "instead. Remove that pair."
         )
 
 
@@ -343,8 +343,8 @@ def _pairs_of_incidence(incidence, n_samples, title):
     """Return the pairs of the columns that have both ends, as int64 (n_links, 2)."""
     if incidence.ndim != 2 or incidence.shape[0] != n_samples:
         raise ValueError(
-            f"{title}, when sparse, must be {_INCIDENCE}, here with {n_samples} rows. "
-            f"Got the shape {incidence.shape} instead."
+            f"{title}, when sparse, must be {_INCIDENCE}, here with {n_samples} "
+            f"samples. Got the shape {incidence.shape} instead."
         )
     incidence = sparse.csc_array(incidence, copy=True)
     incidence.sum_duplicates()
@@ -353,17 +353,17 @@ def _pairs_of_incidence(incidence, n_samples, title):
     if negative.size:
         column = int(np.searchsorted(incidence.indptr, negative[0], side="right")) - 1
         raise ValueError(
-            f"{title}, when sparse, must have positive entries at the two rows of a "
+            f"{title}, when sparse, must have positive entries at the two samples of a "
             f"link. Got {incidence.data[negative[0]]} in column {column} instead. Mark "
-            "both rows by 1, and pass rows that must part as cannot_link."
+            "both samples by 1, and pass samples that must part as cannot_link."
         )
     n_ends = np.diff(incidence.indptr)
     if (n_ends > 2).any():
         column = int(np.argmax(n_ends > 2))
         raise ValueError(
-            f"{title}, when sparse, must have two non-zeros in a column, the two rows "
-            f"of a link. Got {n_ends[column]} in column {column} instead. Use one "
-            "column for each link."
+            f"{title}, when sparse, must have two non-zeros in a column, the two "
+            f"samples of a link. Got {n_ends[column]} in column {column} instead. Use "
+            "one column for each link."
         )
     starts = incidence.indptr[:-1][n_ends == 2]
     ends = [incidence.indices[starts], incidence.indices[starts + 1]]
@@ -424,9 +424,9 @@ def _propagate(labels, component):
         same = component[rows] == component[first]
         other = rows[same & (labels[rows] != labels[first])][0]
         raise ValueError(
-            f"The constraints contradict each other: rows {first} and {other} have the "
-            f"partial labels {labels[first]} and {labels[other]}, but must-links join "
-            "them. Remove a link on the way between them, or one of the labels."
+            f"The constraints contradict each other: samples {first} and {other} have "
+            f"the partial labels {labels[first]} and {labels[other]}, but must-links "
+            "join them. Remove a link on the way between them, or one of the labels."
         )
     classes = label_of[component]
     known = classes >= 0
@@ -451,8 +451,9 @@ def _refuse_joined(pairs, component):
         else "partial labels, closed under the must-links, put both in one class"
     )
     raise ValueError(
-        f"The constraints contradict each other: rows {first} and {second} must not be "
-        f"linked, but {reason}. Remove the cannot-link, or what joins the two rows."
+        f"The constraints contradict each other: samples {first} and {second} must not "
+        f"be linked, but {reason}. Remove the cannot-link, or what joins the two "
+        "samples."
     )
 
 

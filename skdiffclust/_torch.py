@@ -226,7 +226,7 @@ def train_module(
                 torch.cuda.empty_cache()
                 if n_tries == _OUT_OF_MEMORY_TRIES or batch_size == 1:
                     raise torch.cuda.OutOfMemoryError(
-                        f"CUDA is out of memory with batches of {batch_size} rows. "
+                        f"CUDA is out of memory with batches of {batch_size} samples. "
                         "Lower batch_size, or set device='cpu'."
                     ) from error
             n_tries += 1
@@ -487,17 +487,17 @@ def sum_over_processes(tensor):
 
 
 def gather_over_processes(tensor):
-    """Return the rows of the processes of ``torchrun``, one after the other.
+    """Return the samples of the processes of ``torchrun``, one after the other.
 
-    For losses between all rows, such as `PartialFenchelYoungLoss`: gather what the
-    encoder makes of the rows of a process, and let every process compute the one loss
-    of the joint batch, with one `seed`. The averaged gradients of
+    For losses between all samples, such as `PartialFenchelYoungLoss`: gather what the
+    encoder makes of the samples of a process, and let every process compute the one
+    loss of the joint batch, with one `seed`. The averaged gradients of
     DistributedDataParallel are then those of that loss, exactly.
 
     Parameters
     ----------
     tensor : tensor of shape (n_rows, ...)
-        Rows of this process; their number may differ between processes.
+        Samples of this process; their number may differ between processes.
 
     Returns
     -------

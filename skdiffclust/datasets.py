@@ -30,16 +30,16 @@ _SCENARIOS = {
 
 @dataclass(frozen=True, eq=False)
 class SyntheticClusters:
-    """Rows with known clusters and known informative features.
+    """Samples with known clusters and known informative features.
 
     Unpacks as ``X, y, informative``.
 
     Attributes
     ----------
     X : ndarray of shape (n_samples, n_features), float64
-        Rows.
+        Samples.
     y : ndarray of shape (n_samples,), int64
-        Component that the row was drawn from.
+        Component that the sample was drawn from.
     informative : ndarray of shape (n_features,), bool
         Which features tell the components apart, without those that only repeat them.
     """
@@ -119,7 +119,7 @@ def make_celeux_two(n_samples=2000, *, random_state=None):
     Parameters
     ----------
     n_samples : int, default=2000
-        Number of rows.
+        Number of samples.
     random_state : int, RandomState instance or None, default=None
         Draws components and features.
 
@@ -176,12 +176,12 @@ def _redundant_covariance():
 def make_gaussian_mixture(
     n_samples, means, covariances, *, proportions=None, random_state=None
 ):
-    """Draw rows from a mixture of Gaussian components.
+    """Draw samples from a mixture of Gaussian components.
 
     Parameters
     ----------
     n_samples : int
-        Number of rows.
+        Number of samples.
     means : array-like of shape (n_components, n_features)
         Means of the components.
     covariances : array-like of shape (n_components, n_features, n_features)
@@ -189,7 +189,7 @@ def make_gaussian_mixture(
     proportions : array-like of shape (n_components,), default=None
         Their probabilities; None for equal ones.
     random_state : int, RandomState instance or None, default=None
-        Draws components and rows.
+        Draws components and samples.
 
     Returns
     -------
@@ -222,16 +222,16 @@ def make_gaussian_mixture(
 def make_student_mixture(
     n_samples, means, scales, *, degrees=2.0, proportions=None, random_state=None
 ):
-    """Draw rows from a mixture of multivariate Student-t components.
+    """Draw samples from a mixture of multivariate Student-t components.
 
-    A row is its mean plus a Gaussian of the scale matrix, divided by the root of an
+    A sample is its mean plus a Gaussian of the scale matrix, divided by the root of an
     independent chi-square variable over its degrees of freedom: with few degrees far
     outliers are common, and with two or fewer there is no variance.
 
     Parameters
     ----------
     n_samples : int
-        Number of rows.
+        Number of samples.
     means : array-like of shape (n_components, n_features)
         Locations of the components.
     scales : array-like of shape (n_components, n_features, n_features)
@@ -241,7 +241,7 @@ def make_student_mixture(
     proportions : array-like of shape (n_components,), default=None
         Their probabilities; None for equal ones.
     random_state : int, RandomState instance or None, default=None
-        Draws components and rows.
+        Draws components and samples.
 
     Returns
     -------

@@ -29,14 +29,14 @@ class SpanningForestDisplay:
     Parameters
     ----------
     positions : array-like of shape (n_samples, 2)
-        Where the rows are drawn: the rows themselves if they have two features, two of
-        the features, or an embedding.
+        Where the samples are drawn: the samples themselves if they have two features,
+        two of the features, or an embedding.
     edges : array-like of shape (n_edges, 2)
-        Pairs of row indices.
+        Pairs of sample indices.
     is_cut : array-like of shape (n_edges,), bool
         Which edges are cut, and drawn dashed.
     labels : array-like of shape (n_samples,)
-        Cluster of each row, for its colour; a negative one is drawn grey.
+        Cluster of each sample, for its colour; a negative one is drawn grey.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class SpanningForestDisplay:
     figure_ : matplotlib Figure
         Its figure.
     points_ : matplotlib PathCollection
-        The rows.
+        The samples.
     edges_, cut_edges_ : matplotlib LineCollection
         Kept edges and cut ones.
 
@@ -77,7 +77,7 @@ class SpanningForestDisplay:
         estimator : SpanningForestClustering
             Fitted. Of a pipeline, pass the last step.
         positions : array-like of shape (n_samples, 2)
-            Where the training rows are drawn.
+            Where the training samples are drawn.
         ax : matplotlib Axes or None, default=None
             Where to draw; None makes a figure.
         **kwargs : dict
@@ -93,7 +93,7 @@ class SpanningForestDisplay:
         Raises
         ------
         ValueError
-            If there is not one position for each row of the fit.
+            If there is not one position for each sample of the fit.
         """
         check_is_fitted(estimator, "forest_edges_")
         n_samples = len(estimator.labels_)
@@ -149,7 +149,7 @@ class SpanningForestDisplay:
 
 
 class ConnectivityDisplay:
-    """Which rows share a cluster: a heat map of all pairs, ordered by cluster.
+    """Which samples share a cluster: a heat map of all pairs, ordered by cluster.
 
     Blocks on the diagonal are clusters; what is grey beside them is uncertain.
 
@@ -158,7 +158,7 @@ class ConnectivityDisplay:
     connectivity : array-like of shape (n_samples, n_samples)
         From 0, never together, to 1, always.
     labels : array-like of shape (n_samples,)
-        Cluster of each row, by which rows and columns are ordered.
+        Cluster of each sample, by which rows and columns are ordered.
 
     Attributes
     ----------
@@ -174,11 +174,11 @@ class ConnectivityDisplay:
     See Also
     --------
     ConnectivityDisplay.from_estimator : Of one fitted clusterer.
-    ConnectivityDisplay.from_labels : Of several clusterings of the same rows.
+    ConnectivityDisplay.from_labels : Of several clusterings of the same samples.
 
     Notes
     -----
-    O(n_samples²) memory; the two class methods draw at most `max_samples` rows.
+    O(n_samples²) memory; the two class methods draw at most `max_samples` samples.
 
     Examples
     --------
@@ -198,18 +198,18 @@ class ConnectivityDisplay:
 
     @classmethod
     def from_estimator(cls, estimator, X, *, max_samples=500, ax=None, **kwargs):
-        """Draw which rows a fitted clusterer puts together.
+        """Draw which samples a fitted clusterer puts together.
 
         Parameters
         ----------
         estimator : estimator with `predict_proba` or `predict`
             Fitted, a pipeline too. With probabilities P, an entry is (P Pᵀ)_ij, the
-            probability that two rows share a cluster if each is drawn on its own;
+            probability that two samples share a cluster if each is drawn on its own;
             without them, it is 1 where the labels are equal.
         X : array-like of shape (n_samples, n_features)
-            Rows to predict.
+            Samples to predict.
         max_samples : int, default=500
-            Of more rows, this many are drawn, always the same ones.
+            Of more samples, this many are drawn, always the same ones.
         ax : matplotlib Axes or None, default=None
             Where to draw; None makes a figure.
         **kwargs : dict
@@ -231,15 +231,15 @@ class ConnectivityDisplay:
 
     @classmethod
     def from_labels(cls, labels, *, max_samples=500, ax=None, **kwargs):
-        """Draw how often several clusterings put the same rows together.
+        """Draw how often several clusterings put the same samples together.
 
         Parameters
         ----------
         labels : array-like of shape (n_clusterings, n_samples)
-            Labels by each clustering: of several methods, seeds or samples. Rows are
+            Labels by each clustering: of several methods, seeds or samples. Samples are
             ordered by the first one.
         max_samples : int, default=500
-            Of more rows, this many are drawn, always the same ones.
+            Of more samples, this many are drawn, always the same ones.
         ax : matplotlib Axes or None, default=None
             Where to draw; None makes a figure.
         **kwargs : dict
@@ -248,8 +248,8 @@ class ConnectivityDisplay:
         Returns
         -------
         display : ConnectivityDisplay
-            Drawn. An entry is the fraction of the clusterings in which two rows share
-            a cluster.
+            Drawn. An entry is the fraction of the clusterings in which two samples
+            share a cluster.
         """
         labels = check_array(np.atleast_2d(np.asarray(labels)), dtype=None)
         labels = _at_most(labels.T, max_samples).T
@@ -307,7 +307,7 @@ class ConnectivityDisplay:
             self.ax_.axvline(border, **line_style)
         if colorbar:
             self.figure_.colorbar(self.image_, ax=self.ax_, label="share a cluster")
-        self.ax_.set(xlabel="rows by cluster", xticks=[], yticks=[])
+        self.ax_.set(xlabel="samples by cluster", xticks=[], yticks=[])
         return self
 
 
@@ -330,7 +330,7 @@ class TrainingHistoryDisplay:
 
     See Also
     --------
-    sklearn.callback.ScoringMonitor : Scores during training, of rows held out too.
+    sklearn.callback.ScoringMonitor : Scores during training, of samples held out too.
 
     Examples
     --------
@@ -424,7 +424,7 @@ def _check_positions(positions, n_samples):
     if positions.shape != (n_samples, 2):
         raise ValueError(
             "The 'positions' parameter of SpanningForestDisplay must have shape "
-            f"({n_samples}, 2), two coordinates for each row. Got {positions.shape} "
+            f"({n_samples}, 2), two coordinates for each sample. Got {positions.shape} "
             "instead. Choose two features, or reduce them with PCA."
         )
     return positions

@@ -49,11 +49,11 @@ EXPECTED_FAILED_CHECKS = {
     "AssociativeImputer": {},
     "ClAM": {
         "check_sample_weight_equivalence_on_dense_data": (
-            "which rows share a batch and a mask is drawn by row number, so a repeated "
-            "row and a row of weight two see different masks"
+            "which samples share a batch and a mask is drawn by sample index, so a "
+            "repeated sample and a sample of weight two see different masks"
         ),
         "check_sample_weight_equivalence_on_sparse_data": (
-            "which rows share a batch is drawn by row number"
+            "which samples share a batch is drawn by sample index"
         ),
         **dict.fromkeys(_SPARSE_CHECKS, _PROBABILITIES),
     },

@@ -72,7 +72,7 @@ def test_closure_and_contradictions_by_definition(seed, global_random_seed):
         together, apart = brute_force(n, labels, must, cannot)
         if (together & apart).any():
             n_contradictions += 1
-            with pytest.raises(ValueError, match="contradict each other: rows"):
+            with pytest.raises(ValueError, match="contradict each other: samples"):
                 as_constraints(n, labels, must, cannot)
             continue
         constraints = as_constraints(n, labels, must, cannot)
@@ -231,7 +231,7 @@ def test_incidence_ignores_stored_zeros_and_is_not_written():
 @pytest.mark.parametrize(
     "links, message",
     [
-        ([[0, 3]], "rows. Got the index 3 instead. .*links_to_incidence"),
+        ([[0, 3]], "samples. Got the index 3 instead. .*links_to_incidence"),
         ([[0, 3]], "group ids"),
         ([[0, -1]], "from 0 to 2. Got the index -1 instead. Negative indices"),
         ([[0.5, 1]], "Got the value 0.5"),
@@ -241,7 +241,7 @@ def test_incidence_ignores_stored_zeros_and_is_not_written():
         (np.zeros((3, 1, 2)), r"Got an array of shape \(3, 1, 2\)"),
         ([[0, 1], [2]], "nested sequences of unequal length"),
         (np.ma.masked_equal([[0, 1]], 1), "Got a masked array"),
-        (sparse.csr_array(np.ones((2, 1))), r"with 3 rows. Got the shape \(2, 1\)"),
+        (sparse.csr_array(np.ones((2, 1))), r"with 3 samples. Got the shape \(2, 1\)"),
         (sparse.csr_array(np.ones((3, 2))), "two non-zeros .* Got 3 in column 0"),
     ],
 )
@@ -270,7 +270,9 @@ def test_cannot_link_is_never_one_dimensional():
 
 def test_self_pairs():
     assert_array_equal(as_constraints(2, must_link=[[1, 1]]).groups, [0, 1])
-    with pytest.raises(ValueError, match="part two different rows. Got row 1 twice"):
+    with pytest.raises(
+        ValueError, match="part two different samples. Got sample 1 twice"
+    ):
         as_constraints(2, cannot_link=[[1, 1]])
 
 
@@ -279,15 +281,15 @@ def test_self_pairs():
     [
         (
             {"partial_labels": [7, -1, 9], "must_link": [[0, 1], [1, 2]]},
-            "rows 0 and 2 have the partial labels 7 and 9, but must-links join them",
+            "samples 0 and 2 have the partial labels 7 and 9, but must-links join them",
         ),
         (
             {"must_link": [[0, 1], [1, 2]], "cannot_link": [[0, 2]]},
-            "rows 0 and 2 must not be linked, but must-links join them",
+            "samples 0 and 2 must not be linked, but must-links join them",
         ),
         (
             {"partial_labels": [3, -1, 3], "cannot_link": [[2, 0]]},
-            "rows 2 and 0 must not be linked, but partial labels.* in one class",
+            "samples 2 and 0 must not be linked, but partial labels.* in one class",
         ),
         (
             {
@@ -295,7 +297,7 @@ def test_self_pairs():
                 "must_link": [[0, 1]],
                 "cannot_link": [[1, 2]],
             },
-            "rows 1 and 2 must not be linked, but partial labels.* in one class",
+            "samples 1 and 2 must not be linked, but partial labels.* in one class",
         ),
     ],
 )
@@ -306,7 +308,7 @@ def test_contradictions_name_the_pair(given, message):
 
 def test_the_named_pair_is_truly_contradictory():
     labels = [0, 1, -1, 1, 0, 1]
-    with pytest.raises(ValueError, match="rows 3 and 4 have .* 1 and 0") as error:
+    with pytest.raises(ValueError, match="samples 3 and 4 have .* 1 and 0") as error:
         as_constraints(6, labels, must_link=[[3, 2], [2, 4]])
     assert "Remove a link" in str(error.value)
 
@@ -393,9 +395,12 @@ def test_matrix_by_definition(seed, global_random_seed):
         (2 * np.eye(3), "Got the entry 2.0"),
         (np.full((3, 3), np.nan), "Got the entry nan"),
         (sparse.coo_array(([1, 1], ([0, 0], [1, 1])), shape=(3, 3)), "the entry 2"),
-        (-np.eye(3), "'constraints' .* part two different rows. Got row 0 twice"),
-        (matrix_of(3, [[0, 1]], [[1, 0]]), "rows 1 and 0 must not be linked"),
-        (matrix_of(3, [[0, 1], [1, 2]], [[0, 2]]), "rows 0 and 2 .* must-links join"),
+        (-np.eye(3), "'constraints' .* part two different samples. Got sample 0 twice"),
+        (matrix_of(3, [[0, 1]], [[1, 0]]), "samples 1 and 0 must not be linked"),
+        (
+            matrix_of(3, [[0, 1], [1, 2]], [[0, 2]]),
+            "samples 0 and 2 .* must-links join",
+        ),
         ([[0, 1], [1]], "nested sequences of unequal length"),
         (np.ma.masked_equal([0, 1, 2], 1), "Got a masked array"),
         ([0, 1, -2], "Got the value -2"),
@@ -475,7 +480,7 @@ def test_feasible_numbers_of_partial_labels():
         (
             {"cannot_link": [[0, 1], [0, 2], [1, 2], [3, 4]]},
             2,
-            r"at least 3: so many groups.* \(among them rows 0, 1, 2\). Got 2",
+            r"at least 3: so many groups.* \(among them samples 0, 1, 2\). Got 2",
         ),
         (
             {"partial_labels": [0, 1, -1, -1, -1], "cannot_link": [[2, 0], [2, 1]]},
@@ -485,7 +490,7 @@ def test_feasible_numbers_of_partial_labels():
         (
             {"cannot_link": [[0, 1], [1, 2], [2, 3], [3, 4], [4, 0]]},
             2,
-            "at least 3: the cannot-links around row 0 form a cycle of odd length",
+            "at least 3: the cannot-links around sample 0 form a cycle of odd length",
         ),
         (
             # Two of three classes, and two rows that part from both and each other.
@@ -503,7 +508,7 @@ def test_feasible_numbers_of_partial_labels():
                 "cannot_link": [[0, 2], [2, 3], [3, 4], [4, 1]],
             },
             2,
-            "at least 3: the cannot-links around row 0 form a cycle of odd length",
+            "at least 3: the cannot-links around sample 0 form a cycle of odd length",
         ),
     ],
 )

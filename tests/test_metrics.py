@@ -172,13 +172,17 @@ def test_pairs_of_a_million_rows_do_not_overflow():
 @pytest.mark.parametrize(
     "y_true, y_pred, message",
     [
-        ([0, 1], [0], "one entry for each row. Got 2 and 1 entries"),
+        ([0, 1], [0], "one entry for each sample. Got 2 and 1 entries"),
         ([[0], [1]], [0, 1], r"'y_true' .* 1-D.* Got an array of shape \(2, 1\)"),
         ([0, 1], 3, r"'y_pred' .* 1-D.* Got an array of shape \(\)"),
-        ([-1, -1], [0, 1], "'y_true' .* class of some row. Got no entry other than -1"),
-        ([], [], "'y_true' .* class of some row"),
-        ([0, np.nan], [0, 1], "'y_true' .* not hold NaN. Got NaN in row 1"),
-        ([0, 1], [np.nan, 1], "'y_pred' .* not hold NaN. Got NaN in row 0"),
+        (
+            [-1, -1],
+            [0, 1],
+            "'y_true' .* class of some sample. Got no entry other than -1",
+        ),
+        ([], [], "'y_true' .* class of some sample"),
+        ([0, np.nan], [0, 1], "'y_true' .* not hold NaN. Got NaN in sample 1"),
+        ([0, 1], [np.nan, 1], "'y_pred' .* not hold NaN. Got NaN in sample 0"),
         (np.ma.masked_equal([0, 1], 1), [0, 1], "'y_true' .* Got a masked array"),
     ],
 )
@@ -262,7 +266,7 @@ def test_ratio_cut_symmetrises_with_a_warning(global_random_seed):
         (sparse.csr_array(-np.ones((2, 2))), [0, 1], "negative weights. Got -1.0"),
         (np.ones((2, 2)), [0, 1, 1], "'labels' .* row of the graph, 2. Got 3"),
         (np.ones((2, 2)), [[0, 1]], "'labels' .* must be 1-D"),
-        (np.ones((2, 2)), [0, np.nan], "'labels' .* NaN in row 1"),
+        (np.ones((2, 2)), [0, np.nan], "'labels' .* NaN in sample 1"),
     ],
 )
 def test_ratio_cut_refused(graph, labels, message):
@@ -284,7 +288,7 @@ def test_incidence_has_two_ones_a_column():
 @pytest.mark.parametrize(
     "pairs, message",
     [
-        ([[1, 1]], "'pairs' parameter of links_to_incidence.* Got row 1 twice"),
+        ([[1, 1]], "'pairs' parameter of links_to_incidence.* Got sample 1 twice"),
         ([[0, 3]], "'pairs' parameter of links_to_incidence.* Got the index 3"),
         ([[0, -1]], "Got the index -1"),
         ([0, 1], r"index pairs of shape \(n_links, 2\). Got an array of shape \(2,\)"),

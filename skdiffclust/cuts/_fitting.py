@@ -128,9 +128,9 @@ def prepare(
     n = graph.shape[0]
     if estimator.n_clusters > n:
         raise ValueError(
-            "The 'n_clusters' parameter of PRCut must be at most the number of rows, "
-            f"n_samples={n}. Got {estimator.n_clusters} instead. Ask for fewer "
-            "clusters."
+            "The 'n_clusters' parameter of PRCut must be at most the number of "
+            f"samples, n_samples={n}. Got {estimator.n_clusters} instead. Ask for "
+            "fewer clusters."
         )
     constraints = as_constraints(n, partial_labels)
     if constraints is not None:
@@ -274,13 +274,13 @@ def _check_precomputed(estimator, X, graph, reset):
     if estimator.encoder is not None:
         raise ValueError(
             "The 'encoder' parameter of PRCut must be None with affinity="
-            f"'precomputed'. Got {estimator.encoder!r} instead, which needs rows: pass "
-            "them as X, and the graph as fit(X, graph=graph)."
+            f"'precomputed'. Got {estimator.encoder!r} instead, which needs samples: "
+            "pass them as X, and the graph as fit(X, graph=graph)."
         )
     if estimator.init == "k-means++":
         raise ValueError(
             "The 'init' parameter of PRCut must be 'auto', 'spectral' or 'random' with "
-            "affinity='precomputed'. Got 'k-means++' instead, which needs rows."
+            "affinity='precomputed'. Got 'k-means++' instead, which needs samples."
         )
     for name, unused in _OF_ROWS.items():
         value = getattr(estimator, name)
@@ -298,8 +298,8 @@ def _relate(affinity, graph, rows):
     graph = check_graph(graph, caller="PRCut")
     if graph.shape[0] != rows.shape[0]:
         raise ValueError(
-            "The 'graph' parameter of PRCut.fit must have one vertex for each row of "
-            f"X, {rows.shape[0]}. Got {graph.shape[0]} instead."
+            "The 'graph' parameter of PRCut.fit must have one vertex for each sample "
+            f"of X, {rows.shape[0]}. Got {graph.shape[0]} instead."
         )
     affinity.relate(rows)
     return graph
@@ -672,8 +672,8 @@ def warn_if_fewer(estimator, n_found, n_distinct):
     if n_found == estimator.n_clusters:
         return
     reason = (
-        f"the rows have no more than {n_distinct} distinct values, and equal rows "
-        "never part. Ask for fewer clusters"
+        f"the samples have no more than {n_distinct} distinct values, and equal "
+        "samples never part. Ask for fewer clusters"
         if n_distinct < estimator.n_clusters
         else "the others emptied in training. Raise balance_weight or n_init, or "
         "lower learning_rate"

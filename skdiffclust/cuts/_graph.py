@@ -75,7 +75,7 @@ class Affinity:
             if not (links.data >= 0).all() or np.isinf(links.data).any():
                 raise ValueError(
                     f"The 'affinity' parameter of {self.owner} must give finite "
-                    "weights of at least 0. Got others for the rows to predict "
+                    "weights of at least 0. Got others for the samples to predict "
                     "instead. Correct the function."
                 )
             return links
@@ -173,9 +173,9 @@ def add_labels(graph, classes, owner):
     if np.square(sizes, dtype=float).sum() > _MAX_LABEL_PAIRS:
         raise ValueError(
             f"The 'partial_labels' parameter of {owner}.fit must have at most "
-            f"{_MAX_LABEL_PAIRS:.0e} pairs of rows with the same label. Got "
+            f"{_MAX_LABEL_PAIRS:.0e} pairs of samples with the same label. Got "
             f"{np.square(sizes, dtype=float).sum():.2g} instead. Keep the labels of a "
-            "sample of the rows and set the others to -1."
+            "subset of the samples and set the others to -1."
         )
     members = sp.csr_array(
         (np.ones(len(known)), (known, classes[known])),

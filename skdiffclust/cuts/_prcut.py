@@ -48,7 +48,7 @@ def _has_rows(estimator):
     """Whether there are rows to predict from."""
     if is_precomputed(estimator):
         raise AttributeError(
-            "PRCut with affinity='precomputed' has no rows to predict from; its "
+            "PRCut with affinity='precomputed' has no samples to predict from; its "
             "labels_ are those of the graph. Pass the features as X and the graph as "
             "fit(X, graph=graph)."
         )
@@ -60,7 +60,7 @@ def _has_encoder(estimator):
     if estimator.encoder is None:
         raise AttributeError(
             "PRCut with encoder=None has no partial_fit: its assignments belong to the "
-            "rows of one graph. Use encoder='mlp' or 'linear'."
+            "samples of one graph. Use encoder='mlp' or 'linear'."
         )
     return _has_rows(estimator)
 
@@ -73,11 +73,11 @@ class PRCut(
     ClusterMixin,
     BaseEstimator,
 ):
-    r"""Cluster by the cut of a similarity graph, and predict new rows.
+    r"""Cluster by the cut of a similarity graph, and predict new samples.
 
-    Like :class:`~sklearn.cluster.SpectralClustering` it cuts a graph of the rows into
-    clusters that few edges leave, but it works on the cut itself, the normalised cut
-    or the ratio-cut: a multilevel search without eigenvectors finds labels, within
+    Like :class:`~sklearn.cluster.SpectralClustering` it cuts a graph of the samples
+    into clusters that few edges leave, but it works on the cut itself, the normalised
+    cut or the ratio-cut: a multilevel search without eigenvectors finds labels, within
     bounds on the sizes of clusters if asked. An encoder may be trained on the
     probabilistic cut of [1]_ from there.
 
@@ -86,7 +86,7 @@ class PRCut(
     n_clusters : int, default=8
         Number of clusters.
     affinity : str, callable or neighbours transformer, default="nearest_neighbors"
-        Similarity of two rows. "nearest_neighbors" is 1 if either is among the
+        Similarity of two samples. "nearest_neighbors" is 1 if either is among the
         `n_neighbors` nearest of the other, else 0; "rbf" is ``exp(-d² / temperature)``
         and "cosine" ``exp((cos - 1) / temperature)``, both dense. "precomputed": X is
         the graph, a symmetric matrix of weights >= 0, which needs ``encoder=None``. A
@@ -94,7 +94,7 @@ class PRCut(
         :class:`~sklearn.neighbors.KNeighborsTransformer`, every stored entry is an
         edge of weight 1, so distances are not read as similarities.
     n_neighbors : int, default=10
-        Neighbours of a row, itself not counted; at most n_samples - 1 are taken.
+        Neighbours of a sample, itself not counted; at most n_samples - 1 are taken.
     metric : {"euclidean", "cosine"}, default="euclidean"
         Distance of "nearest_neighbors". By "cosine" the length of a sample does not
         count, as for text, and samples without a feature in common, or at right angles
@@ -128,8 +128,8 @@ class PRCut(
         :func:`~skdiffclust.cuts.expected_ratio_cut`. "exact" needs
         ``sampling="full"``; with other samplings the bound is used.
     encoder : {"mlp", "linear"}, None or torch.nn.Module, default=None
-        Map from rows to logits. None: pseudo-labels, the lowest cut; new rows are put
-        where they raise it least. A module takes rows as they
+        Map from samples to logits. None: pseudo-labels, the lowest cut; new samples are
+        put where they raise it least. A module takes samples as they
         are and gives `n_clusters` outputs; it is copied, never written.
     hidden_layer_sizes : int or array-like of int, default=(128,)
         Widths of the hidden layers of "mlp".
@@ -153,14 +153,14 @@ class PRCut(
         Weight of a new batch in the running proportions of ``sampling="pairs"`` and
         "neighbors" and of `partial_fit`.
     sampling : {"full", "pairs", "neighbors"}, default="full"
-        Edges that a batch learns from. "full": all edges of its rows,
+        Edges that a batch learns from. "full": all edges of its samples,
         to assignments as last seen. "pairs": those between two batches, as in the
-        paper; "neighbors": one of each row, drawn by weight.
+        paper; "neighbors": one of each sample, drawn by weight.
     max_iter : int, default=200
         Epochs of lowering the objective. The pseudo-labels are fitted before that, for
         half as many, or 2000 batches where these are more.
     batch_size : int, default=256
-        Rows of a batch, clipped to n_samples.
+        Samples of a batch, clipped to n_samples.
     learning_rate : float, default=0.01
         Step of Adam, which falls linearly to a tenth. Twice that for "linear",
         thirty times for free assignments.
@@ -183,7 +183,7 @@ class PRCut(
     n_clusters_ : int
         Number of clusters found.
     cluster_sizes_ : ndarray of shape (`n_clusters_`,), int64
-        Rows of each cluster.
+        Samples of each cluster.
     affinity_matrix_ : csr_array of shape (n_samples, n_samples)
         The graph.
     ratio_cut_, normalized_cut_ : float
@@ -191,8 +191,8 @@ class PRCut(
     pseudo_label_ratio_cut_, pseudo_label_normalized_cut_ : float
         Both cuts of the pseudo-labels that the encoder was fitted to; NaN without any.
     coefs_, intercepts_ : list of ndarray
-        Layers of an encoder "mlp" or "linear". They take rows less their mean, divided
-        by their overall spread.
+        Layers of an encoder "mlp" or "linear". They take samples less their mean,
+        divided by their overall spread.
     encoder_ : torch.nn.Module
         The trained copy of a module given as `encoder`, on the CPU.
     history_ : dict of lists
@@ -219,15 +219,15 @@ class PRCut(
     With ``init="spectral"`` the labels of scikit-learn's spectral
     clustering with the same `random_state` are the start, and no move raises the cut.
     Restarts are compared by the cut of their labels, those that use all clusters
-    first. Rows that are equal move as one. The cut grows with the number of clusters:
-    do not choose `n_clusters` by `score`. Starts run in threads where the graph is
-    large, with the same labels for any number of them. Signed graphs are refused: a cut
-    counts what it separates, and where separating is rewarded its quotient by a size
-    has no meaning.
+    first. Samples that are equal move as one. The cut grows with the number of
+    clusters: do not choose `n_clusters` by `score`. Starts run in threads where the
+    graph is large, with the same labels for any number of them. Signed graphs are
+    refused: a cut counts what it separates, and where separating is rewarded its
+    quotient by a size has no meaning.
 
-    With ``encoder=None`` the training rows are kept in the fitted estimator, because
+    With ``encoder=None`` the training samples are kept in the fitted estimator, because
     `predict` needs them; an encoder keeps none, but `affinity_matrix_` tells which
-    rows were near each other.
+    samples were near each other.
 
     While it trains a module, a fit seeds the global random streams of torch, from which
     its dropout draws, and puts them back at the end; one lock lets concurrent fits of
@@ -355,22 +355,22 @@ class PRCut(
         X : {array-like, CSR matrix} of shape (n_samples, n_features), or \
                 array-like or sparse matrix of shape (n_samples, n_samples) if \
                 affinity="precomputed"
-            Rows, or the graph itself. Sparse rows, which are never made dense whole,
-            need ``encoder=None``.
+            Samples, or the graph itself. Sparse samples, which are never made dense
+            whole, need ``encoder=None``.
         y : None
             Ignored, present for API consistency.
         graph : array-like or sparse matrix of shape (n_samples, n_samples), \
                 default=None
-            A ready graph of the rows of X, weights >= 0, in place of that of
-            `affinity`; the latter still relates new rows to these. Not within a
+            A ready graph of the samples of X, weights >= 0, in place of that of
+            `affinity`; the latter still relates new samples to these. Not within a
             cross-validation, which takes its rows but not its columns.
         sample_weight : array-like of shape (n_samples,), default=None
             Sizes of the samples, >= 0, one each by default: what `min_cluster_size`
             and `max_imbalance` bound the sums of, and what divides the ratio-cut (the
             normalised cut is divided by degrees). They do not change the graph.
         partial_labels : array-like of shape (n_samples,), default=None
-            Integers, -1 where unknown. Rows with one label are joined by an edge of
-            the largest weight, rows with two labels lose their edge.
+            Integers, -1 where unknown. Samples with one label are joined by an edge of
+            the largest weight, samples with two labels lose their edge.
 
         Returns
         -------
@@ -429,31 +429,31 @@ class PRCut(
     @outside_torch_modes
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y=None, *, graph=None):
-        """Learn from the next rows of a stream.
+        """Learn from the next samples of a stream.
 
-        The first call is `fit`. Each later one takes the graph of its rows alone and
+        The first call is `fit`. Each later one takes the graph of its samples alone and
         trains the encoder on it for ten epochs, with running proportions, and keeps
-        the weights with the lowest cut of these rows. Clusters keep their numbers from
-        the first call on. So a perceptron follows clusters that drift; a linear
+        the weights with the lowest cut of these samples. Clusters keep their numbers
+        from the first call on. So a perceptron follows clusters that drift; a linear
         encoder loses those that go far, and either forgets clusters that batch after
-        batch has no rows of: let every batch hold all of them.
+        batch has no samples of: let every batch hold all of them.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Rows.
+            Samples.
         y : None
             Ignored, present for API consistency.
         graph : array-like or sparse matrix of shape (n_samples, n_samples), \
                 default=None
-            A ready graph of the rows, in place of that of `affinity`.
+            A ready graph of the samples, in place of that of `affinity`.
 
         Returns
         -------
         self : object
-            The fitted estimator; `labels_` and what belongs to them are of these rows,
-            `n_clusters_` counts the clusters that have any, and `cluster_sizes_` has a
-            0 for those that have none.
+            The fitted estimator; `labels_` and what belongs to them are of these
+            samples, `n_clusters_` counts the clusters that have any, and
+            `cluster_sizes_` has a 0 for those that have none.
 
         Raises
         ------
@@ -473,32 +473,32 @@ class PRCut(
 
     @available_if(_has_rows)
     def predict(self, X):
-        """Label rows by the encoder, or, without one, by the best move.
+        """Label samples by the encoder, or, without one, by the best move.
 
-        With ``encoder=None`` a row that equals a training row has its label; any other
-        goes where the ratio-cut of the training rows and itself is least.
+        With ``encoder=None`` a sample that equals a training sample has its label; any
+        other goes where the ratio-cut of the training samples and itself is least.
 
         Parameters
         ----------
         X : {array-like, CSR matrix} of shape (n_samples, n_features)
-            Rows.
+            Samples.
 
         Returns
         -------
         labels : ndarray of shape (n_samples,), int64
-            Cluster of each row.
+            Cluster of each sample.
         """
         check_is_fitted(self)
         return self._predictor.labels(check_rows(self, X, reset=False))
 
     @available_if(_has_rows)
     def predict_proba(self, X):
-        """Give the soft assignments of rows.
+        """Give the soft assignments of samples.
 
         Parameters
         ----------
         X : {array-like, CSR matrix} of shape (n_samples, n_features)
-            Rows.
+            Samples.
 
         Returns
         -------
@@ -515,7 +515,7 @@ class PRCut(
         Parameters
         ----------
         X : {array-like, CSR matrix} of shape (n_samples, n_features)
-            Rows.
+            Samples.
 
         Returns
         -------
@@ -535,7 +535,7 @@ class PRCut(
         Parameters
         ----------
         X : {array-like, CSR matrix} of shape (n_samples, n_features)
-            Rows.
+            Samples.
         y : None
             Ignored, present for API consistency.
 

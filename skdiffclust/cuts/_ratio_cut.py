@@ -33,9 +33,9 @@ class RatioCut:
     value : float
         The ratio-cut or normalised cut, at least 0.
     n_clusters : int
-        Number of clusters that have a row; empty ones lower the cut.
+        Number of clusters that have a sample; empty ones lower the cut.
     smallest_size : int
-        Rows of the smallest of them.
+        Samples of the smallest of them.
     """
 
     value: float
@@ -50,7 +50,7 @@ def ratio_cut(graph, labels, *, normalized=False):
               = \sum_l \frac{1}{|C_l|} \sum_{i \in C_l, j \notin C_l} W_{ij}
 
     An edge between two clusters counts once for each. The normalised cut divides by
-    the sum of the degrees of a cluster in place of its number of rows.
+    the sum of the degrees of a cluster in place of its number of samples.
 
     Parameters
     ----------
@@ -58,9 +58,9 @@ def ratio_cut(graph, labels, *, normalized=False):
         Symmetric similarity W, without negative weights; the diagonal is ignored. What
         is not symmetric is symmetrised, with a warning.
     labels : array-like of shape (n_samples,)
-        Cluster of each row, as integers. Every value is a cluster, -1 too.
+        Cluster of each sample, as integers. Every value is a cluster, -1 too.
     normalized : bool, default=False
-        Divide by the sum of degrees in place of the number of rows. A cluster of
+        Divide by the sum of degrees in place of the number of samples. A cluster of
         isolated vertices then counts 0.
 
     Returns
@@ -96,13 +96,13 @@ def ratio_cut(graph, labels, *, normalized=False):
     labels = np.asarray(labels)
     if labels.dtype.kind == "f" and np.isnan(labels).any():
         raise ValueError(
-            "The 'labels' parameter of ratio_cut must not hold NaN. Got NaN in row "
-            f"{np.isnan(labels).argmax()} instead. Give unknown rows a label."
+            "The 'labels' parameter of ratio_cut must not hold NaN. Got NaN in sample "
+            f"{np.isnan(labels).argmax()} instead. Give unknown samples a label."
         )
     if labels.shape != (graph.shape[0],):
         raise ValueError(
-            "The 'labels' parameter of ratio_cut must have one entry for each row of "
-            f"the graph, {graph.shape[0]}. Got an array of shape {labels.shape} "
+            "The 'labels' parameter of ratio_cut must have one entry for each sample "
+            f"of the graph, {graph.shape[0]}. Got an array of shape {labels.shape} "
             "instead."
         )
     codes = np.unique(labels, return_inverse=True)[1]
@@ -115,8 +115,8 @@ def ratio_cut(graph, labels, *, normalized=False):
 def expected_ratio_cut(graph, assignments, *, normalized=False, return_gradient=False):
     r"""Compute the exact expectation of the ratio-cut under independent assignments.
 
-    Row i is in cluster l with probability :math:`P_{il}`, independently of all others.
-    With :math:`F_l(t) = \prod_m (1 - P_{ml} t)` (Theorem 4.1 of the paper)
+    Sample i is in cluster l with probability :math:`P_{il}`, independently of all
+    others. With :math:`F_l(t) = \prod_m (1 - P_{ml} t)` (Theorem 4.1 of the paper)
 
     .. math:: E[RC] = \sum_l \int_0^1 F_l(t) \sum_{ij} W_{ij}
               \frac{P_{il}}{1 - P_{il} t} \frac{1 - P_{jl}}{1 - P_{jl} t} \, dt .
@@ -150,7 +150,7 @@ def expected_ratio_cut(graph, assignments, *, normalized=False, return_gradient=
     -----
     One polynomial factor for all pairs is taken out in logs, so each node of the
     quadrature costs one sparse product: O(n_edges n_clusters 24). Gauss-Legendre on
-    ``[0, min(1, 45 / size)]`` is exact for up to 49 rows and good to about 1e-12
+    ``[0, min(1, 45 / size)]`` is exact for up to 49 samples and good to about 1e-12
     beyond. The normalised cut has an integral over :math:`[0, \infty)`; it takes a
     double-exponential rule of 60 to 300 nodes, the more the larger the ratio of the
     total volume to the smallest degree. The paper holds the exact value to be out of

@@ -94,9 +94,9 @@ class RatioCutLoss(nn.Module):
     Notes
     -----
     No tensor of shape (a, b, n_clusters) is formed: O(nnz n_clusters) time, explicit
-    gradients. The past of the proportions is held constant and each row moves the mean
-    by 1 / (2 batch), not by the paper's 1 / batch, which is biased by a factor of 2.
-    Under ``torchrun`` cuts and proportions are those of all processes together.
+    gradients. The past of the proportions is held constant and each sample moves the
+    mean by 1 / (2 batch), not by the paper's 1 / batch, which is biased by a factor of
+    2. Under ``torchrun`` cuts and proportions are those of all processes together.
 
     References
     ----------
@@ -166,13 +166,13 @@ class RatioCutLoss(nn.Module):
         Parameters
         ----------
         block : tensor (dense or sparse) or scipy sparse matrix of shape (a, b)
-            Similarities of left to right rows, not negative.
+            Similarities of left to right samples, not negative.
         left : tensor of shape (a, n_clusters)
             Logits, the output of an encoder before any softmax.
         right : tensor of shape (b, n_clusters), default=None
-            Logits of the right rows; None where both sides are the same rows.
+            Logits of the right samples; None where both sides are the same samples.
         degrees : tensor or pair of tensors of shapes (a,) and (b,), default=None
-            Degrees in the whole graph of the left rows, and of the right ones if
+            Degrees in the whole graph of the left samples, and of the right ones if
             `right` is given, for ``cut="normalized"`` only. By default those inside
             the block, which are the same where it is the whole graph.
 
@@ -195,8 +195,8 @@ class RatioCutLoss(nn.Module):
         block = _as_block(block, sides[0])
         if block.shape != (len(left), len(right)):
             raise ValueError(
-                "The 'block' parameter of RatioCutLoss must have one row for each left "
-                f"and one column for each right row, {(len(left), len(right))}. Got "
+                "The 'block' parameter of RatioCutLoss must have one row for each left sample "
+                f"and one column for each right sample, {(len(left), len(right))}. Got "
                 f"{tuple(block.shape)} instead."
             )
         if self.cut == "normalized":
@@ -244,8 +244,8 @@ class RatioCutLoss(nn.Module):
         if shapes != [(len(side),) for side in sides]:
             raise ValueError(
                 "The 'degrees' parameter of RatioCutLoss must hold one degree for each "
-                f"left and each right row, {[len(side) for side in sides]}. Got shapes "
-                f"{shapes} instead."
+                f"left and each right sample, {[len(side) for side in sides]}. Got "
+                f"shapes {shapes} instead."
             )
         return degrees
 
@@ -355,7 +355,7 @@ class ModuleModel:
                 torch.cuda.empty_cache()
                 if self.n_parts == _OUT_OF_MEMORY_PARTS:
                     raise torch.cuda.OutOfMemoryError(
-                        f"CUDA is out of memory with batches of {len(X)} rows in "
+                        f"CUDA is out of memory with batches of {len(X)} samples in "
                         f"{self.n_parts} parts. Lower batch_size, or set device='cpu'."
                     ) from error
                 self.n_parts *= 2
@@ -411,9 +411,9 @@ def module_logits(module, X, n_clusters, *, block_samples=1):
             found = f"shape {tuple(output.shape)}"
         if found != f"shape {(n_rows, n_clusters)}":
             raise ValueError(
-                "The 'encoder' parameter of PRCut must map rows to one output for "
+                "The 'encoder' parameter of PRCut must map samples to one output for "
                 f"each of {n_clusters} clusters. Got {found} for {n_rows} "
-                "rows instead. Set the width of its last layer to n_clusters."
+                "samples instead. Set the width of its last layer to n_clusters."
             )
 
     return module_outputs(module, X, check, block_samples=block_samples)

@@ -120,7 +120,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
     algorithm : {"auto", "prim", "boruvka", "kruskal"}, default="auto"
         How the tree is grown. All give the same tree, and "auto" takes what a probe of
         the data says is fastest. "boruvka" searches a k-d tree, for Euclidean
-        distances of low intrinsic dimension; "kruskal" sorts all pairs of rows in
+        distances of low intrinsic dimension; "kruskal" sorts all pairs of samples in
         O(n²) memory and is there to check the others.
     n_jobs : int or None, default=None
         Number of threads of the compiled kernels; None is all that joblib and OpenMP
@@ -133,8 +133,8 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
     labels_ : ndarray of shape (n_samples,), int64
         Clusters 0 to ``n_clusters_ - 1`` by decreasing size.
     n_clusters_ : int
-        Number of clusters found. Rows that are equal never part, so it is smaller
-        than asked where there are fewer distinct rows.
+        Number of clusters found. Samples that are equal never part, so it is smaller
+        than asked where there are fewer distinct samples.
     outlier_scores_ : ndarray of shape (n_samples,), float64
         How sparse each sample lies for its cluster, from 0 to 1: with r the length at
         which single linkage joins it to a component of five samples, and m the median
@@ -142,11 +142,11 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         compares a sample with its own cluster, but with the median of it in place of
         the densest sample.
     memberships_ : ndarray of shape (n_samples, n_clusters_), float64
-        How often each sample is with each cluster in the trees under noise; rows sum
+        How often each sample is with each cluster in the trees under noise; samples sum
         to one. Only with `n_perturbations`.
     edges_ : ndarray of shape (n_samples - 1, 2), int64
         Minimum spanning tree, in cut order: the longest edge first, ties by the larger
-        row indices. The components of a sparse graph are joined by edges of infinite
+        sample indices. The components of a sparse graph are joined by edges of infinite
         length.
     edge_lengths_ : ndarray of shape (n_samples - 1,), float64
         Their lengths, in the unit of the metric.
@@ -173,7 +173,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         joins, or that constraints separate, are divided; an edge of score zero is
         never cut. Only with ``distance_threshold=None``.
     n_leaves_ : int
-        Number of rows.
+        Number of samples.
     n_features_in_ : int
         Number of features seen during `fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -297,7 +297,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         ----------
         X : array-like of shape (n_samples, n_features), or array-like or sparse \
                 matrix of shape (n_samples, n_samples) if metric="precomputed"
-            Rows, or distances between rows.
+            Samples, or distances between samples.
         y : None
             Ignored, present for API consistency.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -306,16 +306,16 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
             `min_samples`. Samples of weight zero take no part: they get the label of
             the nearest other sample, and in `edges_` they are its leaves.
         partial_labels : array-like of shape (n_samples,), default=None
-            Integers: rows with the same label share a cluster, rows with different
-            ones do not; -1 where unknown.
+            Integers: samples with the same label share a cluster, samples with
+            different ones do not; -1 where unknown.
         must_link : array-like or sparse matrix, default=None
-            Rows that share a cluster: index pairs (n_links, 2), group ids
+            Samples that share a cluster: index pairs (n_links, 2), group ids
             (n_samples,) with -1 for none, or a sparse incidence matrix
             (n_samples, n_links) with two non-zeros in a column. In a cross-validation
-            use one of the last two, since pairs do not follow the rows.
+            use one of the last two, since pairs do not follow the samples.
         cannot_link : array-like or sparse matrix, default=None
-            Rows that do not share a cluster: index pairs or a sparse incidence matrix.
-            Needs the list of all edges, O(n²) memory.
+            Samples that do not share a cluster: index pairs or a sparse incidence
+            matrix. Needs the list of all edges, O(n²) memory.
 
         Returns
         -------
@@ -407,15 +407,15 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         return self
 
     def predict(self, X, *, within_cut=False):
-        """Give each row the label of the nearest training row.
+        """Give each sample the label of the nearest training sample.
 
         That is the one edge by which single linkage would join it.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            New rows, or, if metric="precomputed", their distances to the training
-            rows, (n_samples, n_training_rows).
+            New samples, or, if metric="precomputed", their distances to the training
+            samples, (n_samples, n_training_rows).
         within_cut : bool, default=False
             Give -1 to samples that are farther from the nearest training sample than
             the longest edge in its cluster, which their own edge would exceed.
@@ -423,7 +423,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         Returns
         -------
         labels : ndarray of shape (n_samples,), int64
-            Cluster of each row.
+            Cluster of each sample.
         """
         nearest, distances = self._nearest(X)
         labels = self.labels_[nearest]
@@ -592,8 +592,8 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         if issparse(X) or self.min_samples > len(X):
             raise ValueError(
                 "The 'min_samples' parameter of SpanningForestClustering must be None "
-                "for a sparse graph, and at most the number of rows. Got "
-                f"{self.min_samples} instead, with {X.shape[0]} rows."
+                "for a sparse graph, and at most the number of samples. Got "
+                f"{self.min_samples} instead, with {X.shape[0]} samples."
             )
         return mutual_reachability(lengths, self.min_samples)
 

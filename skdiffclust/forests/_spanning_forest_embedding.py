@@ -49,7 +49,7 @@ class SpanningForestEmbedding(
     Mini-batches are embedded, and the partial Fenchel-Young loss of [1]_ between the
     perturbed spanning forests of the embedding and what is known of the batch is
     lowered by Adam. Few labels are enough, and classes may have none at all: unlabelled
-    rows take part in the forests. ``make_pipeline(SpanningForestEmbedding(10),
+    samples take part in the forests. ``make_pipeline(SpanningForestEmbedding(10),
     SpanningForestClustering(10))`` then clusters, and a logistic regression in the
     second place is the linear probe of the paper.
 
@@ -57,37 +57,37 @@ class SpanningForestEmbedding(
     ----------
     n_clusters : int or None, default=None
         Number of clusters, classes without labels among them. In a batch it is clipped
-        to what the batch can have. None counts the classes, where every row has one.
+        to what the batch can have. None counts the classes, where every sample has one.
     encoder : {"linear", "mlp"} or torch.nn.Module, default="linear"
-        What embeds rows. A module is copied, takes X of any shape (n_samples, ...) and
-        returns (n_samples, n_components).
+        What embeds samples. A module is copied, takes X of any shape (n_samples, ...)
+        and returns (n_samples, n_components).
     n_components : int, default=16
         Dimension of the embedding; not for a module.
     hidden_layer_sizes : int or array-like of int, default=(100,)
         Hidden layers of "mlp", with ReLU.
     similarity : {"sqeuclidean", "rbf", "cosine"} or callable, default="sqeuclidean"
-        Similarity of embedded rows, standardised in every batch; see
+        Similarity of embedded samples, standardised in every batch; see
         `skdiffclust.nn.standardized_similarity`.
     noise_scale : float, default=0.1
         Scale ε > 0 of the noise, relative to the standard deviation of the similarity.
     n_perturbations : int, default=20
         Number of samples of the noise in a batch.
     labelled_fraction : float, default=0.5
-        Share of a batch that is drawn from rows with a label, or from the ends of links
-        together with their partners.
+        Share of a batch that is drawn from samples with a label, or from the ends of
+        links together with their partners.
     weight_decay : float, default=1e-4
         Penalty on the squared weights.
     validation_fraction : float, default=0
-        Share of the labelled rows that is held out; the weights with the least
+        Share of the labelled samples that is held out; the weights with the least
         connectivity error on them are kept. With 0 those of the least loss are.
     n_iter_no_change : int or None, default=None
         Stop after so many epochs without improvement; None never does.
     warm_start : bool, default=False
         Start from the weights of the last fit.
     max_iter : int, default=100
-        Largest number of epochs, passes over the unlabelled rows.
+        Largest number of epochs, passes over the unlabelled samples.
     batch_size : int, default=64
-        Rows of a batch.
+        Samples of a batch.
     learning_rate : float, default=1e-3
         Step size of Adam.
     device : str or torch.device, default="auto"
@@ -136,7 +136,7 @@ class SpanningForestEmbedding(
     what they find alone. Other threads that draw from these streams meanwhile are not
     kept from it.
 
-    A batch of b rows costs O(b² n_perturbations). The similarity is standardised, of
+    A batch of b samples costs O(b² n_perturbations). The similarity is standardised, of
     which the paper says nothing, because noise has no meaning without a scale. Scale
     the features of X for "linear" and "mlp".
 
@@ -239,15 +239,15 @@ class SpanningForestEmbedding(
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Rows; of shape (n_samples, ...) for a module.
+            Samples; of shape (n_samples, ...) for a module.
         y : array-like of shape (n_samples,), default=None
             Integers: classes, -1 where unknown.
         must_link : array-like or sparse matrix, default=None
-            Rows that share a cluster: index pairs (n_links, 2), group ids
+            Samples that share a cluster: index pairs (n_links, 2), group ids
             (n_samples,) with -1 for none, or a sparse incidence matrix
             (n_samples, n_links). Use one of the last two in a cross-validation.
         cannot_link : array-like or sparse matrix, default=None
-            Rows that do not share one: index pairs or incidence.
+            Samples that do not share one: index pairs or incidence.
         checkpoint : path-like or None, default=None
             Folder that each epoch is written to; made if it is not there.
         resume : bool, default=False
@@ -314,7 +314,7 @@ class SpanningForestEmbedding(
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Rows; of shape (n_samples, ...) for a module.
+            Samples; of shape (n_samples, ...) for a module.
         y : array-like of shape (n_samples,), default=None
             As for `fit`.
         must_link : array-like or sparse matrix, default=None
@@ -360,18 +360,18 @@ class SpanningForestEmbedding(
         return self
 
     def transform(self, X):
-        """Embed rows.
+        """Embed samples.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Rows; of shape (n_samples, ...) for a module.
+            Samples; of shape (n_samples, ...) for a module.
 
         Returns
         -------
         embedding : ndarray of shape (n_samples, n_components)
-            A row's embedding does not depend on the other rows, unless a module makes
-            it so. The dtype is that of the weights.
+            A sample's embedding does not depend on the other samples, unless a module
+            makes it so. The dtype is that of the weights.
 
         Raises
         ------
@@ -387,29 +387,29 @@ class SpanningForestEmbedding(
                 embedding = self._embed_by_module(X)
         if not np.isfinite(embedding).all():
             raise ValueError(
-                "The rows of X must have an embedding that fits "
+                "The samples of X must have an embedding that fits "
                 f"{embedding.dtype}. Got values up to {np.abs(X).max():.3g} instead, "
-                "whose embedding overflows: rescale X like the rows of the fit."
+                "whose embedding overflows: rescale X like the samples of the fit."
             )
         return embedding
 
     def score(self, X, y):
         """Return minus the connectivity error of the forest of the embedding.
 
-        The rows are clustered in batches of `batch_size`, in their order, as in the
-        paper, and pairs of rows of one batch that both have a label are counted.
+        The samples are clustered in batches of `batch_size`, in their order, as in the
+        paper, and pairs of samples of one batch that both have a label are counted.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Rows; of shape (n_samples, ...) for a module.
+            Samples; of shape (n_samples, ...) for a module.
         y : array-like of shape (n_samples,)
             Integers: classes, -1 where unknown.
 
         Returns
         -------
         score : float
-            Between -1 and 0, larger is better; NaN if no row has a label.
+            Between -1 and 0, larger is better; NaN if no sample has a label.
         """
         require_torch(f"{type(self).__name__}.score")
         embedding = self.transform(X)

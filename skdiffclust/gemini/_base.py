@@ -54,8 +54,8 @@ def has_features(estimator):
     if estimator.model == "free":
         raise AttributeError(
             f"{type(estimator).__name__} with model='free' has assignments of the "
-            "training rows only, in labels_ and assignments_: use model='mlp' to "
-            "predict or score other rows."
+            "training samples only, in labels_ and assignments_: use model='mlp' to "
+            "predict or score other samples."
         )
     return True
 
@@ -89,7 +89,7 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
 
     @available_if(has_features)
     def predict(self, X):
-        """Give each row its most probable cluster.
+        """Give each sample its most probable cluster.
 
         Parameters
         ----------
@@ -99,13 +99,13 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         Returns
         -------
         labels : ndarray of shape (n_samples,), int64
-            Clusters; ``labels_`` for the training rows.
+            Clusters; ``labels_`` for the training samples.
         """
         return self._logits(X).argmax(axis=1)
 
     @available_if(has_features)
     def predict_proba(self, X):
-        """Give each row its probabilities of the clusters.
+        """Give each sample its probabilities of the clusters.
 
         Parameters
         ----------
@@ -357,7 +357,7 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
             parted, joined = broken_links(labels, constraints)
             if parted or joined:
                 warn_of_convergence(
-                    f"{name} parts {parted} groups of rows that links or partial "
+                    f"{name} parts {parted} groups of samples that links or partial "
                     f"labels join, and joins {joined} pairs of groups that must part. "
                     "Increase link_weight or max_iter, or use model='mlp'.",
                     stacklevel=3,

@@ -66,7 +66,7 @@ class SparsePathDisplay:
         estimator : SparseGEMINI
             Fitted or not; it is not changed.
         X : array-like of shape (n_samples, n_features)
-            Rows.
+            Samples.
         ax : array-like of 3 matplotlib Axes or None, default=None
             Where to draw; None makes a figure.
         **path_params : dict

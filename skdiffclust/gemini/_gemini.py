@@ -20,13 +20,13 @@ class GEMINI(BaseGEMINI):
     r"""Cluster by maximising a generalised mutual information.
 
     A model p(y|x), here linear or a perceptron, is trained so that the clusters are
-    distributed as differently as possible: from all rows (one-vs-all),
+    distributed as differently as possible: from all samples (one-vs-all),
 
     .. math:: \mathcal{I}^{ova} = \sum_k \pi_k D(p(x|y=k), p(x)),
 
     or from each other (one-vs-one, equations (2) and (3) of [1]_). It is the right
     choice where a clustering must be a function of the features, simple and the same
-    for new rows, and its number of clusters only an upper bound.
+    for new samples, and its number of clusters only an upper bound.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class GEMINI(BaseGEMINI):
         One-vs-all or one-vs-one. One-vs-one uses all its clusters more often.
     kernel : str, callable or transformer, default="linear"
         A kernel of :func:`sklearn.metrics.pairwise.pairwise_kernels`, a function of
-        two rows, "precomputed" (only with ``model="free"``), or a transformer of
+        two samples, "precomputed" (only with ``model="free"``), or a transformer of
         explicit features such as :class:`~sklearn.kernel_approximation.Nystroem`, of
         which a copy is fitted: give it a `random_state`. A linear kernel and a
         transformer need no n × n matrix.
@@ -63,7 +63,7 @@ class GEMINI(BaseGEMINI):
         Keyword arguments of a kernel that is a function; others ignore them.
     model : {"linear", "mlp", "free"}, default="linear"
         Multinomial logistic regression, a perceptron with ReLUs, or probabilities of
-        each training row without any function, which cannot predict other rows.
+        each training sample without any function, which cannot predict other samples.
     hidden_layer_sizes : int or array-like of int, default=(100,)
         Hidden layers of the perceptron.
     dropout : float, default=0
@@ -78,8 +78,8 @@ class GEMINI(BaseGEMINI):
     max_iter : int, default=1000
         Largest number of epochs of a restart.
     batch_size : int or None, default=None
-        Rows of a batch. The objective of a batch is that of its rows only, so small
-        batches are biased; None takes all rows.
+        Samples of a batch. The objective of a batch is that of its samples only, so
+        small batches are biased; None takes all samples.
     learning_rate : float, default=0.01
         Step size of the solver.
     tol : float, default=1e-4
@@ -98,14 +98,14 @@ class GEMINI(BaseGEMINI):
     labels_ : ndarray of shape (n_samples,), int64
         Clusters 0 to ``n_clusters_ - 1`` by decreasing size (sum of sample weights).
     n_clusters_ : int
-        Number of clusters that have rows.
+        Number of clusters that have samples.
     weights_, biases_ : list of ndarray
         Layers of the model, of shapes (n_in, n_out) and (n_out,), on centred features.
     means_ : ndarray of shape (n_features,), float64
         What is subtracted from features before the model.
     assignments_ : ndarray of shape (n_samples, n_clusters)
-        Only with ``model="free"``: the probabilities of the training rows; those of
-        equal rows are equal.
+        Only with ``model="free"``: the probabilities of the training samples; those of
+        equal samples are equal.
     n_iter_ : int
         Number of epochs of the restart that is kept.
     history_ : dict of lists
@@ -240,17 +240,17 @@ class GEMINI(BaseGEMINI):
         y : None
             Ignored, present for API consistency.
         sample_weight : array-like of shape (n_samples,), default=None
-            How much each row counts; a weight of two is a repeated row.
+            How much each sample counts; a weight of two is a repeated sample.
         partial_labels : array-like of shape (n_samples,), default=None
-            Integers: rows with the same label should share a cluster, rows with
+            Integers: samples with the same label should share a cluster, samples with
             different ones should not; -1 where unknown.
         must_link : array-like or sparse matrix, default=None
-            Rows that should share a cluster: index pairs (n_links, 2), group ids
+            Samples that should share a cluster: index pairs (n_links, 2), group ids
             (n_samples,) with -1 for none, or a sparse incidence matrix
             (n_samples, n_links) with two non-zeros in a column. In a cross-validation
-            use one of the last two, since pairs do not follow the rows.
+            use one of the last two, since pairs do not follow the samples.
         cannot_link : array-like or sparse matrix, default=None
-            Rows that should not share a cluster, as pairs or incidence matrix.
+            Samples that should not share a cluster, as pairs or incidence matrix.
 
         Returns
         -------
@@ -318,8 +318,9 @@ class GEMINI(BaseGEMINI):
         if pairwise and self.model != "free":
             raise ValueError(
                 "The 'model' parameter of GEMINI must be 'free' for a precomputed "
-                f"relation, where rows have no features. Got {self.model!r} instead. "
-                "Use a transformer such as Nystroem as the kernel, and pass features."
+                f"relation, where samples have no features. Got {self.model!r} "
+                "instead. Use a transformer such as Nystroem as the kernel, and pass "
+                "features."
             )
         return self._problem(X, row_weights, means, constraints)
 

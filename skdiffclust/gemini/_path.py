@@ -20,8 +20,8 @@ class SparsePath:
     alphas : ndarray of shape (n_steps,), float64
         Factors of the penalty.
     objectives : ndarray of shape (n_steps,), float64
-        GEMINI of the training rows, without penalty. With ``dynamic=True`` it is that
-        of the features that were in, and values of different steps do not compare.
+        GEMINI of the training samples, without penalty. With ``dynamic=True`` it is
+        that of the features that were in, and values of different steps do not compare.
     penalties : ndarray of shape (n_steps,), float64
         Sums of the norms of the groups of weights.
     kkts : ndarray of shape (n_steps,), float64
@@ -32,7 +32,7 @@ class SparsePath:
     supports : ndarray of shape (n_steps, n_features_in), bool
         Which features are in.
     labels : ndarray of shape (n_steps, n_samples), int64
-        Clusters of the training rows.
+        Clusters of the training samples.
     n_iters : ndarray of shape (n_steps,), int64
         Numbers of epochs.
     chosen : int

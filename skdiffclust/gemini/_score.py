@@ -67,8 +67,8 @@ def gemini_score(
         I^{ova} = \sum_k \pi_k D(p(x|y=k), p(x)), \qquad
         I^{ovo} = \sum_{kl} \pi_k \pi_l D(p(x|y=k), p(x|y=l))
 
-    how far, on average, the rows of a cluster are distributed from all rows, or from
-    those of another cluster (equations (2) and (3) of [1]_).
+    how far, on average, the samples of a cluster are distributed from all samples, or
+    from those of another cluster (equations (2) and (3) of [1]_).
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def gemini_score(
         One-vs-all or one-vs-one.
     kernel : str, callable or transformer, default="linear"
         For "mmd": a kernel of :func:`sklearn.metrics.pairwise.pairwise_kernels`, a
-        function of two rows, "precomputed", or a transformer of explicit features
+        function of two samples, "precomputed", or a transformer of explicit features
         such as :class:`~sklearn.kernel_approximation.Nystroem`.
     metric : str or callable, default="euclidean"
         For "wasserstein": a metric of :func:`sklearn.metrics.pairwise_distances`, or
@@ -113,8 +113,8 @@ def gemini_score(
         At least 0; 0 where the clusters do not differ.
     gradient : ndarray of shape (n_samples, n_clusters)
         Derivative by the assignments; only if `return_gradient`. It is that of the
-        formula for any positive numbers; within the simplex, constants added to a row
-        do not matter. Zero where a distance is zero.
+        formula for any positive numbers; within the simplex, constants added to a
+        sample do not matter. Zero where a distance is zero.
 
     Raises
     ------
@@ -157,7 +157,7 @@ def gemini_score(
     if len(assignments) != n_samples:
         raise ValueError(
             "The 'assignments' parameter of gemini_score must have one row for each "
-            f"of the {n_samples} rows of X. Got {len(assignments)} instead."
+            f"of the {n_samples} samples of X. Got {len(assignments)} instead."
         )
     _check_simplex(assignments)
     row = OBJECTIVES[objective]

@@ -125,7 +125,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         Largest number of epochs of the first stage, and of epochs or iterations of each
         step.
     batch_size : int or None, default=None
-        Rows of a batch; None takes all.
+        Samples of a batch; None takes all.
     learning_rate : float, default=0.01
         Step size of both.
     tol : float, default=1e-3
@@ -144,7 +144,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
     labels_ : ndarray of shape (n_samples,), int64
         Clusters 0 to ``n_clusters_ - 1``, by decreasing size after the first stage.
     n_clusters_ : int
-        Number of clusters that have rows.
+        Number of clusters that have samples.
     alpha_ : float
         Penalty of the model.
     feature_norms_ : ndarray of shape (n_features,)
@@ -313,13 +313,13 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         y : None
             Ignored, present for API consistency.
         sample_weight : array-like of shape (n_samples,), default=None
-            How much each row counts; a weight of two is a repeated row.
+            How much each sample counts; a weight of two is a repeated sample.
         partial_labels : array-like of shape (n_samples,), default=None
             Integers, -1 where unknown; see :meth:`GEMINI.fit`.
         must_link : array-like or sparse matrix, default=None
-            Rows that should share a cluster; see :meth:`GEMINI.fit`.
+            Samples that should share a cluster; see :meth:`GEMINI.fit`.
         cannot_link : array-like or sparse matrix, default=None
-            Rows that should not share a cluster; see :meth:`GEMINI.fit`.
+            Samples that should not share a cluster; see :meth:`GEMINI.fit`.
 
         Returns
         -------
@@ -398,13 +398,13 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         y : None
             Ignored, present for API consistency.
         sample_weight : array-like of shape (n_samples,), default=None
-            How much each row counts.
+            How much each sample counts.
         partial_labels : array-like of shape (n_samples,), default=None
             Integers, -1 where unknown; see :meth:`GEMINI.fit`.
         must_link : array-like or sparse matrix, default=None
-            Rows that should share a cluster; see :meth:`GEMINI.fit`.
+            Samples that should share a cluster; see :meth:`GEMINI.fit`.
         cannot_link : array-like or sparse matrix, default=None
-            Rows that should not share a cluster; see :meth:`GEMINI.fit`.
+            Samples that should not share a cluster; see :meth:`GEMINI.fit`.
         alpha_init : float or None, default=None
             First penalty; None is a thousandth of a bound for the largest one, or less
             where few features are in there. Where penalties are trained for (see Notes

@@ -44,9 +44,9 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
 
     There are no classes to predict, so that no fold can be scored by error. What can
     be asked is whether the same clusters, and the same features, are found again in
-    other rows: paths over a grid of penalties are walked on random subsets of the rows,
-    and the penalty is taken at which they agree most. The fractions of subsets that
-    select a feature are the selection probabilities of [1]_.
+    other samples: paths over a grid of penalties are walked on random subsets of the
+    samples, and the penalty is taken at which they agree most. The fractions of subsets
+    that select a feature are the selection probabilities of [1]_.
 
     Parameters
     ----------
@@ -54,11 +54,11 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         Largest number of clusters.
     n_alphas : int, default=20
         Number of penalties, in geometric progression between where the first feature
-        leaves and where `min_features` are left, on all rows.
+        leaves and where `min_features` are left, on all samples.
     n_resamples : int, default=10
         Number of subsets.
     sample_fraction : float, default=0.5
-        Share of the rows in a subset.
+        Share of the samples in a subset.
     min_features : int, default=1
         Where the grid ends.
     objective, mode, kernel, metric : str
@@ -89,7 +89,7 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
     max_iter : int, default=1000
         Largest number of epochs of the first stage, and of each step.
     batch_size : int or None, default=None
-        Rows of a batch; None takes all.
+        Samples of a batch; None takes all.
     learning_rate : float, default=0.01
         Step size.
     tol : float, default=1e-3
@@ -106,17 +106,17 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
     alphas_ : ndarray of shape (n_alphas,)
         Penalties.
     cluster_stability_ : ndarray of shape (n_alphas,)
-        Mean adjusted Rand index, on all rows, between pairs of subsets.
+        Mean adjusted Rand index, on all samples, between pairs of subsets.
     support_stability_ : ndarray of shape (n_alphas,)
         Agreement of the supports beyond chance [2]_, at most 1; 0 where all features
         or none are in, since nothing was selected.
     selection_probabilities_ : ndarray of shape (n_alphas, n_features)
         Share of the subsets that select each feature.
     alpha_ : float
-        Penalty of the step, on all rows, with the largest product of the two among
+        Penalty of the step, on all samples, with the largest product of the two among
         those that keep all clusters and a feature; 0 if none does.
     labels_, n_clusters_, feature_norms_, feature_importances_ : ndarray or int
-        As in :class:`SparseGEMINI`, of the path on all rows.
+        As in :class:`SparseGEMINI`, of the path on all samples.
     skip_weights_, weights_, biases_, means_ : ndarray or list of ndarray
         The model.
     n_iter_ : int
@@ -244,7 +244,7 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         Raises
         ------
         ValueError
-            If X or a parameter is not as described, or a subset has fewer rows than
+            If X or a parameter is not as described, or a subset has fewer samples than
             clusters.
 
         Warns
@@ -328,14 +328,14 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         """Refuse rows of which no subset can be taken."""
         if n_samples < 2:
             raise ValueError(
-                "SparseGEMINICV must have rows to leave out. Got n_samples=1 instead. "
-                "Pass more rows."
+                "SparseGEMINICV must have samples to leave out. Got n_samples=1 "
+                "instead. Pass more samples."
             )
         if self._subset_size(n_samples) < self.n_clusters:
             raise ValueError(
                 "The 'sample_fraction' parameter of SparseGEMINICV must keep at least "
-                f"n_clusters={self.n_clusters} of the {n_samples} rows. Got "
-                f"{self.sample_fraction} instead. Raise it, or pass more rows."
+                f"n_clusters={self.n_clusters} of the {n_samples} samples. Got "
+                f"{self.sample_fraction} instead. Raise it, or pass more samples."
             )
 
     def _subset_size(self, n_samples):

@@ -32,13 +32,13 @@ class GEMINILoss(nn.Module):
         One-vs-all or one-vs-one.
     relation : {"features", "matrix"}, default="features"
         What the second argument of the call is, for "mmd" and "wasserstein": explicit
-        features of the rows, whose linear kernel or Euclidean distance is taken (a
+        features of the samples, whose linear kernel or Euclidean distance is taken (a
         feature map of one's own is applied before), or the matrix of kernel values or
-        distances between the rows of the batch.
+        distances between the samples of the batch.
     reduce : callable, default=None
         Sums a tensor over processes. None is that of ``torchrun``, where there is one:
         f-divergences and "mmd" of features are then those of all processes together.
-        Matrices and transport are of the rows of a process, and are refused there.
+        Matrices and transport are of the samples of a process, and are refused there.
 
     See Also
     --------
@@ -47,8 +47,8 @@ class GEMINILoss(nn.Module):
     Notes
     -----
     Equal to the NumPy definition in float64. Transport is solved exactly on the CPU,
-    and its potentials are what is differentiated. A batch must have many rows of each
-    cluster, since the objective is that of its rows only.
+    and its potentials are what is differentiated. A batch must have many samples of
+    each cluster, since the objective is that of its samples only.
 
     References
     ----------
@@ -126,8 +126,8 @@ class GEMINILoss(nn.Module):
         if relation is None or len(relation) != n_rows:
             got = None if relation is None else tuple(relation.shape)
             raise ValueError(
-                f"The 'relation' argument of GEMINILoss must have {n_rows} rows, like "
-                f"the logits. Got {got} instead. Pass the features of the batch."
+                f"The 'relation' argument of GEMINILoss must have {n_rows} samples, "
+                f"like the logits. Got {got} instead. Pass the features of the batch."
             )
         relation = relation.detach().to(assignments.dtype).reshape(n_rows, -1)
         alone = self.relation == "matrix" or self.objective == "wasserstein"
@@ -136,7 +136,7 @@ class GEMINILoss(nn.Module):
         if processes is not mine and float(processes) > 1:
             raise ValueError(
                 "The 'relation' parameter of GEMINILoss must be 'features' with "
-                "objective='mmd' in several processes, where no one has the rows of "
+                "objective='mmd' in several processes, where no one has the samples of "
                 f"all. Got {self.relation!r} and {self.objective!r} instead."
             )
         if self.relation == "matrix" and relation.shape[1] != n_rows:

@@ -13,14 +13,14 @@ def check_sample_weight(sample_weight, n_samples):
     weight = np.asarray(sample_weight, dtype=np.float64)
     if weight.shape != (n_samples,):
         raise ValueError(
-            "The 'sample_weight' parameter must hold one weight per row. Got shape "
-            f"{weight.shape} for {n_samples} rows instead. Give a vector."
+            "The 'sample_weight' parameter must hold one weight per sample. Got shape "
+            f"{weight.shape} for {n_samples} samples instead. Give a vector."
         )
     if not (np.isfinite(weight).all() and (weight >= 0).all() and weight.any()):
         raise ValueError(
             "The 'sample_weight' parameter must be finite, not negative, and not all "
             f"zero. Got values from {weight.min()} to {weight.max()} instead. Drop "
-            "rows that shall not count."
+            "samples that shall not count."
         )
     return weight
 

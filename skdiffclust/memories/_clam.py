@@ -75,7 +75,7 @@ def _has_no_encoder(estimator):
     if estimator.encoder is not None:
         raise AttributeError(
             "ClAM with an encoder has no partial_fit. Fit the encoder on a sample, and "
-            "stream what it makes of the rows to a ClAM of its own."
+            "stream what it makes of the samples to a ClAM of its own."
         )
     if estimator.n_memories is not None:
         raise AttributeError(
@@ -106,20 +106,21 @@ class ClAM(
 ):
     r"""Cluster with associative memories (ClAM), a relaxation of k-means.
 
-    A row falls towards `n_clusters` memories, which are trained so that features that
-    were hidden from it are recalled (eq. 9 of [1]_), or so that whole rows are (eq. 8,
-    without `self_supervised`). The memories are then centres of clusters, and a row
-    belongs to the memory that it falls to. Choose it for rows with missing entries,
-    which it completes, and where k-means would do and a differentiable loss, weights of
-    clusters, or another geometry is wanted.
+    A sample falls towards `n_clusters` memories, which are trained so that features
+    that were hidden from it are recalled (eq. 9 of [1]_), or so that whole samples are
+    (eq. 8, without `self_supervised`). The memories are then centres of clusters, and a
+    sample belongs to the memory that it falls to. Choose it for samples with missing
+    entries, which it completes, and where k-means would do and a differentiable loss,
+    weights of clusters, or another geometry is wanted.
 
     Parameters
     ----------
     n_clusters : int or "auto", default=8
         Number of memories. "auto" starts from the square root of n_samples, at most
-        40, merges two at a time by Ward's rule, and takes the number at which rows are
-        on average nearest to their memory relative to the second nearest. It never
-        gives one cluster while rows differ; see the user guide for how often it errs.
+        40, merges two at a time by Ward's rule, and takes the number at which samples
+        are on average nearest to their memory relative to the second nearest. It never
+        gives one cluster while samples differ; see the user guide for how often it
+        errs.
     inverse_temperature : float or "auto", default="auto"
         The paper's β, in units of one over the squared distance (over the distance for
         "manhattan"). "auto" is 60 over the total variance of X, so that the scale of X
@@ -128,16 +129,16 @@ class ClAM(
         Steps of the dynamics, the paper's T.
     step_size : float, default=1.0
         The paper's dt/τ, in (0, 2), at most 1 for "manhattan". With the paper's ``1 /
-        n_steps`` a row ends 65 % of the way to its memory, so that the memories lie
+        n_steps`` a sample ends 65 % of the way to its memory, so that the memories lie
         1.5 times too far out.
     mask_probability : float, default=0.15
-        Share of the features that are hidden from a masked row, at most 0.5. Half of
-        the rows of a batch are masked.
+        Share of the features that are hidden from a masked sample, at most 0.5. Half of
+        the samples of a batch are masked.
     mask_value : {"mean", "min", "max"}, default="mean"
-        What a hidden feature starts from, over the rows of `fit`.
+        What a hidden feature starts from, over the samples of `fit`.
     self_supervised : bool, default=True
-        Whether features are hidden from half of the rows (eq. 9), or all rows are
-        recalled whole (eq. 8). Whole rows give the inertia of k-means, and take half
+        Whether features are hidden from half of the samples (eq. 9), or all samples are
+        recalled whole (eq. 8). Whole samples give the inertia of k-means, and take half
         the time on small sets: see the user guide.
     metric : {"euclidean", "cosine", "manhattan"}, default="euclidean"
         Geometry: squared Euclidean distance, the cosine on the unit sphere, or the
@@ -152,8 +153,8 @@ class ClAM(
     init : {"k-means++", "random"} or array-like, default="k-means++"
         Where memories start: the best solution of k-means from `n_init` draws of
         k-means++ (spherical k-means for "cosine", k-medians for "manhattan"), on at
-        most 8192 rows and then run to convergence on all; rows drawn at random; or the
-        given ones, (n_clusters, n_features).
+        most 8192 samples and then run to convergence on all; samples drawn at random;
+        or the given ones, (n_clusters, n_features).
     n_init : int, default=10
         Number of restarts. With an array as `init`, one.
     selection : {"loss", "silhouette"}, default="loss"
@@ -163,12 +164,12 @@ class ClAM(
         as soon as it is. With random starts three in ten restarts are trained, losses
         with masks that differ by less than 2 % are taken as equal, and then the
         restart of least entropy (eq. 13) is kept. "silhouette" trains all restarts to
-        the end and keeps that of largest silhouette, on at most 2000 rows, the solution
-        of k-means among them.
+        the end and keeps that of largest silhouette, on at most 2000 samples, the
+        solution of k-means among them.
     max_iter : int, default=200
         Largest number of epochs.
     batch_size : int, default=1024
-        Rows of a batch.
+        Samples of a batch.
     learning_rate : float, default=0.05
         First step of Adam, in units of the size of a feature of X. It halves on a
         plateau of the loss; training ends at one 32nd of it.
@@ -180,11 +181,11 @@ class ClAM(
     record_centers : bool, default=False
         Whether `history_` holds the memories of every epoch.
     encoder : "mlp", torch.nn.Module or None, default=None
-        Deep ClAM: rows pass an encoder that is first trained, end to end with memories
-        and a linear decoder, to give the rows back from its recalled code; "mlp" has
-        one hidden layer of 64 units and at most 10 outputs. Memories and all methods
-        are then in the space of its outputs. A module is copied, not changed; it maps
-        rows to vectors. Its first step is a tenth of `learning_rate`.
+        Deep ClAM: samples pass an encoder that is first trained, end to end with
+        memories and a linear decoder, to give the samples back from its recalled code;
+        "mlp" has one hidden layer of 64 units and at most 10 outputs. Memories and all
+        methods are then in the space of its outputs. A module is copied, not changed;
+        it maps samples to vectors. Its first step is a tenth of `learning_rate`.
     warm_start : bool, default=False
         Whether `fit` goes on from the memories, and the encoder, of the last fit.
     device : str, default="auto"
@@ -193,7 +194,7 @@ class ClAM(
         restarts multiplies at least 1e10 numbers, else the CPU, which is then faster;
         an encoder is trained on CUDA wherever there is one.
     random_state : int, RandomState instance or None, default=None
-        Seeds, order of the rows, masks.
+        Seeds, order of the samples, masks.
 
     Attributes
     ----------
@@ -209,9 +210,9 @@ class ClAM(
     labels_ : ndarray of shape (n_samples,), int64
         Clusters by decreasing size.
     n_clusters_ : int
-        Clusters that have rows.
+        Clusters that have samples.
     inertia_ : float
-        Sum over rows of the squared distance to the memory of their cluster (of the
+        Sum over samples of the squared distance to the memory of their cluster (of the
         distance, with "cosine" and "manhattan").
     loss_ : float
         Training loss per scored entry of the kept restart, under every mask in turn,
@@ -242,29 +243,30 @@ class ClAM(
     An epoch costs O(n (k d + T k²)) for each restart: see `_training` for how the
     steps T leave d alone. Beyond X it needs memory for one batch.
 
-    We differ from the paper. Half of the rows of a batch are masked, in groups that
+    We differ from the paper. Half of the samples of a batch are masked, in groups that
     hide one block of features each, so that each feature is hidden equally often in
     every batch; the others are recalled whole.
     The loss is a mean over scored entries. Seeds are run through Lloyd's steps first,
     because soft steps from raw seeds lose memories; one that attracts nobody in an
-    epoch is put on a row that is badly served. Restarts are chosen by loss, as the text
-    of the paper says; its code chooses by silhouette. The solution of k-means is always
-    one of them: on complete data training alone found no better clusters, and less
-    stable ones. With "cosine" memories are kept on the unit sphere. Sparse X is never
-    dense whole: nothing is hidden from it (eq. 8), and its products with the memories
-    are all that is needed.
+    epoch is put on a sample that is badly served. Restarts are chosen by loss, as the
+    text of the paper says; its code chooses by silhouette. The solution of k-means is
+    always one of them: on complete data training alone found no better clusters, and
+    less stable ones. With "cosine" memories are kept on the unit sphere. Sparse X is
+    never dense whole: nothing is hidden from it (eq. 8), and its products with the
+    memories are all that is needed.
 
     Missing entries (NaN) of dense X are completed first, in `fit` and in all other
     methods, as :class:`AssociativeImputer` does among at most 2000 of the training
-    rows, which are kept for that; clusters and distances are those of completed rows.
+    samples, which are kept for that; clusters and distances are those of completed
+    samples.
 
     An encoder is trained in torch, which must be installed. While it trains a module,
     a fit seeds the global random streams of torch, from which its dropout draws, and
     puts them back at the end; one lock lets concurrent fits of modules take turns, so
     that they find what they find alone.
 
-    Sample weights multiply the loss of a row. A row of weight two is not exactly two
-    rows, because batches and masks are drawn by row number.
+    Sample weights multiply the loss of a sample. A sample of weight two is not exactly
+    two samples, because batches and masks are drawn by sample index.
 
     References
     ----------
@@ -384,23 +386,23 @@ class ClAM(
         Parameters
         ----------
         X : {array-like, CSR matrix} of shape (n_samples, n_features)
-            Rows; NaN where an entry is missing, if dense.
+            Samples; NaN where an entry is missing, if dense.
         y : None
             Ignored, present for API consistency.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weight of each row in the loss, in the seeds and in the scale of X.
+            Weight of each sample in the loss, in the seeds and in the scale of X.
         partial_labels : array-like of shape (n_samples,), default=None
-            Integers: rows with the same label share a cluster, rows with different
-            ones do not; -1 where unknown.
+            Integers: samples with the same label share a cluster, samples with
+            different ones do not; -1 where unknown.
         must_link : array-like or sparse matrix, default=None
-            Rows that share a cluster: index pairs (n_links, 2), group ids (n_samples,)
-            with -1 for none, or a sparse incidence matrix (n_samples, n_links) with
-            two non-zeros in a column. In a cross-validation use one of the last two,
-            since pairs do not follow the rows.
+            Samples that share a cluster: index pairs (n_links, 2), group ids
+            (n_samples,) with -1 for none, or a sparse incidence matrix (n_samples,
+            n_links) with two non-zeros in a column. In a cross-validation use one of
+            the last two, since pairs do not follow the samples.
         cannot_link : array-like or sparse matrix, default=None
-            Rows that do not share a cluster, as pairs or incidence matrix. With any of
-            these three the memories are those of a constrained k-means, and nothing is
-            trained; `labels_` satisfy them, while `predict` knows only the memories.
+            Samples that do not share a cluster, as pairs or incidence matrix. With any
+            of these three the memories are those of a constrained k-means, and nothing
+            is trained; `labels_` satisfy them, while `predict` knows only the memories.
         checkpoint : path-like or None, default=None
             Folder that each epoch of an `encoder` is written to, which alone takes
             long; made if it is not there.
@@ -516,22 +518,22 @@ class ClAM(
     @outside_torch_modes
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y=None, sample_weight=None):
-        """Learn from a batch of rows of a stream.
+        """Learn from a batch of samples of a stream.
 
         The first call seeds the memories and fixes the scale of the data and the order
         of the clusters; later ones go on from the memories as they are. At most 2048
-        of all rows seen so far, drawn at random, are kept in the estimator, and each
+        of all samples seen so far, drawn at random, are kept in the estimator, and each
         call trains on these, so that a stream that is sorted by cluster does no harm.
-        Do not pickle an estimator where training rows must not be passed on.
+        Do not pickle an estimator where training samples must not be passed on.
 
         Parameters
         ----------
         X : {array-like, CSR matrix} of shape (n_samples, n_features)
-            Rows; at least `n_clusters` in the first call.
+            Samples; at least `n_clusters` in the first call.
         y : None
             Ignored, present for API consistency.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weight of each row.
+            Weight of each sample.
 
         Returns
         -------
@@ -793,8 +795,8 @@ class ClAM(
         if self.n_clusters_ < asked:
             warn_of_convergence(
                 f"ClAM found {self.n_clusters_} clusters instead of {asked}, "
-                f"with {', '.join(map(str, sizes))} rows. Ask for fewer clusters, "
-                "raise inverse_temperature, or check X for equal rows.",
+                f"with {', '.join(map(str, sizes))} samples. Ask for fewer clusters, "
+                "raise inverse_temperature, or check X for equal samples.",
                 stacklevel=4,
             )
 
@@ -840,35 +842,35 @@ class ClAM(
         return block_distances(X, memories, self.metric, {})
 
     def predict(self, X):
-        """Give each row the memory that it falls to.
+        """Give each sample the memory that it falls to.
 
         Parameters
         ----------
         X : {array-like, CSR matrix} of shape (n_samples, n_features)
-            Rows.
+            Samples.
 
         Returns
         -------
         labels : ndarray of shape (n_samples,), int64
-            The memory nearest to the row after `n_steps` steps of the dynamics.
+            The memory nearest to the sample after `n_steps` steps of the dynamics.
         """
         return self._assign(self._rows(X))
 
     def predict_proba(self, X):
-        """Return how strongly each memory attracts each row.
+        """Return how strongly each memory attracts each sample.
 
         The softmax of minus `inverse_temperature_` times the squared Euclidean distance
         (minus the cosine, the city-block distance) plus the log weight of each memory:
         the shares of the first attraction step (eq. 4), whose entropy is `entropy`. A
         lower `inverse_temperature` gives softer shares. The largest may differ from
-        `predict`, which lets the row fall first, where several memories are near. With
-        `n_memories` they are the sums over the memories of each cluster, of which five
-        attract a sample, and the largest is that of `predict`.
+        `predict`, which lets the sample fall first, where several memories are near.
+        With `n_memories` they are the sums over the memories of each cluster, of which
+        five attract a sample, and the largest is that of `predict`.
 
         Parameters
         ----------
         X : {array-like, CSR matrix} of shape (n_samples, n_features)
-            Rows.
+            Samples.
 
         Returns
         -------
@@ -887,12 +889,12 @@ class ClAM(
         return shares
 
     def transform(self, X):
-        """Return the distances of rows to the memories, the nearest of each cluster.
+        """Return the distances of samples to the memories, the nearest of each cluster.
 
         Parameters
         ----------
         X : {array-like, CSR matrix} of shape (n_samples, n_features)
-            Rows.
+            Samples.
 
         Returns
         -------
@@ -928,43 +930,43 @@ class ClAM(
         return np.array(self._fill(dense(self._validate(X, reset=False))))
 
     def recall(self, X):
-        """Let rows fall towards their memories.
+        """Let samples fall towards their memories.
 
         Parameters
         ----------
         X : {array-like, CSR matrix} of shape (n_samples, n_features)
-            Rows.
+            Samples.
 
         Returns
         -------
         recalled : ndarray of shape (n_samples, n_features), float64
-            Rows after `n_steps` steps; of unit length with metric "cosine".
+            Samples after `n_steps` steps; of unit length with metric "cosine".
         """
         return self._recall(self._dense_rows(X), self.n_steps)
 
     def trajectories(self, X):
-        """Return where rows are after each step of the dynamics.
+        """Return where samples are after each step of the dynamics.
 
         Parameters
         ----------
         X : {array-like, CSR matrix} of shape (n_samples, n_features)
-            Rows.
+            Samples.
 
         Returns
         -------
         paths : ndarray of shape (n_steps + 1, n_samples, n_features), float64
-            The rows themselves come first.
+            The samples themselves come first.
         """
         X = self._dense_rows(X)
         return np.stack([self._recall(X, n) for n in range(self.n_steps + 1)])
 
     def energy(self, X):
-        """Return the energy of rows, small near a memory.
+        """Return the energy of samples, small near a memory.
 
         Parameters
         ----------
         X : {array-like, CSR matrix} of shape (n_samples, n_features)
-            Rows.
+            Samples.
 
         Returns
         -------
@@ -974,12 +976,12 @@ class ClAM(
         return self._by_blocks(energy, X)
 
     def entropy(self, X):
-        """Return the entropy of the attraction of rows (eq. 13).
+        """Return the entropy of the attraction of samples (eq. 13).
 
         Parameters
         ----------
         X : {array-like, CSR matrix} of shape (n_samples, n_features)
-            Rows.
+            Samples.
 
         Returns
         -------
@@ -994,17 +996,17 @@ class ClAM(
         Parameters
         ----------
         X : {array-like, CSR matrix} of shape (n_samples, n_features)
-            Rows.
+            Samples.
         y : None
             Ignored, present for API consistency.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weight of each row.
+            Weight of each sample.
 
         Returns
         -------
         score : float
             Larger is better: minus the mean over seen entries of the squared
-            difference to the recalled row (of unit rows with metric "cosine"; the
+            difference to the recalled sample (of unit samples with metric "cosine"; the
             absolute difference with "manhattan").
         """
         check_is_fitted(self)

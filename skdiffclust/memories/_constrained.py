@@ -157,8 +157,8 @@ def _part(cost, label, cannot, fixed):
         if closed[i].all():
             raise ValueError(
                 "The 'n_clusters' parameter of ClAM must leave room for the groups of "
-                f"rows that must part. Got {k} instead, but no way was found to part "
-                "them. Ask for more clusters, or drop some of the cannot-links."
+                f"samples that must part. Got {k} instead, but no way was found to "
+                "part them. Ask for more clusters, or drop some of the cannot-links."
             )
         group = waiting[i]
         label[group] = np.where(closed[i], np.inf, cost[group]).argmin()

@@ -371,8 +371,8 @@ def encode(encoder, Z):
     def check(code, n_rows):
         if code.ndim != 2 or len(code) != n_rows:
             raise ValueError(
-                "The 'encoder' parameter of ClAM must map rows (n, n_features) to "
-                f"codes (n, n_outputs). Got {tuple(code.shape)} for rows "
+                "The 'encoder' parameter of ClAM must map samples (n, n_features) to "
+                f"codes (n, n_outputs). Got {tuple(code.shape)} for samples "
                 f"{(n_rows, Z.shape[1])} instead. Flatten its output."
             )
 

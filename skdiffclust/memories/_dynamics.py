@@ -49,7 +49,7 @@ def energy(
     metric="euclidean",
     linear_map=None,
 ):
-    r"""Energy of rows among memories; small near a memory.
+    r"""Energy of samples among memories; small near a memory.
 
     .. math:: E(v) = -\frac{1}{\beta} \log \sum_\mu \varepsilon_\mu
               \exp(-\beta\, d(\rho_\mu, v))
@@ -60,7 +60,7 @@ def energy(
     Parameters
     ----------
     X : array-like of shape (n_samples, n_features)
-        Rows.
+        Samples.
     memories : array-like of shape (n_clusters, n_features)
         Memories.
     inverse_temperature : float
@@ -68,7 +68,7 @@ def energy(
     weights : array-like of shape (n_clusters,) or None, default=None
         Positive attraction ε of each memory; None is 1 for all.
     metric : {"euclidean", "cosine", "manhattan"}, default="euclidean"
-        Geometry. "cosine" first puts rows and memories on the unit sphere.
+        Geometry. "cosine" first puts samples and memories on the unit sphere.
     linear_map : array-like of shape (n_features, n_mapped) or None, default=None
         Distances are measured between ``X @ linear_map`` and ``memories @
         linear_map``; a Cholesky factor of the inverse covariance gives the
@@ -78,7 +78,7 @@ def energy(
     Returns
     -------
     energies : ndarray of shape (n_samples,), float64
-        Energy of each row. Finite for β d between 1e-300 and 1e300.
+        Energy of each sample. Finite for β d between 1e-300 and 1e300.
 
     Raises
     ------
@@ -115,20 +115,20 @@ def attraction_step(
     metric="euclidean",
     linear_map=None,
 ):
-    r"""Move rows one step down their energy, towards their memories.
+    r"""Move samples one step down their energy, towards their memories.
 
     .. math:: v \leftarrow v + a \sum_\mu (\rho_\mu - v)\,
               \sigma(-\beta\, d(\rho_\mu, v) + \log \varepsilon_\mu)
 
     (eq. 4 and 11 of [1]_). With "cosine" the directions of the memories are added and
-    the row is put back on the sphere (Section 3.5); with "manhattan" the mean of the
+    the sample is put back on the sphere (Section 3.5); with "manhattan" the mean of the
     memories gives way to their weighted median, feature by feature, which is what the
     same argument gives for that distance. The energy never rises.
 
     Parameters
     ----------
     X : array-like of shape (n_samples, n_features)
-        Rows.
+        Samples.
     memories : array-like of shape (n_clusters, n_features)
         Memories.
     inverse_temperature : float
@@ -146,7 +146,7 @@ def attraction_step(
     Returns
     -------
     moved : ndarray of shape (n_samples, n_features), float64
-        Rows after the step; of unit length with "cosine".
+        Samples after the step; of unit length with "cosine".
 
     Raises
     ------
@@ -188,7 +188,7 @@ def recall(
     linear_map=None,
     mask=None,
 ):
-    """Let rows fall towards their memories, or complete what is hidden of them.
+    """Let samples fall towards their memories, or complete what is hidden of them.
 
     Repeats :func:`attraction_step` `n_steps` times (lines 19 to 22 of Algorithm 1 of
     [1]_); with a `mask` only hidden features move (lines 8 to 12).
@@ -196,7 +196,7 @@ def recall(
     Parameters
     ----------
     X : array-like of shape (n_samples, n_features)
-        Rows; hidden features start from what X holds there.
+        Samples; hidden features start from what X holds there.
     memories : array-like of shape (n_clusters, n_features)
         Memories.
     inverse_temperature : float
@@ -218,7 +218,7 @@ def recall(
     Returns
     -------
     recalled : ndarray of shape (n_samples, n_features), float64
-        Rows after `n_steps`; of unit length with "cosine".
+        Samples after `n_steps`; of unit length with "cosine".
 
     Raises
     ------
@@ -298,7 +298,7 @@ def entropy(
     metric="euclidean",
     linear_map=None,
 ):
-    r"""Entropy of the attraction of rows; 0 where one memory has it all.
+    r"""Entropy of the attraction of samples; 0 where one memory has it all.
 
     .. math:: H(x) = -\sum_\mu p_\mu(x) \log p_\mu(x), \qquad
               p_\mu(x) = \sigma(-\beta\, d(\rho_\mu, x) + \log \varepsilon_\mu)
@@ -309,7 +309,7 @@ def entropy(
     Parameters
     ----------
     X : array-like of shape (n_samples, n_features)
-        Rows.
+        Samples.
     memories : array-like of shape (n_clusters, n_features)
         Memories.
     inverse_temperature : float

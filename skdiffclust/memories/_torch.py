@@ -77,8 +77,8 @@ def completion_on_device(device):
                 last = error
                 torch.cuda.empty_cache()
         raise torch.cuda.OutOfMemoryError(
-            f"CUDA is out of memory with a quarter of a batch of {len(X)} rows. Lower "
-            "batch_size or n_init, or set device='cpu'."
+            f"CUDA is out of memory with a quarter of a batch of {len(X)} samples. "
+            "Lower batch_size or n_init, or set device='cpu'."
         ) from last
 
     return run
@@ -197,10 +197,10 @@ class Carried(nn.Module):
 
 
 class AssociativeMemory(nn.Module):
-    r"""Memories that rows fall towards, as a layer: recall, energy and loss.
+    r"""Memories that samples fall towards, as a layer: recall, energy and loss.
 
-    Its output is the recalled row, differentiable in the rows, the memories and their
-    weights, so that it stands behind any encoder and trains with it end to end:
+    Its output is the recalled sample, differentiable in the samples, the memories and
+    their weights, so that it stands behind any encoder and trains with it end to end:
     eq. (4), (11) and Section 3.5 of [1]_.
 
     Parameters
@@ -208,7 +208,7 @@ class AssociativeMemory(nn.Module):
     n_clusters : int
         Number of memories.
     n_features : int
-        Features of a row.
+        Features of a sample.
     inverse_temperature : float
         The paper's β.
     n_steps : int, default=3
@@ -283,7 +283,7 @@ class AssociativeMemory(nn.Module):
             raise ValueError(
                 "The 'inverse_temperature' parameter of AssociativeMemory must be "
                 f"positive and finite. Got {inverse_temperature!r} instead. One over "
-                "the variance of the rows is a start."
+                "the variance of the samples is a start."
             )
         if memories is None:
             memories = torch.randn(n_clusters, n_features, generator=generator)
@@ -303,19 +303,19 @@ class AssociativeMemory(nn.Module):
 
     @in_full_precision
     def forward(self, X, mask=None):
-        """Return rows after the steps of the dynamics.
+        """Return samples after the steps of the dynamics.
 
         Parameters
         ----------
         X : torch.Tensor of shape (n_samples, n_features)
-            Rows; what is hidden holds what it starts from.
+            Samples; what is hidden holds what it starts from.
         mask : torch.Tensor of bool, default=None
             True where a feature is seen and stays, of a shape that broadcasts to X.
 
         Returns
         -------
         torch.Tensor of shape (n_samples, n_features)
-            Recalled rows.
+            Recalled samples.
         """
         refuse_other_devices(X, "AssociativeMemory")
         X = at_least_float32(X)
@@ -328,7 +328,7 @@ class AssociativeMemory(nn.Module):
         Parameters
         ----------
         X : torch.Tensor of shape (n_samples, n_features)
-            Rows; of unit length for "cosine".
+            Samples; of unit length for "cosine".
         mask : torch.Tensor of bool, default=None
             True where a feature is seen, of a shape that broadcasts to X; what is not
             seen is filled, recalled, and scored. None scores the recall of all.
@@ -338,7 +338,7 @@ class AssociativeMemory(nn.Module):
         Returns
         -------
         torch.Tensor of shape ()
-            Mean squared error (absolute error for "manhattan"), of the rows of all
+            Mean squared error (absolute error for "manhattan"), of the samples of all
             processes under ``torchrun``.
         """
         X = at_least_float32(X)
@@ -362,20 +362,20 @@ class AssociativeMemory(nn.Module):
         Parameters
         ----------
         X : torch.Tensor of shape (n_samples, n_inputs)
-            Rows to give back.
+            Samples to give back.
         encoder : callable
-            From rows (n_samples, n_inputs) to codes (n_samples, n_features).
+            From samples (n_samples, n_inputs) to codes (n_samples, n_features).
         decoder : callable
-            From codes (of unit length for "cosine") to rows.
+            From codes (of unit length for "cosine") to samples.
         start : torch.Tensor of shape (n_samples, n_inputs), default=None
-            Rows of which some features are hidden, for the encoder; None is X.
+            Samples of which some features are hidden, for the encoder; None is X.
         sample_weight : torch.Tensor of shape (n_samples,), default=None
-            Weight of each row in the mean.
+            Weight of each sample in the mean.
 
         Returns
         -------
         torch.Tensor of shape ()
-            Loss, of the rows of all processes under ``torchrun``.
+            Loss, of the samples of all processes under ``torchrun``.
         """
         code = encoder(X if start is None else start)
         if self.dynamics.metric == "cosine":
@@ -388,12 +388,12 @@ class AssociativeMemory(nn.Module):
 
     @in_full_precision
     def energy(self, X):
-        """Return the energy of rows, eq. (1), (10) or (12).
+        """Return the energy of samples, eq. (1), (10) or (12).
 
         Parameters
         ----------
         X : torch.Tensor of shape (n_samples, n_features)
-            Rows.
+            Samples.
 
         Returns
         -------
@@ -416,17 +416,17 @@ class AssociativeMemory(nn.Module):
     @torch.no_grad()
     @in_full_precision
     def assign(self, X):
-        """Return the memory that each row falls to.
+        """Return the memory that each sample falls to.
 
         Parameters
         ----------
         X : torch.Tensor of shape (n_samples, n_features)
-            Rows.
+            Samples.
 
         Returns
         -------
         torch.Tensor of shape (n_samples,), int64
-            Number of the nearest memory of the recalled row.
+            Number of the nearest memory of the recalled sample.
         """
         memories = self.memories
         metric = self.dynamics.metric

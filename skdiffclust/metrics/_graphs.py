@@ -24,7 +24,7 @@ def ratio_cut_score(graph, labels):
         Symmetric similarity W, without negative weights; the diagonal is ignored. What
         is not symmetric is symmetrised, with a warning.
     labels : array-like of shape (n_samples,)
-        Cluster of each row. Every value is a cluster, -1 too.
+        Cluster of each sample. Every value is a cluster, -1 too.
 
     Returns
     -------
@@ -90,17 +90,17 @@ def cut_of_labels(graph, labels, n_clusters, divisors=None):
 def links_to_incidence(pairs, n_samples):
     """Turn index pairs into the incidence matrix that a cross-validation can slice.
 
-    Index pairs name rows of the whole X, and mean others once a search has sliced it;
-    if there are as many pairs as rows, the search even slices the pairs. A row of the
-    incidence matrix goes with its row of X, and a link that loses an end is dropped:
-    the form of `must_link` and `cannot_link` to pass to a search.
+    Index pairs name samples of the whole X, and mean others once a search has sliced
+    it; if there are as many pairs as samples, the search even slices the pairs. A row
+    of the incidence matrix goes with its sample of X, and a link that loses an end is
+    dropped: the form of `must_link` and `cannot_link` to pass to a search.
 
     Parameters
     ----------
     pairs : array-like of shape (n_links, 2)
-        Indices of the two different rows of each link, from 0 to `n_samples` - 1.
+        Indices of the two different samples of each link, from 0 to `n_samples` - 1.
     n_samples : int
-        Number of rows of X.
+        Number of samples of X.
 
     Returns
     -------
@@ -110,12 +110,12 @@ def links_to_incidence(pairs, n_samples):
     Raises
     ------
     ValueError
-        If an index is not among the rows, or a pair joins a row to itself.
+        If an index is not among the samples, or a pair joins a sample to itself.
 
     Notes
     -----
     O(n_samples + n_links) time and memory. `must_link` may also be group ids of shape
-    (n_samples,), which follow the rows as well.
+    (n_samples,), which follow the samples as well.
 
     Examples
     --------
@@ -129,8 +129,8 @@ def links_to_incidence(pairs, n_samples):
     alone = pairs[:, 0] == pairs[:, 1]
     if alone.any():
         raise ValueError(
-            "The 'pairs' parameter of links_to_incidence must join different rows. Got "
-            f"row {pairs[alone][0, 0]} twice instead. Remove that pair."
+            "The 'pairs' parameter of links_to_incidence must join different samples. "
+            f"Got sample {pairs[alone][0, 0]} twice instead. Remove that pair."
         )
     columns = np.repeat(np.arange(len(pairs)), 2)
     ones = np.ones(len(columns), dtype=np.int8)

@@ -6,20 +6,20 @@ from sklearn.metrics.cluster import contingency_matrix
 
 
 def clustering_accuracy(y_true, y_pred):
-    """Fraction of rows in the right class, under the best matching of clusters.
+    """Fraction of samples in the right class, under the best matching of clusters.
 
     Each cluster stands for at most one class and each class for at most one cluster,
-    and the matching that makes most rows right is taken. The right choice where
+    and the matching that makes most samples right is taken. The right choice where
     clusters are meant to be classes; `connectivity_error` needs no matching.
 
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
-        Classes, as integers or names. Rows where a number is -1 are unknown and left
+        Classes, as integers or names. Samples where a number is -1 are unknown and left
         out.
     y_pred : array-like of shape (n_samples,)
-        Cluster of each row. Every value is a cluster, -1 too. The number of clusters
-        need not be the number of classes: rows of what is not matched are wrong.
+        Cluster of each sample. Every value is a cluster, -1 too. The number of clusters
+        need not be the number of classes: samples of what is not matched are wrong.
 
     Returns
     -------
@@ -51,7 +51,7 @@ def clustering_accuracy(y_true, y_pred):
 def connectivity_error(y_true, y_pred):
     """Fraction of wrong entries in the connectivity matrix: the clustering error.
 
-    The connectivity matrix M of a partition has M_ij = 1 where rows i and j share a
+    The connectivity matrix M of a partition has M_ij = 1 where samples i and j share a
     cluster, 0 elsewhere. The error is the mean absolute difference of the two over all
     n_samples² entries, the diagonal (always right) among them. It does not depend on
     how clusters are named, nor on their number being right.
@@ -59,10 +59,10 @@ def connectivity_error(y_true, y_pred):
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
-        Classes, as integers or names. Rows where a number is -1 are unknown and left
-        out: only entries between two known rows count.
+        Classes, as integers or names. Samples where a number is -1 are unknown and left
+        out: only entries between two known samples count.
     y_pred : array-like of shape (n_samples,)
-        Cluster of each row. Every value is a cluster, -1 too.
+        Cluster of each sample. Every value is a cluster, -1 too.
 
     Returns
     -------
@@ -104,10 +104,10 @@ def pair_precision(y_true, y_pred):
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
-        Classes, as integers or names. Rows where a number is -1 are unknown and left
-        out: only pairs of two known rows count.
+        Classes, as integers or names. Samples where a number is -1 are unknown and left
+        out: only pairs of two known samples count.
     y_pred : array-like of shape (n_samples,)
-        Cluster of each row. Every value is a cluster, -1 too.
+        Cluster of each sample. Every value is a cluster, -1 too.
 
     Returns
     -------
@@ -145,10 +145,10 @@ def pair_recall(y_true, y_pred):
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
-        Classes, as integers or names. Rows where a number is -1 are unknown and left
-        out: only pairs of two known rows count.
+        Classes, as integers or names. Samples where a number is -1 are unknown and left
+        out: only pairs of two known samples count.
     y_pred : array-like of shape (n_samples,)
-        Cluster of each row. Every value is a cluster, -1 too.
+        Cluster of each sample. Every value is a cluster, -1 too.
 
     Returns
     -------
@@ -187,7 +187,7 @@ def _check_labels(y_true, y_pred, caller):
     if len(y_true) != len(y_pred):
         raise ValueError(
             f"The 'y_true' and 'y_pred' parameters of {caller} must have one entry for "
-            f"each row. Got {len(y_true)} and {len(y_pred)} entries instead."
+            f"each sample. Got {len(y_true)} and {len(y_pred)} entries instead."
         )
     if y_true.dtype.kind in ("i", "f", "O"):
         known = y_true != -1
@@ -195,8 +195,8 @@ def _check_labels(y_true, y_pred, caller):
         y_pred = y_pred[known]
     if not len(y_true):
         raise ValueError(
-            f"The 'y_true' parameter of {caller} must know the class of some row. Got "
-            "no entry other than -1 (unknown) instead."
+            f"The 'y_true' parameter of {caller} must know the class of some sample. "
+            "Got no entry other than -1 (unknown) instead."
         )
     return y_true, y_pred
 
@@ -206,17 +206,17 @@ def check_partition(labels, name, caller):
     if np.ma.isMaskedArray(labels):
         raise ValueError(
             f"The {name!r} parameter of {caller} must be a plain array. Got a masked "
-            "array instead. Select the rows to count first."
+            "array instead. Select the samples to count first."
         )
     labels = np.asarray(labels)
     if labels.ndim != 1:
         raise ValueError(
-            f"The {name!r} parameter of {caller} must be 1-D, one label for each row. "
-            f"Got an array of shape {labels.shape} instead."
+            f"The {name!r} parameter of {caller} must be 1-D, one label for each "
+            f"sample. Got an array of shape {labels.shape} instead."
         )
     if labels.dtype.kind in ("f", "O") and (labels != labels).any():
         raise ValueError(
-            f"The {name!r} parameter of {caller} must not hold NaN. Got NaN in row "
+            f"The {name!r} parameter of {caller} must not hold NaN. Got NaN in sample "
             f"{np.argmax(labels != labels)} instead. Use -1 in 'y_true' for unknown."
         )
     return labels

@@ -96,7 +96,7 @@ def path_silhouette_scorer(estimator, X, y=None, *, max_samples=500):
     .. math:: \delta_{ij} = \min_{i = v_0, v_1, \ldots, v_m = j}
               \sum_{t=1}^m \|v_t - v_{t-1}\|^3
 
-    A path through rows that are close is short, however far it leads, so a long or
+    A path through samples that are close is short, however far it leads, so a long or
     curved cluster is not held to be wide, as it is by `silhouette_scorer`.
 
     Parameters
@@ -104,17 +104,17 @@ def path_silhouette_scorer(estimator, X, y=None, *, max_samples=500):
     estimator : estimator with a `predict` method, or a pipeline that ends in one
         Fitted; neither fitted again nor changed.
     X : array-like of shape (n_samples, n_features)
-        Rows to predict.
+        Samples to predict.
     y : None
         Ignored, present because a search passes it.
     max_samples : int, default=500
-        Larger folds are measured on this many of their rows, always the same ones.
+        Larger folds are measured on this many of their samples, always the same ones.
 
     Returns
     -------
     float
-        Between -1 and 1, larger is better; -1 where all rows are in one cluster or
-        every row in its own.
+        Between -1 and 1, larger is better; -1 where all samples are in one cluster or
+        every sample in its own.
 
     Raises
     ------
@@ -129,9 +129,9 @@ def path_silhouette_scorer(estimator, X, y=None, *, max_samples=500):
 
     Notes
     -----
-    Exact, O(m² d + m³) time and O(m²) memory for m rows measured. The third power was
-    chosen on sets other than those of the benchmarks; the first gives the silhouette,
-    a large one the longest gap on a path, which single linkage uses.
+    Exact, O(m² d + m³) time and O(m²) memory for m samples measured. The third power
+    was chosen on sets other than those of the benchmarks; the first gives the
+    silhouette, a large one the longest gap on a path, which single linkage uses.
 
     References
     ----------
@@ -171,18 +171,18 @@ def silhouette_scorer(estimator, X, y=None, *, max_samples=2000):
     estimator : estimator with a `predict` method, or a pipeline that ends in one
         Fitted; neither fitted again nor changed.
     X : array-like of shape (n_samples, n_features)
-        Rows to predict.
+        Samples to predict.
     y : None
         Ignored, present because a search passes it.
     max_samples : int, default=2000
-        Larger folds are measured on this many of their rows, always the same ones.
+        Larger folds are measured on this many of their samples, always the same ones.
         `functools.partial(silhouette_scorer, max_samples=...)` is a scorer, too.
 
     Returns
     -------
     float
-        Between -1 and 1, larger is better; -1 where all rows are in one cluster or
-        every row in its own.
+        Between -1 and 1, larger is better; -1 where all samples are in one cluster or
+        every sample in its own.
 
     Raises
     ------
@@ -197,8 +197,9 @@ def silhouette_scorer(estimator, X, y=None, *, max_samples=2000):
 
     Notes
     -----
-    O(m² d) time for m rows measured, and blocks of the distance matrix as memory. In a
-    `ScoringMonitor`, pass a dictionary: ``scoring={"silhouette": silhouette_scorer}``.
+    O(m² d) time for m samples measured, and blocks of the distance matrix as memory. In
+    a `ScoringMonitor`, pass a dictionary: ``scoring={"silhouette":
+    silhouette_scorer}``.
 
     References
     ----------
@@ -236,17 +237,18 @@ def calinski_harabasz_scorer(estimator, X, y=None, *, max_samples=100_000):
     estimator : estimator with a `predict` method, or a pipeline that ends in one
         Fitted; neither fitted again nor changed.
     X : array-like of shape (n_samples, n_features)
-        Rows to predict.
+        Samples to predict.
     y : None
         Ignored, present because a search passes it.
     max_samples : int, default=100_000
-        Larger folds are measured on this many of their rows, always the same ones.
+        Larger folds are measured on this many of their samples, always the same ones.
 
     Returns
     -------
     float
-        At least 0, larger is better; 0 where all rows are in one cluster or every row
-        in its own. It grows with the number of rows: compare it on equal folds.
+        At least 0, larger is better; 0 where all samples are in one cluster or every
+        sample in its own. It grows with the number of samples: compare it on equal
+        folds.
 
     Raises
     ------
@@ -261,7 +263,7 @@ def calinski_harabasz_scorer(estimator, X, y=None, *, max_samples=100_000):
 
     Notes
     -----
-    O(m d) time for m rows measured.
+    O(m d) time for m samples measured.
 
     References
     ----------
@@ -296,17 +298,17 @@ def davies_bouldin_scorer(estimator, X, y=None, *, max_samples=100_000):
     estimator : estimator with a `predict` method, or a pipeline that ends in one
         Fitted; neither fitted again nor changed.
     X : array-like of shape (n_samples, n_features)
-        Rows to predict.
+        Samples to predict.
     y : None
         Ignored, present because a search passes it.
     max_samples : int, default=100_000
-        Larger folds are measured on this many of their rows, always the same ones.
+        Larger folds are measured on this many of their samples, always the same ones.
 
     Returns
     -------
     float
-        Between -1e6 and 0, larger is better; -1e6 where all rows are in one cluster or
-        every row in its own, or where the index is larger than that.
+        Between -1e6 and 0, larger is better; -1e6 where all samples are in one cluster
+        or every sample in its own, or where the index is larger than that.
 
     Raises
     ------
@@ -321,7 +323,7 @@ def davies_bouldin_scorer(estimator, X, y=None, *, max_samples=100_000):
 
     Notes
     -----
-    O(m d + k² d) time for m rows measured and k clusters. Clusters with one and the
+    O(m d + k² d) time for m samples measured and k clusters. Clusters with one and the
     same centre get the floor; `sklearn.metrics.davies_bouldin_score` gives them 0, its
     best value, and a search would choose them.
 
@@ -347,12 +349,12 @@ def davies_bouldin_scorer(estimator, X, y=None, *, max_samples=100_000):
 
 
 def stability_scorer(estimator, X, y=None, *, n_resamples=5, max_samples=2000):
-    """Agreement of a fitted estimator with refits on the held-out rows, for a search.
+    """Agreement of an estimator with refits on the held-out fold, for a search.
 
     The estimator labels X (the held-out fold); copies of its last step are fitted on
     random halves of the fold and label all of it, too. The score is the mean adjusted
     Rand index between the estimator's labels and theirs: a clustering that is found
-    again in rows that were not seen scores 1, one that chance made scores 0. It asks
+    again in samples that were not seen scores 1, one that chance made scores 0. It asks
     for no shape of the clusters, unlike the other scorers.
 
     Parameters
@@ -361,20 +363,20 @@ def stability_scorer(estimator, X, y=None, *, n_resamples=5, max_samples=2000):
         Fitted; neither fitted again nor changed. The steps before the last are used as
         they are.
     X : array-like of shape (n_samples, n_features)
-        Rows to predict.
+        Samples to predict.
     y : None
         Ignored, present because a search passes it.
     n_resamples : int, default=5
         Number of refits.
     max_samples : int, default=2000
-        Larger folds are measured on this many of their rows, always the same ones.
+        Larger folds are measured on this many of their samples, always the same ones.
 
     Returns
     -------
     float
-        At most 1, larger is better. 0 where the estimator puts all rows in one cluster
-        or every row in its own: such a labelling agrees with itself on any data, and
-        is therefore no more evidence of structure than chance.
+        At most 1, larger is better. 0 where the estimator puts all samples in one
+        cluster or every sample in its own: such a labelling agrees with itself on any
+        data, and is therefore no more evidence of structure than chance.
 
     Raises
     ------
@@ -382,7 +384,7 @@ def stability_scorer(estimator, X, y=None, *, n_resamples=5, max_samples=2000):
         If the estimator has no `predict`.
     ValueError
         If it works on a precomputed relation, which has no space to measure in, or the
-        half of a fold has too few rows for the estimator.
+        half of a fold has too few samples for the estimator.
 
     See Also
     --------
@@ -396,7 +398,7 @@ def stability_scorer(estimator, X, y=None, *, n_resamples=5, max_samples=2000):
 
     Several numbers of clusters are often stable at once, and a search takes the best,
     mostly a small one: the largest number whose score is still near 1 is the usual
-    choice. Rows without clusters can be cut into stable parts, too (a square into
+    choice. Samples without clusters can be cut into stable parts, too (a square into
     four): a high score is necessary for structure, not sufficient.
 
     References
@@ -455,15 +457,15 @@ def _last_step(estimator, X, max_samples, caller):
         estimator = estimator.steps[-1][1]
     if not hasattr(estimator, "predict"):
         raise TypeError(
-            f"{caller} needs an estimator with a 'predict' method, to label rows that "
-            f"it was not fitted on. Got {type(estimator).__name__} instead. Choose one "
-            "that can predict, or score its 'labels_' with sklearn.metrics."
+            f"{caller} needs an estimator with a 'predict' method, to label samples "
+            f"that it was not fitted on. Got {type(estimator).__name__} instead. "
+            "Choose one that can predict, or score its 'labels_' with sklearn.metrics."
         )
     if get_tags(estimator).input_tags.pairwise:
         raise ValueError(
-            f"{caller} measures in the space of the rows, and a precomputed relation "
-            f"has none. Got {type(estimator).__name__} fitted on one instead. Pass it "
-            "features and a metric."
+            f"{caller} measures in the space of the samples, and a precomputed "
+            f"relation has none. Got {type(estimator).__name__} fitted on one instead. "
+            "Pass it features and a metric."
         )
     return estimator, rows
 

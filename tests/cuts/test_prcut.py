@@ -408,7 +408,7 @@ def test_callbacks_see_every_epoch(blobs):
     "change, match",
     [
         ({"n_clusters": 0}, "'n_clusters' parameter of PRCut"),
-        ({"n_clusters": 121}, "at most the number of rows, n_samples=120. Got 121"),
+        ({"n_clusters": 121}, "at most the number of samples, n_samples=120. Got 121"),
         ({"n_clusters": 2.5}, "'n_clusters' parameter of PRCut"),
         ({"n_clusters": "3"}, "'n_clusters' parameter of PRCut"),
         ({"temperature": np.nan}, "'temperature' parameter of PRCut"),
@@ -454,7 +454,7 @@ def test_wrong_rows_are_refused(X, match):
 @pytest.mark.parametrize(
     "graph, match",
     [
-        (np.ones((3, 3)), "one vertex for each row of X, 120. Got 3"),
+        (np.ones((3, 3)), "one vertex for each sample of X, 120. Got 3"),
         (np.ones((120, 3)), "square matrix"),
         (-np.ones((120, 120)), "must not have negative weights"),
         (np.full((120, 120), np.nan), "must be finite. Got NaN"),
@@ -673,7 +673,7 @@ def test_equal_rows_make_fewer_clusters_with_a_warning(encoder):
 def test_one_row_is_one_cluster(encoder):
     model = PRCut(1, **QUICK | {"encoder": encoder}).fit([[1.0, 2.0]])
     assert model.labels_.tolist() == [0] and model.ratio_cut_ == 0.0
-    with pytest.raises(ValueError, match="at most the number of rows, n_samples=1"):
+    with pytest.raises(ValueError, match="at most the number of samples, n_samples=1"):
         PRCut(2, **QUICK | {"encoder": encoder}).fit([[1.0, 2.0]])
 
 
@@ -830,7 +830,7 @@ def fuzz(n_graphs, seed):
 
 def refused_for_a_reason(messages):
     """Whether no graph was refused but for its rows or its parts."""
-    reasons = ("at most the number of rows",)
+    reasons = ("at most the number of samples",)
     return all(any(reason in text for reason in reasons) for text in messages)
 
 

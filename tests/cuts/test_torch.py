@@ -186,7 +186,7 @@ def test_wrong_parameters_are_refused(change, match):
 def test_wrong_blocks_and_logits_are_refused(global_random_seed):
     block, sides = problem(seed=global_random_seed)
     loss = RatioCutLoss(3).double()
-    with pytest.raises(ValueError, match=r"right row, \(6, 8\). Got \(8, 6\)"):
+    with pytest.raises(ValueError, match=r"right sample, \(6, 8\). Got \(8, 6\)"):
         loss(torch.tensor(block).T, *sides)
     with pytest.raises(ValueError, match="finite logits and weights"):
         loss(torch.tensor(block), sides[0] * torch.nan, sides[1])

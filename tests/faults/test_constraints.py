@@ -18,7 +18,9 @@ pytestmark = pytest.mark.filterwarnings(
 def test_contradiction_through_the_closure_names_the_pair(constrained, blobs):
     labels = np.full(len(blobs), -1)
     labels[[0, 9]] = [0, 1]
-    with pytest.raises(ValueError, match=r"rows? 0 and (row )?9|rows? 9 and (row )?0"):
+    with pytest.raises(
+        ValueError, match=r"samples? 0 and (sample )?9|samples? 9 and (sample )?0"
+    ):
         constrained.fit(blobs, partial_labels=labels, must_link=[[0, 5], [5, 9]])
 
 

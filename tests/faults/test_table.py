@@ -259,7 +259,7 @@ def square(matrix):
 
 def too_large_batches(self, X, kwargs):
     if self.batch_size is not None and self.batch_size > len(X):
-        raise IndexError("a batch of rows that are not there")
+        raise IndexError("a batch of samples that are not there")
     return X
 
 

@@ -284,7 +284,7 @@ def test_what_must_be_given(global_random_seed):
         make(validation_fraction=0.2).fit(X, must_link=[[0, 3]])
     with pytest.raises(ValueError, match="'validation_fraction' parameter"):
         make(validation_fraction=0.9).fit(X[:3], [0, 1, -1])
-    with pytest.raises(ValueError, match="at least two labelled rows and leave one"):
+    with pytest.raises(ValueError, match="at least two labelled samples and leave one"):
         split_labelled(y, 1.49 / 60, np.random.RandomState(0))
     left, held_out = split_labelled(y, 1.51 / 60, np.random.RandomState(0))
     assert len(held_out) == 2 == np.count_nonzero(left < 0)

@@ -198,7 +198,7 @@ def test_links_in_every_form_are_the_same(global_random_seed):
 def test_a_contradiction_names_the_rows(global_random_seed):
     X, _ = blobs(seed=global_random_seed)
     with pytest.raises(
-        ValueError, match="rows 0 and 2 must not be linked, but must-li"
+        ValueError, match="samples 0 and 2 must not be linked, but must-li"
     ):
         GEMINI(3).fit(X, must_link=[[0, 1], [1, 2]], cannot_link=[[0, 2]])
     with pytest.raises(ValueError, match="at least 3, the number of classes"):

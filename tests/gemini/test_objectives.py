@@ -322,7 +322,7 @@ def test_wrong_input_is_refused(global_random_seed):
         gemini_score(P, X, objective="mmd2")
     with pytest.raises(ValueError, match="The 'mode' parameter of gemini_score must"):
         gemini_score(P, X, mode="all")
-    with pytest.raises(ValueError, match="one row for each of the 8 rows"):
+    with pytest.raises(ValueError, match="one row for each of the 8 samples"):
         gemini_score(P, X[:8])
     with pytest.raises(ValueError, match="rows summing to one"):
         gemini_score(2 * P, X)

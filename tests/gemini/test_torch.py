@@ -116,7 +116,7 @@ def test_wrong_input_is_refused(global_random_seed):
     with pytest.raises(ValueError, match="'objective' parameter of GEMINILoss"):
         GEMINILoss("mean")
     with pytest.raises(
-        ValueError, match="must have 12 rows, like the logits. Got None"
+        ValueError, match="must have 12 samples, like the logits. Got None"
     ):
         GEMINILoss()(logits)
     with pytest.raises(ValueError, match="must be a square matrix"):

@@ -111,7 +111,7 @@ def maximum_spanning_forest(similarity, n_clusters, *, constraints=None):
     if n_clusters > n_samples:
         raise ValueError(
             "The 'n_clusters' parameter of maximum_spanning_forest must be at most the "
-            f"number of rows, {n_samples}. Got {n_clusters} instead. Ask for fewer."
+            f"number of samples, {n_samples}. Got {n_clusters} instead. Ask for fewer."
         )
     constraints = constraints_from_matrix(constraints, n_samples)
     check_feasible(constraints, n_clusters)

@@ -38,8 +38,8 @@ class InformedBatches:
         if not len(self.units):
             raise ValueError(
                 "SpanningForestEmbedding must be given some label or link to learn "
-                "from. Got unknown rows only instead. Pass y with a class for some "
-                "rows, or pairs in must_link or cannot_link."
+                "from. Got unknown samples only instead. Pass y with a class for some "
+                "samples, or pairs in must_link or cannot_link."
             )
         informed = np.zeros(n_samples, dtype=bool)
         informed[self.units] = True

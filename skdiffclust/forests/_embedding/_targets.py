@@ -77,7 +77,7 @@ def check_number_of_clusters(n_clusters, y, n_samples):
     """Return the number of clusters; without y, or with unknown rows, it is needed."""
     if n_clusters is None:
         if y is None or (y < 0).any():
-            what = "links say" if y is None else "rows without a label hide"
+            what = "links say" if y is None else "samples without a label hide"
             raise ValueError(
                 f"The 'n_clusters' parameter of {_NAME} must be an integer here, since "
                 f"{what} not how many classes there are. Got None instead. Give the "
@@ -106,8 +106,8 @@ def split_labelled(y, fraction, random_state):
     if not 2 <= n_held_out < len(labelled):
         raise ValueError(
             f"The 'validation_fraction' parameter of {_NAME} must hold out at least "
-            f"two labelled rows and leave one. Got {fraction} instead, with "
-            f"{len(labelled)} labelled rows."
+            f"two labelled samples and leave one. Got {fraction} instead, with "
+            f"{len(labelled)} labelled samples."
         )
     held_out = np.sort(random_state.permutation(labelled)[:n_held_out])
     left = y.copy()

@@ -130,10 +130,10 @@ class Trainer:
         def check(embedding, n_rows):
             if embedding.ndim != 2 or len(embedding) != n_rows:
                 raise ValueError(
-                    "The 'encoder' parameter of SpanningForestEmbedding must map rows "
-                    "to an embedding (n, n_components). Got shape "
-                    f"{tuple(embedding.shape)} for {n_rows} rows instead. Flatten its "
-                    "output."
+                    "The 'encoder' parameter of SpanningForestEmbedding must map "
+                    "samples to an embedding (n, n_components). Got shape "
+                    f"{tuple(embedding.shape)} for {n_rows} samples instead. Flatten "
+                    "its output."
                 )
 
         return module_outputs(self.module, X, check, block_samples=block_samples)

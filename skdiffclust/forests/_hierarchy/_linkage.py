@@ -39,7 +39,7 @@ def calinski_harabasz_curve(X, linkage):
     Parameters
     ----------
     X : array-like of shape (n_samples, n_features)
-        The rows that were clustered.
+        The samples that were clustered.
     linkage : ndarray of shape (n_samples - 1, 4)
         Their linkage matrix, of :class:`~skdiffclust.SpanningForestClustering` or of
         :func:`scipy.cluster.hierarchy.linkage`.
@@ -52,7 +52,7 @@ def calinski_harabasz_curve(X, linkage):
     Raises
     ------
     ValueError
-        If X is not finite, or `linkage` is not of its rows.
+        If X is not finite, or `linkage` is not of its samples.
 
     Notes
     -----
@@ -78,8 +78,8 @@ def calinski_harabasz_curve(X, linkage):
     if linkage.shape != (n_samples - 1, 4):
         raise ValueError(
             "The 'linkage' parameter of calinski_harabasz_curve must have shape "
-            f"({n_samples - 1}, 4), one merge less than rows. Got {linkage.shape} "
-            "instead. Pass the linkage matrix of these rows."
+            f"({n_samples - 1}, 4), one merge less than samples. Got {linkage.shape} "
+            "instead. Pass the linkage matrix of these samples."
         )
     merges = np.ascontiguousarray(linkage[:, :2], dtype=np.int64)
     n_clusters = np.arange(2, n_samples)

@@ -51,7 +51,7 @@ def fenchel_young_loss(
     similarity : array-like or sparse matrix of shape (n_samples, n_samples)
         Symmetric, as for `perturbed_forest`.
     forest : array-like of shape (n_edges, 2)
-        Target A°: edges as pairs of rows, without a cycle. The number of clusters is
+        Target A°: edges as pairs of samples, without a cycle. The number of clusters is
         ``n_samples - n_edges``.
     noise_scale : float, default=0.1
         Scale ε > 0 of the noise, in the unit of the similarity.
@@ -158,7 +158,7 @@ def partial_fenchel_young_loss(
     ------
     ValueError
         If the constraints contradict each other or the number of clusters, or a sparse
-        similarity does not connect the rows that must share a component.
+        similarity does not connect the samples that must share a component.
 
     See Also
     --------

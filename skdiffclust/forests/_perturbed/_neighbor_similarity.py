@@ -36,9 +36,9 @@ class NeighborSimilarity:
     prefer_skip_nested_validation=True,
 )
 def neighbor_similarity(X, n_neighbors):
-    """Compute the standardised similarity of rows that are nearest neighbours.
+    """Compute the standardised similarity of samples that are nearest neighbours.
 
-    Σ_ij = (mean - ‖x_i - x_j‖²) / std where either row is among the nearest of the
+    Σ_ij = (mean - ‖x_i - x_j‖²) / std where either sample is among the nearest of the
     other, with mean and standard deviation over all pairs: the entries of
     `skdiffclust.nn.standardized_similarity` that a forest is likely to use. Give both
     attributes of the result to `perturbed_forest` where n × n entries are too many.
@@ -46,9 +46,9 @@ def neighbor_similarity(X, n_neighbors):
     Parameters
     ----------
     X : array-like of shape (n_samples, n_features)
-        Rows, an embedding for instance.
+        Samples, an embedding for instance.
     n_neighbors : int
-        Neighbours of each row, itself not counted.
+        Neighbours of each sample, itself not counted.
 
     Returns
     -------
@@ -58,7 +58,7 @@ def neighbor_similarity(X, n_neighbors):
     Raises
     ------
     ValueError
-        If all rows are equal, there are too few, or X is not finite.
+        If all samples are equal, there are too few, or X is not finite.
 
     See Also
     --------
@@ -67,9 +67,9 @@ def neighbor_similarity(X, n_neighbors):
     Notes
     -----
     The mean is 2 E[a] and the variance 2 Var[a] + 4 ‖C‖², where a are the squared
-    lengths of the centred rows and C is their covariance, so that no pair of rows is
-    looked at for them: O(n d²). The neighbours cost what a k-d tree or products of
-    blocks of rows cost; memory is O(n (d + n_neighbors)).
+    lengths of the centred samples and C is their covariance, so that no pair of samples
+    is looked at for them: O(n d²). The neighbours cost what a k-d tree or products of
+    blocks of samples cost; memory is O(n (d + n_neighbors)).
 
     Examples
     --------
@@ -88,7 +88,7 @@ def neighbor_similarity(X, n_neighbors):
     mean, std = _moments_of_squares(center(X))
     if std == 0:
         raise ValueError(
-            "The 'X' parameter must have rows that differ. Got equal ones only "
+            "The 'X' parameter must have samples that differ. Got equal ones only "
             "instead. There is nothing to cluster."
         )
     graph.data = (mean - graph.data**2) / std

@@ -47,7 +47,7 @@ class PerturbedForestResult:
         Fraction of samples whose forest certainly is that of all pairs: 1 unless pairs
         were left out.
     connectivity : ndarray of shape (n_samples, n_samples), float64, or None
-        M_ε: how often two rows share a component; unit diagonal.
+        M_ε: how often two samples share a component; unit diagonal.
     stderr : ndarray or csr_array of shape (n_samples, n_samples), or None
         Standard errors of the entries of `forest`.
     """
@@ -213,8 +213,8 @@ def checked_relation(similarity, n_clusters, neighbors=None, omitted=None):
     n = similarity.shape[0]
     if n_clusters > n:
         raise ValueError(
-            f"The 'n_clusters' parameter must be at most the number of rows, {n}. Got "
-            f"{n_clusters} instead. Ask for fewer clusters."
+            f"The 'n_clusters' parameter must be at most the number of samples, {n}. "
+            f"Got {n_clusters} instead. Ask for fewer clusters."
         )
     if neighbors is not None and issparse(similarity):
         raise ValueError(

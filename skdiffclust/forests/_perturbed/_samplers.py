@@ -257,10 +257,10 @@ def _check_spans(relation, inside, constraints):
         first = np.unique(constraints.groups, return_index=True)[1]
         row = int(np.argmax(piece != piece[first][constraints.groups]))
         raise ValueError(
-            "The 'similarity' parameter, when sparse, must connect the rows that share "
-            f"a component by edges between them. Got no way from row {row} to row "
-            f"{first[constraints.groups[row]]} instead. Store more edges between rows "
-            "of one class."
+            "The 'similarity' parameter, when sparse, must connect the samples that "
+            f"share a component by edges between them. Got no way from sample {row} to "
+            f"sample {first[constraints.groups[row]]} instead. Store more edges "
+            "between samples of one class."
         )
 
 

@@ -221,8 +221,8 @@ class _Perturbed(nn.Module):
             )
         if n_clusters > n:
             raise ValueError(
-                f"The 'n_clusters' parameter must be at most the number of rows, {n}. "
-                f"Got {n_clusters} instead."
+                "The 'n_clusters' parameter must be at most the number of samples, "
+                f"{n}. Got {n_clusters} instead."
             )
         batch = similarity.shape[:-2]
         items = similarity.reshape(-1, n, n)
@@ -553,7 +553,7 @@ class FenchelYoungLoss(_Perturbed):
 
 @in_full_precision
 def standardized_similarity(embedding, kind="sqeuclidean"):
-    """Return the similarity of rows, with mean 0 and standard deviation 1.
+    """Return the similarity of samples, with mean 0 and standard deviation 1.
 
     (Σ - mean) / std over all n² entries, the diagonal included, with gradients through
     both: so that the scale of the noise means the same at every step. The paper does
@@ -562,7 +562,7 @@ def standardized_similarity(embedding, kind="sqeuclidean"):
     Parameters
     ----------
     embedding : tensor of shape (..., n, d)
-        Rows.
+        Samples.
     kind : {"sqeuclidean", "rbf", "cosine"} or callable, default="sqeuclidean"
         Minus the squared distance; exp(-d² / mean d²); the cosine; or what
         ``kind(embedding)`` returns, (..., n, n).

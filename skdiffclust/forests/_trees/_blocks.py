@@ -27,20 +27,21 @@ _WAITING = 6
     prefer_skip_nested_validation=True,
 )
 def minimum_spanning_tree_by_blocks(X, *, n_blocks=None, n_jobs=None):
-    """Return the Euclidean minimum spanning tree of rows that need not fit in memory.
+    """Return the Euclidean minimum spanning tree of samples beyond memory.
 
-    The tree is that of :func:`minimum_spanning_tree`, bit for bit. Rows are split into
-    blocks; a task grows the tree inside a block, or that of the edges between two
-    blocks, and Kruskal's algorithm merges what the tasks found. No pair of rows is in
-    two tasks, and a task holds the rows of two blocks.
+    The tree is that of :func:`minimum_spanning_tree`, bit for bit. Samples are split
+    into blocks; a task grows the tree inside a block, or that of the edges between two
+    blocks, and Kruskal's algorithm merges what the tasks found. No pair of samples is
+    in two tasks, and a task holds the samples of two blocks.
 
     Parameters
     ----------
     X : array-like of shape (n_samples, n_features)
-        Rows; an :class:`numpy.memmap` of float64 is read block by block.
+        Samples; an :class:`numpy.memmap` of float64 is read block by block.
     n_blocks : int or None, default=None
-        Number of blocks p, for p (p + 1) / 2 tasks. By default as few as keep the rows
-        of a task within 128 MiB, and at least as many as give every worker a task.
+        Number of blocks p, for p (p + 1) / 2 tasks. By default as few as keep the
+        samples of a task within 128 MiB, and at least as many as give every worker a
+        task.
     n_jobs : int or None, default=None
         Workers, as :class:`joblib.Parallel` has it; any backend of
         :func:`joblib.parallel_config` will do. None is one, which uses threads.
@@ -57,9 +58,9 @@ def minimum_spanning_tree_by_blocks(X, *, n_blocks=None, n_jobs=None):
 
     Notes
     -----
-    Each task takes the time of its rows in :func:`minimum_spanning_tree`, in O(n d / p)
-    memory; beyond these, 200 bytes for a row of X. To cluster by the tree, hand it
-    over as a sparse graph: its own spanning tree is itself.
+    Each task takes the time of its samples in :func:`minimum_spanning_tree`, in O(n d /
+    p) memory; beyond these, 200 bytes for a sample of X. To cluster by the tree, hand
+    it over as a sparse graph: its own spanning tree is itself.
 
     Examples
     --------

@@ -36,7 +36,7 @@ class SpanningTree:
     prefer_skip_nested_validation=True,
 )
 def minimum_spanning_tree(X, *, metric="euclidean"):
-    """Return the minimum spanning tree of the rows of X.
+    """Return the minimum spanning tree of the samples of X.
 
     This is the tree behind single linkage. Unlike scipy's function of that name it
     keeps edges of length zero, and it is unique under ties.
@@ -45,7 +45,7 @@ def minimum_spanning_tree(X, *, metric="euclidean"):
     ----------
     X : array-like of shape (n_samples, n_features), or array-like or sparse matrix \
             of shape (n_samples, n_samples) if metric="precomputed"
-        Rows, or symmetric distances between rows; every stored entry of a sparse
+        Samples, or symmetric distances between samples; every stored entry of a sparse
         matrix is an edge.
     metric : str or callable, default="euclidean"
         A metric of :func:`sklearn.metrics.pairwise_distances`, or "precomputed".

@@ -196,7 +196,7 @@ def test_results_are_frozen():
     [
         (np.zeros((2, 3)), 1, None, "'similarity' parameter must be a square matrix"),
         ([[0, np.nan], [np.nan, 0]], 1, None, "'similarity' parameter must be finite"),
-        (np.zeros((2, 2)), 3, None, "at most the number of rows, 2. Got 3"),
+        (np.zeros((2, 2)), 3, None, "at most the number of samples, 2. Got 3"),
         (csr_array((3, 3)), 2, None, "at least 3, the number of parts"),
         (np.zeros((2, 2)), 1, [0, 1], "at least 2, the number of classes"),
         (np.zeros((2, 2)), 2, [0, 0], "at most 1, the number of groups"),

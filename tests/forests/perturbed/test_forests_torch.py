@@ -389,7 +389,10 @@ def test_observations():
         (lambda: ConnectivityLoss(2, n_perturbations=5), "must be even"),
         (lambda: FenchelYoungLoss(n_perturbations=5), "must be even"),
         (lambda: PerturbedForest(2)(torch.zeros(3, 4)), "shape"),
-        (lambda: PerturbedForest(5)(torch.zeros(3, 3)), "at most the number of rows"),
+        (
+            lambda: PerturbedForest(5)(torch.zeros(3, 3)),
+            "at most the number of samples",
+        ),
         (
             lambda: PartialFenchelYoungLoss(1)(torch.zeros(3, 3), [0, 1, -1]),
             "at least 2, the number of classes",

@@ -471,7 +471,7 @@ def test_any_number_type(dtype, global_random_seed):
         ({"n_perturbations": 0}, "'n_perturbations' parameter"),
         ({"noise": "uniform"}, "'noise' parameter"),
         ({"n_clusters": 0}, "'n_clusters' parameter"),
-        ({"n_clusters": 9}, "at most the number of rows, 8. Got 9"),
+        ({"n_clusters": 9}, "at most the number of samples, 8. Got 9"),
         ({"n_clusters": 2.5}, "'n_clusters' parameter"),
         (
             {"similarity": np.full((8, 8), np.nan)},
@@ -527,5 +527,5 @@ def test_labels_on_a_sparse_graph_are_contracted(global_random_seed):
 
 def test_sparse_graph_must_connect_a_class():
     graph = graph_of(3, [[0, 1], [1, 2]], [1.0, 1.0])
-    with pytest.raises(ValueError, match="no way from row 2 to row 0"):
+    with pytest.raises(ValueError, match="no way from sample 2 to sample 0"):
         perturbed_forest(graph, 1, constraints=[0, -1, 0])
