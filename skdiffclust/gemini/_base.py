@@ -27,7 +27,13 @@ from skdiffclust._validation import (
 )
 from skdiffclust.gemini._models import SkipPerceptron, new_model
 from skdiffclust.gemini._objectives import OBJECTIVES
-from skdiffclust.gemini._relations import KERNELS, METRICS, PRECOMPUTED, make_relation
+from skdiffclust.gemini._relations import (
+    KERNELS,
+    METRICS,
+    PRECOMPUTED,
+    given_relation,
+    make_relation,
+)
 from skdiffclust.gemini._sparse_rows import (
     SparseRows,
     centered,
@@ -60,8 +66,15 @@ def has_features(estimator):
     return True
 
 
+# What takes the place of an affinity, and its default, by the kind of relation.
+_AFFINITIES = {"kernel": ("kernel", "linear"), "distance": ("metric", "euclidean")}
+
+
 class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
     """Parameters, checks and prediction of the GEMINI estimators."""
+
+    # Whether the relation of the last fit was given as a matrix beside X.
+    _affinity_given = False
 
     _parameter_constraints = {
         "n_clusters": [positive],
@@ -120,7 +133,7 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         return softmax(self._logits(X))
 
     @available_if(has_features)
-    def score(self, X, y=None):
+    def score(self, X, y=None, *, affinity=None):
         """Compute the objective, without penalties, of the predictions for X.
 
         Parameters
@@ -129,6 +142,9 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
             Samples.
         y : None
             Ignored, present for API consistency.
+        affinity : array-like of shape (n_samples, n_samples), default=None
+            Kernel or distances between these samples; must be given if it was for
+            `fit`.
 
         Returns
         -------
@@ -136,7 +152,14 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
             What `gemini_score` gives for ``predict_proba(X)`` on X; larger is better.
         """
         assignments = self.predict_proba(X)
-        return self._value(assignments, self._validate(X, reset=False))
+        X = self._validate(X, reset=False)
+        if affinity is None and self._affinity_given:
+            raise ValueError(
+                f"The 'affinity' parameter of {type(self).__name__}.score must be a "
+                "matrix between the samples of X, as fit was given one. Got None "
+                "instead. Pass the kernel or the distances between these samples."
+            )
+        return self._value(assignments, X, self._check_affinity(affinity, X))
 
     def _logits(self, X):
         """Return the logits (n, k) of rows X."""
@@ -157,8 +180,15 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         # In one memory layout: the same bits for a list, an array, and a frame.
         return canonical_rows(X) if issparse(X) else np.ascontiguousarray(X)
 
-    def _value(self, assignments, X):
-        """Return the objective of assignments (n, k) on rows X (n, d)."""
+    def _value(self, assignments, X, affinity):
+        """Return the objective of assignments (n, k) on rows X (n, d).
+
+        `affinity` is what `_check_affinity` returns.
+        """
+        objective = OBJECTIVES[self.objective].with_gradient(self.mode)
+        if affinity is not None:
+            weights = np.full(X.shape[0], 1 / X.shape[0], dtype=X.dtype)
+            return objective(assignments, weights, affinity)[0]
         degree = self._degree()
         n_samples = X.shape[0]
         weights = np.full(n_samples, 1 / n_samples, dtype=X.dtype)
@@ -169,7 +199,6 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
             units = Units.of_rows(rows, weights, degree)
             rows /= X.dtype.type(units.features)
         relation = self._relation(rows, X, units, getattr(self, "gamma_", None))
-        objective = OBJECTIVES[self.objective].with_gradient(self.mode)
         return units.objective * objective(assignments, weights, relation)[0]
 
     def _relation(self, rows, X, units, gamma=None):
@@ -242,8 +271,42 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         refuse_underflow(ends, X.dtype)
         return X, weights, weighted_means(X, weights)
 
-    def _problem(self, X, row_weights, means, constraints):
-        """Return the Problem for X (n, d), samples with these means or a relation."""
+    def _check_affinity(self, affinity, X):
+        """Return an affinity (n, n) that was given as a Matrix, None of None."""
+        if affinity is None:
+            return None
+        name = type(self).__name__
+        kind = OBJECTIVES[self.objective].relation
+        if kind is None:
+            raise ValueError(
+                f"The 'affinity' parameter must be None for {name} with objective="
+                f"{self.objective!r}, which compares assignments only. Got a matrix "
+                "instead. Leave it out, or use objective 'mmd' or 'wasserstein'."
+            )
+        parameter, default = _AFFINITIES[kind]
+        value = getattr(self, parameter)
+        if not isinstance(value, str) or value != default:
+            raise ValueError(
+                f"The {parameter!r} parameter of {name} must be {default!r}, its "
+                f"default, where the matrix is given as affinity. Got {value!r} "
+                "instead. Pass one of the two."
+            )
+        n_samples = X.shape[0]
+        if issparse(affinity) or np.shape(affinity) != (n_samples, n_samples):
+            what = "a sparse matrix" if issparse(affinity) else np.shape(affinity)
+            raise ValueError(
+                "The 'affinity' parameter must be a dense array of shape "
+                f"({n_samples}, {n_samples}), between the samples of X. Got {what} "
+                "instead. A cross-validated search passes some of its rows only: set "
+                f"{parameter} to a function or name there."
+            )
+        return given_relation(affinity, kind, X.dtype)
+
+    def _problem(self, X, row_weights, means, constraints, affinity=None):
+        """Return the Problem for X (n, d), samples with these means or a relation.
+
+        `affinity` is what `_check_affinity` returns.
+        """
         if constraints is not None:
             check_feasible(constraints, self.n_clusters)
         row = OBJECTIVES[self.objective]
@@ -251,10 +314,14 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         rows = X
         if not self.__sklearn_tags__().input_tags.pairwise:
             rows = centered(X, means)
-            units = Units.of_rows(rows, row_weights, self._degree())
+            # A matrix that is given stays as it is in whatever unit X is.
+            degree = self._degree() if affinity is None else 0
+            units = Units.of_rows(rows, row_weights, degree)
             rows /= X.dtype.type(units.features)
-        gamma = self._scaled_gamma(units, X.shape[1])
-        relation = self._relation(rows, X, units, gamma)
+        relation = affinity
+        if affinity is None:
+            gamma = self._scaled_gamma(units, X.shape[1])
+            relation = self._relation(rows, X, units, gamma)
         fused = transposed = None
         is_plain = constraints is None and not isinstance(rows, SparseRows)
         if self.objective == "mmd" and self.model == "linear" and is_plain:
@@ -298,7 +365,7 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
             return new_model(kind, n_distinct, sizes, rng, dtype)
 
         template = new()
-        linear = self.objective == "mmd" and self.kernel == "linear"
+        linear = hasattr(problem.relation, "features") and self.kernel == "linear"
         mode = self.mode if linear else None
 
         def family(partitions):

@@ -42,10 +42,10 @@ class GEMINI(BaseGEMINI):
         One-vs-all or one-vs-one. One-vs-one uses all its clusters more often.
     kernel : str, callable or transformer, default="linear"
         A kernel of :func:`sklearn.metrics.pairwise.pairwise_kernels`, a function of
-        two samples, "precomputed" (only with ``model="free"``), or a transformer of
-        explicit features such as :class:`~sklearn.kernel_approximation.Nystroem`, of
-        which a copy is fitted: give it a `random_state`. A linear kernel and a
-        transformer need no n × n matrix.
+        two samples, "precomputed" (X is the kernel, only with ``model="free"``; else
+        see `affinity` of :meth:`fit`), or a transformer of explicit features such as
+        :class:`~sklearn.kernel_approximation.Nystroem`, of which a copy is fitted: give
+        it a `random_state`. A linear kernel and a transformer need no n × n matrix.
     metric : str or callable, default="euclidean"
         A metric of :func:`sklearn.metrics.pairwise_distances`, or "precomputed" (only
         with ``model="free"``).
@@ -226,6 +226,7 @@ class GEMINI(BaseGEMINI):
         y=None,
         *,
         sample_weight=None,
+        affinity=None,
         partial_labels=None,
         must_link=None,
         cannot_link=None,
@@ -241,6 +242,10 @@ class GEMINI(BaseGEMINI):
             Ignored, present for API consistency.
         sample_weight : array-like of shape (n_samples,), default=None
             How much each sample counts; a weight of two is a repeated sample.
+        affinity : array-like of shape (n_samples, n_samples), default=None
+            A kernel ("mmd") or distances ("wasserstein") between the samples, in place
+            of `kernel` or `metric`: the model is a function of X, and the objective
+            compares samples by this matrix. Not with "precomputed".
         partial_labels : array-like of shape (n_samples,), default=None
             Integers: samples with the same label should share a cluster, samples with
             different ones should not; -1 where unknown.
@@ -271,7 +276,8 @@ class GEMINI(BaseGEMINI):
         """
         X, row_weights, means = self._check_rows(X, sample_weight)
         constraints = as_constraints(X.shape[0], partial_labels, must_link, cannot_link)
-        problem = self._prepare(X, row_weights, means, constraints)
+        affinity = self._check_affinity(affinity, X)
+        problem = self._prepare(X, row_weights, means, constraints, affinity)
         units = problem.units
         gamma = self._gamma_attribute(units, X.shape[1])
         rng = check_random_state(self.random_state)
@@ -307,22 +313,22 @@ class GEMINI(BaseGEMINI):
         drop_stale(self, _BY_MODEL)
         for name, value in (_attributes(model, problem, means) | gamma).items():
             setattr(self, name, value)
+        self._affinity_given = affinity is not None
         self.n_iter_ = training.best.n_iter
         self.history_ = units.history(training.best.history)
         training.finish()
         return self
 
-    def _prepare(self, X, row_weights, means, constraints):
+    def _prepare(self, X, row_weights, means, constraints, affinity):
         """Return the Problem for rows X, or for X as the matrix between rows."""
         pairwise = self.__sklearn_tags__().input_tags.pairwise
         if pairwise and self.model != "free":
             raise ValueError(
                 "The 'model' parameter of GEMINI must be 'free' for a precomputed "
                 f"relation, where samples have no features. Got {self.model!r} "
-                "instead. Use a transformer such as Nystroem as the kernel, and pass "
-                "features."
+                "instead. Pass features as X, and the matrix as fit(X, affinity=...)."
             )
-        return self._problem(X, row_weights, means, constraints)
+        return self._problem(X, row_weights, means, constraints, affinity)
 
     def _logits_of(self, model, X, means, problem):
         """Return the logits (n, k) of rows X as `predict` finds them."""

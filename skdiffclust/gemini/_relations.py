@@ -12,7 +12,12 @@ from scipy.sparse import issparse
 from sklearn.base import clone
 from sklearn.metrics.pairwise import KERNEL_PARAMS, PAIRWISE_KERNEL_FUNCTIONS
 
-from skdiffclust._affinity import center, distance_matrix, kernel_matrix
+from skdiffclust._affinity import (
+    center,
+    check_precomputed,
+    distance_matrix,
+    kernel_matrix,
+)
 from skdiffclust._compat import PAIRWISE_METRICS, HasMethods, StrOptions
 from skdiffclust.gemini._sparse_rows import SparseRows, squared_norms, weighted_means
 
@@ -117,6 +122,14 @@ def make_relation(kind, X, kernel, metric, kernel_params=None):
         params = {name: value for name, value in params.items() if name in known}
     values = kernel_matrix(X, kernel=kernel, kernel_params=params)
     return Matrix(values.astype(X.dtype, copy=False))
+
+
+def given_relation(affinity, kind, dtype):
+    """Return a Matrix of an affinity (n, n) that was passed, checked and in a dtype."""
+    values = check_precomputed(affinity, name="affinity", kind=kind)
+    if kind == "distance":
+        _checked_distances(values, "precomputed")
+    return Matrix(values.astype(dtype, copy=False))
 
 
 def _checked_distances(distances, metric):

@@ -300,6 +300,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         y=None,
         *,
         sample_weight=None,
+        affinity=None,
         partial_labels=None,
         must_link=None,
         cannot_link=None,
@@ -314,6 +315,8 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
             Ignored, present for API consistency.
         sample_weight : array-like of shape (n_samples,), default=None
             How much each sample counts; a weight of two is a repeated sample.
+        affinity : array-like of shape (n_samples, n_samples), default=None
+            Kernel or distances between the samples; see :meth:`GEMINI.fit`.
         partial_labels : array-like of shape (n_samples,), default=None
             Integers, -1 where unknown; see :meth:`GEMINI.fit`.
         must_link : array-like or sparse matrix, default=None
@@ -340,7 +343,9 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         """
         links = (partial_labels, must_link, cannot_link)
         X, row_weights, means = self._check_rows(X, sample_weight)
-        problem, constraints = self._prepare(X, row_weights, means, links)
+        affinity = self._check_affinity(affinity, X)
+        problem, constraints = self._prepare(X, row_weights, means, links, affinity)
+        self._affinity_given = affinity is not None
         training = Training(self, X, y, **self._training_params())
         loops = iter(training)
         walk, step = self._first_stage(problem, training, loops, X, means, self.dynamic)
@@ -374,6 +379,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         y=None,
         *,
         sample_weight=None,
+        affinity=None,
         partial_labels=None,
         must_link=None,
         cannot_link=None,
@@ -399,6 +405,8 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
             Ignored, present for API consistency.
         sample_weight : array-like of shape (n_samples,), default=None
             How much each sample counts.
+        affinity : array-like of shape (n_samples, n_samples), default=None
+            Kernel or distances between the samples; see :meth:`GEMINI.fit`.
         partial_labels : array-like of shape (n_samples,), default=None
             Integers, -1 where unknown; see :meth:`GEMINI.fit`.
         must_link : array-like or sparse matrix, default=None
@@ -455,7 +463,9 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         _check_path(options, keep_threshold, checkpoint, resume)
         links = partial_labels, must_link, cannot_link
         X, row_weights, means = self._check_rows(X, sample_weight)
-        problem, constraints = self._prepare(X, row_weights, means, links)
+        affinity = self._check_affinity(affinity, X)
+        problem, constraints = self._prepare(X, row_weights, means, links, affinity)
+        self._affinity_given = affinity is not None
         training = Training(self, X, y, **self._training_params())
         steps, first = self._walk(
             problem, training, X, means, options, checkpoint, resume
@@ -544,6 +554,8 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         }
         if problem.constraints is not None:
             data |= vars(problem.constraints)
+        if self._affinity_given:
+            data["affinity"] = problem.relation.matrix
         params = {**self.get_params(deep=False), **options}
         used = {"kernel": "kernel", "distance": "metric"}.get(
             OBJECTIVES[self.objective].relation
@@ -575,10 +587,21 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         sizes = self._layer_sizes(X.shape[1])
         return new_model(self._kind(), None, sizes, rng, X.dtype)
 
-    def _prepare(self, X, row_weights, means, links):
+    def _check_affinity(self, affinity, X):
+        """Return an affinity (n, n) that was given as a Matrix, None of None."""
+        if affinity is not None and self.dynamic:
+            raise ValueError(
+                "The 'affinity' parameter must be None for SparseGEMINI with "
+                "dynamic=True, where it is computed from the features that are in. Got "
+                "a matrix instead. Set dynamic=False, or leave it out."
+            )
+        return super()._check_affinity(affinity, X)
+
+    def _prepare(self, X, row_weights, means, links, affinity=None):
         """Return the Problem for validated rows X (n, d), and the constraints."""
         constraints = as_constraints(X.shape[0], *links)
-        return self._problem(X, row_weights, means, constraints), constraints
+        problem = self._problem(X, row_weights, means, constraints, affinity)
+        return problem, constraints
 
     def _first_stage(self, problem, training, loops, X, means, dynamic):
         """Train without penalty; return the Walk from there and its first Step."""
@@ -783,6 +806,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
     def _as_template(self, fitted, means):
         """Take from a fitted estimator what the estimators of all steps share."""
         self.n_features_in_ = fitted.n_features_in_
+        self._affinity_given = fitted._affinity_given
         self.means_ = means
         if hasattr(fitted, "feature_names_in_"):
             self.feature_names_in_ = fitted.feature_names_in_

@@ -226,7 +226,7 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
 
     @keep_state_on_error
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None):
+    def fit(self, X, y=None, *, affinity=None):
         """Walk paths on subsets of X, and choose the penalty.
 
         Parameters
@@ -235,6 +235,8 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
             Samples.
         y : None
             Ignored, present for API consistency.
+        affinity : array-like of shape (n_samples, n_samples), default=None
+            Kernel or distances between the samples; see :meth:`GEMINI.fit`.
 
         Returns
         -------
@@ -255,6 +257,9 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         """
         X, _, _ = self._check_rows(X, None)
         self._check_subsets(X.shape[0])
+        relation = self._check_affinity(affinity, X)
+        affinity = None if relation is None else relation.matrix
+        self._affinity_given = affinity is not None
         rng = check_random_state(self.random_state)
         training = Training(
             self,
@@ -266,13 +271,15 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         )
         judged = []
         sparse = self._sparse(rng, judged)
-        whole = _quiet_path(sparse, X, min_features=self.min_features)
+        whole = _quiet_path(
+            sparse, X, affinity=affinity, min_features=self.min_features
+        )
         grid = self._grid(whole)
         labels = []
         supports = []
         for loop in training:
             for _ in loop:
-                found = self._resample(X, grid, rng, judged)
+                found = self._resample(X, affinity, grid, rng, judged)
                 labels.append(found[0])
                 supports.append(found[1])
                 loop.record(-float(np.mean(found[2])), state=list)
@@ -342,14 +349,18 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         """Return the number of rows of a subset."""
         return max(round(self.sample_fraction * n_samples), 2)
 
-    def _resample(self, X, grid, rng, judged):
+    def _resample(self, X, affinity, grid, rng, judged):
         """Return labels (a, n), supports (a, d) and objectives (a,) of a subset."""
         n_rows = self._subset_size(X.shape[0])
         rows = np.sort(rng.choice(X.shape[0], size=n_rows, replace=False))
         # In the small steps of the whole path: coarser ones would leave less time to
         # leave. After the last step of a path that ended early all stays as it was.
         path = _quiet_path(
-            self._sparse(rng, judged), X[rows], alpha_init=grid[0], min_features=1
+            self._sparse(rng, judged),
+            X[rows],
+            affinity=None if affinity is None else affinity[np.ix_(rows, rows)],
+            alpha_init=grid[0],
+            min_features=1,
         )
         steps = np.searchsorted(path.alphas, grid * (1 + 1e-9), side="right") - 1
         labels = [path.select(alpha=path.alphas[step]).predict(X) for step in steps]

@@ -1,0 +1,178 @@
+"""A kernel or distances given beside X: the model sees X, the objective the matrix."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.sparse import csr_array
+from sklearn.base import clone
+from sklearn.metrics.pairwise import pairwise_distances, rbf_kernel
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skdiffclust import GEMINI, SparseGEMINI, SparseGEMINICV
+from skdiffclust.gemini import gemini_score
+
+pytestmark = pytest.mark.few_epochs
+
+FAST = {"max_iter": 15, "n_init": 1, "random_state": 0}
+
+
+def blobs(seed=0, n=60, d=4):
+    rng = np.random.RandomState(seed)
+    y = np.arange(n) % 3
+    X = rng.normal(size=(n, d))
+    X[:, :2] += 4 * np.array([[0, 0], [1, 0], [0, 1]])[y]
+    return X, y
+
+
+@pytest.mark.parametrize("model", ["linear", "mlp", "free"])
+@pytest.mark.parametrize("mode", ["ova", "ovo"])
+def test_a_kernel_that_is_given_is_the_kernel_of_that_name(model, mode):
+    X, _ = blobs()
+    params = {"model": model, "mode": mode, "hidden_layer_sizes": 8} | FAST
+    named = GEMINI(3, kernel="rbf", gamma=0.1, **params).fit(X)
+    K = rbf_kernel(X, gamma=0.1)
+    before = K.copy()
+    given = GEMINI(3, **params).fit(X, affinity=K)
+    assert_array_equal(K, before)
+    assert_array_equal(given.labels_, named.labels_)
+    if model == "free":
+        return
+    # The unit of X is taken out in one and is none of the kernel in the other.
+    assert_allclose(given.predict_proba(X), named.predict_proba(X), atol=1e-6)
+    value = gemini_score(given.predict_proba(X), K, kernel="precomputed", mode=mode)
+    assert_allclose(given.score(X, affinity=K), value)
+    half = given.score(X[:30], affinity=K[:30, :30])
+    assert_allclose(half, named.score(X[:30]), rtol=1e-6)
+
+
+def test_distances_that_are_given_are_those_of_the_metric():
+    X, _ = blobs(n=30)
+    params = {"objective": "wasserstein"} | FAST
+    named = GEMINI(3, **params).fit(X)
+    D = pairwise_distances(X)
+    given = GEMINI(3, **params).fit(X, affinity=D)
+    assert_array_equal(given.labels_, named.labels_)
+    assert_allclose(given.score(X, affinity=D), named.score(X), rtol=1e-4)
+
+
+def test_the_unit_of_the_features_is_none_of_a_given_kernel():
+    X, _ = blobs()
+    K = rbf_kernel(X)
+    one = GEMINI(3, **FAST).fit(X, affinity=K)
+    other = GEMINI(3, **FAST).fit(X * 2.0**20, affinity=K)
+    assert_array_equal(other.weights_[0] * 2.0**20, one.weights_[0])
+    assert other.history_ == one.history_
+
+
+def test_batches_see_their_part_of_the_affinity():
+    X, _ = blobs()
+    K = rbf_kernel(X, gamma=0.1)
+    params = {"batch_size": 20} | FAST
+    named = GEMINI(3, kernel="rbf", gamma=0.1, **params).fit(X)
+    given = GEMINI(3, **params).fit(X, affinity=K)
+    assert_array_equal(given.labels_, named.labels_)
+    objectives = given.history_["objective"]
+    assert_allclose(objectives, named.history_["objective"], rtol=1e-6)
+
+
+def test_paths_and_their_checkpoints(tmp_path):
+    X, _ = blobs()
+    K = rbf_kernel(X, gamma=0.1)
+    sparse = SparseGEMINI(3, mode="ovo", n_init=1, random_state=0)
+    options = {"alpha_multiplier": 1.5}
+    path = sparse.path(X, affinity=K, checkpoint=tmp_path, **options)
+    assert path.kkts[1:].max() <= 0.01
+    named = SparseGEMINI(
+        3, mode="ovo", kernel="rbf", gamma=0.1, n_init=1, random_state=0
+    ).path(X, **options)
+    assert_array_equal(path.n_features[:3], named.n_features[:3])
+    chosen = path.select()
+    assert_allclose(
+        chosen.score(X, affinity=K),
+        gemini_score(chosen.predict_proba(X), K, kernel="precomputed", mode="ovo"),
+    )
+    with pytest.raises(ValueError, match="'affinity' parameter of SparseGEMINI.score"):
+        chosen.score(X)
+    with pytest.raises(ValueError, match="checkpoint"):
+        sparse.path(X, affinity=K**2, checkpoint=tmp_path, resume=True, **options)
+    with pytest.raises(ValueError, match="checkpoint"):
+        sparse.path(X, checkpoint=tmp_path, resume=True, **options)
+    again = sparse.path(X, affinity=K, checkpoint=tmp_path, resume=True, **options)
+    assert_array_equal(again.objectives, path.objectives)
+
+
+def test_resamples_take_rows_and_columns():
+    X, _ = blobs()
+    K = rbf_kernel(X, gamma=0.1)
+    params = {"n_alphas": 3, "n_resamples": 2, "n_init": 1, "random_state": 0}
+    given = SparseGEMINICV(3, mode="ovo", **params).fit(X, affinity=K)
+    named = SparseGEMINICV(3, mode="ovo", kernel="rbf", gamma=0.1, **params).fit(X)
+    assert_array_equal(given.labels_, named.labels_)
+    assert given.score(X, affinity=K) == pytest.approx(named.score(X), rel=0.05)
+
+
+def test_pipelines_and_clones():
+    X, _ = blobs()
+    K = rbf_kernel(X, gamma=0.1)
+    pipeline = make_pipeline(StandardScaler(), GEMINI(3, **FAST))
+    pipeline.fit(X, gemini__affinity=K)
+    scaled = StandardScaler().fit_transform(X)
+    alone = GEMINI(3, **FAST).fit(scaled, affinity=K)
+    assert_array_equal(pipeline[-1].labels_, alone.labels_)
+    # A clone, and a new fit, know nothing of it.
+    fresh = clone(alone).fit(X)
+    assert fresh.score(X) == alone.fit(X).score(X)
+    with pytest.raises(ValueError, match="passes some of its rows only: set kernel"):
+        GridSearchCV(GEMINI(3, **FAST), {"mode": ["ova"]}, error_score="raise").fit(
+            X, affinity=K
+        )
+
+
+@pytest.mark.parametrize(
+    "params, affinity, message",
+    [
+        (
+            {"kernel": "rbf"},
+            np.eye(60),
+            "'kernel' parameter of GEMINI must be",
+        ),
+        (
+            {"kernel": np.dot},
+            np.eye(60),
+            "'kernel' parameter of GEMINI must be",
+        ),
+        ({"kernel": "precomputed", "model": "free"}, np.eye(60), "must be 'linear'"),
+        (
+            {"objective": "wasserstein", "metric": "cosine"},
+            np.eye(60),
+            "'metric' parameter of GEMINI must be 'euclidean'",
+        ),
+        (
+            {"objective": "kl"},
+            np.eye(60),
+            "None for GEMINI with objective='kl'",
+        ),
+        ({}, np.eye(59), "dense array of shape \\(60, 60\\)"),
+        ({}, np.ones((60, 3)), "dense array of shape \\(60, 60\\)"),
+        ({}, csr_array(np.eye(60)), "Got a sparse matrix instead"),
+        ({}, np.full((60, 60), np.nan), "'affinity' parameter must be finite"),
+        ({"objective": "wasserstein"}, np.eye(60)[::-1] - 1, "distances of at least 0"),
+    ],
+)
+def test_what_an_affinity_cannot_be(params, affinity, message):
+    X, _ = blobs()
+    with pytest.raises(ValueError, match=message):
+        GEMINI(3, **params, **FAST).fit(
+            X if params.get("kernel") != "precomputed" else np.eye(60),
+            affinity=affinity,
+        )
+
+
+def test_what_a_path_takes_no_affinity_with():
+    X, _ = blobs()
+    with pytest.raises(ValueError, match="with dynamic=True"):
+        SparseGEMINI(3, dynamic=True).path(X, affinity=np.eye(60))
+    with pytest.raises(ValueError, match=r"as fit\(X, affinity=...\)"):
+        GEMINI(3, kernel="precomputed").fit(np.eye(60))
