@@ -347,7 +347,7 @@ class PRCut(
     @keep_state_on_error
     @outside_torch_modes
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None, *, graph=None, sample_weight=None, partial_labels=None):
+    def fit(self, X, y=None, sample_weight=None, *, graph=None, partial_labels=None):
         """Cut the graph of X, and train the encoder to cut it alike.
 
         Parameters
@@ -359,15 +359,15 @@ class PRCut(
             whole, need ``encoder=None``.
         y : None
             Ignored, present for API consistency.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Sizes of the samples, >= 0, one each by default: what `min_cluster_size`
+            and `max_imbalance` bound the sums of, and what divides the ratio-cut (the
+            normalised cut is divided by degrees). They do not change the graph.
         graph : array-like or sparse matrix of shape (n_samples, n_samples), \
                 default=None
             A ready graph of the samples of X, weights >= 0, in place of that of
             `affinity`; the latter still relates new samples to these. Not within a
             cross-validation, which takes its rows but not its columns.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Sizes of the samples, >= 0, one each by default: what `min_cluster_size`
-            and `max_imbalance` bound the sums of, and what divides the ratio-cut (the
-            normalised cut is divided by degrees). They do not change the graph.
         partial_labels : array-like of shape (n_samples,), default=None
             Integers, -1 where unknown. Samples with one label are joined by an edge of
             the largest weight, samples with two labels lose their edge.

@@ -195,9 +195,9 @@ class RatioCutLoss(nn.Module):
         block = _as_block(block, sides[0])
         if block.shape != (len(left), len(right)):
             raise ValueError(
-                "The 'block' parameter of RatioCutLoss must have one row for each left sample "
-                f"and one column for each right sample, {(len(left), len(right))}. Got "
-                f"{tuple(block.shape)} instead."
+                "The 'block' parameter of RatioCutLoss must have one row for each left "
+                "sample and one column for each right sample, "
+                f"{(len(left), len(right))}. Got {tuple(block.shape)} instead."
             )
         if self.cut == "normalized":
             batch = _weighted_mean_over_processes(

@@ -55,9 +55,10 @@ class SpanningForestEmbedding(
 
     Parameters
     ----------
-    n_clusters : int or None, default=None
+    n_clusters : int or "auto", default="auto"
         Number of clusters, classes without labels among them. In a batch it is clipped
-        to what the batch can have. None counts the classes, where every sample has one.
+        to what the batch can have. "auto" counts the classes, where every sample has
+        one.
     encoder : {"linear", "mlp"} or torch.nn.Module, default="linear"
         What embeds samples. A module is copied, takes X of any shape (n_samples, ...)
         and returns (n_samples, n_components).
@@ -80,8 +81,6 @@ class SpanningForestEmbedding(
     validation_fraction : float, default=0
         Share of the labelled samples that is held out; the weights with the least
         connectivity error on them are kept. With 0 those of the least loss are.
-    n_iter_no_change : int or None, default=None
-        Stop after so many epochs without improvement; None never does.
     warm_start : bool, default=False
         Start from the weights of the last fit.
     max_iter : int, default=100
@@ -90,6 +89,8 @@ class SpanningForestEmbedding(
         Samples of a batch.
     learning_rate : float, default=1e-3
         Step size of Adam.
+    n_iter_no_change : int or None, default=None
+        Stop after so many epochs without improvement; None never does.
     device : str or torch.device, default="auto"
         Where it is trained; "auto" is CUDA if there is one.
     random_state : int, RandomState instance or None, default=None
@@ -160,7 +161,10 @@ class SpanningForestEmbedding(
     """
 
     _parameter_constraints = {
-        "n_clusters": [Interval(Integral, 1, None, closed="left"), None],
+        "n_clusters": [
+            Interval(Integral, 1, None, closed="left"),
+            StrOptions({"auto"}),
+        ],
         "encoder": [StrOptions({"linear", "mlp"}), callable],
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "hidden_layer_sizes": [
@@ -184,7 +188,7 @@ class SpanningForestEmbedding(
 
     def __init__(
         self,
-        n_clusters=None,
+        n_clusters="auto",
         *,
         encoder="linear",
         n_components=16,
@@ -195,11 +199,11 @@ class SpanningForestEmbedding(
         labelled_fraction=0.5,
         weight_decay=1e-4,
         validation_fraction=0,
-        n_iter_no_change=None,
         warm_start=False,
         max_iter=100,
         batch_size=64,
         learning_rate=1e-3,
+        n_iter_no_change=None,
         device="auto",
         random_state=None,
     ):
@@ -213,11 +217,11 @@ class SpanningForestEmbedding(
         self.labelled_fraction = labelled_fraction
         self.weight_decay = weight_decay
         self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
         self.warm_start = warm_start
         self.max_iter = max_iter
         self.batch_size = batch_size
         self.learning_rate = learning_rate
+        self.n_iter_no_change = n_iter_no_change
         self.device = device
         self.random_state = random_state
 

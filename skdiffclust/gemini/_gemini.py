@@ -36,7 +36,7 @@ class GEMINI(BaseGEMINI):
         One of :func:`~skdiffclust.gemini.available_objectives`. "mmd" compares means
         under `kernel`, "wasserstein" whole distributions under `metric`; "kl" is the
         mutual information, which with `l2` is the regularised information
-        maximisation (RIM) of [2]_, "tv", "hellinger" and "chi2" are like it. The last
+        maximisation (RIM) [2]_, "tv", "hellinger" and "chi2" are like it. The last
         four know nothing of distances and need `l2`.
     mode : {"ova", "ovo"}, default="ova"
         One-vs-all or one-vs-one. One-vs-one uses all its clusters more often.
@@ -224,8 +224,8 @@ class GEMINI(BaseGEMINI):
         self,
         X,
         y=None,
-        *,
         sample_weight=None,
+        *,
         affinity=None,
         partial_labels=None,
         must_link=None,

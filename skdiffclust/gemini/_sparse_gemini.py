@@ -80,15 +80,26 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         Factor of the penalty, for `fit` only. It is in the unit of the objective times
         that of the features.
     objective : str, default="mmd"
-        One of :func:`~skdiffclust.gemini.available_objectives`; see :class:`GEMINI`.
+        One of :func:`~skdiffclust.gemini.available_objectives`. "mmd" compares means
+        under `kernel`, "wasserstein" whole distributions under `metric`; "kl" is the
+        mutual information, which with `l2` is the regularised information
+        maximisation (RIM), "tv", "hellinger" and "chi2" are like it. The last
+        four know nothing of distances and need `l2`.
     mode : {"ova", "ovo"}, default="ova"
-        One-vs-all or one-vs-one.
+        One-vs-all or one-vs-one. One-vs-one uses all its clusters more often.
     kernel : str, callable or transformer, default="linear"
-        As in :class:`GEMINI`, but not "precomputed".
+        A kernel of :func:`sklearn.metrics.pairwise.pairwise_kernels`, a function of two
+        samples, or a transformer of explicit features such as
+        :class:`~sklearn.kernel_approximation.Nystroem`, of which a copy is fitted: give
+        it a `random_state`. A linear kernel and a transformer need no n × n matrix.
     metric : str or callable, default="euclidean"
-        As in :class:`GEMINI`, but not "precomputed".
+        A metric of :func:`sklearn.metrics.pairwise_distances`.
     gamma : float, "scale" or None, default=None
-        Coefficient of a kernel, as in :class:`GEMINI`.
+        Coefficient of the kernels "rbf", "laplacian", "chi2", "poly", "polynomial" and
+        "sigmoid"; None is scikit-learn's default for each, 1 / n_features for most.
+        "scale" is one over the sum of the variances of the features (for "laplacian"
+        and "chi2", over the root of n_features times that sum), and makes the result
+        independent of the unit of X.
     degree : float, default=3
         Degree of the kernels "poly" and "polynomial".
     coef0 : float, default=1
@@ -116,18 +127,20 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
     dropout : float, default=0
         Probability at which a hidden unit is left out of a step.
     l2 : float, default=0
-        Factor of the sum of squared weights in the loss.
+        Factor of the sum of squared weights (not of biases) in the loss.
     link_weight : float, default=1
-        Factor of the penalty for links and partial labels in the loss.
+        Factor of the penalty for links and partial labels in the loss, where they are
+        given: minus the mean log-probability that they are satisfied.
     solver : {"adam", "sgd"}, default="adam"
         For the first stage, without penalty; see Notes for the steps with one.
     max_iter : int, default=1000
         Largest number of epochs of the first stage, and of epochs or iterations of each
         step.
     batch_size : int or None, default=None
-        Samples of a batch; None takes all.
+        Samples of a batch. The objective of a batch is that of its samples only, so
+        small batches are biased; None takes all samples.
     learning_rate : float, default=0.01
-        Step size of both.
+        Step size of the first stage and of the steps that are trained.
     tol : float, default=1e-3
         Smallest relative improvement of the loss that counts as progress.
     n_iter_no_change : int or None, default=10
@@ -137,7 +150,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         :class:`GEMINI`. The path starts from the one with the lowest penalised losses
         on a few penalties where those are solved (see Notes), and else from the best.
     random_state : int, RandomState instance or None, default=None
-        Draws initial weights, batches and dropout.
+        Draws the centres of k-means, initial weights, batches and dropout.
 
     Attributes
     ----------
@@ -298,8 +311,8 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         self,
         X,
         y=None,
-        *,
         sample_weight=None,
+        *,
         affinity=None,
         partial_labels=None,
         must_link=None,
@@ -377,8 +390,8 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         self,
         X,
         y=None,
-        *,
         sample_weight=None,
+        *,
         affinity=None,
         partial_labels=None,
         must_link=None,

@@ -155,8 +155,6 @@ class ClAM(
         k-means++ (spherical k-means for "cosine", k-medians for "manhattan"), on at
         most 8192 samples and then run to convergence on all; samples drawn at random;
         or the given ones, (n_clusters, n_features).
-    n_init : int, default=10
-        Number of restarts. With an array as `init`, one.
     selection : {"loss", "silhouette"}, default="loss"
         What is kept. "loss" trains the best solution of k-means only. The trained
         memories take its place if their loss is lower and, with the defaults of
@@ -166,6 +164,16 @@ class ClAM(
         restart of least entropy (eq. 13) is kept. "silhouette" trains all restarts to
         the end and keeps that of largest silhouette, on at most 2000 samples, the
         solution of k-means among them.
+    record_centers : bool, default=False
+        Whether `history_` holds the memories of every epoch.
+    encoder : "mlp", torch.nn.Module or None, default=None
+        Deep ClAM: samples pass an encoder that is first trained, end to end with
+        memories and a linear decoder, to give the samples back from its recalled code;
+        "mlp" has one hidden layer of 64 units and at most 10 outputs. Memories and all
+        methods are then in the space of its outputs. A module is copied, not changed;
+        it maps samples to vectors. Its first step is a tenth of `learning_rate`.
+    warm_start : bool, default=False
+        Whether `fit` goes on from the memories, and the encoder, of the last fit.
     max_iter : int, default=200
         Largest number of epochs.
     batch_size : int, default=1024
@@ -178,16 +186,8 @@ class ClAM(
     n_iter_no_change : int, default=5
         Batches without such a fall after which the learning rate halves; an epoch
         counts for at most 16 batches.
-    record_centers : bool, default=False
-        Whether `history_` holds the memories of every epoch.
-    encoder : "mlp", torch.nn.Module or None, default=None
-        Deep ClAM: samples pass an encoder that is first trained, end to end with
-        memories and a linear decoder, to give the samples back from its recalled code;
-        "mlp" has one hidden layer of 64 units and at most 10 outputs. Memories and all
-        methods are then in the space of its outputs. A module is copied, not changed;
-        it maps samples to vectors. Its first step is a tenth of `learning_rate`.
-    warm_start : bool, default=False
-        Whether `fit` goes on from the memories, and the encoder, of the last fit.
+    n_init : int, default=10
+        Number of restarts. With an array as `init`, one.
     device : str, default="auto"
         Where gradients are computed: "cpu" takes the explicit ones, any other name of
         torch its autograd. "auto" is CUDA where there is one and an epoch of all
@@ -329,16 +329,16 @@ class ClAM(
         weighted=False,
         n_memories=None,
         init="k-means++",
-        n_init=10,
         selection="loss",
+        record_centers=False,
+        encoder=None,
+        warm_start=False,
         max_iter=200,
         batch_size=1024,
         learning_rate=0.05,
         tol=1e-3,
         n_iter_no_change=5,
-        record_centers=False,
-        encoder=None,
-        warm_start=False,
+        n_init=10,
         device="auto",
         random_state=None,
     ):
@@ -353,16 +353,16 @@ class ClAM(
         self.weighted = weighted
         self.n_memories = n_memories
         self.init = init
-        self.n_init = n_init
         self.selection = selection
+        self.record_centers = record_centers
+        self.encoder = encoder
+        self.warm_start = warm_start
         self.max_iter = max_iter
         self.batch_size = batch_size
         self.learning_rate = learning_rate
         self.tol = tol
         self.n_iter_no_change = n_iter_no_change
-        self.record_centers = record_centers
-        self.encoder = encoder
-        self.warm_start = warm_start
+        self.n_init = n_init
         self.device = device
         self.random_state = random_state
 

@@ -75,12 +75,12 @@ def link_pairs(constraints):
 
 def check_number_of_clusters(n_clusters, y, n_samples):
     """Return the number of clusters; without y, or with unknown rows, it is needed."""
-    if n_clusters is None:
+    if n_clusters == "auto":
         if y is None or (y < 0).any():
             what = "links say" if y is None else "samples without a label hide"
             raise ValueError(
                 f"The 'n_clusters' parameter of {_NAME} must be an integer here, since "
-                f"{what} not how many classes there are. Got None instead. Give the "
+                f"{what} not how many classes there are. Got 'auto' instead. Pass the "
                 "number of classes, those without any label included."
             )
         n_clusters = len(np.unique(y))

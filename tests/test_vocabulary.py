@@ -1,0 +1,101 @@
+"""One vocabulary: shared parameters have one name, one order and one meaning."""
+
+import inspect
+import re
+
+import pytest
+from numpydoc.docscrape import ClassDoc
+
+import skdiffclust
+
+ESTIMATORS = [
+    getattr(skdiffclust, name)
+    for name in skdiffclust.__all__
+    if inspect.isclass(getattr(skdiffclust, name))
+]
+FIRST = ["n_clusters"]
+LAST = [
+    "max_iter",
+    "batch_size",
+    "learning_rate",
+    "tol",
+    "n_iter_no_change",
+    "n_init",
+    "n_jobs",
+    "device",
+    "random_state",
+]
+# What differs between GEMINI and SparseGEMINI: the latter takes no precomputed matrix
+# and trains in stages.
+DIFFERENT = {
+    "kernel",
+    "learning_rate",
+    "max_iter",
+    "metric",
+    "model",
+    "n_init",
+    "n_iter_no_change",
+    "solver",
+    "tol",
+}
+
+
+def parameters_of(function):
+    """Return the parameters of a function or class, without self."""
+    parameters = inspect.signature(function).parameters
+    return {name: p for name, p in parameters.items() if name != "self"}
+
+
+def documented(estimator):
+    """Return {name: (type, text)} of the parameters of a class, without citations."""
+    return {
+        name: (parameter.type, re.sub(r" \[\d+\]_", "", " ".join(parameter.desc)))
+        for parameter in ClassDoc(estimator)["Parameters"]
+        for name in parameter.name.split(", ")
+    }
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_shared_parameters_have_one_order(estimator):
+    names = list(parameters_of(estimator))
+    shared = [name for name in LAST if name in names]
+    assert names[len(names) - len(shared) :] == shared
+    assert [name for name in names if name in FIRST] == names[: "n_clusters" in names]
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_only_the_number_of_clusters_is_positional(estimator):
+    for name, parameter in parameters_of(estimator).items():
+        keyword_only = parameter.kind is inspect.Parameter.KEYWORD_ONLY
+        assert keyword_only == (name not in FIRST)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("method", ["fit", "partial_fit", "path", "score"])
+def test_methods_take_X_y_and_weights_in_this_order(estimator, method):
+    if not hasattr(estimator, method):
+        return
+    parameters = parameters_of(getattr(estimator, method))
+    positional = [
+        name
+        for name, parameter in parameters.items()
+        if parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
+    ]
+    expected = ["X", "y"]
+    if "sample_weight" in parameters:
+        expected.append("sample_weight")
+    assert positional == expected
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_the_signature_is_in_the_order_of_the_documentation(estimator):
+    assert list(documented(estimator)) == list(parameters_of(estimator))
+
+
+def test_gemini_and_sparse_gemini_document_shared_parameters_alike():
+    one = documented(skdiffclust.GEMINI)
+    other = documented(skdiffclust.SparseGEMINI)
+    shared = (one.keys() & other.keys()) - DIFFERENT
+    assert len(shared) >= 13
+    for name in sorted(shared):
+        assert " ".join(one[name]).split() == " ".join(other[name]).split()
