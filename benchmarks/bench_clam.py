@@ -4,8 +4,8 @@
 
 Parts are k_means, streams, fits, steps, large, growth, memory and gpu; all of them by
 default. Times are
-medians of alternating runs in this process, given as ratios. Real data are read from
-../shared/data, relative to the root of the project.
+medians of alternating runs in this process, given as ratios. Real data come from the
+loader, skdiffclust._data.
 """
 
 import functools

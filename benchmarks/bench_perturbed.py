@@ -2,7 +2,7 @@
 
     python benchmarks/bench_perturbed.py [--sizes 64 128] [--samples 100] [--jax]
         [--published DiffClust_NeurIPS2023/src]
-    python benchmarks/bench_perturbed.py --large ../shared/data/letter.npz
+    python benchmarks/bench_perturbed.py --large letter
 
 (i) ``scipy.sparse.csgraph.minimum_spanning_tree`` in a loop over noisy copies of the
 same similarity, for at most 20 samples and in proportion for more; (ii) with ``--jax``
@@ -14,7 +14,7 @@ and the median of their ratios is printed with whether the results agree. Times 
 processor times, which other work on the machine changes least, or with ``--clock`` wall
 times, as for two threads. "draw" is the cost of all the noise alone, mirror images
 included, without any forest. Memory is what the peak of a fresh process grows by during
-a call. ``--large`` takes a file of rows X and runs on their nearest neighbours. Set
+a call. ``--large`` takes the name of a data set and runs on its nearest neighbours. Set
 OMP_NUM_THREADS for the number of threads.
 """
 
@@ -29,6 +29,7 @@ import scipy
 from scipy.sparse.csgraph import minimum_spanning_tree
 from sklearn.datasets import load_digits
 
+from skdiffclust._data import load_data
 from skdiffclust.forests import (
     neighbor_similarity,
     partial_fenchel_young_loss,
@@ -258,10 +259,9 @@ def peak(n, n_samples, with_labels):
     return grown / 1e6
 
 
-def measure_large(path, n_neighbors, n_clusters, n_samples, clock):
+def measure_large(name, n_neighbors, n_clusters, n_samples, clock):
     """Print the cost of neighbours and of their perturbed forest."""
-    with np.load(path, allow_pickle=False) as data:
-        X = data["X"].astype(float)
+    X = load_data(name)[0].astype(float)
     X = (X - X.mean(axis=0)) / X.std(axis=0)
     perturbed_forest(neighbor_similarity(X[:500], n_neighbors).similarity, 100)
     before = peak_memory()

@@ -10,7 +10,7 @@ Five questions, each a subcommand.
 
 `fits` and `table` add a line of JSON a fit to --output and go on where they stopped.
 Both sides are given the same graph. Times are CPU seconds of alternating runs on one
-thread. They need the data sets under ../shared/data.
+thread. The data sets come from the loader, skdiffclust._data.
 """
 
 import json

@@ -6,7 +6,8 @@ Rows with one label are joined, rows with two are parted, and the encoder that c
 graph is asked for a fifth of the rows that it has not seen, stratified by class, five
 times; beside it two classifiers of scikit-learn, logistic regression and a perceptron
 with as many hidden units, are given the same rows. One line of JSON a split is added to
---output, and what is there is not run again; the sets are under ../shared/data.
+--output, and what is there is not run again; the sets come from the loader,
+skdiffclust._data.
 """
 
 import os

@@ -5,7 +5,7 @@
 PRCut(encoder=None, init="random") on the nearest neighbours of pixels, of 50 principal
 components, and of a small convolutional network that learned without labels from
 shifted, scaled and noisy copies (SimCLR's loss). One line a representation; the sets
-are under ../shared/data.
+come from the loader, skdiffclust._data.
 """
 
 import os
