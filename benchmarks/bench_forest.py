@@ -8,7 +8,7 @@ runs that followed each other, the same ratio of processor time (which a busy ma
 disturbs less), and the relative difference of the total weights of the two trees. A
 peer that takes more than half a minute runs once. Parts: points, few, ten, wide,
 million, dense, dense20000, sparse, metrics, growth3, growth10, growth50, fit, workers,
-memmap.
+memmap, reachability.
 """
 
 import os
@@ -16,7 +16,7 @@ import resource
 import sys
 import tempfile
 import tracemalloc
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from time import perf_counter, process_time
 
 # Threads that spin while they wait would take the other thread's processor.
@@ -31,6 +31,7 @@ from skdiffclust.forests._trees._distances import (
     lengths_of_graph,
     lengths_of_matrix,
     lengths_of_points,
+    mutual_reachability,
 )
 from skdiffclust.forests._trees._solve import spanning_edges
 
@@ -182,6 +183,37 @@ def wide():
 
 def million():
     against_quitefastmst(1_000_000, 3)
+
+
+def ours_raised(X):
+    """Total weight by mutual reachability, M = 10 as hdbscan counts."""
+    lengths = mutual_reachability(lengths_of_points(X, "euclidean"), 11)
+    return np.sqrt(spanning_edges(lengths)[1]).sum()
+
+
+def quitefastmst_raised(X):
+    """As `ours_raised`."""
+    import quitefastmst
+
+    return quitefastmst.mst_euclid(X, 10)[0].sum()
+
+
+def hdbscan_raised(X):
+    """As `ours_raised`."""
+    from hdbscan import HDBSCAN
+
+    model = HDBSCAN(min_samples=10, approx_min_span_tree=False, gen_min_span_tree=True)
+    return model.fit(X)._min_spanning_tree[:, 2].sum()
+
+
+def reachability():
+    """Mutual reachability of points: M = 10, where the sample is not counted."""
+    for n_samples, n_features in ((60_000, 2), (60_000, 3), (30_000, 5), (10_000, 50)):
+        peers = {"quitefastmst": quitefastmst_raised}
+        if n_features < 50:
+            peers["hdbscan"] = hdbscan_raised
+        X = normal(n_samples, n_features)
+        compare(f"{n_samples} x {n_features}, M = 10", ours_raised, peers, X)
 
 
 def dense(n_samples=10_000):
@@ -353,9 +385,17 @@ def memmap():
         print(f"differs from the weight of the tree at once by {error:.0e}")
 
 
+def installed(name):
+    """Return a name with its version, or that it is not there."""
+    try:
+        return f"{name} {version(name)}"
+    except PackageNotFoundError:
+        return f"no {name}"
+
+
 def main(parts):
     names = "scipy scikit-learn fastcluster hdbscan fast_hdbscan quitefastmst".split()
-    print(", ".join(f"{name} {version(name)}" for name in ["numpy", "numba", *names]))
+    print(", ".join(installed(name) for name in ["numpy", "numba", *names]))
     skdiffclust.warmup()
     for part in parts:
         globals()[part]()

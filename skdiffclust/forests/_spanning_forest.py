@@ -106,7 +106,9 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
     min_samples : int or None, default=None
         If given, distances are first raised to the mutual reachability of HDBSCAN:
         at least the distance of either end to its `min_samples`-th neighbour, itself
-        counted.
+        counted. So it is `min_samples` of :class:`sklearn.cluster.HDBSCAN`, one more
+        than that of the package hdbscan and than M of quitefastmst and genieclust,
+        which do not count the sample. Equal samples stay at distance zero.
     n_perturbations : int, default=0
         Number of trees under noise that `memberships_` are counted over: 100, say. 0
         makes no memberships.
@@ -595,7 +597,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
                 "for a sparse graph, and at most the number of samples. Got "
                 f"{self.min_samples} instead, with {X.shape[0]} samples."
             )
-        return mutual_reachability(lengths, self.min_samples)
+        return mutual_reachability(lengths, self.min_samples, self.n_jobs)
 
     def _check_perturbations(self, constraints):
         """Refuse perturbations where they are not defined, and a vain consensus."""

@@ -56,6 +56,8 @@ class Lengths:
         Lengths of the edges between two sets of rows; None for a sparse graph.
     core : ndarray (n,) or None
         Core distances to which the lengths were raised.
+    tree : object or None
+        What `tree_of` made of the points, if core distances were read from it.
     """
 
     n_samples: int
@@ -66,6 +68,7 @@ class Lengths:
     graph: csr_array | None = None
     core: np.ndarray | None = None
     between: Callable | None = None
+    tree: object | None = None
 
     def take(self, rows):
         """Lengths between ascending `rows` (m,), numbered from 0."""
@@ -77,6 +80,7 @@ class Lengths:
             matrix=None if self.matrix is None else self.matrix[np.ix_(rows, rows)],
             graph=None if self.graph is None else self.graph[rows][:, rows],
             core=None if self.core is None else self.core[rows],
+            tree=None,
             between=self.between and (lambda a, b: self.between(rows[a], rows[b])),
         )
 
@@ -150,13 +154,13 @@ def lengths_of_graph(graph):
     return Lengths(n_samples, row, np.asarray, graph=graph)
 
 
-def mutual_reachability(lengths, min_samples):
+def mutual_reachability(lengths, min_samples, n_jobs=None):
     """Raise each length to the larger core distance of its two ends.
 
     The core distance of a row is the distance to its `min_samples`-th nearest row,
     itself counted. Rows at distance zero stay at distance zero.
     """
-    core = _core_lengths(lengths, min_samples)
+    core, tree = _core_lengths(lengths, min_samples, n_jobs)
 
     def raised(plain, ends, rows):
         return np.where(plain == 0, 0, np.maximum(plain, np.maximum(ends, core[rows])))
@@ -167,16 +171,34 @@ def mutual_reachability(lengths, min_samples):
     def between(rows, others):
         return raised(lengths.between(rows, others), core[rows, None], others)
 
-    return replace(lengths, row=row, core=core, between=lengths.between and between)
+    return replace(
+        lengths,
+        row=row,
+        core=core,
+        between=lengths.between and between,
+        tree=tree,
+    )
 
 
-def _core_lengths(lengths, min_samples):
-    """Length (n,) from each row to its `min_samples`-th nearest, itself counted."""
+def _core_lengths(lengths, min_samples, n_jobs):
+    """Length (n,) from each row to its `min_samples`-th nearest, itself counted.
+
+    Also returns the k-d tree that they were read from, None if there was none.
+    """
     if lengths.points is not None and lengths.n_samples > _compilation_threshold.SMALL:
         from skdiffclust._threads import thread_count
         from skdiffclust.forests._trees._euclidean import core_lengths
+        from skdiffclust.forests._trees._plain_boruvka import (
+            plain_core_lengths,
+            tree_of,
+        )
 
-        return core_lengths(lengths.points, min_samples, thread_count(None))
+        n_threads = thread_count(n_jobs)
+        tree = tree_of(lengths.points)
+        core = plain_core_lengths(tree, min_samples, n_threads)
+        if core is not None:
+            return core, tree
+        return core_lengths(lengths.points, min_samples, n_threads), None
     everyone = np.arange(lengths.n_samples)
     nth = min_samples - 1
     step = max(1, _LENGTHS_AT_ONCE // lengths.n_samples)
@@ -184,4 +206,4 @@ def _core_lengths(lengths, min_samples):
         lengths.between(everyone[start : start + step], everyone)
         for start in range(0, lengths.n_samples, step)
     )
-    return np.concatenate([np.partition(part, nth)[:, nth] for part in found])
+    return np.concatenate([np.partition(part, nth)[:, nth] for part in found]), None

@@ -1,9 +1,17 @@
-"""Borůvka's algorithm in one small kernel, on the k-d tree of scikit-learn.
+"""Borůvka's algorithm in small kernels, on the k-d tree of scikit-learn.
 
 The kernels of `_euclidean` are faster but take twenty seconds to compile, once for each
-installation. Until they are there, this one, which takes three, does the work. It gives
-the same tree, bit for bit.
+installation. Until they are there, these, which take three, do the work, and give the
+same tree, bit for bit. They also take lengths that are raised to mutual reachability,
+where many lengths are equal: those of a sample to all that are nearer than its core
+distance.
+
+Each round, every component takes its first outgoing edge in the total order (length, i,
+j). Three bounds spare most searches: the best edge that any sample of the component has
+found, the core distance of the sample, and what its earlier searches ruled out.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -11,10 +19,32 @@ from scipy.sparse.csgraph import connected_components
 from sklearn.neighbors import KDTree
 
 from skdiffclust._compiled import compiled
+from skdiffclust._threads import run_chunks
 
 _LEAF_SIZE = 16
-# Samples searched between two checks for an interruption.
-_SAMPLES_PER_CHUNK = 2**14
+# Samples in the first of the ranges that threads take.
+_FIRST_CHUNK = 2**10
+# A probe of so many samples says whether boxes rule enough out: if searches see a
+# smaller part of all samples, the tree is faster than measuring all pairs in order.
+_PROBED = 128
+_SEEN_BY_SEARCH = 0.05
+
+
+class _Tree(NamedTuple):
+    """The distinct samples (n, d) in the order of a k-d tree, and its nodes (m,).
+
+    `index` (n,) are their numbers among all samples, `counts` (n,) how many are equal.
+    `firsts` (n_samples,) is for each sample the first one that is equal to it.
+    """
+
+    firsts: np.ndarray
+    data: np.ndarray
+    index: np.ndarray
+    counts: np.ndarray
+    starts: np.ndarray
+    stops: np.ndarray
+    is_leaf: np.ndarray
+    boxes: np.ndarray
 
 
 def join_duplicates(points):
@@ -30,56 +60,93 @@ def join_duplicates(points):
     return firsts
 
 
-def plain_boruvka(points):
-    """Return the edges (n - 1, 2), i < j, of the Euclidean minimum spanning tree.
-
-    points (n, d) are float64, in any order, with duplicates. Also returns the squared
-    lengths (n - 1,). O(n log n) time where the points fill few dimensions.
-    """
+def tree_of(points):
+    """Return the `_Tree` of points (n, d), float64, in any order, with duplicates."""
     firsts = join_duplicates(points)
-    everyone = np.arange(len(points))
-    duplicates = np.flatnonzero(firsts != everyone)
-    kept = np.flatnonzero(firsts == everyone)
-    edges = [np.column_stack([firsts[duplicates], duplicates])]
-    lengths = [np.zeros(len(duplicates))]
+    counts = np.bincount(firsts, minlength=len(points))
+    kept = np.flatnonzero(counts)
     tree = KDTree(points[kept], leaf_size=_LEAF_SIZE)
     _, order, nodes, bounds = tree.get_arrays()
-    order = np.ascontiguousarray(order, dtype=np.int64)
     index = kept[order]
-    data = np.ascontiguousarray(points[index])
-    starts = np.ascontiguousarray(nodes["idx_start"], dtype=np.int64)
-    stops = np.ascontiguousarray(nodes["idx_end"], dtype=np.int64)
-    is_leaf = np.ascontiguousarray(nodes["is_leaf"] != 0)
-    boxes = np.ascontiguousarray(bounds)
-    n = len(kept)
+    return _Tree(
+        firsts,
+        np.ascontiguousarray(points[index]),
+        index.astype(np.int64),
+        counts[index].astype(np.int64),
+        np.ascontiguousarray(nodes["idx_start"], dtype=np.int64),
+        np.ascontiguousarray(nodes["idx_end"], dtype=np.int64),
+        np.ascontiguousarray(nodes["is_leaf"] != 0),
+        np.ascontiguousarray(bounds),
+    )
+
+
+def plain_core_lengths(tree, min_samples, n_threads=1):
+    """Return the squared distance (n,) to the `min_samples`-th nearest, itself one.
+
+    None where boxes of a `tree_of` points rule so little out that the distances between
+    all pairs are measured sooner.
+    """
+    n = len(tree.data)
+    core = np.empty(n)
+    seen = np.zeros(n, dtype=np.int64)
+    arguments = (*_nodes_of(tree), tree.counts, min_samples, core, seen)
+    step = max(1, n // _PROBED)
+    for i in range(0, n, step):
+        _find_core(i, i + 1, *arguments)
+    if seen[::step].mean() > _SEEN_BY_SEARCH * n:
+        return None
+    run_chunks(_find_core, n, arguments, n_threads, _FIRST_CHUNK)
+    of_first = np.empty(len(tree.firsts))
+    of_first[tree.index] = core
+    return of_first[tree.firsts]
+
+
+def plain_boruvka(tree, core=None, n_threads=1):
+    """Return the edges (n - 1, 2), i < j, of the Euclidean minimum spanning tree.
+
+    It is that of the points of a `tree_of`. If squared core distances `core` (n,) are
+    given, lengths are raised to those of both ends, except between equal points. Also
+    returns the squared lengths (n - 1,). O(n log n) time where the points fill few
+    dimensions.
+    """
+    firsts = tree.firsts
+    n_samples = len(firsts)
+    duplicates = np.flatnonzero(firsts != np.arange(n_samples))
+    edges = [np.column_stack([firsts[duplicates], duplicates])]
+    lengths = [np.zeros(len(duplicates))]
+    index = tree.index
+    n = len(index)
+    core = np.zeros(n) if core is None else np.ascontiguousarray(core[index])
+    node_core = _least_of_nodes(core, tree.starts)
     component = np.arange(n)
-    shortest = np.zeros(n)
+    reach = core.copy()
+    shortest = np.full(n, np.inf)
     nearest = np.full(n, -1)
     n_components = n
     while n_components > 1:
         best = np.full(n_components, np.inf)
-        uniform = _uniform_nodes(component, starts, stops)
-        for first in range(0, n, _SAMPLES_PER_CHUNK):
-            _search(
-                first,
-                min(first + _SAMPLES_PER_CHUNK, n),
-                data,
-                index,
-                starts,
-                stops,
-                is_leaf,
-                boxes,
-                uniform,
-                component,
-                best,
-                shortest,
-                nearest,
-            )
-        chosen = _first_edges(component, index, shortest, nearest)
+        has_edge = (nearest >= 0) & (component[nearest] != component)
+        np.minimum.at(best, component[has_edge], shortest[has_edge])
+        nearest[~has_edge] = -1
+        uniform = _uniform_nodes(component, tree.starts, tree.stops)
+        arguments = (
+            *_nodes_of(tree),
+            index,
+            core,
+            node_core,
+            uniform,
+            component,
+            best,
+            reach,
+            shortest,
+            nearest,
+        )
+        run_chunks(_search, n, arguments, n_threads, _FIRST_CHUNK)
+        chosen = _first_edges(component, index, best, shortest, nearest)
         pairs = np.column_stack([chosen, nearest[chosen]])
         ends = np.sort(index[pairs], axis=1)
         # Two components may have chosen the same edge.
-        _, once = np.unique(ends[:, 0] * len(points) + ends[:, 1], return_index=True)
+        _, once = np.unique(ends[:, 0] * n_samples + ends[:, 1], return_index=True)
         edges.append(ends[once])
         lengths.append(shortest[chosen[once]])
         joined = component[pairs]
@@ -92,6 +159,23 @@ def plain_boruvka(points):
     return np.concatenate(edges), np.concatenate(lengths)
 
 
+def _nodes_of(tree):
+    """Return what searches read: the samples and the nodes of a tree."""
+    return tree.data, tree.starts, tree.stops, tree.is_leaf, tree.boxes
+
+
+def _least_of_nodes(values, starts):
+    """Return the least of values (n,) in each node (m,) of a balanced tree."""
+    least = np.empty(len(starts))
+    first = len(starts) // 2
+    least[first:] = np.minimum.reduceat(values, starts[first:])
+    while first:
+        children = least[first : 2 * first + 1].reshape(-1, 2)
+        least[first // 2 : first] = children.min(axis=1)
+        first //= 2
+    return least
+
+
 def _uniform_nodes(component, starts, stops):
     """Return the component of each node of the tree (m,), -1 where it has several."""
     changes = np.concatenate([[0], np.cumsum(component[1:] != component[:-1])])
@@ -99,17 +183,71 @@ def _uniform_nodes(component, starts, stops):
     return np.where(same, component[np.minimum(starts, len(component) - 1)], -1)
 
 
-def _first_edges(component, index, shortest, nearest):
+def _first_edges(component, index, best, shortest, nearest):
     """Return for each component the sample whose edge out of it comes first.
 
-    In the total order (length, i, j). Samples without an edge have shortest = inf.
+    In the total order (length, i, j). Samples without an edge have nearest = -1.
     """
-    found = np.flatnonzero(np.isfinite(shortest))
+    found = np.flatnonzero((nearest >= 0) & (shortest == best[component]))
     ends = np.sort(np.column_stack([index[found], index[nearest[found]]]), axis=1)
-    order = np.lexsort((ends[:, 1], ends[:, 0], shortest[found], component[found]))
+    order = np.lexsort((ends[:, 1], ends[:, 0], component[found]))
     found = found[order]
     of = component[found]
     return found[np.concatenate([[True], of[1:] != of[:-1]])]
+
+
+@compiled(nogil=True)
+def _find_core(
+    first, last, data, starts, stops, is_leaf, boxes, counts, min_samples, core, seen
+):
+    """Write the squared core distances of samples first <= i < last to `core`.
+
+    ``seen[i]`` is the number of samples that were measured.
+    """
+    n_features = data.shape[1]
+    stack = np.empty(128, dtype=np.int64)
+    lengths = np.empty(min_samples)
+    for i in range(first, last):
+        lengths[:] = np.inf
+        n_seen = 0
+        stack[0] = 0
+        depth = 1
+        while depth:
+            depth -= 1
+            node = stack[depth]
+            gap = 0.0
+            for f in range(n_features):
+                outside = max(
+                    boxes[0, node, f] - data[i, f], data[i, f] - boxes[1, node, f]
+                )
+                if outside > 0.0:
+                    gap += outside * outside
+            # A margin: bounds and lengths are rounded in different ways.
+            if gap * (1.0 - 1e-12) >= lengths[min_samples - 1]:
+                continue
+            if not is_leaf[node]:
+                left = 2 * node + 1
+                near = left if i < stops[left] else left + 1
+                stack[depth] = 4 * node + 3 - near
+                stack[depth + 1] = near
+                depth += 2
+                continue
+            n_seen += stops[node] - starts[node]
+            for j in range(starts[node], stops[node]):
+                length = 0.0
+                for f in range(n_features):
+                    difference = data[i, f] - data[j, f]
+                    length += difference * difference
+                for _ in range(counts[j]):
+                    if length >= lengths[min_samples - 1]:
+                        break
+                    at = min_samples - 1
+                    while at > 0 and lengths[at - 1] > length:
+                        lengths[at] = lengths[at - 1]
+                        at -= 1
+                    lengths[at] = length
+        core[i] = lengths[min_samples - 1]
+        seen[i] = n_seen
 
 
 @compiled(nogil=True)
@@ -117,14 +255,17 @@ def _search(
     first,
     last,
     data,
-    index,
     starts,
     stops,
     is_leaf,
     boxes,
+    index,
+    core,
+    node_core,
     uniform,
     component,
     best,
+    reach,
     shortest,
     nearest,
 ):
@@ -132,17 +273,16 @@ def _search(
 
     An edge found before is kept as long as its other end is outside. `best` holds the
     least length of each component so far; a sample that has no edge as short is left
-    with an infinite length and a `nearest` of -1.
+    with a `nearest` of -1. No edge of sample i is shorter than ``reach[i]``. Threads
+    share `best` without a lock: one that is out of date only prunes less.
     """
     n_features = data.shape[1]
     stack = np.empty(128, dtype=np.int64)
     for i in range(first, last):
         own = component[i]
-        if nearest[i] >= 0 and component[nearest[i]] != own:
-            if shortest[i] < best[own]:
-                best[own] = shortest[i]
-            continue
         limit = best[own]
+        if nearest[i] >= 0 or reach[i] > limit:
+            continue
         found = -1
         low = 0
         high = 0
@@ -151,7 +291,7 @@ def _search(
         while depth:
             depth -= 1
             node = stack[depth]
-            if uniform[node] == own:
+            if uniform[node] == own or node_core[node] > limit:
                 continue
             gap = 0.0
             for f in range(n_features):
@@ -165,13 +305,9 @@ def _search(
                 continue
             if not is_leaf[node]:
                 left = 2 * node + 1
-                middle = stops[left]
-                if i < middle:
-                    stack[depth] = left + 1
-                    stack[depth + 1] = left
-                else:
-                    stack[depth] = left
-                    stack[depth + 1] = left + 1
+                near = left if i < stops[left] else left + 1
+                stack[depth] = 4 * node + 3 - near
+                stack[depth + 1] = near
                 depth += 2
                 continue
             for j in range(starts[node], stops[node]):
@@ -181,6 +317,8 @@ def _search(
                 for f in range(n_features):
                     difference = data[i, f] - data[j, f]
                     length += difference * difference
+                if length > 0.0:
+                    length = max(length, max(core[i], core[j]))
                 if length > limit:
                     continue
                 smaller = min(index[i], index[j])
@@ -198,7 +336,9 @@ def _search(
         nearest[i] = found
         if found >= 0:
             shortest[i] = limit
+            reach[i] = limit
             if limit < best[own]:
                 best[own] = limit
         else:
-            shortest[i] = np.inf
+            # Nothing is as near as that.
+            reach[i] = np.nextafter(limit, np.inf)

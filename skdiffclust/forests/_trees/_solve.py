@@ -51,15 +51,17 @@ def _solver(lengths, n_rows, algorithm, n_jobs, is_free):
     """Return the function that grows the tree; None for the one in NumPy."""
     if algorithm == "kruskal":
         return _by_kruskal
-    if algorithm == "boruvka" and (lengths.points is None or lengths.core is not None):
+    is_raised = lengths.core is not None
+    is_whole = is_free and n_rows == lengths.n_samples
+    if algorithm == "boruvka" and (lengths.points is None or is_raised > is_whole):
         raise ValueError(
             "The 'algorithm' parameter of SpanningForestClustering must be 'auto', "
             "'prim' or 'kruskal', unless lengths are Euclidean or cosine distances "
-            "between points, and min_samples is None. Got 'boruvka' instead. Use "
-            "'auto'."
+            "between points, with min_samples=None or without constraints. Got "
+            "'boruvka' instead. Use 'auto'."
         )
     if algorithm == "boruvka":
-        return partial(_by_boruvka, n_jobs=n_jobs)
+        return partial(_by_plain_boruvka if is_raised else _by_boruvka, n_jobs=n_jobs)
     if n_rows <= _compilation_threshold.SMALL:
         return None
     if algorithm == "prim":
@@ -71,8 +73,10 @@ def _solver(lengths, n_rows, algorithm, n_jobs, is_free):
         if slow == "prim":
             return None
         if slow == "boruvka":
-            return _by_plain_boruvka
+            return partial(_by_plain_boruvka, n_jobs=n_jobs)
         return partial(_by_boruvka, n_jobs=n_jobs)
+    if lengths.tree is not None and is_whole:
+        return partial(_by_plain_boruvka, n_jobs=n_jobs)
     return _by_prim if _has_kernel(lengths) else partial(_by_blocks, n_jobs=n_jobs)
 
 
@@ -132,11 +136,13 @@ def _by_blocks(lengths, vertices, n_jobs):
     return edges_by_blocks(lengths.between, vertices, thread_count(n_jobs))
 
 
-def _by_plain_boruvka(lengths, vertices):
-    """Search scikit-learn's kd-tree, until the fast kernels are compiled."""
-    from skdiffclust.forests._trees._plain_boruvka import plain_boruvka
+def _by_plain_boruvka(lengths, vertices, n_jobs):
+    """Search scikit-learn's k-d tree: by raised lengths, or until others are there."""
+    from skdiffclust._threads import thread_count
+    from skdiffclust.forests._trees._plain_boruvka import plain_boruvka, tree_of
 
-    return plain_boruvka(lengths.points)
+    tree = tree_of(lengths.points) if lengths.tree is None else lengths.tree
+    return plain_boruvka(tree, lengths.core, thread_count(n_jobs))
 
 
 def _by_boruvka(lengths, vertices, n_jobs):

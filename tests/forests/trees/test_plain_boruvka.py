@@ -5,16 +5,23 @@ import logging
 import numpy as np
 import pytest
 
+from skdiffclust import SpanningForestClustering
 from skdiffclust.forests import minimum_spanning_tree
-from skdiffclust.forests._trees import _waiting
-from skdiffclust.forests._trees._plain_boruvka import join_duplicates, plain_boruvka
+from skdiffclust.forests._trees import _plain_boruvka, _waiting
+from skdiffclust.forests._trees._distances import lengths_of, mutual_reachability
+from skdiffclust.forests._trees._plain_boruvka import (
+    join_duplicates,
+    plain_boruvka,
+    plain_core_lengths,
+    tree_of,
+)
+from skdiffclust.forests._trees._small_prim import prim
 from skdiffclust.forests._trees._tree import cut_order
 
 
-@pytest.mark.parametrize("kind", ["normal", "grid", "apart", "scales", "equal"])
-@pytest.mark.parametrize("n, d", [(1, 2), (2, 1), (60, 1), (400, 2), (300, 7)])
-def test_the_tree_of_prim_bit_for_bit(n, d, kind, global_random_seed):
-    rng = np.random.default_rng(global_random_seed)
+def samples(kind, n, d, seed):
+    """Return points of a kind (n, d)."""
+    rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d))
     if kind == "grid":
         X = rng.integers(-3, 4, (n, d)) * 1.0
@@ -25,11 +32,72 @@ def test_the_tree_of_prim_bit_for_bit(n, d, kind, global_random_seed):
         X *= np.exp(5 * rng.normal(size=(n, 1)))
     elif kind == "equal":
         X[:] = X[0]
-    edges, lengths = plain_boruvka(X)
+    return X
+
+
+KINDS = ["normal", "grid", "apart", "scales", "equal"]
+SIZES = [(1, 2), (2, 1), (60, 1), (400, 2), (300, 7)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("n, d", SIZES)
+def test_the_tree_of_prim_bit_for_bit(n, d, kind, global_random_seed):
+    X = samples(kind, n, d, global_random_seed)
+    edges, lengths = plain_boruvka(tree_of(X))
     order = cut_order(edges, lengths)
     expected = minimum_spanning_tree(X)
     assert np.array_equal(edges[order], expected.edges)
     assert np.array_equal(np.sqrt(lengths[order]), expected.lengths)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("n, d", SIZES[1:])
+@pytest.mark.parametrize("min_samples", [1, 2, 5, 40])
+def test_mutual_reachability_bit_for_bit(n, d, kind, min_samples, global_random_seed):
+    X = samples(kind, n, d, global_random_seed)
+    min_samples = min(min_samples, n)
+    raised = mutual_reachability(lengths_of(X, "euclidean"), min_samples)
+    assert raised.tree is None
+    everyone = np.arange(n)
+    expected_edges, expected = prim(raised.row, everyone, everyone)
+    tree = tree_of(X)
+    for n_threads in (1, 3):
+        core = plain_core_lengths(tree, min_samples, n_threads)
+        if core is not None:
+            assert np.array_equal(core, raised.core)
+        edges, lengths = plain_boruvka(tree, raised.core, n_threads)
+        order = cut_order(edges, lengths)
+        first = cut_order(expected_edges, expected)
+        assert np.array_equal(edges[order], expected_edges[first])
+        assert np.array_equal(lengths[order], expected[first])
+
+
+def test_core_lengths_where_boxes_rule_nothing_out(monkeypatch):
+    rng = np.random.default_rng(0)
+    assert plain_core_lengths(tree_of(rng.normal(size=(900, 40))), 5) is None
+    assert plain_core_lengths(tree_of(rng.normal(size=(9000, 2))), 5) is not None
+    monkeypatch.setattr(_plain_boruvka, "_SEEN_BY_SEARCH", 1.0)
+    X = rng.normal(size=(300, 40))
+    found = plain_core_lengths(tree_of(X), 5)
+    raised = mutual_reachability(lengths_of(X, "euclidean"), 5)
+    assert np.array_equal(found, raised.core)
+
+
+@pytest.mark.parametrize("d", [2, 40])
+def test_a_fit_with_min_samples(d):
+    X = np.random.default_rng(0).normal(size=(3300, d))
+    X[::7] = X[1::7][: len(X[::7])]
+    found = SpanningForestClustering(2, min_samples=4).fit(X)
+    expected = SpanningForestClustering(2, min_samples=4, algorithm="prim").fit(X)
+    assert np.array_equal(found.edges_, expected.edges_)
+    assert np.array_equal(found.edge_lengths_, expected.edge_lengths_)
+    few = SpanningForestClustering(2, min_samples=4, algorithm="boruvka").fit(X[:99])
+    plain = SpanningForestClustering(2, min_samples=4).fit(X[:99])
+    assert np.array_equal(few.edges_, plain.edges_)
+    with pytest.raises(ValueError, match="or without constraints. Got 'boruvka'"):
+        SpanningForestClustering(2, min_samples=4, algorithm="boruvka").fit(
+            X[:99], partial_labels=np.r_[0, 1, np.full(97, -1)]
+        )
 
 
 def test_duplicates_point_to_the_first(global_random_seed):
