@@ -202,6 +202,14 @@ def check_feasible(constraints, n_clusters):
             )
 
 
+def is_free(constraints):
+    """Return (n,) True for rows that nothing is known about."""
+    groups = constraints.groups
+    alone = np.bincount(groups)[groups] == 1
+    parted = np.isin(groups, constraints.cannot)
+    return alone & ~parted & (constraints.classes < 0)
+
+
 def check_pairs(pairs, n_samples, title, what=_PAIRS):
     """Return index pairs as an int64 array (n_links, 2) with entries in [0, n_samples).
 

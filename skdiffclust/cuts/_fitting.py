@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from skdiffclust._affinity import column_means, refuse_overflow, refuse_underflow
 from skdiffclust._assignments import order_by_size
 from skdiffclust._compat import check_sample_weight
-from skdiffclust._constraints import as_constraints, check_feasible
+from skdiffclust._constraints import as_constraints, check_feasible, is_free
 from skdiffclust._devices import require_torch, resolve_device
 from skdiffclust._encoder import Encoder
 from skdiffclust._history import EpochLoop
@@ -22,7 +22,8 @@ from skdiffclust._validation import (
     hidden_widths,
     validate_rows,
 )
-from skdiffclust.cuts._graph import Affinity, add_labels, warn_of_parts
+from skdiffclust.cuts._graph import Affinity, warn_of_parts
+from skdiffclust.cuts._links import add_constraints, link_groups
 from skdiffclust.cuts._predictors import (
     EncoderPredictor,
     GraphPredictor,
@@ -66,8 +67,12 @@ class Data:
     ----------
     rows : ndarray or csr_array of shape (n, d), or None for a precomputed graph
     graph : csr_array of shape (n, n)
+    training_graph : csr_array of shape (n, n)
+        What an encoder is trained on: the graph, with what is known of links in it.
     groups : ndarray of shape (n,), int64
-        Equal rows.
+        Equal rows, and rows that must be together.
+    held : ndarray of shape (n,), bool
+        Whether labels keep to what the search found, since something is known of them.
     divisors : ndarray of shape (n,) or None
         What divides the cut that is lowered, one for each row if None.
     nodes : Nodes
@@ -83,7 +88,9 @@ class Data:
 
     rows: np.ndarray | sp.csr_array | None
     graph: sp.csr_array
+    training_graph: sp.csr_array
     groups: np.ndarray
+    held: np.ndarray
     divisors: np.ndarray | None
     nodes: Nodes
     bounds: tuple[float, float]
@@ -105,7 +112,15 @@ class Data:
 
 
 def prepare(
-    estimator, X, graph=None, partial_labels=None, sample_weight=None, *, reset=True
+    estimator,
+    X,
+    graph=None,
+    sample_weight=None,
+    partial_labels=None,
+    must_link=None,
+    cannot_link=None,
+    *,
+    reset=True,
 ):
     """Return the `Data` of what `fit` was given, checked."""
     if estimator.small_components == "noise" and estimator.encoder is not None:
@@ -132,10 +147,16 @@ def prepare(
             f"samples, n_samples={n}. Got {estimator.n_clusters} instead. Ask for "
             "fewer clusters."
         )
-    constraints = as_constraints(n, partial_labels)
+    constraints = as_constraints(n, partial_labels, must_link, cannot_link)
+    held, training_graph = np.zeros(n, dtype=bool), graph
+    apart = np.empty((0, 2), dtype=np.int64)
     if constraints is not None:
+        _refuse_constraints_without_search(estimator)
         check_feasible(constraints, estimator.n_clusters)
-        graph = add_labels(graph, constraints.classes, "PRCut")
+        groups, apart = link_groups(groups, constraints)
+        held = ~is_free(constraints)
+        if estimator.encoder is not None:
+            training_graph = add_constraints(graph, constraints, "PRCut")
     n_clusters = estimator.n_clusters
     n_used = min(n_clusters, int(groups.max()) + 1)
     if estimator.encoder is None:
@@ -153,6 +174,7 @@ def prepare(
         n_used,
         divisors=sizes if divisors is None else divisors,
         sizes=sizes,
+        apart=apart,
     )
     if has_pseudo_labels(estimator):
         warn_of_parts(nodes, n_used, "PRCut", _placed(estimator))
@@ -160,7 +182,9 @@ def prepare(
     return Data(
         rows,
         graph,
+        training_graph,
         groups,
+        held,
         divisors,
         nodes,
         bounds,
@@ -168,6 +192,16 @@ def prepare(
         affinity,
         estimator.cut == "normalized",
     )
+
+
+def _refuse_constraints_without_search(estimator):
+    """Refuse constraints where no labels are moved to satisfy them."""
+    if not (has_pseudo_labels(estimator) and estimator.local_search):
+        raise ValueError(
+            "The 'partial_labels', 'must_link' and 'cannot_link' parameters of "
+            "PRCut.fit need local_search=True, which moves samples. Got False "
+            "instead."
+        )
 
 
 def check_rows(estimator, X, *, reset):
@@ -424,7 +458,7 @@ class EncoderTraining:
             prior = prior / (prior.sum() or 1.0)
             prior = np.maximum(prior, _LEAST_PRIOR / n_clusters)
         self.objective = CutObjective(
-            data.graph, self.settings, prior / prior.sum(), data.divisors
+            data.training_graph, self.settings, prior / prior.sum(), data.divisors
         )
         self.weight_decay = estimator.weight_decay
         self.device = find_device(estimator)
@@ -507,19 +541,23 @@ class EncoderTraining:
         rows = self.data.rows
         n_clusters = self.data.n_clusters
         labels = self._predictor(state, np.arange(n_clusters)).labels(rows)
-        predictor = self._predictor(state, order_by_size(labels, n_clusters))
-        return self._attributes(predictor)
+        if self.data.held.any():
+            labels = np.where(self.data.held, self.target, labels)
+        order = order_by_size(labels, n_clusters)
+        predictor = self._predictor(state, order)
+        return self._attributes(predictor, np.argsort(order)[labels])
 
     def attributes_of_stream(self, state):
         """Return the same with the clusters in the order they have."""
-        attributes = self._attributes(self._predictor(state, self.columns))
+        predictor = self._predictor(state, self.columns)
+        attributes = self._attributes(predictor, predictor.labels(self.data.rows))
         sizes = np.bincount(attributes["labels_"], minlength=len(self.columns))
         return attributes | {"cluster_sizes_": sizes}
 
-    def _attributes(self, predictor):
-        """Return the attributes of a predictor, with what a stream goes on from."""
+    def _attributes(self, predictor, labels):
+        """Return the attributes of labels (n,), with what a stream goes on from."""
         rows = self.data.rows
-        attributes = row_attributes(self.data, predictor, predictor.labels(rows))
+        attributes = row_attributes(self.data, predictor, labels)
         shares = self.objective.shares
         assignments = predictor.assignments(rows)
         attributes["_proportions"] = shares @ assignments / len(shares)
@@ -730,6 +768,23 @@ def warn_if_unbounded(estimator, data, labels):
     warnings.warn(
         f"Clusters of PRCut have sizes from {totals.min():.6g} to {totals.max():.6g}, "
         f"where the bounds are {low:.6g} and {high:.6g}: {reason}.",
+        ConvergenceWarning,
+        stacklevel=4,
+    )
+
+
+def warn_if_joined(data, labels):
+    """Warn of labels (n,) that do not part what must part."""
+    of_nodes = np.empty(len(data.nodes.sizes), dtype=np.int64)
+    of_nodes[data.groups] = labels
+    ends = of_nodes[data.nodes.apart]
+    n_joined = int(np.count_nonzero(ends[:, 0] == ends[:, 1]))
+    if not n_joined:
+        return
+    warnings.warn(
+        f"The labels of PRCut leave {n_joined} of {len(ends)} pairs of linked groups "
+        "together that must part: no way was found to part them all. Ask for more "
+        "clusters, or drop some of the cannot-links.",
         ConvergenceWarning,
         stacklevel=4,
     )

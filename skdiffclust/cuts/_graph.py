@@ -12,9 +12,6 @@ from skdiffclust._validation import check_dense_size
 from skdiffclust.cuts._neighbors import as_points, neighbor_links, neighbors_graph
 from skdiffclust.cuts._ratio_cut import check_graph
 
-# More pairs of rows with one label than this do not fit a graph.
-_MAX_LABEL_PAIRS = 5 * 10**7
-
 
 class Affinity:
     """The similarity of rows, as the parameters of an estimator name it.
@@ -160,34 +157,3 @@ def warn_of_parts(nodes, n_clusters, owner, remedy):
             UserWarning,
             stacklevel=4,
         )
-
-
-def add_labels(graph, classes, owner):
-    """Return graph (n, n) with label similarity: classes (n,), -1 where unknown.
-
-    Rows of one class are joined by the graph's largest weight, rows of two classes
-    lose their edge.
-    """
-    known = np.flatnonzero(classes >= 0)
-    sizes = np.bincount(classes[known])
-    if np.square(sizes, dtype=float).sum() > _MAX_LABEL_PAIRS:
-        raise ValueError(
-            f"The 'partial_labels' parameter of {owner}.fit must have at most "
-            f"{_MAX_LABEL_PAIRS:.0e} pairs of samples with the same label. Got "
-            f"{np.square(sizes, dtype=float).sum():.2g} instead. Keep the labels of a "
-            "subset of the samples and set the others to -1."
-        )
-    members = sp.csr_array(
-        (np.ones(len(known)), (known, classes[known])),
-        shape=(len(classes), len(sizes)),
-    )
-    edges = graph.tocoo()
-    first = classes[edges.row]
-    second = classes[edges.col]
-    kept = (first < 0) | (second < 0)
-    weight = graph.data.max(initial=0.0) or 1.0
-    rest = sp.coo_array(
-        (edges.data[kept], (edges.row[kept], edges.col[kept])), shape=graph.shape
-    )
-    joined = rest.tocsr() + weight * (members @ members.T)
-    return check_graph(joined, caller=owner)

@@ -17,6 +17,9 @@ _CLIMBED = 20_000
 _PATIENCE = 15
 # Nodes of more edges stay in them.
 _MAX_DEGREE = 500
+# Steps of the search for labels that part what must part, and the seed of its ties.
+_TABU_STEPS = 2000
+_TABU_SEED = 12345
 # Rounds, for each cluster, in which clusters are brought within their bounds.
 _MAX_REPAIRS = 100
 
@@ -45,6 +48,9 @@ class Level(NamedTuple):
         degrees (normalised cut). Positive.
     sizes : ndarray of shape (n,), float64
         What the bounds are on.
+    apart_starts : ndarray of shape (n + 1,), int64
+    apart_nodes : ndarray, int64
+        CSR rows of the nodes that must be in other clusters than a node.
     """
 
     indptr: np.ndarray
@@ -53,6 +59,8 @@ class Level(NamedTuple):
     degrees: np.ndarray
     divisors: np.ndarray
     sizes: np.ndarray
+    apart_starts: np.ndarray
+    apart_nodes: np.ndarray
 
     @property
     def n(self):
@@ -60,17 +68,36 @@ class Level(NamedTuple):
         return len(self.degrees)
 
 
-def as_level(graph, divisors=None, bounds=None):
-    """Return the `Level` of a csr_array (n, n); divisors are ones by default."""
-    ones = np.ones(graph.shape[0])
+def as_level(graph, divisors=None, bounds=None, apart=None):
+    """Return the `Level` of a csr_array (n, n); divisors are ones by default.
+
+    apart (m, 2) are pairs of nodes that must part.
+    """
+    n = graph.shape[0]
+    ones = np.ones(n)
     divisors = ones if divisors is None else np.asarray(divisors, np.float64)
     sizes = ones if bounds is None else bounds.sizes
     return Level(
-        graph.indptr, graph.indices, graph.data, graph.sum(axis=1), divisors, sizes
+        graph.indptr,
+        graph.indices,
+        graph.data,
+        graph.sum(axis=1),
+        divisors,
+        sizes,
+        *rows_of_pairs(apart, n),
     )
 
 
-def local_search(graph, labels, n_clusters, *, divisors=None, bounds=None):
+def rows_of_pairs(pairs, n):
+    """Return (starts (n + 1,), nodes), CSR rows of pairs (m, 2) of nodes or None."""
+    if pairs is None or not len(pairs):
+        return np.zeros(n + 1, dtype=np.int64), np.empty(0, dtype=np.int64)
+    ends = np.concatenate([pairs, pairs[:, ::-1]])
+    ends = np.unique(ends, axis=0).astype(np.int64)
+    return np.searchsorted(ends[:, 0], np.arange(n + 1)), ends[:, 1]
+
+
+def local_search(graph, labels, n_clusters, *, divisors=None, bounds=None, apart=None):
     """Lower the cut of labels by moves of single nodes and by sequences of moves.
 
     A queue holds the nodes with neighbours in other clusters, in index order; each is
@@ -92,13 +119,15 @@ def local_search(graph, labels, n_clusters, *, divisors=None, bounds=None):
         degrees (normalised cut).
     bounds : Bounds or None
         Clusters outside of them are brought inside first, which may raise the cut.
+    apart : ndarray of shape (m, 2), int64, or None
+        Pairs of nodes that must be in two clusters; they are parted first.
 
     Returns
     -------
     ndarray of shape (n,), int64
         Labels whose cut is at most that of the input, if that was within bounds.
     """
-    level = as_level(graph, divisors, bounds)
+    level = as_level(graph, divisors, bounds, apart)
     low, high = (0.0, np.inf) if bounds is None else bounds[1:]
     return search_level(level, labels, n_clusters, low, high)
 
@@ -106,6 +135,7 @@ def local_search(graph, labels, n_clusters, *, divisors=None, bounds=None):
 def search_level(level, labels, n_clusters, low, high, *, climbs=_CLIMBS):
     """Return labels (n,) int64 lowered by moves; see `local_search`."""
     state = _State(level, labels, n_clusters, low, high)
+    state.separate()
     if low > 0.0 or high < np.inf:
         state.repair()
     state.count()
@@ -114,13 +144,11 @@ def search_level(level, labels, n_clusters, low, high, *, climbs=_CLIMBS):
     if level.n > _CLIMBED:
         climbs = 0
     # Sizes and cuts change: what was not near a move may want to, too.
-    while state.move():
-        pass
+    state.settle()
     for _ in range(climbs):
         if not state.climb():
             break
-        while state.move():
-            pass
+        state.settle()
     state.count()  # sums were updated in place
     return state.labels if state.cut() <= before else start
 
@@ -135,6 +163,7 @@ class _State:
         self.high = high
         self.csr = level.indptr, level.indices, level.data
         self.weights = level.degrees, level.divisors, level.sizes
+        self.apart = level.apart_starts, level.apart_nodes
         self.labels = np.array(labels, dtype=np.int64)
         self.queue = np.empty(level.n, dtype=np.int32 if level.n < 2**31 else np.int64)
         self.queued = np.zeros(level.n, dtype=bool)
@@ -150,6 +179,34 @@ class _State:
         cuts, volumes, _, _ = self.clusters
         return float((cuts[cuts > 0] / volumes[cuts > 0]).sum())
 
+    def separate(self):
+        """Part what must part, with few moves; return how many pairs still share."""
+        if not len(self.level.apart_nodes):
+            return 0
+        return separate(
+            *self.apart, self.labels, self.n_clusters, _TABU_STEPS, _TABU_SEED
+        )
+
+    def settle(self):
+        """Move nodes, and exchange those that must part, until nothing lowers."""
+        while True:
+            while self.move():
+                pass
+            if not len(self.level.apart_nodes) or not self.exchange():
+                return
+
+    def exchange(self):
+        """Exchange chains of nodes that must part; return how many times."""
+        return exchange_chains(
+            *self.csr,
+            *self.weights,
+            *self.apart,
+            self.labels,
+            *self.clusters,
+            self.low,
+            self.high,
+        )
+
     def move(self):
         """Move nodes of the boundary until none wants to; return how many moved."""
         head = 0
@@ -159,6 +216,7 @@ class _State:
             n_moved, head, count = move_nodes(
                 *self.csr,
                 *self.weights,
+                *self.apart,
                 self.labels,
                 *self.clusters,
                 self.low,
@@ -185,6 +243,7 @@ class _State:
             n_better, start = climb(
                 *self.csr,
                 *self.weights,
+                *self.apart,
                 self.labels,
                 *self.clusters,
                 self.low,
@@ -218,6 +277,7 @@ class _State:
                 n_moved = push_out(
                     *self.csr,
                     *self.weights,
+                    *self.apart,
                     self.labels,
                     *self.clusters,
                     int(over.argmax()),
@@ -227,6 +287,7 @@ class _State:
                 n_moved = pull_in(
                     *self.csr,
                     *self.weights,
+                    *self.apart,
                     self.labels,
                     *self.clusters,
                     int(under.argmax()),
@@ -271,6 +332,192 @@ def queue_boundary(indptr, indices, labels, queue, queued):
     return count
 
 
+@compiled(nogil=True)
+def _is_barred(apart_starts, apart_nodes, labels, i, b):
+    """Whether cluster b holds a node that node i must part from."""
+    for e in range(apart_starts[i], apart_starts[i + 1]):
+        if labels[apart_nodes[e]] == b:
+            return True
+    return False
+
+
+@compiled(nogil=True)
+def count_joined(apart_starts, apart_nodes, labels):
+    """Return how many pairs of nodes that must part share a cluster."""
+    count = 0
+    for i in range(len(apart_starts) - 1):
+        for e in range(apart_starts[i], apart_starts[i + 1]):
+            count += labels[apart_nodes[e]] == labels[i]
+    return count // 2
+
+
+@compiled(nogil=True)
+def separate(apart_starts, apart_nodes, labels, n_clusters, n_steps, seed):
+    """Change labels (n,), in place, until no pair that must part shares a cluster.
+
+    Tabu search, as for the colouring of graphs (Hertz and de Werra): the move that
+    leaves fewest such pairs is made, and is not taken back for some steps. Returns how
+    many pairs are left by the best labels found in `n_steps`.
+    """
+    n_left = count_joined(apart_starts, apart_nodes, labels)
+    if n_left == 0 or n_clusters < 2:
+        return n_left
+    members = np.flatnonzero(apart_starts[1:] > apart_starts[:-1])
+    place = np.full(len(labels), -1, np.int64)
+    near = np.zeros((len(members), n_clusters), np.int64)
+    for m in range(len(members)):
+        place[members[m]] = m
+        for e in range(apart_starts[members[m]], apart_starts[members[m] + 1]):
+            near[m, labels[apart_nodes[e]]] += 1
+    tabu = np.zeros((len(members), n_clusters), np.int64)
+    best = labels.copy()
+    n_best = n_left
+    state = np.uint64(seed)
+    for step in range(1, n_steps + 1):
+        chosen = -1
+        target = -1
+        least = 2**62
+        n_ties = 0
+        for m in range(len(members)):
+            a = labels[members[m]]
+            if near[m, a] == 0:
+                continue
+            for b in range(n_clusters):
+                if b == a:
+                    continue
+                change = near[m, b] - near[m, a]
+                if tabu[m, b] >= step and n_left + change >= n_best:
+                    continue
+                if change < least:
+                    least = change
+                    n_ties = 0
+                if change == least:
+                    n_ties += 1
+                    # A linear congruence is random enough for ties.
+                    state = state * np.uint64(6364136223846793005) + np.uint64(1)
+                    if int(state >> np.uint64(33)) % n_ties == 0:
+                        chosen = m
+                        target = b
+        if chosen < 0:
+            continue
+        a = labels[members[chosen]]
+        state = state * np.uint64(6364136223846793005) + np.uint64(1)
+        wait = int(state >> np.uint64(33)) % 10 + (3 * n_left) // 5
+        tabu[chosen, a] = step + 1 + wait
+        labels[members[chosen]] = target
+        n_left += least
+        for e in range(
+            apart_starts[members[chosen]], apart_starts[members[chosen] + 1]
+        ):
+            other = place[apart_nodes[e]]
+            near[other, a] -= 1
+            near[other, target] += 1
+        if n_left < n_best:
+            n_best = n_left
+            best[:] = labels
+            if n_best == 0:
+                break
+    labels[:] = best
+    return n_best
+
+
+@compiled(nogil=True)
+def exchange_chains(
+    indptr,
+    indices,
+    data,
+    degrees,
+    divisors,
+    sizes,
+    apart_starts,
+    apart_nodes,
+    labels,
+    cuts,
+    volumes,
+    totals,
+    counts,
+    low,
+    high,
+):
+    """Exchange the clusters of chains of nodes, where that lowers the cut.
+
+    A node that must part from others goes to another cluster, those that it must part
+    from there come to its own, and so on (Kempe's chains): all that must part still
+    does. Sizes stay within their bounds, or come nearer. Returns how many exchanges.
+    """
+    n_clusters = len(cuts)
+    chain = np.empty(len(labels), np.int64)
+    inside = np.zeros(len(labels), np.bool_)
+    n_exchanged = 0
+    for i in range(len(labels)):
+        if apart_starts[i] == apart_starts[i + 1]:
+            continue
+        for b in range(n_clusters):
+            a = labels[i]
+            if b == a:
+                continue
+            chain[0] = i
+            inside[i] = True
+            length = 1
+            done = 0
+            while done < length:
+                m = chain[done]
+                done += 1
+                for e in range(apart_starts[m], apart_starts[m + 1]):
+                    j = apart_nodes[e]
+                    if not inside[j] and (labels[j] == a or labels[j] == b):
+                        if labels[j] != labels[m]:
+                            inside[j] = True
+                            chain[length] = j
+                            length += 1
+            cut_a = cuts[a]
+            cut_b = cuts[b]
+            volume = 0.0
+            size = 0.0
+            count = 0
+            for c in range(length):
+                m = chain[c]
+                sign = 1.0 if labels[m] == a else -1.0
+                volume += sign * divisors[m]
+                size += sign * sizes[m]
+                count += 1 if labels[m] == a else -1
+                for e in range(indptr[m], indptr[m + 1]):
+                    j = indices[e]
+                    if labels[j] != a and labels[j] != b:
+                        # Leads out of both before and after.
+                        cut_a -= sign * data[e]
+                        cut_b += sign * data[e]
+                    elif not inside[j]:
+                        change = data[e] if labels[j] == labels[m] else -data[e]
+                        cut_a += change
+                        cut_b += change
+            before = _ratio(cuts[a], volumes[a]) + _ratio(cuts[b], volumes[b])
+            after = _ratio(cut_a, volumes[a] - volume)
+            after += _ratio(cut_b, volumes[b] + volume)
+            total_a = totals[a] - size
+            total_b = totals[b] + size
+            outside = max(totals[a], totals[b]) - high, low - min(totals[a], totals[b])
+            fits = max(total_a, total_b) <= high + max(outside[0], 0.0)
+            fits = fits and min(total_a, total_b) >= low - max(outside[1], 0.0)
+            fits = fits and counts[a] - count > 0 and counts[b] + count > 0
+            if fits and after < before * (1.0 - _TOLERANCE):
+                for c in range(length):
+                    m = chain[c]
+                    labels[m] = b if labels[m] == a else a
+                cuts[a] = cut_a
+                cuts[b] = cut_b
+                volumes[a] -= volume
+                volumes[b] += volume
+                totals[a] = total_a
+                totals[b] = total_b
+                counts[a] -= count
+                counts[b] += count
+                n_exchanged += 1
+            for c in range(length):
+                inside[chain[c]] = False
+    return n_exchanged
+
+
 @compiled(inline="always")
 def _ratio(cut, volume):
     """Return cut / volume, 0 for an empty volume; cuts below 0 are rounding."""
@@ -285,6 +532,8 @@ def move_nodes(
     degrees,
     divisors,
     sizes,
+    apart_starts,
+    apart_nodes,
     labels,
     cuts,
     volumes,
@@ -352,7 +601,9 @@ def move_nodes(
             joined = _ratio(cuts[b] + d - 2.0 * links[b], volumes[b] + v)
             old_b = _ratio(cuts[b], volumes[b])
             change = freed + joined - old_b
-            if change < best_change - _TOLERANCE * old_b:
+            if change < best_change - _TOLERANCE * old_b and not _is_barred(
+                apart_starts, apart_nodes, labels, i, b
+            ):
                 best = b
                 best_change = change
         if best != a:
@@ -394,6 +645,8 @@ def push_out(
     degrees,
     divisors,
     sizes,
+    apart_starts,
+    apart_nodes,
     labels,
     cuts,
     volumes,
@@ -429,7 +682,9 @@ def push_out(
                         links[a],
                         links[b],
                     )
-                    if change / sizes[i] < costs[m]:
+                    if change / sizes[i] < costs[m] and not _is_barred(
+                        apart_starts, apart_nodes, labels, i, b
+                    ):
                         costs[m] = change / sizes[i]
                         targets[m] = b
         for e in range(indptr[i], indptr[i + 1]):
@@ -445,6 +700,8 @@ def push_out(
         if n_moved > 0 and totals[a] <= goal:
             break
         if totals[b] + sizes[i] > high:
+            continue
+        if _is_barred(apart_starts, apart_nodes, labels, i, b):
             continue
         labels[i] = b
         totals[a] -= sizes[i]
@@ -462,6 +719,8 @@ def pull_in(
     degrees,
     divisors,
     sizes,
+    apart_starts,
+    apart_nodes,
     labels,
     cuts,
     volumes,
@@ -503,6 +762,8 @@ def pull_in(
             break
         if totals[a] - sizes[i] < low or counts[a] == 1:
             continue
+        if _is_barred(apart_starts, apart_nodes, labels, i, b):
+            continue
         labels[i] = b
         totals[a] -= sizes[i]
         totals[b] += sizes[i]
@@ -519,6 +780,8 @@ def _best_target(
     degrees,
     divisors,
     sizes,
+    apart_starts,
+    apart_nodes,
     labels,
     cuts,
     volumes,
@@ -564,7 +827,9 @@ def _best_target(
             continue
         joined = _ratio(cuts[b] + d - 2.0 * links[b], volumes[b] + v)
         change = freed + joined - _ratio(cuts[b], volumes[b])
-        if change < best_change:
+        if change < best_change and not _is_barred(
+            apart_starts, apart_nodes, labels, i, b
+        ):
             best = b
             best_change = change
     for t in range(n_touched):
@@ -617,6 +882,8 @@ def climb(
     degrees,
     divisors,
     sizes,
+    apart_starts,
+    apart_nodes,
     labels,
     cuts,
     volumes,
@@ -665,6 +932,8 @@ def climb(
             degrees,
             divisors,
             sizes,
+            apart_starts,
+            apart_nodes,
             labels,
             cuts,
             volumes,
@@ -708,6 +977,8 @@ def climb(
                 degrees,
                 divisors,
                 sizes,
+                apart_starts,
+                apart_nodes,
                 labels,
                 cuts,
                 volumes,
@@ -758,6 +1029,8 @@ def climb(
                     degrees,
                     divisors,
                     sizes,
+                    apart_starts,
+                    apart_nodes,
                     labels,
                     cuts,
                     volumes,

@@ -5,7 +5,14 @@ import scipy.sparse as sp
 
 from skdiffclust._compiled import compiled
 from skdiffclust._threads import run_chunks, thread_count
-from skdiffclust.cuts._local_search import Level, as_level, cluster_sums, search_level
+from skdiffclust.cuts._local_search import (
+    Level,
+    as_level,
+    cluster_sums,
+    count_joined,
+    rows_of_pairs,
+    search_level,
+)
 
 # Coarsening ends at so many nodes a cluster, within these bounds: greedy merging is
 # on a dense matrix.
@@ -20,17 +27,28 @@ _STALLED = 0.95
 # mean size coarse graphs may be out of bounds.
 _N_GROWN = 4
 _LOOSE = 0.1
+# What it costs to merge clusters that must part: more than any cut.
+_BARRED = 1e200
 # Nodes of a graph from which on starts run in threads.
 _THREADED = 2000
 
 
-def search(graph, n_clusters, n_starts, random_state, *, divisors=None, bounds=None):
+def search(
+    graph,
+    n_clusters,
+    n_starts,
+    random_state,
+    *,
+    divisors=None,
+    bounds=None,
+    apart=None,
+):
     """Return labels (n,) int64 of the lowest cut of several starts, combined.
 
     O(n_starts n_edges) time, and O(n_starts (20 n_clusters)^2) on coarse graphs. The
     starts run in threads, and are the same for any number of them.
     """
-    level = as_level(graph, divisors, bounds)
+    level = as_level(graph, divisors, bounds, apart)
     low, high = (0.0, np.inf) if bounds is None else bounds[1:]
     seeds = random_state.randint(np.iinfo(np.int32).max, size=n_starts)
     starts = [None] * n_starts
@@ -64,7 +82,7 @@ def combine_all(level, starts, n_clusters, random_state, low=0.0, high=np.inf):
 
 
 def rank(level, labels, n_clusters, low, high):
-    """Return what labels (n,) are compared by: size out of bounds, then the cut."""
+    """Return what labels (n,) are compared by: (pairs joined, out of bounds, cut)."""
     cuts, volumes, totals, _ = cluster_sums(
         level.indptr,
         level.indices,
@@ -77,7 +95,8 @@ def rank(level, labels, n_clusters, low, high):
     outside = np.maximum(totals - high, 0.0).sum() + np.maximum(low - totals, 0.0).sum()
     if outside <= 1e-9 * totals.sum():
         outside = 0.0
-    return outside, float((cuts[cuts > 0] / volumes[cuts > 0]).sum())
+    n_joined = count_joined(level.apart_starts, level.apart_nodes, labels)
+    return n_joined, outside, float((cuts[cuts > 0] / volumes[cuts > 0]).sum())
 
 
 def multilevel(level, n_clusters, random_state, low=0.0, high=np.inf):
@@ -98,7 +117,9 @@ def multilevel(level, n_clusters, random_state, low=0.0, high=np.inf):
         order = random_state.permutation(level.n)
         groups, n_groups = match(*level, order, heaviest, _TWO_HOPS)
         if n_groups > _STALLED * level.n:
-            groups, n_groups = _pair_leftovers(groups)
+            groups, n_groups = _pair_leftovers(groups, level.apart_starts)
+            if n_groups == level.n:
+                break
         level = coarsen_level(level, groups, n_groups)
         levels.append(level)
         all_groups.append(groups)
@@ -128,15 +149,15 @@ def loosened(level, n_clusters, low, high):
 
 
 def first_labels(level, n_clusters, random_state, low, high):
-    """Return labels (n,) of a small graph: merged, or within bounds the best of some.
+    """Return labels (n,) of a small graph: merged, or, where bound, the best of some.
 
-    Merging takes no care of sizes until it is too late, growing takes care of little
-    else.
+    Merging takes no care of sizes, or of nodes that must part, until it is too late;
+    growing takes care of little else than sizes.
     """
     candidates = [merge(level, n_clusters, high)]
-    if low > 0.0 or high < np.inf:
+    if low > 0.0 or high < np.inf or len(level.apart_nodes):
         for node in random_state.randint(level.n, size=_N_GROWN):
-            candidates.append(grow(*level, node, n_clusters))
+            candidates.append(grow(*level[:6], node, n_clusters))
     improved = [
         search_level(level, labels, n_clusters, low, high) for labels in candidates
     ]
@@ -186,19 +207,35 @@ def coarsen_level(level, groups, n_groups):
     indices = np.empty(len(level.indices), dtype=level.indices.dtype)
     data = np.empty(len(level.data))
     indptr, degrees, divisors, sizes = coarsen_rows(
-        *level, groups, n_groups, indices, data
+        *level[:6], groups, n_groups, indices, data
     )
     n_kept = indptr[-1]
+    apart = None
+    if len(level.apart_nodes):
+        first = np.repeat(np.arange(level.n), np.diff(level.apart_starts))
+        apart = np.column_stack([groups[first], groups[level.apart_nodes]])
+        apart = apart[apart[:, 0] != apart[:, 1]]
     return Level(
-        indptr, indices[:n_kept].copy(), data[:n_kept].copy(), degrees, divisors, sizes
+        indptr,
+        indices[:n_kept].copy(),
+        data[:n_kept].copy(),
+        degrees,
+        divisors,
+        sizes,
+        *rows_of_pairs(apart, n_groups),
     )
 
 
 def merge(level, n_clusters, high=np.inf):
     """Return labels (n,) by merging, again and again, the pair that lowers most.
 
-    Pairs that are larger than `high` together come last.
+    Pairs that are larger than `high` together come last, or that must part.
     """
+    n_barred = level.n if len(level.apart_nodes) else 0
+    barred = np.zeros((n_barred, n_barred), dtype=bool)
+    if n_barred:
+        first = np.repeat(np.arange(level.n), np.diff(level.apart_starts))
+        barred[first, level.apart_nodes] = True
     links = np.zeros((level.n, level.n))
     rows = np.repeat(np.arange(level.n), np.diff(level.indptr))
     links[rows, level.indices] = level.data
@@ -207,15 +244,20 @@ def merge(level, n_clusters, high=np.inf):
         level.divisors.copy(),
         level.degrees.copy(),
         level.sizes.copy(),
+        barred,
         n_clusters,
         high,
     )
     return np.unique(labels, return_inverse=True)[1].astype(np.int64, copy=False)
 
 
-def _pair_leftovers(groups):
-    """Join groups (n,) of one node, two by two; return (groups, count)."""
-    alone = np.flatnonzero(np.bincount(groups)[groups] == 1)
+def _pair_leftovers(groups, apart_starts):
+    """Join groups (n,) of one node, two by two; return (groups, count).
+
+    Nodes that must part from any are left alone.
+    """
+    is_alone = np.bincount(groups)[groups] == 1
+    alone = np.flatnonzero(is_alone & (np.diff(apart_starts) == 0))
     alone = alone[: 2 * (len(alone) // 2)]
     groups = groups.copy()
     groups[alone[1::2]] = groups[alone[::2]]
@@ -224,7 +266,28 @@ def _pair_leftovers(groups):
 
 
 @compiled(nogil=True)
-def match(indptr, indices, data, degrees, divisors, sizes, order, heaviest, two_hops):
+def _must_part(apart_starts, apart_nodes, i, j):
+    """Whether nodes i and j must be in two clusters."""
+    for e in range(apart_starts[i], apart_starts[i + 1]):
+        if apart_nodes[e] == j:
+            return True
+    return False
+
+
+@compiled(nogil=True)
+def match(
+    indptr,
+    indices,
+    data,
+    degrees,
+    divisors,
+    sizes,
+    apart_starts,
+    apart_nodes,
+    order,
+    heaviest,
+    two_hops,
+):
     """Pair nodes by the heaviest edge for their divisors; return (groups (n,), count).
 
     No pair is of more than `heaviest` size. Where more than `two_hops` of the nodes
@@ -244,7 +307,9 @@ def match(indptr, indices, data, degrees, divisors, sizes, order, heaviest, two_
             j = indices[e]
             if groups[j] < 0 and sizes[i] + sizes[j] <= heaviest:
                 weight = data[e] * (1.0 / divisors[i] + 1.0 / divisors[j])
-                if weight > best_weight:
+                if weight > best_weight and not _must_part(
+                    apart_starts, apart_nodes, i, j
+                ):
                     best = j
                     best_weight = weight
         if best >= 0:
@@ -266,7 +331,8 @@ def match(indptr, indices, data, degrees, divisors, sizes, order, heaviest, two_
                 hub = indices[e]
                 hub_weight = data[e]
         j = waiting[hub]
-        if j >= 0 and sizes[i] + sizes[j] <= heaviest:
+        fits = j >= 0 and sizes[i] + sizes[j] <= heaviest
+        if fits and not _must_part(apart_starts, apart_nodes, i, j):
             joined[groups[i]] = groups[j]
             waiting[hub] = -1
         else:
@@ -381,10 +447,11 @@ def _change(links, divisors, cuts, i, j):
 
 
 @compiled(nogil=True)
-def _best_partner(links, divisors, cuts, sizes, alive, i, high, penalty):
+def _best_partner(links, divisors, cuts, sizes, alive, barred, i, high, penalty):
     """Return the cluster that i is best merged with, and the change of the cut.
 
-    Pairs above the size `high` have the penalty, and more the larger they are.
+    Pairs above the size `high` have the penalty, and more the larger they are; those
+    that are barred come last.
     """
     best = -1
     best_change = np.inf
@@ -393,6 +460,8 @@ def _best_partner(links, divisors, cuts, sizes, alive, i, high, penalty):
             change = _change(links, divisors, cuts, i, j)
             if sizes[i] + sizes[j] > high:
                 change += penalty * (sizes[i] + sizes[j]) / high
+            if len(barred) and barred[i, j]:
+                change += _BARRED
             if change < best_change:
                 best = j
                 best_change = change
@@ -400,10 +469,11 @@ def _best_partner(links, divisors, cuts, sizes, alive, i, high, penalty):
 
 
 @compiled(nogil=True)
-def merge_pairs(links, divisors, cuts, sizes, n_clusters, high):
+def merge_pairs(links, divisors, cuts, sizes, barred, n_clusters, high):
     """Return the owner (n,) of each node after merging down to n_clusters.
 
-    links (n, n), divisors, cuts and sizes (n,) are of the nodes, and are written.
+    links (n, n), divisors, cuts and sizes (n,) are of the nodes, and are written; so
+    is barred (n, n), the pairs that must part, or (0, 0) where there are none.
     """
     n = len(divisors)
     alive = np.ones(n, np.bool_)
@@ -415,7 +485,7 @@ def merge_pairs(links, divisors, cuts, sizes, n_clusters, high):
         penalty += cuts[i] / divisors[i]
     for i in range(n):
         partner[i], gain[i] = _best_partner(
-            links, divisors, cuts, sizes, alive, i, high, penalty
+            links, divisors, cuts, sizes, alive, barred, i, high, penalty
         )
     for _ in range(n - n_clusters):
         a = -1
@@ -430,6 +500,9 @@ def merge_pairs(links, divisors, cuts, sizes, n_clusters, high):
         for j in range(n):
             links[a, j] += links[b, j]
             links[j, a] = links[a, j]
+            if len(barred):
+                barred[a, j] |= barred[b, j]
+                barred[j, a] = barred[a, j]
             if owner[j] == b:
                 owner[j] = a
         for j in range(n):
@@ -437,12 +510,14 @@ def merge_pairs(links, divisors, cuts, sizes, n_clusters, high):
                 continue
             if j == a or partner[j] == a or partner[j] == b:
                 partner[j], gain[j] = _best_partner(
-                    links, divisors, cuts, sizes, alive, j, high, penalty
+                    links, divisors, cuts, sizes, alive, barred, j, high, penalty
                 )
             else:
                 change = _change(links, divisors, cuts, j, a)
                 if sizes[j] + sizes[a] > high:
                     change += penalty * (sizes[j] + sizes[a]) / high
+                if len(barred) and barred[j, a]:
+                    change += _BARRED
                 if change < gain[j]:
                     partner[j] = a
                     gain[j] = change

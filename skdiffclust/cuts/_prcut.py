@@ -35,6 +35,7 @@ from skdiffclust.cuts._fitting import (
     prepare,
     torch_streams,
     warn_if_fewer,
+    warn_if_joined,
     warn_if_small,
     warn_if_unbounded,
 )
@@ -218,6 +219,9 @@ class PRCut(
     -----
     With ``init="spectral"`` the labels of scikit-learn's spectral
     clustering with the same `random_state` are the start, and no move raises the cut.
+    Samples of which something is known (`partial_labels`, `must_link`, `cannot_link`)
+    keep the labels that the search gave them, also where the encoder would predict
+    others; it is trained on the graph with the links as edges.
     Restarts are compared by the cut of their labels, those that use all clusters
     first. Samples that are equal move as one. The cut grows with the number of
     clusters: do not choose `n_clusters` by `score`. Starts run in threads where the
@@ -347,7 +351,17 @@ class PRCut(
     @keep_state_on_error
     @outside_torch_modes
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None, sample_weight=None, *, graph=None, partial_labels=None):
+    def fit(
+        self,
+        X,
+        y=None,
+        sample_weight=None,
+        *,
+        graph=None,
+        partial_labels=None,
+        must_link=None,
+        cannot_link=None,
+    ):
         """Cut the graph of X, and train the encoder to cut it alike.
 
         Parameters
@@ -369,8 +383,16 @@ class PRCut(
             `affinity`; the latter still relates new samples to these. Not within a
             cross-validation, which takes its rows but not its columns.
         partial_labels : array-like of shape (n_samples,), default=None
-            Integers, -1 where unknown. Samples with one label are joined by an edge of
-            the largest weight, samples with two labels lose their edge.
+            Integers, -1 where unknown. Samples of one label share a cluster, samples of
+            two labels do not.
+        must_link : array-like or sparse matrix, default=None
+            Samples that share a cluster: index pairs (n_links, 2), group ids
+            (n_samples,) with -1 for none, or a sparse incidence matrix (n_samples,
+            n_links) with two non-zeros in a column. `labels_` satisfy it.
+        cannot_link : array-like or sparse matrix, default=None
+            Samples that do not, in index pairs or incidence. `labels_` satisfy it, or
+            a warning says how many pairs they do not part: whether they can be parted
+            is in general as hard as the colouring of a graph.
 
         Returns
         -------
@@ -386,10 +408,12 @@ class PRCut(
         Warns
         -----
         ConvergenceWarning
-            If fewer clusters are found than asked, training diverges, or the loss
-            still falls at `max_iter`.
+            If fewer clusters are found than asked, training diverges, the loss
+            still falls at `max_iter`, or cannot-links are not satisfied.
         """
-        data = prepare(self, X, graph, partial_labels, sample_weight)
+        data = prepare(
+            self, X, graph, sample_weight, partial_labels, must_link, cannot_link
+        )
         device = find_device(self)
         rng = check_random_state(self.random_state)
         target = free_target(self, data, rng)
@@ -421,6 +445,7 @@ class PRCut(
         warn_if_fewer(self, self.n_clusters_, int(data.groups.max()) + 1)
         warn_if_small(self, self.cluster_sizes_)
         warn_if_unbounded(self, data, self.labels_)
+        warn_if_joined(data, self.labels_)
         training.finish()
         return self
 

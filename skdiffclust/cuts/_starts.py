@@ -39,6 +39,8 @@ class Nodes(NamedTuple):
         What no edge joins.
     small : ndarray of shape (m,), bool
         In a part that is too small to be a cluster.
+    apart : ndarray of shape (p, 2), int64
+        Pairs of nodes that must be in two clusters.
     """
 
     graph: sp.csr_array
@@ -46,6 +48,7 @@ class Nodes(NamedTuple):
     sizes: np.ndarray
     parts: np.ndarray
     small: np.ndarray
+    apart: np.ndarray
 
     @property
     def n_large(self):
@@ -53,10 +56,11 @@ class Nodes(NamedTuple):
         return len(np.unique(self.parts[~self.small]))
 
 
-def make_nodes(graph, groups, n_clusters, *, divisors, sizes):
-    """Return the `Nodes` of a graph (n, n) and its equal rows (n,).
+def make_nodes(graph, groups, n_clusters, *, divisors, sizes, apart):
+    """Return the `Nodes` of a graph (n, n) and its groups (n,) of rows that stay one.
 
-    divisors and sizes are (n,).
+    divisors and sizes are (n,), apart (p, 2) pairs of groups. A part of the graph with
+    a node that must part from another is not small: it is not placed by nearness.
     """
     n_groups = int(groups.max()) + 1
     if n_groups < len(groups):
@@ -68,7 +72,8 @@ def make_nodes(graph, groups, n_clusters, *, divisors, sizes):
     divisors = np.maximum(divisors, _LEAST_DIVISOR * (divisors.mean() or 1.0))
     parts = find_parts(graph)
     small = is_small(parts, sizes, n_clusters)
-    return Nodes(graph, divisors, sizes, parts, small)
+    small &= ~np.isin(parts, parts[np.unique(apart)])
+    return Nodes(graph, divisors, sizes, parts, small, apart)
 
 
 def pseudo_labels(data, X, n_clusters, *, init, local_search, n_init, random_state):
@@ -88,7 +93,7 @@ def pseudo_labels(data, X, n_clusters, *, init, local_search, n_init, random_sta
     n_init : int
     random_state : RandomState instance
     """
-    from skdiffclust.cuts._local_search import Level, search_level
+    from skdiffclust.cuts._local_search import Bounds, as_level, search_level
 
     nodes = data.nodes
     groups = data.groups
@@ -103,6 +108,11 @@ def pseudo_labels(data, X, n_clusters, *, init, local_search, n_init, random_sta
         totals = np.bincount(whole, nodes.sizes[kept], minlength=n_clusters)
         if totals.min() < bounds[0] or totals.max() > bounds[1]:
             whole = None
+        elif len(nodes.apart):
+            place = np.cumsum(~nodes.small) - 1
+            ends = whole[place[nodes.apart]]
+            if (ends[:, 0] == ends[:, 1]).any():
+                whole = None
     options = {
         "init": init,
         "local_search": local_search,
@@ -123,6 +133,7 @@ def pseudo_labels(data, X, n_clusters, *, init, local_search, n_init, random_sta
             nodes.sizes[kept],
             nodes.parts[kept],
             nodes.small[kept],
+            (np.cumsum(~nodes.small) - 1)[nodes.apart],
         )
         # Small parts are placed afterwards, and count then.
         missing = nodes.sizes[nodes.small].sum() / n_clusters
@@ -145,15 +156,8 @@ def pseudo_labels(data, X, n_clusters, *, init, local_search, n_init, random_sta
         max_size=bounds[1],
     )
     if bounded and nodes.small.any():
-        graph = nodes.graph
-        level = Level(
-            graph.indptr,
-            graph.indices,
-            graph.data,
-            graph.sum(axis=1),
-            nodes.divisors,
-            nodes.sizes,
-        )
+        sized = Bounds(nodes.sizes, *bounds)
+        level = as_level(nodes.graph, nodes.divisors, sized, nodes.apart)
         labels = search_level(level, labels, n_clusters, *bounds, climbs=0)
     return labels[groups]
 
@@ -189,6 +193,7 @@ def _cut_labels(
             random_state,
             divisors=divisors,
             bounds=sized,
+            apart=nodes.apart,
         )
     if init == "spectral":
         starts = [_spectral(graph, n_clusters, n_init, random_state)]
@@ -200,7 +205,7 @@ def _cut_labels(
         )
         starts = [nearest_point(X[first[seed]], X)[0] for seed in seeds]
     found = []
-    level = as_level(nodes.graph, divisors, sized)
+    level = as_level(nodes.graph, divisors, sized, nodes.apart)
     for labels in starts:
         labels = _common_label(labels, groups, n_groups, n_clusters)
         labels = fill_empty(labels, n_clusters, nodes.sizes)

@@ -28,7 +28,7 @@ from skdiffclust._compat import (
     StrOptions,
     fit_context,
 )
-from skdiffclust._constraints import as_constraints
+from skdiffclust._constraints import as_constraints, is_free
 from skdiffclust._devices import (
     outside_torch_modes,
     require_torch,
@@ -464,8 +464,6 @@ class ClAM(
         found = self._attributes(scaling.inverse_temperature, *run.pick(restart))
         given = None
         if constraints is not None:
-            from skdiffclust.memories._constrained import is_free
-
             given = run.labels, is_free(constraints)
         self._publish(X, weight, found | coder, reorder=not continues, given=given)
         best = training.best

@@ -46,14 +46,6 @@ def constrained_lloyd(Z, weight, seeds, constraints, metric):
     return best[1:]
 
 
-def is_free(constraints):
-    """Return (n,) True for rows that nothing is known about."""
-    groups = constraints.groups
-    alone = np.bincount(groups)[groups] == 1
-    parted = np.isin(groups, constraints.cannot)
-    return alone & ~parted & (constraints.classes < 0)
-
-
 def _groups_apart(Z, weight, groups, n_memories):
     """Return the means (k, d) of groups (n,) of rows, each far from those before.
 

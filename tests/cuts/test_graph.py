@@ -8,7 +8,7 @@ from sklearn.neighbors import KNeighborsTransformer
 
 from skdiffclust._validation import canonical_rows, equal_rows
 from skdiffclust.cuts import _neighbors
-from skdiffclust.cuts._graph import Affinity, add_labels
+from skdiffclust.cuts._graph import Affinity
 from skdiffclust.cuts._ratio_cut import check_graph
 
 
@@ -44,27 +44,6 @@ def test_links_of_new_rows_are_to_their_nearest(global_random_seed):
     distances = np.linalg.norm(new[:, None] - X[None], axis=2)
     near = distances <= np.sort(distances, axis=1)[:, [3]]
     np.testing.assert_array_equal(affinity.links(new).toarray(), near)
-
-
-def test_labels_join_and_part():
-    graph = check_graph(np.ones((5, 5)) * 3.0, caller="test")
-    joined = add_labels(graph, np.array([0, 0, 1, -1, 1]), "test").toarray()
-    expected = np.full((5, 5), 3.0)
-    np.fill_diagonal(expected, 0.0)
-    for i in (0, 1):
-        for j in (2, 4):
-            expected[i, j] = expected[j, i] = 0.0
-    np.testing.assert_array_equal(joined, expected)
-    empty = add_labels(sp.csr_array((3, 3)), np.array([0, 0, -1]), "test")
-    assert empty[0, 1] == 1.0 and empty.nnz == 2
-
-
-def test_too_many_pairs_of_one_label_are_refused_at_once():
-    n = 20_000
-    with pytest.raises(
-        ValueError, match="'partial_labels' parameter .* Keep the labels"
-    ):
-        add_labels(sp.csr_array((n, n)), np.zeros(n, dtype=int), "PRCut")
 
 
 def test_a_graph_that_is_clean_is_taken_as_it_is():

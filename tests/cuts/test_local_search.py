@@ -79,6 +79,7 @@ def test_sequences_leave_sums_and_labels_that_belong_together(global_random_seed
     n_better, reached = climb(
         *state.csr,
         *state.weights,
+        *state.apart,
         state.labels,
         *clusters,
         0.0,
@@ -186,7 +187,8 @@ def test_merging_takes_the_best_pair_each_time(global_random_seed):
     graph = random_graph(global_random_seed, 9, density=1.0)
     ones = np.ones(9)
     degrees = graph.sum(axis=1)
-    owner = merge_pairs(graph.toarray(), ones, degrees, ones.copy(), 4, np.inf)
+    links = graph.toarray(), ones, degrees, ones.copy(), np.zeros((0, 0), dtype=bool)
+    owner = merge_pairs(*links, 4, np.inf)
     labels = np.arange(9)
     for _ in range(5):
         pairs = itertools.combinations(np.unique(labels), 2)

@@ -40,7 +40,7 @@ COLUMNS = [
 # no batches, no training, nothing between all rows.
 CANNOT = {
     8: {"SpanningForestEmbedding"},
-    9: {"PRCut", "SparseGEMINICV"},
+    9: {"SparseGEMINICV"},
     10: {"SparseGEMINICV"},
     11: {*COLUMNS} - {"SpanningForestClustering", "SpanningForestEmbedding"},
     12: {*COLUMNS} - {"PRCut", "SpanningForestClustering"},
@@ -56,7 +56,7 @@ CANNOT = {
     29: {*COLUMNS} - {"ClAM", "SpanningForestEmbedding", "SparseGEMINI"},
     34: {"ClAM", "SpanningForestEmbedding"},
     35: {*COLUMNS} - {"SpanningForestClustering"},
-    39: {"PRCut", "SparseGEMINICV"},
+    39: {"SparseGEMINICV"},
 }
 ROWS = {
     int(number): dict(zip(COLUMNS, cells.split(", "), strict=True))

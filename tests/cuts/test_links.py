@@ -1,0 +1,222 @@
+"""What is known of pairs: nodes that stay one, nodes that part, and edges."""
+
+import itertools
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.datasets import load_digits, make_blobs
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import adjusted_rand_score
+
+from skdiffclust import PRCut
+from skdiffclust._constraints import as_constraints
+from skdiffclust.cuts import ratio_cut
+from skdiffclust.cuts._links import add_constraints, add_labels, link_groups
+from skdiffclust.cuts._local_search import (
+    count_joined,
+    local_search,
+    rows_of_pairs,
+    separate,
+)
+from skdiffclust.cuts._ratio_cut import check_graph
+
+
+def violations(labels, must, cannot):
+    """Return how many pairs (m, 2) of either kind labels (n,) do not satisfy."""
+    first, second = labels[np.asarray(must, dtype=int).reshape(-1, 2)].T
+    third, fourth = labels[np.asarray(cannot, dtype=int).reshape(-1, 2)].T
+    return int((first != second).sum() + (third == fourth).sum())
+
+
+def random_problem(seed):
+    """Return a small graph, links, a number of clusters and whether it is NC."""
+    rng = np.random.RandomState(seed)
+    n, k = rng.randint(6, 9), rng.randint(2, 4)
+    graph = np.triu(rng.rand(n, n) * (rng.rand(n, n) < 0.6), 1)
+    must = rng.randint(n, size=(rng.randint(3), 2))
+    cannot = rng.randint(n, size=(rng.randint(1, 7), 2))
+    cannot = cannot[cannot[:, 0] != cannot[:, 1]]
+    return graph + graph.T, must, cannot, k, bool(seed % 2)
+
+
+def lowest_cut(graph, must, cannot, k, normalized):
+    """Return the least cut of all labels that satisfy the links; inf without any."""
+    best = np.inf
+    for labels in itertools.product(range(k), repeat=len(graph)):
+        labels = np.array(labels)
+        if len(set(labels)) == k and not violations(labels, must, cannot):
+            best = min(best, ratio_cut(graph, labels, normalized=normalized).value)
+    return best
+
+
+# Isolated vertices, small parts and clusters of one node are what small graphs are.
+@pytest.mark.filterwarnings("ignore:The graph of PRCut")
+@pytest.mark.filterwarnings("ignore:PRCut found")
+def test_small_graphs_have_the_lowest_cut_that_the_links_allow(global_random_seed):
+    gaps = []
+    for seed in range(25):
+        *problem, k, normalized = random_problem(seed + 1000 * global_random_seed)
+        graph, must, cannot = problem
+        best = lowest_cut(graph, must, cannot, k, normalized)
+        cut = "normalized" if normalized else "ratio"
+        model = PRCut(k, affinity="precomputed", cut=cut, random_state=0)
+        if not np.isfinite(best):
+            with pytest.raises(ValueError, match="n_clusters|contradict|constraints"):
+                model.fit(graph, must_link=must, cannot_link=cannot)
+            continue
+        model.fit(graph, must_link=must, cannot_link=cannot)
+        assert not violations(model.labels_, must, cannot)
+        found = ratio_cut(graph, model.labels_, normalized=normalized).value
+        assert found >= best * (1 - 1e-12)
+        gaps.append(found / best - 1.0 if best > 0 else found)
+    assert len(gaps) > 10
+    assert np.mean(gaps) < 0.05
+    assert np.mean(np.array(gaps) < 1e-9) > 0.8
+
+
+@pytest.mark.parametrize("init", ["auto", "spectral", "k-means++"])
+def test_links_are_satisfied_and_tell_of_the_other_samples(init, global_random_seed):
+    X, y = load_digits(n_class=6, return_X_y=True)
+    rng = np.random.RandomState(global_random_seed)
+    pairs = rng.randint(len(X), size=(300, 2))
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    same = y[pairs[:, 0]] == y[pairs[:, 1]]
+    links = {"must_link": pairs[same], "cannot_link": pairs[~same]}
+    settings = {"init": init, "n_init": 3, "random_state": 0}
+    model = PRCut(6, **settings).fit(X, **links)
+    assert not violations(model.labels_, *links.values())
+    assert model.n_clusters_ == 6
+    bounded = PRCut(6, max_imbalance=0.4, **settings).fit(X, **links)
+    assert not violations(bounded.labels_, *links.values())
+    known = np.where(rng.rand(len(X)) < 0.1, y, -1)
+    labelled = PRCut(6, **settings).fit(X, partial_labels=known)
+    seen = known >= 0
+    assert adjusted_rand_score(y[seen], labelled.labels_[seen]) == 1.0
+    free = PRCut(6, **settings).fit(X)
+    agreement, alone = (
+        adjusted_rand_score(y[~seen], found.labels_[~seen])
+        for found in (labelled, free)
+    )
+    assert agreement >= alone - 0.01
+
+
+@pytest.mark.parametrize("encoder", ["linear", "mlp"])
+@pytest.mark.few_epochs
+def test_an_encoder_keeps_the_labels_of_linked_samples(encoder, global_random_seed):
+    X, y = make_blobs(120, centers=3, random_state=global_random_seed)
+    # A link that no encoder would satisfy by itself.
+    i, j = np.flatnonzero(y == 0)[0], np.flatnonzero(y == 1)[0]
+    model = PRCut(3, encoder=encoder, max_iter=5, random_state=0)
+    model.fit(X, must_link=[[i, j]])
+    assert model.labels_[i] == model.labels_[j]
+    held = np.isin(np.arange(120), [i, j])
+    np.testing.assert_array_equal(model.labels_[~held], model.predict(X)[~held])
+    assert (np.diff(model.cluster_sizes_) <= 0).all()
+
+
+def test_equal_rows_part_where_links_ask_for_it():
+    equal = np.array([0, 0, 1, 2, 2, 3])
+    constraints = as_constraints(6, must_link=[[1, 2]], cannot_link=[[3, 4], [0, 5]])
+    groups, pairs = link_groups(equal, constraints)
+    np.testing.assert_array_equal(groups, [0, 0, 0, 1, 2, 3])
+    np.testing.assert_array_equal(pairs, [[0, 3], [1, 2]])
+    X = np.repeat([[0.0], [1.0], [9.0], [10.0]], 5, axis=0)
+    labels = (
+        PRCut(2, n_neighbors=6, random_state=0).fit(X, cannot_link=[[0, 1]]).labels_
+    )
+    assert labels[0] != labels[1]
+
+
+def test_classes_are_one_node_each_and_part():
+    constraints = as_constraints(6, partial_labels=[7, -1, 7, 3, 5, -1])
+    groups, pairs = link_groups(np.arange(6), constraints)
+    np.testing.assert_array_equal(groups, [0, 1, 0, 2, 3, 4])
+    np.testing.assert_array_equal(pairs, [[0, 2], [0, 3], [2, 3]])
+
+
+def test_colourings_are_found_where_there_are_any(global_random_seed):
+    rng = np.random.RandomState(global_random_seed)
+    for k in (3, 4):
+        y = rng.randint(k, size=60)
+        pairs = rng.randint(60, size=(250, 2))
+        pairs = pairs[y[pairs[:, 0]] != y[pairs[:, 1]]]
+        starts, nodes = rows_of_pairs(pairs, 60)
+        labels = rng.randint(k, size=60)
+        before = count_joined(starts, nodes, labels)
+        assert (
+            before
+            == (np.ptp(labels[np.unique(np.sort(pairs), axis=0)], axis=1) == 0).sum()
+        )
+        assert separate(starts, nodes, labels, k, 5000, 1) == 0
+        assert count_joined(starts, nodes, labels) == 0
+
+
+def test_moves_keep_apart_what_must_part(global_random_seed):
+    rng = np.random.RandomState(global_random_seed)
+    for _ in range(20):
+        graph = np.triu(rng.rand(30, 30) * (rng.rand(30, 30) < 0.3), 1)
+        graph = check_graph(graph + graph.T, caller="test")
+        y = rng.permutation(np.arange(30) % 3)
+        pairs = rng.randint(30, size=(20, 2))
+        pairs = pairs[y[pairs[:, 0]] != y[pairs[:, 1]]]
+        labels = local_search(graph, y, 3, apart=pairs)
+        assert not violations(labels, [], pairs)
+        before, after = (ratio_cut(graph, found).value for found in (y, labels))
+        assert after <= before * (1 + 1e-12)
+
+
+@pytest.mark.filterwarnings("ignore:The graph of PRCut")
+def test_what_cannot_be_parted_is_warned_of():
+    # The graph of Grötzsch has no triangle, so no clique of four, and four colours.
+    cycle = [(i, (i + 1) % 5) for i in range(5)]
+    outer = [(5 + i, (i + shift) % 5) for i in range(5) for shift in (1, -1)]
+    hub = [(10, 5 + i) for i in range(5)]
+    pairs = np.array(cycle + outer + hub)
+    graph = np.ones((11, 11)) - np.eye(11)
+    with pytest.warns(ConvergenceWarning, match="leave 1 of 20 pairs .* must part"):
+        PRCut(3, affinity="precomputed", random_state=0).fit(graph, cannot_link=pairs)
+    labels = (
+        PRCut(4, affinity="precomputed", random_state=0)
+        .fit(graph, cannot_link=pairs)
+        .labels_
+    )
+    assert not violations(labels, [], pairs)
+
+
+def test_constraints_need_moves(global_random_seed):
+    X, y = make_blobs(60, centers=3, random_state=global_random_seed)
+    with pytest.raises(ValueError, match="need local_search=True"):
+        PRCut(3, local_search=False).fit(X, partial_labels=y)
+
+
+def test_the_graph_of_training_has_the_links():
+    graph = check_graph(np.ones((6, 6)) * 2.0, caller="test")
+    constraints = as_constraints(6, must_link=[[0, 1]], cannot_link=[[1, 2], [4, 5]])
+    joined = add_constraints(graph, constraints, "test").toarray()
+    expected = 2.0 * (np.ones((6, 6)) - np.eye(6))
+    expected[0, 1] = expected[1, 0] = 4.0
+    for i, j in ((0, 2), (1, 2), (4, 5)):
+        expected[i, j] = expected[j, i] = 0.0
+    np.testing.assert_array_equal(joined, expected)
+
+
+def test_labels_join_and_part():
+    graph = check_graph(np.ones((5, 5)) * 3.0, caller="test")
+    joined = add_labels(graph, np.array([0, 0, 1, -1, 1]), "test").toarray()
+    expected = np.full((5, 5), 3.0)
+    np.fill_diagonal(expected, 0.0)
+    for i in (0, 1):
+        for j in (2, 4):
+            expected[i, j] = expected[j, i] = 0.0
+    np.testing.assert_array_equal(joined, expected)
+    empty = add_labels(sp.csr_array((3, 3)), np.array([0, 0, -1]), "test")
+    assert empty[0, 1] == 1.0 and empty.nnz == 2
+
+
+def test_too_many_pairs_of_one_label_are_refused_at_once():
+    n = 20_000
+    with pytest.raises(
+        ValueError, match="'partial_labels' parameter .* Keep the labels"
+    ):
+        add_labels(sp.csr_array((n, n)), np.zeros(n, dtype=int), "PRCut")
