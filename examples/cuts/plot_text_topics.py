@@ -76,6 +76,9 @@ vectorizer = TfidfVectorizer(
     sublinear_tf=True,
 )
 X = vectorizer.fit_transform(texts)
+worded = X.getnnz(axis=1) > 0  # texts whose words are all rare have no direction
+X = X[worded]
+y = y[worded]
 print(f"{X.shape[1]} words, {X.nnz / X.shape[0]:.0f} of them in a text")
 
 with warnings.catch_warnings():

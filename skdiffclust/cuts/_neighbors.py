@@ -5,7 +5,13 @@ import scipy.sparse as sp
 from scipy.spatial import cKDTree
 from sklearn.neighbors import NearestNeighbors
 
-from skdiffclust._affinity import center, k_nearest, nearest_sample, unit_rows
+from skdiffclust._affinity import (
+    center,
+    k_nearest,
+    nearest_sample,
+    refuse_zero_rows,
+    unit_rows,
+)
 
 # A tree finds neighbours up to so many features; rows of one call of it.
 _TREE_MAX_FEATURES = 10
@@ -17,26 +23,21 @@ _LEAST_COSINE = 1e-9
 
 
 def as_points(X, metric):
-    """Return the rows (n, d) or (n, d + 1) whose Euclidean distances order neighbours.
+    """Return the rows (n, d) whose Euclidean distances order neighbours.
 
-    For "cosine" they have length one, and rows of zeros are along an axis of their own.
+    For "cosine" they have length one; ValueError for rows of zeros.
     """
     if metric == "euclidean":
         return X
     if not sp.issparse(X):
         return unit_rows(X.astype(np.float64, copy=False))
-    n, d = X.shape
+    refuse_zero_rows(X)
     X = sp.csr_array(X, dtype=np.float64)
-    counts = np.diff(X.indptr)
-    empty, seen = np.flatnonzero(counts == 0), np.flatnonzero(counts)
-    axis = sp.csr_array((np.ones(len(empty)), (empty, [d] * len(empty))), (n, d + 1))
-    if not len(seen):
-        return axis
-    starts, counts = X.indptr[seen], counts[seen]
+    starts, counts = X.indptr[:-1], np.diff(X.indptr)
     # By the largest entry first: squares of huge entries overflow.
     data = X.data / np.repeat(np.maximum.reduceat(np.abs(X.data), starts), counts)
     data /= np.repeat(np.sqrt(np.add.reduceat(np.square(data), starts)), counts)
-    return axis + sp.csr_array((data, X.indices, X.indptr), shape=(n, d + 1))
+    return sp.csr_array((data, X.indices, X.indptr), shape=X.shape)
 
 
 def neighbors_graph(points, n_neighbors, metric):

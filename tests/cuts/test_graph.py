@@ -133,11 +133,12 @@ def test_neighbours_of_sparse_rows_are_those_of_dense_ones(
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
 def test_rows_at_right_angles_are_no_neighbours_by_cosine(form):
-    X = form(np.array([[3.0, 0, 0], [1, 0, 0], [0, 2, 1], [0, 1, 1], [0, 0, 0]]))
+    X = form(np.array([[3.0, 0, 0], [1, 0, 0], [0, 2, 1], [0, 1, 1]]))
     graph = Affinity("nearest_neighbors", 3, "cosine", 1.0, "test").fit(X)
     edges = np.argwhere(np.triu(graph.toarray()))
-    # A row of zeros has no direction, so no neighbour.
     np.testing.assert_array_equal(edges, [[0, 1], [2, 3]])
+    with pytest.raises(ValueError, match="direction .* at index 1"):
+        Affinity("nearest_neighbors", 1, "cosine", 1.0, "test").fit(form(np.eye(3, 1)))
 
 
 def test_cosines_of_sparse_rows_neither_overflow_nor_underflow():
