@@ -2,12 +2,13 @@
 
     OMP_NUM_THREADS=1 python benchmarks/bench_completion.py [--seeds 5] [NAME ...]
 
-Standardised real data of the loader, skdiffclust._data, and of scikit-learn lose 10, 20 or 40 % of their entries, at random ("mcar") or, with
-probabilities that grow with the rank of the value, not ("mnar"). A line has the mean
-squared error of the hidden entries, relative to the mean (1: no better than the mean of
-a feature), the processor time, and the adjusted Rand index of ClAM on X with NaN and of
-k-means after each imputer; medians over seeds. The settings of AssociativeImputer were
-found on iris, wine, zoo, ctg, letter, digits and votes.
+Standardised real data of the loader, skdiffclust._data, and of scikit-learn lose 10, 20
+or 40 % of their entries, at random ("mcar") or, with probabilities that grow with the
+rank of the value, not ("mnar"). A line has the mean squared error of the hidden
+entries, relative to the mean (1: no better than the mean of a feature), the processor
+time, and the adjusted Rand index of ClAM on X with NaN and of k-means after each
+imputer; medians over seeds. The settings of AssociativeImputer were found on iris,
+wine, zoo, ctg, letter, digits and votes.
 """
 
 import argparse

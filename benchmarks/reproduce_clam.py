@@ -6,7 +6,8 @@
 
 Results are appended to ``reproduce_clam.jsonl`` in the current folder, and what is
 there is not run again; ``--print`` makes the tables of them, and marks what another
-state of the code computed. Real data come from the loader, skdiffclust._data. Silhouettes stand beside the number of clusters found.
+state of the code computed. Real data come from the loader, skdiffclust._data.
+Silhouettes stand beside the number of clusters found.
 """
 
 import hashlib

@@ -24,7 +24,7 @@ def proportions(assignments):
 
 
 def order_by_size(labels, n_clusters, sample_weight=None):
-    """Return old cluster numbers (n_clusters,) in the order of the house.
+    """Return old cluster numbers (n_clusters,) in the order of labels.
 
     Decreasing size, ties by the smallest row index, empty ones last (in their old
     order).  `labels` (n,) lie in 0 .. n_clusters - 1; position p of the result is the
@@ -39,13 +39,14 @@ def order_by_size(labels, n_clusters, sample_weight=None):
     return np.lexsort((first_rows, -sizes))
 
 
-def relabel_by_size(labels):
+def relabel_by_size(labels, sample_weight=None):
     """Return labels (n,) int64 renumbered by size from 0, and how many there are.
 
     `labels` are any integers (union-find roots, say); each distinct one is a cluster.
+    Sizes and ties are those of `order_by_size`.
     """
     found, inverse = np.unique(labels, return_inverse=True)
-    new_number = np.argsort(order_by_size(inverse, found.size))
+    new_number = np.argsort(order_by_size(inverse, found.size, sample_weight))
     return new_number[inverse].astype(np.int64, copy=False), int(found.size)
 
 

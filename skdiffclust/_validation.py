@@ -17,8 +17,6 @@ from skdiffclust._compat import Interval
 _NOT_NUMBERS = (str, bytes, complex, date, timedelta, np.datetime64, np.timedelta64)
 _GIB = 2.0**30
 _WARN_GIB = 2.0
-# Columns, about, by which rows that differ are told apart before they are compared.
-_HASHED = 32
 # Where Linux says which control groups a process is in, and what these limit.
 _PROCESS_GROUPS = Path("/proc/self/cgroup")
 _GROUPS = Path("/sys/fs/cgroup")
@@ -143,38 +141,6 @@ def extreme_rows(X):
         return X
     ends = X.min(axis=0), X.max(axis=0)
     return np.stack([np.ravel(end.toarray()) for end in ends])
-
-
-def equal_rows(X):
-    """Return group ids (n,) int64, in order of first row, equal where rows are.
-
-    Sparse X must be canonical, see `canonical_rows`.
-    """
-    if issparse(X):
-        return _equal_sparse_rows(X)
-    # Adding 0 makes one number of 0.0 and -0.0.
-    sample = np.ascontiguousarray(X[:, :: max(1, X.shape[1] // _HASHED)]) + 0.0
-    bits = sample.view(np.uint64 if sample.dtype == np.float64 else np.uint32)
-    factors = np.random.RandomState(0).randint(1, 2**31, size=bits.shape[1]) * 2 + 1
-    # Sums that wrap around: exact, so equal rows are among those with equal sums.
-    sums = (bits * factors.astype(np.uint64)).sum(axis=1, dtype=np.uint64)
-    _, first, group, sizes = np.unique(
-        sums, return_index=True, return_inverse=True, return_counts=True
-    )
-    keys = first[group]
-    numbers = {}
-    for i in np.flatnonzero(sizes[group] > 1):
-        keys[i] = numbers.setdefault((X[i] + 0.0).tobytes(), i)
-    return np.unique(keys, return_inverse=True)[1]
-
-
-def _equal_sparse_rows(X):
-    """Return the `equal_rows` of a canonical csr_array (n, d)."""
-    numbers, groups = {}, np.empty(X.shape[0], dtype=np.int64)
-    for i, (start, stop) in enumerate(zip(X.indptr[:-1], X.indptr[1:], strict=True)):
-        row = X.indices[start:stop].tobytes(), X.data[start:stop].tobytes()
-        groups[i] = numbers.setdefault(row, len(numbers))
-    return groups
 
 
 def is_small_dense(n_rows, n_columns=None, *, itemsize=8):

@@ -9,15 +9,15 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 from skdiffclust._affinity import column_means, refuse_overflow, refuse_underflow
-from skdiffclust._assignments import order_by_size
+from skdiffclust._assignments import order_by_size, relabel_by_size
 from skdiffclust._compat import check_sample_weight
 from skdiffclust._constraints import as_constraints, check_feasible, is_free
 from skdiffclust._devices import require_torch, resolve_device
+from skdiffclust._duplicates import equal_rows
 from skdiffclust._encoder import Encoder
 from skdiffclust._history import EpochLoop
 from skdiffclust._validation import (
     canonical_rows,
-    equal_rows,
     extreme_rows,
     hidden_widths,
     validate_rows,
@@ -672,10 +672,9 @@ def layer_sizes(estimator, n_features, n_clusters):
 
 def graph_attributes(data, labels):
     """Return the attributes of pseudo-labels (n,), numbered by size."""
-    noise = labels < 0
-    kept = labels[~noise]
-    order = order_by_size(kept, data.n_clusters)
-    labels = np.where(noise, -1, np.argsort(order)[labels])
+    kept = labels >= 0
+    labels = np.where(kept, labels, -1)
+    labels[kept] = relabel_by_size(labels[kept])[0]
     predictor = None
     if data.affinity is not None:
         n_used = int(labels.max()) + 1

@@ -7,8 +7,8 @@ import scipy.sparse as sp
 
 from skdiffclust._affinity import center
 from skdiffclust._assignments import softmax
+from skdiffclust._duplicates import equal_rows
 from skdiffclust._encoder import Encoder
-from skdiffclust._validation import equal_rows
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skdiffclust._affinity import nearest_sample
-from skdiffclust._assignments import order_by_size
+from skdiffclust._assignments import relabel_by_size
 from skdiffclust._compat import (
     PAIRWISE_METRICS,
     CallbackSupportMixin,
@@ -940,9 +940,7 @@ def _similarities(lengths):
 
 def _labels(forest, weights):
     """Labels by size of the components of a forest, and how many there are."""
-    n_clusters = int(forest.parts.max()) + 1
-    order = order_by_size(forest.parts, n_clusters, weights)
-    return np.argsort(order)[forest.parts], n_clusters
+    return relabel_by_size(forest.parts, weights)
 
 
 def _longest_edges(forest, labels):

@@ -9,7 +9,8 @@ import numpy as np
 from scipy.sparse import issparse
 
 from skdiffclust._affinity import center
-from skdiffclust._validation import equal_rows, extreme_rows
+from skdiffclust._duplicates import equal_rows
+from skdiffclust._validation import extreme_rows
 
 
 class SparseRows:

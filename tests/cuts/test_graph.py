@@ -6,7 +6,8 @@ import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 from sklearn.neighbors import KNeighborsTransformer
 
-from skdiffclust._validation import canonical_rows, equal_rows
+from skdiffclust._duplicates import equal_rows
+from skdiffclust._validation import canonical_rows
 from skdiffclust.cuts import _neighbors
 from skdiffclust.cuts._graph import Affinity
 from skdiffclust.cuts._ratio_cut import check_graph

@@ -10,23 +10,12 @@ from skdiffclust.forests._constrained._dense_trees import (
     heaviest_first,
     tree_of_blocks,
 )
-from skdiffclust.forests._trees._union_find import find, singletons, union
-
-
-@compiled(nogil=True)
-def _number_components(parents):
-    """Components (n,) from 0 in the order of their first row, and how many."""
-    n = len(parents)
-    number = np.full(n, -1, dtype=np.int64)
-    component = np.empty(n, dtype=np.int64)
-    n_components = 0
-    for i in range(n):
-        root = find(parents, i)
-        if number[root] < 0:
-            number[root] = n_components
-            n_components += 1
-        component[i] = number[root]
-    return component, n_components
+from skdiffclust.forests._trees._union_find import (
+    find,
+    number_components,
+    singletons,
+    union,
+)
 
 
 @compiled(nogil=True)
@@ -80,7 +69,7 @@ def joined_components(groups, colours, heads, tails):
             union(parents, sizes, root, other)
     for e in range(len(heads)):
         union(parents, sizes, find(parents, heads[e]), find(parents, tails[e]))
-    return _number_components(parents)[0]
+    return number_components(parents)[0]
 
 
 @compiled(nogil=True)
@@ -120,5 +109,5 @@ def merge_greedily(similarity, problem):
         clashes[root, :] = both
         clashes[:, root] = both
         n_components -= 1
-    component, _ = _number_components(parents)
+    component, _ = number_components(parents)
     return component[groups], n_components

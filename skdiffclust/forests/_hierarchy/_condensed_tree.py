@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skdiffclust._assignments import order_by_size
+from skdiffclust._assignments import relabel_by_size
 from skdiffclust._compat import StrOptions, validate_params
 from skdiffclust.forests._trees._compilation_threshold import compiled_above_small
 
@@ -122,8 +122,8 @@ class CondensedTree:
             return labels
         known = labels >= 0
         weights = self.size[: self.n_samples][known]
-        order = order_by_size(labels[known], int(taken.sum()), weights)
-        return np.where(known, np.argsort(order)[labels], -1)
+        labels[known] = relabel_by_size(labels[known], weights)[0]
+        return labels
 
     def _parents_of_clusters(self):
         """Return the parent (n_clusters,) of each cluster, both from 0."""

@@ -3,7 +3,7 @@
 import numpy as np
 
 from skdiffclust._compiled import compiled
-from skdiffclust.forests._trees._union_find import find, union
+from skdiffclust.forests._trees._union_find import find, number_components, union
 
 # Edges looked at between two checks for an interruption: 0.1 to 0.2 s.
 _EDGES_PER_CHUNK = 2**20
@@ -23,7 +23,7 @@ def compiled_components(edges, n_samples):
     trees = small_singletons(n_samples)
     for start in range(0, len(edges), _EDGES_PER_CHUNK):
         join_edges(edges[start : start + _EDGES_PER_CHUNK], *trees)
-    return number_components(trees[0])
+    return number_components(trees[0])[0]
 
 
 @compiled(nogil=True)
@@ -34,18 +34,3 @@ def join_edges(edges, parents, sizes):
         other = find(parents, edges[e, 1])
         if one != other:
             union(parents, sizes, one, other)
-
-
-@compiled(nogil=True)
-def number_components(parents):
-    """Components (n,) of a union-find, numbered in the order of their first rows."""
-    numbers = np.full(len(parents), -1)
-    n_found = 0
-    labels = np.empty(len(parents), dtype=np.int64)
-    for i in range(len(parents)):
-        root = find(parents, i)
-        if numbers[root] < 0:
-            numbers[root] = n_found
-            n_found += 1
-        labels[i] = numbers[root]
-    return labels

@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from skdiffclust._compiled import compiled
+from skdiffclust._duplicates import first_equal
+from skdiffclust.forests._trees._components import join_edges, small_singletons
 from skdiffclust.forests._trees._kruskal import kruskal
-from skdiffclust.forests._trees._union_find import find, singletons, union
+from skdiffclust.forests._trees._union_find import number_components
 
 
 def join_duplicates(points, nodes):
@@ -17,66 +18,16 @@ def join_duplicates(points, nodes):
     and their vertices (k,), ids 0 up, where rows with the same id in `nodes` (n,) and
     those that the edges join are one vertex. O(n d + n log n).
     """
-    keys = row_keys(points)
-    ordered = np.sort(keys)
+    firsts = first_equal(points)
     everyone = np.arange(len(points))
-    if (ordered[1:] != ordered[:-1]).all():
-        return np.empty((0, 2), dtype=np.int64), everyone, nodes
-    firsts = first_duplicates(points, np.argsort(keys, kind="stable"), keys)
     duplicates = np.flatnonzero(firsts != everyone)
+    if not len(duplicates):
+        return np.empty((0, 2), dtype=np.int64), everyone, nodes
     duplicates = duplicates[np.argsort(firsts[duplicates], kind="stable")]
     chosen = kruskal(firsts[duplicates], duplicates, np.zeros(len(duplicates)), nodes)
     edges = np.column_stack([firsts[duplicates], duplicates])[chosen]
     kept = np.flatnonzero(firsts == everyone)
-    roots = joined_vertices(nodes, edges)
-    return edges, kept, np.unique(roots[kept], return_inverse=True)[1]
-
-
-@compiled(nogil=True)
-def row_keys(points):
-    """Hash (n,) of each row: equal rows have equal keys, others nearly never."""
-    keys = np.empty(len(points), dtype=np.uint64)
-    bits = np.empty(1)
-    word = bits.view(np.uint64)
-    for i in range(len(points)):
-        key = np.uint64(0)
-        for f in range(points.shape[1]):
-            bits[0] = points[i, f] + 0.0  # -0.0 is 0.0
-            key = (key ^ word[0]) * np.uint64(0x9E3779B97F4A7C15)
-            key ^= key >> np.uint64(29)
-        keys[i] = key
-    return keys
-
-
-@compiled(nogil=True)
-def first_duplicates(points, order, keys):
-    """First row (n,) that is equal to each row; `order` sorts by (key, row)."""
-    firsts = np.empty(len(order), dtype=np.int64)
-    start = 0
-    for at in range(len(order)):
-        i = order[at]
-        if keys[i] != keys[order[start]]:
-            start = at
-        firsts[i] = i
-        for before in range(start, at):
-            j = order[before]
-            if firsts[j] == j and (points[i] == points[j]).all():
-                firsts[i] = j
-                break
-    return firsts
-
-
-@compiled(nogil=True)
-def joined_vertices(nodes, edges):
-    """Ids (n,) of the vertices of the rows after the edges have joined some."""
-    parents = singletons(nodes.max() + 1)
-    sizes = np.ones(len(parents), dtype=np.int64)
-    for e in range(len(edges)):
-        one = find(parents, nodes[edges[e, 0]])
-        other = find(parents, nodes[edges[e, 1]])
-        if one != other:
-            union(parents, sizes, one, other)
-    roots = np.empty(len(nodes), dtype=np.int64)
-    for i in range(len(nodes)):
-        roots[i] = find(parents, nodes[i])
-    return roots
+    parents, sizes = small_singletons(nodes.max() + 1)
+    join_edges(nodes[edges], parents, sizes)
+    vertices = number_components(parents)[0][nodes[kept]]
+    return edges, kept, np.unique(vertices, return_inverse=True)[1]

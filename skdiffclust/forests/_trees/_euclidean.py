@@ -39,7 +39,12 @@ from skdiffclust.forests._trees._tiles import (
     measure_filtered,
     tile_gaps,
 )
-from skdiffclust.forests._trees._union_find import find, singletons, union
+from skdiffclust.forests._trees._union_find import (
+    find,
+    number_components,
+    singletons,
+    union,
+)
 
 _MIXED = -1
 
@@ -473,25 +478,12 @@ def merge(order, starts, rows, sizes, listed, edges, lengths, n_found):
             edges[n_found, 1] = max(order[i], order[j])
             lengths[n_found] = length[i]
             n_found += 1
-    numbers, n_left = _numbers(parents)
+    labels, n_left = number_components(parents)
+    numbers = labels.astype(np.int32)
     for own in range(len(sizes)):
         if parents[own] == own:
             sizes[numbers[own]] = sizes[own]
     return numbers, sizes[:n_left], n_found
-
-
-@compiled(nogil=True)
-def _numbers(parents):
-    """Numbers from 0 up of the components of a union-find, and how many they are."""
-    numbers = np.full(len(parents), -1, dtype=np.int32)
-    n_left = 0
-    for i in range(len(parents)):
-        root = find(parents, i)
-        if numbers[root] < 0:
-            numbers[root] = n_left
-            n_left += 1
-        numbers[i] = numbers[root]
-    return numbers, n_left
 
 
 @compiled(nogil=True)

@@ -19,6 +19,7 @@ from scipy.sparse.csgraph import connected_components
 from sklearn.neighbors import KDTree
 
 from skdiffclust._compiled import compiled
+from skdiffclust._duplicates import first_equal
 from skdiffclust._threads import run_chunks
 
 _LEAF_SIZE = 16
@@ -47,22 +48,9 @@ class _Tree(NamedTuple):
     boxes: np.ndarray
 
 
-def join_duplicates(points):
-    """Return for each of points (n, d) the first one that is equal to it, (n,)."""
-    points = points + 0.0  # -0.0 is 0.0
-    order = np.lexsort(points.T)
-    ordered = points[order]
-    is_new = np.ones(len(points), dtype=bool)
-    is_new[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
-    firsts = np.empty(len(points), dtype=np.int64)
-    # lexsort is stable, so the first of each group has the smallest index.
-    firsts[order] = order[np.flatnonzero(is_new)[np.cumsum(is_new) - 1]]
-    return firsts
-
-
 def tree_of(points):
     """Return the `_Tree` of points (n, d), float64, in any order, with duplicates."""
-    firsts = join_duplicates(points)
+    firsts = first_equal(points)
     counts = np.bincount(firsts, minlength=len(points))
     kept = np.flatnonzero(counts)
     tree = KDTree(points[kept], leaf_size=_LEAF_SIZE)

@@ -3,11 +3,7 @@
 import numpy as np
 import pytest
 
-from skdiffclust.forests._trees._duplicates import (
-    first_duplicates,
-    join_duplicates,
-    row_keys,
-)
+from skdiffclust.forests._trees._duplicates import join_duplicates
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -29,13 +25,3 @@ def test_copies_are_joined_to_the_first(seed, global_random_seed):
     same = joined[kept][:, None] == joined[kept]
     assert np.array_equal(vertices[:, None] == vertices, same)
     assert set(vertices) == set(range(vertices.max() + 1))
-
-
-def test_rows_with_the_same_key_are_still_compared():
-    X = np.array([[1.0], [2.0], [1.0], [2.0], [3.0]])
-    keys = np.zeros(5, dtype=np.uint64)
-    assert first_duplicates(X, np.arange(5), keys).tolist() == [0, 1, 0, 1, 4]
-
-
-def test_both_zeros_are_the_same_value():
-    assert len(set(row_keys(np.array([[0.0, 1.0], [-0.0, 1.0]])).tolist())) == 1

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from skdiffclust import SpanningForestClustering
+from skdiffclust._duplicates import first_equal
 from skdiffclust.forests import minimum_spanning_tree
 from skdiffclust.forests._trees import _plain_boruvka, _waiting
 from skdiffclust.forests._trees._distances import lengths_of, mutual_reachability
 from skdiffclust.forests._trees._plain_boruvka import (
-    join_duplicates,
     plain_boruvka,
     plain_core_lengths,
     tree_of,
@@ -103,8 +103,8 @@ def test_a_fit_with_min_samples(d):
 def test_duplicates_point_to_the_first(global_random_seed):
     X = np.random.default_rng(global_random_seed).integers(0, 3, (50, 2)) * 1.0
     expected = [np.flatnonzero((X == x).all(axis=1))[0] for x in X]
-    assert join_duplicates(X).tolist() == expected
-    assert join_duplicates(np.array([[0.0], [-0.0]])).tolist() == [0, 0]
+    assert first_equal(X).tolist() == expected
+    assert first_equal(np.array([[0.0], [-0.0]])).tolist() == [0, 0]
 
 
 @pytest.fixture

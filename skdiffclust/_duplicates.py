@@ -1,0 +1,64 @@
+"""Groups of equal rows: the only place that finds them."""
+
+import numpy as np
+from scipy.sparse import issparse
+
+# Columns that are hashed, at most.
+_HASHED = 32
+
+
+def equal_rows(X):
+    """Return group ids (n,) int64, in order of first row, equal where rows are.
+
+    Sparse X must be canonical, see `_validation.canonical_rows`.
+    """
+    if issparse(X):
+        return _equal_sparse_rows(X)
+    return np.unique(first_equal(X), return_inverse=True)[1]
+
+
+def first_equal(X):
+    """Return the first row (n,) int64 that is equal to each row of dense X (n, d).
+
+    O(n d + n log n). 0.0 and -0.0 are equal, as are NaN of the same bits.
+    """
+    hashes = _hashes(X)
+    ordered = np.sort(hashes)
+    if (ordered[1:] != ordered[:-1]).all():
+        return np.arange(len(X))
+    _, first, group = np.unique(hashes, return_index=True, return_inverse=True)
+    firsts = first[group]
+    # Nearly all rows with the hash of another one are equal to the first such row.
+    others = np.flatnonzero(firsts != np.arange(len(X)))
+    differs = others[(X[others] != X[firsts[others]]).any(axis=1)]
+    numbers = {}
+    for group_of in np.unique(firsts[differs]):
+        numbers.setdefault((X[group_of] + 0.0).tobytes(), group_of)
+    for i in differs:
+        firsts[i] = numbers.setdefault((X[i] + 0.0).tobytes(), i)
+    return firsts
+
+
+def _hashes(X):
+    """Return a hash (n,) uint64 of each row, of at most `_HASHED` columns."""
+    # Adding 0 makes one number of 0.0 and -0.0.
+    columns = np.ascontiguousarray(X[:, :: max(1, X.shape[1] // _HASHED)]) + 0.0
+    if columns.dtype == np.float64:
+        bits = columns.view(np.uint64)
+        # The low bits of whole numbers are zero.
+        bits ^= bits >> np.uint64(32)
+    else:
+        bits = columns.view(np.uint32)
+    factors = np.random.RandomState(0).randint(1, 2**31, size=bits.shape[1]) * 2 + 1
+    # Sums that wrap around are exact: equal rows have equal sums.
+    return bits.astype(np.uint64, copy=False) @ factors.astype(np.uint64)
+
+
+def _equal_sparse_rows(X):
+    """Return the `equal_rows` of a canonical csr_array (n, d)."""
+    numbers = {}
+    groups = np.empty(X.shape[0], dtype=np.int64)
+    for i, (start, stop) in enumerate(zip(X.indptr[:-1], X.indptr[1:], strict=True)):
+        row = X.indices[start:stop].tobytes(), X.data[start:stop].tobytes()
+        groups[i] = numbers.setdefault(row, len(numbers))
+    return groups
