@@ -17,6 +17,7 @@ from sklearn.cluster import HDBSCAN, AgglomerativeClustering, KMeans
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 from sklearn.metrics import adjusted_mutual_info_score, adjusted_rand_score
+from sklearn.metrics.cluster import contingency_matrix
 from sklearn.pipeline import make_pipeline
 
 from skdiffclust import SpanningForestClustering
@@ -69,3 +70,8 @@ if "sphinx_gallery" not in sys.modules:
 # %%
 # Each digit has a cluster of its own, and the forest agrees with the true digits better
 # than the four other methods do.
+
+of_cluster = contingency_matrix(y, found).argmax(axis=0)
+assert sorted(of_cluster) == list(range(10))
+ari = {name: adjusted_rand_score(y, labels[name]) for name in labels}
+assert max(ari, key=ari.get) == "spanning forest"

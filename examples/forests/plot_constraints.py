@@ -12,6 +12,7 @@ Must-links join what distance parts.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import make_blobs
+from sklearn.metrics import adjusted_rand_score
 
 from skdiffclust import SpanningForestClustering
 from skdiffclust.plotting import SpanningForestDisplay
@@ -41,11 +42,13 @@ runs = {
     "4 labels, k = 2": (2, {"partial_labels": partial_labels}),
     "a must-link, k = 3": (3, {"must_link": must_link}),
 }
+found = {}
 fig, axes = plt.subplots(1, 3, figsize=(11, 3.6), layout="constrained")
 for ax, (name, (n_clusters, known)) in zip(axes, runs.items(), strict=True):
     clusterer.set_params(n_clusters=n_clusters).fit(X, **known)
     SpanningForestDisplay.from_estimator(clusterer, X, ax=ax)
     ax.set_title(name)
+    found[name] = clusterer.labels_
 axes[1].scatter(*X[firsts].T, s=60, facecolors="none", edgecolors="black", zorder=3)
 axes[2].plot(*X[must_link[0]].T, "k-", linewidth=1.5)
 plt.show()
@@ -53,3 +56,7 @@ plt.show()
 # %%
 # Distance pairs the groups in rows, four labels pair them in columns, and a must-link
 # makes one cluster of two opposite corners.
+
+expected = [group // 2, group % 2, np.array([0, 1, 2, 0])[group]]
+for labels, truth in zip(found.values(), expected, strict=True):
+    assert adjusted_rand_score(truth, labels) == 1

@@ -69,3 +69,8 @@ plt.show()
 # The edge between the moons is long and divides the points in half, so the ratio has
 # its maximum at two, and above 2, which is where structure begins.
 # The Calinski-Harabasz index, made for round clusters, would rather have six arcs.
+
+ratios = scores[numbers - 2] / scores[numbers - 1]
+assert numbers[np.argmax(ratios)] == 2
+assert ratios.max() > 2
+assert numbers[np.argmax(curve[numbers])] == 6

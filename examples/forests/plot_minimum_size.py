@@ -46,3 +46,7 @@ plt.show()
 # %%
 # Single linkage cuts off two outliers and leaves the moons together; weighted by sizes,
 # cuts of the same tree give the two moons.
+
+for name, expected in {"single linkage": 0.0, "size-weighted cut": 1.0}.items():
+    labels = clusterers[name].labels_
+    assert adjusted_rand_score(y[y >= 0], labels[y >= 0]) == expected

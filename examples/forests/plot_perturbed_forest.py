@@ -26,12 +26,15 @@ similarity = (similarity - similarity.mean()) / similarity.std()
 # Without noise this is the forest of three trees. With more and more of it, edges that
 # are nearly as good take their turn, and the number of edges stays 37 on average.
 
+n_edges = []
 fig, axes = plt.subplots(1, 3, figsize=(10, 3.4), layout="constrained")
 for noise_scale, ax in zip([0.0, 0.05, 0.3], axes, strict=True):
     result = perturbed_forest(
         similarity, 3, noise_scale=noise_scale, n_perturbations=1000, random_state=0
     )
     i, j = np.nonzero(np.triu(result.forest))
+    n_edges.append(len(i))
+    assert np.isclose(result.forest.sum() / 2, 37)
     lines = LineCollection(
         np.stack([X[i], X[j]], axis=1), color="tab:blue", alpha=result.forest[i, j]
     )
@@ -51,3 +54,5 @@ if "sphinx_gallery" not in sys.modules:
 # %%
 # Noise spreads the same 37 edges over ever more pairs: first inside the clusters, then
 # between the two that are near.
+
+assert n_edges[0] == 37 < n_edges[1] < n_edges[2]

@@ -8,8 +8,6 @@ clusters the handwritten digits: it sees the pixels, and the loss compares the r
 the space of a random-feature map of them.
 """
 
-import os
-
 import numpy as np
 import torch
 from sklearn.datasets import load_digits
@@ -19,7 +17,7 @@ from torch import nn
 
 from skdiffclust.nn import GEMINILoss
 
-n_epochs = 4 if os.environ.get("SKDIFFCLUST_REDUCED") == "1" else 40
+n_epochs = 40
 torch.manual_seed(0)
 X, y = load_digits(return_X_y=True)
 features = Nystroem(gamma=1e-3, n_components=100, random_state=0).fit_transform(X)

@@ -36,10 +36,8 @@ def methods(k):
         "k-means": KMeans(k, n_init=10, random_state=0),
         "ClAM": ClAM(k, random_state=0),
         "ClAM, whole rows": ClAM(k, self_supervised=False, random_state=0),
-        "whitened ClAM": make_pipeline(
-            PCA(whiten=True), ClAM(k, random_state=0)
-        ),
-    }  # fmt: skip
+        "whitened ClAM": make_pipeline(PCA(whiten=True), ClAM(k, random_state=0)),
+    }
 
 
 # %%
@@ -80,6 +78,9 @@ for length in lengths:
 fig, ax = plt.subplots(figsize=(5, 3.4), layout="constrained")
 for (name, scores), mark in zip(found.items(), "osv^", strict=True):
     ax.plot(lengths, scores, marker=mark, label=name)
+for name, scores in found.items():
+    assert min(scores[:2]) > 0.9
+    assert (min(scores[2:]) > 0.9) == (name == "whitened ClAM")
 ax.set(xlabel="standard deviation along the strips", ylabel="ARI")
 ax.legend()
 plt.show()
@@ -96,6 +97,7 @@ models = {
     "ClAM": ClAM(2, random_state=0),
     "ClAM, manhattan": ClAM(2, metric="manhattan", init="random", random_state=0),
 }
+of_outliers = {}
 fig, axes = plt.subplots(1, 3, figsize=(10, 3.2), layout="constrained", sharey=True)
 for (name, model), ax in zip(models.items(), axes, strict=True):
     labels = model.fit_predict(noisy)
@@ -104,7 +106,11 @@ for (name, model), ax in zip(models.items(), axes, strict=True):
     ax.scatter(*noisy.T, c=labels, s=8, cmap="Set1", vmax=8)
     ax.plot(*model.cluster_centers_.T, "ks", markersize=6)
     ax.set_title(f"{name}: ARI {ari:.2f}")
+    of_outliers[name] = ari
 plt.show()
 
 # %%
 # Squares give the far rows a cluster of their own; medians stay where most rows are.
+
+assert max(of_outliers["k-means"], of_outliers["ClAM"]) < 0.1
+assert of_outliers["ClAM, manhattan"] > 0.9

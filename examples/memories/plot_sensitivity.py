@@ -9,7 +9,6 @@ silhouette is the same picture for every T (Figure 7 of Saha et al., ICML 2023).
 entropy of the attraction (eq. 13) says how soft the assignment is (Figure 14).
 """
 
-import os
 import warnings
 
 import matplotlib.pyplot as plt
@@ -22,8 +21,6 @@ from sklearn.preprocessing import StandardScaler
 
 from skdiffclust import ClAM
 
-# Fewer starts where the gallery is only tested.
-n_init = 1 if os.environ.get("SKDIFFCLUST_REDUCED") == "1" else 10
 X = StandardScaler().fit_transform(load_wine().data)
 variance = X.var(axis=0).sum()
 products = np.geomspace(1, 1000, 9)
@@ -31,7 +28,7 @@ products = np.geomspace(1, 1000, 9)
 
 def silhouette(**params):
     """Return the silhouette of a fit from random rows, as in the paper."""
-    model = ClAM(3, init="random", n_init=n_init, random_state=0).set_params(
+    model = ClAM(3, init="random", random_state=0).set_params(
         **{"learning_rate": 0.1, **params}
     )
     with warnings.catch_warnings():
@@ -45,6 +42,7 @@ def silhouette(**params):
 # if high, is that of another partition.
 
 fig, axes = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
+near_default = []
 for n_steps in (1, 3, 10):
     models = []
     for product in products:
@@ -57,6 +55,7 @@ for n_steps in (1, 3, 10):
     scores = [
         silhouette_score(X, m.labels_) if m.n_clusters_ > 1 else 0.0 for m in models
     ]
+    near_default += [s for s, p in zip(scores, products, strict=True) if 6 < p < 600]
     (line,) = axes[0].semilogx(products, scores, "o-", label=f"T = {n_steps}")
     lost = [m.n_clusters_ < 3 for m in models]
     axes[0].plot(products[lost], np.array(scores)[lost], "kx", markersize=10)
@@ -69,9 +68,11 @@ axes[0].legend()
 for product in (10, 60, 300):
     clam = ClAM(3, inverse_temperature=product / variance, random_state=0).fit(X)
     axes[1].hist(
-        clam.entropy(X), bins=np.linspace(0, 1.1, 23), histtype="step",
+        clam.entropy(X),
+        bins=np.linspace(0, 1.1, 23),
+        histtype="step",
         label=f"β × variance = {product}",
-    )  # fmt: skip
+    )
 axes[1].set(xlabel="entropy of attraction", ylabel="rows", yscale="log")
 axes[1].legend()
 plt.show()
@@ -91,6 +92,7 @@ axis = {
     "mask_probability": [0.1, 0.15, 0.2, 0.25, 0.3],
     "mask_value": ["mean", "min", "max"],
 }
+spread = {name: [] for name in axis}
 fig, axes = plt.subplots(1, 3, figsize=(11, 3.4), layout="constrained", sharey=True)
 for ax, (name, values) in zip(axes, axis.items(), strict=True):
     for n_steps, mark in zip((3, 10), "os", strict=True):
@@ -99,6 +101,7 @@ for ax, (name, values) in zip(axes, axis.items(), strict=True):
                 silhouette(n_steps=n_steps, step_size=step_size, **{name: value})
                 for value in values
             ]
+            spread[name].append(np.ptp(scores))
             label = f"T = {n_steps}, step {step_size:.2g}"
             ax.plot(range(len(values)), scores, line, marker=mark, label=label)
     ax.set(xlabel=name, xticks=range(len(values)), xticklabels=values)
@@ -110,7 +113,9 @@ axes[0].legend()
 plt.show()
 
 # %%
-# The learning rate matters most. Which value hides a feature matters little, and the
-# mean, which the paper finds best on almost all of its data sets, is not the best here.
+# None of them matters much: the silhouette changes by less than 0.03, since every fit
+# also tries where Lloyd's algorithm leads.
 
+assert max(map(max, spread.values())) < 0.03
+assert min(near_default) > reference - 0.01
 print(f"k-means {reference:.3f}, ClAM with masks {silhouette():.3f}")
