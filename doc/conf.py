@@ -1,11 +1,15 @@
-"""Sphinx configuration; the build needs no network, and neither does the result."""
+"""Sphinx configuration.
+
+The result needs no network. The build asks only for the inventories of the projects
+that it links to, and not at all with SKDIFFCLUST_INTERSPHINX=0.
+"""
 
 import os
+import re
 import sys
 import warnings
 from pathlib import Path
 from time import process_time
-
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
@@ -22,11 +26,23 @@ author = "the skdiffclust developers"
 copyright = "2026, the skdiffclust developers"
 version = release = skdiffclust.__version__
 
+# Everything that needs a published address hangs on this variable: the version
+# switcher, the edit links, the canonical and open-graph addresses. The tests compare
+# [project.urls] in pyproject.toml and _doc_link_template with it. Empty until there is
+# one; then {"site": "https://...", "repository": "https://..."}, without final slashes.
+PUBLISHED = {}
+
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
+    "sphinx.ext.intersphinx",
     "sphinx.ext.mathjax",
+    "sphinx.ext.viewcode",
     "sphinx-mathjax-offline",
+    "sphinx_copybutton",
+    "sphinx_design",
+    "matplotlib.sphinxext.figmpl_directive",
+    "matplotlib.sphinxext.plot_directive",
     "numpydoc",
     "sphinx_gallery.gen_gallery",
 ]
@@ -43,12 +59,78 @@ nitpick_ignore_regex = [
     (r"py:.*", r"pickle|functools\..*"),
 ]
 
+# Links to the documentation of others. Without a network (the gate has none), set
+# SKDIFFCLUST_INTERSPHINX=0; their names then are plain text.
+intersphinx_mapping = {
+    "python": ("https://docs.python.org/3", None),
+    "numpy": ("https://numpy.org/doc/stable", None),
+    "scipy": ("https://docs.scipy.org/doc/scipy", None),
+    "sklearn": ("https://scikit-learn.org/stable", None),
+    "matplotlib": ("https://matplotlib.org/stable", None),
+    "joblib": ("https://joblib.readthedocs.io/en/stable", None),
+    "torch": ("https://docs.pytorch.org/docs/stable", None),
+}
+if os.environ.get("SKDIFFCLUST_INTERSPHINX") == "0":
+    intersphinx_mapping = {}
+
 html_theme = "pydata_sphinx_theme"
-html_theme_options = {"navigation_with_keys": False, "secondary_sidebar_items": []}
+html_title = "skdiffclust"
+html_favicon = "_static/favicon.svg"
+html_static_path = ["_static"]
+html_css_files = ["skdiffclust.css"]
+html_show_sourcelink = False
+html_theme_options = {
+    "logo": {
+        "image_light": "_logo/logo.svg",
+        "image_dark": "_logo/logo_dark.svg",
+        "text": "skdiffclust",
+        "alt_text": "",  # the text beside it says the name
+    },
+    "navigation_with_keys": False,
+    "header_links_before_dropdown": 5,
+    "secondary_sidebar_items": {"**": ["page-toc"], "index": []},
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "pygments_light_style": "a11y-high-contrast-light",
+    "pygments_dark_style": "a11y-high-contrast-dark",
+}
 html_sidebars = {"index": []}
+if PUBLISHED:
+    html_baseurl = f"{PUBLISHED['site']}/stable/"
+    html_theme_options |= {
+        "icon_links": [
+            {
+                "name": "Repository",
+                "url": PUBLISHED["repository"],
+                "icon": "fa-brands fa-github",
+            }
+        ],
+        "navbar_end": ["version-switcher", "theme-switcher", "navbar-icon-links"],
+        "secondary_sidebar_items": {"**": ["page-toc", "edit-this-page"], "index": []},
+        "switcher": {
+            "json_url": f"{PUBLISHED['site']}/versions.json",
+            "version_match": "dev" if ".dev" in version else version,
+        },
+        "use_edit_page_button": True,
+    }
+    html_context = {
+        "edit_page_url_template": f"{PUBLISHED['repository']}/edit/main/doc/"
+        "{{ file_name }}",
+        "edit_page_provider_name": "the repository",
+        "open_graph_image": f"{PUBLISHED['site']}/stable/_static/logo.svg",
+    }
 
 autosummary_generate = True
 numpydoc_show_class_members = False
+viewcode_line_numbers = True
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+plot_formats = [("png", 100)]
+plot_srcset = ["2x"]
+plot_html_show_formats = False
+plot_html_show_source_link = False
+plot_include_source = True
+plot_rcparams = {"font.size": 10, "figure.figsize": (7, 3)}
 
 SECONDS = {}
 
@@ -68,6 +150,10 @@ sphinx_gallery_conf = {
     "gallery_dirs": "auto_examples",
     "filename_pattern": r"[\\/]plot_",
     "abort_on_example_error": True,
+    "backreferences_dir": "generated/backreferences",
+    "doc_module": ("skdiffclust",),
+    "reference_url": {"skdiffclust": None},
+    "image_srcset": ["2x"],
     "download_all_examples": False,
     "remove_config_comments": True,
     "reset_modules": ("matplotlib", time_example),
@@ -80,6 +166,29 @@ def print_example_times(app, env):
     print("seconds:", {name: round(time, 2) for name, time in SECONDS.items()})
 
 
+def link_to_scikit_learn(app, what, name, obj, options, lines):
+    """Turn references of inherited docstrings, which only its site has, into links.
+
+    These are pages of its user guide, such as ``:ref:`User Guide <set_output>```, and
+    terms of its glossary.
+    """
+    if not (getattr(obj, "__module__", None) or "").startswith("sklearn"):
+        return
+    site = "https://scikit-learn.org/stable"
+    for i, line in enumerate(lines):
+        line = re.sub(r":ref:`sphx_glr_(\w+)_(plot_\w+)\.py`", example_link, line)
+        line = re.sub(r":ref:`([^`<]*?)\s*<(\w+)>`", rf"`\1 <{site}/\2.html>`__", line)
+        lines[i] = re.sub(r":(?:term|ref):`([^`<]*?)(?:\s*<[^>]*>)?`", r"\1", line)
+
+
+def example_link(match):
+    """Return a link to an example of scikit-learn's gallery."""
+    folder = match[1].removeprefix("auto_examples_")
+    address = f"https://scikit-learn.org/stable/auto_examples/{folder}/{match[2]}.html"
+    return f"`an example of scikit-learn <{address}>`__"
+
+
 def setup(app):
-    """Connect what prints the times."""
+    """Connect what prints the times, and the links of inherited docstrings."""
     app.connect("env-updated", print_example_times)
+    app.connect("autodoc-process-docstring", link_to_scikit_learn)

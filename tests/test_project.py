@@ -1,9 +1,12 @@
 """What surrounds the package: its citation, classifiers and workflows."""
 
+import ast
 import re
 import tomllib
 from datetime import date
 from pathlib import Path
+
+from sklearn.base import BaseEstimator
 
 import skdiffclust
 
@@ -37,3 +40,29 @@ def test_workflows_only_call_our_scripts():
             script = re.fullmatch(r"bash (\.ci/\w+)", command)[1]
             assert (ROOT / script).is_file()
         assert "never been run" in text or "have never been" in text
+
+
+def test_what_needs_a_published_address_hangs_on_one_variable():
+    tree = ast.parse((ROOT / "doc" / "conf.py").read_text("utf-8"))
+    (published,) = [
+        ast.literal_eval(node.value)
+        for node in tree.body
+        if isinstance(node, ast.Assign) and node.targets[0].id == "PUBLISHED"
+    ]
+    public = [getattr(skdiffclust, name) for name in skdiffclust.__all__]
+    classes = [
+        c for c in public if isinstance(c, type) and issubclass(c, BaseEstimator)
+    ]
+    assert classes
+    if not published:
+        assert "urls" not in PROJECT
+        for estimator in classes:
+            assert estimator._doc_link_module != "skdiffclust"
+        return
+    assert set(published) == {"site", "repository"}
+    assert not any(address.endswith("/") for address in published.values())
+    assert PROJECT["urls"]["Documentation"].startswith(published["site"])
+    assert PROJECT["urls"]["Source"] == published["repository"]
+    for estimator in classes:
+        assert estimator._doc_link_module == "skdiffclust"
+        assert estimator._doc_link_template.startswith(published["site"])

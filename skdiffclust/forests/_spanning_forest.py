@@ -143,7 +143,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         of these lengths in its cluster, 1 - min(1, m / r). As GLOSH of HDBSCAN, it
         compares a sample with its own cluster, but with the median of it in place of
         the densest sample.
-    memberships_ : ndarray of shape (n_samples, n_clusters_), float64
+    memberships_ : ndarray of shape (n_samples, n_clusters), float64
         How often each sample is with each cluster in the trees under noise; samples sum
         to one. Only with `n_perturbations`.
     edges_ : ndarray of shape (n_samples - 1, 2), int64
@@ -447,7 +447,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
 
         Returns
         -------
-        memberships : ndarray of shape (n_samples, n_clusters_), float64
+        memberships : ndarray of shape (n_samples, n_clusters), float64
             Rows sum to one.
         """
         nearest, _ = self._nearest(X)

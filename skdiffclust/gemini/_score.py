@@ -74,10 +74,9 @@ def gemini_score(
     ----------
     assignments : array-like of shape (n_samples, n_clusters)
         Probabilities of the clusters; rows sum to one. float32 is kept.
-    X : {array-like, sparse matrix} of shape (n_samples, n_features) or \
-            (n_samples, n_samples)
-        Samples, which may be sparse, or the dense matrix between samples if `kernel`
-        or `metric` is "precomputed".
+    X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        Samples, which may be sparse, or the dense matrix (n_samples, n_samples) between
+        them if `kernel` or `metric` is "precomputed".
         The objectives "kl", "tv", "hellinger" and "chi2" look at assignments only.
     objective : str, default="mmd"
         One of `available_objectives`: "mmd", the distance of means under a kernel;

@@ -1,0 +1,44 @@
+"""Pages of the documentation whose code and output are promised to agree."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from textwrap import dedent
+
+DOC = Path(__file__).resolve().parents[1] / "doc"
+
+
+def blocks(page, directive):
+    """Return the dedented contents of a page's directives, without their options."""
+    text = (DOC / page).read_text(encoding="utf-8")
+    pattern = rf"^( *)\.\. {re.escape(directive)}\n((?:\1 +.*\n|\n)*)"
+    found = []
+    for match in re.finditer(pattern, text + "\n", flags=re.MULTILINE):
+        # Options end at the first empty line.
+        _, _, content = match[2].partition(
+            "\n\n" if match[2].strip()[0] == ":" else "\n"
+        )
+        found.append(dedent(content).strip())
+    return found
+
+
+def run(code, folder):
+    """Run code in a fresh process in a folder, with warnings as errors."""
+    result = subprocess.run(
+        [sys.executable, "-W", "error", "-c", "import skdiffclust\n" + code],
+        cwd=folder,
+        env={**os.environ, "MPLBACKEND": "Agg", "PYTHONPATH": str(DOC.parent)},
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout.strip()
+
+
+def test_the_landing_page_prints_what_it_says(tmp_path):
+    (code,) = blocks("index.rst", "plot::")
+    (expected,) = blocks("index.rst", "code-block:: text")
+    # Agg says that it shows nothing.
+    assert run(code.replace("plt.show()", ""), tmp_path) == expected
