@@ -256,7 +256,7 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         """Return rows (n, d), weights (n,) that sum to one, and their mean (d,)."""
         self._refuse_unused()
         X = self._validate(X, reset=True)
-        if self.n_clusters > X.shape[0]:
+        if self.n_clusters != "auto" and self.n_clusters > X.shape[0]:
             raise ValueError(
                 f"The 'n_clusters' parameter of {type(self).__name__} must be at most "
                 f"the number of samples, n_samples={X.shape[0]}. Got {self.n_clusters} "

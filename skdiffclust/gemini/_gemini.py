@@ -1,16 +1,25 @@
 """GEMINI: discriminative clustering by a generalised mutual information."""
 
+from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from skdiffclust._assignments import softmax
 from skdiffclust._compat import StrOptions, fit_context
 from skdiffclust._constraints import as_constraints
 from skdiffclust._fitted import drop_stale, reads_whole
-from skdiffclust._history import Training, keep_state_on_error
-from skdiffclust.gemini._base import BaseGEMINI, logits_of_rows, ordered
+from skdiffclust._history import (
+    Training,
+    keep_state_on_error,
+    reported_by_the_whole,
+    warn_of_convergence,
+)
+from skdiffclust.gemini._base import BaseGEMINI, logits_of_rows, ordered, positive
 from skdiffclust.gemini._models import MODELS
+from skdiffclust.gemini._stability import cells_of_subset, stability_of_counts
 from skdiffclust.gemini._training import OPTIMISERS, train_model
 
+# Epochs, at most, of a fit that the number of clusters is chosen by.
+_MOST_TRIAL_EPOCHS = 100
 # Attributes that not every model, or kernel, gives.
 _BY_MODEL = "assignments_", "means_", "weights_", "biases_", "gamma_"
 
@@ -30,8 +39,10 @@ class GEMINI(BaseGEMINI):
 
     Parameters
     ----------
-    n_clusters : int, default=2
-        Largest number of clusters; fewer may be found.
+    n_clusters : int or "auto", default=2
+        Largest number of clusters; fewer may be found. "auto" tries 2 to 10, at most
+        one for eight samples, and takes the number whose clusters are found again in
+        subsets of the samples most, see Notes.
     objective : str, default="mmd"
         One of :func:`~skdiffclust.gemini.available_objectives`. "mmd" compares means
         under `kernel`, "wasserstein" whole distributions under `metric`; "kl" is the
@@ -112,6 +123,10 @@ class GEMINI(BaseGEMINI):
         "loss" and "objective" at each of its epochs.
     gamma_ : float
         Only with ``gamma="scale"``: its value.
+    stability_ : dict of ndarray
+        Only with ``n_clusters="auto"``: for each of "counts", the numbers of clusters,
+        their "stability", that of samples of one Gaussian, "reference", and the
+        "advantage" of the first over the second.
     n_features_in_ : int
         Number of features seen during `fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -125,9 +140,9 @@ class GEMINI(BaseGEMINI):
     -----
     An epoch costs O(n d k) for "mmd" with a linear kernel, see
     :func:`~skdiffclust.gemini.gemini_score` for the others, plus the model. Features
-    are centred, which changes no kernel or distance that is used here but "poly" and
-    "sigmoid". Inside, they are divided by the root of the mean of their variances, so
-    that the result does not depend on the unit of X; put a StandardScaler before it
+    are centred for the model and for the linear kernel; other kernels and distances are
+    of X as it is. Inside, they are divided by the root of the mean of their variances,
+    so that the result does not depend on the unit of X; put a StandardScaler before it
     where features have different units. `l2` and `alpha` are in the unit of X: where
     the objective goes by c^q with X times c (q is 1 for "mmd" with the linear kernel),
     `alpha` of :class:`SparseGEMINI` goes by c^(q + 1), `l2` of a linear model by
@@ -144,6 +159,17 @@ class GEMINI(BaseGEMINI):
     long as the objective grows. A perceptron needs two units in each hidden layer for
     each cluster to start so; with fewer, and without features, all restarts are random.
 
+    **Number of clusters.** With ``n_clusters="auto"`` each number is fitted to ten
+    subsets of half of the samples (of 1000 of them, if there are more), and its
+    stability s is the mean adjusted Rand index of what pairs of these fits predict for
+    all. The reference m is the mean of s on nine times as many samples drawn from a
+    Gaussian with the covariance of X, as in [3]_: two halves of anything long are found
+    again, too. The number with the largest advantage, (s - m) / (1.05 - m), is taken,
+    and a ConvergenceWarning says where one of the Gaussians has more. For "mmd" with
+    the linear kernel a fit is the best partition of k-means, improved (see above), and
+    the choice takes seconds; for others it is a training of at most 100 epochs, and the
+    choice takes 100 of these for each number. Links and weights play no part in it.
+
     References
     ----------
     .. [1] L. Ohl et al., "Sparse and geometry-aware generalisation of the mutual
@@ -151,6 +177,8 @@ class GEMINI(BaseGEMINI):
        Statistics and Computing 34:155, 2024.
     .. [2] A. Krause, P. Perona, R. Gomes, "Discriminative Clustering by Regularized
        Information Maximization", NeurIPS 2010.
+    .. [3] C. R. John et al., "M3C: Monte Carlo reference-based consensus clustering",
+       Scientific Reports 10:1816, 2020.
 
     Examples
     --------
@@ -166,6 +194,7 @@ class GEMINI(BaseGEMINI):
 
     _parameter_constraints = {
         **BaseGEMINI._parameter_constraints,
+        "n_clusters": [positive, StrOptions({"auto"})],
         "model": [StrOptions({"linear", "mlp", "free"})],
     }
 
@@ -277,10 +306,18 @@ class GEMINI(BaseGEMINI):
         X, row_weights, means = self._check_rows(X, sample_weight)
         constraints = as_constraints(X.shape[0], partial_labels, must_link, cannot_link)
         affinity = self._check_affinity(affinity, X)
+        rng = check_random_state(self.random_state)
+        drop_stale(self, ["stability_"])
+        if self.n_clusters == "auto":
+            self._check_auto(X.shape[0], affinity)
+            stability = stability_of_counts(self._cluster_subset, X, rng)
+            self.stability_ = stability.to_dict()
+            # Of the draft of this fit only; the parameter stays.
+            self.n_clusters = stability.best
+            self._warn_of_chance(stability)
         problem = self._prepare(X, row_weights, means, constraints, affinity)
         units = problem.units
         gamma = self._gamma_attribute(units, X.shape[1])
-        rng = check_random_state(self.random_state)
         trained = []
         starts = self._starts(problem, self.model, rng, trained)
         n_starts = self.n_init + self._has_cells(
@@ -318,6 +355,47 @@ class GEMINI(BaseGEMINI):
         self.history_ = units.history(training.best.history)
         training.finish()
         return self
+
+    def _check_auto(self, n_samples, affinity):
+        """Refuse n_clusters="auto" where there is no stability to be had."""
+        if self.model == "free" or affinity is not None:
+            what = "model='free'" if self.model == "free" else "an affinity"
+            raise ValueError(
+                "The 'n_clusters' parameter of GEMINI must be an integer with "
+                f"{what}, of which no reference can be drawn. Got 'auto' instead. Set "
+                "it, or use a kernel and a model of features."
+            )
+        if n_samples < 16:
+            raise ValueError(
+                "The 'n_clusters' parameter of GEMINI must be an integer for fewer "
+                f"than 16 samples. Got 'auto' and n_samples={n_samples} instead. Set "
+                "it, or pass more samples."
+            )
+
+    def _cluster_subset(self, X, rows, n_clusters, random_state):
+        """Return the labels (n,) of X (n, d) from a fit to some of its rows."""
+        if self.objective == "mmd" and self.kernel == "linear":
+            return cells_of_subset(X, rows, n_clusters, self.mode, random_state)
+        part = clone(self).set_params(
+            n_clusters=n_clusters,
+            n_init=1,
+            max_iter=min(self.max_iter, _MOST_TRIAL_EPOCHS),
+            random_state=random_state,
+        )
+        with reported_by_the_whole():
+            return part.fit(X[rows]).predict(X)
+
+    def _warn_of_chance(self, stability):
+        """Warn where a Gaussian has clusters as stable as those of the samples."""
+        if not stability.is_clear:
+            warn_of_convergence(
+                "GEMINI(n_clusters='auto') sees no clear structure: the stability of "
+                f"{stability.best} clusters has an advantage of "
+                f"{stability.advantage.max():.2f} over samples of one Gaussian, which "
+                f"have up to {stability.by_chance.max():.2f} over each other. It takes "
+                f"{stability.best} clusters. Look at stability_, or set n_clusters.",
+                stacklevel=4,
+            )
 
     def _prepare(self, X, row_weights, means, constraints, affinity):
         """Return the Problem for rows X, or for X as the matrix between rows."""

@@ -1,11 +1,9 @@
 """SparseGEMINICV: the penalty chosen by the stability of clusters and of supports."""
 
-import itertools
 from numbers import Integral, Real
 
 import numpy as np
 from sklearn.feature_selection import SelectorMixin
-from sklearn.metrics import adjusted_rand_score
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -19,6 +17,7 @@ from skdiffclust._history import (
 )
 from skdiffclust.gemini._base import BaseGEMINI, positive
 from skdiffclust.gemini._sparse_gemini import SparseGEMINI
+from skdiffclust.gemini._stability import cluster_stability, support_stability
 
 _SPARSE_ONLY = (
     "kernel",
@@ -390,32 +389,3 @@ def _quiet_path(sparse, X, **options):
     """Walk a path; fewer clusters are judged by stability, or reported in the end."""
     with reported_by_the_whole():
         return sparse.path(X, **options)
-
-
-def cluster_stability(labels):
-    """Return the mean adjusted Rand index of pairs of labels (m, a, n), for each a.
-
-    Labels of one single cluster agree with themselves on any data, and count as 0.
-    """
-    scores = np.zeros(labels.shape[1])
-    pairs = list(itertools.combinations(range(len(labels)), 2))
-    for first, second in pairs:
-        for a in range(len(scores)):
-            one = labels[first, a]
-            other = labels[second, a]
-            if one.min() < one.max() and other.min() < other.max():
-                scores[a] += adjusted_rand_score(one, other)
-    return scores / len(pairs)
-
-
-def support_stability(supports):
-    """Return the agreement of supports (m, a, d) beyond chance, for each a."""
-    frequency = supports.mean(axis=0)
-    n_resamples = len(supports)
-    variance = (frequency * (1 - frequency)).mean(axis=1)
-    variance *= n_resamples / (n_resamples - 1)
-    share = frequency.mean(axis=1)
-    by_chance = share * (1 - share)
-    agreement = np.zeros_like(share)
-    np.divide(variance, by_chance, out=agreement, where=by_chance > 0)
-    return np.where(by_chance > 0, 1 - agreement, 0.0)

@@ -36,7 +36,7 @@ _SHARPEST = 1e6
 _MOST_STEPS = 20
 
 
-def start_partitions(points, row_weights, n_clusters, random_state):
+def start_partitions(points, row_weights, n_clusters, random_state, n_runs=_N_RUNS):
     """Return the partitions (n,) of several runs of k-means, the best one first.
 
     `points` (n, d) are centred. The draws depend on the points and not on their order,
@@ -47,7 +47,7 @@ def start_partitions(points, row_weights, n_clusters, random_state):
     weights = np.asarray(row_weights, dtype=np.float64)
     squares = squared_norms(points)
     found = []
-    for _ in range(_N_RUNS):
+    for _ in range(n_runs):
         centers = _draw_centers(points, squares, weights, n_clusters, random_state)
         found.append(_lloyd(points, squares, weights, centers))
     order = np.argsort([inertia for inertia, _ in found], kind="stable")

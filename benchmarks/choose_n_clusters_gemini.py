@@ -1,0 +1,99 @@
+"""Number of clusters by GEMINI(n_clusters="auto"), and by two common criteria.
+
+On Gaussian mixtures of 400 samples of two to six components in two to eight features,
+at least 3.5 standard deviations apart, on scenarios 4 and 5 of Celeux et al., and on
+single Gaussians, where there is nothing to be found. The constants of the method were
+chosen on mixtures 100 to 111; these are others. The criteria are the largest silhouette
+of k-means, and the smallest BIC of a Gaussian mixture with full covariances.
+"""
+
+import time
+import warnings
+
+import numpy as np
+from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import silhouette_score
+from sklearn.mixture import GaussianMixture
+
+from skdiffclust import GEMINI
+from skdiffclust.datasets import make_celeux_one
+
+COUNTS = range(2, 11)
+
+
+def mixture(seed):
+    """Return samples (400, d) and the number of their components."""
+    rng = np.random.RandomState(seed)
+    n_clusters, n_features = rng.randint(2, 7), rng.randint(2, 9)
+    while True:
+        centers = rng.normal(scale=4, size=(n_clusters, n_features))
+        distances = np.linalg.norm(centers[:, None] - centers, axis=2)
+        if distances[np.triu_indices(n_clusters, 1)].min() > 3.5:
+            break
+    shares = np.maximum(rng.dirichlet(np.full(n_clusters, 6.0)), 0.08)
+    y = rng.choice(n_clusters, size=400, p=shares / shares.sum())
+    return centers[y] + rng.normal(size=(400, n_features)), n_clusters
+
+
+def problems():
+    """Yield a name, samples, and the true number of clusters."""
+    for seed in range(200, 212):
+        X, n_clusters = mixture(seed)
+        yield f"mixture {seed}", X, n_clusters
+    for scenario in (4, 5):
+        for seed in (11, 12, 13):
+            data = make_celeux_one(scenario, random_state=seed)
+            yield f"scenario {scenario}, {seed}", data.X, 3
+    for seed in range(300, 304):
+        rng = np.random.RandomState(seed)
+        scales = rng.uniform(1, 4, size=5)
+        yield f"one Gaussian, {seed}", rng.normal(size=(300, 5)) * scales, 1
+
+
+def by_silhouette(X):
+    """Return the number of clusters of k-means with the largest silhouette."""
+    scores = [
+        silhouette_score(X, KMeans(k, n_init=3, random_state=0).fit_predict(X))
+        for k in COUNTS
+    ]
+    return COUNTS[int(np.argmax(scores))]
+
+
+def by_bic(X):
+    """Return the number of components, from one on, with the smallest BIC."""
+    counts = range(1, COUNTS.stop)
+    values = [GaussianMixture(k, random_state=0).fit(X).bic(X) for k in counts]
+    return counts[int(np.argmin(values))]
+
+
+def main():
+    """Print a row a problem, and how many each method has right."""
+    print("problem             true  auto  clear  silhouette  BIC  s of auto")
+    right = np.zeros(3, dtype=int)
+    n_clustered = n_warned = n_single = 0
+    for name, X, truth in problems():
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", ConvergenceWarning)
+            start = time.process_time()
+            found = GEMINI("auto", mode="ovo", random_state=0).fit(X).n_clusters_
+            seconds = time.process_time() - start
+            is_clear = not any("no clear" in str(w.message) for w in caught)
+            others = by_silhouette(X), by_bic(X)
+        if truth == 1:
+            n_single += 1
+            n_warned += not is_clear
+        else:
+            n_clustered += 1
+            right += np.array([found, *others]) == truth
+        print(
+            f"{name:19s} {truth:4d}  {found:4d}  {is_clear!s:5s}  {others[0]:10d}  "
+            f"{others[1]:3d}  {seconds:9.1f}",
+            flush=True,
+        )
+    print(f"right, of {n_clustered}: auto {right[0]}, silhouette {right[1]}, ", end="")
+    print(f"BIC {right[2]}; warned of {n_warned} of {n_single} single Gaussians")
+
+
+if __name__ == "__main__":
+    main()

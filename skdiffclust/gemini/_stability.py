@@ -1,0 +1,190 @@
+"""Stability over subsets of the samples: of clusters, of supports, and of their number.
+
+Clusters that are there are found again in other samples. But two clusters of anything
+long are found again as well, so that the stability of a number of clusters is compared
+with what it is on samples without any: of one Gaussian with the covariance of the data.
+"""
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+
+from skdiffclust._validation import check_dense_size
+from skdiffclust.gemini._sparse_rows import centered, weighted_means
+from skdiffclust.gemini._starts import ascend, start_partitions
+
+# Largest number of clusters that is tried, samples for each, and samples that are used.
+MOST_CLUSTERS, _SAMPLES_PER_CLUSTER, _MOST_SAMPLES = 10, 8, 1000
+# Subsets of half of the samples, and samples of the reference.
+_N_SUBSETS, _N_REFERENCES = 10, 9
+# Runs of k-means in each subset.
+_N_RUNS = 3
+# What the distance of a reference from full stability is increased by: where two
+# clusters of anything are stable, little is known from two that are.
+_SLACK = 0.05
+
+
+@dataclass(frozen=True)
+class CountStability:
+    """How stable each number of clusters is, beside the same for one Gaussian.
+
+    Arrays have one entry for each of `counts`; `by_chance` is the largest advantage
+    that each of the references has over the others.
+    """
+
+    counts: np.ndarray
+    stability: np.ndarray
+    reference: np.ndarray
+    advantage: np.ndarray
+    by_chance: np.ndarray
+
+    @property
+    def best(self):
+        """The number of clusters with the largest advantage."""
+        return int(self.counts[np.argmax(self.advantage)])
+
+    @property
+    def is_clear(self):
+        """Whether that is more than any reference has."""
+        return bool(self.advantage.max() > self.by_chance.max())
+
+    def to_dict(self):
+        """Return the columns of a table with a row for each number of clusters."""
+        names = "counts", "stability", "reference", "advantage"
+        return {name: getattr(self, name).copy() for name in names}
+
+
+def stability_of_counts(cluster, X, random_state):
+    """Return the CountStability of clusters of dense or sparse X (n, d).
+
+    ``cluster(X, rows, n_clusters, random_state)`` fits the samples `rows` of X and
+    returns the labels (n,) of all. At most `_MOST_SAMPLES` samples are used. The
+    advantage of k clusters of stability s over the mean m of the references is
+    (s - m) / (1 + slack - m).
+    """
+    n_samples, n_features = X.shape
+    if n_samples > _MOST_SAMPLES:
+        X = X[np.sort(random_state.choice(n_samples, _MOST_SAMPLES, replace=False))]
+        n_samples = _MOST_SAMPLES
+    check_dense_size(
+        n_samples,
+        n_features,
+        what="the samples that the stability of clusters is compared with",
+        remedy="Set n_clusters, or select features before.",
+    )
+    largest = min(MOST_CLUSTERS, n_samples // _SAMPLES_PER_CLUSTER)
+    counts = np.arange(2, largest + 1)
+    subsets = [
+        np.sort(random_state.choice(n_samples, n_samples // 2, replace=False))
+        for _ in range(_N_SUBSETS)
+    ]
+
+    def stability(X):
+        return np.array(
+            [_stability_of(cluster, X, subsets, k, random_state) for k in counts]
+        )
+
+    own = stability(X)
+    references = np.array(
+        [stability(gaussian_like(X, random_state)) for _ in range(_N_REFERENCES)]
+    )
+    by_chance = [
+        _advantage(one, np.delete(references, i, axis=0)).max()
+        for i, one in enumerate(references)
+    ]
+    return CountStability(
+        counts,
+        own,
+        references.mean(axis=0),
+        _advantage(own, references),
+        np.array(by_chance),
+    )
+
+
+def _stability_of(cluster, X, subsets, n_clusters, random_state):
+    """Return the mean adjusted Rand index of the labels found from pairs of subsets."""
+    labels = [cluster(X, rows, n_clusters, random_state) for rows in subsets]
+    return float(cluster_stability(np.array(labels)[:, None])[0])
+
+
+def _advantage(stability, references):
+    """Return the advantage (m,) of stabilities (m,) over references (r, m)."""
+    mean = references.mean(axis=0)
+    return (stability - mean) / (1 + _SLACK - mean)
+
+
+def gaussian_like(X, random_state):
+    """Return samples (n, d) of one Gaussian with the covariance of X (n, d).
+
+    Each is a sum of all centred samples, with independent normal factors.
+    """
+    n_samples = X.shape[0]
+    weights = np.full(n_samples, 1 / n_samples)
+    rows = centered(X, weighted_means(X, weights))
+    factors = random_state.normal(scale=n_samples**-0.5, size=(n_samples, n_samples))
+    return np.ascontiguousarray((rows.T @ factors).T).astype(X.dtype, copy=False)
+
+
+def cells_of_subset(X, rows, n_clusters, mode, random_state):
+    """Return the labels (n,) in the best cells for the linear MMD of some rows.
+
+    Of X (n, d). The best partition of k-means, improved, is that of the largest
+    objective, which training ends at or near to: see `_starts`.
+    """
+    part = X[rows]
+    weights = np.full(len(rows), 1 / len(rows))
+    means = weighted_means(part, weights)
+    points = centered(part, means)
+    weights = weights.astype(X.dtype)
+    partitions = start_partitions(points, weights, n_clusters, random_state, _N_RUNS)
+    found = [ascend(points, weights, labels, n_clusters, mode) for labels in partitions]
+    _, directions, offsets = max(found, key=lambda cells: cells[0])
+    return (centered(X, means) @ directions + offsets).argmax(axis=1)
+
+
+def cluster_stability(labels):
+    """Return the mean adjusted Rand index of pairs of labels (m, a, n), for each a.
+
+    Labels of one single cluster agree with themselves on any data, and count as 0.
+    """
+    scores = np.zeros(labels.shape[1])
+    pairs = list(itertools.combinations(range(len(labels)), 2))
+    for first, second in pairs:
+        for a in range(len(scores)):
+            one = labels[first, a]
+            other = labels[second, a]
+            if one.min() < one.max() and other.min() < other.max():
+                scores[a] += adjusted_rand(one, other)
+    return scores / len(pairs)
+
+
+def adjusted_rand(one, other):
+    """Return the adjusted Rand index of labels (n,) and labels (n,), from 0 on.
+
+    As scikit-learn's, without its checks, which take most of its time.
+    """
+    n_samples = len(one)
+    n_labels = int(other.max()) + 1
+    table = np.bincount(one * n_labels + other, minlength=(one.max() + 1) * n_labels)
+    table = table.reshape(-1, n_labels).astype(np.float64)
+    # Ordered pairs in one cluster of both, of the first, of the second, and all.
+    both = np.square(table).sum() - n_samples
+    first = np.square(table.sum(axis=1)).sum() - n_samples
+    second = np.square(table.sum(axis=0)).sum() - n_samples
+    by_chance = first * second / max(n_samples * (n_samples - 1), 1)
+    largest = (first + second) / 2
+    return 1.0 if largest == by_chance else (both - by_chance) / (largest - by_chance)
+
+
+def support_stability(supports):
+    """Return the agreement of supports (m, a, d) beyond chance, for each a."""
+    frequency = supports.mean(axis=0)
+    n_resamples = len(supports)
+    variance = (frequency * (1 - frequency)).mean(axis=1)
+    variance *= n_resamples / (n_resamples - 1)
+    share = frequency.mean(axis=1)
+    by_chance = share * (1 - share)
+    agreement = np.zeros_like(share)
+    np.divide(variance, by_chance, out=agreement, where=by_chance > 0)
+    return np.where(by_chance > 0, 1 - agreement, 0.0)

@@ -1,0 +1,174 @@
+"""The number of clusters by stability, and the parts it is made of."""
+
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import adjusted_rand_score
+
+from skdiffclust import GEMINI
+from skdiffclust.gemini import _stability
+from skdiffclust.gemini._stability import (
+    CountStability,
+    adjusted_rand,
+    cells_of_subset,
+    gaussian_like,
+    stability_of_counts,
+)
+
+
+def blobs(n_clusters=3, seed=0, n=120, d=4):
+    rng = np.random.RandomState(seed)
+    y = np.arange(n) % n_clusters
+    X = rng.normal(size=(n, d))
+    X[:, :2] += 6 * np.array([[0, 0], [1, 0], [0, 1], [2, 2]])[y]
+    return X, y
+
+
+@pytest.fixture
+def few_fits(monkeypatch):
+    """Fewer subsets, references and numbers of clusters than users have."""
+    monkeypatch.setattr(_stability, "_N_SUBSETS", 4)
+    monkeypatch.setattr(_stability, "_N_REFERENCES", 3)
+    monkeypatch.setattr(_stability, "MOST_CLUSTERS", 5)
+
+
+# ------------------------------------------------------------------ parts
+
+
+def test_references_have_the_covariance_of_the_samples(global_random_seed):
+    rng = np.random.RandomState(global_random_seed)
+    X = rng.normal(size=(400, 3)) @ np.array([[2, 0, 0], [1, 1, 0], [0, 0, 0.1]]) + 7
+    draws = [gaussian_like(X, rng) for _ in range(60)]
+    found = np.mean([np.cov(draw.T, bias=True) for draw in draws], axis=0)
+    expected = np.cov(X.T, bias=True)
+    scale = np.sqrt(np.outer(expected.diagonal(), expected.diagonal()))
+    assert np.abs((found - expected) / scale).max() < 0.03
+    # Of one Gaussian, whatever the samples: no kurtosis.
+    X[:, 0] = np.sign(X[:, 0] - 7)
+    Z = gaussian_like(X, rng)[:, 0]
+    assert abs(np.mean(Z**4) / np.mean(Z**2) ** 2 - 3) < 1
+    one = gaussian_like(X, np.random.RandomState(3))
+    other = gaussian_like(sparse.csr_array(X), np.random.RandomState(3))
+    assert_allclose(other, one, atol=1e-12)
+
+
+def test_agreement_is_that_of_scikit_learn(global_random_seed):
+    rng = np.random.RandomState(global_random_seed)
+    for n_labels in (1, 2, 5):
+        one = rng.randint(n_labels, size=50)
+        for other in (rng.randint(3, size=50), one, one[::-1], np.zeros(50, int)):
+            found = adjusted_rand(one, other)
+            assert_allclose(found, adjusted_rand_score(one, other), atol=1e-12)
+
+
+def test_cells_of_a_subset_label_all_samples(global_random_seed):
+    X, y = blobs(seed=global_random_seed)
+    rng = np.random.RandomState(0)
+    rows = np.arange(0, 120, 2)
+    for form in (X, sparse.csr_array(X)):
+        labels = cells_of_subset(form, rows, 3, "ovo", rng)
+        assert labels.shape == (120,)
+        assert adjusted_rand_score(y, labels) > 0.95
+
+
+def test_the_advantage_is_what_its_formula_says(monkeypatch):
+    # Labels that are known: of k clusters, all agree on X and none on references.
+    monkeypatch.setattr(_stability, "_N_SUBSETS", 3)
+    monkeypatch.setattr(_stability, "_N_REFERENCES", 3)
+    X, y = blobs()
+
+    def cluster(data, rows, n_clusters, rng):
+        assert len(rows) == 60 and (np.diff(rows) > 0).all()
+        if data is X and n_clusters == 3:
+            return y
+        return rng.randint(2, size=len(data))
+
+    found = stability_of_counts(cluster, X, np.random.RandomState(0))
+    assert_array_equal(found.counts, np.arange(2, 11))
+    assert found.stability[1] == 1
+    assert np.abs(found.stability[[0, *range(2, 9)]]).max() < 0.1
+    expected = (found.stability - found.reference) / (1.05 - found.reference)
+    assert_allclose(found.advantage, expected)
+    assert found.best == 3 and found.is_clear
+    assert len(found.by_chance) == 3 and found.by_chance.max() < 0.2
+    level = CountStability(*np.zeros((3, 2)), np.array([0.1, 0.2]), np.array([0.3]))
+    assert not level.is_clear
+
+
+def test_few_samples_of_many_are_used(few_fits, monkeypatch):
+    monkeypatch.setattr(_stability, "_MOST_SAMPLES", 80)
+    X, _ = blobs(n=400)
+    sizes = set()
+
+    def cluster(data, rows, n_clusters, rng):
+        sizes.add((len(data), len(rows)))
+        return rng.randint(2, size=len(data))
+
+    stability_of_counts(cluster, X, np.random.RandomState(0))
+    assert sizes == {(80, 40)}
+
+
+# ------------------------------------------------------------------ the estimator
+
+
+@pytest.mark.parametrize("n_clusters", [2, 3, 4])
+def test_the_number_of_clusters_is_found(n_clusters, few_fits):
+    X, y = blobs(n_clusters)
+    gemini = GEMINI("auto", mode="ovo", random_state=0)
+    before = gemini.get_params()
+    gemini.fit(X)
+    assert gemini.get_params() == before
+    assert gemini.n_clusters_ == n_clusters
+    assert adjusted_rand_score(y, gemini.labels_) > 0.95
+    assert_array_equal(gemini.predict(X), gemini.labels_)
+    assert gemini.predict_proba(X).shape == (120, n_clusters)
+    table = gemini.stability_
+    assert_array_equal(table["counts"], np.arange(2, 6))
+    best = table["counts"][np.argmax(table["advantage"])]
+    assert best == n_clusters
+    # The same in another unit, and for the same seed.
+    other = clone(gemini).fit(X * 2.0**20)
+    assert_array_equal(other.labels_, gemini.labels_)
+    assert_array_equal(other.stability_["stability"], table["stability"])
+    # A fit with a number leaves no table of the one before.
+    assert not hasattr(gemini.set_params(n_clusters=2).fit(X), "stability_")
+
+
+def test_one_gaussian_has_no_clear_number(few_fits):
+    X = np.random.RandomState(1).normal(size=(150, 4))
+    with pytest.warns(ConvergenceWarning, match="sees no clear structure"):
+        GEMINI("auto", mode="ovo", random_state=0).fit(X)
+
+
+@pytest.mark.few_epochs
+def test_other_kernels_are_fitted(few_fits):
+    X, y = blobs(n=60)
+    gemini = GEMINI(
+        "auto", mode="ovo", kernel="rbf", gamma="scale", max_iter=10, random_state=0
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        gemini.fit(X)
+    assert gemini.n_clusters_ == 3
+    assert adjusted_rand_score(y, gemini.labels_) > 0.9
+
+
+@pytest.mark.parametrize(
+    "params, fit_params, message",
+    [
+        ({"model": "free"}, {}, "must be an integer with model='free'"),
+        ({}, {"affinity": np.eye(120)}, "must be an integer with an affinity"),
+        ({"n_clusters": "best"}, {}, "'n_clusters' parameter of GEMINI must be"),
+    ],
+)
+def test_where_no_number_can_be_found(params, fit_params, message):
+    X, _ = blobs()
+    with pytest.raises(ValueError, match=message):
+        GEMINI(**{"n_clusters": "auto"} | params).fit(X, **fit_params)
+    with pytest.raises(ValueError, match="for fewer than 16 samples"):
+        GEMINI("auto").fit(X[:15])
