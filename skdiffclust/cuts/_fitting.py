@@ -502,9 +502,10 @@ class EncoderTraining:
             self.module, self.data.n_clusters, self.weight_decay, self.device
         )
 
-    def run(self, loop):
-        """Fit the pseudo-labels, then run the epochs."""
-        if self.target is not None:
+    def run(self, loop, checkpoint=None):
+        """Fit the pseudo-labels, then run the epochs, or go on from a checkpoint."""
+        resumed = checkpoint is not None and checkpoint.load(loop)
+        if self.target is not None and not resumed:
             fit_labels(
                 self.model,
                 self.X,
@@ -527,6 +528,9 @@ class EncoderTraining:
                 attributes=lambda: self.attributes(self.model.state()),
                 **columns,
             )
+            # After a divergence there is nothing to go on from.
+            if checkpoint is not None and loop.stop_reason != "diverged":
+                checkpoint.save(loop)
 
         train_assignments(
             loop, self.model, self.X, self.objective, self.random_state, close
@@ -796,6 +800,21 @@ def torch_streams(estimator, device, random_state):
     from skdiffclust._torch import isolated_streams
 
     return isolated_streams(random_state, device)
+
+
+def refuse_checkpoint(estimator, target):
+    """Refuse a checkpoint where nothing would be written, or too little."""
+    if estimator.encoder is None:
+        raise ValueError(
+            "The 'checkpoint' parameter of PRCut.fit must be None with encoder=None, "
+            "which trains nothing. Leave it out: a search takes seconds."
+        )
+    if target is None:
+        raise ValueError(
+            "The 'checkpoint' parameter of PRCut.fit must be None with init='random' "
+            "and local_search=False, which trains several restarts. Set "
+            "local_search=True, or leave it out."
+        )
 
 
 def choose_run(estimator, target):

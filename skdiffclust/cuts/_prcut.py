@@ -33,6 +33,7 @@ from skdiffclust.cuts._fitting import (
     is_precomputed,
     make_affinity,
     prepare,
+    refuse_checkpoint,
     torch_streams,
     warn_if_fewer,
     warn_if_joined,
@@ -361,6 +362,8 @@ class PRCut(
         partial_labels=None,
         must_link=None,
         cannot_link=None,
+        checkpoint=None,
+        resume=False,
     ):
         """Cut the graph of X, and train the encoder to cut it alike.
 
@@ -393,6 +396,12 @@ class PRCut(
             Samples that do not, in index pairs or incidence. `labels_` satisfy it, or
             a warning says how many pairs they do not part: whether they can be parted
             is in general as hard as the colouring of a graph.
+        checkpoint : path-like or None, default=None
+            Folder that the state of the training of an encoder is written to after each
+            epoch; made if it is not there.
+        resume : bool, default=False
+            Go on from the checkpoint, if there is one; bit for bit what the fit would
+            have been without the interruption, for an integer `random_state`.
 
         Returns
         -------
@@ -417,6 +426,8 @@ class PRCut(
         device = find_device(self)
         rng = check_random_state(self.random_state)
         target = free_target(self, data, rng)
+        if checkpoint is not None:
+            refuse_checkpoint(self, target)
         training = Training(
             self,
             data.graph if data.rows is None else data.rows,
@@ -431,7 +442,13 @@ class PRCut(
         with torch_streams(self, device, rng):
             for loop in training:
                 runs.append(choose_run(self, target)(self, data, target, rng))
-                runs[-1].run(loop)
+                if checkpoint is None:
+                    runs[-1].run(loop)
+                    continue
+                from skdiffclust.cuts._resuming import CutCheckpoint
+
+                left = CutCheckpoint(self, runs[-1], checkpoint, resume=resume)
+                runs[-1].run(loop, left)
         best = training.best
         run = runs[training.loops.index(best)]
         for name, value in run.attributes(best.best_state).items():

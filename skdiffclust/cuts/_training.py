@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from skdiffclust._affinity import k_nearest
 from skdiffclust._assignments import softmax, softmax_backward
 from skdiffclust._batches import mini_batches
+from skdiffclust._checkpoint import Field
 from skdiffclust._optimisers import Adam
 from skdiffclust.cuts._ratio_cut import expected_cut_with_gradient
 from skdiffclust.metrics._graphs import cut_of_labels
@@ -65,6 +66,48 @@ class EncoderModel:
     def state(self):
         """Return copies of the arrays of the encoder."""
         return self.encoder.copy().arrays
+
+    def start_arrays(self):
+        """Return what a checkpoint knows the model by (dict of arrays)."""
+        return self.arrays_of(self.encoder.arrays)
+
+    def arrays_of(self, state):
+        """Return the arrays of a state by name."""
+        return {f"array {i}": array for i, array in enumerate(state)}
+
+    def state_of(self, arrays):
+        """Return the state of arrays by name."""
+        return [arrays[f"array {i}"] for i in range(len(self.encoder.arrays))]
+
+    def arrays(self):
+        """Return all that steps change, as arrays by name."""
+        moments = enumerate(self.optimiser.state)
+        return {
+            **self.arrays_of(self.encoder.arrays),
+            **{f"moment {i}": array for i, array in moments},
+            "n_steps": self.optimiser.n_steps,
+        }
+
+    def load_arrays(self, arrays):
+        """Take what `arrays` returned."""
+        for array, found in zip(
+            self.encoder.arrays, self.state_of(arrays), strict=True
+        ):
+            array[:] = found
+        for i, array in enumerate(self.optimiser.state):
+            array[:] = arrays[f"moment {i}"]
+        self.optimiser.n_steps = arrays["n_steps"].item()
+
+    def fields(self):
+        """Return what the arrays may be, by name."""
+        fields = {"n_steps": Field("int64", low=0)}
+        for i, array in enumerate(self.encoder.arrays):
+            fields[f"array {i}"] = Field(array.dtype, array.shape)
+        n_means = len(self.optimiser.means)
+        for i, array in enumerate(self.optimiser.state):
+            low = -np.inf if i < n_means else 0
+            fields[f"moment {i}"] = Field(array.dtype, array.shape, low=low)
+        return fields
 
 
 class FreeLogits:
@@ -126,25 +169,23 @@ class CutObjective:
         self.scale = len(self.degrees) / (self.degrees.sum() or 1.0)
         self.running = None
         self.n_epochs = 0
+        self.beyond = None  # what the exact value and gradient have beyond the bound's
+        self.value_beyond = 0.0
         self.past = None  # proportions of the rows of a stream before these
 
     def start_epoch(self, assignments):
         """Take the assignments (n, k) of all rows; return (value, KL) there."""
-        self.memory = assignments.astype(np.float64)
-        self.proportions = self.shares @ self.memory / len(self.memory)
+        linked = self._take(assignments)
         floored = self._floored(self.blended())
         exact = None
         if self.settings.objective == "exact" and self.n_epochs % _EXACT_EVERY == 0:
-            self.beyond = None
+            self.beyond = None  # its memory is needed
             exact, gradient = expected_cut_with_gradient(
                 self.graph, self.degrees, self.memory, divisors=self.divisors
             )
             if self.divisors is not None:
                 exact *= self.divisors.mean()
                 gradient *= self.divisors.mean()
-        linked = self.graph @ self.memory
-        open_ends = self.degrees[:, None] - linked
-        self.cuts = np.einsum("ik,ik->k", self.memory, open_ends)
         value = self.scale * float((self.cuts / floored).sum()) / len(assignments)
         if exact is not None:
             gradient *= len(assignments) * self.scale
@@ -156,6 +197,37 @@ class CutObjective:
             value += self.value_beyond
         self.n_epochs += 1
         return value, float(self.blended() @ np.log(floored / self.prior))
+
+    def _take(self, assignments):
+        """Take the assignments (n, k) of all rows; return their links (n, k)."""
+        self.memory = assignments.astype(np.float64)
+        self.proportions = self.shares @ self.memory / len(self.memory)
+        linked = self.graph @ self.memory
+        open_ends = self.degrees[:, None] - linked
+        self.cuts = np.einsum("ik,ik->k", self.memory, open_ends)
+        return linked
+
+    def arrays(self):
+        """Return what an epoch leaves for the next, besides assignments, by name."""
+        k = len(self.prior)
+        n = len(self.degrees)
+        is_exact = self.settings.objective == "exact"
+        beyond = self.beyond if self.n_epochs else np.zeros((n, k))
+        return {
+            "n_epochs": self.n_epochs,
+            "has_running": int(self.running is not None),
+            "running": np.zeros(k) if self.running is None else self.running,
+            "value_beyond": float(self.value_beyond) if self.n_epochs else 0.0,
+            "beyond": beyond if is_exact else np.zeros((0, k)),
+        }
+
+    def load_arrays(self, assignments, arrays):
+        """Take what `arrays` returned, with the assignments (n, k) of all rows."""
+        self.n_epochs = arrays["n_epochs"].item()
+        self.running = arrays["running"] if arrays["has_running"].item() else None
+        self.value_beyond = arrays["value_beyond"].item()
+        self.beyond = arrays["beyond"]
+        self._take(assignments)
 
     def batch_gradient(self, rows, assignments):
         """Return n times the gradient (b, k) by the assignments (b, k) of rows (b,)."""
