@@ -1,7 +1,8 @@
 """From rows to the relation between them: distances, kernels, nearest rows, graphs."""
 
 import warnings
-from collections.abc import Sized
+from collections.abc import Callable, Sized
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -11,11 +12,9 @@ from sklearn.metrics.pairwise import pairwise_distances, pairwise_kernels
 from sklearn.utils import check_array
 
 from skdiffclust._batches import float_blocks
+from skdiffclust._compat import PAIRWISE_METRICS
 from skdiffclust._validation import check_dense_size, refuse_masked
 
-_EUCLIDEAN = ("euclidean", "l2", "nan_euclidean")
-# Metrics that are a function of the Euclidean distance of (mapped) rows.
-_EUCLIDEAN_LIKE = (*_EUCLIDEAN, "sqeuclidean", "cosine")
 _TRANSLATION_INVARIANT_KERNELS = ("rbf", "laplacian")
 _TREE_MAX_FEATURES = 10
 _TREE_SLACK = 1e-12  # far above the rounding of a sum of _TREE_MAX_FEATURES squares
@@ -257,6 +256,38 @@ def refuse_zero_rows(X):
         )
 
 
+class EuclideanForm(NamedTuple):
+    """A distance that is an increasing function of a squared Euclidean one.
+
+    Attributes
+    ----------
+    prepare : callable
+        From samples (n, d) float64 to those whose squared distances are taken.
+    finish : callable
+        From squared Euclidean distances to the distances; increasing.
+    """
+
+    prepare: Callable
+    finish: Callable
+
+
+def _half(squares):
+    """Return the cosine distances for the squared distances of unit rows."""
+    return 0.5 * squares
+
+
+# Everything that compares samples takes these by their fastest algorithms.
+EUCLIDEAN_FORMS = {
+    "euclidean": EuclideanForm(np.asarray, np.sqrt),
+    "l2": EuclideanForm(np.asarray, np.sqrt),
+    "nan_euclidean": EuclideanForm(np.asarray, np.sqrt),
+    "sqeuclidean": EuclideanForm(np.asarray, np.asarray),
+    "cosine": EuclideanForm(unit_rows, _half),
+}
+# The names that `metric` may have in forests.
+METRICS = PAIRWISE_METRICS | EUCLIDEAN_FORMS.keys()
+
+
 def fitted_metric_params(X_train, metric, metric_params):
     """Return metric_params (dict) with what the metric estimates from X_train."""
     params = dict(metric_params or {})
@@ -270,14 +301,12 @@ def fitted_metric_params(X_train, metric, metric_params):
 
 def block_distances(X, T, metric, params):
     """Return the distances (m, n), a new float64 array, of rows of X to rows of T."""
-    if isinstance(metric, str) and metric in _EUCLIDEAN_LIKE and not params:
-        if metric == "cosine":
-            X = unit_rows(X)
-            T = unit_rows(T)
+    if isinstance(metric, str) and metric in EUCLIDEAN_FORMS and not params:
+        form = EUCLIDEAN_FORMS[metric]
+        X = form.prepare(X)
+        T = form.prepare(T)
         refuse_overflow([X, T], np.float64)
-        if metric in _EUCLIDEAN:
-            return cdist(X, T)
-        return cdist(X, T, "sqeuclidean") * (0.5 if metric == "cosine" else 1.0)
+        return form.finish(cdist(X, T, "sqeuclidean"))
     function = _of_two_rows(metric, "metric") if callable(metric) else metric
     distances = pairwise_distances(X, T, metric=function, **params)
     distances = np.array(distances, dtype=np.float64)
@@ -553,17 +582,14 @@ def _k_nearest(T, X, k, metric, metric_params):
     params = fitted_metric_params(T, metric, metric_params)
     kept = _first_copies(T, k)
     T = T[kept]
-    if isinstance(metric, str) and metric in _EUCLIDEAN_LIKE and not params:
-        if metric == "cosine":
-            T = unit_rows(T)
-            X = unit_rows(X)
+    if isinstance(metric, str) and metric in EUCLIDEAN_FORMS and not params:
+        form = EUCLIDEAN_FORMS[metric]
+        T = form.prepare(T)
+        X = form.prepare(X)
         refuse_overflow([T, X], np.float64)
         tree = T.shape[1] <= _TREE_MAX_FEATURES
         columns, squares = (_tree_nearest if tree else _product_nearest)(T, X, k)
-        if metric in _EUCLIDEAN:
-            distances = np.sqrt(squares)
-        else:
-            distances = squares * (0.5 if metric == "cosine" else 1.0)
+        distances = form.finish(squares)
     else:
         columns, distances = _metric_nearest(T, X, k, metric, params)
     return kept[columns], distances

@@ -15,6 +15,7 @@ from sklearn.metrics.pairwise import pairwise_distances, pairwise_kernels
 
 from skdiffclust import _affinity, _validation
 from skdiffclust._affinity import (
+    EUCLIDEAN_FORMS,
     center,
     check_precomputed,
     column_means,
@@ -251,6 +252,23 @@ def test_distance_matrix_matches_sklearn(metric, global_random_seed):
         pairwise_distances(X, Y, metric=metric, **params),
         rtol=1e-9,
     )
+
+
+FORMS = {
+    "euclidean": lambda a, b: np.linalg.norm(a - b),
+    "l2": lambda a, b: np.linalg.norm(a - b),
+    "nan_euclidean": lambda a, b: np.linalg.norm(a - b),
+    "sqeuclidean": lambda a, b: np.sum((a - b) ** 2),
+    "cosine": lambda a, b: 1 - a @ b / np.linalg.norm(a) / np.linalg.norm(b),
+}
+
+
+@pytest.mark.parametrize("metric", EUCLIDEAN_FORMS)
+def test_distance_matrix_of_every_form(metric, global_random_seed):
+    # A new row of EUCLIDEAN_FORMS needs its definition here.
+    X = np.random.default_rng(global_random_seed).random((20, 4))
+    expected = cdist(X, X, FORMS[metric])
+    assert_allclose(distance_matrix(X, metric=metric), expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("metric", ["euclidean", "cosine", manhattan])

@@ -13,10 +13,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from skdiffclust._affinity import nearest_sample
+from skdiffclust._affinity import METRICS, nearest_sample
 from skdiffclust._assignments import relabel_by_size
 from skdiffclust._compat import (
-    PAIRWISE_METRICS,
     CallbackSupportMixin,
     Interval,
     StrOptions,
@@ -240,7 +239,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
             None,
         ],
         "distance_threshold": [Interval(Real, 0, None, closed="left"), None],
-        "metric": [StrOptions(PAIRWISE_METRICS | {"precomputed"}), callable],
+        "metric": [StrOptions(METRICS | {"precomputed"}), callable],
         "cut_rule": [StrOptions({"size_weighted", "longest"})],
         "min_cluster_size": [Interval(Integral, 1, None, closed="left")],
         "min_samples": [Interval(Integral, 1, None, closed="left"), None],

@@ -10,31 +10,17 @@ from scipy.sparse import csr_array, issparse
 from scipy.spatial.distance import cdist
 
 from skdiffclust._affinity import (
+    EUCLIDEAN_FORMS,
     block_distances,
     check_precomputed,
     fitted_metric_params,
     refuse_overflow,
     refuse_underflow,
-    unit_rows,
 )
 from skdiffclust.forests._trees import _compilation_threshold
 
 # Lengths in a part of the matrix, of 8 MB, that core distances are read from.
 _LENGTHS_AT_ONCE = 2**20
-
-
-def _half(squared):
-    """Cosine distance from the squared distance of unit rows."""
-    return 0.5 * squared
-
-
-# Metrics that squared Euclidean distances order, and the way back from these.
-_FINISH = {
-    "euclidean": np.sqrt,
-    "l2": np.sqrt,
-    "sqeuclidean": np.asarray,
-    "cosine": _half,
-}
 
 
 @dataclass(frozen=True)
@@ -107,9 +93,11 @@ def lengths_of_points(X, metric):
     costs no digits and every algorithm sees the same bits.
     """
     points = None
-    if metric in _FINISH:
-        points = unit_rows(X) if metric == "cosine" else X
-        points = np.ascontiguousarray(points, dtype=np.float64)
+    finish = np.asarray
+    if isinstance(metric, str) and metric in EUCLIDEAN_FORMS:
+        form = EUCLIDEAN_FORMS[metric]
+        points = np.ascontiguousarray(form.prepare(X), dtype=np.float64)
+        finish = form.finish
 
         def between(rows, others):
             return cdist(points[rows], points[others], "sqeuclidean")
@@ -126,7 +114,6 @@ def lengths_of_points(X, metric):
     def row(i, rows):
         return between([i], rows)[0]
 
-    finish = _FINISH.get(metric, np.asarray)
     return Lengths(len(X), row, finish, points=points, between=between)
 
 

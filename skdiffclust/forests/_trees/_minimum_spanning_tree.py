@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.utils import check_array
 
-from skdiffclust._compat import PAIRWISE_METRICS, StrOptions, validate_params
+from skdiffclust._affinity import METRICS
+from skdiffclust._compat import StrOptions, validate_params
 from skdiffclust._validation import refuse_silent_conversion
 from skdiffclust.forests._trees._distances import lengths_of
 from skdiffclust.forests._trees._solve import spanning_edges
@@ -31,7 +32,7 @@ class SpanningTree:
 @validate_params(
     {
         "X": ["array-like", "sparse matrix"],
-        "metric": [StrOptions(PAIRWISE_METRICS | {"precomputed"}), callable],
+        "metric": [StrOptions(METRICS | {"precomputed"}), callable],
     },
     prefer_skip_nested_validation=True,
 )
