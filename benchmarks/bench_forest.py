@@ -8,7 +8,8 @@ runs that followed each other, the same ratio of processor time (which a busy ma
 disturbs less), and the relative difference of the total weights of the two trees. A
 peer that takes more than half a minute runs once. Parts: points, few, ten, wide,
 million, dense, dense20000, sparse, metrics, growth3, growth10, growth50, fit, workers,
-memmap, reachability.
+memmap, reachability,
+dense_fit.
 """
 
 import os
@@ -23,6 +24,7 @@ from time import perf_counter, process_time
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import numpy as np
+from scipy.cluster.hierarchy import linkage
 from scipy.sparse import csr_array, triu
 from scipy.spatial.distance import pdist, squareform
 
@@ -228,6 +230,26 @@ def dense(n_samples=10_000):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     print(f"matrix {n_samples}: {peak / 2**20:.2f} MiB beyond the matrix")
+
+
+def ours_fitted(D):
+    """Total length after a fit, with all of its checks."""
+    model = skdiffclust.SpanningForestClustering(10, metric="precomputed")
+    return model.fit(D).edge_lengths_.sum()
+
+
+def scipy_linkage(D):
+    """As `ours_fitted`, from the condensed form of the checked matrix."""
+    return linkage(squareform(D), "single")[:, 2].sum()
+
+
+def dense_fit():
+    """Fits to a distance matrix, with all checks, linkage and labels."""
+    peers = {"scipy csgraph": scipy_on_matrix, "scipy linkage": scipy_linkage}
+    for n_samples in (8000, 10_000):
+        D = squareform(pdist(normal(n_samples, 10)))
+        compare(f"fit {n_samples}", ours_fitted, peers, D)
+        peers = {"scikit-learn": sklearn_on_matrix}
 
 
 def dense20000():

@@ -18,6 +18,10 @@ from skdiffclust._validation import check_dense_size, refuse_masked
 _TRANSLATION_INVARIANT_KERNELS = ("rbf", "laplacian")
 _TREE_MAX_FEATURES = 10
 _TREE_SLACK = 1e-12  # far above the rounding of a sum of _TREE_MAX_FEATURES squares
+# Matrices with fewer rows are compared with their transpose by NumPy; and with up to so
+# many where the faster comparison would have to be compiled first.
+_COMPARED_BY_NUMPY = 1500
+_COMPARED_BY_NUMPY_AT_FIRST = 4000
 _BLOCK_ENTRIES = 2**22
 _SYMMETRY_TOLERANCE = 1e-8
 # Metrics with parameters that are estimated from X.
@@ -384,8 +388,7 @@ def _check_dense(D, name, kind):
     largest = 0.0
     difference = 0.0
     # Most matrices are in order, which is seen much faster than what else they are.
-    in_order = all(_is_symmetric(D, start, start + step) for start in range(0, n, step))
-    for start in range(0, 0 if in_order else n, step):
+    for start in range(0, 0 if _is_in_order(D) else n, step):
         block = D[start : start + step]
         mirror = D[:, start : start + step].T
         if not keep_diagonal:
@@ -406,6 +409,39 @@ def _check_dense(D, name, kind):
         _warn_asymmetric(difference, largest, name)
         _symmetrise_dense(D)
     return D
+
+
+def is_clean_distances(D):
+    """Whether D is a dense matrix of distances in which nothing is to be changed.
+
+    Then it is square, float64 in rows, finite, symmetric, and zero on the diagonal.
+    """
+    if sp.issparse(D) or D.dtype != np.float64 or D.shape[0] != D.shape[1]:
+        return False
+    return _is_in_order(D) and not np.any(D.diagonal())
+
+
+def _is_in_order(D):
+    """Whether D (n, n) is finite and equal to its transpose."""
+    n = len(D)
+    if _is_compiled(D):
+        from skdiffclust._symmetry import is_finite_and_symmetric
+
+        if is_finite_and_symmetric(D):
+            return True
+    step = max(1, _BLOCK_ENTRIES // n)
+    return all(_is_symmetric(D, start, start + step) for start in range(0, n, step))
+
+
+def _is_compiled(D):
+    """Whether the compiled comparison is there, or worth waiting for."""
+    n = len(D)
+    if n < _COMPARED_BY_NUMPY or not D.flags.c_contiguous:
+        return False
+    from skdiffclust._compiled import is_ready
+    from skdiffclust._symmetry import compare_strips
+
+    return n > _COMPARED_BY_NUMPY_AT_FIRST or is_ready(compare_strips)
 
 
 def _is_symmetric(D, start, stop):

@@ -27,20 +27,21 @@ def validate_rows(estimator, X, *, reset=True, **check_params):
 
     Everything but float32 becomes float64, once. Text, dates, complex numbers and
     masked arrays, which NumPy would turn into numbers without a word, are refused, and
-    so is NaN unless ``ensure_all_finite="allow-nan"``.
+    so is NaN unless ``ensure_all_finite="allow-nan"``. With False, entries are not
+    looked at.
     Other arguments are those of :func:`sklearn.utils.validation.validate_data`.
     """
     refuse_silent_conversion(X)
-    takes_nan = check_params.pop("ensure_all_finite", True) == "allow-nan"
+    finite = check_params.pop("ensure_all_finite", True)
     X = validate_data(
         estimator,
         X,
         reset=reset,
         dtype=[np.float64, np.float32],
-        ensure_all_finite="allow-nan",
+        ensure_all_finite="allow-nan" if finite else False,
         **check_params,
     )
-    if not takes_nan:
+    if finite is True:
         _refuse_missing(estimator, X)
     return X
 

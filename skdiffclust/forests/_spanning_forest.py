@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from skdiffclust._affinity import METRICS, nearest_sample
+from skdiffclust._affinity import METRICS, is_clean_distances, nearest_sample
 from skdiffclust._assignments import relabel_by_size
 from skdiffclust._compat import (
     CallbackSupportMixin,
@@ -49,7 +49,11 @@ from skdiffclust.forests._perturbed._memberships import (
     perturbed_edges,
     perturbed_labels,
 )
-from skdiffclust.forests._trees._distances import lengths_of, mutual_reachability
+from skdiffclust.forests._trees._distances import (
+    lengths_of,
+    lengths_of_matrix,
+    mutual_reachability,
+)
 from skdiffclust.forests._trees._tree import CutTree, components, cut_order
 
 # Lengths made at a time, 8 MB of them.
@@ -335,7 +339,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
             If fewer clusters are found than asked, or the minimum size is relaxed.
         """
         is_given = self.metric == "precomputed"
-        X = validate_rows(self, X, accept_sparse="csr" if is_given else False)
+        X, is_clean = self._check_samples(X)
         constraints = as_constraints(X.shape[0], partial_labels, must_link, cannot_link)
         weights, kept = self._check_weights(sample_weight, X)
         everything = X
@@ -345,7 +349,8 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         self._check_perturbations(constraints)
         task = fit_task(self, everything, y, max_subtasks=1 + self.n_perturbations)
         growth = task.subtask("tree")
-        lengths = self._lengths(X)
+        lengths = lengths_of_matrix(X) if is_clean else lengths_of(X, self.metric)
+        lengths = self._raised(lengths)
         n_clusters = None if self.n_clusters == "auto" else self.n_clusters
         if n_clusters is not None:
             check_feasible(constraints, n_clusters)
@@ -585,16 +590,27 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         )
         return positions, scores
 
-    def _lengths(self, X):
-        """Make the relation between the rows of X."""
-        lengths = lengths_of(X, self.metric)
+    def _check_samples(self, X):
+        """Return X checked, and whether it is a matrix with nothing left to check.
+
+        Such a matrix is looked at once; what is wrong with another is found in turn.
+        """
+        if self.metric != "precomputed":
+            return validate_rows(self, X), False
+        checked = validate_rows(self, X, accept_sparse="csr", ensure_all_finite=False)
+        if is_clean_distances(checked):
+            return checked, True
+        return validate_rows(self, X, accept_sparse="csr"), False
+
+    def _raised(self, lengths):
+        """Return lengths of mutual reachability, if that is asked for."""
         if self.min_samples is None:
             return lengths
-        if issparse(X) or self.min_samples > len(X):
+        if lengths.graph is not None or self.min_samples > lengths.n_samples:
             raise ValueError(
                 "The 'min_samples' parameter of SpanningForestClustering must be None "
                 "for a sparse graph, and at most the number of samples. Got "
-                f"{self.min_samples} instead, with {X.shape[0]} samples."
+                f"{self.min_samples} instead, with {lengths.n_samples} samples."
             )
         return mutual_reachability(lengths, self.min_samples, self.n_jobs)
 

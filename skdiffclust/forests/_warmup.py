@@ -31,8 +31,14 @@ def warmup():
     >>> import skdiffclust
     >>> skdiffclust.warmup()  # doctest: +SKIP
     """
+    from skdiffclust._symmetry import is_finite_and_symmetric
     from skdiffclust.forests._hierarchy._merges import compiled_merges
     from skdiffclust.forests._trees._components import compiled_components
+    from skdiffclust.forests._trees._plain_boruvka import (
+        plain_boruvka,
+        plain_core_lengths,
+        tree_of,
+    )
     from skdiffclust.forests._trees._prim import prim_on_matrix, prim_on_points
 
     n_samples = _compilation_threshold.SMALL + 1
@@ -50,6 +56,9 @@ def warmup():
     SpanningForestClustering(metric="precomputed").fit(path)
     prim_on_points(points[:2], np.arange(2))
     prim_on_matrix(np.zeros((2, 2)), np.arange(2))
+    is_finite_and_symmetric(np.zeros((2, 2)))
+    tree = tree_of(points[:9])
+    plain_boruvka(tree, plain_core_lengths(tree, 2))
     similarity = np.zeros((4, 4))
     links = np.zeros((4, 4), dtype=np.int64)
     links[0, 1] = 1
