@@ -11,15 +11,8 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from skdiffclust._checkpoint import (
-    STREAM,
-    Checkpoint,
-    Field,
-    restore_stream,
-    stream_arrays,
-)
+from skdiffclust._checkpoint import Field
 from skdiffclust._encoder import ACTIVATIONS, Encoder
-from skdiffclust._history import STOP_REASONS
 
 _OUT_OF_MEMORY_TRIES = 2
 # Held by whoever draws from the global streams of torch, see `isolated_streams`.
@@ -213,8 +206,9 @@ def train_module(
         When halving twice was not enough, with advice.
     """
     n_tries = 0
+    trained = ModuleState(module, optimizer)
     if checkpoint is not None:
-        batch_size = checkpoint.load(loop, module, optimizer, batch_size)
+        batch_size = checkpoint.load(loop, trained, batch_size)
     for _ in loop:
         while True:
             try:
@@ -235,7 +229,7 @@ def train_module(
         close(loop, mean_loss)
         # After a divergence there is nothing to go on from.
         if checkpoint is not None and loop.stop_reason != "diverged":
-            checkpoint.save(loop, module, optimizer, batch_size)
+            checkpoint.save(loop, trained, batch_size)
     return batch_size
 
 
@@ -254,100 +248,29 @@ def _epoch(module, batches, loss_of, optimizer):
     return float(torch.stack(losses).mean()) if losses else 0.0
 
 
-class LoopCheckpoint:
-    """All that `train` changes, in a folder, as it is after each epoch.
-
-    What goes on from it has the same bits as what was never interrupted.
+class ModuleState:
+    """A module and its Adam, with the random streams of torch, for a `LoopCheckpoint`.
 
     Parameters
     ----------
-    folder : path-like
-    kind : str
-        What it is a checkpoint of.
-    identity : dict
-        What `identify` returned for the data and parameters.
-    random_state : RandomState
-        The stream that batches are drawn from.
-    columns : list of str
-        Names in the history of the loop.
-    reasons : list of str, default=()
-        Why its `stop` may be called.
-    resume : bool
-        Whether to go on from the folder, if there is one.
+    module : nn.Module
+    optimizer : torch.optim.Optimizer
+        Adam or AdamW, of parameters of the module.
     """
 
-    def __init__(
-        self, folder, kind, identity, random_state, *, columns, reasons=(), resume
-    ):
-        self._about = folder, kind, identity
-        self._random_state = random_state
-        self._resume = resume
-        self._columns = columns
-        self._reasons = reasons
+    def __init__(self, module, optimizer):
+        self._module = module
+        self._optimizer = optimizer
 
-    def load(self, loop, module, optimizer, batch_size):
-        """Put everything where the folder left it; return the batch size there."""
-        record = {
-            name: Field("float64", finite=name == "loss") for name in self._columns
-        }
-        state = self._fields(loop, module, optimizer, batch_size)
-        self._checkpoint = Checkpoint(*self._about, record=record, state=state)
-        records, arrays = self._checkpoint.open(resume=self._resume)
-        if not records:
-            return batch_size
-        history = {
-            name: [record[name].item() for record in records] for name in self._columns
-        }
-        n_iter = len(records)
-        best_epoch = arrays["loop.best_epoch"].item()
-        if best_epoch >= n_iter or not restore_stream(self._random_state, arrays):
-            raise self._checkpoint.refusal("one whose state is of no epoch")
-        loop.restore(
-            {
-                **{name: arrays[f"loop.{name}"].item() for name in _numbers(loop)},
-                "history": history,
-                "n_iter": n_iter,
-                "stop_reason": arrays["loop.stop_reason"].item().decode() or None,
-            },
-            _under("best.", arrays),
-        )
-        try:
-            torch.set_rng_state(to_tensor(arrays["torch_stream"]))
-            if "cuda_stream" in arrays:
-                torch.cuda.set_rng_state(to_tensor(arrays["cuda_stream"]))
-            load_module_state(module, _under("best.", arrays))  # refused here or never
-            load_module_state(module, _under("module.", arrays))
-        except (RuntimeError, ValueError):
-            raise self._checkpoint.refusal(
-                "one whose state is none of the model"
-            ) from None
-        slots = {
-            i: {slot: to_tensor(arrays[f"adam.{name}.{slot}"]) for slot in _ADAM}
-            for i, name in enumerate(_parameters(module, optimizer))
-        }
-        groups = optimizer.state_dict()["param_groups"]
-        optimizer.load_state_dict({"state": slots, "param_groups": groups})
-        return arrays["batch_size"].item()
-
-    def save(self, loop, module, optimizer, batch_size):
-        """Write the state after an epoch; warn if that cannot be done."""
-        snapshot = loop.snapshot()
-        record = {name: snapshot["history"][name][-1] for name in self._columns}
-        arrays = {f"loop.{name}": snapshot[name] for name in _numbers(loop)}
-        arrays |= {
-            **stream_arrays(self._random_state),
-            "loop.stop_reason": (snapshot["stop_reason"] or "").encode(),
-            "batch_size": batch_size,
-            "torch_stream": to_numpy(torch.get_rng_state()),
-        }
-        if _runs_on_cuda(module):
+    def arrays(self):
+        """Return all that a step changes, by name."""
+        arrays = {"torch_stream": to_numpy(torch.get_rng_state())}
+        if _runs_on_cuda(self._module):
             arrays["cuda_stream"] = to_numpy(torch.cuda.get_rng_state())
-        for name, value in module_state(module).items():
+        for name, value in module_state(self._module).items():
             arrays[f"module.{name}"] = value
-        for name, value in loop.best_state.items():
-            arrays[f"best.{name}"] = value
-        for name, parameter in _parameters(module, optimizer).items():
-            slots = optimizer.state.get(parameter, {})
+        for name, parameter in _parameters(self._module, self._optimizer).items():
+            slots = self._optimizer.state.get(parameter, {})
             for slot in _ADAM:
                 # None yet for what has had no gradient.
                 shape = () if slot == "step" else tuple(parameter.shape)
@@ -355,31 +278,17 @@ class LoopCheckpoint:
                 arrays[f"adam.{name}.{slot}"] = (
                     to_numpy(slots[slot]) if slots else zeros
                 )
-        self._checkpoint.append(record, arrays)
+        return arrays
 
-    def _fields(self, loop, module, optimizer, batch_size):
-        """Return what the arrays of a state may be."""
-        reasons = ["", *STOP_REASONS, *self._reasons]
-        fields = {
-            **STREAM,
-            "loop.stop_reason": Field(
-                "S16", choices=tuple(reason.encode() for reason in reasons)
-            ),
-            "batch_size": Field("int64", low=1, high=int(batch_size)),
-            "torch_stream": Field("uint8", tuple(torch.get_rng_state().shape)),
-        }
-        for name, value in _numbers(loop).items():
-            is_float = isinstance(value, float)
-            field = Field("float64") if is_float else Field("int64", low=0)
-            fields[f"loop.{name}"] = field
-        if _runs_on_cuda(module):
+    def fields(self):
+        """Return what `arrays` may be."""
+        fields = {"torch_stream": Field("uint8", tuple(torch.get_rng_state().shape))}
+        if _runs_on_cuda(self._module):
             shape = tuple(torch.cuda.get_rng_state().shape)
             fields["cuda_stream"] = Field("uint8", shape)
-        for name, array in module_state(module).items():
-            # Buffers may hold infinity: the mask of an attention, say.
-            field = Field(array.dtype, array.shape, finite=np.isfinite(array).all())
-            fields[f"module.{name}"] = fields[f"best.{name}"] = field
-        for name, parameter in _parameters(module, optimizer).items():
+        for name, field in self.best_fields().items():
+            fields[f"module.{name}"] = field
+        for name, parameter in _parameters(self._module, self._optimizer).items():
             for slot in _ADAM:
                 fields[f"adam.{name}.{slot}"] = Field(
                     _slot_dtype(parameter, slot),
@@ -387,6 +296,31 @@ class LoopCheckpoint:
                     low=-np.inf if slot == "exp_avg" else 0,
                 )
         return fields
+
+    def best_fields(self):
+        """Return what `module_state` of the module may be."""
+        # Buffers may hold infinity: the mask of an attention, say.
+        return {
+            name: Field(array.dtype, array.shape, finite=np.isfinite(array).all())
+            for name, array in module_state(self._module).items()
+        }
+
+    def load(self, arrays, best):
+        """Write back what `arrays` returned; refuse a `best` state that does not fit.
+
+        RuntimeError or ValueError if either is none of the module.
+        """
+        torch.set_rng_state(to_tensor(arrays["torch_stream"]))
+        if "cuda_stream" in arrays:
+            torch.cuda.set_rng_state(to_tensor(arrays["cuda_stream"]))
+        load_module_state(self._module, best)  # refused here or never
+        load_module_state(self._module, _under("module.", arrays))
+        slots = {
+            i: {slot: to_tensor(arrays[f"adam.{name}.{slot}"]) for slot in _ADAM}
+            for i, name in enumerate(_parameters(self._module, self._optimizer))
+        }
+        groups = self._optimizer.state_dict()["param_groups"]
+        self._optimizer.load_state_dict({"state": slots, "param_groups": groups})
 
 
 # What Adam keeps for each parameter.
@@ -406,14 +340,6 @@ def _parameters(module, optimizer):
 def _slot_dtype(parameter, slot):
     """Return the dtype of what Adam keeps for a parameter."""
     return "float32" if slot == "step" else to_numpy(parameter.new_empty(0)).dtype
-
-
-def _numbers(loop):
-    """Return the numbers (dict) that a loop carries from an epoch to the next."""
-    others = {"history", "n_iter", "stop_reason"}
-    return {
-        name: value for name, value in loop.snapshot().items() if name not in others
-    }
 
 
 def _runs_on_cuda(module):

@@ -16,7 +16,8 @@ import torch
 from skdiffclust import SparseGEMINI, _checkpoint
 from skdiffclust._checkpoint import identify
 from skdiffclust._history import EpochLoop
-from skdiffclust._torch import LoopCheckpoint, train_module
+from skdiffclust._loop_checkpoint import LoopCheckpoint
+from skdiffclust._torch import train_module
 from skdiffclust.gemini._resume import PathCheckpoint
 
 

@@ -31,7 +31,11 @@ from skdiffclust.forests._embedding._targets import (
     link_pairs,
     split_labelled,
 )
-from skdiffclust.forests._embedding._training import Trainer, batch_error, units_of
+from skdiffclust.forests._embedding._training import (
+    EncoderTrainer,
+    batch_error,
+    units_of,
+)
 
 # Without `n_iter_no_change`: the relative fall of the loss that is still progress.
 _STILL_FALLS = 0.2
@@ -131,8 +135,10 @@ class SpanningForestEmbedding(
     "mlp", behind the output of a module. A callable similarity may depend on both, and
     its embedding stays as it is.
 
-    Training is in torch, which must be installed. While it trains a module, or with a
-    callable similarity, it seeds the global random streams of torch, and puts them back
+    "linear" and "mlp" are trained on the CPU by explicit gradients in NumPy; what the
+    fit finds does not depend on whether torch is installed. torch is needed for a
+    module, a callable similarity and other devices. While it trains a module, or with a
+    callable similarity, it seeds the global random streams of torch, and restores them
     at the end: one lock lets concurrent fits of modules take turns, so that they find
     what they find alone. Other threads that draw from these streams meanwhile are not
     kept from it.
@@ -276,7 +282,7 @@ class SpanningForestEmbedding(
             If the training diverges; the best weights are kept. Also if the loss still
             falls at `max_iter`, without `n_iter_no_change` by a fifth in ten epochs.
         """
-        require_torch(type(self).__name__)
+        self._check_torch()
         X = self._check_rows(X, reset=True)
         y = None if y is None else check_target(y, len(X))
         known = known_constraints(len(X), y, must_link, cannot_link)
@@ -285,8 +291,7 @@ class SpanningForestEmbedding(
         rng = check_random_state(self.random_state)
         left, held_out = split_labelled(y, self.validation_fraction, rng)
         batches = self._batches(len(X), left, must_link, cannot_link, n_clusters)
-        module = self._start(X, rng, resume=self.warm_start)
-        trainer = Trainer(self, module, X, n_clusters, rng, device)
+        trainer = self._trainer(X, n_clusters, rng, device, resume=self.warm_start)
         if checkpoint is not None:
             checkpoint = trainer.checkpoint(
                 checkpoint, vars(known), has_held_out=len(held_out) > 0, resume=resume
@@ -336,7 +341,7 @@ class SpanningForestEmbedding(
         ValueError
             As for `fit`.
         """
-        require_torch(type(self).__name__)
+        self._check_torch()
         begins = not hasattr(self, "n_iter_")
         X = self._check_rows(X, reset=begins)
         y = None if y is None else check_target(y, len(X))
@@ -349,8 +354,7 @@ class SpanningForestEmbedding(
             # Of an integer, other noise at every call, but the same in every run.
             rng = np.random.RandomState([self.random_state % 2**32, self.n_iter_])
         batches = self._batches(len(X), y, must_link, cannot_link, n_clusters)
-        module = self._start(X, rng, resume=not begins)
-        trainer = Trainer(self, module, X, n_clusters, rng, device)
+        trainer = self._trainer(X, n_clusters, rng, device, resume=not begins)
         loop = EpochLoop(
             self,
             max_iter=1,
@@ -415,7 +419,7 @@ class SpanningForestEmbedding(
         score : float
             Between -1 and 0, larger is better; NaN if no sample has a label.
         """
-        require_torch(f"{type(self).__name__}.score")
+        self._check_torch()
         embedding = self.transform(X)
         y = check_target(y, len(embedding))
         return -batch_error(
@@ -438,42 +442,55 @@ class SpanningForestEmbedding(
         links = link_pairs(constraints) if y is None else None
         return InformedBatches(constraints, links, self.labelled_fraction, n_clusters)
 
-    def _start(self, X, rng, *, resume):
-        """Return the module to train: fresh, a copy, or that of the last fit."""
-        from skdiffclust._torch import encoder_module, isolated_streams
-
+    def _check_torch(self):
+        """Refuse what needs torch where it is not installed."""
+        name = type(self).__name__
         if not isinstance(self.encoder, str):
+            require_torch(f"{name} with a module as encoder")
+        if callable(self.similarity):
+            require_torch(f"{name} with a function as similarity")
+
+    def _trainer(self, X, n_clusters, rng, device, *, resume):
+        """Return what trains the encoder, from fresh weights or those of the last fit.
+
+        Explicit gradients in NumPy, or autograd where these do not reach: modules,
+        similarities that are functions of tensors, and devices.
+        """
+        is_named = isinstance(self.encoder, str)
+        if is_named and device == "cpu" and not callable(self.similarity):
+            encoder = self._start_encoder(X, rng, resume=resume)
+            return EncoderTrainer(self, encoder, X, n_clusters, rng)
+        from skdiffclust._torch import encoder_module, isolated_streams
+        from skdiffclust.forests._embedding._torch import ModuleTrainer
+
+        if is_named:
+            module = encoder_module(self._start_encoder(X, rng, resume=resume))
+        else:
             resume = resume and hasattr(self, "encoder_")
             with isolated_streams(rng):
-                return copy.deepcopy(self.encoder_ if resume else self.encoder)
+                module = copy.deepcopy(self.encoder_ if resume else self.encoder)
+        return ModuleTrainer(self, module, X, n_clusters, rng, device)
+
+    def _start_encoder(self, X, rng, *, resume):
+        """Return the named encoder to train: fresh, or a copy of the last fit's."""
         if resume and hasattr(self, "coefs_"):
-            # As they were when training ended: the units came after that.
+            # As it was when training ended: the units came after that.
             center, scale = self._units
-            weights = list(self.coefs_)
-            biases = list(self.intercepts_)
-            weights[-1] = weights[-1] * scale
-            biases[-1] = biases[-1] * scale + center
-            return encoder_module(Encoder(weights, biases))
+            encoder = Encoder(self.coefs_, self.intercepts_).copy()
+            return encoder.scaled(scale).shifted(center)
         hidden = hidden_widths(self)
         if self.encoder == "linear":
             hidden = []
         sizes = [X.shape[1], *hidden, self.n_components]
-        return encoder_module(Encoder.with_random_weights(sizes, rng, X.dtype))
+        return Encoder.with_random_weights(sizes, rng, X.dtype)
 
     def _fitted(self, trainer):
         """Return the attributes that transform and score need, as of now."""
-        attributes = {"n_clusters_": trainer.n_clusters, "_units": (0.0, 1.0)}
-        if isinstance(self.encoder, str):
-            from skdiffclust._torch import module_encoder
-
-            encoder = module_encoder(trainer.module)
-            attributes["coefs_"] = encoder.weights
-            attributes["intercepts_"] = encoder.biases
-            attributes["_n_features_out"] = encoder.n_outputs
-        else:
-            attributes["encoder_"] = copy.deepcopy(trainer.module).cpu().eval()
-            attributes["_n_features_out"] = trainer.embed(trainer.X[:1]).shape[1]
-        return attributes
+        return {
+            "n_clusters_": trainer.n_clusters,
+            "_units": (0.0, 1.0),
+            **trainer.attributes(),
+        }
 
     def _publish(self, trainer, loop):
         """Assign the fitted attributes, with the embedding in its units."""
@@ -491,11 +508,11 @@ class SpanningForestEmbedding(
         self.device_ = trainer.device
 
     def _embed_by_module(self, X):
-        """Embed validated rows by the trained module, on the CPU."""
-        rng = np.random.RandomState(0)
-        trainer = Trainer(self, self.encoder_, X, self.n_clusters_, rng, "cpu")
+        """Embed validated samples by the trained module, on the CPU."""
+        from skdiffclust.forests._embedding._torch import embed_by_module
+
         center, scale = self._units
-        return (trainer.embed(X, block_samples=1) - center) / scale
+        return (embed_by_module(self.encoder_, X) - center) / scale
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -9,6 +9,7 @@ from skdiffclust._affinity import refuse_overflow
 from skdiffclust._batches import mini_batches
 from skdiffclust._checkpoint import identify, probe_rows
 from skdiffclust._encoder import Encoder
+from skdiffclust._loop_checkpoint import LoopCheckpoint
 from skdiffclust.memories._dynamics import check_weights
 from skdiffclust.memories._merging import count_clusters
 from skdiffclust.memories._optimise import Plateau
@@ -93,7 +94,7 @@ class DeepTraining:
         """Return the LoopCheckpoint in a folder."""
         import torch
 
-        from skdiffclust._torch import LoopCheckpoint, module_identity, module_state
+        from skdiffclust._torch import module_identity, module_state
 
         start = [array.tobytes() for array in module_state(self._parts).values()]
         data = {

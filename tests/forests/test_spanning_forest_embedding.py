@@ -22,7 +22,8 @@ from skdiffclust.forests._embedding._informed_batches import (
     restrict,
 )
 from skdiffclust.forests._embedding._targets import split_labelled
-from skdiffclust.forests._embedding._training import Trainer, units_of
+from skdiffclust.forests._embedding._torch import ModuleTrainer
+from skdiffclust.forests._embedding._training import EncoderTrainer, units_of
 from skdiffclust.metrics import clustering_accuracy, links_to_incidence
 
 
@@ -335,22 +336,35 @@ def test_batch_size_beyond_the_rows_is_clipped(global_random_seed):
     assert embedding.n_iter_ == 2
 
 
-def test_divergence_keeps_the_best_weights(monkeypatch, global_random_seed):
+@pytest.mark.parametrize("encoder", ["linear", "module"])
+def test_divergence_keeps_the_best_weights(encoder, monkeypatch, global_random_seed):
     X, y = hidden_signal(seed=global_random_seed)
-    loss, calls = Trainer.loss, []
+    calls = []
+
+    def with_nan(value):
+        calls.append(value)
+        return value * np.nan if len(calls) > 6 else value
+
+    loss = ModuleTrainer.loss
+    both = EncoderTrainer.loss_and_gradients
 
     def broken(self, batch):
-        calls.append(batch)
-        value = loss(self, batch)
-        return value * torch.nan if len(calls) > 6 else value
+        return with_nan(loss(self, batch))
 
-    monkeypatch.setattr(Trainer, "loss", broken)
+    def broken_both(self, batch):
+        value, gradients = both(self, batch)
+        return with_nan(value), gradients
+
+    monkeypatch.setattr(ModuleTrainer, "loss", broken)
+    monkeypatch.setattr(EncoderTrainer, "loss_and_gradients", broken_both)
+    if encoder == "module":
+        encoder = nn.Linear(2, 1)
     with pytest.warns(ConvergenceWarning, match="diverged in epoch"):
-        embedding = make().fit(X, y)
-    assert np.isfinite(embedding.coefs_[0]).all()
+        embedding = make(encoder=encoder).fit(X, y)
+    assert np.isfinite(embedding.transform(X)).all()
     calls[:] = range(10)
     with pytest.raises(ValueError, match="Did you scale X"):
-        make().fit(X, y)
+        make(encoder=encoder).fit(X, y)
 
 
 @pytest.mark.few_epochs
@@ -362,7 +376,7 @@ def test_interruption_keeps_the_old_model(monkeypatch, global_random_seed):
     def interrupt(self, batch):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Trainer, "loss", interrupt)
+    monkeypatch.setattr(EncoderTrainer, "loss_and_gradients", interrupt)
     for method in (embedding.fit, embedding.partial_fit):
         with pytest.raises(KeyboardInterrupt):
             method(X, y)
@@ -472,13 +486,10 @@ def test_the_unit_changes_neither_the_score_nor_what_training_goes_on_from():
     ours, theirs = model.transform(X), raw.transform(X)
     np.testing.assert_allclose(ours * scale + center, theirs, atol=1e-12)
     assert model.score(X, y) == pytest.approx(raw.score(X, y))
-    start = model._start(X, np.random.RandomState(0), resume=True)
-    for ours, theirs in zip(
-        start.parameters(),
-        raw._start(X, np.random.RandomState(0), resume=True).parameters(),
-        strict=True,
-    ):
-        np.testing.assert_allclose(ours.detach(), theirs.detach(), atol=1e-12)
+    start = model._start_encoder(X, np.random.RandomState(0), resume=True)
+    other = raw._start_encoder(X, np.random.RandomState(0), resume=True)
+    for ours, theirs in zip(start.arrays, other.arrays, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-12)
 
 
 @pytest.mark.few_epochs

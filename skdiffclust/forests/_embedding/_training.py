@@ -2,155 +2,175 @@
 
 import numpy as np
 
-from skdiffclust._checkpoint import identify, probe_rows
+from skdiffclust._checkpoint import identify
+from skdiffclust._loop_checkpoint import ArraysState, LoopCheckpoint
+from skdiffclust._optimisers import Adam
 from skdiffclust.forests._constrained._spanning import maximum_spanning_forest
+from skdiffclust.forests._perturbed._fenchel_young import partial_loss_with_gradient
 from skdiffclust.forests._perturbed._hash import draw_seed
+from skdiffclust.forests._perturbed._relation import relation_of
 from skdiffclust.forests._perturbed._samplers import Noise
+from skdiffclust.forests._perturbed._similarity import (
+    standardized_similarity,
+    standardized_similarity_with_vjp,
+)
 from skdiffclust.metrics import connectivity_error
 
-_ROWS_AT_A_TIME = 1024
+_KIND = "SpanningForestEmbedding"
 
 
-class Trainer:
-    """An encoder module with its optimizer, rows and noise.
+class EncoderTrainer:
+    """An encoder trained by explicit gradients, with its optimiser, samples and noise.
+
+    `_torch.ModuleTrainer` is its twin for modules, devices, and similarities that are
+    functions of tensors.
 
     Parameters
     ----------
     estimator : SpanningForestEmbedding
         Read for its parameters, never written.
-    module : torch.nn.Module
+    encoder : Encoder
         Trained in place.
-    X : ndarray of shape (n_samples, ...)
+    X : ndarray of shape (n_samples, n_features)
     n_clusters : int
     random_state : RandomState
-    device : str
     """
 
-    def __init__(self, estimator, module, X, n_clusters, random_state, device):
-        import torch
+    device = "cpu"
 
+    def __init__(self, estimator, encoder, X, n_clusters, random_state):
         self.settings = estimator
-        self.module = module.to(device)
+        self.encoder = encoder
         self.X = X
         self.n_clusters = n_clusters
         self.rng = random_state
-        self.device = device
-        self.optimizer = torch.optim.Adam(
-            module.parameters(),
-            lr=estimator.learning_rate,
-            weight_decay=estimator.weight_decay,
-        )
+        self.optimiser = Adam(encoder.arrays, estimator.learning_rate)
+        self.trained = ArraysState(encoder.names, encoder.arrays, self.optimiser)
 
     def run(self, loop, batches, held_out, y, attributes, checkpoint=None):
-        """Run the epochs of a loop; leave the module with its best weights."""
-        from skdiffclust._torch import isolated_streams, load_module_state, train_module
+        """Run the epochs of a loop; leave the encoder with its best weights."""
+        # The twin seeds the streams of torch with this draw: both see the same batches
+        # and the same noise.
+        self.rng.randint(np.iinfo(np.int32).max)
+        batch_size = self.settings.batch_size
+        if checkpoint is not None:
+            batch_size = checkpoint.load(loop, self.trained, batch_size)
+        # What overflows is found by the loop, which says so.
+        with np.errstate(over="ignore", invalid="ignore"):
+            for _ in loop:
+                losses = [
+                    self.step(batch) for batch in batches.epoch(batch_size, self.rng)
+                ]
+                loss = float(np.mean(losses)) if losses else 0.0
+                record_epoch(self, loop, loss, held_out, y, attributes)
+                # After a divergence there is nothing to go on from.
+                if checkpoint is not None and loop.stop_reason != "diverged":
+                    checkpoint.save(loop, self.trained, batch_size)
+        self.trained.restore(loop.best_state)
 
-        def close(loop, loss):
-            columns = {"training_loss": loss}
-            if len(held_out):
-                columns["validation_error"] = error = np.nan
-                if np.isfinite(loss):
-                    error = self.error(self.X[held_out], y[held_out])
-                columns["validation_error"] = loss = error
-            loop.record(loss, state=self.state, attributes=attributes, **columns)
+    def step(self, batch):
+        """Take a step for a batch; return the loss before it."""
+        loss, gradients = self.loss_and_gradients(batch)
+        for array, gradient in zip(self.encoder.arrays, gradients, strict=True):
+            # A penalty, as that of `torch.optim.Adam`, not a decoupled decay.
+            gradient += self.settings.weight_decay * array
+        self.optimiser.step(self.encoder.arrays, gradients)
+        return loss
 
-        # What of the user's may draw from the streams, or a file that has them.
-        of_the_user = map(callable, (self.settings.encoder, self.settings.similarity))
-        needed = any(of_the_user) or checkpoint is not None
-        with isolated_streams(self.rng, self.device, needed=needed):
-            train_module(
-                loop,
-                self.module,
-                lambda size: batches.epoch(size, self.rng),
-                self.loss,
-                self.optimizer,
-                batch_size=self.settings.batch_size,
-                close=close,
-                checkpoint=checkpoint,
-            )
-        load_module_state(self.module, loop.best_state)
-        self.module.eval()
+    def loss_and_gradients(self, batch):
+        """Return the partial loss of a batch, and its gradients by the arrays.
+
+        A batch is (rows, constraints, n_clusters). NaN where the similarity is not
+        finite.
+        """
+        rows, constraints, n_clusters = batch
+        noise = noise_of_batch(self.settings, self.rng)
+        embedding, inputs = self.encoder.forward(
+            self.X[rows].astype(self.encoder.dtype, copy=False)
+        )
+        similarity, vjp = standardized_similarity_with_vjp(
+            embedding, self.settings.similarity
+        )
+        if not np.isfinite(similarity).all():
+            gradients = [np.full_like(array, np.nan) for array in self.encoder.arrays]
+            return np.nan, gradients
+        relation = relation_of(0.5 * (similarity + similarity.T))
+        loss, by_edges = partial_loss_with_gradient(
+            relation, constraints, n_clusters, noise
+        )
+        gradient = vjp(relation.spread(by_edges)).astype(embedding.dtype)
+        return loss, self.encoder.backward(gradient, inputs)
 
     def checkpoint(self, folder, data, *, has_held_out, resume):
         """Return the LoopCheckpoint in a folder, for data that are a dict of arrays."""
-        import torch
-
-        from skdiffclust._torch import LoopCheckpoint, module_identity
-
-        start = b"".join(array.tobytes() for array in self.state().values())
-        data = {"X": self.X, **data, "first weights": np.frombuffer(start, np.uint8)}
         params = self.settings.get_params(deep=False)
-        outputs = {}
-        if isinstance(params["encoder"], torch.nn.Module):
-            # What a module draws is not to change what is drawn later.
-            with torch.random.fork_rng(devices=[]):
-                self.module.eval()
-                output = self.embed(self.X[probe_rows(len(self.X))])
-            outputs["encoder"] = module_identity(self.module, output)
-        columns = ["loss", "training_loss", "validation_error"]
-        return LoopCheckpoint(
-            folder,
-            "SpanningForestEmbedding",
-            identify(data, params, outputs),
-            self.rng,
-            columns=columns if has_held_out else columns[:2],
-            resume=resume,
-        )
+        return loop_checkpoint(self, folder, data, params, {}, has_held_out, resume)
 
     def state(self):
         """Copy the weights."""
-        from skdiffclust._torch import module_state
+        return self.trained.state()
 
-        return module_state(self.module)
+    def attributes(self):
+        """Return the fitted attributes that hold what was trained."""
+        encoder = self.encoder.copy()
+        return {
+            "coefs_": encoder.weights,
+            "intercepts_": encoder.biases,
+            "_n_features_out": encoder.n_outputs,
+        }
 
-    def loss(self, batch):
-        """Return the partial loss of a batch (rows, constraints, n_clusters)."""
-        from skdiffclust.forests._perturbed._torch import (
-            partial_loss,
-            standardized_similarity,
-        )
+    def embed(self, X):
+        """Return the embedding (n, n_components) of samples as the encoder is now."""
+        return self.encoder.outputs(X)
 
-        rows, constraints, n_clusters = batch
-        n_samples = int(self.settings.n_perturbations)
-        noise = Noise(
-            float(self.settings.noise_scale),
-            n_samples,
-            "normal",
-            n_samples > 1,
-            draw_seed(self.rng),
-        )
-        embedding = self.module(self._tensor(self.X[rows]))
-        similarity = standardized_similarity(embedding, self.settings.similarity)
-        return partial_loss(similarity, constraints, n_clusters, noise)
 
-    def embed(self, X, *, block_samples=_ROWS_AT_A_TIME):
-        """Return the embedding (n, n_components) of rows as the module is now."""
-        from skdiffclust._torch import module_outputs
+def noise_of_batch(settings, random_state):
+    """Return the noise of a batch, whose seed is drawn from a RandomState."""
+    n_samples = int(settings.n_perturbations)
+    return Noise(
+        float(settings.noise_scale),
+        n_samples,
+        "normal",
+        n_samples > 1,
+        draw_seed(random_state),
+    )
 
-        def check(embedding, n_rows):
-            if embedding.ndim != 2 or len(embedding) != n_rows:
-                raise ValueError(
-                    "The 'encoder' parameter of SpanningForestEmbedding must map "
-                    "samples to an embedding (n, n_components). Got shape "
-                    f"{tuple(embedding.shape)} for {n_rows} samples instead. Flatten "
-                    "its output."
-                )
 
-        return module_outputs(self.module, X, check, block_samples=block_samples)
+def record_epoch(trainer, loop, loss, held_out, y, attributes):
+    """Close an epoch by its loss, or by the error of the samples that are held out."""
+    columns = {"training_loss": loss}
+    if len(held_out):
+        error = np.nan
+        if np.isfinite(loss):
+            settings = trainer.settings
+            error = batch_error(
+                trainer.embed(trainer.X[held_out]),
+                y[held_out],
+                trainer.n_clusters,
+                settings.batch_size,
+                settings.similarity,
+            )
+        columns["validation_error"] = error
+        loss = error
+    loop.record(loss, state=trainer.state, attributes=attributes, **columns)
 
-    def error(self, X, y):
-        """Return the connectivity error of rows with labels, batch by batch."""
-        settings = self.settings
-        return batch_error(
-            self.embed(X), y, self.n_clusters, settings.batch_size, settings.similarity
-        )
 
-    def _tensor(self, X):
-        """Return rows as a tensor on the device, in the dtype of the module."""
-        from skdiffclust._torch import to_tensor
+def loop_checkpoint(trainer, folder, data, params, outputs, has_held_out, resume):
+    """Return the LoopCheckpoint of a trainer in a folder.
 
-        dtype = next(self.module.parameters()).dtype
-        return to_tensor(X, self.device, dtype)
+    `data` is a dict of arrays, `outputs` as for `identify`.
+    """
+    start = b"".join(array.tobytes() for array in trainer.state().values())
+    data = {"X": trainer.X, **data, "first weights": np.frombuffer(start, np.uint8)}
+    columns = ["loss", "training_loss", "validation_error"]
+    return LoopCheckpoint(
+        folder,
+        _KIND,
+        identify(data, params, outputs),
+        trainer.rng,
+        columns=columns if has_held_out else columns[:2],
+        resume=resume,
+    )
 
 
 def units_of(embedding, similarity):
@@ -179,10 +199,11 @@ def batch_error(embedding, y, n_clusters, batch_size, similarity):
     row is left out. Where all labels of a batch are known the forest has as many
     clusters as there are classes, else `n_clusters`. Only pairs of labelled rows count.
     """
-    import torch
+    similarity_of = standardized_similarity
+    if callable(similarity):
+        from skdiffclust.forests._perturbed._torch import similarity_of_array
 
-    from skdiffclust.forests._perturbed._torch import standardized_similarity
-
+        similarity_of = similarity_of_array
     wrong = 0.0
     n_pairs = 0
     for first in range(0, len(y), batch_size):
@@ -193,8 +214,7 @@ def batch_error(embedding, y, n_clusters, batch_size, similarity):
         k = min(n_clusters, len(labels))
         if n_known == len(labels):
             k = len(np.unique(labels))
-        rows = torch.from_numpy(embedding[first : first + batch_size])
-        matrix = standardized_similarity(rows, similarity).numpy()
+        matrix = similarity_of(embedding[first : first + batch_size], similarity)
         found = maximum_spanning_forest(0.5 * (matrix + matrix.T), k).labels
         wrong += n_known**2 * connectivity_error(labels, found)
         n_pairs += n_known**2

@@ -1,0 +1,137 @@
+"""Training of an embedding in torch: modules, devices, similarities of tensors."""
+
+import copy
+
+import torch
+
+from skdiffclust._checkpoint import probe_rows
+from skdiffclust._torch import (
+    isolated_streams,
+    load_module_state,
+    module_encoder,
+    module_identity,
+    module_outputs,
+    module_state,
+    to_tensor,
+    train_module,
+)
+from skdiffclust.forests._embedding._training import (
+    loop_checkpoint,
+    noise_of_batch,
+    record_epoch,
+)
+from skdiffclust.forests._perturbed._torch import partial_loss, standardized_similarity
+
+_SAMPLES_AT_A_TIME = 1024
+
+
+class ModuleTrainer:
+    """A module trained by autograd, with its optimizer, samples and noise.
+
+    Parameters
+    ----------
+    estimator : SpanningForestEmbedding
+        Read for its parameters, never written.
+    module : nn.Module
+        Trained in place.
+    X : ndarray of shape (n_samples, ...)
+    n_clusters : int
+    random_state : RandomState
+    device : str
+    """
+
+    def __init__(self, estimator, module, X, n_clusters, random_state, device):
+        self.settings = estimator
+        self.module = module.to(device)
+        self.X = X
+        self.n_clusters = n_clusters
+        self.rng = random_state
+        self.device = device
+        self.optimizer = torch.optim.Adam(
+            module.parameters(),
+            lr=estimator.learning_rate,
+            weight_decay=estimator.weight_decay,
+        )
+
+    def run(self, loop, batches, held_out, y, attributes, checkpoint=None):
+        """Run the epochs of a loop; leave the module with its best weights."""
+
+        def close(loop, loss):
+            record_epoch(self, loop, loss, held_out, y, attributes)
+
+        # What of the user's may draw from the streams, or a file that has them.
+        of_the_user = map(callable, (self.settings.encoder, self.settings.similarity))
+        needed = any(of_the_user) or checkpoint is not None
+        with isolated_streams(self.rng, self.device, needed=needed):
+            train_module(
+                loop,
+                self.module,
+                lambda size: batches.epoch(size, self.rng),
+                self.loss,
+                self.optimizer,
+                batch_size=self.settings.batch_size,
+                close=close,
+                checkpoint=checkpoint,
+            )
+        load_module_state(self.module, loop.best_state)
+        self.module.eval()
+
+    def checkpoint(self, folder, data, *, has_held_out, resume):
+        """Return the LoopCheckpoint in a folder, for data that are a dict of arrays."""
+        params = self.settings.get_params(deep=False)
+        outputs = {}
+        if isinstance(params["encoder"], torch.nn.Module):
+            # What a module draws is not to change what is drawn later.
+            with torch.random.fork_rng(devices=[]):
+                self.module.eval()
+                output = self.embed(self.X[probe_rows(len(self.X))])
+            outputs["encoder"] = module_identity(self.module, output)
+        return loop_checkpoint(
+            self, folder, data, params, outputs, has_held_out, resume
+        )
+
+    def state(self):
+        """Copy the weights."""
+        return module_state(self.module)
+
+    def loss(self, batch):
+        """Return the partial loss of a batch (rows, constraints, n_clusters)."""
+        rows, constraints, n_clusters = batch
+        noise = noise_of_batch(self.settings, self.rng)
+        dtype = next(self.module.parameters()).dtype
+        embedding = self.module(to_tensor(self.X[rows], self.device, dtype))
+        similarity = standardized_similarity(embedding, self.settings.similarity)
+        return partial_loss(similarity, constraints, n_clusters, noise)
+
+    def attributes(self):
+        """Return the fitted attributes that hold what was trained."""
+        if isinstance(self.settings.encoder, str):
+            encoder = module_encoder(self.module)
+            return {
+                "coefs_": encoder.weights,
+                "intercepts_": encoder.biases,
+                "_n_features_out": encoder.n_outputs,
+            }
+        return {
+            "encoder_": copy.deepcopy(self.module).cpu().eval(),
+            "_n_features_out": self.embed(self.X[:1]).shape[1],
+        }
+
+    def embed(self, X):
+        """Return the embedding (n, n_components) of samples as the module is now."""
+        return embed_by_module(self.module, X, block_samples=_SAMPLES_AT_A_TIME)
+
+
+def embed_by_module(module, X, *, block_samples=1):
+    """Return the outputs (n, n_components) of a module for samples (n, ...)."""
+
+    def check(embedding, n_samples):
+        if embedding.ndim != 2 or len(embedding) != n_samples:
+            raise ValueError(
+                "The 'encoder' parameter of SpanningForestEmbedding must map "
+                "samples to an embedding (n, n_components). Got shape "
+                f"{tuple(embedding.shape)} for {n_samples} samples instead. Flatten "
+                "its output."
+            )
+
+    return module_outputs(module, X, check, block_samples=block_samples)
