@@ -56,9 +56,8 @@ def pytest_collection_modifyitems(config, items):
 
 def trains_in_torch(value):
     """Whether a parameter of a test is an estimator that needs torch."""
-    name = type(value).__name__
-    has_encoder = getattr(value, "encoder", None) is not None
-    return name == "SpanningForestEmbedding" or (name == "ClAM" and has_encoder)
+    encoder = getattr(value, "encoder", None)
+    return type(value).__name__ == "ClAM" and encoder is not None
 
 
 def pytest_generate_tests(metafunc):

@@ -47,7 +47,7 @@ def walk_path(checkpoint=None, resume=False):
 
 
 def fit_embedding(checkpoint=None, resume=False):
-    """Fit an encoder in torch; return what it found, as bytes."""
+    """Fit an encoder in NumPy; return what it found, as bytes."""
     y = np.where(np.arange(30) % 2, np.arange(30) // 10, -1)
     embedding = SpanningForestEmbedding(
         3,

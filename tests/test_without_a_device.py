@@ -21,7 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from skdiffclust import SpanningForestEmbedding
 from skdiffclust._constraints import as_constraints
 from skdiffclust.cuts import _torch as cuts
-from skdiffclust.forests._embedding._training import Trainer
+from skdiffclust.forests._embedding._torch import ModuleTrainer
 from skdiffclust.forests._perturbed import _torch as forests
 from skdiffclust.memories import _torch as memories
 from skdiffclust.memories._dynamics import Dynamics
@@ -351,7 +351,7 @@ def step_of_an_embedding(device):
     network = nn.Linear(K, 2, device=device, dtype=torch.float64)
     with torch.no_grad():  # which waits there are depends on the weights
         network.weight.copy_(torch.linspace(-1, 1, 2 * K).reshape(2, K) ** 3)
-    trainer = Trainer(model, network, ROWS, K, rng, device)
+    trainer = ModuleTrainer(model, network, ROWS, K, rng, device)
     loss = trainer.loss((np.arange(N), as_constraints(N, LABELS), K))
     loss.backward()
     trainer.optimizer.step()
