@@ -7,6 +7,7 @@ that it links to, and not at all with SKDIFFCLUST_INTERSPHINX=0.
 import os
 import re
 import sys
+import tempfile
 import warnings
 from pathlib import Path
 from time import process_time
@@ -130,6 +131,8 @@ plot_srcset = ["2x"]
 plot_html_show_formats = False
 plot_html_show_source_link = False
 plot_include_source = True
+# Pages write files, which are not to be left in the project.
+plot_working_directory = tempfile.mkdtemp()
 plot_rcparams = {"font.size": 10, "figure.figsize": (7, 3)}
 
 SECONDS = {}

@@ -131,18 +131,6 @@ def test_readme_example_prints_what_it_says():
     assert run_python(code, "-W", "error").strip() == expected
 
 
-def test_getting_started_runs(tmp_path):
-    page = (ROOT / "doc" / "getting_started.rst").read_text(encoding="utf-8")
-    blocks = literal_blocks(page, "python")
-    assert all(len(block.splitlines()) < 30 for block in blocks)
-    # It writes files, which are not to be left in the project.
-    start = f"import os, skdiffclust; os.chdir({str(tmp_path)!r})"
-    code = "\n".join([start, *blocks, "print(sum(1 for _ in open('labels.csv')))"])
-    chosen, n_labels = run_python(code, "-W", "error").splitlines()
-    assert "n_clusters" in chosen
-    assert int(n_labels) == 178
-
-
 def run_pages(pages, tmp_path):
     """Run the blocks of pages of the user guide, in one process, a namespace a page."""
     programs = {}
@@ -163,7 +151,15 @@ for page, program in {programs!r}.items():
 
 def test_user_guide_runs(tmp_path):
     run_pages(
-        ["gemini", "partial_labels", "persistence", "security", "tuning"], tmp_path
+        [
+            "gemini",
+            "missing_values",
+            "partial_labels",
+            "persistence",
+            "security",
+            "tuning",
+        ],
+        tmp_path,
     )
 
 
