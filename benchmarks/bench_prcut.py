@@ -8,7 +8,7 @@ Five questions, each a subcommand.
     python benchmarks/bench_prcut.py growth   # cost in n, neighbours and k
     python benchmarks/bench_prcut.py table NAME ...   # cuts and agreement, 5 seeds
 
-`fits` and `table` add a line of JSON a fit to --output and go on where they stopped.
+`fits` and `table` add a line of JSON a fit to --output and continue where they stopped.
 Both sides are given the same graph. Times are CPU seconds of alternating runs on one
 thread. The data sets come from the loader, skdiffclust._data.
 """

@@ -462,7 +462,7 @@ def main():
     parser.add_argument("--rehearse", action="store_true")
     rehearse = parser.parse_args().rehearse
     if find_spec("torch") is None:
-        print("torch is not installed here, so that no CUDA device can be asked for.")
+        print("torch is not installed here, so no CUDA device is available.")
         return 0
     import torch
 

@@ -10,8 +10,9 @@ try 25 examples.
 
     python benchmarks/mutation_testing.py --n-mutants 200 --out mutants.jsonl
 
-writes one line a mutant and goes on from there when it is started again (``--part 0 2``
-and ``--part 1 2`` are halves for two cores); ``--show FILE...`` prints the survivors.
+writes one line a mutant and continues from there when it is started again (``--part 0
+2`` and ``--part 1 2`` are halves for two cores); ``--show FILE...`` prints the
+survivors.
 """
 
 import argparse

@@ -82,7 +82,7 @@ def rates(path, step, y, informative):
 def published(scenario):
     """Return the parameters that the files of settings of the published code give.
 
-    A falling penalty counts as progress there, so that steps go on for long; here a
+    A falling penalty counts as progress there, so that steps continue for long; here a
     smaller tolerance does that.
     """
     small = scenario in (1, 2)

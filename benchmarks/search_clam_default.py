@@ -5,7 +5,7 @@
     python benchmarks/search_clam_default.py --auto     # the numbers of clusters found
 
 k-means gets as many restarts, chosen by its loss or by silhouette as ours are. A fit
-that finds fewer clusters than asked counts as a silhouette of 0. Real data come
+that finds fewer clusters than requested counts as a silhouette of 0. Real data come
 from the loader, skdiffclust._data.
 """
 

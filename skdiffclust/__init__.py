@@ -87,7 +87,7 @@ def show_versions():
 
 
 def __getattr__(name):
-    """Import a public name when it is first asked for (PEP 562)."""
+    """Import a public name when it is first requested (PEP 562)."""
     if name in _ESTIMATORS:
         return getattr(import_module(_ESTIMATORS[name]), name)
     if name in _MODULES:

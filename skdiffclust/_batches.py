@@ -18,7 +18,7 @@ def mini_batches(n_samples, batch_size, random_state):
         a batch are degenerate on one row; that batch then has ``batch_size + 1`` rows.
     random_state : RandomState instance
         Handed down by the caller. One permutation is drawn from it, when the first
-        batch is asked for and whatever `batch_size`.
+        batch is requested and whatever `batch_size`.
 
     Yields
     ------
@@ -34,7 +34,7 @@ def mini_batches(n_samples, batch_size, random_state):
     """
     order = random_state.permutation(n_samples).astype(np.int64, copy=False)
     # Row n - 1 never opens a batch: this is the merge. With batches of one row there
-    # is nothing to merge, they are what was asked for.
+    # is nothing to merge, they are what was requested.
     last_start = n_samples if batch_size == 1 else max(n_samples - 1, 1)
     starts = [*range(0, last_start, batch_size), n_samples]
     for start, stop in zip(starts[:-1], starts[1:], strict=True):

@@ -145,7 +145,7 @@ class Checkpoint:
     kind : str
         What it is a checkpoint of.
     identity : dict of str
-        What `identify` returned for the data and parameters: a computation goes on
+        What `identify` returned for the data and parameters: a computation continues
         only with those that it began with.
     record : dict of Field
         What `append` is given of each step.
@@ -262,7 +262,7 @@ class Checkpoint:
         """Warn that nothing could be written."""
         warnings.warn(
             f"The checkpoint {self.folder!r} could not be written: {why}. The "
-            "computation goes on without it. Free space or choose another folder, to "
+            "computation continues without it. Free space or choose another folder, to "
             "be able to resume.",
             UserWarning,
             stacklevel=5,
@@ -575,7 +575,7 @@ def _digest(header, arrays):
 
 
 def identify(data, params, outputs=None):
-    """Return digests (dict) of data and parameters, for a computation to go on with.
+    """Return digests (dict) of data and parameters, for a computation to continue with.
 
     Parameters
     ----------

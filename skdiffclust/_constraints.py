@@ -36,11 +36,11 @@ class Constraints:
         Class of the group that the row is in, -1 where no row of it has a partial
         label. Ids are 0 to `n_classes` - 1 in the order of their first row. A class is
         exactly one group, and a group has at most one class; two different classes
-        must part.
+        must be separated.
     cannot : ndarray of shape (n_pairs, 2), int64
-        Pairs of *groups* (not rows) that must part because of a cannot-link: smaller
-        id first, each once, in lexicographic order. Pairs of two groups that both have
-        a class are never listed, since `classes` implies them.
+        Pairs of *groups* (not rows) that must be separated because of a cannot-link:
+        smaller id first, each once, in lexicographic order. Pairs of two groups that
+        both have a class are never listed, since `classes` implies them.
     """
 
     groups: np.ndarray
@@ -128,9 +128,9 @@ def constraints_from_matrix(constraints, n_samples):
 
     Notes
     -----
-    Where every group that must part from some other must part from all those others, a
-    matrix says just what partial labels say; then these groups become classes, so that
-    both forms give the same result.
+    Where every group that must be separated from some other must be separated from all
+    those others, a matrix says just what partial labels say; then these groups become
+    classes, so that both forms give the same result.
     """
     if constraints is None:
         return None
@@ -151,7 +151,7 @@ def constraints_from_matrix(constraints, n_samples):
 
 
 def check_feasible(constraints, n_clusters):
-    """Refuse a number of clusters that the constraints cannot have.
+    """Refuse a number of clusters that the constraints exclude.
 
     Exact for partial labels and must-links alone, and for at most two clusters; with
     cannot-links and more clusters the question is graph colouring (NP-complete), and
@@ -173,13 +173,13 @@ def check_feasible(constraints, n_clusters):
     if n_clusters > constraints.n_groups:
         raise ValueError(
             f"{title} at most {constraints.n_groups}, the number of groups of samples "
-            f"that must-links and partial labels leave. Got {n_clusters} instead. Ask "
-            "for fewer clusters or give fewer links."
+            f"that must-links and partial labels leave. Got {n_clusters} instead. Use "
+            "fewer clusters or give fewer links."
         )
     if n_clusters < constraints.n_classes:
         raise ValueError(
             f"{title} at least {constraints.n_classes}, the number of classes in "
-            f"'partial_labels'. Got {n_clusters} instead. Ask for more clusters or "
+            f"'partial_labels'. Got {n_clusters} instead. Use more clusters or "
             "merge classes."
         )
     if not len(constraints.cannot):
@@ -188,9 +188,10 @@ def check_feasible(constraints, n_clusters):
     if n_clusters < len(clique):
         rows = [int(np.argmax(constraints.groups == group)) for group in clique[:5]]
         raise ValueError(
-            f"{title} at least {len(clique)}: so many groups of samples must all part "
-            f"from each other (among them samples {', '.join(map(str, rows))}). Got "
-            f"{n_clusters} instead. Ask for more clusters or give fewer cannot-links."
+            f"{title} at least {len(clique)}: so many groups of samples must all be "
+            "separated from each other (among them samples "
+            f"{', '.join(map(str, rows))}). Got {n_clusters} instead. Use more "
+            "clusters or give fewer cannot-links."
         )
     if n_clusters == 2:
         row = _row_on_odd_cycle(constraints)
@@ -198,7 +199,7 @@ def check_feasible(constraints, n_clusters):
             raise ValueError(
                 f"{title} at least 3: the cannot-links around sample {row} form a "
                 "cycle of odd length, which two clusters cannot satisfy. Got 2 "
-                "instead. Ask for more clusters or give fewer cannot-links."
+                "instead. Use more clusters or give fewer cannot-links."
             )
 
 
@@ -334,7 +335,7 @@ def _refuse_self_pairs(pairs, title):
     alone = pairs[pairs[:, 0] == pairs[:, 1], 0]
     if alone.size:
         raise ValueError(
-            f"{title} must part two different samples. Got sample {alone[0]} twice "
+            f"{title} must separate two different samples. Got sample {alone[0]} twice "
             "instead. Remove that pair."
         )
 
@@ -363,7 +364,7 @@ def _pairs_of_incidence(incidence, n_samples, title):
         raise ValueError(
             f"{title}, when sparse, must have positive entries at the two samples of a "
             f"link. Got {incidence.data[negative[0]]} in column {column} instead. Mark "
-            "both samples by 1, and pass samples that must part as cannot_link."
+            "both samples by 1, and pass samples that must be separated as cannot_link."
         )
     n_ends = np.diff(incidence.indptr)
     if (n_ends > 2).any():
@@ -485,7 +486,7 @@ def _class_groups(constraints):
 
 
 def _greedy_clique(constraints):
-    """Return groups that must all part from each other, the larger of two cliques.
+    """Return groups that must all be separated from each other: a large clique.
 
     One grows from the classes, the other from the group with most cannot-links.
     """

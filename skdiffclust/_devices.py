@@ -50,7 +50,7 @@ def resolve_device(device, owner):
         If there is no such device, with those that are present; or if it is neither
         the CPU nor a CUDA device.
     ImportError
-        If a CUDA device is asked for and torch is not installed.
+        If a CUDA device is requested and torch is not installed.
     """
     if isinstance(device, str) and device == "cpu":
         return "cpu"
@@ -105,13 +105,13 @@ def outside_torch_modes(method):
 
     For a ``fit`` that is called inside ``torch.no_grad()``, ``torch.inference_mode()``
     or ``torch.autocast(...)``: it then does what it does outside. Nothing happens where
-    torch was not imported, since nobody can have set a mode then.
+    torch was not imported, since no mode can have been set then.
     """
 
     @functools.wraps(method)
     def run(*args, **kwargs):
         torch = sys.modules.get("torch")
-        # Nor can anybody while another thread is importing it.
+        # Nor can one be set while another thread is importing it.
         spec = getattr(torch, "__spec__", None)
         if torch is None or getattr(spec, "_initializing", False):
             return method(*args, **kwargs)

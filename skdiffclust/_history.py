@@ -402,7 +402,7 @@ class EpochLoop:
         return {name: getattr(self, name) for name in _MOVING}
 
     def restore(self, snapshot, best_state):
-        """Go on where another loop of the same parameters was.
+        """Continue where another loop of the same parameters was.
 
         Parameters
         ----------
@@ -498,7 +498,7 @@ class Training:
     learning_rate : float
         Named in the warning on divergence.
     n_init : int or None, default=1
-        Number of restarts; None goes on until `stop`, as a path does.
+        Number of restarts; None continues until `stop`, as a path does.
     tol : float, default=0.0
         See `EpochLoop`.
     n_iter_no_change : int or None, default=None

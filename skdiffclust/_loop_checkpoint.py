@@ -1,4 +1,4 @@
-"""What a loop of epochs leaves in a folder, to go on from after an interruption."""
+"""What a loop of epochs leaves in a folder, to continue from after an interruption."""
 
 from skdiffclust._checkpoint import (
     STREAM,
@@ -13,7 +13,7 @@ from skdiffclust._history import STOP_REASONS
 class LoopCheckpoint:
     """All that an epoch changes, in a folder, as it is after each epoch.
 
-    What goes on from it has the same bits as what was never interrupted. What is
+    What continues from it has the same bits as what was never interrupted. What is
     trained is an object like `ArraysState`, with the methods ``fields()``, what its
     arrays by name may be; ``arrays()``, these as they are; ``load(arrays)``, the way
     back, which raises ValueError or RuntimeError where they do not fit; and
@@ -33,7 +33,7 @@ class LoopCheckpoint:
     reasons : list of str, default=()
         Why its `stop` may be called.
     resume : bool
-        Whether to go on from the folder, if there is one.
+        Whether to continue from the folder, if there is one.
     """
 
     def __init__(

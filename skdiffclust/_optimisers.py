@@ -86,12 +86,12 @@ class Adam:
             array[index] = 0.0
 
     def keep(self, index):
-        """Go on with what an index selects of every array, in its order."""
+        """Continue with what an index selects of every array, in its order."""
         self.means = [mean[index] for mean in self.means]
         self.squares = [square[index] for square in self.squares]
 
     def append(self, arrays):
-        """Go on with arrays added along the first axis, as if without any step."""
+        """Continue with arrays added along the first axis, as if without any step."""
         for moments in (self.means, self.squares):
             moments[:] = [
                 np.concatenate([moment, np.zeros_like(array)])

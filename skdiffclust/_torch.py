@@ -185,7 +185,8 @@ def train_module(
     batches : callable
         ``batches(batch_size)`` yields the batches of one epoch.
     loss_of : callable
-        ``loss_of(batch)`` is a scalar tensor, or None for a batch that teaches nothing.
+        ``loss_of(batch)`` is a scalar tensor, or None for a batch without any
+        information.
     optimizer : torch.optim.Optimizer
     batch_size : int
         Halved, at most twice, when CUDA is out of memory; the epoch then starts again.
@@ -193,7 +194,7 @@ def train_module(
         ``close(loop, mean_loss)`` calls ``loop.record``; `mean_loss` is the mean over
         the batches that had a loss, 0 if none had one.
     checkpoint : LoopCheckpoint or None, default=None
-        Where the loop goes on from, and what it leaves after each epoch.
+        Where the loop continues from, and what it leaves after each epoch.
 
     Returns
     -------
@@ -227,7 +228,7 @@ def train_module(
             batch_size = max(batch_size // 2, 1)
         module.eval()
         close(loop, mean_loss)
-        # After a divergence there is nothing to go on from.
+        # After a divergence there is nothing to continue from.
         if checkpoint is not None and loop.stop_reason != "diverged":
             checkpoint.save(loop, trained, batch_size)
     return batch_size
@@ -272,7 +273,7 @@ class ModuleState:
         for name, parameter in _parameters(self._module, self._optimizer).items():
             slots = self._optimizer.state.get(parameter, {})
             for slot in _ADAM:
-                # None yet for what has had no gradient.
+                # None yet for parameters without a gradient.
                 shape = () if slot == "step" else tuple(parameter.shape)
                 zeros = np.zeros(shape, dtype=_slot_dtype(parameter, slot))
                 arrays[f"adam.{name}.{slot}"] = (

@@ -1,4 +1,4 @@
-"""Losses and operators as torch modules, for a training loop of one's own."""
+"""Losses and operators as torch modules, for a custom training loop."""
 
 # ruff: noqa: E402
 from skdiffclust._devices import require_torch

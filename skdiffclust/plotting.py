@@ -88,7 +88,7 @@ class SpanningForestDisplay:
         display : SpanningForestDisplay
             Drawn. Dashed are the edges of the whole tree that are not in the forest.
             After a fit with constraints, the forest may have edges that the tree,
-            which knows nothing of constraints, has not.
+            which ignores constraints, has not.
 
         Raises
         ------

@@ -36,7 +36,7 @@ def test_one_epoch_visits_every_row_once(n_samples, batch_size, seed):
         (4, 3, [4]),
         (5, 100, [5]),  # clipped
         (1, 10, [1]),  # one row is all there is
-        (3, 1, [1, 1, 1]),  # batches of one were asked for
+        (3, 1, [1, 1, 1]),  # batches of one were requested
     ],
 )
 def test_sizes(n_samples, batch_size, sizes, global_random_seed):

@@ -39,7 +39,7 @@ def toy(folder, **identity):
 
 
 def compute(folder, n_steps, *, resume=True):
-    """Go on to a number of steps; return the records as bytes, and the last state."""
+    """Continue to a number of steps; return the records and the last state."""
     checkpoint = toy(folder)
     records, state = checkpoint.open(resume=resume)
     state = state or {"values": np.ones(3, np.float32), "n_steps": 0}

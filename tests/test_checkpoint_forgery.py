@@ -28,7 +28,7 @@ def no_waiting(monkeypatch):
 
 
 def walk_path(folder, resume=False):
-    """Write, or go on with, the checkpoint of a path of some steps."""
+    """Write, or continue with, the checkpoint of a path of some steps."""
     rng = np.random.RandomState(0)
     X = rng.normal(size=(30, 6))
     X[:10, 0] += 6
@@ -42,7 +42,7 @@ def walk_path(folder, resume=False):
 
 
 def write_checkpoint(folder, resume=False):
-    """Write, or go on with, the checkpoint of some epochs of a module in torch."""
+    """Write, or continue with, the checkpoint of some epochs of a module in torch."""
     rng = np.random.RandomState(0)
     X = torch.from_numpy(rng.normal(size=(20, 3)))
     module = torch.nn.Sequential(

@@ -89,7 +89,7 @@ def uninterrupted():
 
 
 def kill_at_random_moments(compute, folder, expected, seconds, n_kills, seed):
-    """Kill a child again and again, each going on from the last; then finish here."""
+    """Kill a child again and again, each continuing from the last; then finish here."""
     rng, context = np.random.RandomState(seed), multiprocessing.get_context("fork")
     n_killed = 0
     while n_killed < n_kills:
@@ -260,7 +260,7 @@ def test_a_path_goes_on_with_a_transformer(tmp_path):
     assert walk(clone(kernel), tmp_path / "c") == expected
     with pytest.raises(ValueError, match=r"other values of \['kernel'\]"):
         walk(Nystroem(n_components=5, random_state=1), tmp_path / "c")
-    # Other features at each call: there is nothing that it could go on with.
+    # Other features at each call: there is nothing that it could continue with.
     walk(Nystroem(n_components=5), tmp_path / "d")
     with pytest.raises(ValueError, match=r"other values of \['kernel'\]"):
         walk(Nystroem(n_components=5), tmp_path / "d")

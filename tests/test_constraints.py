@@ -30,7 +30,7 @@ def random_instance(rng):
 
 
 def brute_force(n, labels, must, cannot):
-    """Return "must share" and "must part" (n, n), closed by their definition."""
+    """Return "must share" and "must be separated" (n, n), by their definition."""
     together = np.eye(n, dtype=bool)
     apart = np.zeros((n, n), dtype=bool)
     for i, j in must:
@@ -271,7 +271,7 @@ def test_cannot_link_is_never_one_dimensional():
 def test_self_pairs():
     assert_array_equal(as_constraints(2, must_link=[[1, 1]]).groups, [0, 1])
     with pytest.raises(
-        ValueError, match="part two different samples. Got sample 1 twice"
+        ValueError, match="separate two different samples. Got sample 1 twice"
     ):
         as_constraints(2, cannot_link=[[1, 1]])
 
@@ -395,7 +395,7 @@ def test_matrix_by_definition(seed, global_random_seed):
         (2 * np.eye(3), "Got the entry 2.0"),
         (np.full((3, 3), np.nan), "Got the entry nan"),
         (sparse.coo_array(([1, 1], ([0, 0], [1, 1])), shape=(3, 3)), "the entry 2"),
-        (-np.eye(3), "'constraints' .* part two different samples. Got sample 0 twice"),
+        (-np.eye(3), "'constraints' .* separate two different samples. Got sample 0 twice"),
         (matrix_of(3, [[0, 1]], [[1, 0]]), "samples 1 and 0 must not be linked"),
         (
             matrix_of(3, [[0, 1], [1, 2]], [[0, 2]]),
@@ -470,12 +470,12 @@ def test_feasible_numbers_of_partial_labels():
         (
             {"partial_labels": [0, 1, 2, -1, -1]},
             2,
-            "at least 3, the number of classes .* Got 2 instead. Ask for more",
+            "at least 3, the number of classes .* Got 2 instead. Use more",
         ),
         (
             {"must_link": [[0, 1], [2, 3]]},
             4,
-            "at most 3, the number of groups .* Got 4 instead. Ask for fewer",
+            "at most 3, the number of groups .* Got 4 instead. Use fewer",
         ),
         (
             {"cannot_link": [[0, 1], [0, 2], [1, 2], [3, 4]]},
@@ -485,7 +485,7 @@ def test_feasible_numbers_of_partial_labels():
         (
             {"partial_labels": [0, 1, -1, -1, -1], "cannot_link": [[2, 0], [2, 1]]},
             2,
-            r"at least 3: so many groups .*Got 2 instead. Ask for more",
+            r"at least 3: so many groups .*Got 2 instead. Use more",
         ),
         (
             {"cannot_link": [[0, 1], [1, 2], [2, 3], [3, 4], [4, 0]]},

@@ -17,7 +17,7 @@ import skdiffclust
 
 ROOT = Path(__file__).resolve().parents[1]
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-# "all" comes first in the list; the codes after it are those that are not asked for.
+# "all" comes first in the list; the codes after it are those that are not requested.
 WAIVED = set(SETTINGS["tool"]["numpydoc_validation"]["checks"]) - {"all"}
 ALL_MODULES = ["skdiffclust"] + [
     module.name

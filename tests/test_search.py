@@ -50,7 +50,7 @@ def taking(name):
 
 
 pytestmark = [
-    # A candidate, or a refit on few rows, may find fewer clusters than asked.
+    # A candidate, or a refit on few rows, may find fewer clusters than requested.
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
     # Blobs so far apart are parts of a neighbour graph that no edge joins.
     pytest.mark.filterwarnings("ignore:The graph of PRCut has 3 parts:UserWarning"),

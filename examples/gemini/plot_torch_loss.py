@@ -3,7 +3,7 @@
 A small network trained by GEMINILoss
 =====================================
 
-The objectives are also a loss for a network of one's own. Here a convolutional network
+The objectives are also a loss for a custom network. Here a convolutional network
 clusters the handwritten digits: it sees the pixels, and the loss compares the rows in
 the space of a random-feature map of them.
 """

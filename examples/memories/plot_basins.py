@@ -3,7 +3,7 @@
 Basins of attraction, and ways into memory
 ==========================================
 
-A row belongs to the memory that it falls to. With a high inverse temperature β the
+A row belongs to the memory that it converges to. With a high inverse temperature β the
 basins of attraction are the Voronoi cells of the memories; with a low one all memories
 pull together, and basins vanish (Figures 4, 11 and 12 of Saha et al., ICML 2023). The
 lines are recall trajectories: the way of a row, step by step, to where it falls.

@@ -144,7 +144,7 @@ def prepare(
     if estimator.n_clusters > n:
         raise ValueError(
             "The 'n_clusters' parameter of PRCut must be at most the number of "
-            f"samples, n_samples={n}. Got {estimator.n_clusters} instead. Ask for "
+            f"samples, n_samples={n}. Got {estimator.n_clusters} instead. Use "
             "fewer clusters."
         )
     constraints = as_constraints(n, partial_labels, must_link, cannot_link)
@@ -259,7 +259,7 @@ def _find_bounds(estimator, sizes, n_clusters):
                 "The 'max_imbalance' parameter of PRCut must leave room for the "
                 f"heaviest group of equal samples, of size {sizes.max():.6g}, in a "
                 f"cluster of at most {high:.6g}. Got {imbalance} instead. Raise it, or "
-                "ask for fewer clusters."
+                "use fewer clusters."
             )
     return low, high
 
@@ -503,7 +503,7 @@ class EncoderTraining:
         )
 
     def run(self, loop, checkpoint=None):
-        """Fit the pseudo-labels, then run the epochs, or go on from a checkpoint."""
+        """Fit the pseudo-labels, then run the epochs, or continue from a checkpoint."""
         resumed = checkpoint is not None and checkpoint.load(loop)
         if self.target is not None and not resumed:
             fit_labels(
@@ -528,7 +528,7 @@ class EncoderTraining:
                 attributes=lambda: self.attributes(self.model.state()),
                 **columns,
             )
-            # After a divergence there is nothing to go on from.
+            # After a divergence there is nothing to continue from.
             if checkpoint is not None and loop.stop_reason != "diverged":
                 checkpoint.save(loop)
 
@@ -559,7 +559,7 @@ class EncoderTraining:
         return attributes | {"cluster_sizes_": sizes}
 
     def _attributes(self, predictor, labels):
-        """Return the attributes of labels (n,), with what a stream goes on from."""
+        """Return the attributes of labels (n,), with what a stream continues from."""
         rows = self.data.rows
         attributes = row_attributes(self.data, predictor, labels)
         shares = self.objective.shares
@@ -568,7 +568,7 @@ class EncoderTraining:
         return attributes
 
     def take_over(self, predictor, proportions):
-        """Go on from a fitted predictor and the proportions (k,) of a stream."""
+        """Continue from a fitted predictor and the proportions (k,) of a stream."""
         self.scaling = predictor.scaling
         if self.scaling is None:
             self.columns = predictor.encoder.columns
@@ -626,7 +626,7 @@ def continue_training(estimator, data, random_state):
 
 
 def _check_stream(estimator):
-    """Refuse to go on with another kind of encoder, or number of clusters."""
+    """Refuse to continue with another kind of encoder, or number of clusters."""
     begun = estimator._proportions
     if (
         begun is None
@@ -714,7 +714,7 @@ def warn_if_fewer(estimator, n_found, n_distinct):
         return
     reason = (
         f"the samples have no more than {n_distinct} distinct values, and equal "
-        "samples never part. Ask for fewer clusters"
+        "samples always share a cluster. Use fewer clusters"
         if n_distinct < estimator.n_clusters
         else "the others emptied in training. Raise balance_weight or n_init, or "
         "lower learning_rate"
@@ -777,7 +777,7 @@ def warn_if_unbounded(estimator, data, labels):
 
 
 def warn_if_joined(data, labels):
-    """Warn of labels (n,) that do not part what must part."""
+    """Warn of labels (n,) that do not separate what must be separated."""
     of_nodes = np.empty(len(data.nodes.sizes), dtype=np.int64)
     of_nodes[data.groups] = labels
     ends = of_nodes[data.nodes.apart]
@@ -786,8 +786,8 @@ def warn_if_joined(data, labels):
         return
     warnings.warn(
         f"The labels of PRCut leave {n_joined} of {len(ends)} pairs of linked groups "
-        "together that must part: no way was found to part them all. Ask for more "
-        "clusters, or drop some of the cannot-links.",
+        "together that must be separated: no way was found to separate them all. Use "
+        "more clusters, or drop some of the cannot-links.",
         ConvergenceWarning,
         stacklevel=4,
     )

@@ -12,7 +12,7 @@ _MAX_LABEL_PAIRS = 5 * 10**7
 
 
 def link_groups(equal, constraints):
-    """Return (groups (n,), pairs (p, 2) of groups that must part).
+    """Return (groups (n,), pairs (p, 2) of groups that must be separated).
 
     Rows of a group stay together: those that are linked, and equal rows. Equal rows
     part where a link asks for that.
@@ -51,7 +51,7 @@ def add_constraints(graph, constraints, owner):
     """Return graph (n, n) with what is known of links in its edges.
 
     Rows of one class are joined by the graph's largest weight, and so is each group of
-    linked rows in a chain; rows that must part lose their edge.
+    linked rows in a chain; rows that must be separated lose their edge.
     """
     joined = add_labels(graph, constraints.classes, owner)
     groups = constraints.groups

@@ -17,7 +17,8 @@ _CLIMBED = 20_000
 _PATIENCE = 15
 # Nodes of more edges stay in them.
 _MAX_DEGREE = 500
-# Steps of the search for labels that part what must part, and the seed of its ties.
+# Steps of the search for labels that separate what must be separated, and the seed of
+# its ties.
 _TABU_STEPS = 2000
 _TABU_SEED = 12345
 # Rounds, for each cluster, in which clusters are brought within their bounds.
@@ -71,7 +72,7 @@ class Level(NamedTuple):
 def as_level(graph, divisors=None, bounds=None, apart=None):
     """Return the `Level` of a csr_array (n, n); divisors are ones by default.
 
-    apart (m, 2) are pairs of nodes that must part.
+    apart (m, 2) are pairs of nodes that must be separated.
     """
     n = graph.shape[0]
     ones = np.ones(n)
@@ -180,7 +181,7 @@ class _State:
         return float((cuts[cuts > 0] / volumes[cuts > 0]).sum())
 
     def separate(self):
-        """Part what must part, with few moves; return how many pairs still share."""
+        """Separate pairs with few moves; return how many still share a cluster."""
         if not len(self.level.apart_nodes):
             return 0
         return separate(
@@ -188,7 +189,7 @@ class _State:
         )
 
     def settle(self):
-        """Move nodes, and exchange those that must part, until nothing lowers."""
+        """Move and exchange nodes until no step lowers the cut."""
         while True:
             while self.move():
                 pass
@@ -196,7 +197,7 @@ class _State:
                 return
 
     def exchange(self):
-        """Exchange chains of nodes that must part; return how many times."""
+        """Exchange chains of nodes that must be separated; return how many times."""
         return exchange_chains(
             *self.csr,
             *self.weights,
@@ -334,7 +335,7 @@ def queue_boundary(indptr, indices, labels, queue, queued):
 
 @compiled(nogil=True)
 def _is_barred(apart_starts, apart_nodes, labels, i, b):
-    """Whether cluster b holds a node that node i must part from."""
+    """Whether cluster b holds a node that node i must be separated from."""
     for e in range(apart_starts[i], apart_starts[i + 1]):
         if labels[apart_nodes[e]] == b:
             return True
@@ -343,7 +344,7 @@ def _is_barred(apart_starts, apart_nodes, labels, i, b):
 
 @compiled(nogil=True)
 def count_joined(apart_starts, apart_nodes, labels):
-    """Return how many pairs of nodes that must part share a cluster."""
+    """Return how many pairs of nodes that must be separated share a cluster."""
     count = 0
     for i in range(len(apart_starts) - 1):
         for e in range(apart_starts[i], apart_starts[i + 1]):
@@ -353,7 +354,7 @@ def count_joined(apart_starts, apart_nodes, labels):
 
 @compiled(nogil=True)
 def separate(apart_starts, apart_nodes, labels, n_clusters, n_steps, seed):
-    """Change labels (n,), in place, until no pair that must part shares a cluster.
+    """Change labels (n,), in place, until no pair to separate shares a cluster.
 
     Tabu search, as for the colouring of graphs (Hertz and de Werra): the move that
     leaves fewest such pairs is made, and is not taken back for some steps. Returns how
@@ -441,9 +442,10 @@ def exchange_chains(
 ):
     """Exchange the clusters of chains of nodes, where that lowers the cut.
 
-    A node that must part from others goes to another cluster, those that it must part
-    from there come to its own, and so on (Kempe's chains): all that must part still
-    does. Sizes stay within their bounds, or come nearer. Returns how many exchanges.
+    A node that must be separated from others goes to another cluster, those that it
+    must be separated from there come to its own, and so on (Kempe's chains): all that
+    must be separated still is. Sizes stay within their bounds, or come nearer.
+    Returns how many exchanges.
     """
     n_clusters = len(cuts)
     chain = np.empty(len(labels), np.int64)

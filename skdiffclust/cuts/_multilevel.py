@@ -27,7 +27,7 @@ _STALLED = 0.95
 # mean size coarse graphs may be out of bounds.
 _N_GROWN = 4
 _LOOSE = 0.1
-# What it costs to merge clusters that must part: more than any cut.
+# What it costs to merge clusters that must be separated: more than any cut.
 _BARRED = 1e200
 # Nodes of a graph from which on starts run in threads.
 _THREADED = 2000
@@ -151,8 +151,8 @@ def loosened(level, n_clusters, low, high):
 def first_labels(level, n_clusters, random_state, low, high):
     """Return labels (n,) of a small graph: merged, or, where bound, the best of some.
 
-    Merging takes no care of sizes, or of nodes that must part, until it is too late;
-    growing takes care of little else than sizes.
+    Merging takes no care of sizes, or of nodes that must be separated, until it is too
+    late; growing takes care of little else than sizes.
     """
     candidates = [merge(level, n_clusters, high)]
     if low > 0.0 or high < np.inf or len(level.apart_nodes):
@@ -229,7 +229,7 @@ def coarsen_level(level, groups, n_groups):
 def merge(level, n_clusters, high=np.inf):
     """Return labels (n,) by merging, again and again, the pair that lowers most.
 
-    Pairs that are larger than `high` together come last, or that must part.
+    Pairs that are larger than `high` together come last, or that must be separated.
     """
     n_barred = level.n if len(level.apart_nodes) else 0
     barred = np.zeros((n_barred, n_barred), dtype=bool)
@@ -254,7 +254,7 @@ def merge(level, n_clusters, high=np.inf):
 def _pair_leftovers(groups, apart_starts):
     """Join groups (n,) of one node, two by two; return (groups, count).
 
-    Nodes that must part from any are left alone.
+    Nodes that must be separated from any are left alone.
     """
     is_alone = np.bincount(groups)[groups] == 1
     alone = np.flatnonzero(is_alone & (np.diff(apart_starts) == 0))
@@ -447,7 +447,7 @@ def _change(links, divisors, cuts, i, j):
 
 
 @compiled(nogil=True)
-def _best_partner(links, divisors, cuts, sizes, alive, barred, i, high, penalty):
+def _best_partner(links, divisors, cuts, sizes, active, barred, i, high, penalty):
     """Return the cluster that i is best merged with, and the change of the cut.
 
     Pairs above the size `high` have the penalty, and more the larger they are; those
@@ -455,8 +455,8 @@ def _best_partner(links, divisors, cuts, sizes, alive, barred, i, high, penalty)
     """
     best = -1
     best_change = np.inf
-    for j in range(len(alive)):
-        if alive[j] and j != i:
+    for j in range(len(active)):
+        if active[j] and j != i:
             change = _change(links, divisors, cuts, i, j)
             if sizes[i] + sizes[j] > high:
                 change += penalty * (sizes[i] + sizes[j]) / high
@@ -473,10 +473,10 @@ def merge_pairs(links, divisors, cuts, sizes, barred, n_clusters, high):
     """Return the owner (n,) of each node after merging down to n_clusters.
 
     links (n, n), divisors, cuts and sizes (n,) are of the nodes, and are written; so
-    is barred (n, n), the pairs that must part, or (0, 0) where there are none.
+    is barred (n, n), the pairs that must be separated, or (0, 0) where there are none.
     """
     n = len(divisors)
-    alive = np.ones(n, np.bool_)
+    active = np.ones(n, np.bool_)
     owner = np.arange(n)
     partner = np.empty(n, np.int64)
     gain = np.empty(n)
@@ -485,18 +485,18 @@ def merge_pairs(links, divisors, cuts, sizes, barred, n_clusters, high):
         penalty += cuts[i] / divisors[i]
     for i in range(n):
         partner[i], gain[i] = _best_partner(
-            links, divisors, cuts, sizes, alive, barred, i, high, penalty
+            links, divisors, cuts, sizes, active, barred, i, high, penalty
         )
     for _ in range(n - n_clusters):
         a = -1
         for i in range(n):
-            if alive[i] and (a < 0 or gain[i] < gain[a]):
+            if active[i] and (a < 0 or gain[i] < gain[a]):
                 a = i
         b = partner[a]
         cuts[a] = max(cuts[a] + cuts[b] - 2.0 * links[a, b], 0.0)
         divisors[a] += divisors[b]
         sizes[a] += sizes[b]
-        alive[b] = False
+        active[b] = False
         for j in range(n):
             links[a, j] += links[b, j]
             links[j, a] = links[a, j]
@@ -506,11 +506,11 @@ def merge_pairs(links, divisors, cuts, sizes, barred, n_clusters, high):
             if owner[j] == b:
                 owner[j] = a
         for j in range(n):
-            if not alive[j]:
+            if not active[j]:
                 continue
             if j == a or partner[j] == a or partner[j] == b:
                 partner[j], gain[j] = _best_partner(
-                    links, divisors, cuts, sizes, alive, barred, j, high, penalty
+                    links, divisors, cuts, sizes, active, barred, j, high, penalty
                 )
             else:
                 change = _change(links, divisors, cuts, j, a)

@@ -168,7 +168,7 @@ class PRCut(
         thirty times for free assignments.
     tol : float, default=1e-5
         Relative progress of the loss that ten epochs must make, unless a linear encoder
-        cannot have the pseudo-labels.
+        cannot represent the pseudo-labels.
     n_init : int, default=10
         Starts of the pseudo-labels: runs of k-means inside spectral clustering,
         seedings of "k-means++", or searches of "random", which are combined. Without
@@ -400,8 +400,8 @@ class PRCut(
             Folder that the state of the training of an encoder is written to after each
             epoch; made if it is not there.
         resume : bool, default=False
-            Go on from the checkpoint, if there is one; bit for bit what the fit would
-            have been without the interruption, for an integer `random_state`.
+            Continue from the checkpoint, if there is one; bit for bit what the fit
+            would have been without the interruption, for an integer `random_state`.
 
         Returns
         -------
@@ -417,7 +417,7 @@ class PRCut(
         Warns
         -----
         ConvergenceWarning
-            If fewer clusters are found than asked, training diverges, the loss
+            If fewer clusters are found than requested, training diverges, the loss
             still falls at `max_iter`, or cannot-links are not satisfied.
         """
         data = prepare(

@@ -22,7 +22,7 @@ _ELSEWHERE = {"history", "n_iter", "stop_reason"}
 class CutCheckpoint:
     """The state of an `EncoderTraining` after each epoch, in a folder.
 
-    What goes on from it has the same bits as what was never interrupted. The
+    What continues from it has the same bits as what was never interrupted. The
     pseudo-labels are found anew, and compared; they are not fitted anew.
 
     Parameters

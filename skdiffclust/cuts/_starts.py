@@ -20,7 +20,7 @@ from skdiffclust.metrics._graphs import cut_of_labels
 
 # Weight, relative to the mean, of the edges that make a graph connected for ARPACK.
 _BRIDGE = 1e-6
-# Vectors that ARPACK works with, or twice as many as are asked for and one.
+# Vectors that ARPACK works with, or twice as many as are requested and one.
 _N_LANCZOS = 20
 # Least divisor of a node, relative to the mean.
 _LEAST_DIVISOR = 1e-9
@@ -60,7 +60,8 @@ def make_nodes(graph, groups, n_clusters, *, divisors, sizes, apart):
     """Return the `Nodes` of a graph (n, n) and its groups (n,) of rows that stay one.
 
     divisors and sizes are (n,), apart (p, 2) pairs of groups. A part of the graph with
-    a node that must part from another is not small: it is not placed by nearness.
+    a node that must be separated from another is not small: it is not placed by
+    nearness.
     """
     n_groups = int(groups.max()) + 1
     if n_groups < len(groups):
@@ -226,7 +227,7 @@ def _spectral(graph, n_clusters, n_init, random_state):
     The same labels as SpectralClustering(affinity="precomputed") gives with the same
     random_state, where the graph is connected; ARPACK is not asked where it fails. Nor
     is it for few nodes or a complete graph of equal weights: its vectors soon span all
-    that there is, and it goes on from one that no seed determines.
+    that there is, and it continues from one that no seed determines.
     """
     from skdiffclust.cuts._multilevel import search
 

@@ -64,7 +64,7 @@ def block_loss(block, left, right, proportions):
 
 
 class RatioCutLoss(nn.Module):
-    r"""Probabilistic ratio-cut of a batch, for a training loop of one's own.
+    r"""Probabilistic ratio-cut of a batch, for a custom training loop.
 
     For a block W of the similarity between a left and a right batch
 
@@ -413,7 +413,7 @@ class ModuleModel:
         for i, parameter in enumerate(self._parameters()):
             slots = self.optimizer.state.get(parameter, {})
             for slot in _ADAM:
-                # None yet for what has had no gradient.
+                # None yet for parameters without a gradient.
                 found = slots.get(slot, self._empty_slot(parameter, slot))
                 arrays[f"adam.{i}.{slot}"] = to_numpy(found)
         arrays["stream"] = to_numpy(torch.get_rng_state())

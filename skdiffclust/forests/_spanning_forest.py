@@ -138,8 +138,8 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
     labels_ : ndarray of shape (n_samples,), int64
         Clusters 0 to ``n_clusters_ - 1`` by decreasing size.
     n_clusters_ : int
-        Number of clusters found. Samples that are equal never part, so it is smaller
-        than asked where there are fewer distinct samples.
+        Number of clusters found. Equal samples always share a cluster, so it is smaller
+        than requested where there are fewer distinct samples.
     outlier_scores_ : ndarray of shape (n_samples,), float64
         How sparse each sample lies for its cluster, from 0 to 1: with r the length at
         which single linkage joins it to a component of five samples, and m the median
@@ -336,7 +336,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         Warns
         -----
         ConvergenceWarning
-            If fewer clusters are found than asked, or the minimum size is relaxed.
+            If fewer clusters are found than requested, or the minimum size is relaxed.
         """
         is_given = self.metric == "precomputed"
         X, is_clean = self._check_samples(X)
@@ -603,7 +603,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         return validate_rows(self, X, accept_sparse="csr"), False
 
     def _raised(self, lengths):
-        """Return lengths of mutual reachability, if that is asked for."""
+        """Return lengths of mutual reachability, if that is requested."""
         if self.min_samples is None:
             return lengths
         if lengths.graph is not None or self.min_samples > lengths.n_samples:
@@ -662,7 +662,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
             if n_found < self.n_clusters_:
                 warn_of_convergence(
                     f"SpanningForestClustering found {n_found} clusters instead of "
-                    f"{self.n_clusters_} that its trees under noise agree on. Ask for "
+                    f"{self.n_clusters_} that its trees under noise agree on. Use "
                     "fewer clusters, or lower noise_scale.",
                     stacklevel=4,
                 )
@@ -737,7 +737,8 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
             warnings.warn(
                 f"SpanningForestClustering found {n_found} clusters instead of "
                 f"{n_clusters}: the samples have no more than {n_found} distinct "
-                "values of positive weight, and equal samples never part. Ask for "
+                "values of positive weight, and equal samples always share a cluster. "
+                "Use "
                 "fewer clusters.",
                 ConvergenceWarning,
                 stacklevel=4,
@@ -745,7 +746,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         elif kept < wanted:
             warnings.warn(
                 f"SpanningForestClustering relaxed min_cluster_size from {wanted} to "
-                f"{kept:g}: no edge leaves {wanted} samples on both sides. Ask for "
+                f"{kept:g}: no edge leaves {wanted} samples on both sides. Use "
                 "fewer clusters, or set min_cluster_size.",
                 ConvergenceWarning,
                 stacklevel=4,
@@ -810,7 +811,7 @@ def _check_size(min_cluster_size):
 
 
 def _check_request(tree, n_clusters, distance_threshold):
-    """Refuse a number of clusters that the tree cannot have."""
+    """Refuse a number of clusters that the tree does not have."""
     n_samples = len(tree.edges) + 1
     if n_clusters is None and distance_threshold is None:
         raise ValueError(
@@ -832,14 +833,14 @@ def _check_request(tree, n_clusters, distance_threshold):
         raise ValueError(
             "The 'n_clusters' parameter of SpanningForestClustering must be at most "
             f"the number of samples, n_samples={n_samples}. Got {n_clusters} instead. "
-            "Ask for fewer clusters."
+            "Use fewer clusters."
         )
     if n_clusters < tree.n_parts:
         raise ValueError(
             "The 'n_clusters' parameter of SpanningForestClustering must be at least "
             f"{tree.n_parts}, the number of parts that no edge joins, or none that the "
             f"constraints allow. Got {n_clusters} instead: no feasible forest was "
-            "found. Ask for more clusters, or give more edges or fewer cannot-links."
+            "found. Use more clusters, or give more edges or fewer cannot-links."
         )
 
 

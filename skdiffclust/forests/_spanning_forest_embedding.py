@@ -261,8 +261,8 @@ class SpanningForestEmbedding(
         checkpoint : path-like or None, default=None
             Folder that each epoch is written to; made if it is not there.
         resume : bool, default=False
-            Go on from the checkpoint, if there is one; bit for bit what the fit would
-            have been without the interruption, for an integer `random_state`.
+            Continue from the checkpoint, if there is one; bit for bit what the fit
+            would have been without the interruption, for an integer `random_state`.
 
         Returns
         -------

@@ -260,7 +260,7 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
             raise ValueError(
                 f"The 'n_clusters' parameter of {type(self).__name__} must be at most "
                 f"the number of samples, n_samples={X.shape[0]}. Got {self.n_clusters} "
-                "instead. Ask for fewer clusters."
+                "instead. Use fewer clusters."
             )
         weights = check_sample_weight(
             sample_weight, X, dtype=X.dtype, ensure_non_negative=True
@@ -417,7 +417,7 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
             warn_of_convergence(
                 f"{name} found {n_found} clusters instead of {self.n_clusters}: the "
                 f"sizes are {sizes.tolist()}. Use mode='ovo', more restarts (n_init), "
-                "or ask for fewer clusters.",
+                "or use fewer clusters.",
                 stacklevel=3,
             )
         if constraints is not None:
@@ -425,7 +425,8 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
             if parted or joined:
                 warn_of_convergence(
                     f"{name} parts {parted} groups of samples that links or partial "
-                    f"labels join, and joins {joined} pairs of groups that must part. "
+                    f"labels join, and joins {joined} pairs of groups that must be "
+                    "separated. "
                     "Increase link_weight or max_iter, or use model='mlp'.",
                     stacklevel=3,
                 )

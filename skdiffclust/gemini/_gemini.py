@@ -48,7 +48,7 @@ class GEMINI(BaseGEMINI):
         under `kernel`, "wasserstein" whole distributions under `metric`; "kl" is the
         mutual information, which with `l2` is the regularised information
         maximisation (RIM) [2]_, "tv", "hellinger" and "chi2" are like it. The last
-        four know nothing of distances and need `l2`.
+        four do not use distances and need `l2`.
     mode : {"ova", "ovo"}, default="ova"
         One-vs-all or one-vs-one. One-vs-one uses all its clusters more often.
     kernel : str, callable or transformer, default="linear"
@@ -300,8 +300,8 @@ class GEMINI(BaseGEMINI):
         Warns
         -----
         ConvergenceWarning
-            If fewer clusters are found than asked, links are not satisfied, the loss
-            diverges, or it still falls at `max_iter`.
+            If fewer clusters are found than requested, links are not satisfied, the
+            loss diverges, or it still falls at `max_iter`.
         """
         X, row_weights, means = self._check_rows(X, sample_weight)
         constraints = as_constraints(X.shape[0], partial_labels, must_link, cannot_link)

@@ -80,7 +80,7 @@ class SkipPerceptron:
 class FreeAssignments:
     """A logit for every distinct training row and cluster; X is the numbers of rows.
 
-    Rows that are equal have one number, so that they never part.
+    Rows that are equal have one number, so that they share a cluster.
     """
 
     table: np.ndarray

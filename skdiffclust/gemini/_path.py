@@ -234,7 +234,7 @@ class SparsePath:
             raise ValueError(
                 f"The 'n_features' parameter of select must be at least "
                 f"{self.n_features[self.n_features > 0].min()}, the smallest number on "
-                f"the path. Got {n_features} instead. Ask for more features."
+                f"the path. Got {n_features} instead. Use more features."
             )
         steps = np.flatnonzero(self.n_features == sizes.max())
         if self.keep_threshold is None:

@@ -159,7 +159,7 @@ def _checked_features(features, kernel):
     if not np.isfinite(features).all():
         raise ValueError(
             "The 'kernel' parameter must be a transformer to finite features. Got NaN "
-            f"or infinity from {name} instead. Rescale X, or mend the transformer."
+            f"or infinity from {name} instead. Rescale X, or fix the transformer."
         )
     return features
 

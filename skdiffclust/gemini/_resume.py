@@ -1,4 +1,4 @@
-"""A path as a checkpoint, and a checkpoint as a path that goes on bit for bit."""
+"""A path as a checkpoint, and a checkpoint as a path that continues bit for bit."""
 
 import numpy as np
 
@@ -62,7 +62,7 @@ class PathCheckpoint:
         if alphas[0] or not (np.diff(alphas) > 0).all():
             raise self._checkpoint.refusal("one whose penalties do not grow")
         walk = walk_of()
-        if not walk.go_on_from(state):
+        if not walk.continue_from(state):
             raise self._checkpoint.refusal("one with a random stream of zeros")
         return steps, walk
 

@@ -84,7 +84,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         under `kernel`, "wasserstein" whole distributions under `metric`; "kl" is the
         mutual information, which with `l2` is the regularised information
         maximisation (RIM), "tv", "hellinger" and "chi2" are like it. The last
-        four know nothing of distances and need `l2`.
+        four do not use distances and need `l2`.
     mode : {"ova", "ovo"}, default="ova"
         One-vs-all or one-vs-one. One-vs-one uses all its clusters more often.
     kernel : str, callable or transformer, default="linear"
@@ -351,7 +351,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         Warns
         -----
         ConvergenceWarning
-            If fewer clusters are found than asked, no feature is in, links are not
+            If fewer clusters are found than requested, no feature is in, links are not
             satisfied, the loss diverges, or it still falls at `max_iter`.
         """
         links = (partial_labels, must_link, cannot_link)
@@ -446,8 +446,8 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
             Folder that each step is written to, the first stage among them; made if
             it is not there.
         resume : bool, default=False
-            Go on from the checkpoint, if there is one; bit for bit what the path would
-            have been without the interruption, for an integer `random_state`.
+            Continue from the checkpoint, if there is one; bit for bit what the path
+            would have been without the interruption, for an integer `random_state`.
 
         Returns
         -------
@@ -550,7 +550,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
             warn_of_convergence(
                 f"The path was interrupted after {len(steps)} steps, at alpha="
                 f"{alpha * problem.units.alpha:.4g} with {n_in} features. They "
-                "are kept. With checkpoint=... and resume=True it can go on later.",
+                "are kept. With checkpoint=... and resume=True it can continue later.",
                 stacklevel=3,
             )
         training.stop()
@@ -588,7 +588,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         )
 
     def _empty_walk(self, problem, X, means, dynamic):
-        """Return a Walk that is to go on from a checkpoint."""
+        """Return a Walk that is to continue from a checkpoint."""
         rng = check_random_state(self.random_state)
         if self.random_state is None or self.random_state is np.random:
             rng = np.random.RandomState()  # the global one stays as it is

@@ -251,7 +251,7 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         Warns
         -----
         ConvergenceWarning
-            If fewer clusters are found than asked, or the loss still falls at
+            If fewer clusters are found than requested, or the loss still falls at
             `max_iter` in steps of the paths, once for all of them.
         """
         X, _, _ = self._check_rows(X, None)

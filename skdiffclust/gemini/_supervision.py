@@ -7,9 +7,9 @@ def supervision_with_gradient(assignments, constraints, rows=None):
     """Return a penalty on assignments (m, k), at least 0, and its gradient (m, k).
 
     Rows of one group are pulled to their mean q_g by the mean of -log <p_i, q_g>, and
-    two groups that must part are pushed apart by the mean of -log (1 - <q_g, q_h>).
-    Both are 0 where all is satisfied by sure assignments. `rows` (m,) are the rows of a
-    batch among those of the constraints, None for all. O(m k + pairs k).
+    two groups that must be separated are pushed apart by the mean of -log (1 - <q_g,
+    q_h>). Both are 0 where all is satisfied by sure assignments. `rows` (m,) are the
+    rows of a batch among those of the constraints, None for all. O(m k + pairs k).
     """
     groups = constraints.groups if rows is None else constraints.groups[rows]
     present, member = np.unique(groups, return_inverse=True)

@@ -1,4 +1,4 @@
-"""The objectives as a torch loss, for a training loop and a network of one's own."""
+"""The objectives as a torch loss, for a training loop and a custom network."""
 
 import torch
 from torch import nn
@@ -33,7 +33,7 @@ class GEMINILoss(nn.Module):
     relation : {"features", "matrix"}, default="features"
         What the second argument of the call is, for "mmd" and "wasserstein": explicit
         features of the samples, whose linear kernel or Euclidean distance is taken (a
-        feature map of one's own is applied before), or the matrix of kernel values or
+        custom feature map is applied before), or the matrix of kernel values or
         distances between the samples of the batch.
     reduce : callable, default=None
         Sums a tensor over processes. None is that of ``torchrun``, where there is one:

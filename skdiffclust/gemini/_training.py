@@ -155,7 +155,7 @@ def train_model(
     With one batch an epoch, the loss that is recorded is that of the arrays before the
     step, which is known anyway, and no step follows the last one: the arrays end as
     recorded. With more batches it is the mean over them. `attributes` makes fitted
-    attributes of a model, for callbacks, which without it are told of no estimator;
+    attributes of a model, for callbacks, which otherwise receive no estimator;
     the proximal operator of a `penalty` is applied after each step.
     """
     whole = batch_size >= len(problem.X)

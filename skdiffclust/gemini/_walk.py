@@ -3,7 +3,7 @@
 Features that are out may come back at any step. With more features than rows, and at
 least half of them out, a step works on those that are in only (an active set) and looks
 at all others at its end: what a proximal step from zero would bring back comes back,
-and the step goes on. With fewer out, copies of the others cost more than they save.
+and the step continues. With fewer out, copies of the others cost more than they save.
 """
 
 from dataclasses import dataclass, replace
@@ -113,8 +113,8 @@ class Walk:
             arrays[f"previous.{name}"] = previous
         return arrays
 
-    def go_on_from(self, arrays):
-        """Go on from what `state` returned; return whether that can be."""
+    def continue_from(self, arrays):
+        """Continue from what `state` returned; return whether that can be."""
         for name, array, previous in zip(
             self.model.names, self.model.arrays, self.optimiser.state, strict=True
         ):

@@ -267,7 +267,7 @@ def _close_rows(
     d_bias,
     attracted,
 ):
-    """Write and add up gradients by products of the lanes, and whom they fell to."""
+    """Write and add up gradients by products, and the memory of each row."""
     k = q.shape[0]
     for i in range(count):
         best = 0

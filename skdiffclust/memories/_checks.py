@@ -31,14 +31,14 @@ def check_problem(clam, weight, first):
     if first and clam.n_clusters != "auto" and clam.n_clusters > n_samples:
         raise ValueError(
             "The 'n_clusters' parameter of ClAM must be at most the number of samples, "
-            f"n_samples={n_samples}. Got {clam.n_clusters} instead. Ask for fewer "
+            f"n_samples={n_samples}. Got {clam.n_clusters} instead. Use fewer "
             "clusters."
         )
     if clam.encoder is not None and not isinstance(clam.init, str):
         raise ValueError(
             "The 'init' parameter of ClAM must be 'k-means++' or 'random' with an "
             "encoder. Got an array instead, but codes are not known before training. "
-            "Fit with max_iter=1 and go on with warm_start."
+            "Fit with max_iter=1 and continue with warm_start."
         )
     if clam.metric != "manhattan":
         return
@@ -94,7 +94,7 @@ def check_constraints(clam, constraints):
         raise ValueError(
             f"The 'n_clusters' parameter of ClAM must be at least "
             f"{constraints.n_classes}, the number of classes. Got {clam.n_clusters} "
-            "instead. Ask for more clusters, or merge partial labels."
+            "instead. Use more clusters, or merge partial labels."
         )
 
 
@@ -104,7 +104,7 @@ def check_checkpoint(clam, checkpoint):
         raise ValueError(
             "The 'checkpoint' parameter of ClAM.fit must be None without an encoder. "
             f"Got {checkpoint!r} instead. Leave it out: memories alone take seconds, "
-            "and partial_fit goes on where it was."
+            "and partial_fit continues where it was."
         )
     if checkpoint is not None and clam.record_centers:
         raise ValueError(

@@ -109,9 +109,9 @@ class ClAM(
     A sample falls towards `n_clusters` memories, which are trained so that features
     that were hidden from it are recalled (eq. 9 of [1]_), or so that whole samples are
     (eq. 8, without `self_supervised`). The memories are then centres of clusters, and a
-    sample belongs to the memory that it falls to. Choose it for samples with missing
-    entries, which it completes, and where k-means would do and a differentiable loss,
-    weights of clusters, or another geometry is wanted.
+    sample belongs to the memory that it converges to. Choose it for samples with
+    missing entries, which it completes, and where k-means would do and a differentiable
+    loss, weights of clusters, or another geometry is wanted.
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ class ClAM(
         methods are then in the space of its outputs. A module is copied, not changed;
         it maps samples to vectors. Its first step is a tenth of `learning_rate`.
     warm_start : bool, default=False
-        Whether `fit` goes on from the memories, and the encoder, of the last fit.
+        Whether `fit` continues from the memories, and the encoder, of the last fit.
     max_iter : int, default=200
         Largest number of epochs.
     batch_size : int, default=1024
@@ -247,8 +247,8 @@ class ClAM(
     hide one block of features each, so that each feature is hidden equally often in
     every batch; the others are recalled whole.
     The loss is a mean over scored entries. Seeds are run through Lloyd's steps first,
-    because soft steps from raw seeds lose memories; one that attracts nobody in an
-    epoch is put on a sample that is badly served. Restarts are chosen by loss, as the
+    because soft steps from raw seeds lose memories; one that attracts no sample in an
+    epoch is put on a sample far from all memories. Restarts are chosen by loss, as the
     text of the paper says; its code chooses by silhouette. The solution of k-means is
     always one of them: on complete data training alone found no better clusters, and
     less stable ones. With "cosine" memories are kept on the unit sphere. Sparse X is
@@ -407,8 +407,8 @@ class ClAM(
             Folder that each epoch of an `encoder` is written to, which alone takes
             long; made if it is not there.
         resume : bool, default=False
-            Go on from the checkpoint, if there is one; bit for bit what the fit would
-            have been without the interruption, for an integer `random_state`.
+            Continue from the checkpoint, if there is one; bit for bit what the fit
+            would have been without the interruption, for an integer `random_state`.
 
         Returns
         -------
@@ -424,7 +424,7 @@ class ClAM(
         Warns
         -----
         ConvergenceWarning
-            If fewer clusters are found than asked, training diverges, or the loss
+            If fewer clusters are found than requested, training diverges, or the loss
             still falls at `max_iter`.
         """
         continues = self.warm_start and hasattr(self, "cluster_centers_")
@@ -519,7 +519,7 @@ class ClAM(
         """Learn from a batch of samples of a stream.
 
         The first call seeds the memories and fixes the scale of the data and the order
-        of the clusters; later ones go on from the memories as they are. At most 2048
+        of the clusters; later ones continue from the memories as they are. At most 2048
         of all samples seen so far, drawn at random, are kept in the estimator, and each
         call trains on these, so that a stream that is sorted by cluster does no harm.
         Do not pickle an estimator where training samples must not be passed on.
@@ -639,9 +639,9 @@ class ClAM(
     def _learn_code(
         self, training, X, weight, random_state, centers, checkpoint, resume
     ):
-        """Train the encoder; return codes, memories to go on from, and attributes.
+        """Train the encoder; return codes, memories to continue from, and attributes.
 
-        `centers` are the memories of the last fit if it goes on, else None.
+        `centers` are the memories of the last fit if it continues, else None.
         """
         # The trained encoder needs torch, which is not imported for anything else.
         require_torch(f"ClAM with encoder={self.encoder!r}")
@@ -667,8 +667,8 @@ class ClAM(
             deep.run(loop, attributes, checkpoint)
         found = attributes()
         code = encode(found["encoder_"], scaling.transform(X)).astype(X.dtype)
-        goes_on = None if centers is None else found["cluster_centers_"]
-        return code, goes_on, {name: found[name] for name in _CODER}
+        continues = None if centers is None else found["cluster_centers_"]
+        return code, continues, {name: found[name] for name in _CODER}
 
     def _code(self, X):
         """Return rows as the memories see them."""
@@ -793,7 +793,7 @@ class ClAM(
         if self.n_clusters_ < asked:
             warn_of_convergence(
                 f"ClAM found {self.n_clusters_} clusters instead of {asked}, "
-                f"with {', '.join(map(str, sizes))} samples. Ask for fewer clusters, "
+                f"with {', '.join(map(str, sizes))} samples. Use fewer clusters, "
                 "raise inverse_temperature, or check X for equal samples.",
                 stacklevel=4,
             )
@@ -840,7 +840,7 @@ class ClAM(
         return block_distances(X, memories, self.metric, {})
 
     def predict(self, X):
-        """Give each sample the memory that it falls to.
+        """Give each sample the memory that it converges to.
 
         Parameters
         ----------
@@ -861,7 +861,7 @@ class ClAM(
         (minus the cosine, the city-block distance) plus the log weight of each memory:
         the shares of the first attraction step (eq. 4), whose entropy is `entropy`. A
         lower `inverse_temperature` gives softer shares. The largest may differ from
-        `predict`, which lets the sample fall first, where several memories are near.
+        `predict`, which first follows the dynamics, where several memories are near.
         With `n_memories` they are the sums over the memories of each cluster, of which
         five attract a sample, and the largest is that of `predict`.
 
@@ -928,7 +928,7 @@ class ClAM(
         return np.array(self._fill(dense(self._validate(X, reset=False))))
 
     def recall(self, X):
-        """Let samples fall towards their memories.
+        """Move samples towards their memories.
 
         Parameters
         ----------

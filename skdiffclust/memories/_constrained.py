@@ -21,8 +21,8 @@ def constrained_lloyd(Z, weight, seeds, constraints, metric):
     From each of seeds (r, k, d), and from linked rows that are far apart as a whole,
     steps of Lloyd's in which a group of linked rows is
     assigned as one, each class has a memory of its own, by the assignment of least
-    cost, and groups that must part are assigned one after the other, those of the
-    fewest choices first. Z (n, d) are rows in training units, dense or CSR.
+    cost, and groups that must be separated are assigned one after the other, those of
+    the fewest choices first. Z (n, d) are rows in training units, dense or CSR.
     """
     best = None
     apart = _groups_apart(Z, weight, constraints.groups, seeds.shape[1])
@@ -84,18 +84,18 @@ def _means(Z, weight, labels, memories, far, metric):
     k = len(memories)
     sizes = np.bincount(labels, weight, minlength=k)
     moved = memories.copy()
-    alive = sizes > 0
+    occupied = sizes > 0
     if metric == "manhattan":
-        for m in np.flatnonzero(alive):
+        for m in np.flatnonzero(occupied):
             members = np.flatnonzero((labels == m) & (weight > 0))
             moved[m] = weighted_medians(Z[members].astype(np.float64), weight[members])
     else:
         sums = member_sums(Z, weight, labels, k)
-        moved[alive] = sums[alive] / sizes[alive, None]
-    dead = np.flatnonzero(~alive)
-    worst = np.argsort(-far[np.arange(len(far)), labels], kind="stable")[: len(dead)]
+        moved[occupied] = sums[occupied] / sizes[occupied, None]
+    empty = np.flatnonzero(~occupied)
+    worst = np.argsort(-far[np.arange(len(far)), labels], kind="stable")[: len(empty)]
     rows = Z[worst]
-    moved[dead[: len(worst)]] = rows.toarray() if sparse.issparse(rows) else rows
+    moved[empty[: len(worst)]] = rows.toarray() if sparse.issparse(rows) else rows
     return on_sphere(moved) if metric == "cosine" else moved
 
 
@@ -149,8 +149,9 @@ def _part(cost, label, cannot, fixed):
         if closed[i].all():
             raise ValueError(
                 "The 'n_clusters' parameter of ClAM must leave room for the groups of "
-                f"samples that must part. Got {k} instead, but no way was found to "
-                "part them. Ask for more clusters, or drop some of the cannot-links."
+                f"samples that must be separated. Got {k} instead, but no way was "
+                "found to separate them. Use more clusters, or drop some of the "
+                "cannot-links."
             )
         group = waiting[i]
         label[group] = np.where(closed[i], np.inf, cost[group]).argmin()

@@ -28,7 +28,7 @@ class DeepTraining:
     Parameters
     ----------
     clam : ClAM
-        Read for its parameters and, if training goes on, its last fit.
+        Read for its parameters and, if training continues, its last fit.
     X : ndarray of shape (n_samples, n_features)
     weight : ndarray of shape (n_samples,)
     scaling : MemoryScaling
@@ -36,7 +36,7 @@ class DeepTraining:
     random_state : RandomState
     device : str
     centers : ndarray of shape (n_clusters, n_outputs) or None
-        Memories of the last fit, if training goes on from them and its encoder.
+        Memories of the last fit, if training continues from them and its encoder.
     concentration : float
         Inverse temperature "auto" times the total variance of the first codes.
     """
@@ -58,7 +58,7 @@ class DeepTraining:
         self._concentration = concentration
         sample = sample_rows(weight, random_state)
         self._sample = scaling.transform(X[sample]), self._weight[sample]
-        # Codes of a new module say nothing yet, and memories would hold on to that.
+        # Codes of a new module are arbitrary, and memories would keep them.
         self._warms_up = clam.encoder != "mlp" and centers is None
         with isolated_streams(random_state, device):
             self._parts = self._start(centers)
@@ -74,7 +74,7 @@ class DeepTraining:
         return [*self._plateau.state, float(self._warms_up), temperature]
 
     def _carry(self, numbers):
-        """Go on from what `_carried` returned."""
+        """Continue from what `_carried` returned."""
         *plateau, warms_up, temperature = numbers
         if not (temperature > 0 and np.isfinite(temperature) and warms_up in (0, 1)):
             raise ValueError(numbers)
@@ -300,7 +300,7 @@ def _principal_encoder(rows, random_state):
 
     A component is the difference of its positive and its negative part, two hidden
     units; the others start at random and without any say. Seeds among codes of random
-    layers would be bad ones, and training would hold on to them.
+    layers would be bad ones, and training would keep them.
     """
     n_features = rows.shape[1]
     width = min(_LATENT, n_features)

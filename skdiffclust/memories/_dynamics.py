@@ -188,7 +188,7 @@ def recall(
     linear_map=None,
     mask=None,
 ):
-    """Let samples fall towards their memories, or complete what is hidden of them.
+    """Move samples towards their memories, or complete what is hidden of them.
 
     Repeats :func:`attraction_step` `n_steps` times (lines 19 to 22 of Algorithm 1 of
     [1]_); with a `mask` only hidden features move (lines 8 to 12).

@@ -28,12 +28,12 @@ _SILHOUETTE_ROWS = 2000
 _FINALISTS = 0.3  # of the restarts are trained to the end when the loss selects
 _TIE = 1.02  # losses nearer than this are told apart by entropy
 _RACE_EPOCHS = 5  # of restarts whose start says nothing yet
-_EXCHANGED = 2  # restarts of k-means that go on to exchanges,
+_EXCHANGED = 2  # restarts of k-means that continue to exchanges,
 _FEW = 1000  # and one more of so few rows
 _LOOSER = 1.0 + 1e-9  # largest inertia of what training keeps, relative to k-means'
 _STREAM_STEPS = 20  # of Lloyd on the samples that a stream keeps
 _CONSTRAINED = 4  # restarts of a constrained k-means
-_LOOSE = 5e-3  # where seeds of which few go on are settled to
+_LOOSE = 5e-3  # tolerance of Lloyd's steps on seeds of which few continue
 _TRIAL_EPOCHS = 2  # after which training that raises the inertia ends
 _EXACT = 16  # times the rounding of one: squared distance per entry that is none
 
@@ -123,7 +123,7 @@ class Fit:
         return self
 
     def rerun_lloyd(self):
-        """Let k-means go on from the memories that a stream has, as one finalist."""
+        """Let k-means continue from the memories that a stream has, as one finalist."""
         descent = self.descent
         memories = descent.memories[0]
         log_weights = descent.log_weights[0]
@@ -172,7 +172,7 @@ class Fit:
         )
 
     def _winners(self, losses):
-        """Return the restarts (m,) of least loss that go on, best first."""
+        """Return the restarts (m,) of least loss that continue, best first."""
         kept = max(1, ceil(_FINALISTS * len(losses)))
         return np.argsort(losses, kind="stable")[:kept]
 

@@ -44,15 +44,15 @@ def count_clusters(Z, weight, random_state):
 
 
 def _lloyd(Z, weight, memories):
-    """Return memories (m, d) after some of Lloyd's steps, and sizes; dead ones die."""
+    """Return memories (m, d) and sizes after some of Lloyd's steps, none empty."""
     for _ in range(_SETTLING_STEPS):
         nearest, _ = nearest_memory(Z, memories)
         members = np.zeros((len(memories), len(Z)))
         members[nearest, np.arange(len(Z))] = weight
         sizes = members.sum(axis=1)
-        alive = sizes > 0
-        sizes = sizes[alive]
-        memories = (members @ Z)[alive] / sizes[:, None]
+        occupied = sizes > 0
+        sizes = sizes[occupied]
+        memories = (members @ Z)[occupied] / sizes[:, None]
     return memories, sizes
 
 

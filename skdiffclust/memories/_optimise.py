@@ -156,13 +156,13 @@ class Descent:
         self.log_weights -= self.log_weights.mean(axis=1, keepdims=True)
 
     def _relocate_empty(self, attracted, Z):
-        """Put memories that attracted nobody on the worst served rows of Z (m, d)."""
+        """Put memories that attracted no sample on the farthest rows of Z (m, d)."""
         for restart in np.flatnonzero((attracted == 0).any(axis=1)):
-            dead = np.flatnonzero(attracted[restart] == 0)
+            empty = np.flatnonzero(attracted[restart] == 0)
             _, distances = nearest_memory(Z, self.memories[restart])
-            worst = np.argsort(-distances, kind="stable")[: len(dead)]
-            self.memories[restart, dead[: len(worst)]] = dense(Z[worst])
-            self._optimisers[0].reset((restart, dead))
+            worst = np.argsort(-distances, kind="stable")[: len(empty)]
+            self.memories[restart, empty[: len(worst)]] = dense(Z[worst])
+            self._optimisers[0].reset((restart, empty))
 
     def evaluate(self, Z, weight):
         """Return the loss (r,) per entry of rows Z (m, d) under every mask in turn."""
@@ -201,7 +201,7 @@ class Descent:
             optimiser.append([array])
 
     def keep(self, restarts):
-        """Go on with some restarts only."""
+        """Continue with some restarts only."""
         self.memories = self.memories[restarts]
         self.log_weights = self.log_weights[restarts]
         for optimiser in self._optimisers:
@@ -216,7 +216,7 @@ class Descent:
         return self._optimisers[0].n_steps, moments
 
     def resume(self, state):
-        """Go on from what `moments` returned, or from nothing; a stream slows down."""
+        """Continue from what `moments` returned, if anything; a stream slows down."""
         if state is None:
             return
         n_steps, moments = state

@@ -1,4 +1,4 @@
-"""A sample of bounded size of all rows that a stream has had."""
+"""A sample of bounded size of all rows that a stream has provided."""
 
 from dataclasses import dataclass
 

@@ -163,13 +163,13 @@ def lloyd(Z, squares, weight, memories, n_steps, *, tol=0.0, spherical=False):
         sums = sums[moved]
         sizes = sizes[moved]
         for restart, total, size in zip(moving, sums, sizes, strict=True):
-            alive = size > 0
-            memories[restart, alive] = total[alive] / size[alive, None]
-            dead = np.flatnonzero(~alive)
-            if len(dead):
-                # A memory without rows starts again on a row that is badly served.
-                worst = np.argsort(-far[restart] * weight, kind="stable")[: len(dead)]
-                memories[restart, dead[: len(worst)]] = _take(Z, worst[None])[0]
+            occupied = size > 0
+            memories[restart, occupied] = total[occupied] / size[occupied, None]
+            empty = np.flatnonzero(~occupied)
+            if len(empty):
+                # A memory without rows starts again on a sample far from all memories.
+                worst = np.argsort(-far[restart] * weight, kind="stable")[: len(empty)]
+                memories[restart, empty[: len(worst)]] = _take(Z, worst[None])[0]
             if spherical:
                 memories[restart] = on_sphere(memories[restart])
         if not len(moving):
@@ -196,7 +196,7 @@ def exchange(Z, weight, memories, cost, random_state, *, spherical=False):
 
     Memories whose rows are almost as near to another one are moved into the clusters
     of the largest cost, and Lloyd's steps follow; what does not lower the cost is
-    taken back, and fewer are moved the next time. It mends what restarts share: two
+    taken back, and fewer are moved the next time. It fixes what restarts share: two
     memories in one group of rows, one in two.
     """
     k = len(memories)
@@ -262,9 +262,9 @@ def lloyd_by_blocks(rows, slices, weight, memories, *, spherical=False):
         if cost - total <= _FINE * total:
             break
         cost = total
-        alive = sizes > 0
+        occupied = sizes > 0
         memories = memories.copy()
-        memories[alive] = sums[alive] / sizes[alive, None]
+        memories[occupied] = sums[occupied] / sizes[occupied, None]
         memories = on_sphere(memories) if spherical else memories
     return memories
 

@@ -197,7 +197,7 @@ class Carried(nn.Module):
 
 
 class AssociativeMemory(nn.Module):
-    r"""Memories that samples fall towards, as a layer: recall, energy and loss.
+    r"""Memories that attract samples, as a layer: recall, energy and loss.
 
     Its output is the recalled sample, differentiable in the samples, the memories and
     their weights, so that it stands behind any encoder and trains with it end to end:
@@ -356,7 +356,7 @@ class AssociativeMemory(nn.Module):
         """Return the loss of an autoencoder whose code is recalled: deep ClAM.
 
         The mean of ``|| x - decoder(code) ||^2 + || x - decoder(recall(code)) ||^2``
-        per entry. The first half teaches the encoder while memories are still anywhere;
+        per entry. The first half trains the encoder while memories are still anywhere;
         the second one draws codes to memories, and memories to codes.
 
         Parameters
@@ -416,7 +416,7 @@ class AssociativeMemory(nn.Module):
     @torch.no_grad()
     @in_full_precision
     def assign(self, X):
-        """Return the memory that each sample falls to.
+        """Return the memory that each sample converges to.
 
         Parameters
         ----------

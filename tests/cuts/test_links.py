@@ -174,7 +174,9 @@ def test_what_cannot_be_parted_is_warned_of():
     hub = [(10, 5 + i) for i in range(5)]
     pairs = np.array(cycle + outer + hub)
     graph = np.ones((11, 11)) - np.eye(11)
-    with pytest.warns(ConvergenceWarning, match="leave 1 of 20 pairs .* must part"):
+    with pytest.warns(
+        ConvergenceWarning, match="leave 1 of 20 pairs .* must be separated"
+    ):
         PRCut(3, affinity="precomputed", random_state=0).fit(graph, cannot_link=pairs)
     labels = (
         PRCut(4, affinity="precomputed", random_state=0)

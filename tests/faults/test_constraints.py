@@ -14,7 +14,7 @@ pytestmark = [
     pytest.mark.filterwarnings(
         "ignore:.*GEMINI (parts|found):sklearn.exceptions.ConvergenceWarning"
     ),
-    # Three blobs that no edge of the neighbours' graph joins, where two are asked for.
+    # Three blobs that no edge of the neighbours' graph joins, where two are requested.
     pytest.mark.filterwarnings("ignore:The graph of PRCut has 3 parts:UserWarning"),
 ]
 

@@ -208,7 +208,7 @@ def test_a_contradiction_names_the_rows(global_random_seed):
 def test_links_that_are_not_met_are_counted():
     X = np.repeat([[0.0, 0.0], [5.0, 5.0]], 10, axis=0)
     with pytest.warns(
-        ConvergenceWarning, match="joins 1 pairs of groups that must part"
+        ConvergenceWarning, match="joins 1 pairs of groups that must be separated"
     ):
         GEMINI(2, **FAST).fit(X, cannot_link=[[0, 1]])
 

@@ -14,7 +14,7 @@ HERE = Path(__file__).parent
 
 
 def is_long(config):
-    """Whether the longer profile is asked for."""
+    """Whether the longer profile is requested."""
     return config.option.markexpr == "long"
 
 

@@ -13,8 +13,8 @@ _EDGES_PER_CHUNK = 2**20
 def checked_kruskal(first, second, lengths, constraints):
     """Positions of the edges (m,) that join groups which nothing keeps apart.
 
-    Edges are as in `kruskal`. Goes on until all that is left would join two classes or
-    the two sides of a cannot-link. O(m log m) time, times the cannot-links of the
+    Edges are as in `kruskal`. Continues until all that is left would join two classes
+    or the two sides of a cannot-link. O(m log m) time, times the cannot-links of the
     smaller tree at every edge; O(m + n) memory.
     """
     n_groups = constraints.n_groups
@@ -34,7 +34,7 @@ def checked_kruskal(first, second, lengths, constraints):
 
 
 def _linked_lists(pairs, n_groups):
-    """Who each group is kept apart from: lists that can be joined in a moment.
+    """Who each group is kept apart from: lists that are joined in constant time.
 
     Entry e says that some group has the enemy ``who[e]``, and ``following[e]`` is the
     next entry of that group, -1 at the end; the list of a group goes from `heads` to
@@ -54,7 +54,7 @@ def _linked_lists(pairs, n_groups):
 
 @compiled(nogil=True)
 def _are_apart(one, other, parents, classes, enemies):
-    """Whether the trees of two roots must part."""
+    """Whether the trees of two roots must be separated."""
     if classes[one] >= 0 and classes[other] >= 0 and classes[one] != classes[other]:
         return True
     who, following, heads, _, counts = enemies

@@ -389,7 +389,7 @@ def _lost_with_row(similarity, v, rows, search):
 def carry_out(similarity, component, search, unit, n_most):
     """Carry out the proposals of a round, in place, from the largest gain down.
 
-    Goes on until none is left, or `n_most` losses have been weighed; returns whether
+    Continues until none is left, or `n_most` losses have been weighed; returns whether
     none is left.
     """
     n_weighed = 0

@@ -1,4 +1,4 @@
-"""What a constrained forest is asked for: who is joined, who parts, and a colouring."""
+"""The problem of a constrained forest: who is joined, who parts, and a colouring."""
 
 from typing import NamedTuple
 
@@ -18,7 +18,7 @@ class ConstrainedProblem(NamedTuple):
     groups : ndarray of shape (n_samples,), int64
         Samples with the same id share a component.
     conflicts : ndarray of shape (n_groups, n_groups), bool
-        Groups that must part.
+        Groups that must be separated.
     colours : ndarray of shape (n_groups,), int64
         A partition that satisfies the constraints: the classes, or with cannot-links a
         colouring of the conflicts with at most `n_clusters` colours; -1 where free.
@@ -66,7 +66,7 @@ def constrained_problem(constraints, n_clusters):
 
 
 def conflicts_of(constraints):
-    """Return which groups must part, (n_groups, n_groups) bool."""
+    """Return which groups must be separated, (n_groups, n_groups) bool."""
     labelled = np.zeros(constraints.n_groups, dtype=bool)
     labelled[constraints.groups] = constraints.classes >= 0
     conflicts = labelled[:, None] & labelled[None, :]
@@ -95,7 +95,7 @@ def _colour(conflicts, n_colours):
             blocked = (n_around > 0).sum(axis=1) + degree / (degree.max() + 1)
             blocked[(colours >= 0) | (degree == 0)] = -1
             group = int(np.argmax(blocked))
-            # A colour that nobody has yet is as good as any other new one.
+            # An unused colour is as good as any other new one.
             n_open = min(colours.max() + 2, n_colours)
             options = np.flatnonzero(n_around[group, :n_open] == 0).tolist()
             tried.append((group, options[::-1]))
@@ -121,7 +121,7 @@ def _refuse(n_clusters, finding):
     """Raise the error on constraints that no forest of so many clusters satisfies."""
     raise ValueError(
         "The 'n_clusters' parameter must be a number of clusters that the cannot-links "
-        f"can have. Got {n_clusters} instead. {finding}. Ask for more clusters or give "
+        f"can have. Got {n_clusters} instead. {finding}. Use more clusters or give "
         "fewer cannot-links."
     )
 

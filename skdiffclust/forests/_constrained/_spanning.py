@@ -90,7 +90,7 @@ def maximum_spanning_forest(similarity, n_clusters, *, constraints=None):
     Of equal similarities the pair with the smaller indices is taken first, so the
     forest is unique. O(n²) time, O(n) memory beyond the input. Under constraints O(n²)
     time for every round of moves, of which there are few, and O(n²) memory; the first
-    call with more than 200 samples waits for numba's compiler
+    call with more than 200 samples compiles, which takes time
     (:func:`skdiffclust.warmup`).
 
     References
@@ -111,7 +111,8 @@ def maximum_spanning_forest(similarity, n_clusters, *, constraints=None):
     if n_clusters > n_samples:
         raise ValueError(
             "The 'n_clusters' parameter of maximum_spanning_forest must be at most the "
-            f"number of samples, {n_samples}. Got {n_clusters} instead. Ask for fewer."
+            f"number of samples, {n_samples}. Got {n_clusters} instead. Use fewer "
+            "clusters."
         )
     constraints = constraints_from_matrix(constraints, n_samples)
     check_feasible(constraints, n_clusters)
@@ -121,7 +122,7 @@ def maximum_spanning_forest(similarity, n_clusters, *, constraints=None):
         raise ValueError(
             "The 'n_clusters' parameter of maximum_spanning_forest must be at least "
             f"{tree.n_parts}, the number of parts that no edge joins. Got {n_clusters} "
-            "instead. Ask for more, or store more similarities."
+            "instead. Use more clusters, or store more similarities."
         )
     is_cut = mask(cut(tree, n_clusters - 1)[0], tree)
     edges = tree.edges[~is_cut]

@@ -63,7 +63,7 @@ def link_pairs(constraints):
     """Return pairs of rows (m, 2) that the links of closed constraints connect.
 
     A chain through every group of several rows, and a pair of rows for each two groups
-    that must part.
+    that must be separated.
     """
     order = np.argsort(constraints.groups, kind="stable")
     groups = constraints.groups[order]

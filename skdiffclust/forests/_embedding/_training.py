@@ -63,7 +63,7 @@ class EncoderTrainer:
                 ]
                 loss = float(np.mean(losses)) if losses else 0.0
                 record_epoch(self, loop, loss, held_out, y, attributes)
-                # After a divergence there is nothing to go on from.
+                # After a divergence there is nothing to continue from.
                 if checkpoint is not None and loop.stop_reason != "diverged":
                     checkpoint.save(loop, self.trained, batch_size)
         self.trained.restore(loop.best_state)

@@ -94,7 +94,7 @@ def calinski_harabasz_curve(X, linkage):
 
 @compiled_above_small
 def _merge_costs(X, merges):
-    """Dispersion within clusters (n - 1,) that each merge adds; X (n, d) is spoilt."""
+    """Dispersion within clusters (n - 1,) that each merge adds; overwrites X (n, d)."""
     n_samples, n_features = X.shape
     slot = np.concatenate((np.arange(n_samples), np.zeros(n_samples, dtype=np.int64)))
     sizes = np.ones(n_samples, dtype=np.int64)

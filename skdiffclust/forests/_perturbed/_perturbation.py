@@ -214,7 +214,7 @@ def checked_relation(similarity, n_clusters, neighbors=None, omitted=None):
     if n_clusters > n:
         raise ValueError(
             f"The 'n_clusters' parameter must be at most the number of samples, {n}. "
-            f"Got {n_clusters} instead. Ask for fewer clusters."
+            f"Got {n_clusters} instead. Use fewer clusters."
         )
     if neighbors is not None and issparse(similarity):
         raise ValueError(
@@ -244,7 +244,7 @@ def sum_samples(sampler, relation, plan, *, connectivity=False):
 
     n = relation.n_samples
     if connectivity:
-        check_dense_size(n, what="the connectivity matrix", remedy="Do not ask for it.")
+        check_dense_size(n, what="the connectivity matrix", remedy="Leave it out.")
     totals = np.empty(plan.n_samples)
     minimum_weights = np.empty(plan.n_samples)
 

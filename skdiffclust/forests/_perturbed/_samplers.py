@@ -98,8 +98,8 @@ class FreeSampler:
         if n_found < self.n_edges:
             raise ValueError(
                 f"The 'n_clusters' parameter must be at least {n - n_found}, the "
-                f"number of components of the graph. Got {n_clusters} instead. Ask "
-                "for more clusters, or give the graph more edges."
+                f"number of components of the graph. Got {n_clusters} instead. Use "
+                "more clusters, or give the graph more edges."
             )
         self.kept = None
         n_pairs = n * (n - 1) / 2

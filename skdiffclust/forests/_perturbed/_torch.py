@@ -84,7 +84,7 @@ def _vjp(matrix, request, name, cotangent):
 
 
 class _Operator(torch.autograd.Function):
-    """A_ε, F_ε and M_ε of one similarity (n, n); M_ε is empty if not asked for."""
+    """A_ε, F_ε and M_ε of one similarity (n, n); M_ε is empty if not requested."""
 
     @staticmethod
     def forward(ctx, similarity, request, connectivity):
@@ -327,7 +327,7 @@ class PerturbedForest(_Perturbed):
         weight : tensor of shape (...,)
             F_ε.
         connectivity : tensor of shape (..., n, n)
-            M_ε, only if asked for.
+            M_ε, only if requested.
         """
         batch, results = self._apply_to_items(
             similarity,

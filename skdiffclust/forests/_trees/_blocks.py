@@ -80,7 +80,7 @@ def minimum_spanning_tree_by_blocks(X, *, n_blocks=None, n_jobs=None):
     edges, kept, _ = join_duplicates(X, np.arange(len(X)))
     found = edges, np.zeros(len(edges))
     tasks = list(_tasks(_split(kept, n_blocks or _block_count(X, n_jobs))))
-    # Not a generator of results, which some backends cannot be asked for.
+    # Not a generator of results, which some backends do not support.
     at_once = max(1, _WAITING * len(X) // max(1, _most_edges(tasks)))
     with Parallel(n_jobs=n_jobs) as parallel:
         for start in range(0, len(tasks), at_once):

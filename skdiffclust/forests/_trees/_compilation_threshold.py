@@ -3,7 +3,7 @@
 from functools import cache, wraps
 
 # Below this many rows a compiler costs more than it saves: the first fit of a
-# thousand rows must not wait for numba.
+# thousand rows must not be delayed by compilation.
 SMALL = 3000
 # Below this, a loop that does linear work takes less time in Python than its compiler.
 MEDIUM = 100_000

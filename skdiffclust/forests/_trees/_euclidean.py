@@ -60,7 +60,7 @@ class Rows(NamedTuple):
         How many of them are in the own component.
     reach : ndarray of shape (n,), float64
         No row outside the component, found ones excepted, is nearer than this;
-        infinite while the nearest rows tell all.
+        infinite while the nearest rows suffice.
     length, other : ndarray of shape (n,), float64 and int32
         Nearest row outside that was found, -1 if none.
     component : ndarray of shape (n,), int32

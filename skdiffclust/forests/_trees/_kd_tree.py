@@ -210,7 +210,7 @@ def box_gap(boxes, node, other):
 def first_step(own, is_split):
     """Where a search from leaf `own` begins: a node, and the ancestor to climb from.
 
-    A search goes on with the sibling of each ancestor, `next_step`, up to node 0.
+    A search continues with the sibling of each ancestor, `next_step`, up to node 0.
     """
     if not is_split:
         return own, own

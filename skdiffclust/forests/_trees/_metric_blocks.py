@@ -16,7 +16,7 @@ def edges_by_blocks(between, vertices, n_threads):
     """Edges (m, 2) and lengths (m,) of the minimum spanning forest of n rows.
 
     ``between(rows, others)`` gives the lengths between two sets of rows; rows with
-    the same id in `vertices` (n,), ids 0 up, count as one. No length is asked for
+    the same id in `vertices` (n,), ids 0 up, count as one. No length is requested
     twice, those inside a block excepted. O(n²) lengths, O(n) memory.
     """
     n_samples = len(vertices)

@@ -10,7 +10,7 @@ from skdiffclust.forests._constrained._checked import checked_kruskal
 
 
 def naive(first, second, lengths, constraints):
-    """Take edges in total order unless a pair of groups in the union must part."""
+    """Take edges in total order unless the union holds a pair to separate."""
     groups, cannot = constraints.groups, {tuple(pair) for pair in constraints.cannot}
     class_of = dict(zip(groups, constraints.classes, strict=True))
     trees = {group: {group} for group in range(constraints.n_groups)}

@@ -355,7 +355,7 @@ def test_links_of_a_tree_are_coloured_without_a_step_back(
 
 
 def test_more_clusters_than_colours(backend):
-    # The colouring needs two colours, but seven components are asked for.
+    # The colouring needs two colours, but seven components are requested.
     constraints = as_constraints(8, cannot_link=cycle(8))
     _, edges = solved(backend, np.zeros((8, 8)), constraints, 7)
     assert len(edges) == 1

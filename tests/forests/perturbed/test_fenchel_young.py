@@ -199,7 +199,8 @@ def test_full_loss_is_convex_and_zero_at_its_target(global_random_seed):
 
 
 def test_partial_loss_is_not_convex(global_random_seed):
-    # Rows 0 and 1 must part. Row 2 is close to one of them, or half as close to both.
+    # Rows 0 and 1 must be separated. Row 2 is close to one of them, or half as close to
+    # both.
     def loss(near, far):
         matrix = np.array([[0, 1, near], [1, 0, far], [near, far, 0.0]])
         return partial_fenchel_young_loss(
