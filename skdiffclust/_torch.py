@@ -14,7 +14,8 @@ from torch import nn
 from skdiffclust._checkpoint import Field
 from skdiffclust._encoder import ACTIVATIONS, Encoder
 
-_OUT_OF_MEMORY_TRIES = 2
+# Into as many parts a batch may be divided where CUDA is out of memory.
+MOST_PARTS = 4
 # Held by whoever draws from the global streams of torch, see `isolated_streams`.
 _STREAMS = threading.RLock()
 
@@ -171,6 +172,42 @@ def module_outputs(module, X, check, *, block_samples=1):
     return np.concatenate(outputs)
 
 
+class Parts:
+    """The number of parts in which a batch fits the memory of a CUDA device.
+
+    It is doubled, at most twice, when CUDA is out of memory, and stays so.
+
+    Parameters
+    ----------
+    remedy : str
+        Parameters to lower, for the message.
+    """
+
+    def __init__(self, remedy):
+        self.n_parts = 1
+        self._remedy = remedy
+
+    def run(self, work, n_samples, *, release=lambda: None):
+        """Return ``work(n_parts)``, tried again in more parts if memory runs out.
+
+        `n_samples` is the size of a batch; ``release()`` frees what a failed trial
+        left. OutOfMemoryError, with advice, if the smallest parts are still too large.
+        """
+        while True:
+            try:
+                return work(self.n_parts)
+            except torch.cuda.OutOfMemoryError as error:
+                release()
+                torch.cuda.empty_cache()
+                if self.n_parts == MOST_PARTS:
+                    raise torch.cuda.OutOfMemoryError(
+                        f"CUDA is out of memory with batches of {n_samples} samples in "
+                        f"{self.n_parts} parts. Lower {self._remedy}, or set "
+                        "device='cpu'."
+                    ) from error
+            self.n_parts *= 2
+
+
 def train_module(
     loop, module, batches, loss_of, optimizer, *, batch_size, close, checkpoint=None
 ):
@@ -206,26 +243,22 @@ def train_module(
     torch.cuda.OutOfMemoryError
         When halving twice was not enough, with advice.
     """
-    n_tries = 0
     trained = ModuleState(module, optimizer)
     if checkpoint is not None:
         batch_size = checkpoint.load(loop, trained, batch_size)
+    whole = batch_size
+    parts = Parts("batch_size")
+
+    def run_epoch(n_parts):
+        nonlocal batch_size
+        batch_size = max(whole // n_parts, 1)
+        with alone():
+            return _epoch(module, batches(batch_size), loss_of, optimizer)
+
     for _ in loop:
-        while True:
-            try:
-                with alone():
-                    mean_loss = _epoch(module, batches(batch_size), loss_of, optimizer)
-                break
-            except torch.cuda.OutOfMemoryError as error:
-                optimizer.zero_grad(set_to_none=True)
-                torch.cuda.empty_cache()
-                if n_tries == _OUT_OF_MEMORY_TRIES or batch_size == 1:
-                    raise torch.cuda.OutOfMemoryError(
-                        f"CUDA is out of memory with batches of {batch_size} samples. "
-                        "Lower batch_size, or set device='cpu'."
-                    ) from error
-            n_tries += 1
-            batch_size = max(batch_size // 2, 1)
+        mean_loss = parts.run(
+            run_epoch, whole, release=lambda: optimizer.zero_grad(set_to_none=True)
+        )
         module.eval()
         close(loop, mean_loss)
         # After a divergence there is nothing to continue from.

@@ -197,6 +197,26 @@ def test_out_of_memory_for_good_is_an_error_with_advice():
         fit_line(hopeless, batch_size=8)
 
 
+def test_parts_stay_small_once_memory_has_run_out():
+    parts, tried, released = _torch.Parts("batch_size"), [], []
+
+    def work(n_parts):
+        tried.append(n_parts)
+        if n_parts < 4:
+            raise torch.cuda.OutOfMemoryError("no room")
+        return "done"
+
+    for _ in range(2):
+        assert parts.run(work, 8, release=lambda: released.append(1)) == "done"
+    assert tried == [1, 2, 4, 4] and len(released) == 2
+
+    def hopeless(n_parts):
+        raise torch.cuda.OutOfMemoryError("no room")
+
+    with pytest.raises(torch.cuda.OutOfMemoryError, match="8 samples in 4 parts"):
+        parts.run(hopeless, 8)
+
+
 def test_sum_without_processes_is_the_tensor():
     tensor = torch.ones(2)
     assert _torch.sum_over_processes(tensor) is tensor

@@ -12,6 +12,8 @@ from torch.nn import functional
 from skdiffclust._checkpoint import Field
 from skdiffclust._devices import refuse_other_devices
 from skdiffclust._torch import (
+    MOST_PARTS,
+    Parts,
     in_full_precision,
     load_module_state,
     module_identity,
@@ -24,7 +26,6 @@ from skdiffclust._torch import (
 
 _FLOOR = 1e-3
 _BLOCK_ROWS = 1024
-_OUT_OF_MEMORY_PARTS = 4
 # What Adam keeps for each parameter.
 _ADAM = ("step", "exp_avg", "exp_avg_sq")
 
@@ -334,7 +335,7 @@ class ModuleModel:
         self.dtype = parameters[0].dtype
         # Decoupled decay, as in `EncoderModel`.
         self.optimizer = torch.optim.AdamW(parameters, weight_decay=weight_decay)
-        self.n_parts = 1
+        self.parts = Parts("batch_size")
 
     def logits(self, X):
         """Return the outputs (n, k) for rows X (n, d), as a NumPy array."""
@@ -349,27 +350,19 @@ class ModuleModel:
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.module.train()
-        while True:
-            try:
-                self.optimizer.zero_grad(set_to_none=True)
-                self._vjp(X, gradient_of)
-                break
-            except torch.cuda.OutOfMemoryError as error:
-                self.optimizer.zero_grad(set_to_none=True)
-                torch.cuda.empty_cache()
-                if self.n_parts == _OUT_OF_MEMORY_PARTS:
-                    raise torch.cuda.OutOfMemoryError(
-                        f"CUDA is out of memory with batches of {len(X)} samples in "
-                        f"{self.n_parts} parts. Lower batch_size, or set device='cpu'."
-                    ) from error
-                self.n_parts *= 2
+        self.optimizer.zero_grad(set_to_none=True)
+        self.parts.run(
+            lambda n_parts: self._vjp(X, gradient_of, n_parts),
+            len(X),
+            release=lambda: self.optimizer.zero_grad(set_to_none=True),
+        )
         self.optimizer.step()
 
-    def _vjp(self, X, gradient_of):
-        """Add the gradients of a batch X (b, d) to those of the parameters."""
+    def _vjp(self, X, gradient_of, n_parts):
+        """Add the gradients of a batch X (b, d), in parts, to those of parameters."""
         parts = [
             to_tensor(part, self.device, self.dtype)
-            for part in np.array_split(X, self.n_parts)
+            for part in np.array_split(X, n_parts)
             if len(part)
         ]
         if len(parts) == 1:
@@ -419,7 +412,7 @@ class ModuleModel:
         arrays["stream"] = to_numpy(torch.get_rng_state())
         if torch.device(self.device).type == "cuda":
             arrays["cuda stream"] = to_numpy(torch.cuda.get_rng_state())
-        return arrays | {"n_parts": self.n_parts}
+        return arrays | {"n_parts": self.parts.n_parts}
 
     def load_arrays(self, arrays):
         """Take what `arrays` returned."""
@@ -437,14 +430,14 @@ class ModuleModel:
         }
         groups = self.optimizer.state_dict()["param_groups"]
         self.optimizer.load_state_dict({"state": slots, "param_groups": groups})
-        self.n_parts = arrays["n_parts"].item()
+        self.parts.n_parts = arrays["n_parts"].item()
         torch.set_rng_state(to_tensor(arrays["stream"]))
         if "cuda stream" in arrays:
             torch.cuda.set_rng_state(to_tensor(arrays["cuda stream"]))
 
     def fields(self):
         """Return what the arrays may be, by name."""
-        fields = {"n_parts": Field("int64", low=1, high=_OUT_OF_MEMORY_PARTS)}
+        fields = {"n_parts": Field("int64", low=1, high=MOST_PARTS)}
         for name, array in self.arrays().items():
             if name != "n_parts":
                 # Buffers may hold infinity: the mask of an attention, say.

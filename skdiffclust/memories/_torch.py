@@ -6,6 +6,7 @@ from torch import nn
 
 from skdiffclust._devices import refuse_other_devices
 from skdiffclust._torch import (
+    Parts,
     at_least_float32,
     in_full_precision,
     sum_over_processes,
@@ -68,18 +69,14 @@ def completion_on_device(device):
     Out of memory, it cuts the batch in two, then four: the loss is a sum over rows.
     """
 
+    parts = Parts("batch_size or n_init")
+
     def run(X, memories, log_weights, dynamics, *, groups, fill, sample_weight):
         arguments = X, memories, log_weights, dynamics, fill, sample_weight
-        for n_parts in (1, 2, 4):
-            try:
-                return _complete(device, *arguments, _cut(groups, n_parts))
-            except torch.cuda.OutOfMemoryError as error:
-                last = error
-                torch.cuda.empty_cache()
-        raise torch.cuda.OutOfMemoryError(
-            f"CUDA is out of memory with a quarter of a batch of {len(X)} samples. "
-            "Lower batch_size or n_init, or set device='cpu'."
-        ) from last
+        return parts.run(
+            lambda n_parts: _complete(device, *arguments, _cut(groups, n_parts)),
+            X.shape[0],
+        )
 
     return run
 
