@@ -185,7 +185,9 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
 
         `affinity` is what `_check_affinity` returns.
         """
-        objective = OBJECTIVES[self.objective].with_gradient(self.mode)
+        # Of the candidate that was chosen, where there were several.
+        mode = getattr(self, "mode_", self.mode)
+        objective = OBJECTIVES[self.objective].with_gradient(mode)
         if affinity is not None:
             weights = np.full(X.shape[0], 1 / X.shape[0], dtype=X.dtype)
             return objective(assignments, weights, affinity)[0]

@@ -5,6 +5,7 @@ from dataclasses import replace
 from numbers import Real
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.base import clone
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import check_random_state
@@ -561,7 +562,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
     def _checkpoint(self, folder, problem, options):
         """Return the PathCheckpoint of these data, parameters and options."""
         data = {
-            **_arrays_of_rows(problem.X),
+            **arrays_of_rows(problem.X),
             "unit": np.array(problem.units.features),
             "sample_weight": problem.row_weights,
         }
@@ -880,12 +881,16 @@ _PATH_CONSTRAINTS = {
 }
 
 
-def _arrays_of_rows(X):
+def arrays_of_rows(X):
     """Return the arrays that dense or sparse rows X (n, d) are made of, by name."""
-    if not isinstance(X, SparseRows):
+    means = {}
+    if isinstance(X, SparseRows):
+        means = {"means": X.means}
+        X = X.matrix
+    if not issparse(X):
         return {"X": X}
     parts = ("data", "indices", "indptr")
-    return {"means": X.means} | {f"X.{part}": getattr(X.matrix, part) for part in parts}
+    return means | {f"X.{part}": getattr(X, part) for part in parts}
 
 
 def _check_path(options, keep_threshold, checkpoint, resume):

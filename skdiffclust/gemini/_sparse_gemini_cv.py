@@ -1,13 +1,18 @@
 """SparseGEMINICV: the penalty chosen by the stability of clusters and of supports."""
 
+import itertools
+import os
+from dataclasses import dataclass, field
 from numbers import Integral, Real
 
 import numpy as np
+from joblib import Parallel, delayed
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from skdiffclust._compat import Interval, fit_context
+from skdiffclust._checkpoint import Checkpoint, Field, identify
+from skdiffclust._compat import Interval, StrOptions, fit_context
 from skdiffclust._fitted import reads_whole
 from skdiffclust._history import (
     Training,
@@ -16,8 +21,12 @@ from skdiffclust._history import (
     warn_if_unfinished,
 )
 from skdiffclust.gemini._base import BaseGEMINI, positive
-from skdiffclust.gemini._sparse_gemini import SparseGEMINI
-from skdiffclust.gemini._stability import cluster_stability, support_stability
+from skdiffclust.gemini._sparse_gemini import SparseGEMINI, arrays_of_rows
+from skdiffclust.gemini._stability import (
+    cluster_stability,
+    co_assignment_uncertainty,
+    support_stability,
+)
 
 _SPARSE_ONLY = (
     "kernel",
@@ -49,8 +58,8 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
 
     Parameters
     ----------
-    n_clusters : int, default=2
-        Largest number of clusters.
+    n_clusters : int or sequence of int, default=2
+        Largest number of clusters, or those to choose from.
     n_alphas : int, default=20
         Number of penalties, in geometric progression between where the first feature
         leaves and where `min_features` are left, on all samples.
@@ -60,8 +69,12 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         Share of the samples in a subset.
     min_features : int, default=1
         Where the grid ends.
-    objective, mode, kernel, metric : str
+    selection_threshold : float, default=0.9
+        Share of the subsets from which on a feature is in `stable_features_`.
+    objective, kernel, metric : str
         As in :class:`SparseGEMINI`.
+    mode : {"ova", "ovo"} or sequence of these, default="ova"
+        One-vs-all or one-vs-one, or those to choose from.
     gamma : float, "scale" or None, default=None
         Coefficient of a kernel, as in :class:`GEMINI`.
     degree : float, default=3
@@ -97,6 +110,9 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         Stop a stage or a step after so many epochs without progress.
     n_init : int, default=3
         Number of restarts of the first stage.
+    n_jobs : int or None, default=None
+        Number of processes that walk the paths of subsets; None is 1, or what a
+        :obj:`joblib.parallel_backend` sets. The result does not depend on it.
     random_state : int, RandomState instance or None, default=None
         Draws subsets, initial weights, batches and dropout.
 
@@ -114,6 +130,28 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
     alpha_ : float
         Penalty of the step, on all samples, with the largest product of the two among
         those that keep all clusters and a feature; 0 if none does.
+    mode_ : {"ova", "ovo"}
+        The mode of the candidate with the largest such product. All arrays above and
+        below are its.
+    results_ : dict of ndarray
+        A row for each candidate, a number of clusters and a mode: "n_clusters", "mode",
+        and at its best penalty "alpha", "cluster_stability", "support_stability" and
+        "held_out_objective".
+    held_out_objective_ : ndarray of shape (n_alphas,)
+        Mean objective of the samples that a subset leaves out.
+    false_selections_ : ndarray of shape (n_alphas,)
+        Bound for the expected number of features that are selected with a probability
+        of at least `selection_threshold` though no better than others [1]_:
+        q² / ((2 selection_threshold - 1) n_features), where q is the mean number of
+        features that a subset selects.
+    stable_features_ : ndarray of shape (n_features,), bool
+        Features with at least that probability at `alpha_`.
+    uncertainty_ : ndarray of shape (n_samples,)
+        How much the company of each sample changes from subset to subset at `alpha_`:
+        with c_ij the share of the subsets that put i and j together,
+        1 - sum_j c_ij² / sum_j c_ij. 0 for always the same samples.
+    path_ : SparsePath
+        The path of all samples.
     labels_, n_clusters_, feature_norms_, feature_importances_ : ndarray or int
         As in :class:`SparseGEMINI`, of the path on all samples.
     skip_weights_, weights_, biases_, means_ : ndarray or list of ndarray
@@ -131,7 +169,9 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
 
     Notes
     -----
-    The cost is that of `n_resamples` + 1 paths.
+    The cost is that of `n_resamples` + 1 paths for each candidate. Candidates share
+    their subsets. Choose among few numbers of clusters; see `n_clusters` of
+    :class:`GEMINI` for a first idea of it.
 
     References
     ----------
@@ -142,6 +182,7 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
     Examples
     --------
     >>> import numpy as np
+from joblib import Parallel, delayed
     >>> from skdiffclust import SparseGEMINICV
     >>> X = np.random.RandomState(0).normal(size=(90, 5))
     >>> X[:, 1] += np.repeat([-6, 6], 45)
@@ -158,6 +199,10 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         "n_resamples": [Interval(Integral, 2, None, closed="left")],
         "sample_fraction": [Interval(Real, 0, 1, closed="neither")],
         "min_features": [positive],
+        "selection_threshold": [Interval(Real, 0.5, 1, closed="right")],
+        "n_clusters": [positive, "array-like"],
+        "mode": [StrOptions({"ova", "ovo"}), list, tuple],
+        "n_jobs": [Integral, None],
     }
 
     def __init__(
@@ -168,6 +213,7 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         n_resamples=10,
         sample_fraction=0.5,
         min_features=1,
+        selection_threshold=0.9,
         objective="mmd",
         mode="ova",
         kernel="linear",
@@ -191,6 +237,7 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         tol=1e-3,
         n_iter_no_change=10,
         n_init=3,
+        n_jobs=None,
         random_state=None,
     ):
         self.n_clusters = n_clusters
@@ -198,6 +245,7 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         self.n_resamples = n_resamples
         self.sample_fraction = sample_fraction
         self.min_features = min_features
+        self.selection_threshold = selection_threshold
         self.objective = objective
         self.mode = mode
         self.kernel = kernel
@@ -221,11 +269,12 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         self.tol = tol
         self.n_iter_no_change = n_iter_no_change
         self.n_init = n_init
+        self.n_jobs = n_jobs
         self.random_state = random_state
 
     @keep_state_on_error
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None, *, affinity=None):
+    def fit(self, X, y=None, *, affinity=None, checkpoint=None, resume=False):
         """Walk paths on subsets of X, and choose the penalty.
 
         Parameters
@@ -236,6 +285,12 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
             Ignored, present for API consistency.
         affinity : array-like of shape (n_samples, n_samples), default=None
             Kernel or distances between the samples; see :meth:`GEMINI.fit`.
+        checkpoint : path-like or None, default=None
+            Folder that what each subset gave is written to; made if it is not there.
+            It takes an integer `random_state`.
+        resume : bool, default=False
+            Go on from the checkpoint, if there is one; only the paths of all samples
+            are walked again. The result is that without the interruption, bit for bit.
 
         Returns
         -------
@@ -254,57 +309,86 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
             If fewer clusters are found than requested, or the loss still falls at
             `max_iter` in steps of the paths, once for all of them.
         """
+        counts, modes = self._candidates()
         X, _, _ = self._check_rows(X, None)
-        self._check_subsets(X.shape[0])
+        self._check_subsets(X.shape[0], counts)
         relation = self._check_affinity(affinity, X)
         affinity = None if relation is None else relation.matrix
         self._affinity_given = affinity is not None
         rng = check_random_state(self.random_state)
+        seed = rng.randint(2**31 - 1)
+        subsets = [self._draw(X.shape[0], rng) for _ in range(self.n_resamples)]
+        judged = []
+        candidates = []
+        for n_clusters, mode in itertools.product(counts, modes):
+            sparse = self._sparse(n_clusters, mode)
+            whole, loops = _quiet_path(
+                sparse.set_params(random_state=seed),
+                X,
+                affinity=affinity,
+                min_features=self.min_features,
+            )
+            judged += loops
+            candidates.append(Candidate(n_clusters, mode, whole, self._grid(whole)))
+
+        tasks = [
+            (i, rows, seed) for i in range(len(candidates)) for rows, seed in subsets
+        ]
+        store, n_done = self._open(checkpoint, resume, X, affinity, candidates)
+        outcomes = self._outcomes(X, affinity, candidates, tasks[n_done:])
         training = Training(
             self,
             X,
             y,
             max_iter=1,
-            n_init=self.n_resamples,
+            n_init=len(tasks),
             learning_rate=self.learning_rate,
         )
-        judged = []
-        sparse = self._sparse(rng, judged)
-        whole = _quiet_path(
-            sparse, X, affinity=affinity, min_features=self.min_features
-        )
-        grid = self._grid(whole)
-        labels = []
-        supports = []
-        for loop in training:
-            for _ in loop:
-                found = self._resample(X, affinity, grid, rng, judged)
-                labels.append(found[0])
-                supports.append(found[1])
-                loop.record(-float(np.mean(found[2])), state=list)
+        loops = iter(training)
+        for i, *_ in tasks[:n_done]:
+            _report(next(loops, ()), candidates[i].found[0])
+        rest = zip(loops, tasks[n_done:], outcomes, strict=False)
+        for loop, (i, *_), outcome in rest:
+            candidates[i].found.append(outcome)
+            judged += outcome.loops
+            if store is not None:
+                store.append(outcome.to_record(), {"candidate": np.int64(i)})
+            _report(loop, outcome)
 
-        self.alphas_ = grid
-        self.cluster_stability_ = cluster_stability(np.array(labels))
-        self.support_stability_ = support_stability(np.array(supports))
-        self.selection_probabilities_ = np.mean(supports, axis=0)
-        best = whole.select(alpha=self._most_stable(whole))
-        for name in _FITTED:
-            setattr(self, name, getattr(best, name))
+        # A callback may have ended it before the last one.
+        complete = [each for each in candidates if len(each.found) >= 2]
+        self._publish(complete)
         self._report(self.labels_, None)
         training.finish([])
         warn_if_unfinished("SparseGEMINICV", judged, self.max_iter)
         return self
 
-    def _sparse(self, rng, judged):
-        """Return a SparseGEMINI of these parameters, and a seed from rng.
+    def _candidates(self):
+        """Return the numbers of clusters and the modes that are tried."""
+        counts = self.n_clusters
+        modes = self.mode
+        counts = [counts] if isinstance(counts, Integral) else list(counts)
+        modes = [modes] if isinstance(modes, str) else list(modes)
+        for name, values, allowed in (
+            ("n_clusters", counts, positive),
+            ("mode", modes, StrOptions({"ova", "ovo"})),
+        ):
+            if not values or not all(map(allowed.is_satisfied_by, values)):
+                raise ValueError(
+                    f"The {name!r} parameter of SparseGEMINICV must be {allowed}, or a "
+                    f"sequence of such. Got {getattr(self, name)!r} instead. Give the "
+                    "values to choose from."
+                )
+        # Of the draft of this fit only; the parameter stays.
+        self.n_clusters = int(max(counts))
+        return [int(count) for count in counts], modes
 
-        The loops of its paths are added to `judged`.
-        """
+    def _sparse(self, n_clusters, mode):
+        """Return a SparseGEMINI of these parameters, with a number and a mode."""
         shared = SparseGEMINI().get_params().keys() & self.get_params().keys()
         params = {name: getattr(self, name) for name in shared}
-        sparse = SparseGEMINI(**params).set_params(random_state=rng.randint(2**31 - 1))
+        sparse = SparseGEMINI(**params).set_params(n_clusters=n_clusters, mode=mode)
         sparse._keeps_steps = False
-        sparse._judged = judged
         return sparse
 
     def _grid(self, path):
@@ -320,50 +404,114 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
             )
         return np.geomspace(path.alphas[1], path.alphas[-1] * 1.05, self.n_alphas)
 
-    def _most_stable(self, whole):
-        """Return the penalty that is chosen, 0 if each of them costs a cluster."""
-        steps = np.searchsorted(whole.alphas, self.alphas_, side="right") - 1
-        n_clusters = np.array([len(np.unique(whole.labels[step])) for step in steps])
-        product = self.cluster_stability_ * self.support_stability_
-        product[n_clusters < len(np.unique(whole.labels[0]))] = -np.inf
-        product[whole.n_features[steps] == 0] = -np.inf
-        best = int(np.argmax(product))
-        return float(self.alphas_[best]) if np.isfinite(product[best]) else 0.0
+    def _publish(self, candidates):
+        """Assign the fitted attributes of the best of candidates."""
+        for each in candidates:
+            each.judge()
+        best = max(candidates, key=lambda each: each.product)
+        step = best.step
+        self.n_clusters = best.n_clusters
+        self.mode_ = best.mode
+        self.alphas_ = best.alphas
+        self.cluster_stability_ = best.cluster_stability
+        self.support_stability_ = best.support_stability
+        self.selection_probabilities_ = best.probabilities
+        self.held_out_objective_ = best.held_out
+        self.path_ = best.path
+        rows = [each.to_row() for each in candidates]
+        self.results_ = {
+            name: np.array([row[name] for row in rows]) for name in rows[0]
+        }
+        n_selected = best.probabilities.sum(axis=1)
+        n_features = best.probabilities.shape[1]
+        self.false_selections_ = np.square(n_selected) / (
+            (2 * self.selection_threshold - 1) * n_features
+        )
+        self.stable_features_ = best.probabilities[step] >= self.selection_threshold
+        labels = np.array([outcome.labels[step] for outcome in best.found])
+        self.uncertainty_ = co_assignment_uncertainty(labels)
+        fitted = best.path.select(alpha=best.alpha)
+        for name in _FITTED:
+            setattr(self, name, getattr(fitted, name))
 
-    def _check_subsets(self, n_samples):
-        """Refuse rows of which no subset can be taken."""
+    def _check_subsets(self, n_samples, counts):
+        """Refuse samples of which no subset can be taken."""
         if n_samples < 2:
             raise ValueError(
                 "SparseGEMINICV must have samples to leave out. Got n_samples=1 "
                 "instead. Pass more samples."
             )
-        if self._subset_size(n_samples) < self.n_clusters:
+        if self._subset_size(n_samples) < max(counts):
             raise ValueError(
                 "The 'sample_fraction' parameter of SparseGEMINICV must keep at least "
-                f"n_clusters={self.n_clusters} of the {n_samples} samples. Got "
+                f"n_clusters={max(counts)} of the {n_samples} samples. Got "
                 f"{self.sample_fraction} instead. Raise it, or pass more samples."
             )
 
     def _subset_size(self, n_samples):
-        """Return the number of rows of a subset."""
+        """Return the number of samples of a subset."""
         return max(round(self.sample_fraction * n_samples), 2)
 
-    def _resample(self, X, affinity, grid, rng, judged):
-        """Return labels (a, n), supports (a, d) and objectives (a,) of a subset."""
-        n_rows = self._subset_size(X.shape[0])
-        rows = np.sort(rng.choice(X.shape[0], size=n_rows, replace=False))
-        # In the small steps of the whole path: coarser ones would leave less time to
-        # leave. After the last step of a path that ended early all stays as it was.
-        path = _quiet_path(
-            self._sparse(rng, judged),
-            X[rows],
-            affinity=None if affinity is None else affinity[np.ix_(rows, rows)],
-            alpha_init=grid[0],
-            min_features=1,
+    def _draw(self, n_samples, rng):
+        """Return the rows of a subset, and the seed of its paths."""
+        size = self._subset_size(n_samples)
+        rows = np.sort(rng.choice(n_samples, size=size, replace=False))
+        return rows, rng.randint(2**31 - 1)
+
+    def _outcomes(self, X, affinity, candidates, tasks):
+        """Return an iterator of the Outcomes of tasks, in their order."""
+        parallel = Parallel(n_jobs=self.n_jobs, return_as="generator")
+        return parallel(
+            delayed(resample)(
+                self._sparse(candidates[i].n_clusters, candidates[i].mode),
+                X,
+                affinity,
+                rows,
+                seed,
+                candidates[i].alphas,
+            )
+            for i, rows, seed in tasks
         )
-        steps = np.searchsorted(path.alphas, grid * (1 + 1e-9), side="right") - 1
-        labels = [path.select(alpha=path.alphas[step]).predict(X) for step in steps]
-        return np.array(labels), path.supports[steps], path.objectives[steps]
+
+    def _open(self, checkpoint, resume, X, affinity, candidates):
+        """Return a Checkpoint and how many tasks it has; their Outcomes are put back.
+
+        None and zero without one.
+        """
+        _check_checkpoint(checkpoint, resume, self.random_state)
+        if checkpoint is None:
+            return None, 0
+        data = {**arrays_of_rows(X), "affinity": affinity}
+        data |= {
+            f"alphas.{i}": candidate.alphas for i, candidate in enumerate(candidates)
+        }
+        params = self.get_params(deep=False)
+        del params["n_jobs"]
+        params |= {
+            "n_clusters": [candidate.n_clusters for candidate in candidates],
+            "mode": [candidate.mode for candidate in candidates],
+        }
+        n_samples, n_features = X.shape
+        n_alphas = self.n_alphas
+        largest = max(candidate.n_clusters for candidate in candidates) - 1
+        record = {
+            "labels": Field("int64", (n_alphas, n_samples), low=0, high=largest),
+            "supports": Field("bool", (n_alphas, n_features)),
+            "objectives": Field("float64", (n_alphas,)),
+            "held_out": Field("float64", (n_alphas,)),
+        }
+        state = {"candidate": Field("int64", low=0, high=len(candidates) - 1)}
+        store = Checkpoint(
+            checkpoint,
+            "SparseGEMINICV.fit",
+            identify(data, params),
+            record=record,
+            state=state,
+        )
+        records, _ = store.open(resume=resume)
+        for number, arrays in enumerate(records[: len(candidates) * self.n_resamples]):
+            candidates[number // self.n_resamples].found.append(Outcome(**arrays))
+        return store, len(records)
 
     def _get_support_mask(self):
         """Return which features (d,) are in."""
@@ -385,7 +533,128 @@ _FITTED = (
 )
 
 
+@dataclass
+class Outcome:
+    """What the path of a subset gives at each of the penalties."""
+
+    labels: np.ndarray  # (a, n), of all samples
+    supports: np.ndarray  # (a, d)
+    objectives: np.ndarray  # (a,)
+    held_out: np.ndarray  # (a,), of the samples that are not in the subset
+    loops: list = field(default_factory=list)
+
+    def to_record(self):
+        """Return the arrays by name, for a checkpoint."""
+        names = "labels", "supports", "objectives", "held_out"
+        return {name: getattr(self, name) for name in names}
+
+
+@dataclass
+class Candidate:
+    """A number of clusters and a mode: the path of all samples, and of subsets."""
+
+    n_clusters: int
+    mode: str
+    path: object
+    alphas: np.ndarray
+    found: list = field(default_factory=list)
+
+    def judge(self):
+        """Compute what is stable, and choose the penalty with the largest product.
+
+        Among those that keep all clusters and a feature; 0 if none does.
+        """
+        labels = np.array([outcome.labels for outcome in self.found])
+        supports = np.array([outcome.supports for outcome in self.found])
+        self.cluster_stability = cluster_stability(labels)
+        self.support_stability = support_stability(supports)
+        self.probabilities = supports.mean(axis=0)
+        self.held_out = np.mean([outcome.held_out for outcome in self.found], axis=0)
+        path = self.path
+        steps = np.searchsorted(path.alphas, self.alphas, side="right") - 1
+        counts = np.array([len(np.unique(path.labels[step])) for step in steps])
+        product = self.cluster_stability * self.support_stability
+        product[counts < len(np.unique(path.labels[0]))] = -np.inf
+        product[path.n_features[steps] == 0] = -np.inf
+        self.step = int(np.argmax(product))
+        self.product = product[self.step]
+        is_found = np.isfinite(self.product)
+        self.alpha = float(path.alphas[steps[self.step]]) if is_found else 0.0
+
+    def to_row(self):
+        """Return what `judge` has found, at the chosen penalty, by name."""
+        return {
+            "n_clusters": self.n_clusters,
+            "mode": self.mode,
+            "alpha": self.alpha,
+            "cluster_stability": self.cluster_stability[self.step],
+            "support_stability": self.support_stability[self.step],
+            "held_out_objective": self.held_out[self.step],
+        }
+
+
+def resample(sparse, X, affinity, rows, seed, alphas):
+    """Return the Outcome of the path of a SparseGEMINI on rows (m,) of X (n, d)."""
+    inside = None if affinity is None else affinity[np.ix_(rows, rows)]
+    # In the small steps of the whole path: coarser ones would leave less time to leave.
+    # After the last step of a path that ended early all stays as it was.
+    path, loops = _quiet_path(
+        sparse.set_params(random_state=seed),
+        X[rows],
+        affinity=inside,
+        alpha_init=alphas[0],
+        min_features=1,
+    )
+    left = np.setdiff1d(np.arange(X.shape[0]), rows)
+    outside = None if affinity is None else affinity[np.ix_(left, left)]
+    steps = np.searchsorted(path.alphas, alphas * (1 + 1e-9), side="right") - 1
+    labels = []
+    held_out = []
+    for step in steps:
+        fitted = path.select(alpha=path.alphas[step])
+        labels.append(fitted.predict(X))
+        held_out.append(fitted.score(X[left], affinity=outside))
+    return Outcome(
+        np.array(labels),
+        path.supports[steps],
+        path.objectives[steps],
+        np.array(held_out, dtype=np.float64),
+        loops,
+    )
+
+
+def _report(loop, outcome):
+    """Tell callbacks, by a loop of one epoch, of an Outcome."""
+    for _ in loop:
+        loop.record(-float(np.mean(outcome.objectives)), state=list)
+
+
 def _quiet_path(sparse, X, **options):
-    """Walk a path; fewer clusters are judged by stability, or reported in the end."""
+    """Return a path, and the loops of training that its convergence is judged by.
+
+    Fewer clusters are judged by stability, or reported in the end.
+    """
+    sparse._judged = []
     with reported_by_the_whole():
-        return sparse.path(X, **options)
+        path = sparse.path(X, **options)
+    return path, sparse._judged
+
+
+def _check_checkpoint(checkpoint, resume, random_state):
+    """Refuse a checkpoint that could not be resumed, or that is not named."""
+    if not isinstance(checkpoint, str | os.PathLike | None):
+        raise ValueError(
+            "The 'checkpoint' parameter of SparseGEMINICV.fit must be a folder or "
+            f"None. Got {checkpoint!r} instead. Name a folder."
+        )
+    if resume and checkpoint is None:
+        raise ValueError(
+            "The 'checkpoint' parameter of SparseGEMINICV.fit must be a folder with "
+            "resume=True. Got None instead. Name the one that was written."
+        )
+    if checkpoint is not None and not isinstance(random_state, Integral):
+        raise ValueError(
+            "The 'random_state' parameter of SparseGEMINICV must be an integer with a "
+            f"checkpoint, so that the subsets are drawn again. Got {random_state!r} "
+            "instead. Set it."
+        )

@@ -19,7 +19,7 @@ MOST_CLUSTERS, _SAMPLES_PER_CLUSTER, _MOST_SAMPLES = 10, 8, 1000
 # Subsets of half of the samples, and samples of the reference.
 _N_SUBSETS, _N_REFERENCES = 10, 9
 # Runs of k-means in each subset.
-_N_RUNS = 3
+_N_RUNS = 10
 # What the distance of a reference from full stability is increased by: where two
 # clusters of anything are stable, little is known from two that are.
 _SLACK = 0.05
@@ -157,6 +157,24 @@ def cluster_stability(labels):
             if one.min() < one.max() and other.min() < other.max():
                 scores[a] += adjusted_rand(one, other)
     return scores / len(pairs)
+
+
+def co_assignment_uncertainty(labels):
+    """Return 1 - sum_j c_ij² / sum_j c_ij (n,) of labels (m, n), from 0 on.
+
+    The c_ij are the shares of the m labellings that put i and j together. In O(m² n):
+    sum_j c_ij² is the mean size of what the clusters of i in two of them share.
+    """
+    n_labels = int(labels.max()) + 1
+    n_labellings, n_samples = labels.shape
+    together = np.zeros(n_samples)
+    squared = np.zeros(n_samples)
+    for one in labels:
+        together += np.bincount(one)[one]
+        for other in labels:
+            both = one * n_labels + other
+            squared += np.bincount(both)[both]
+    return 1 - squared / (n_labellings * together)
 
 
 def adjusted_rand(one, other):

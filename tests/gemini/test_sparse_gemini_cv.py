@@ -8,11 +8,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import adjusted_rand_score
 
 from skdiffclust import SparseGEMINICV
+from skdiffclust._assignments import connectivity
 from skdiffclust._history import reported_by_the_whole, warn_of_convergence
-from skdiffclust.gemini._sparse_gemini_cv import cluster_stability, support_stability
+from skdiffclust.gemini._sparse_gemini_cv import resample
+from skdiffclust.gemini._stability import (
+    cluster_stability,
+    co_assignment_uncertainty,
+    support_stability,
+)
 
 FAST = {
     "n_alphas": 6,
@@ -63,7 +71,7 @@ def test_a_path_of_no_step_is_refused():
 
 
 def test_a_subset_with_fewer_rows_than_clusters_is_refused():
-    with pytest.raises(ValueError, match="must keep at least n_clusters=3 of the 80 r"):
+    with pytest.raises(ValueError, match="must keep at least n_clusters=3 of the 80 s"):
         SparseGEMINICV(3, sample_fraction=0.02, **FAST).fit(problem())
 
 
@@ -100,3 +108,125 @@ def test_the_parts_of_a_fit_leave_its_warnings_to_the_whole():
             pool.submit(warn_of_convergence, "seen: another thread").result()
     with pytest.warns(ConvergenceWarning, match="seen again"):
         warn_of_convergence("seen again")
+
+
+# ------------------------------------------------------------------ candidates
+
+
+def three_clusters(seed=0):
+    rng = np.random.RandomState(seed)
+    X = rng.normal(size=(90, 8))
+    X[:, :2] += 6 * np.array([[0, 0], [1, 0], [0, 1]])[np.arange(90) % 3]
+    return X
+
+
+def test_number_and_mode_are_chosen_with_the_penalty():
+    X = three_clusters()
+    stable = SparseGEMINICV([2, 3, 4], mode=["ova", "ovo"], **FAST)
+    before = stable.get_params()
+    stable.fit(X)
+    assert stable.get_params() == before
+    assert stable.n_clusters_ == 3
+    assert adjusted_rand_score(stable.labels_, np.arange(90) % 3) > 0.95
+    table = stable.results_
+    assert list(table["n_clusters"]) == [2, 2, 3, 3, 4, 4]
+    assert list(table["mode"]) == ["ova", "ovo"] * 3
+    product = table["cluster_stability"] * table["support_stability"]
+    best = int(np.argmax(product))
+    assert table["n_clusters"][best] == 3
+    assert table["mode"][best] == stable.mode_
+    assert table["alpha"][best] == stable.alpha_
+    # All that is fitted is of that candidate, which alone finds the same.
+    alone = SparseGEMINICV(3, mode=stable.mode_, **FAST).fit(X)
+    assert_array_equal(alone.cluster_stability_, stable.cluster_stability_)
+    assert_array_equal(alone.weights_[0], stable.weights_[0])
+    assert alone.score(X) == stable.score(X)
+    assert stable.path_.select(alpha=stable.alpha_).score(X) == stable.score(X)
+    assert stable.held_out_objective_.shape == (6,)
+    # Bounds, and the features that are stable, by their definitions.
+    share = stable.selection_probabilities_
+    bounds = share.sum(axis=1) ** 2 / (0.8 * 8)
+    assert_allclose(stable.false_selections_, bounds)
+    step = np.flatnonzero(stable.alphas_ >= stable.alpha_)[0]
+    assert_array_equal(stable.stable_features_, share[step] >= 0.9)
+
+
+def test_uncertainty_is_that_of_the_matrix(global_random_seed):
+    labels = np.random.RandomState(global_random_seed).randint(3, size=(5, 40))
+    shares = np.mean([connectivity(each) for each in labels], axis=0)
+    expected = 1 - np.square(shares).sum(axis=1) / shares.sum(axis=1)
+    assert_allclose(co_assignment_uncertainty(labels), expected)
+    assert_allclose(co_assignment_uncertainty(labels[[0, 0, 0]]), 0, atol=1e-12)
+
+
+def test_samples_between_clusters_are_uncertain():
+    # A third of the distance: the clusters overlap.
+    X = three_clusters()
+    X[:, :2] -= 4 * np.array([[0, 0], [1, 0], [0, 1]])[np.arange(90) % 3]
+    stable = SparseGEMINICV(3, mode="ovo", **FAST).fit(X)
+    ordered = np.sort(stable.predict_proba(X), axis=1)
+    is_near = ordered[:, -1] - ordered[:, -2] < 0.3
+    found = stable.uncertainty_
+    assert found.shape == (90,)
+    assert 5 < is_near.sum() < 85
+    assert found[is_near].mean() > found[~is_near].mean()
+
+
+def test_processes_change_nothing():
+    X = three_clusters()
+    one = SparseGEMINICV(3, mode="ovo", **FAST).fit(X)
+    two = SparseGEMINICV(3, mode="ovo", n_jobs=2, **FAST).fit(X)
+    assert_array_equal(two.selection_probabilities_, one.selection_probabilities_)
+    assert_array_equal(two.held_out_objective_, one.held_out_objective_)
+    assert_array_equal(two.weights_[0], one.weights_[0])
+
+
+def test_a_fit_goes_on_from_its_checkpoint(tmp_path, monkeypatch):
+    X = three_clusters()
+    stable = SparseGEMINICV([2, 3], mode="ovo", **FAST)
+    whole = clone(stable).fit(X)
+    n_calls = 0
+
+    def interrupted(*args):
+        nonlocal n_calls
+        n_calls += 1
+        if n_calls == 5:
+            raise KeyboardInterrupt
+        return resample(*args)
+
+    module = "skdiffclust.gemini._sparse_gemini_cv.resample"
+    with monkeypatch.context() as context:
+        context.setattr(module, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            stable.fit(X, checkpoint=tmp_path)
+    assert not hasattr(stable, "labels_")
+    n_calls = -10
+    monkeypatch.setattr(module, interrupted)
+    stable.fit(X, checkpoint=tmp_path, resume=True)
+    assert n_calls == -8  # two of six were left
+    assert_array_equal(stable.cluster_stability_, whole.cluster_stability_)
+    assert_array_equal(stable.held_out_objective_, whole.held_out_objective_)
+    for name, column in whole.results_.items():
+        assert_array_equal(stable.results_[name], column)
+    with pytest.raises(ValueError, match="checkpoint"):
+        stable.fit(X + 1e-3, checkpoint=tmp_path, resume=True)
+    with pytest.raises(ValueError, match="'random_state' parameter of SparseGEMINICV"):
+        stable.set_params(random_state=None).fit(X, checkpoint=tmp_path)
+    with pytest.raises(ValueError, match="must be a folder with resume=True"):
+        stable.fit(X, resume=True)
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"n_clusters": []},
+        {"n_clusters": [2, 0]},
+        {"mode": ["ova", "all"]},
+        {"mode": []},
+    ],
+    ids=str,
+)
+def test_candidates_that_are_none(params):
+    (name,) = params
+    with pytest.raises(ValueError, match=f"'{name}' parameter of SparseGEMINICV must"):
+        SparseGEMINICV(**params).fit(three_clusters())
