@@ -63,14 +63,14 @@ TARGETS = {
     "cuts/_ratio_cut": ["cuts/test_ratio_cut"],
     "cuts/_training": ["cuts/test_training", "cuts/test_prcut"],
     "forests/_constrained/_checked": ["forests/constrained/test_checked"],
-    "forests/_constrained/_problem": ["forests/constrained/test_constrained"],
+    "forests/_constrained/_problem": ["forests/constrained/test_constrained_tree"],
     "forests/_perturbed/_constrained_sampling": [
         "forests/perturbed/test_perturbation",
         "forests/perturbed/test_fenchel_young",
     ],
     "forests/_trees/_duplicates": ["forests/trees/test_duplicates"],
     "forests/_constrained/_dense_trees": [
-        "forests/constrained/test_constrained",
+        "forests/constrained/test_constrained_tree",
         "forests/perturbed/test_sampling",
     ],
     "forests/_perturbed/_monte_carlo": [
@@ -78,16 +78,20 @@ TARGETS = {
         "forests/perturbed/test_fenchel_young",
     ],
     "forests/_trees/_euclidean": ["forests/trees/test_euclidean"],
-    "forests/_constrained/_compiled_tree": ["forests/constrained/test_constrained"],
-    "forests/_constrained/_constrained_tree": ["forests/constrained/test_constrained"],
+    "forests/_constrained/_compiled_tree": [
+        "forests/constrained/test_constrained_tree"
+    ],
+    "forests/_constrained/_constrained_tree": [
+        "forests/constrained/test_constrained_tree"
+    ],
     "forests/_constrained/_search": ["forests/constrained/test_spanning"],
     "forests/_perturbed/_fenchel_young": ["forests/perturbed/test_fenchel_young"],
-    "forests/_trees/_components": ["forests/hierarchy/test_tree"],
+    "forests/_trees/_components": ["forests/hierarchy/test_linkage"],
     "forests/_trees/_kd_tree": ["forests/trees/test_euclidean"],
     "forests/_trees/_kruskal": ["forests/trees/test_kruskal"],
     "forests/_trees/_neighbors": ["forests/trees/test_euclidean"],
     "forests/_perturbed/_noise": ["forests/perturbed/test_noise"],
-    "forests/_constrained/_partition": ["forests/constrained/test_constrained"],
+    "forests/_constrained/_partition": ["forests/constrained/test_constrained_tree"],
     "forests/_perturbed/_perturbation": ["forests/perturbed/test_perturbation"],
     "forests/_trees/_prim": ["forests/trees/test_prim", "forests/trees/test_solve"],
     "forests/_perturbed/_pruning": [
@@ -103,7 +107,7 @@ TARGETS = {
     "forests/_embedding/_targets": ["forests/test_spanning_forest_embedding"],
     "forests/_trees/_tiles": ["forests/trees/test_euclidean"],
     "forests/_hierarchy/_tree_cuts": [
-        "forests/hierarchy/test_tree",
+        "forests/hierarchy/test_linkage",
         "forests/test_spanning_forest",
     ],
     "forests/_trees/_union_find": ["forests/trees/test_union_find"],

@@ -253,7 +253,7 @@ class Checkpoint:
         try:
             write(*args)
         except OSError as error:
-            # Without the name of a file, so that it is said only once.
+            # Without the name of a file, so that the warning is shown once.
             self._warn(error.strerror or error)
             return False
         return True

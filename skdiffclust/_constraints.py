@@ -2,7 +2,7 @@
 
 Equal partial labels and must-links join rows into *groups*; different partial labels
 and cannot-links keep groups apart. Everything is closed transitively here, once, and
-what contradicts itself is refused, so that the methods meet only the result.
+what contradicts itself is refused, so that the methods only see the result.
 """
 
 import numbers
@@ -207,8 +207,8 @@ def is_free(constraints):
     """Return (n,) True for rows that nothing is known about."""
     groups = constraints.groups
     alone = np.bincount(groups)[groups] == 1
-    parted = np.isin(groups, constraints.cannot)
-    return alone & ~parted & (constraints.classes < 0)
+    separated = np.isin(groups, constraints.cannot)
+    return alone & ~separated & (constraints.classes < 0)
 
 
 def check_pairs(pairs, n_samples, title, what=_PAIRS):
@@ -467,13 +467,13 @@ def _refuse_joined(pairs, component):
 
 
 def _clique_as_classes(constraints):
-    """Return the same constraints by classes, where the parted groups are a clique."""
-    parted = np.unique(constraints.cannot)
-    n_pairs_of_clique = len(parted) * (len(parted) - 1) // 2
-    if not len(parted) or len(constraints.cannot) < n_pairs_of_clique:
+    """Return the same constraints by classes, if the separated groups are a clique."""
+    separated = np.unique(constraints.cannot)
+    n_pairs_of_clique = len(separated) * (len(separated) - 1) // 2
+    if not len(separated) or len(constraints.cannot) < n_pairs_of_clique:
         return constraints
     class_of_group = np.full(constraints.n_groups, -1, dtype=np.int64)
-    class_of_group[parted] = np.arange(len(parted))
+    class_of_group[separated] = np.arange(len(separated))
     classes = class_of_group[constraints.groups]
     return Constraints(constraints.groups, classes, constraints.cannot[:0])
 

@@ -1,4 +1,4 @@
-"""Which device an estimator trains on, and what is said where torch is missing.
+"""Which device an estimator trains on, and the error where torch is missing.
 
 torch is an extra: without it "auto" is the CPU. Importing this module does not load it.
 """

@@ -54,7 +54,7 @@ from skdiffclust._fitted import draft_of, publish
 
 # A loss this many times its own scale above the best one will not come back.
 _BLOW_UP = 1e3
-# A loss no larger is rounding around zero, and says nothing about the scale.
+# A loss no larger is rounding around zero, and has no scale.
 _ROUNDING = 1e-8
 # Why a loop ends by itself.
 STOP_REASONS = ("max_iter", "patience", "diverged", "callback")
@@ -236,7 +236,7 @@ class EpochLoop:
     The loop ends by itself, never by ``break``: after `max_iter` epochs, without
     progress, when the loss diverges, when a callback asks for it, or after `stop`.
     Used alone it is the loop of a ``partial_fit``, which callbacks do not watch;
-    `Training` hands out loops that they do.
+    `Training` creates loops that do.
 
     Parameters
     ----------
@@ -479,7 +479,7 @@ def _is_finite(state):
 class Training:
     """The fit task of an estimator: its restarts, their epochs, callbacks on both.
 
-    ``for loop in training`` hands out one `EpochLoop` a restart, each to be run to its
+    ``for loop in training`` yields one `EpochLoop` a restart, each to be run to its
     end; after the fitted attributes are assigned, `finish` closes the task. With one
     restart the epochs are children of the fit itself, with more they are children of
     tasks named "restart". Without callbacks all of that costs nothing.

@@ -41,7 +41,7 @@ def compare_strips(first, last, bits, mirror, differences, largest):
         for left in range(start, n, _TILE):
             right = min(left + _TILE, n)
             for i in range(start, stop):
-                # Slices: indices would be looked at for being negative.
+                # Slices, since indices are checked for being negative.
                 own = bits[i, left:right]
                 other = mirror[i, left:right]
                 for k in range(len(own)):

@@ -23,7 +23,7 @@ _STREAMS = threading.RLock()
 def to_tensor(array, device="cpu", dtype=None):
     """Return a NumPy array as a tensor that shares its memory where that is safe.
 
-    A read-only array (a memory map that joblib hands out, say) is copied, since an
+    A read-only array (a memory map from joblib, for instance) is copied, since an
     in-place operation on a tensor over it ends the process; so are negative strides
     and byte orders that torch has no name for.
     """

@@ -26,7 +26,7 @@ def validate_rows(estimator, X, *, reset=True, **check_params):
     """Return X as a finite (n_samples, n_features) array of float64 or float32.
 
     Everything but float32 becomes float64, once. Text, dates, complex numbers and
-    masked arrays, which NumPy would turn into numbers without a word, are refused, and
+    masked arrays, which NumPy would convert silently, are refused, and
     so is NaN unless ``ensure_all_finite="allow-nan"``. With False, entries are not
     looked at.
     Other arguments are those of :func:`sklearn.utils.validation.validate_data`.
@@ -72,7 +72,7 @@ def _refuse_missing(estimator, X):
 
 
 def refuse_silent_conversion(X, *, name="X"):
-    """Refuse what would become numbers, or lose a part of them, without a word."""
+    """Refuse what would become numbers, or lose a part of them, silently."""
     refuse_masked(X, name=name)
     if issparse(X):
         return
@@ -145,7 +145,7 @@ def extreme_rows(X):
 
 
 def is_small_dense(n_rows, n_columns=None, *, itemsize=8):
-    """Whether a dense matrix may be allocated without a word: at most 2 GiB."""
+    """Whether a dense matrix may be allocated without a warning: at most 2 GiB."""
     n_columns = n_rows if n_columns is None else n_columns
     return float(n_rows) * float(n_columns) * itemsize <= _WARN_GIB * _GIB
 
@@ -173,7 +173,7 @@ def _memory_limit():
     """Return the bytes that this process may take, by the tightest limit there is.
 
     Of physical memory, of the control group (a container's limit), and of the address
-    space (``ulimit -v``). 64 GiB where the system says nothing.
+    space (``ulimit -v``). 64 GiB where the system sets none.
     """
     try:
         physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -395,7 +395,10 @@ def test_matrix_by_definition(seed, global_random_seed):
         (2 * np.eye(3), "Got the entry 2.0"),
         (np.full((3, 3), np.nan), "Got the entry nan"),
         (sparse.coo_array(([1, 1], ([0, 0], [1, 1])), shape=(3, 3)), "the entry 2"),
-        (-np.eye(3), "'constraints' .* separate two different samples. Got sample 0 twice"),
+        (
+            -np.eye(3),
+            "'constraints' .* separate two different samples. Got sample 0 twice",
+        ),
         (matrix_of(3, [[0, 1]], [[1, 0]]), "samples 1 and 0 must not be linked"),
         (
             matrix_of(3, [[0, 1], [1, 2]], [[0, 2]]),

@@ -106,7 +106,7 @@ def local_search(graph, labels, n_clusters, *, divisors=None, bounds=None, apart
     among all), and then its neighbours are queued again; until nothing lowers the cut.
     Then short sequences are tried, of which the first moves may raise it. A cluster
     with one node keeps it. O(n_edges) a pass of moves; sequences touch each node once
-    and look at the neighbours of its neighbours.
+    and update the neighbours of its neighbours.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def local_search(graph, labels, n_clusters, *, divisors=None, bounds=None, apart
     bounds : Bounds or None
         Clusters outside of them are brought inside first, which may raise the cut.
     apart : ndarray of shape (m, 2), int64, or None
-        Pairs of nodes that must be in two clusters; they are parted first.
+        Pairs of nodes that must be in two clusters; they are separated first.
 
     Returns
     -------

@@ -69,8 +69,8 @@ def search(
 def combine_all(level, starts, n_clusters, random_state, low=0.0, high=np.inf):
     """Return labels (n,) of a cut at most that of the best of `starts`.
 
-    The best meets each of the others: what both put together is one node, and the
-    small graph of those nodes is cut anew.
+    The best is combined with each of the others: what both group together is one node,
+    and the small graph of those nodes is cut anew.
     """
     starts = sorted(
         starts, key=lambda labels: rank(level, labels, n_clusters, low, high)

@@ -394,8 +394,8 @@ class PRCut(
             n_links) with two non-zeros in a column. `labels_` satisfy it.
         cannot_link : array-like or sparse matrix, default=None
             Samples that do not, in index pairs or incidence. `labels_` satisfy it, or
-            a warning says how many pairs they do not part: whether they can be parted
-            is in general as hard as the colouring of a graph.
+            a warning says how many pairs they do not part: whether they can be
+            separated is in general as hard as the colouring of a graph.
         checkpoint : path-like or None, default=None
             Folder that the state of the training of an encoder is written to after each
             epoch; made if it is not there.

@@ -147,7 +147,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         compares a sample with its own cluster, but with the median of it in place of
         the densest sample.
     memberships_ : ndarray of shape (n_samples, n_clusters), float64
-        How often each sample is with each cluster in the trees under noise; samples sum
+        How often each sample is with each cluster in the trees under noise; rows sum
         to one. Only with `n_perturbations`.
     edges_ : ndarray of shape (n_samples - 1, 2), int64
         Minimum spanning tree, in cut order: the longest edge first, ties by the larger
@@ -560,8 +560,8 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         check_is_fitted(self)
         _check_size(min_cluster_size)
         lengths = np.maximum(self.edge_lengths_, 0.0)
-        parted = self.labels_[self.edges_[:, 0]] != self.labels_[self.edges_[:, 1]]
-        lengths[parted] = np.inf
+        separated = self.labels_[self.edges_[:, 0]] != self.labels_[self.edges_[:, 1]]
+        lengths[separated] = np.inf
         order = np.argsort(-lengths, kind="stable")
         linkage = linkage_matrix(self.edges_[order], lengths[order])
         tree = condense(linkage, min_cluster_size, self._weights)
@@ -593,7 +593,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
     def _check_samples(self, X):
         """Return X checked, and whether it is a matrix with nothing left to check.
 
-        Such a matrix is looked at once; what is wrong with another is found in turn.
+        A matrix is checked as a whole first; errors are located afterwards.
         """
         if self.metric != "precomputed":
             return validate_rows(self, X), False
@@ -773,7 +773,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
             warnings.warn(
                 "SpanningForestClustering(n_clusters='auto') sees no clear structure: "
                 f"the scores of successive cuts have {found}, and data without "
-                f"clusters reach 2. It takes {n_clusters} clusters. Look at "
+                f"clusters reach 2. It takes {n_clusters} clusters. Inspect "
                 "cut_scores_, or set n_clusters.",
                 ConvergenceWarning,
                 stacklevel=5,

@@ -423,12 +423,12 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
                 stacklevel=3,
             )
         if constraints is not None:
-            parted, joined = broken_links(labels, constraints)
-            if parted or joined:
+            separated, joined = broken_links(labels, constraints)
+            if separated or joined:
                 warn_of_convergence(
-                    f"{name} parts {parted} groups of samples that links or partial "
-                    f"labels join, and joins {joined} pairs of groups that must be "
-                    "separated. "
+                    f"{name} separates {separated} groups of samples that links or "
+                    f"partial labels join, and joins {joined} pairs of groups that "
+                    "must be separated. "
                     "Increase link_weight or max_iter, or use model='mlp'.",
                     stacklevel=3,
                 )

@@ -393,7 +393,7 @@ class GEMINI(BaseGEMINI):
                 f"{stability.best} clusters has an advantage of "
                 f"{stability.advantage.max():.2f} over samples of one Gaussian, which "
                 f"have up to {stability.by_chance.max():.2f} over each other. It takes "
-                f"{stability.best} clusters. Look at stability_, or set n_clusters.",
+                f"{stability.best} clusters. Inspect stability_, or set n_clusters.",
                 stacklevel=4,
             )
 

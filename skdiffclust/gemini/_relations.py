@@ -1,4 +1,4 @@
-"""The relation between rows that an objective looks at: features, or a matrix.
+"""The relation between rows that an objective uses: features, or a matrix.
 
 Both kinds answer the same questions, so the objectives need not know which they have:
 `take` the rows of a batch, and the `product` K u of the kernel with (n, k) columns.

@@ -77,7 +77,7 @@ def gemini_score(
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
         Samples, which may be sparse, or the dense matrix (n_samples, n_samples) between
         them if `kernel` or `metric` is "precomputed".
-        The objectives "kl", "tv", "hellinger" and "chi2" look at assignments only.
+        The objectives "kl", "tv", "hellinger" and "chi2" use the assignments only.
     objective : str, default="mmd"
         One of `available_objectives`: "mmd", the distance of means under a kernel;
         "wasserstein", the cost of transport under a metric; the f-divergences "kl"

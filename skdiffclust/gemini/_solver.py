@@ -4,7 +4,7 @@ A step works on a set of groups: those that are in, and those that a proximal st
 would bring in. On the groups that are not zero the problem is smooth, and L-BFGS
 minimises it; a group leaves where a proximal step of the length of the last
 quasi-Newton step sets it to zero, or a step would turn it around, if that lowers the
-loss. Then all groups are looked at once, and the set grows until none is left to bring
+loss. Then all groups are checked, and the set grows until none is left to bring
 in. A solution is certified by the residual of a proximal step of length one: for each
 group of weights w with gradient g, ||w - prox(w - g)||, and for biases ||g||, over the
 penalty.
@@ -36,9 +36,9 @@ _MOST_HALVINGS = 30
 _ROUNDING = 1e-15
 # A search along the gradient that fails so often in a row ends the solver.
 _MOST_FAILURES = 3
-# All groups are looked at so often, after which those that are missing stay out.
+# All groups are checked so often, after which those that are missing stay out.
 _MOST_LOOKS = 50
-# Groups are solved to this share of the tolerance, before all are looked at.
+# Groups are solved to this share of the tolerance, before all are checked.
 _INNER_SHARE = 0.5
 # Groups that come in at once are at most so many, or as many as are in.
 _FEWEST_NEW = 10
@@ -269,7 +269,7 @@ class GroupSolver:
         self._inner = QuasiNewton(z, evaluate, starts, penalty)
 
     def iterate(self):
-        """Take a step, or look at all groups if those at hand are solved."""
+        """Take a step, or check all groups if those in the set are solved."""
         inner = self._inner
         if not inner.is_stuck and inner.residual() > _INNER_SHARE * self._tolerance:
             inner.iterate()

@@ -1,4 +1,4 @@
-"""Centred samples of a sparse X, which are never formed, and what is asked of samples.
+"""Centred samples of a sparse X, which are never formed, and operations on samples.
 
 `SparseRows` stands for X - 1 m' where X is sparse and m are means. It has the products
 of an array, so that models and objectives need not know which they have; the functions

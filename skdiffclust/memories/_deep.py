@@ -326,7 +326,7 @@ def _isometry(code, rows):
 
     It starts as the best isometry (Procrustes) and stays one, so that codes are as far
     from each other as the rows that they stand for: a free decoder would leave the
-    encoder to stretch its outputs at will, and with them the clusters.
+    encoder to scale its outputs freely, and with them the clusters.
     """
     from torch.nn.utils.parametrizations import orthogonal
 
@@ -388,7 +388,7 @@ def _checked(code):
     if not np.isfinite(code).all():
         raise ValueError(
             "The 'encoder' parameter of ClAM must give finite codes. Got NaN or "
-            "infinity instead. Rescale X, or look at the module."
+            "infinity instead. Rescale X, or check the module."
         )
     refuse_overflow([code], code.dtype)
     return code

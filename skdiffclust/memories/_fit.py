@@ -27,7 +27,7 @@ from skdiffclust.memories._seeding import (
 _SILHOUETTE_ROWS = 2000
 _FINALISTS = 0.3  # of the restarts are trained to the end when the loss selects
 _TIE = 1.02  # losses nearer than this are told apart by entropy
-_RACE_EPOCHS = 5  # of restarts whose start says nothing yet
+_RACE_EPOCHS = 5  # of restarts whose start is random
 _EXCHANGED = 2  # restarts of k-means that continue to exchanges,
 _FEW = 1000  # and one more of so few rows
 _LOOSER = 1.0 + 1e-9  # largest inertia of what training keeps, relative to k-means'

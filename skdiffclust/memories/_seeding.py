@@ -6,13 +6,13 @@ from scipy.spatial.distance import cdist
 
 from skdiffclust.memories._kernels import lloyd_step, lloyd_step_sparse
 
-# Rows that seeding, racing and selection look at; more would change little.
+# Rows used in seeding, racing and selection; more would change little.
 MAX_ROWS = 8192
 _LLOYD_STEPS = 300
 TOLERANCE = 1e-4  # relative fall of the cost below which a restart is left
 _EXCHANGED = 4  # memories that are moved at once, at most
-_EXCHANGE_STEPS = (4, 16)  # of Lloyd, before and after a look at the cost
-_HOPELESS = 1.01  # relative cost above which an exchange is given up at that look
+_EXCHANGE_STEPS = (4, 16)  # of Lloyd, before and after the cost is compared
+_HOPELESS = 1.01  # relative cost above which an exchange is given up at that comparison
 _FAILURES = 4  # exchanges of one memory that may fail in a row
 _MEDIAN_STEPS = 30
 _FINE = 1e-7  # the same where the winner is settled on all rows

@@ -14,8 +14,8 @@ def ratio_cut_score(graph, labels):
     .. math:: RC = \mathrm{Tr}(F^\top L F)
               = \sum_l \frac{1}{|C_l|} \sum_{i \in C_l, j \notin C_l} W_{ij}
 
-    Each cluster pays for what leaves it, so an edge between two clusters counts once
-    for each of them. Read it beside the number of clusters and the size of the
+    Each cluster counts the edges that leave it, so an edge between two clusters counts
+    once for each of them. Read it beside the number of clusters and the size of the
     smallest: one single cluster scores 0.
 
     Parameters

@@ -6,7 +6,7 @@ from skdiffclust._compiled import compiled
 from skdiffclust.forests._trees._kruskal import break_ties
 from skdiffclust.forests._trees._union_find import find, singletons, union
 
-# Edges looked at between two checks for an interruption, at most 0.2 s.
+# Edges processed between two checks for an interruption, at most 0.2 s.
 _EDGES_PER_CHUNK = 2**20
 
 

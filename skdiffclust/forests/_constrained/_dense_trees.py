@@ -1,6 +1,6 @@
 """Prim on a dense similarity: trees of some rows, and of rows contracted to blocks.
 
-The tree of a set of rows is that of the total order of the house: the heavier edge
+The tree of a set of rows is that of the total order of edges: the heavier edge
 first, then the smaller (i, j) with i < j.
 """
 

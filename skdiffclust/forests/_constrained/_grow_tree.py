@@ -64,8 +64,8 @@ def _join_group(lengths, rows, how):
     edges, values = spanning_edges(lengths, rows, **how)
     n_missing = len(rows) - 1 - len(edges)
     if n_missing:
-        parted = components(np.searchsorted(rows, edges), len(rows))
-        firsts = rows[np.unique(parted, return_index=True)[1]]
+        separated = components(np.searchsorted(rows, edges), len(rows))
+        firsts = rows[np.unique(separated, return_index=True)[1]]
         edges = np.concatenate([edges, np.column_stack([firsts[:-1], firsts[1:]])])
         values = np.concatenate([values, np.zeros(n_missing)])
     return edges, values

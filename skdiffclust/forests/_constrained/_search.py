@@ -13,7 +13,7 @@ from skdiffclust.forests._trees._tree import components
 
 # Rows up to which the search in NumPy, a second at worst, needs no compilation.
 SMALL = 200
-# Pairs of rows looked at between two checks for an interruption.
+# Pairs of rows processed between two checks for an interruption.
 _PAIRS_PER_CHUNK = 2**24
 
 

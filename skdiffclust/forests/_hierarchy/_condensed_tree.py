@@ -2,7 +2,8 @@
 
 From the root down, a merge whose two sides both have `min_cluster_size` samples divides
 a cluster into two new ones. Samples on a smaller side leave the cluster instead, at the
-density at which they would be parted from it, the inverse of the length of the merge.
+density at which they would be separated from it, the inverse of the length of the
+merge.
 """
 
 from dataclasses import dataclass

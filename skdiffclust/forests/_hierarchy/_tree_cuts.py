@@ -158,10 +158,10 @@ def _best_cut(part, edge, by_sample, min_size, power):
     is_forced = np.isposinf(lengths)
     if power:
         one, other = _sides(sizes, part)
-        parted = (one > 0) & (other > 0)
+        separated = (one > 0) & (other > 0)
         with np.errstate(invalid="ignore", divide="ignore"):
             scores *= (one * other / (one + other)) ** power
-        scores[~parted] = -np.inf
+        scores[~separated] = -np.inf
     if min_size > 1:
         one, other = _sides(weights, part)
         scores[np.minimum(one, other) < min_size] = -np.inf

@@ -336,17 +336,17 @@ def connectivity_loss_with_gradient(
 def observations(n, constraints):
     """Return which pairs are observed and which of them are linked, (n, n) floats."""
     linked = np.zeros((n, n))
-    parted = np.zeros((n, n))
+    separated = np.zeros((n, n))
     if constraints is not None:
         groups = constraints.groups
         classes = constraints.classes
         linked = (groups[:, None] == groups[None, :]).astype(np.float64)
         known = classes >= 0
-        parted = known[:, None] & known[None, :] & (classes[:, None] != classes)
+        separated = known[:, None] & known[None, :] & (classes[:, None] != classes)
         by_group = np.zeros((constraints.n_groups, constraints.n_groups), dtype=bool)
         by_group[constraints.cannot[:, 0], constraints.cannot[:, 1]] = True
-        parted |= (by_group | by_group.T)[np.ix_(groups, groups)]
-    return np.triu(linked + parted, 1), np.triu(linked, 1)
+        separated |= (by_group | by_group.T)[np.ix_(groups, groups)]
+    return np.triu(linked + separated, 1), np.triu(linked, 1)
 
 
 def _loss_noise(noise_scale, n_perturbations, random_state):

@@ -126,7 +126,7 @@ def consensus(draws, labels, n_clusters, weights=None):
 
     From `labels` on, each sample goes to the cluster that it is with most often, until
     no sample moves; clusters that are left empty are dropped. Columns are in the order
-    of the house, so that the place of the largest membership is the label.
+    of labels, so that the place of the largest membership is the label.
     """
     for _ in range(_MAX_ROUNDS):
         memberships = memberships_of(draws, labels, n_clusters, weights)

@@ -68,7 +68,7 @@ def neighbor_similarity(X, n_neighbors):
     -----
     The mean is 2 E[a] and the variance 2 Var[a] + 4 ‖C‖², where a are the squared
     lengths of the centred samples and C is their covariance, so that no pair of samples
-    is looked at for them: O(n d²). The neighbours cost what a k-d tree or products of
+    is computed for them: O(n d²). The neighbours cost what a k-d tree or products of
     blocks of samples cost; memory is O(n (d + n_neighbors)).
 
     Examples

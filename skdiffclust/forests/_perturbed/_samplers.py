@@ -13,7 +13,8 @@ from skdiffclust._threads import run_chunks
 from skdiffclust.forests._constrained._problem import constrained_problem
 from skdiffclust.forests._perturbed._relation import Relation, freeze
 
-# Threads pay above this; a chunk is the time between two checks for an interruption.
+# Threads are used above this; a chunk is the time between two checks for an
+# interruption.
 _PARALLEL_SECONDS = 0.02
 _CHUNK_SECONDS = 0.2
 # Rough cost of one edge in one sample; of a pair in one with labels, in one that is
@@ -306,7 +307,7 @@ def _threads_for(seconds):
 
 
 def run_samples(new_sums, add_chunk, noise, seconds):
-    """Add the samples to sums, chunk by chunk, in threads where that pays.
+    """Add the samples to sums, chunk by chunk, in threads where that is faster.
 
     ``add_chunk(sums, first, last)`` adds samples to what `new_sums` made; `seconds` is
     a guess of the cost of one of them. Returns the sums of every thread. Chunks hold

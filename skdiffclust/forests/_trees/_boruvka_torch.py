@@ -58,7 +58,7 @@ def batched_boruvka(weights, component, levels=None):
     -------
     edges : tensor of shape (s, n), int64
         i * n + j with i < j, of the edge by which a row's block was joined; -1 where
-        none was. In the total order of the house the forest is unique.
+        none was. In the total order of edges the forest is unique.
     """
     n_samples, n = component.shape
     n_rounds = max(int(np.ceil(np.log2(max(n, 2)))), 1)

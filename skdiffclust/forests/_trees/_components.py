@@ -5,7 +5,7 @@ import numpy as np
 from skdiffclust._compiled import compiled
 from skdiffclust.forests._trees._union_find import find, number_components, union
 
-# Edges looked at between two checks for an interruption: 0.1 to 0.2 s.
+# Edges processed between two checks for an interruption: 0.1 to 0.2 s.
 _EDGES_PER_CHUNK = 2**20
 
 

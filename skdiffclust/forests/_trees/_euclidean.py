@@ -82,7 +82,7 @@ _FEW_PAIRS = 32, False
 _ALL_PAIRS = 256, True
 # With so few features boxes always do.
 _LOW = 3
-# Differences of a feature that a probe looks at, at most.
+# Differences of a feature that a probe computes, at most.
 _DIFFERENCES_PER_CHUNK = 1e9
 
 
@@ -171,7 +171,7 @@ def _probe(points, near, n_threads, is_split):
         begun = thread_time()
         find_neighbors(n_leaves // 2, n_leaves // 2 + n_tried, tree, *near, 0)
         seconds = (thread_time() - begun) * n_leaves / n_tried
-        # The filter will look at each pair of leaves once, not twice.
+        # The filter compares each pair of leaves once, not twice.
         seconds *= 0.6 if is_filtered else 1.0
         if seconds < fastest:
             best = tree

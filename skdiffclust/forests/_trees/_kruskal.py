@@ -5,7 +5,7 @@ import numpy as np
 from skdiffclust._compiled import compiled
 from skdiffclust.forests._trees._union_find import find, singletons, union
 
-# Edges looked at between two checks for an interruption: 0.1 to 0.2 s.
+# Edges processed between two checks for an interruption: 0.1 to 0.2 s.
 _EDGES_PER_CHUNK = 2**21
 # Edges sorted at a time, for each tree: two leave one large tree and little beside.
 _SORTED = 2
@@ -120,7 +120,7 @@ def break_ties(lengths, order):
 def take_edges(order, edges, roots, trees, chosen, n_chosen):
     """Append to `chosen` the edges of `order` that join two trees; return how many.
 
-    `roots` (n,) are vertices of the rows whose trees have not been parted since.
+    `roots` (n,) are vertices of the rows whose trees have not been separated since.
     """
     first, second, _ = edges
     parents, sizes = trees

@@ -1,8 +1,9 @@
 """The nearest rows of every row of a kd-tree, leaf by leaf.
 
-Where boxes rule little out, nearly all pairs of leaves are looked at. Then each pair is
-looked at once, for the rows of both: the leaves are parted into groups, and in round r
-group g meets group g XOR r, so that no two threads ever write to the same rows.
+Where boxes rule little out, nearly all pairs of leaves are compared. Then each pair is
+compared once, for the rows of both: the leaves are divided into groups, and in round r
+group g is compared with group g XOR r, so that no two threads ever write to the same
+rows.
 """
 
 import numpy as np
@@ -26,7 +27,7 @@ from skdiffclust.forests._trees._tiles import (
 )
 
 STACK = 128
-# Float32 differences of a feature that one call of a kernel looks at: under 0.1 s.
+# Float32 differences of a feature that one call of a kernel computes: under 0.1 s.
 _DIFFERENCES_PER_CHUNK = 1e9
 
 

@@ -42,8 +42,8 @@ def join_parts(parts, may_cut, lengths):
     edges = np.concatenate([edges for edges, _ in parts])
     firsts = np.zeros(1, dtype=np.int64)
     if len(edges) < lengths.n_samples - 1:
-        parted = components(edges, lengths.n_samples)
-        firsts = np.unique(parted, return_index=True)[1]
+        separated = components(edges, lengths.n_samples)
+        firsts = np.unique(separated, return_index=True)[1]
     bridges = np.column_stack([firsts[:-1], firsts[1:]])
     values = [np.full(len(bridges), np.inf), *(values for _, values in parts)]
     edges = np.concatenate([bridges, edges])

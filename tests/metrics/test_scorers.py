@@ -1,6 +1,5 @@
-"""Metrics against brute force over pairs, matchings and cuts; scorers in searches."""
+"""Scorers without labels, alone and in a search."""
 
-import itertools
 import pickle
 from functools import partial
 
@@ -8,8 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
-from numpy.testing import assert_allclose, assert_array_equal
-from scipy import sparse
+from numpy.testing import assert_array_equal
 from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin, clone
 from sklearn.callback import ScoringMonitor
 from sklearn.cluster import DBSCAN, KMeans
@@ -17,8 +15,6 @@ from sklearn.datasets import make_blobs, make_moons
 from sklearn.metrics import (
     calinski_harabasz_score,
     davies_bouldin_score,
-    pair_confusion_matrix,
-    rand_score,
     silhouette_score,
 )
 from sklearn.model_selection import GridSearchCV, cross_validate
@@ -31,22 +27,13 @@ from skdiffclust._history import Training, keep_state_on_error
 from skdiffclust.metrics import (
     available_scorers,
     calinski_harabasz_scorer,
-    clustering_accuracy,
-    connectivity_error,
-    correct_variable_rate,
     davies_bouldin_scorer,
     get_scorer,
-    links_to_incidence,
-    pair_precision,
-    pair_recall,
     path_silhouette_scorer,
-    ratio_cut_score,
     silhouette_scorer,
     stability_scorer,
-    variable_selection_error_rate,
 )
 
-LABEL_METRICS = [clustering_accuracy, connectivity_error, pair_precision, pair_recall]
 FLOORS = {
     silhouette_scorer: -1.0,
     calinski_harabasz_scorer: 0.0,
@@ -54,16 +41,12 @@ FLOORS = {
     path_silhouette_scorer: -1.0,
     stability_scorer: 0.0,
 }
+
+
 SCORERS = list(FLOORS)
+
+
 CORNERS = [[0, 0], [9, 0], [0, 9], [9, 9]]
-
-
-def random_labels(seed, n=40):
-    """Return classes, some unknown, and clusters of n rows."""
-    rng = np.random.default_rng(seed)
-    y_true = rng.integers(-1, rng.integers(1, 5), n)
-    y_true[0] = 0
-    return y_true, rng.integers(-1, rng.integers(1, 7), n)
 
 
 @pytest.fixture(scope="module")
@@ -71,236 +54,6 @@ def blobs(global_random_seed):
     return make_blobs(
         200, centers=CORNERS, cluster_std=0.8, random_state=global_random_seed
     )
-
-
-# ------------------------------------------------------------------ known classes
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_accuracy_is_the_best_matching(seed, global_random_seed):
-    seed += 1000 * global_random_seed
-    rng = np.random.default_rng(seed)
-    n_classes, n_clusters = rng.integers(1, 5, 2)
-    y_true, y_pred = rng.integers(0, n_classes, 30), rng.integers(0, n_clusters, 30)
-    # Enough names for clusters that no class is left for, which are then wrong.
-    names = range(max(n_classes, n_clusters))
-    best = max(
-        np.mean(np.array(order)[y_pred] == y_true)
-        for order in itertools.permutations(names)
-    )
-    assert clustering_accuracy(y_true, y_pred) == pytest.approx(best, abs=1e-12)
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_pairs_by_enumeration(seed, global_random_seed):
-    seed += 1000 * global_random_seed
-    y_true, y_pred = random_labels(seed)
-    rows = np.flatnonzero(y_true >= 0)
-    in_true = y_true[rows, None] == y_true[rows]
-    in_pred = y_pred[rows, None] == y_pred[rows]
-    assert connectivity_error(y_true, y_pred) == pytest.approx(
-        np.mean(in_true != in_pred), abs=1e-15
-    )
-    pairs = np.triu_indices(len(rows), 1)
-    in_true, in_pred = in_true[pairs], in_pred[pairs]
-    hits = (in_true & in_pred).sum()
-    if in_pred.any():
-        assert pair_precision(y_true, y_pred) == pytest.approx(hits / in_pred.sum())
-    if in_true.any():
-        assert pair_recall(y_true, y_pred) == pytest.approx(hits / in_true.sum())
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_pairs_against_scikit_learn(seed, global_random_seed):
-    seed += 1000 * global_random_seed
-    y_true, y_pred = random_labels(seed, n=300)
-    known = y_true >= 0
-    n = known.sum()
-    assert connectivity_error(y_true, y_pred) == pytest.approx(
-        (1 - rand_score(y_true[known], y_pred[known])) * (n - 1) / n
-    )
-    (_, wrong), (missed, right) = pair_confusion_matrix(y_true[known], y_pred[known])
-    assert pair_precision(y_true, y_pred) == pytest.approx(right / (right + wrong))
-    assert pair_recall(y_true, y_pred) == pytest.approx(right / (right + missed))
-
-
-@pytest.mark.parametrize("metric", LABEL_METRICS)
-def test_names_of_labels_do_not_matter(metric, global_random_seed):
-    y_true, y_pred = random_labels(global_random_seed)
-    value = metric(y_true, y_pred)
-    assert isinstance(value, float)
-    assert metric(y_true, -10 * y_pred + 3) == value
-    assert metric(y_true.astype(float), y_pred.astype(np.int8)) == value
-    assert metric(pd.Series(y_true), list(y_pred)) == value
-    names = np.array(["a", "b", "c", "d", "unknown"])[y_true]
-    known = y_true >= 0
-    assert metric(names[known], y_pred[known]) == value
-    assert metric(names[known].astype(object), y_pred[known]) == value
-
-
-@pytest.mark.parametrize("metric", LABEL_METRICS)
-def test_perfect_partition(metric):
-    y_true = np.array([0, 0, 1, 2, -1, 2])
-    expected = 0.0 if metric is connectivity_error else 1.0
-    assert metric(y_true, np.array([7, 7, 5, 6, 5, 6])) == expected
-    assert metric([4], ["x"]) == expected
-
-
-def test_degenerate_partitions():
-    y_true = np.repeat([0, 1], 50)
-    one, singletons = np.zeros(100), np.arange(100)
-    assert clustering_accuracy(y_true, one) == 0.5
-    assert clustering_accuracy(y_true, singletons) == 0.02
-    assert connectivity_error(y_true, one) == 0.5
-    assert connectivity_error(y_true, singletons) == pytest.approx(0.49)
-    # No link is wrong where there is none, and none is missed.
-    assert pair_precision(y_true, singletons) == 1.0
-    assert pair_recall(singletons, y_true) == 1.0
-    assert pair_recall(y_true, one) == 1.0
-    assert pair_recall(y_true, singletons) == 0.0
-
-
-def test_pairs_of_a_million_rows_do_not_overflow():
-    n = 10**6
-    y_true = np.arange(n) % 2
-    expected = 0.5
-    assert connectivity_error(y_true, np.zeros(n)) == expected
-    assert connectivity_error(y_true.astype(np.int8), np.zeros(n, np.int8)) == expected
-
-
-@pytest.mark.parametrize("metric", LABEL_METRICS)
-@pytest.mark.parametrize(
-    "y_true, y_pred, message",
-    [
-        ([0, 1], [0], "one entry for each sample. Got 2 and 1 entries"),
-        ([[0], [1]], [0, 1], r"'y_true' .* 1-D.* Got an array of shape \(2, 1\)"),
-        ([0, 1], 3, r"'y_pred' .* 1-D.* Got an array of shape \(\)"),
-        (
-            [-1, -1],
-            [0, 1],
-            "'y_true' .* class of some sample. Got no entry other than -1",
-        ),
-        ([], [], "'y_true' .* class of some sample"),
-        ([0, np.nan], [0, 1], "'y_true' .* not hold NaN. Got NaN in sample 1"),
-        ([0, 1], [np.nan, 1], "'y_pred' .* not hold NaN. Got NaN in sample 0"),
-        (np.ma.masked_equal([0, 1], 1), [0, 1], "'y_true' .* Got a masked array"),
-    ],
-)
-def test_labels_refused(metric, y_true, y_pred, message):
-    with pytest.raises(ValueError, match=message) as error:
-        metric(y_true, y_pred)
-    assert metric.__name__ in str(error.value)
-
-
-# ------------------------------------------------------------------ cuts and links
-
-
-def random_graph(seed, n=12):
-    """Return a symmetric similarity (n, n) with zero diagonal."""
-    rng = np.random.default_rng(seed)
-    weights = rng.random((n, n)) * (rng.random((n, n)) < 0.5)
-    return np.triu(weights, 1) + np.triu(weights, 1).T
-
-
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("n_clusters", [1, 2, 5, 12])
-def test_ratio_cut_is_the_trace_and_the_sum_of_cuts(
-    seed, n_clusters, global_random_seed
-):
-    seed += 1000 * global_random_seed
-    graph = random_graph(seed)
-    labels = np.random.default_rng(seed).permutation(np.arange(12) % n_clusters)
-    onehot = (labels[:, None] == np.arange(n_clusters)).astype(float)
-    indicator = onehot / np.sqrt(onehot.sum(axis=0))
-    laplacian = np.diag(graph.sum(axis=1)) - graph
-    trace = np.trace(indicator.T @ laplacian @ indicator)
-    cuts = sum(
-        graph[np.ix_(labels == c, labels != c)].sum() / (labels == c).sum()
-        for c in range(n_clusters)
-    )
-    score = ratio_cut_score(graph, labels)
-    assert isinstance(score, float)
-    assert_allclose([score, cuts], [trace, trace], rtol=1e-12, atol=1e-13)
-
-
-def test_ratio_cut_of_every_container(global_random_seed):
-    graph = random_graph(global_random_seed)
-    labels = np.arange(12) % 3
-    expected = ratio_cut_score(graph, labels)
-    names = np.array(["x", "y", "z"])[labels]
-    for other in [
-        sparse.csr_array(graph),
-        sparse.csc_matrix(graph),
-        sparse.coo_array(graph),
-        pd.DataFrame(graph),
-        graph + 5 * np.eye(12),
-    ]:
-        assert ratio_cut_score(other, names) == pytest.approx(expected, rel=1e-14)
-    single = graph.astype(np.float32)
-    assert ratio_cut_score(single, labels - 1) == pytest.approx(expected, rel=1e-6)
-
-
-def test_ratio_cut_keeps_the_digits_of_a_small_cut():
-    # Taken as degree minus inner weight, 1e-12 beside 1e6 would be lost.
-    graph = np.array([[0, 1e6, 1e-12], [1e6, 0, 0], [1e-12, 0, 0]])
-    assert ratio_cut_score(graph, [0, 0, 1]) == pytest.approx(1.5e-12, rel=1e-12)
-
-
-def test_ratio_cut_symmetrises_with_a_warning(global_random_seed):
-    graph = random_graph(global_random_seed)
-    tilted = graph.copy()
-    tilted[0, 1] += 1
-    labels = np.arange(12) % 2
-    with pytest.warns(UserWarning, match="'graph' matrix is not symmetric"):
-        score = ratio_cut_score(tilted, labels)
-    mean = (tilted + tilted.T) / 2
-    assert score == pytest.approx(ratio_cut_score(mean, labels))
-
-
-@pytest.mark.parametrize(
-    "graph, labels, message",
-    [
-        (np.ones((2, 3)), [0, 1], "'graph' .* square.* Got shape"),
-        (np.full((2, 2), np.nan), [0, 1], "'graph' .* finite. Got NaN"),
-        (-np.ones((2, 2)), [0, 1], "negative weights. Got -1.0 instead. Turn dist"),
-        (sparse.csr_array(-np.ones((2, 2))), [0, 1], "negative weights. Got -1.0"),
-        (np.ones((2, 2)), [0, 1, 1], "'labels' .* row of the graph, 2. Got 3"),
-        (np.ones((2, 2)), [[0, 1]], "'labels' .* must be 1-D"),
-        (np.ones((2, 2)), [0, np.nan], "'labels' .* NaN in sample 1"),
-    ],
-)
-def test_ratio_cut_refused(graph, labels, message):
-    with pytest.raises(ValueError, match=message):
-        ratio_cut_score(graph, labels)
-
-
-def test_incidence_has_two_ones_a_column():
-    pairs = np.array([[0, 3], [2, 1], [0, 3]])
-    incidence = links_to_incidence(pairs, 5)
-    assert isinstance(incidence, sparse.csr_array)
-    assert incidence.dtype == np.int8
-    expected = np.zeros((5, 3))
-    expected[pairs.T, np.arange(3)] = 1
-    assert_array_equal(incidence.toarray(), expected)
-    assert links_to_incidence([], 4).shape == (4, 0)
-
-
-@pytest.mark.parametrize(
-    "pairs, message",
-    [
-        ([[1, 1]], "'pairs' parameter of links_to_incidence.* Got sample 1 twice"),
-        ([[0, 3]], "'pairs' parameter of links_to_incidence.* Got the index 3"),
-        ([[0, -1]], "Got the index -1"),
-        ([0, 1], r"index pairs of shape \(n_links, 2\). Got an array of shape \(2,\)"),
-        ([[0, 0.5]], "Got the value 0.5"),
-    ],
-)
-def test_incidence_refused(pairs, message):
-    with pytest.raises(ValueError, match=message):
-        links_to_incidence(pairs, 3)
-
-
-# ------------------------------------------------------------------ without labels
 
 
 class Fixed(ClusterMixin, BaseEstimator):
@@ -572,9 +325,6 @@ def test_n_resamples_refused(blobs, global_random_seed):
         stability_scorer(model, blobs[0], n_resamples=0)
 
 
-# ------------------------------------------------------------------ searches
-
-
 @pytest.mark.parametrize("scorer", SCORERS)
 @pytest.mark.parametrize("with_y", [False, True])
 def test_search_finds_the_blobs(scorer, with_y, blobs, global_random_seed):
@@ -703,19 +453,3 @@ def test_scorers_in_a_monitor(blobs, global_random_seed):
     # Two epochs and the whole fit.
     assert len(scored) == 3
     assert np.isfinite([[row[s.__name__] for s in SCORERS] for row in scored]).all()
-
-
-def test_rates_of_a_selection():
-    true = np.array([True, True, False, False, False])
-    assert variable_selection_error_rate(true, true) == 0
-    assert correct_variable_rate(true, true) == 1
-    everything = np.ones(5, dtype=bool)
-    assert variable_selection_error_rate(true, everything) == 1 - 2 / 5
-    assert correct_variable_rate(true, everything) == 1
-    assert correct_variable_rate(true, ~true) == 0
-    with pytest.raises(
-        ValueError, match="'support' parameter of correct_variable_rate"
-    ):
-        correct_variable_rate(true, [0, 1])
-    with pytest.raises(ValueError, match="must have an informative feature"):
-        correct_variable_rate(~everything, true)
