@@ -5,6 +5,7 @@ from sklearn.utils import check_array, resample
 from sklearn.utils.validation import check_is_fitted
 
 from skdiffclust._drawing import axes_of, label_colours
+from skdiffclust.cuts._display import CutCurveDisplay
 from skdiffclust.forests._display import (
     CondensedTreeDisplay,
     CutScoresDisplay,
@@ -15,6 +16,7 @@ from skdiffclust.gemini._display import SparsePathDisplay
 __all__ = [
     "CondensedTreeDisplay",
     "ConnectivityDisplay",
+    "CutCurveDisplay",
     "CutScoresDisplay",
     "DendrogramDisplay",
     "SpanningForestDisplay",

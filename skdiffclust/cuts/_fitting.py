@@ -22,6 +22,7 @@ from skdiffclust._validation import (
     hidden_widths,
     validate_rows,
 )
+from skdiffclust.cuts._choice import choose_n_clusters, cut_curve
 from skdiffclust.cuts._graph import Affinity, warn_of_parts
 from skdiffclust.cuts._links import add_constraints, link_groups
 from skdiffclust.cuts._predictors import (
@@ -81,6 +82,10 @@ class Data:
         Least and largest size of a cluster.
     n_clusters : int
         At most the number of groups.
+    asked : int
+        Number of clusters that was asked for, or chosen.
+    curve : (ndarray, ndarray) or None
+        Numbers of clusters, and the cut of each, that it was chosen by.
     affinity : Affinity or None
     normalized : bool
         Whether the normalised cut is lowered.
@@ -95,6 +100,8 @@ class Data:
     nodes: Nodes
     bounds: tuple[float, float]
     n_clusters: int
+    asked: int
+    curve: tuple[np.ndarray, np.ndarray] | None
     affinity: Affinity | None
     normalized: bool
 
@@ -120,9 +127,17 @@ def prepare(
     must_link=None,
     cannot_link=None,
     *,
+    random_state=None,
+    n_clusters=None,
     reset=True,
 ):
-    """Return the `Data` of what `fit` was given, checked."""
+    """Return the `Data` of what `fit` was given, checked.
+
+    n_clusters is that of the estimator if None; `random_state` is for "auto" only.
+    """
+    if n_clusters is None:
+        n_clusters = estimator.n_clusters
+    is_auto = isinstance(n_clusters, str)
     if estimator.small_components == "noise" and estimator.encoder is not None:
         raise ValueError(
             "The 'small_components' parameter of PRCut must be 'place' with an "
@@ -141,10 +156,10 @@ def prepare(
         graph = affinity.fit(rows) if graph is None else _relate(affinity, graph, rows)
         groups = equal_rows(rows)
     n = graph.shape[0]
-    if estimator.n_clusters > n:
+    if not is_auto and n_clusters > n:
         raise ValueError(
             "The 'n_clusters' parameter of PRCut must be at most the number of "
-            f"samples, n_samples={n}. Got {estimator.n_clusters} instead. Use "
+            f"samples, n_samples={n}. Got {n_clusters} instead. Use "
             "fewer clusters."
         )
     constraints = as_constraints(n, partial_labels, must_link, cannot_link)
@@ -152,12 +167,19 @@ def prepare(
     apart = np.empty((0, 2), dtype=np.int64)
     if constraints is not None:
         _refuse_constraints_without_search(estimator)
-        check_feasible(constraints, estimator.n_clusters)
+        if not is_auto:
+            check_feasible(constraints, n_clusters)
         groups, apart = link_groups(groups, constraints)
         held = ~is_free(constraints)
         if estimator.encoder is not None:
             training_graph = add_constraints(graph, constraints, "PRCut")
-    n_clusters = estimator.n_clusters
+    curve = None
+    if is_auto:
+        least = 1 if constraints is None else constraints.n_classes
+        curve = cut_curve(graph, groups, apart, least, random_state)
+        n_clusters = choose_n_clusters(*curve)
+        check_feasible(constraints, n_clusters)
+    asked = n_clusters
     n_used = min(n_clusters, int(groups.max()) + 1)
     if estimator.encoder is None:
         n_clusters = n_used
@@ -189,6 +211,8 @@ def prepare(
         nodes,
         bounds,
         n_clusters,
+        asked,
+        curve,
         affinity,
         estimator.cut == "normalized",
     )
@@ -630,7 +654,7 @@ def _check_stream(estimator):
     begun = estimator._proportions
     if (
         begun is None
-        or len(begun) != estimator.n_clusters
+        or estimator.n_clusters not in (len(begun), "auto")
         or (estimator._predictor.scaling is None) != callable(estimator.encoder)
     ):
         raise ValueError(
@@ -708,28 +732,28 @@ def row_attributes(data, predictor, labels):
     }
 
 
-def warn_if_fewer(estimator, n_found, n_distinct):
+def warn_if_fewer(n_clusters, n_found, n_distinct):
     """Warn of clusters that were not found."""
-    if n_found == estimator.n_clusters:
+    if n_found == n_clusters:
         return
     reason = (
         f"the samples have no more than {n_distinct} distinct values, and equal "
         "samples always share a cluster. Use fewer clusters"
-        if n_distinct < estimator.n_clusters
+        if n_distinct < n_clusters
         else "the others emptied in training. Raise balance_weight or n_init, or "
         "lower learning_rate"
     )
     warnings.warn(
-        f"PRCut found {n_found} clusters instead of {estimator.n_clusters}: {reason}.",
+        f"PRCut found {n_found} clusters instead of {n_clusters}: {reason}.",
         ConvergenceWarning,
         stacklevel=4,
     )
 
 
-def warn_if_small(estimator, sizes):
+def warn_if_small(estimator, n_clusters, sizes):
     """Warn of clusters (their sizes (k,)) below 1 % of the mean size, but not empty."""
     sizes = sizes[sizes > 0]
-    least = _LEAST_SIZE * sizes.sum() / estimator.n_clusters
+    least = _LEAST_SIZE * sizes.sum() / n_clusters
     small = sizes[sizes < least]
     if not len(small):
         return
@@ -755,9 +779,7 @@ def warn_if_unbounded(estimator, data, labels):
     of_nodes = np.empty(n_groups, dtype=np.int64)
     of_nodes[groups] = labels
     kept = of_nodes >= 0
-    totals = np.bincount(
-        of_nodes[kept], data.nodes.sizes[kept], minlength=estimator.n_clusters
-    )
+    totals = np.bincount(of_nodes[kept], data.nodes.sizes[kept], minlength=data.asked)
     slack = 1e-9 * totals.sum()
     if totals.min() >= low - slack and totals.max() <= high + slack:
         return

@@ -24,6 +24,7 @@ from skdiffclust._devices import outside_torch_modes
 from skdiffclust._encoder import ACTIVATIONS
 from skdiffclust._fitted import reads_whole
 from skdiffclust._history import Training, keep_state_on_error
+from skdiffclust.cuts._choice import as_curve
 from skdiffclust.cuts._fitting import (
     check_rows,
     choose_run,
@@ -85,8 +86,9 @@ class PRCut(
 
     Parameters
     ----------
-    n_clusters : int, default=8
-        Number of clusters.
+    n_clusters : int or "auto", default=8
+        Number of clusters. "auto" reads it off `cut_curve_`, and warns where that shows
+        no clear number; see Notes.
     affinity : str, callable or neighbours transformer, default="nearest_neighbors"
         Similarity of two samples. "nearest_neighbors" is 1 if either is among the
         `n_neighbors` nearest of the other, else 0; "rbf" is ``exp(-d² / temperature)``
@@ -197,6 +199,10 @@ class PRCut(
         divided by their overall spread.
     encoder_ : torch.nn.Module
         The trained copy of a module given as `encoder`, on the CPU.
+    cut_curve_ : dict of ndarrays, or None
+        With ``n_clusters="auto"``, by number: "n_clusters", the "normalized_cut" of the
+        search into so many, and the "score" that the number was chosen by, NaN at both
+        ends. See :class:`~skdiffclust.plotting.CutCurveDisplay`.
     history_ : dict of lists
         For each epoch: "loss" (1, plus the number of empty clusters, plus the cut
         relative to that of random labels), "cut", "n_clusters", and
@@ -220,6 +226,14 @@ class PRCut(
     -----
     With ``init="spectral"`` the labels of scikit-learn's spectral
     clustering with the same `random_state` are the start, and no move raises the cut.
+    **Number of clusters.** With ``n_clusters="auto"`` the graph is cut into 1 to 31
+    clusters, fewer where that leaves them fewer than three nodes, and with
+    :math:`c_k` the normalised cut into k, the k with the largest
+    :math:`(c_{k+1} - 2 c_k + c_{k-1}) / (c_{k+1} + .2)` is taken: up to there clusters
+    come cheap, and the next one does not. Sizes are not bounded meanwhile. Where the
+    best score is less than nine standard deviations (by the median absolute deviation)
+    above the median, as on samples without clusters, a warning says so.
+
     Samples of which something is known (`partial_labels`, `must_link`, `cannot_link`)
     keep the labels that the search gave them, also where the encoder would predict
     others; it is trained on the graph with the links as edges.
@@ -254,7 +268,10 @@ class PRCut(
     """
 
     _parameter_constraints = {
-        "n_clusters": [Interval(Integral, 1, None, closed="left")],
+        "n_clusters": [
+            Interval(Integral, 1, None, closed="left"),
+            StrOptions({"auto"}),
+        ],
         "affinity": [
             StrOptions({"nearest_neighbors", "rbf", "cosine", "precomputed"}),
             callable,
@@ -420,11 +437,18 @@ class PRCut(
             If fewer clusters are found than requested, training diverges, the loss
             still falls at `max_iter`, or cannot-links are not satisfied.
         """
+        rng = check_random_state(self.random_state)
         data = prepare(
-            self, X, graph, sample_weight, partial_labels, must_link, cannot_link
+            self,
+            X,
+            graph,
+            sample_weight,
+            partial_labels,
+            must_link,
+            cannot_link,
+            random_state=rng,
         )
         device = find_device(self)
-        rng = check_random_state(self.random_state)
         target = free_target(self, data, rng)
         if checkpoint is not None:
             refuse_checkpoint(self, target)
@@ -456,11 +480,12 @@ class PRCut(
         self.pseudo_label_ratio_cut_, self.pseudo_label_normalized_cut_ = (
             (np.nan, np.nan) if target is None else data.cuts(target)
         )
+        self.cut_curve_ = None if data.curve is None else as_curve(*data.curve)
         self.history_ = best.history
         self.n_iter_ = best.n_iter
         self.device_ = device
-        warn_if_fewer(self, self.n_clusters_, int(data.groups.max()) + 1)
-        warn_if_small(self, self.cluster_sizes_)
+        warn_if_fewer(data.asked, self.n_clusters_, int(data.groups.max()) + 1)
+        warn_if_small(self, data.asked, self.cluster_sizes_)
         warn_if_unbounded(self, data, self.labels_)
         warn_if_joined(data, self.labels_)
         training.finish()
@@ -505,7 +530,10 @@ class PRCut(
         """
         if not hasattr(self, "_predictor"):
             return self.fit(X, y, graph=graph)
-        data = prepare(self, X, graph, reset=False)
+        n_clusters = self.n_clusters
+        if n_clusters == "auto" and self._proportions is not None:
+            n_clusters = len(self._proportions)
+        data = prepare(self, X, graph, n_clusters=n_clusters, reset=False)
         rng = check_random_state(self.random_state)
         with torch_streams(self, self.device_, rng):
             attributes = continue_training(self, data, rng)
@@ -592,13 +620,14 @@ class PRCut(
         labels = self._predictor.labels(X)
         graph = make_affinity(self).fit(X)
         normalized = self.cut == "normalized"
-        if len(np.unique(labels[labels >= 0])) < self.n_clusters:
-            worst = min(self.n_clusters, graph.nnz) if normalized else graph.sum()
+        n_clusters = self.n_clusters_ if self.n_clusters == "auto" else self.n_clusters
+        if len(np.unique(labels[labels >= 0])) < n_clusters:
+            worst = min(n_clusters, graph.nnz) if normalized else graph.sum()
             return -float(worst)
         kept = np.flatnonzero(labels >= 0)
         graph = graph[kept][:, kept]
         divisors = graph.sum(axis=1) if normalized else None
-        return -cut_of_labels(graph, labels[kept], self.n_clusters, divisors)
+        return -cut_of_labels(graph, labels[kept], n_clusters, divisors)
 
     @property
     def coefs_(self):

@@ -163,6 +163,28 @@ def pseudo_labels(data, X, n_clusters, *, init, local_search, n_init, random_sta
     return labels[groups]
 
 
+def cut_of_each(nodes, numbers, n_starts, random_state):
+    """Return the lowest normalised cuts (m,) found for numbers (m,) of clusters.
+
+    Of nodes in parts that are not small; the divisors of `nodes` are degrees.
+    """
+    from skdiffclust.cuts._multilevel import search
+
+    kept = np.flatnonzero(~nodes.small)
+    graph = nodes.graph[kept][:, kept]
+    divisors = nodes.divisors[kept]
+    apart = (np.cumsum(~nodes.small) - 1)[nodes.apart]
+    cuts = np.zeros(len(numbers))
+    for i, n_clusters in enumerate(numbers):
+        if n_clusters == 1 or (n_clusters <= nodes.n_large and not len(apart)):
+            continue  # whole parts, and nothing is cut
+        labels = search(
+            graph, n_clusters, n_starts, random_state, divisors=divisors, apart=apart
+        )
+        cuts[i] = cut_of_labels(graph, labels, n_clusters, divisors)
+    return cuts
+
+
 def _cut_labels(
     graph,
     nodes,

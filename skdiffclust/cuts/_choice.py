@@ -1,0 +1,90 @@
+"""How many clusters a graph has, by the normalised cuts of 1, 2, ... clusters."""
+
+import warnings
+
+import numpy as np
+
+from skdiffclust.cuts._starts import cut_of_each, make_nodes
+
+# Cut into at most so many clusters, and one more, of which each has some nodes.
+_MAX_CLUSTERS = 30
+_NODES_PER_CLUSTER = 3
+_N_STARTS = 3
+# What is added to cuts that scores are divided by: a cut of 0 has no relative change.
+_OFFSET = 0.2
+# A best score that is less above the median decides nothing, in standard deviations
+# (1.48 times the median absolute deviation, as for a normal distribution).
+_CLEAR = 9.0
+_DEVIATION = 1.48
+
+
+def cut_curve(graph, groups, apart, least, random_state):
+    """Return (numbers (m,), normalised cuts (m,)) of the search for each number.
+
+    Numbers of clusters are in a row, from `least` or 1 on; equal and linked samples
+    are `groups` (n,), of which pairs `apart` (p, 2) must part.
+    """
+    n_groups = int(groups.max()) + 1
+    most = max(min(_MAX_CLUSTERS + 1, n_groups // _NODES_PER_CLUSTER), 1)
+    numbers = np.arange(min(max(least, 1), most), most + 1)
+    degrees = graph.sum(axis=1)
+    nodes = make_nodes(
+        graph,
+        groups,
+        most,
+        divisors=degrees,
+        sizes=np.ones(len(groups)),
+        apart=apart,
+    )
+    return numbers, cut_of_each(nodes, numbers, _N_STARTS, random_state)
+
+
+def curve_scores(cuts):
+    """Return the scores (m,) of numbers of clusters with cuts (m,), NaN at both ends.
+
+    The second difference of the cuts, relative to the next cut: how much more the
+    next cluster costs than this one did.
+    """
+    scores = np.full(len(cuts), np.nan)
+    if len(cuts) < 3:
+        return scores
+    rises = np.diff(cuts)
+    scores[1:-1] = (rises[1:] - rises[:-1]) / (cuts[2:] + _OFFSET)
+    return scores
+
+
+def as_curve(numbers, cuts):
+    """Return numbers of clusters (m,), cuts (m,) and scores as the fitted attribute."""
+    return {
+        "n_clusters": numbers,
+        "normalized_cut": cuts,
+        "score": curve_scores(cuts),
+    }
+
+
+def choose_n_clusters(numbers, cuts):
+    """Return the number of clusters of the best score; warn where none is clear."""
+    scores = curve_scores(cuts)
+    if not np.isfinite(scores).any():
+        chosen = int(numbers[min(1, len(numbers) - 1)])
+        why = f"there are cuts into {len(numbers)} numbers of clusters only"
+    else:
+        chosen = int(numbers[np.nanargmax(scores)])
+        found = scores[np.isfinite(scores)]
+        gaps = found - np.median(found)
+        deviation = _DEVIATION * np.median(np.abs(gaps))
+        if len(found) > 2 and gaps.max() >= _CLEAR * deviation:
+            return chosen
+        height = gaps.max() / deviation if deviation > 0 else 0.0
+        why = (
+            f"the best score is {height:.2g} standard deviations above the median of "
+            f"{len(found)} numbers, where {_CLEAR:g} were clear"
+        )
+    warnings.warn(
+        f"PRCut(n_clusters='auto') sees no clear number of clusters: {why}. It takes "
+        f"{chosen}. Look at cut_curve_ (skdiffclust.plotting.CutCurveDisplay), and set "
+        "n_clusters.",
+        UserWarning,
+        stacklevel=5,
+    )
+    return chosen

@@ -1,0 +1,123 @@
+"""Pictures of PRCut; matplotlib is loaded when one is drawn."""
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+
+class CutCurveDisplay:
+    """What the normalised cut of a graph says of the number of clusters.
+
+    Parameters
+    ----------
+    n_clusters : array-like of shape (n_numbers,)
+        Numbers of clusters.
+    normalized_cut : array-like of shape (n_numbers,)
+        Lowest normalised cut found for each.
+    score : array-like of shape (n_numbers,)
+        What the number is chosen by, NaN where it cannot be.
+    chosen : int or None, default=None
+        The number that is marked.
+
+    Attributes
+    ----------
+    axes_ : ndarray of matplotlib Axes
+        That of the cuts, and that of the scores.
+    figure_ : matplotlib Figure
+        Their figure.
+    cut_line_ : matplotlib Line2D
+        The cuts.
+    score_line_ : matplotlib Line2D
+        The scores.
+
+    See Also
+    --------
+    CutCurveDisplay.from_estimator : Make one of a fitted PRCut and draw it.
+
+    Examples
+    --------
+    >>> from skdiffclust.plotting import CutCurveDisplay
+    >>> display = CutCurveDisplay([1, 2, 3], [0, 0.1, 0.8], [None, 0.6, None], 2)
+    >>> display.plot().cut_line_.get_ydata()
+    array([0. , 0.1, 0.8])
+    """
+
+    def __init__(self, n_clusters, normalized_cut, score, chosen=None):
+        self.n_clusters = n_clusters
+        self.normalized_cut = normalized_cut
+        self.score = score
+        self.chosen = chosen
+
+    @classmethod
+    def from_estimator(cls, estimator, *, ax=None, **kwargs):
+        """Draw the curve of a fitted `PRCut`.
+
+        Parameters
+        ----------
+        estimator : PRCut
+            Fitted with ``n_clusters="auto"``. Of a pipeline, pass the last step.
+        ax : array-like of two matplotlib Axes, or None, default=None
+            For the cuts and the scores; None makes a figure.
+        **kwargs : dict
+            Passed to `plot`.
+
+        Returns
+        -------
+        display : CutCurveDisplay
+            Drawn.
+
+        Raises
+        ------
+        ValueError
+            If the number of clusters was given.
+        """
+        check_is_fitted(estimator, "cut_curve_")
+        curve = estimator.cut_curve_
+        if curve is None:
+            raise ValueError(
+                "The 'estimator' parameter of CutCurveDisplay must be fitted with "
+                "n_clusters='auto'. Got one with a number of clusters that was given "
+                "instead."
+            )
+        scores = np.nan_to_num(curve["score"], nan=-np.inf)
+        chosen = int(curve["n_clusters"][np.argmax(scores)])
+        return cls(**curve, chosen=chosen).plot(ax=ax, **kwargs)
+
+    def plot(self, ax=None, *, line_kw=None, mark_kw=None):
+        """Draw it.
+
+        Parameters
+        ----------
+        ax : array-like of two matplotlib Axes, or None, default=None
+            For the cuts and the scores; None makes a figure.
+        line_kw : dict or None, default=None
+            Passed to both calls of `Axes.plot`.
+        mark_kw : dict or None, default=None
+            Passed to the vertical lines at the chosen number.
+
+        Returns
+        -------
+        self : CutCurveDisplay
+            With the artists as attributes.
+        """
+        if ax is None:
+            import matplotlib.pyplot as plt
+
+            _, ax = plt.subplots(1, 2, figsize=(7.2, 2.8), layout="constrained")
+        self.axes_ = np.atleast_1d(ax).ravel()
+        if len(self.axes_) != 2:
+            raise ValueError(
+                "The 'ax' parameter of CutCurveDisplay must have two Axes, for the "
+                f"cuts and the scores. Got {len(self.axes_)} instead."
+            )
+        self.figure_ = self.axes_[0].figure
+        style = {"marker": "o", "markersize": 3} | (line_kw or {})
+        lines = []
+        for axes, name in zip(self.axes_, ("normalized_cut", "score"), strict=True):
+            values = np.asarray(getattr(self, name), dtype=np.float64)
+            lines += axes.plot(np.asarray(self.n_clusters), values, **style)
+            axes.set(xlabel="number of clusters", ylabel=name.replace("_", " "))
+            if self.chosen is not None:
+                mark = {"color": "0.5", "linestyle": "--", "zorder": 0}
+                axes.axvline(self.chosen, **mark | (mark_kw or {}))
+        self.cut_line_, self.score_line_ = lines
+        return self

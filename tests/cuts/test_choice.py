@@ -1,0 +1,112 @@
+"""n_clusters="auto": the curve, its scores, what is clear and what is not."""
+
+import matplotlib.pyplot as plt
+import networkx as nx
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.datasets import make_blobs
+
+from skdiffclust import PRCut
+from skdiffclust.cuts import ratio_cut
+from skdiffclust.cuts._choice import choose_n_clusters, curve_scores
+from skdiffclust.plotting import CutCurveDisplay
+
+AUTO = {"n_clusters": "auto", "n_init": 3, "random_state": 0}
+
+
+def caves(n_cliques, size):
+    """Return cliques in a ring, one edge between neighbours."""
+    return nx.to_scipy_sparse_array(
+        nx.connected_caveman_graph(n_cliques, size), dtype=float
+    )
+
+
+@pytest.mark.parametrize("k", [3, 6, 10])
+def test_cliques_in_a_ring_are_counted(k):
+    model = PRCut(**AUTO, affinity="precomputed").fit(caves(k, 8))
+    assert model.n_clusters_ == k
+    curve = model.cut_curve_
+    np.testing.assert_array_equal(
+        curve["n_clusters"], np.arange(1, 8 * k // 3 + 1)[:31]
+    )
+    exact = ratio_cut(model.affinity_matrix_, model.labels_, normalized=True).value
+    assert curve["normalized_cut"][k - 1] == pytest.approx(exact)
+    assert curve["normalized_cut"][0] == 0.0
+    assert np.nanargmax(curve["score"]) == k - 1
+
+
+def test_scores_are_relative_second_differences():
+    cuts = np.array([0.0, 0.1, 0.15, 0.9, 1.2, 1.5, 1.8, 2.1, 2.4, 2.7])
+    scores = curve_scores(cuts)
+    assert np.isnan(scores[[0, -1]]).all()
+    for i in range(1, 9):
+        expected = (cuts[i + 1] - 2 * cuts[i] + cuts[i - 1]) / (cuts[i + 1] + 0.2)
+        assert scores[i] == pytest.approx(expected)
+    assert choose_n_clusters(np.arange(1, 11), cuts) == 3
+
+
+@pytest.mark.parametrize("cut", ["ratio", "normalized"])
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_blobs_are_counted_whatever_is_cut(cut, form, global_random_seed):
+    X, _ = make_blobs(
+        300, n_features=4, centers=20.0 * np.eye(5, 4), random_state=global_random_seed
+    )
+    model = PRCut(**AUTO, cut=cut, n_neighbors=12).fit(form(X))
+    assert model.n_clusters_ == 5
+    assert model.score(form(X)) <= 0.0
+    assert PRCut(5).fit(X).cut_curve_ is None
+
+
+def test_samples_without_clusters_are_warned_of(global_random_seed):
+    X = np.random.RandomState(global_random_seed).uniform(size=(600, 2))
+    with pytest.warns(UserWarning, match="sees no clear number .* above the median"):
+        PRCut(**AUTO).fit(X)
+    with pytest.warns(UserWarning, match="sees no clear number .* 2 numbers"):
+        assert PRCut(**AUTO).fit(X[:7]).n_clusters_ == 2
+    with pytest.warns(UserWarning, match="sees no clear number"):
+        assert PRCut(**AUTO).fit(X[:1]).n_clusters_ == 1
+
+
+def test_classes_are_the_least_number(global_random_seed):
+    X, y = make_blobs(
+        150, centers=[[0, 0], [9, 0], [0, 9]], random_state=global_random_seed
+    )
+    known = np.full(150, -1)
+    for label in range(5):  # two of them inside blobs of others
+        rows = np.flatnonzero(y == label % 3)[(label // 3) * 5 :][:5]
+        known[rows] = label
+    model = PRCut(**AUTO)
+    with pytest.warns(UserWarning):
+        model.fit(X, partial_labels=known)
+    assert model.n_clusters_ >= 5
+    assert model.cut_curve_["n_clusters"][0] == 5
+
+
+@pytest.mark.few_epochs
+def test_a_stream_keeps_the_number_that_was_chosen(global_random_seed):
+    X, _ = make_blobs(
+        200, centers=[[0, 0], [9, 0], [0, 9]], random_state=global_random_seed
+    )
+    model = PRCut(**AUTO, encoder="mlp", max_iter=5).fit(X)
+    assert model.n_clusters_ == 3 and model.predict_proba(X).shape == (200, 3)
+    model.partial_fit(X[:100])
+    assert model.predict_proba(X).shape == (200, 3)
+
+
+def test_the_curve_is_drawn():
+    model = PRCut(**AUTO, affinity="precomputed").fit(caves(4, 6))
+    display = CutCurveDisplay.from_estimator(model)
+    np.testing.assert_array_equal(
+        display.cut_line_.get_ydata(), model.cut_curve_["normalized_cut"]
+    )
+    np.testing.assert_array_equal(
+        display.score_line_.get_ydata(), model.cut_curve_["score"]
+    )
+    assert display.chosen == 4
+    with pytest.raises(ValueError, match="'ax' parameter .* two Axes"):
+        display.plot(ax=display.axes_[0])
+    given = PRCut(4, affinity="precomputed").fit(caves(4, 6))
+    with pytest.raises(ValueError, match="n_clusters='auto'"):
+        CutCurveDisplay.from_estimator(given)
+    plt.close("all")
