@@ -9,9 +9,10 @@ import pytest
 from scipy.sparse.csgraph import minimum_spanning_tree
 from scipy.spatial.distance import cdist
 
-from skdiffclust import SpanningForestClustering
+from skdiffclust import PRCut, SpanningForestClustering
 from skdiffclust._affinity import EUCLIDEAN_FORMS, METRICS, nearest_sample
 from skdiffclust._compat import StrOptions
+from skdiffclust._encoder import ACTIVATIONS, Encoder
 
 FOLDER = Path(__file__).resolve().parents[1] / "doc" / "worked_changes"
 
@@ -52,3 +53,61 @@ def test_a_new_distance_for_forests(algorithm, monkeypatch, global_random_seed):
     np.testing.assert_allclose(
         lengths, cdist(new, X, change.hellinger).min(axis=1), rtol=1e-9
     )
+
+
+def with_activation(change, monkeypatch, seed):
+    """Put the activation into the registry; return samples and an encoder with it."""
+    ((name, row),) = change.ROW.items()
+    assert name not in ACTIVATIONS
+    monkeypatch.setitem(ACTIVATIONS, name, row)
+    rng = np.random.RandomState(seed)
+    encoder = Encoder.with_random_weights(
+        [3, 6, 5, 2], rng, np.float64, activation=name
+    )
+    return 3.0 * rng.normal(size=(40, 3)), encoder
+
+
+def test_a_new_activation(monkeypatch, global_random_seed):
+    change = worked("add_an_activation")
+    X, encoder = with_activation(change, monkeypatch, global_random_seed)
+    outputs, inputs = encoder.forward(X)
+    np.testing.assert_allclose(encoder.outputs(X), outputs, rtol=1e-12)
+    gradients = encoder.backward(np.cos(outputs), inputs)
+    for array, gradient in zip(encoder.arrays, gradients, strict=True):
+        for index in np.ndindex(array.shape):
+            value, sides = array[index], []
+            for step in (1e-6, -1e-6):
+                array[index] = value + step
+                sides.append(np.sin(encoder.outputs(X)).sum())
+            array[index] = value
+            slope = np.diff(sides)[0] / -2e-6
+            np.testing.assert_allclose(gradient[index], slope, rtol=1e-6, atol=1e-6)
+
+    centers = 5.0 * np.eye(3)
+    X = np.concatenate([0.3 * X[:20] + center for center in centers])
+    model = PRCut(
+        3, encoder="mlp", activation=encoder.activation, max_iter=5, random_state=0
+    ).fit(X)
+    np.testing.assert_array_equal(model.predict(X), model.labels_)
+    np.testing.assert_array_equal(np.diff(model.labels_) != 0, np.arange(59) % 20 == 19)
+
+
+@pytest.mark.torch
+def test_a_new_activation_in_torch(monkeypatch, global_random_seed):
+    import torch
+
+    from skdiffclust._torch import encoder_module
+
+    change = worked("add_an_activation")
+    X, encoder = with_activation(change, monkeypatch, global_random_seed)
+    module = encoder_module(encoder)
+    outputs, inputs = encoder.forward(X)
+    found = module(torch.from_numpy(X))
+    np.testing.assert_allclose(found.detach().numpy(), outputs, atol=1e-12)
+    found.sum().backward()
+    gradients = encoder.backward(np.ones_like(outputs), inputs)
+    layers = [layer for layer in module if isinstance(layer, torch.nn.Linear)]
+    theirs = [layer.weight.grad.T for layer in layers]
+    theirs += [layer.bias.grad for layer in layers]
+    for gradient, other in zip(gradients, theirs, strict=True):
+        np.testing.assert_allclose(gradient, other.numpy(), atol=1e-11)
