@@ -9,12 +9,8 @@ from sklearn.datasets import load_iris, make_blobs
 from sklearn.metrics import adjusted_rand_score
 
 from skdiffclust import ClAM
-from skdiffclust._constraints import as_constraints
-from skdiffclust.memories._constrained import (
-    _assign_groups,
-    constrained_lloyd,
-    is_free,
-)
+from skdiffclust._constraints import as_constraints, is_free
+from skdiffclust.memories._constrained import _assign_groups, constrained_lloyd
 
 
 def blobs(seed=0, n=90, k=3):
