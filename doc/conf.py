@@ -4,11 +4,13 @@ The result needs no network. The build asks only for the inventories of the proj
 that it links to, and not at all with SKDIFFCLUST_INTERSPHINX=0.
 """
 
+import ast
 import os
 import re
 import sys
 import tempfile
 import warnings
+from importlib.util import find_spec
 from pathlib import Path
 from time import process_time
 
@@ -169,6 +171,27 @@ def print_example_times(app, env):
     print("seconds:", {name: round(time, 2) for name, time in SECONDS.items()})
 
 
+def find_source(app, module):
+    """Return the text of one of our modules, and where its names are defined.
+
+    Sphinx's own analysis fails on a decorator with an argument of the form ``{**a}``.
+    """
+    if not module.startswith("skdiffclust"):
+        return None
+    text = Path(find_spec(module).origin).read_text(encoding="utf-8")
+    tags = {}
+    pending = [("", node) for node in ast.parse(text).body]
+    while pending:
+        prefix, node = pending.pop()
+        if not isinstance(node, ast.ClassDef | ast.FunctionDef):
+            continue
+        first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
+        kind = "class" if isinstance(node, ast.ClassDef) else "def"
+        tags[prefix + node.name] = (kind, first, node.end_lineno)
+        pending += [(f"{prefix}{node.name}.", inner) for inner in node.body]
+    return text, tags
+
+
 def link_to_scikit_learn(app, what, name, obj, options, lines):
     """Turn references of inherited docstrings, which only its site has, into links.
 
@@ -192,6 +215,7 @@ def example_link(match):
 
 
 def setup(app):
-    """Connect what prints the times, and the links of inherited docstrings."""
+    """Connect the functions above to their events."""
     app.connect("env-updated", print_example_times)
     app.connect("autodoc-process-docstring", link_to_scikit_learn)
+    app.connect("viewcode-find-source", find_source)

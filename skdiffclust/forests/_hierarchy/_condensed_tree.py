@@ -49,7 +49,7 @@ class CondensedTree:
 
     See Also
     --------
-    SpanningForestClustering.condensed_tree : Make one of a fitted clusterer.
+    skdiffclust.SpanningForestClustering.condensed_tree : Make one of a clusterer.
     skdiffclust.plotting.CondensedTreeDisplay : Draw one.
 
     References
