@@ -615,7 +615,7 @@ class EncoderTraining:
             module = module_on_cpu(self.module, state)
             return EncoderPredictor(ModuleEncoder(module, order), None)
         if self.module is None:
-            encoder = Encoder.from_arrays(state, self.activation)
+            encoder = Encoder.from_arrays(list(state.values()), self.activation)
         else:
             from skdiffclust._torch import module_encoder
             from skdiffclust.cuts._torch import module_on_cpu

@@ -3,20 +3,10 @@
 import numpy as np
 
 from skdiffclust._assignments import softmax
-from skdiffclust._checkpoint import (
-    STREAM,
-    Checkpoint,
-    Field,
-    identify,
-    probe_rows,
-    restore_stream,
-    stream_arrays,
-)
-from skdiffclust._history import STOP_REASONS
+from skdiffclust._checkpoint import Field, identify, probe_rows
+from skdiffclust._loop_checkpoint import LoopCheckpoint
 
 _COLUMNS = ["loss", "cut", "n_clusters", "objective", "balance"]
-# What of a loop is in the history, or is no number.
-_ELSEWHERE = {"history", "n_iter", "stop_reason"}
 
 
 class CutCheckpoint:
@@ -36,7 +26,6 @@ class CutCheckpoint:
 
     def __init__(self, estimator, training, folder, *, resume):
         self.training = training
-        self.resume = resume
         data = training.data
         arrays = {
             "X": data.rows,
@@ -46,7 +35,7 @@ class CutCheckpoint:
             "divisors": data.divisors,
             "pseudo-labels": training.target,
         }
-        for name, array in training.model.start_arrays().items():
+        for name, array in training.model.state().items():
             arrays[f"first {name}"] = array
         params = estimator.get_params(deep=False)
         del params["affinity"]  # known by the graph
@@ -56,104 +45,86 @@ class CutCheckpoint:
 
             rows = data.rows[probe_rows(len(data.rows))]
             outputs["encoder"] = identity_of_module(training.module, rows)
-        self.about = folder, "PRCut", identify(arrays, params, outputs)
+        self.checkpoint = LoopCheckpoint(
+            folder,
+            "PRCut",
+            identify(arrays, params, outputs),
+            training.random_state,
+            columns=_COLUMNS,
+            resume=resume,
+        )
 
     def load(self, loop):
         """Put everything where the folder left it; return whether there was anything.
 
         ValueError if the folder is not one of this fit.
         """
-        training = self.training
-        model = training.model
-        record = {
-            name: Field("float64", finite=name not in ("loss", "objective"))
-            for name in _COLUMNS
-        }
-        self.checkpoint = Checkpoint(
-            *self.about, record=record, state=self._fields(loop)
-        )
-        records, arrays = self.checkpoint.open(resume=self.resume)
-        if not records:
+        self.checkpoint.load(loop, _CutState(self.training, loop), 1)
+        if not loop.n_iter:
             return False
-        refusal = self.checkpoint.refusal
-        best_epoch = arrays["loop.best_epoch"].item()
-        if best_epoch >= len(records) or not restore_stream(
-            training.random_state, arrays
-        ):
-            raise refusal("one whose state is of no epoch")
-        history = {name: [row[name].item() for row in records] for name in _COLUMNS}
-        history["n_clusters"] = [int(count) for count in history["n_clusters"]]
-        numbers = {name: arrays[f"loop.{name}"].item() for name in _numbers(loop)}
-        reason = arrays["loop.stop_reason"].item().decode() or None
-        loop.restore(
-            numbers
-            | {"history": history, "n_iter": len(records), "stop_reason": reason},
-            model.state_of(_under("best.", arrays)),
-        )
-        if not arrays["is_patient"].item():
-            loop.n_iter_no_change = None
-        try:
-            model.load_arrays(_under("model.", arrays))
-        except (RuntimeError, ValueError):
-            raise refusal("one whose state is none of the model") from None
-        training.objective.load_arrays(
-            softmax(model.logits(training.X)), _under("objective.", arrays)
-        )
+        loop.history["n_clusters"] = [int(n) for n in loop.history["n_clusters"]]
         return True
 
     def save(self, loop):
         """Write the state after an epoch; warn if that cannot be done."""
-        training = self.training
-        snapshot = loop.snapshot()
-        record = {name: float(snapshot["history"][name][-1]) for name in _COLUMNS}
-        arrays = {f"loop.{name}": value for name, value in _numbers(loop).items()}
-        arrays |= {
-            **stream_arrays(training.random_state),
-            "loop.stop_reason": (snapshot["stop_reason"] or "").encode(),
-            "is_patient": int(loop.n_iter_no_change is not None),
-        }
-        for name, value in training.model.arrays().items():
-            arrays[f"model.{name}"] = value
-        for name, value in training.model.arrays_of(loop.best_state).items():
-            arrays[f"best.{name}"] = value
-        for name, value in training.objective.arrays().items():
-            arrays[f"objective.{name}"] = value
-        self.checkpoint.append(record, arrays)
+        self.checkpoint.save(loop, _CutState(self.training, loop), 1)
 
-    def _fields(self, loop):
-        """Return what the arrays of a state may be."""
+
+class _CutState:
+    """What an epoch changes besides the loop: the model, the objective, the patience.
+
+    Parameters
+    ----------
+    training : EncoderTraining
+    loop : EpochLoop
+    """
+
+    def __init__(self, training, loop):
+        self.training = training
+        self.loop = loop
+
+    def arrays(self):
+        """Return all that a step changes, by name."""
         training = self.training
-        reasons = tuple(reason.encode() for reason in ["", *STOP_REASONS])
+        objective = training.objective.arrays()
+        return {
+            **training.model.trained.arrays(),
+            **{f"objective.{name}": array for name, array in objective.items()},
+            "n_parts": training.model.n_parts,
+            "is_patient": int(self.loop.n_iter_no_change is not None),
+        }
+
+    def fields(self):
+        """Return what `arrays` may be."""
+        model = self.training.model
         fields = {
-            **STREAM,
-            "loop.stop_reason": Field("S16", choices=reasons),
+            **model.trained.fields(),
+            "n_parts": Field("int64", low=1, high=model.most_parts),
             "is_patient": Field("int64", low=0, high=1),
         }
-        for name, value in _numbers(loop).items():
-            is_float = isinstance(value, float)
-            fields[f"loop.{name}"] = (
-                Field("float64") if is_float else Field("int64", low=0)
-            )
-        for name, field in training.model.fields().items():
-            fields[f"model.{name}"] = field
-        start = training.model.arrays_of(training.model.state())
-        for name, array in start.items():
-            finite = bool(np.isfinite(array).all())
-            fields[f"best.{name}"] = Field(array.dtype, array.shape, finite=finite)
-        for name, array in training.objective.arrays().items():
+        for name, array in self.training.objective.arrays().items():
             array = np.asarray(array)
             fields[f"objective.{name}"] = Field(array.dtype, array.shape)
         return fields
 
+    def best_fields(self):
+        """Return what the state of the model may be."""
+        return self.training.model.trained.best_fields()
 
-def _numbers(loop):
-    """Return the numbers (dict) that a loop carries from an epoch to the next."""
-    return {
-        name: value for name, value in loop.snapshot().items() if name not in _ELSEWHERE
-    }
-
-
-def _under(prefix, arrays):
-    """Return the arrays whose names begin with a prefix, by the rest of the names."""
-    n = len(prefix)
-    return {name[n:]: a for name, a in arrays.items() if name.startswith(prefix)}
+    def load(self, arrays, best):
+        """Write back what `arrays` returned."""
+        training = self.training
+        model = training.model
+        model.trained.load(arrays, best)
+        model.n_parts = arrays["n_parts"].item()
+        if not arrays["is_patient"].item():
+            self.loop.n_iter_no_change = None
+        prefix = "objective."
+        training.objective.load_arrays(
+            softmax(model.logits(training.X)),
+            {
+                name.removeprefix(prefix): array
+                for name, array in arrays.items()
+                if name.startswith(prefix)
+            },
+        )

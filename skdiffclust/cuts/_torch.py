@@ -9,10 +9,10 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from skdiffclust._checkpoint import Field
 from skdiffclust._devices import refuse_other_devices
 from skdiffclust._torch import (
     MOST_PARTS,
+    ModuleState,
     Parts,
     in_full_precision,
     load_module_state,
@@ -26,8 +26,6 @@ from skdiffclust._torch import (
 
 _FLOOR = 1e-3
 _BLOCK_ROWS = 1024
-# What Adam keeps for each parameter.
-_ADAM = ("step", "exp_avg", "exp_avg_sq")
 
 
 class _BlockCut(torch.autograd.Function):
@@ -335,7 +333,9 @@ class ModuleModel:
         self.dtype = parameters[0].dtype
         # Decoupled decay, as in `EncoderModel`.
         self.optimizer = torch.optim.AdamW(parameters, weight_decay=weight_decay)
+        self.trained = ModuleState(module, self.optimizer)
         self.parts = Parts("batch_size")
+        self.most_parts = MOST_PARTS
 
     def logits(self, X):
         """Return the outputs (n, k) for rows X (n, d), as a NumPy array."""
@@ -388,74 +388,14 @@ class ModuleModel:
         """Take the parameters and buffers of a state."""
         load_module_state(self.module, state)
 
-    def start_arrays(self):
-        """Return what a checkpoint knows the model by (dict of arrays)."""
-        return self.state()
+    @property
+    def n_parts(self):
+        """Number of parts in which a batch fits the device."""
+        return self.parts.n_parts
 
-    def arrays_of(self, state):
-        """Return the arrays of a state by name."""
-        return state
-
-    def state_of(self, arrays):
-        """Return the state of arrays by name."""
-        return arrays
-
-    def arrays(self):
-        """Return all that steps change, as arrays by name, torch's streams too."""
-        arrays = {f"module.{name}": array for name, array in self.state().items()}
-        for i, parameter in enumerate(self._parameters()):
-            slots = self.optimizer.state.get(parameter, {})
-            for slot in _ADAM:
-                # None yet for parameters without a gradient.
-                found = slots.get(slot, self._empty_slot(parameter, slot))
-                arrays[f"adam.{i}.{slot}"] = to_numpy(found)
-        arrays["stream"] = to_numpy(torch.get_rng_state())
-        if torch.device(self.device).type == "cuda":
-            arrays["cuda stream"] = to_numpy(torch.cuda.get_rng_state())
-        return arrays | {"n_parts": self.parts.n_parts}
-
-    def load_arrays(self, arrays):
-        """Take what `arrays` returned."""
-        load_module_state(
-            self.module,
-            {
-                name.removeprefix("module."): array
-                for name, array in arrays.items()
-                if name.startswith("module.")
-            },
-        )
-        slots = {
-            i: {slot: to_tensor(arrays[f"adam.{i}.{slot}"]) for slot in _ADAM}
-            for i in range(len(self._parameters()))
-        }
-        groups = self.optimizer.state_dict()["param_groups"]
-        self.optimizer.load_state_dict({"state": slots, "param_groups": groups})
-        self.parts.n_parts = arrays["n_parts"].item()
-        torch.set_rng_state(to_tensor(arrays["stream"]))
-        if "cuda stream" in arrays:
-            torch.cuda.set_rng_state(to_tensor(arrays["cuda stream"]))
-
-    def fields(self):
-        """Return what the arrays may be, by name."""
-        fields = {"n_parts": Field("int64", low=1, high=MOST_PARTS)}
-        for name, array in self.arrays().items():
-            if name != "n_parts":
-                # Buffers may hold infinity: the mask of an attention, say.
-                low = 0 if name.endswith((".step", ".exp_avg_sq")) else -np.inf
-                low = low if name.startswith("adam.") else -np.inf
-                finite = bool(np.isfinite(array).all())
-                fields[name] = Field(array.dtype, array.shape, low=low, finite=finite)
-        return fields
-
-    def _parameters(self):
-        """Return what the optimiser moves."""
-        return [p for group in self.optimizer.param_groups for p in group["params"]]
-
-    def _empty_slot(self, parameter, slot):
-        """Return what Adam keeps for a parameter before its first step."""
-        if slot == "step":
-            return torch.zeros(())
-        return torch.zeros_like(parameter, requires_grad=False)
+    @n_parts.setter
+    def n_parts(self, n_parts):
+        self.parts.n_parts = n_parts
 
 
 def identity_of_module(module, rows):

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from skdiffclust._affinity import k_nearest
 from skdiffclust._assignments import softmax, softmax_backward
 from skdiffclust._batches import mini_batches
-from skdiffclust._checkpoint import Field
+from skdiffclust._loop_checkpoint import ArraysState
 from skdiffclust._optimisers import Adam
 from skdiffclust.cuts._ratio_cut import expected_cut_with_gradient
 from skdiffclust.metrics._graphs import cut_of_labels
@@ -49,6 +49,11 @@ class EncoderModel:
     def __init__(self, encoder, weight_decay):
         self.encoder = encoder.copy()
         self.optimiser = Adam(self.encoder.arrays, 0.0, weight_decay=weight_decay)
+        self.trained = ArraysState(
+            self.encoder.names, self.encoder.arrays, self.optimiser
+        )
+        # A batch is never divided: that is for devices.
+        self.n_parts = self.most_parts = 1
 
     def logits(self, X):
         """Return the outputs (n, k) for rows X (n, d)."""
@@ -64,50 +69,8 @@ class EncoderModel:
         )
 
     def state(self):
-        """Return copies of the arrays of the encoder."""
-        return self.encoder.copy().arrays
-
-    def start_arrays(self):
-        """Return what a checkpoint knows the model by (dict of arrays)."""
-        return self.arrays_of(self.encoder.arrays)
-
-    def arrays_of(self, state):
-        """Return the arrays of a state by name."""
-        return {f"array {i}": array for i, array in enumerate(state)}
-
-    def state_of(self, arrays):
-        """Return the state of arrays by name."""
-        return [arrays[f"array {i}"] for i in range(len(self.encoder.arrays))]
-
-    def arrays(self):
-        """Return all that steps change, as arrays by name."""
-        moments = enumerate(self.optimiser.state)
-        return {
-            **self.arrays_of(self.encoder.arrays),
-            **{f"moment {i}": array for i, array in moments},
-            "n_steps": self.optimiser.n_steps,
-        }
-
-    def load_arrays(self, arrays):
-        """Take what `arrays` returned."""
-        for array, found in zip(
-            self.encoder.arrays, self.state_of(arrays), strict=True
-        ):
-            array[:] = found
-        for i, array in enumerate(self.optimiser.state):
-            array[:] = arrays[f"moment {i}"]
-        self.optimiser.n_steps = arrays["n_steps"].item()
-
-    def fields(self):
-        """Return what the arrays may be, by name."""
-        fields = {"n_steps": Field("int64", low=0)}
-        for i, array in enumerate(self.encoder.arrays):
-            fields[f"array {i}"] = Field(array.dtype, array.shape)
-        n_means = len(self.optimiser.means)
-        for i, array in enumerate(self.optimiser.state):
-            low = -np.inf if i < n_means else 0
-            fields[f"moment {i}"] = Field(array.dtype, array.shape, low=low)
-        return fields
+        """Return copies of the arrays of the encoder by name."""
+        return self.trained.state()
 
 
 class FreeLogits:
