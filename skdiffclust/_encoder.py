@@ -231,11 +231,12 @@ class Encoder:
             outputs += self.biases[layer]
         return outputs, inputs
 
-    def backward(self, gradient, inputs, masks=None):
+    def backward(self, gradient, inputs, masks=None, *, by_samples=False):
         """Return the gradients of the arrays, in the order of `arrays`.
 
         `gradient` (n, n_out) is that of the outputs, `inputs` is what `forward`
-        returned, `masks` what it was given. O(the cost of two forward passes).
+        returned, `masks` what it was given. With `by_samples` the gradient (n, n_in) of
+        the samples follows. O(the cost of two forward passes).
         """
         by_weights = []
         by_biases = []
@@ -248,7 +249,10 @@ class Encoder:
                 gradient *= derivative
                 if masks is not None:
                     gradient *= masks[layer - 1]
-        return [*by_weights[::-1], *by_biases[::-1]]
+        gradients = [*by_weights[::-1], *by_biases[::-1]]
+        if by_samples:
+            return [*gradients, gradient @ self.weights[0].T]
+        return gradients
 
     def dropout_masks(self, n_samples, dropout, random_state):
         """Return a mask (n_samples, n_hidden) for each hidden layer, None for none.

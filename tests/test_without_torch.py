@@ -35,6 +35,7 @@ few = np.where(np.arange(60) % 5, -1, y)
 estimators = [
     ClAM(3, n_init=2, max_iter=5, random_state=0),
     ClAM("auto", n_init=2, max_iter=5, random_state=0),
+    ClAM(3, encoder="mlp", max_iter=5, random_state=0),
     GEMINI(3, n_init=2, max_iter=5, random_state=0),
     GEMINI(3, model="mlp", n_init=1, max_iter=5, random_state=0),
     PRCut(3, encoder="mlp", max_iter=5, random_state=0),
@@ -79,7 +80,9 @@ assert {type(e).__name__ for e in estimators} == {
 REFUSED = {
     "skdiffclust.nn needs torch": "import skdiffclust.nn",
     "skdiffclust.nn needs torch ": "from skdiffclust import nn",
-    "ClAM with encoder='mlp' needs torch": "ClAM(3, encoder='mlp').fit(X)",
+    "ClAM with device='cuda:1' needs torch": (
+        "ClAM(3, encoder='mlp', device='cuda:1').fit(X)"
+    ),
     "ClAM with device='cuda' needs torch": "ClAM(3, device='cuda').fit(X)",
     "PRCut with device='cuda:1' needs torch": "PRCut(3, device='cuda:1').fit(X)",
     "PRCut with a module as encoder needs torch": "PRCut(3, encoder=abs).fit(X)",
@@ -115,7 +118,7 @@ def without_torch():
 
 
 def test_every_estimator_fits_without_torch(without_torch):
-    assert without_torch.count("\n") == 14
+    assert without_torch.count("\n") == 15
 
 
 @pytest.mark.torch

@@ -67,7 +67,7 @@ _CONCENTRATION = 60.0
 _WORTH_A_GPU = 1e10
 _COMPLETING = 2000  # rows that are kept to complete missing entries, at most
 # What an encoder adds to the attributes that `predict` needs.
-_CODER = ("encoder_", "_input_scaling", "device_")
+_CODER = ("encoder_", "decoder_", "_input_scaling", "device_")
 
 
 def _has_no_encoder(estimator):
@@ -167,11 +167,16 @@ class ClAM(
     record_centers : bool, default=False
         Whether `history_` holds the memories of every epoch.
     encoder : "mlp", torch.nn.Module or None, default=None
-        Deep ClAM: samples pass an encoder that is first trained, end to end with
-        memories and a linear decoder, to give the samples back from its recalled code;
-        "mlp" has one hidden layer of 64 units and at most 10 outputs. Memories and all
-        methods are then in the space of its outputs. A module is copied, not changed;
-        it maps samples to vectors. Its first step is a tenth of `learning_rate`.
+        Deep ClAM: an autoencoder is trained first, then its codes find clusters of any
+        shape, and encoder, decoder and memories are trained so that the decoder
+        reconstructs samples from recalled codes. "mlp" has hidden layers of 256 and 128
+        units and at most 10 outputs. Memories and all methods are then in the space of
+        its outputs. A module is copied, not changed; it maps samples to vectors. Steps
+        are a fiftieth of `learning_rate`, batches have at most 256 samples, and at most
+        half of the epochs are pretraining.
+    decoder : torch.nn.Module or None, default=None
+        From codes to samples, for a module as `encoder`; copied. None is a perceptron
+        with hidden layers of 128 and 256 units.
     warm_start : bool, default=False
         Whether `fit` continues from the memories, and the encoder, of the last fit.
     max_iter : int, default=200
@@ -225,6 +230,8 @@ class ClAM(
         Where it was trained.
     encoder_ : tuple of lists of ndarray, torch.nn.Module or None
         Weights and biases of the "mlp"; the trained copy of a module, on the CPU.
+    decoder_ : tuple of lists of ndarray, torch.nn.Module or None
+        The same of the decoder.
     history_ : dict of lists
         "loss" and "learning_rate" by epoch, of the best restart of the epoch; with
         `record_centers` also "cluster_centers". With an encoder, those of its training.
@@ -260,10 +267,10 @@ class ClAM(
     samples, which are kept for that; clusters and distances are those of completed
     samples.
 
-    An encoder is trained in torch, which must be installed. While it trains a module,
-    a fit seeds the global random streams of torch, from which its dropout draws, and
-    puts them back at the end; one lock lets concurrent fits of modules take turns, so
-    that they find what they find alone.
+    The "mlp" is trained in NumPy on the CPU; a module as encoder, or another device,
+    needs torch. While it trains a module, a fit seeds the global random streams of
+    torch, from which its dropout draws, and puts them back at the end; one lock lets
+    concurrent fits of modules take turns, so that they find what they find alone.
 
     Sample weights multiply the loss of a sample. A sample of weight two is not exactly
     two samples, because batches and masks are drawn by sample index.
@@ -310,6 +317,7 @@ class ClAM(
         "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
         "record_centers": ["boolean"],
         "encoder": [StrOptions({"mlp"}), HasMethods("state_dict"), None],
+        "decoder": [HasMethods("state_dict"), None],
         "device": [str],
         "warm_start": ["boolean"],
         "random_state": ["random_state"],
@@ -332,6 +340,7 @@ class ClAM(
         selection="loss",
         record_centers=False,
         encoder=None,
+        decoder=None,
         warm_start=False,
         max_iter=200,
         batch_size=1024,
@@ -356,6 +365,7 @@ class ClAM(
         self.selection = selection
         self.record_centers = record_centers
         self.encoder = encoder
+        self.decoder = decoder
         self.warm_start = warm_start
         self.max_iter = max_iter
         self.batch_size = batch_size
@@ -451,16 +461,19 @@ class ClAM(
         loops = training
         coder = {}
         if self.encoder is not None:
-            # Callbacks watch the encoder; then its codes get memories of their own.
+            # Callbacks watch the encoder. Its memories are trained, but their weights.
             X, centers, coder = self._learn_code(
                 training, X, weight, random_state, centers, checkpoint, resume
             )
-            loops = [EpochLoop(self, **options)]
+            has_more = self.weighted is True or constraints is not None
+            loops = [EpochLoop(self, **options)] if has_more else []
         scaling = self._scaling_of(X, weight)
         run = self._start(X, weight, scaling, random_state, centers, constraints)
+        state = run.descent.copy_state()
         for loop in loops:
             run.iterate(loop, self._attributes, self.record_centers)
-        restart, loss = run.choose(loop.best_state)
+            state = loop.best_state
+        restart, loss = run.choose(state)
         found = self._attributes(scaling.inverse_temperature, *run.pick(restart))
         given = None
         if constraints is not None:
@@ -643,32 +656,34 @@ class ClAM(
 
         `centers` are the memories of the last fit if it continues, else None.
         """
-        # The trained encoder needs torch, which is not imported for anything else.
-        require_torch(f"ClAM with encoder={self.encoder!r}")
+        if self.encoder != "mlp":
+            require_torch("ClAM with a module as encoder")
         from skdiffclust.memories._deep import DeepTraining, encode
 
         device = resolve_device(self.device, "ClAM")
+        if device != "cpu":
+            require_torch(f"ClAM with device={self.device!r}")
         scaling = self._scaling_of(X, weight, "euclidean")
-        deep = DeepTraining(
-            self, X, weight, scaling, random_state, device, centers, _CONCENTRATION
-        )
+        deep = DeepTraining(self, X, weight, scaling, random_state, device, centers)
         if checkpoint is not None:
-            checkpoint = deep.checkpoint(checkpoint, resume=resume)
+            deep.checkpoint(checkpoint, resume=resume)
 
         def attributes():
+            encoder, decoder = deep.networks()
             return {
                 **self._attributes(*deep.memories()),
-                "encoder_": deep.encoder(),
+                "encoder_": encoder,
+                "decoder_": decoder,
                 "_input_scaling": scaling,
                 "device_": device,
             }
 
         for loop in training:
-            deep.run(loop, attributes, checkpoint)
+            deep.run(loop, attributes)
         found = attributes()
+        self.cluster_weights_ = found["cluster_weights_"]
         code = encode(found["encoder_"], scaling.transform(X)).astype(X.dtype)
-        continues = None if centers is None else found["cluster_centers_"]
-        return code, continues, {name: found[name] for name in _CODER}
+        return code, deep.centers(code), {name: found[name] for name in _CODER}
 
     def _code(self, X):
         """Return rows as the memories see them."""
@@ -744,6 +759,7 @@ class ClAM(
             "cluster_weights_": np.exp(log_weights),
             "inverse_temperature_": inverse_temperature,
             "encoder_": None,
+            "decoder_": None,
             "_completer": self._completer,
             "_basins": None,
         }

@@ -1,34 +1,71 @@
-"""Deep ClAM: an encoder trained end to end with memories in its latent space."""
+"""Deep ClAM: an autoencoder trained with memories in its latent space.
+
+The idea is that of [1]_, of which only the abstract was at hand; the details are ours.
+An autoencoder is trained first, on samples of which some features are hidden. Many
+memories among its codes are merged to clusters by `find_basins`, so that clusters need
+not be balls. Then encoder, decoder and one memory a cluster are trained by one loss,
+that of what is decoded from the recalled code, plus what the memory of a sample's
+cluster lacks in its attraction; every few epochs clusters are found anew, until they no
+longer change.
+
+.. [1] "Deep Clustering with Associative Memories", 2026.
+"""
 
 import copy
-from dataclasses import replace
+from contextlib import nullcontext
+from math import ceil
 
 import numpy as np
+from scipy.optimize import linear_sum_assignment
 
 from skdiffclust._affinity import refuse_overflow
 from skdiffclust._batches import mini_batches
-from skdiffclust._checkpoint import identify, probe_rows
+from skdiffclust._checkpoint import (
+    STREAM,
+    Checkpoint,
+    Field,
+    identify,
+    probe_rows,
+    restore_stream,
+    stream_arrays,
+)
 from skdiffclust._encoder import Encoder
-from skdiffclust._loop_checkpoint import LoopCheckpoint
-from skdiffclust.memories._dynamics import check_weights
+from skdiffclust._history import STOP_REASONS
+from skdiffclust.memories._autoencoder import Autoencoder
+from skdiffclust.memories._basins import find_basins
+from skdiffclust.memories._dynamics import Dynamics, check_weights
 from skdiffclust.memories._merging import count_clusters
-from skdiffclust.memories._optimise import Plateau
-from skdiffclust.memories._seeding import sample_rows, seed_memories
+from skdiffclust.memories._seeding import (
+    on_sphere,
+    sample_rows,
+    seed_memories,
+    weighted_medians,
+)
 
-_HIDDEN = 64
+_HIDDEN = (256, 128)
 _LATENT = 10
-_SLOWER = 0.1  # of the learning rate: an encoder wants smaller steps than memories
+_BATCH = 256  # samples of a batch, at most,
+_SMALL_BATCH = 16  # and fewer, down to this number,
+_STEPS_PER_EPOCH = 8  # where an epoch would have fewer batches
+_SLOWER = 0.02  # of the learning rate: networks want smaller steps than memories
+_PRETRAINING = 800  # steps, about,
+_ROUND = 160  # and those between two looks for clusters,
+_ROUNDS = 4  # of which there are so many
+_MEMORIES = 300  # among which clusters are looked for
+_MEMBERS = 4  # samples for each of them, at least
+_CONCENTRATION = 8.0
+_PATIENCE = 10  # epochs of pretraining that together must lower its loss
 _EXACT = 1e-12  # loss, in training units, that is rounding
-_BLOCK_ROWS = 256
+_REASONS = ("rounds", "stable")
 
 
 class DeepTraining:
-    """Encoder, linear decoder and memories, trained as an autoencoder of rows X (n, d).
+    """Training of an autoencoder with memories on samples X (n, d).
 
     Parameters
     ----------
     clam : ClAM
-        Read for its parameters and, if training continues, its last fit.
+        Read for its parameters and, if training goes on, its last fit.
     X : ndarray of shape (n_samples, n_features)
     weight : ndarray of shape (n_samples,)
     scaling : MemoryScaling
@@ -36,67 +73,107 @@ class DeepTraining:
     random_state : RandomState
     device : str
     centers : ndarray of shape (n_clusters, n_outputs) or None
-        Memories of the last fit, if training continues from them and its encoder.
-    concentration : float
-        Inverse temperature "auto" times the total variance of the first codes.
+        Memories of the last fit, if training goes on from them and its networks.
     """
 
-    def __init__(
-        self, clam, X, weight, scaling, random_state, device, centers, concentration
-    ):
-        import torch
-
-        from skdiffclust._torch import isolated_streams
-        from skdiffclust.memories._torch import Carried
-
-        self._clam = clam
-        self._X = X
-        self._scaling = scaling
+    def __init__(self, clam, X, weight, scaling, random_state, device, centers):
+        self._clam, self._X, self._scaling = clam, X, scaling
         self._weight = (weight * (len(weight) / weight.sum())).astype(X.dtype)
         self._random_state = random_state
-        self._device = device
-        self._concentration = concentration
-        sample = sample_rows(weight, random_state)
-        self._sample = scaling.transform(X[sample]), self._weight[sample]
-        # Codes of a new module are arbitrary, and memories would keep them.
-        self._warms_up = clam.encoder != "mlp" and centers is None
-        with isolated_streams(random_state, device):
-            self._parts = self._start(centers)
-        trained = [p for p in self._parts.parameters() if p.requires_grad]
-        self._parts["memory"].memories.requires_grad_(not self._warms_up)
-        self._plateau = Plateau(clam.learning_rate, clam.tol, clam.n_iter_no_change)
-        self._optimizer = torch.optim.Adam(trained, lr=_SLOWER * clam.learning_rate)
-        self._parts["carried"] = Carried(self._carried, self._carry)
+        self._chosen = sample_rows(weight, random_state)
+        is_flag = isinstance(clam.weighted, (bool, np.bool_))
+        n_clusters = self._n_clusters() if centers is None else len(centers)
+        self._log_weights = np.log(
+            check_weights(None if is_flag else clam.weighted, n_clusters)
+        )
+        self._rate = _SLOWER * clam.learning_rate
+        self._in_torch = not _is_numpy(clam, device)
+        self._network = self._first_network(n_clusters, device, centers is not None)
+        self._n_batches = ceil(len(X) / self._batch_size)
+        self._stage, self._n_left = 0, self._n_epochs(0)
+        self._labels = np.zeros(len(X), dtype=np.int64)
+        self._beta = 1.0
+        if centers is not None:
+            self._go_on_from(centers)
+        self._checkpoint = None
 
-    def _carried(self):
-        """Return what an epoch leaves to the next besides weights, as floats."""
-        temperature = self._parts["memory"].dynamics.inverse_temperature
-        return [*self._plateau.state, float(self._warms_up), temperature]
+    @property
+    def _batch_size(self):
+        """Samples of a batch."""
+        n_samples = len(self._X)
+        few = max(_SMALL_BATCH, n_samples // _STEPS_PER_EPOCH)
+        return min(self._clam.batch_size, _BATCH, few, n_samples)
 
-    def _carry(self, numbers):
-        """Continue from what `_carried` returned."""
-        *plateau, warms_up, temperature = numbers
-        if not (temperature > 0 and np.isfinite(temperature) and warms_up in (0, 1)):
-            raise ValueError(numbers)
-        self._plateau.state = plateau
-        self._warms_up = bool(warms_up)
-        memory = self._parts["memory"]
-        memory.memories.requires_grad_(not self._warms_up)
-        memory.dynamics = replace(memory.dynamics, inverse_temperature=temperature)
-        self._set_rate()
+    def _n_clusters(self):
+        """Return the number of memories."""
+        if self._clam.n_clusters != "auto":
+            return self._clam.n_clusters
+        Z = self._scaling.transform(self._X[self._chosen])
+        return count_clusters(Z, self._weight[self._chosen], self._random_state)
 
-    def _set_rate(self):
-        """Give the optimizer the learning rate of the plateau."""
-        for group in self._optimizer.param_groups:
-            group["lr"] = _SLOWER * self._plateau.learning_rate
+    def _n_epochs(self, stage):
+        """Return the epochs of pretraining (stage 0), or of a round."""
+        most = self._clam.max_iter
+        first = min(ceil(_PRETRAINING / self._n_batches), max(1, most // 2))
+        if stage == 0:
+            return first
+        rest = max(1, (most - first) // _ROUNDS)
+        return min(ceil(_ROUND / self._n_batches), rest)
+
+    def _first_network(self, n_clusters, device, continues):
+        """Return the autoencoder where training starts."""
+        clam = self._clam
+        n_features, dtype = self._X.shape[1], self._X.dtype
+        width = min(_LATENT, n_features)
+        if not self._in_torch:
+            if continues:
+                parts = Encoder(*clam.encoder_), Encoder(*clam.decoder_)
+            else:
+                parts = self._perceptrons(n_features, width, dtype)
+            return Autoencoder(*parts, n_clusters, self._rate)
+        from skdiffclust._torch import encoder_module, to_tensor
+        from skdiffclust.memories._torch import AssociativeMemory, AutoencoderModule
+
+        if clam.encoder == "mlp":
+            parts = self._perceptrons(n_features, width, dtype)
+            if continues:
+                parts = Encoder(*clam.encoder_), Encoder(*clam.decoder_)
+            encoder, decoder = (encoder_module(part) for part in parts)
+        else:
+            encoder = copy.deepcopy(clam.encoder_ if continues else clam.encoder)
+            decoder = clam.decoder_ if continues else clam.decoder
+        kind = to_tensor(self._X[:0]).dtype
+        encoder = encoder.to(device, kind)
+        sample = self._scaling.transform(self._X[self._chosen[:2]])
+        width = encode(encoder, sample).shape[1]
+        if decoder is None:
+            sizes = [width, *_HIDDEN[::-1], n_features]
+            decoder = encoder_module(
+                Encoder.with_random_weights(sizes, self._random_state, dtype)
+            )
+        elif clam.encoder != "mlp":
+            decoder = copy.deepcopy(decoder)
+        memory = AssociativeMemory(
+            n_clusters,
+            width,
+            inverse_temperature=1.0,
+            memories=np.zeros((n_clusters, width)),
+        )
+        return AutoencoderModule(
+            encoder, decoder.to(device, kind), memory.to(device, kind), self._rate
+        )
+
+    def _perceptrons(self, n_features, width, dtype):
+        """Return the encoder and the decoder of "mlp"."""
+        sizes = [n_features, *_HIDDEN, width]
+        return tuple(
+            Encoder.with_random_weights(layers, self._random_state, dtype)
+            for layers in (sizes, sizes[::-1])
+        )
 
     def checkpoint(self, folder, *, resume):
-        """Return the LoopCheckpoint in a folder."""
-        import torch
-
-        from skdiffclust._torch import module_identity, module_state
-
-        start = [array.tobytes() for array in module_state(self._parts).values()]
+        """Write to a folder after each epoch, or go on from it."""
+        start = [array.tobytes() for array in self._network.state().values()]
         data = {
             "X": self._X,
             "sample_weight": self._weight,
@@ -104,291 +181,358 @@ class DeepTraining:
         }
         outputs = {}
         if self._clam.encoder != "mlp":
-            encoder = self._parts["encoder"]
-            rows = self._scaling.transform(self._X[probe_rows(len(self._X))])
-            # What a module draws is not to change what is drawn later.
-            with torch.random.fork_rng(devices=[]):
-                outputs["encoder"] = module_identity(encoder, encode(encoder, rows))
-        return LoopCheckpoint(
-            folder,
-            "ClAM",
-            identify(data, self._clam.get_params(deep=False), outputs),
-            self._random_state,
-            columns=["loss", "learning_rate"],
-            reasons=["learning_rate", "exact"],
-            resume=resume,
-        )
+            outputs = self._module_identities()
+        identity = identify(data, self._clam.get_params(deep=False), outputs)
+        self._checkpoint = _DeepCheckpoint(folder, identity, resume)
 
-    def _start(self, centers):
-        """Return encoder, decoder and memories where training starts, on the device.
+    def _module_identities(self):
+        """Return what identifies the modules of a user."""
+        from skdiffclust._torch import module_identity
 
-        The decoder is fitted to a sample, so that a warm start need not keep one.
-        """
-        from torch import nn
+        rows = self._scaling.transform(self._X[probe_rows(len(self._X))])
+        found = {
+            "encoder": module_identity(
+                self._clam.encoder, encode(self._clam.encoder, rows)
+            )
+        }
+        if self._clam.decoder is not None:
+            found["decoder"] = module_identity(self._clam.decoder, None)
+        return found
 
-        from skdiffclust._torch import to_tensor
-
-        clam = self._clam
-        rows = self._sample[0]
-        encoder = _first_encoder(clam, rows, self._random_state, centers is not None)
-        code = self._codes(encoder.to(self._device))
-        if centers is not None:
-            memories = centers
-            shares = clam.cluster_weights_
-        else:
-            is_flag = isinstance(clam.weighted, (bool, np.bool_))
-            k = self._n_clusters()
-            shares = check_weights(None if is_flag else clam.weighted, k)
-            memories = np.tile(code.mean(axis=0), (k, 1))
-            if not self._warms_up:
-                memories = self._seeds(code, k)
-        parts = nn.ModuleDict(
-            {
-                "encoder": encoder,
-                "decoder": _isometry(code, rows),
-                "memory": _memory(clam, memories, shares, self._temperature(code)),
-            }
-        )
-        return parts.to(self._device, to_tensor(rows[:0]).dtype)
-
-    def _n_clusters(self):
-        """Return the number of memories."""
-        if self._clam.n_clusters == "auto":
-            return count_clusters(*self._sample, self._random_state)
-        return self._clam.n_clusters
-
-    def _codes(self, encoder):
-        """Return the codes (m, p), float64, of the sample, on the sphere for cosine."""
-        code = encode(encoder, self._sample[0]).astype(np.float64)
-        if self._clam.metric == "cosine":
-            code /= np.linalg.norm(code, axis=1, keepdims=True)
-        return code
-
-    def _seeds(self, code, n_clusters):
-        """Return memories (k, p) among codes (m, p) of the sample."""
-        clam = self._clam
-        weight = self._sample[1]
-        seeds = seed_memories(
-            code, weight, n_clusters, clam.init, 1, self._random_state
-        )[0]
-        return seeds[0]
-
-    def _temperature(self, code):
-        """Return the inverse temperature for codes (m, p)."""
-        given = self._clam.inverse_temperature
-        variance = max(float(code.var(axis=0).sum()), 1e-12)
-        return self._concentration / variance if given == "auto" else given
-
-    def _end_warm_up(self):
-        """Put the memories, all of which were the mean code, on seeds."""
-        import torch
-
-        self._warms_up = False
-        memory = self._parts["memory"]
-        code = self._codes(self._parts["encoder"])
-        seeds = self._seeds(code, len(memory.memories))
-        with torch.no_grad():
-            memory.memories.copy_(torch.from_numpy(seeds))
-        memory.memories.requires_grad_()
-        memory.dynamics = replace(
-            memory.dynamics, inverse_temperature=self._temperature(code)
-        )
-
-    def run(self, loop, attributes, checkpoint=None):
+    def run(self, loop, attributes):
         """Run the epochs of a loop, and go back to the best weights."""
-        from skdiffclust._torch import (
-            isolated_streams,
-            load_module_state,
-            module_state,
-            train_module,
-        )
+        with self._streams():
+            if self._checkpoint is not None:
+                self._checkpoint.open(loop, self)
+            for _ in loop:
+                self._close(loop, self._epoch(), attributes)
+                if self._checkpoint is not None and loop.stop_reason != "diverged":
+                    self._checkpoint.append(loop, self)
+            self._network.load(loop.best_state)
+            if self._stage == 0:
+                self._find_clusters()
+                self._stage = 1
 
+    def _streams(self):
+        """Return a context in which what modules draw depends on the seed alone."""
+        if not self._in_torch:
+            return nullcontext()
+        from skdiffclust._torch import isolated_streams
+
+        return isolated_streams(self._random_state, "cpu")
+
+    def _epoch(self):
+        """Take one step a batch; return the mean loss."""
+        losses = []
+        for chosen in mini_batches(len(self._X), self._batch_size, self._random_state):
+            weight = self._weight[chosen]
+            if weight.any():
+                Z = self._scaling.transform(self._X[chosen])
+                target = self._target(chosen) if self._stage else None
+                shown = self._hide(Z) if self._clam.self_supervised else Z
+                losses.append(self._network.step(shown, Z, weight, target))
+        return float(np.mean(losses)) if losses else 0.0
+
+    def _target(self, chosen):
+        """Return labels, log weights and dynamics for samples by number."""
         clam = self._clam
-        n_batches = -(-len(self._X) // self._clam.batch_size)
+        # About a third of the way to a memory: a code that ended there would tell the
+        # decoder nothing but its cluster.
+        step = clam.step_size / (2.0 * clam.n_steps)
+        dynamics = Dynamics(self._beta, clam.n_steps, step, "euclidean")
+        return self._labels[chosen], self._log_weights, dynamics
 
-        def close(loop, loss):
-            columns = {"learning_rate": self._plateau.learning_rate}
-            if clam.record_centers:
-                columns["cluster_centers"] = self.memories()[1]
-            if self._plateau.cool(loss, n_batches):
-                loop.stop("learning_rate")
-            if loss <= _EXACT:
-                loop.stop("exact")
-            if self._warms_up and self._plateau.learning_rate < clam.learning_rate:
-                self._end_warm_up()
-            self._set_rate()
-            loop.record(
-                loss * self._scaling.loss_unit,
-                state=lambda: module_state(self._parts),
-                attributes=attributes,
-                **columns,
-            )
+    def _hide(self, Z):
+        """Return samples (b, d) with a share of the features of each hidden."""
+        hidden = self._random_state.uniform(size=Z.shape) < self._clam.mask_probability
+        return np.where(hidden, self._scaling.fill.astype(Z.dtype), Z)
 
-        needed = clam.encoder != "mlp" or checkpoint is not None
-        with isolated_streams(self._random_state, self._device, needed=needed):
-            train_module(
-                loop,
-                self._parts,
-                lambda size: mini_batches(len(self._X), size, self._random_state),
-                self._loss,
-                self._optimizer,
-                batch_size=min(clam.batch_size, len(self._X)),
-                close=close,
-                checkpoint=checkpoint,
-            )
-        load_module_state(self._parts, loop.best_state)
-        self._parts.eval()
-
-    def _loss(self, chosen):
-        """Return the loss of a batch of row numbers, None without any weight."""
-        from skdiffclust._torch import to_tensor
-
-        if not self._weight[chosen].any():
-            return None
-        rows = self._scaling.transform(self._X[chosen])
-        start = self._hide(rows) if self._clam.self_supervised else rows
-        rows, start, weight = (
-            to_tensor(a, self._device) for a in (rows, start, self._weight[chosen])
+    def _close(self, loop, loss, attributes):
+        """Record an epoch; go on to the next stage, or end."""
+        columns = {"learning_rate": self._rate}
+        if self._clam.record_centers:
+            columns["cluster_centers"] = self.memories()[1]
+        self._n_left -= 1
+        is_over = self._n_left == 0 or loss <= _EXACT
+        if self._stage == 0:
+            is_over |= self._has_converged(loop, loss)
+        loop.record(
+            loss * self._scaling.loss_unit,
+            state=self._network.state,
+            attributes=attributes,
+            **columns,
         )
-        encoder = self._parts["encoder"]
-        decoder = self._parts["decoder"]
-        return self._parts["memory"].reconstruction_loss(
-            rows, encoder, decoder, start, weight
-        )
+        if is_over and loop.stop_reason is None:
+            self._network.load(loop.best_state)
+            before = self._labels
+            if self._stage < _ROUNDS:
+                self._find_clusters()
+            if self._stage == _ROUNDS:
+                loop.stop("rounds")
+            elif self._stage and np.mean(before != self._labels) <= self._clam.tol:
+                loop.stop("stable")
+            else:
+                self._stage += 1
+                self._n_left = self._n_epochs(self._stage)
+                loop.best_loss = np.inf  # losses of another stage are not comparable
 
-    def _hide(self, rows):
-        """Return rows (b, d) with a share of the features hidden from half of them."""
-        n_features = rows.shape[1]
-        n_hidden = max(1, round(self._clam.mask_probability * n_features))
-        hidden = self._random_state.permutation(n_features)[:n_hidden]
-        start = rows.copy()
-        start[: len(rows) // 2, hidden] = self._scaling.fill[hidden]
-        return start
+    def _has_converged(self, loop, loss):
+        """Return whether the loss of pretraining no longer falls by `tol`."""
+        losses = [*loop.history.get("loss", []), loss * self._scaling.loss_unit]
+        before, last = losses[:-_PATIENCE], losses[-_PATIENCE:]
+        return bool(before) and min(last) > (1.0 - self._clam.tol) * min(before)
 
-    def encoder(self):
-        """Return the encoder as it is kept: lists of arrays, or a module on the CPU."""
-        from skdiffclust._torch import module_encoder
+    def _codes(self, chosen):
+        """Return the codes (m, p), float64, of samples by number."""
+        step = range(0, len(chosen), 8192)
+        parts = [chosen[i : i + 8192] for i in step]
+        codes = [
+            self._network.codes(self._scaling.transform(self._X[part]))
+            for part in parts
+        ]
+        return checked_codes(np.concatenate(codes)).astype(np.float64)
 
-        if self._clam.encoder == "mlp":
-            encoder = module_encoder(self._parts["encoder"])
-            return encoder.weights, encoder.biases
-        return copy.deepcopy(self._parts["encoder"]).cpu().eval()
+    def _find_clusters(self):
+        """Find clusters among the codes; put memories there the first time."""
+        memories = self._network.memories
+        k, codes = len(memories), self._codes(np.arange(len(self._X)))
+        sample, weight = codes[self._chosen], self._weight[self._chosen]
+        n_memories = min(len(sample), max(k, min(_MEMORIES, len(sample) // _MEMBERS)))
+        basins = find_basins(
+            sample, weight.astype(np.float64), k, n_memories, self._random_state
+        )[0]
+        labels = basins.assign(codes)
+        if self._stage:
+            self._labels = _matched(labels, self._labels, k)
+            return
+        self._labels = labels
+        self._put_memories(codes)
+
+    def _put_memories(self, codes):
+        """Put memories on the means of their codes (n, p)."""
+        memories = self._network.memories
+        weight, k = self._weight.astype(np.float64), len(memories)
+        sizes = np.bincount(self._labels, weight, minlength=k)
+        for m in np.flatnonzero(sizes):
+            own = self._labels == m
+            memories[m] = weight[own] @ codes[own] / sizes[m]
+        empty = np.flatnonzero(sizes == 0)
+        memories[empty] = codes[self._random_state.randint(len(codes), size=len(empty))]
+        self._network.memories = memories
+        self._network.restart()
+        self._set_temperature(codes)
+
+    def _set_temperature(self, codes):
+        """Fix the inverse temperature by codes (n, p)."""
+        variance = max(float(codes.var(axis=0).sum()), 1e-12)
+        given = self._clam.inverse_temperature
+        self._beta = _CONCENTRATION / variance if given == "auto" else float(given)
+
+    def _go_on_from(self, centers):
+        """Start in the first round, from memories (k, p) of the last fit."""
+        codes = self._codes(np.arange(len(self._X)))
+        far = np.square(codes).sum(axis=1)[:, None] - 2.0 * codes @ centers.T
+        self._labels = (far + np.square(centers).sum(axis=1)).argmin(axis=1)
+        self._network.memories = centers.astype(self._X.dtype)
+        self._network.restart()
+        self._set_temperature(codes)
+        self._stage, self._n_left = 1, self._n_epochs(1)
+
+    def state(self):
+        """Return all that an epoch leaves to the next, by name."""
+        found = {
+            "stage": self._stage,
+            "n_left": self._n_left,
+            "labels": self._labels,
+            "beta": self._beta,
+            **stream_arrays(self._random_state),
+        }
+        found |= {f"net.{n}": a for n, a in self._network.state().items()}
+        return found | {f"adam.{n}": a for n, a in self._network.moments().items()}
+
+    def fields(self):
+        """Return what the arrays of `state` may be."""
+        found = {
+            **STREAM,
+            "stage": Field("int64", low=0, high=_ROUNDS),
+            "n_left": Field("int64", low=0, high=self._clam.max_iter),
+            "labels": Field(
+                "int64", (len(self._X),), low=0, high=len(self._log_weights) - 1
+            ),
+            "beta": Field("float64", low=np.finfo(np.float64).tiny),
+        }
+        for name, array in self.state().items():
+            if name not in found:
+                # Buffers may hold infinity: the mask of an attention, say.
+                is_count = name.endswith(("n_steps", "step"))
+                found[name] = Field(
+                    array.dtype,
+                    array.shape,
+                    low=0 if is_count else -np.inf,
+                    finite=np.isfinite(array).all(),
+                )
+        return found
+
+    def restore(self, state):
+        """Go on from what `state` returned; return whether that can be."""
+        if not restore_stream(self._random_state, state):
+            return False
+        self._stage, self._n_left = state["stage"].item(), state["n_left"].item()
+        self._labels, self._beta = state["labels"].copy(), state["beta"].item()
+        try:
+            self._network.load(_under("net.", state))
+            self._network.load_moments(_under("adam.", state))
+        except (RuntimeError, ValueError):
+            return False
+        return True
+
+    def networks(self):
+        """Return encoder and decoder as they are kept."""
+        if self._in_torch and self._clam.encoder == "mlp":
+            return self._network.kept_arrays()
+        return self._network.kept()
 
     def memories(self):
         """Return inverse temperature, memories (k, p) and log weights (k,)."""
-        from skdiffclust._torch import to_numpy
+        memories = self._network.memories.astype(np.float64)
+        if self._stage == 0:
+            # For callbacks, which must not change what is drawn later.
+            codes, weight = self._codes(self._chosen), self._weight[self._chosen]
+            seeds, _ = seed_memories(
+                codes,
+                weight,
+                len(memories),
+                "k-means++",
+                1,
+                np.random.RandomState(0),
+            )
+            memories = seeds[0].astype(np.float64)
+        return self._beta, memories, self._log_weights
 
-        memory = self._parts["memory"]
-        found = to_numpy(memory.memories), to_numpy(memory.log_weights)
-        return memory.dynamics.inverse_temperature, *found
-
-
-def _first_encoder(clam, rows, random_state, continues):
-    """Return the module to train: that of the last fit, a copy, or a new one."""
-    from skdiffclust._torch import encoder_module, to_tensor
-
-    if clam.encoder != "mlp":
-        module = copy.deepcopy(clam.encoder_ if continues else clam.encoder)
-        return module.to(to_tensor(rows[:0]).dtype)
-    if continues:
-        return encoder_module(Encoder(*clam.encoder_))
-    return encoder_module(_principal_encoder(rows, random_state))
-
-
-def _principal_encoder(rows, random_state):
-    """Return the encoder "mlp" that starts as principal components.
-
-    A component is the difference of its positive and its negative part, two hidden
-    units; the others start at random and without any say. Seeds among codes of random
-    layers would be bad ones, and training would keep them.
-    """
-    n_features = rows.shape[1]
-    width = min(_LATENT, n_features)
-    encoder = Encoder.with_random_weights(
-        [n_features, _HIDDEN, width], random_state, rows.dtype
-    )
-    weights = encoder.weights
-    biases = encoder.biases
-    centred = rows - rows.mean(axis=0)
-    directions = np.linalg.svd(centred, full_matrices=False)[2][:width]
-    k = len(directions)
-    weights[0][:, : 2 * k] = np.concatenate([directions, -directions]).T
-    biases[0][: 2 * k] = 0.0
-    weights[1][:] = 0.0
-    weights[1][:k, :k] = np.eye(k)
-    weights[1][k : 2 * k, :k] = -np.eye(k)
-    biases[1][:] = 0.0
-    return encoder
+    def centers(self, code):
+        """Return the memories (k, p); for other geometries than Euclidean the centres,
+        in that of `metric`, of the codes (n, p) of each cluster.
+        """
+        centers = self.memories()[1]
+        if self._clam.metric == "euclidean":
+            return centers
+        weight = self._weight.astype(np.float64)
+        code = code.astype(np.float64)
+        if self._clam.metric == "cosine":
+            code = on_sphere(code)
+        for m in range(len(centers)):
+            own = np.flatnonzero((self._labels == m) & (weight > 0))
+            if not len(own):
+                continue
+            if self._clam.metric == "manhattan":
+                centers[m] = weighted_medians(code[own], weight[own])
+            else:
+                centers[m] = weight[own] @ code[own]
+        return centers
 
 
-def _isometry(code, rows):
-    """Return a linear module from codes (m, p) to rows (m, d) that keeps distances.
-
-    It starts as the best isometry (Procrustes) and stays one, so that codes are as far
-    from each other as the rows that they stand for: a free decoder would leave the
-    encoder to scale its outputs freely, and with them the clusters.
-    """
-    from torch.nn.utils.parametrizations import orthogonal
-
-    from skdiffclust._torch import encoder_module
-
-    centred = code - code.mean(axis=0)
-    left, _, right = np.linalg.svd(centred.T @ rows, full_matrices=False)
-    turn = left @ right
-    bias = rows.mean(axis=0) - code.mean(axis=0) @ turn
-    linear = encoder_module(Encoder([turn], [bias]))[0]
-    return orthogonal(linear, orthogonal_map="cayley")
+def _is_numpy(clam, device):
+    """Return whether the gradients are explicit."""
+    return clam.encoder == "mlp" and device == "cpu"
 
 
-def _memory(clam, memories, shares, inverse_temperature):
-    """Return the layer of memories (k, p) with their weights (k,)."""
-    import torch
+class _DeepCheckpoint:
+    """The epochs of `DeepTraining` in a folder."""
 
-    from skdiffclust.memories._torch import AssociativeMemory
+    def __init__(self, folder, identity, resume):
+        self._about, self._resume = (folder, "ClAM", identity), resume
 
-    layer = AssociativeMemory(
-        *memories.shape,
-        inverse_temperature=float(inverse_temperature),
-        n_steps=clam.n_steps,
-        step_size=clam.step_size,
-        metric=clam.metric,
-        weighted=clam.weighted is True,
-    ).double()
-    with torch.no_grad():
-        layer.memories.copy_(torch.from_numpy(memories))
-        layer.log_weights.copy_(torch.from_numpy(np.log(shares)))
-    return layer
+    def open(self, loop, training):
+        """Go on from the last epoch there, if any."""
+        columns = ("loss", "learning_rate")
+        record = {name: Field("float64", finite=name == "loss") for name in columns}
+        reasons = ["", *STOP_REASONS, *_REASONS]
+        fields = training.fields()
+        for name, value in _numbers(loop).items():
+            is_float = isinstance(value, float)
+            field = (
+                Field("float64", finite=False) if is_float else Field("int64", low=0)
+            )
+            fields[f"loop.{name}"] = field
+        choices = tuple(reason.encode() for reason in reasons)
+        fields["loop.stop_reason"] = Field("S16", choices=choices)
+        for name, field in list(fields.items()):
+            if name.startswith("net."):
+                fields[name.replace("net.", "best.", 1)] = field
+        self._checkpoint = Checkpoint(*self._about, record=record, state=fields)
+        records, state = self._checkpoint.open(resume=self._resume)
+        if not records:
+            return
+        n_iter = len(records)
+        if state["loop.best_epoch"].item() >= n_iter or not training.restore(state):
+            raise self._checkpoint.refusal("one whose state is of no epoch")
+        loop.restore(
+            {
+                **{name: state[f"loop.{name}"].item() for name in _numbers(loop)},
+                "history": {c: [r[c].item() for r in records] for c in columns},
+                "n_iter": n_iter,
+                "stop_reason": state["loop.stop_reason"].item().decode() or None,
+            },
+            _under("best.", state),
+        )
+
+    def append(self, loop, training):
+        """Write the state after an epoch; warn if that cannot be done."""
+        snapshot = loop.snapshot()
+        state = training.state()
+        state |= {f"loop.{name}": value for name, value in _numbers(loop).items()}
+        state["loop.stop_reason"] = (snapshot["stop_reason"] or "").encode()
+        state |= {f"best.{name}": array for name, array in loop.best_state.items()}
+        history = snapshot["history"]
+        record = {name: history[name][-1] for name in ("loss", "learning_rate")}
+        self._checkpoint.append(record, state)
+
+
+def _numbers(loop):
+    """Return the numbers (dict) that a loop carries from an epoch to the next."""
+    others = {"history", "n_iter", "stop_reason"}
+    return {
+        name: value for name, value in loop.snapshot().items() if name not in others
+    }
+
+
+def _under(prefix, arrays):
+    """Return the arrays whose names begin so, without that beginning."""
+    return {
+        name.removeprefix(prefix): array
+        for name, array in arrays.items()
+        if name.startswith(prefix)
+    }
+
+
+def _matched(labels, before, n_clusters):
+    """Return labels (n,) renamed so that as many as can be are as `before` (n,)."""
+    overlap = np.zeros((n_clusters, n_clusters))
+    np.add.at(overlap, (labels, before), 1.0)
+    return linear_sum_assignment(-overlap)[1][labels]
 
 
 def encode(encoder, Z):
-    """Return the codes (n, p) of rows Z (n, d) in training units.
+    """Return the codes (n, p) of samples Z (n, d) in training units.
 
-    On the CPU the code of a row does not depend on the rows beside it.
+    On the CPU the code of a sample does not depend on the samples beside it.
     """
     if isinstance(encoder, tuple):
-        return _checked(Encoder(*encoder).outputs(Z))
-    from skdiffclust._torch import module_outputs
-
-    def check(code, n_rows):
-        if code.ndim != 2 or len(code) != n_rows:
-            raise ValueError(
-                "The 'encoder' parameter of ClAM must map samples (n, n_features) to "
-                f"codes (n, n_outputs). Got {tuple(code.shape)} for samples "
-                f"{(n_rows, Z.shape[1])} instead. Flatten its output."
-            )
+        return checked_codes(Encoder(*encoder).outputs(Z))
+    from skdiffclust.memories._torch import encode_by_module
 
     parameter = next(encoder.parameters(), None)
     on_cpu = parameter is None or parameter.device.type == "cpu"
-    block_samples = 1 if on_cpu else _BLOCK_ROWS
-    return _checked(module_outputs(encoder, Z, check, block_samples=block_samples))
+    block_samples = 1 if on_cpu else _BATCH
+    return checked_codes(encode_by_module(encoder, Z, block_samples=block_samples))
 
 
-def _checked(code):
+def checked_codes(code):
     """Return codes (n, p), refused if they are not finite or overflow."""
     if not np.isfinite(code).all():
         raise ValueError(
             "The 'encoder' parameter of ClAM must give finite codes. Got NaN or "
-            "infinity instead. Rescale X, or check the module."
+            "infinity instead. Rescale X, or look at the module."
         )
     refuse_overflow([code], code.dtype)
     return code

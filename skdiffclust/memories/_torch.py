@@ -1,5 +1,7 @@
 """The dynamics and the loss in torch: the twin for autograd, GPUs, and encoders."""
 
+import copy
+
 import numpy as np
 import torch
 from torch import nn
@@ -9,6 +11,10 @@ from skdiffclust._torch import (
     Parts,
     at_least_float32,
     in_full_precision,
+    load_module_state,
+    module_encoder,
+    module_outputs,
+    module_state,
     sum_over_processes,
     to_numpy,
     to_tensor,
@@ -173,24 +179,151 @@ def _mean(values, weight=None):
     return total / mass
 
 
-class Carried(nn.Module):
-    """Numbers that training carries between epochs, as part of a module's state.
+class AutoencoderModule:
+    """The twin of `Autoencoder` for modules as encoder and decoder, on any device.
 
-    `read` returns a list of floats, `write` takes one.
+    Parameters
+    ----------
+    encoder, decoder : nn.Module
+        On the device; trained in place.
+    memory : AssociativeMemory
+        On the device.
+    learning_rate : float
     """
 
-    def __init__(self, read, write):
-        super().__init__()
-        self._read = read
-        self._write = write
+    def __init__(self, encoder, decoder, memory, learning_rate):
+        parts = {"encoder": encoder, "decoder": decoder, "memory": memory}
+        self._parts = nn.ModuleDict(parts)
+        self._rate = learning_rate
+        self._fitting = Parts("batch_size")
+        self.restart()
 
-    def get_extra_state(self):
-        """Return the numbers, for the state of the module."""
-        return torch.tensor(self._read(), dtype=torch.float64)
+    @property
+    def memories(self):
+        """Memories (k, p), a copy."""
+        return to_numpy(self._parts["memory"].memories)
 
-    def set_extra_state(self, state):
-        """Take over the numbers of a state."""
-        self._write(state.tolist())
+    @memories.setter
+    def memories(self, memories):
+        with torch.no_grad():
+            self._parts["memory"].memories.copy_(to_tensor(memories))
+
+    def restart(self):
+        """Forget the gradients so far."""
+        trained = [p for p in self._parts.parameters() if p.requires_grad]
+        self._adam = torch.optim.Adam(trained, lr=self._rate)
+
+    def step(self, shown, Z, weight, target):
+        """Take a step of Adam; return the loss before it, as `Autoencoder.step`.
+
+        Out of memory, the gradients of parts of the batch are added.
+        """
+        loss = self._fitting.run(
+            lambda n_parts: self._accumulate(shown, Z, weight, target, n_parts),
+            len(Z),
+            release=lambda: self._adam.zero_grad(set_to_none=True),
+        )
+        self._adam.step()
+        return loss
+
+    def _accumulate(self, shown, Z, weight, target, n_parts):
+        """Add up gradients over parts of a batch; return the loss."""
+        device = next(iter(self._parts["memory"].parameters())).device
+        self._adam.zero_grad(set_to_none=True)
+        total, mass = 0.0, float(weight.sum())
+        for rows in np.array_split(np.arange(len(Z)), n_parts):
+            share = float(weight[rows].sum()) / mass
+            if share:
+                arguments = Z[rows], shown[rows], weight[rows]
+                part = self._loss(
+                    *(to_tensor(a, device) for a in arguments),
+                    None if target is None else (target[0][rows], *target[1:]),
+                )
+                (part * share).backward()
+                total += share * float(part.detach())
+        return total
+
+    def _loss(self, Z, shown, weight, target):
+        """Return the loss of a part of a batch."""
+        self._parts.train()
+        encoder, decoder = self._parts["encoder"], self._parts["decoder"]
+        if target is None:
+            error = (decoder(encoder(shown)) - Z).square().mean(dim=1)
+            return _mean(error, weight)
+        labels, log_weights, dynamics = target
+        memory = self._parts["memory"]
+        memory.dynamics = dynamics
+        with torch.no_grad():
+            memory.log_weights.copy_(to_tensor(log_weights))
+        return memory.reconstruction_loss(
+            Z, encoder, decoder, shown, weight, to_tensor(labels, Z.device)
+        )
+
+    def codes(self, Z):
+        """Return the codes (n, p) of samples Z (n, d)."""
+        return encode_by_module(self._parts["encoder"], Z, block_samples=256)
+
+    def state(self):
+        """Return copies of all arrays, by name."""
+        return module_state(self._parts)
+
+    def load(self, state):
+        """Take over the arrays of a state."""
+        load_module_state(self._parts, state)
+
+    def moments(self):
+        """Return what the optimiser and the random streams know, by name."""
+        found = {"torch_stream": to_numpy(torch.get_rng_state())}
+        if self._parts["memory"].memories.is_cuda:
+            found["cuda_stream"] = to_numpy(torch.cuda.get_rng_state())
+        for i, parameter in enumerate(self._adam.param_groups[0]["params"]):
+            slots = self._adam.state.get(parameter, {})
+            for slot in ("step", "exp_avg", "exp_avg_sq"):
+                # None yet for what has had no gradient.
+                zeros = parameter.new_zeros(() if slot == "step" else parameter.shape)
+                zeros = zeros.float() if slot == "step" else zeros
+                found[f"{i}.{slot}"] = to_numpy(slots.get(slot, zeros))
+        return found
+
+    def load_moments(self, moments):
+        """Take over what `moments` returned."""
+        torch.set_rng_state(to_tensor(moments["torch_stream"]))
+        if "cuda_stream" in moments:
+            torch.cuda.set_rng_state(to_tensor(moments["cuda_stream"]))
+        state = {}
+        for i in range(len(self._adam.param_groups[0]["params"])):
+            slots = ("step", "exp_avg", "exp_avg_sq")
+            found = {slot: to_tensor(moments[f"{i}.{slot}"]) for slot in slots}
+            if found["step"]:
+                state[i] = found
+        groups = self._adam.state_dict()["param_groups"]
+        self._adam.load_state_dict({"state": state, "param_groups": groups})
+
+    def kept(self):
+        """Return encoder and decoder as an estimator keeps them: modules on the CPU."""
+        return tuple(
+            copy.deepcopy(self._parts[name]).cpu().eval()
+            for name in ("encoder", "decoder")
+        )
+
+    def kept_arrays(self):
+        """Return them as `Autoencoder` does, if both are perceptrons."""
+        parts = [module_encoder(self._parts[name]) for name in ("encoder", "decoder")]
+        return tuple((part.weights, part.biases) for part in parts)
+
+
+def encode_by_module(encoder, Z, *, block_samples):
+    """Return the codes (n, p) of samples Z (n, d) by a module, in evaluation mode."""
+
+    def check(code, n_samples):
+        if code.ndim != 2 or len(code) != n_samples:
+            raise ValueError(
+                "The 'encoder' parameter of ClAM must map samples (n, n_features) to "
+                f"codes (n, n_outputs). Got {tuple(code.shape)} for samples "
+                f"{(n_samples, Z.shape[1])} instead. Flatten its output."
+            )
+
+    return module_outputs(encoder, Z, check, block_samples=block_samples)
 
 
 class AssociativeMemory(nn.Module):
@@ -349,17 +482,19 @@ class AssociativeMemory(nn.Module):
         # Multiplied, not selected: no device has to be waited for.
         return _mean(torch.where(hidden, error, 0.0), hidden.to(error.dtype))
 
-    def reconstruction_loss(self, X, encoder, decoder, start=None, sample_weight=None):
+    def reconstruction_loss(
+        self, X, encoder, decoder, start=None, sample_weight=None, labels=None
+    ):
         """Return the loss of an autoencoder whose code is recalled: deep ClAM.
 
-        The mean of ``|| x - decoder(code) ||^2 + || x - decoder(recall(code)) ||^2``
-        per entry. The first half trains the encoder while memories are still anywhere;
-        the second one draws codes to memories, and memories to codes.
+        The mean over samples and features of ``(decoder(recall(encoder(x))) - x) ** 2``
+        and, with `labels`, of minus the log share of the labelled memory in the
+        attraction of the code.
 
         Parameters
         ----------
         X : torch.Tensor of shape (n_samples, n_inputs)
-            Samples to give back.
+            Samples to reconstruct.
         encoder : callable
             From samples (n_samples, n_inputs) to codes (n_samples, n_features).
         decoder : callable
@@ -368,6 +503,8 @@ class AssociativeMemory(nn.Module):
             Samples of which some features are hidden, for the encoder; None is X.
         sample_weight : torch.Tensor of shape (n_samples,), default=None
             Weight of each sample in the mean.
+        labels : torch.Tensor of shape (n_samples,), default=None
+            Number of the memory that each code is drawn to; None draws to none.
 
         Returns
         -------
@@ -380,8 +517,20 @@ class AssociativeMemory(nn.Module):
         # The networks are in whatever precision they are; the differences are not.
         X = at_least_float32(X)
         recalled = self(code).to(code.dtype)
-        error = (decoder(code) - X).square() + (decoder(recalled) - X).square()
-        return _mean(error.mean(dim=1), sample_weight)
+        error = (decoder(recalled) - X).square().mean(dim=1)
+        if labels is not None:
+            error = error + self._surprise(code, labels)
+        return _mean(error, sample_weight)
+
+    @in_full_precision
+    def _surprise(self, code, labels):
+        """Return minus the log share (n,) of memories `labels` in codes (n, p)."""
+        code, memories = at_least_float32(code), self.memories
+        if self.dynamics.metric == "cosine":
+            memories = _on_sphere(memories)
+        far = _divergence(code, memories, self.dynamics.metric)
+        logits = self.log_weights - self.dynamics.inverse_temperature * far
+        return -torch.log_softmax(logits, dim=-1).gather(1, labels[:, None])[:, 0]
 
     @in_full_precision
     def energy(self, X):

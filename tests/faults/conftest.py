@@ -56,7 +56,7 @@ LAYERED = {
 }
 # Of these a few epochs show what is asked here; more would take most of the time.
 UNFINISHED = {"SpanningForestEmbedding"}
-IN_TORCH = {"ClAM-deep"}
+IN_TORCH = set()
 
 
 def fixture_of(estimators, what):
