@@ -104,7 +104,8 @@ def encoder_module(encoder, *, device="cpu"):
     activation = getattr(nn, ACTIVATIONS[encoder.activation].module)
     layers = []
     for weight, bias in zip(encoder.weights, encoder.biases, strict=True):
-        weight, bias = to_tensor(weight), to_tensor(bias)
+        weight = to_tensor(weight)
+        bias = to_tensor(bias)
         linear = nn.utils.skip_init(nn.Linear, *weight.shape, dtype=weight.dtype)
         with torch.no_grad():
             linear.weight.copy_(weight.T)

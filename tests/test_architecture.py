@@ -210,3 +210,44 @@ def test_imports_are_absolute_and_named():
         for node, names in imports(TREES[path], lazy=True)
         if getattr(node, "level", 0) or any(name.endswith(".*") for name in names)
     ]
+
+
+def package_of(module):
+    """Return the folder of a module of the package, as a dotted name."""
+    return module if MODULES[module].stem == "__init__" else module.rpartition(".")[0]
+
+
+def test_packages_have_at_most_seven_levels():
+    levels = {}
+
+    def level(module):
+        if module not in levels:
+            within = [
+                target
+                for target in our_imports(TREES[MODULES[module]]) - {module}
+                if package_of(target) == package_of(module)
+                and MODULES[target].stem != "__init__"
+            ]
+            levels[module] = 1 + max(map(level, within), default=0)
+        return levels[module]
+
+    # The __init__ of a package only passes names on.
+    modules = [name for name in MODULES if MODULES[name].stem != "__init__"]
+    assert {name: level(name) for name in modules if level(name) > 7} == {}
+
+
+def test_one_assignment_a_line():
+    assignments = [
+        node
+        for tree in TREES.values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign)
+    ]
+    packed = [
+        node
+        for node in assignments
+        if isinstance(node.targets[0], ast.Tuple) and isinstance(node.value, ast.Tuple)
+    ]
+    assert len(packed) < 0.02 * len(assignments), [
+        (node.lineno, ast.unparse(node)) for node in packed
+    ]

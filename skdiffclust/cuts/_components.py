@@ -1,4 +1,7 @@
-"""Parts of a graph that no edge joins: which are clusters, and where the others go."""
+"""Parts of a graph that no edge joins: which are clusters, and where the others go.
+
+Apart from `_starts`: it only needs the graph, whatever the starts are.
+"""
 
 import numpy as np
 from scipy.sparse.csgraph import connected_components

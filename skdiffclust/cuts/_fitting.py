@@ -163,7 +163,8 @@ def prepare(
             "fewer clusters."
         )
     constraints = as_constraints(n, partial_labels, must_link, cannot_link)
-    held, training_graph = np.zeros(n, dtype=bool), graph
+    held = np.zeros(n, dtype=bool)
+    training_graph = graph
     apart = np.empty((0, 2), dtype=np.int64)
     if constraints is not None:
         _refuse_constraints_without_search(estimator)
@@ -310,7 +311,8 @@ def has_pseudo_labels(estimator):
 
 def make_affinity(estimator):
     """Return the `Affinity` that the parameters of an estimator name."""
-    kind, metric = estimator.affinity, estimator.metric
+    kind = estimator.affinity
+    metric = estimator.metric
     if metric != "euclidean" and not (
         isinstance(kind, str) and kind == "nearest_neighbors"
     ):

@@ -33,7 +33,8 @@ def as_points(X, metric):
         return unit_rows(X.astype(np.float64, copy=False))
     refuse_zero_rows(X)
     X = sp.csr_array(X, dtype=np.float64)
-    starts, counts = X.indptr[:-1], np.diff(X.indptr)
+    starts = X.indptr[:-1]
+    counts = np.diff(X.indptr)
     # By the largest entry first: squares of huge entries overflow.
     data = X.data / np.repeat(np.maximum.reduceat(np.abs(X.data), starts), counts)
     data /= np.repeat(np.sqrt(np.add.reduceat(np.square(data), starts)), counts)
@@ -142,7 +143,8 @@ def _sparse_links(points, new, n_neighbors, metric, *, apart):
     Ties go to the smallest index. With `apart` new rows are the points, and no row is
     its own neighbour.
     """
-    columns, counts = [], [np.zeros(1, dtype=np.int64)]
+    columns = []
+    counts = [np.zeros(1, dtype=np.int64)]
     for rows, squares in _square_blocks(points, new):
         if apart:
             own = np.arange(rows.stop - rows.start)
@@ -152,7 +154,8 @@ def _sparse_links(points, new, n_neighbors, metric, *, apart):
         limit = np.partition(squares, n_neighbors - 1, axis=1)[:, n_neighbors - 1]
         found, candidates = np.nonzero((squares <= limit[:, None]) & (squares < np.inf))
         order = np.lexsort((candidates, squares[found, candidates], found))
-        found, candidates = found[order], candidates[order]
+        found = found[order]
+        candidates = candidates[order]
         sizes = np.bincount(found, minlength=rows.stop - rows.start)
         rank = np.arange(len(found)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         kept = rank < n_neighbors

@@ -277,7 +277,8 @@ def _weighted_mean_over_processes(sides, weights):
 
     Each side counts by its own number of samples; weights are [(a,), (b,)].
     """
-    total, weight = 0.0, 0.0
+    total = 0.0
+    weight = 0.0
     for side, mine in zip(sides, weights, strict=True):
         count = sum_over_processes(mine.new_tensor([float(len(mine))]))
         total = total + sum_over_processes(mine @ side.exp()) / count

@@ -318,7 +318,8 @@ class CondensedTreeDisplay:
         self.ax_.add_collection(self.strips_)
         everything = np.concatenate(strips)
         width = tree.size[: tree.n_samples].sum()
-        low, high = everything[:, 1].min(), everything[:, 1].max()
+        low = everything[:, 1].min()
+        high = everything[:, 1].max()
         self.ax_.set(xlim=(0, width), xlabel="samples", xticks=[], ylabel="length")
         self.ax_.set_yscale("log")
         if low < high:
@@ -357,9 +358,11 @@ def _strips(tree, labels):
     size = np.append(tree.size[: tree.n_samples].sum(), tree.size[tree.n_samples :])
     used = tree.density[(tree.density > 0) & np.isfinite(tree.density)]
     # Infinite and zero densities have no place on a logarithmic axis.
-    longest, shortest = 1.0, 1.0
+    longest = 1.0
+    shortest = 1.0
     if len(used):
-        longest, shortest = 1 / used.min(), 1 / used.max()
+        longest = 1 / used.min()
+        shortest = 1 / used.max()
     start = np.zeros(n_clusters)
     members = [np.flatnonzero(rows == cluster) for cluster in range(n_clusters)]
     strips = []

@@ -9,6 +9,23 @@ from skdiffclust._compat import Interval, validate_parameter_constraints
 from skdiffclust.gemini._models import MODELS
 
 
+@dataclass(frozen=True)
+class Step:
+    """What is kept of a step; `weights` is what `compact` returns.
+
+    `kkt` is its certificate, see `_solver`; NaN without one.
+    """
+
+    alpha: float
+    objective: float
+    penalty: float
+    kkt: float
+    support: np.ndarray
+    labels: np.ndarray
+    n_iter: int
+    weights: list
+
+
 @dataclass(frozen=True, eq=False)
 class SparsePath:
     """The steps of :meth:`skdiffclust.SparseGEMINI.path`, by increasing penalty.

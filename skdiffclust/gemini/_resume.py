@@ -1,9 +1,12 @@
-"""A path as a checkpoint, and a checkpoint as a path that continues bit for bit."""
+"""A path as a checkpoint, and a checkpoint as a path that continues bit for bit.
+
+Apart from the path, which knows nothing of files.
+"""
 
 import numpy as np
 
 from skdiffclust._checkpoint import STREAM, AtMost, Checkpoint, Field
-from skdiffclust.gemini._walk import Step
+from skdiffclust.gemini._path import Step
 
 _KIND = "SparseGEMINI.path"
 _COLUMNS = ("alpha", "objective", "penalty", "kkt", "n_iter", "support", "labels")

@@ -755,7 +755,8 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
             key = support.tobytes()
             if key not in known and support.any():
                 known.clear()
-                rows, units = problem.X[:, support], problem.units
+                rows = problem.X[:, support]
+                units = problem.units
                 gamma = self._scaled_gamma(units, rows.shape[1])
                 relation = self._relation(rows, X[:, support], units, gamma)
                 known[key] = replace(problem, relation=relation)

@@ -182,7 +182,6 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
     Examples
     --------
     >>> import numpy as np
-from joblib import Parallel, delayed
     >>> from skdiffclust import SparseGEMINICV
     >>> X = np.random.RandomState(0).normal(size=(90, 5))
     >>> X[:, 1] += np.repeat([-6, 6], 45)

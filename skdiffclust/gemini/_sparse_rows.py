@@ -118,7 +118,8 @@ def squared_norms(X):
     """Return the squared norms (n,) of rows X (n, d), in float64 if they are sparse."""
     if not isinstance(X, SparseRows):
         return np.einsum("ij,ij->i", X, X)
-    matrix, means = X.matrix, X.means
+    matrix = X.matrix
+    means = X.means
     values = matrix.data.astype(np.float64)
     # What an entry changes beside the zero that it stands in place of.
     changes = values * (values - 2 * means[matrix.indices])
@@ -132,7 +133,8 @@ def column_squares(X, row_weights):
     weights = row_weights.astype(np.float64)
     if not isinstance(X, SparseRows):
         return weights @ np.square(X, dtype=np.float64)
-    matrix, means = X.matrix, X.means
+    matrix = X.matrix
+    means = X.means
     n_features = X.shape[1]
     own = np.repeat(weights, np.diff(matrix.indptr))
     differences = matrix.data.astype(np.float64) - means[matrix.indices]

@@ -15,9 +15,12 @@ from skdiffclust.gemini._sparse_rows import centered, weighted_means
 from skdiffclust.gemini._starts import ascend, start_partitions
 
 # Largest number of clusters that is tried, samples for each, and samples that are used.
-MOST_CLUSTERS, _SAMPLES_PER_CLUSTER, _MOST_SAMPLES = 10, 8, 1000
+MOST_CLUSTERS = 10
+_SAMPLES_PER_CLUSTER = 8
+_MOST_SAMPLES = 1000
 # Subsets of half of the samples, and samples of the reference.
-_N_SUBSETS, _N_REFERENCES = 10, 9
+_N_SUBSETS = 10
+_N_REFERENCES = 9
 # Runs of k-means in each subset.
 _N_RUNS = 10
 # What the distance of a reference from full stability is increased by: where two

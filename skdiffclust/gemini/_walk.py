@@ -6,7 +6,7 @@ at all others at its end: what a proximal step from zero would bring back comes 
 and the step continues. With fewer out, copies of the others cost more than they save.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from skdiffclust._assignments import softmax
 from skdiffclust._checkpoint import restore_stream, stream_arrays
 from skdiffclust._optimisers import Momentum
 from skdiffclust.gemini._models import MODELS
-from skdiffclust.gemini._path import compact, expand
+from skdiffclust.gemini._path import Step, compact, expand
 from skdiffclust.gemini._penalties import group_norms
 from skdiffclust.gemini._solver import (
     SMALLEST_SHARE,
@@ -32,23 +32,6 @@ _SHARE_IN = 0.25
 _MOST_TENTHS = 4
 # Refinement ends where two penalties are this close.
 _SMALLEST_RATIO = 1.0005
-
-
-@dataclass(frozen=True)
-class Step:
-    """What is kept of a step; `weights` is what `compact` returns.
-
-    `kkt` is its certificate, see `_solver`; NaN without one.
-    """
-
-    alpha: float
-    objective: float
-    penalty: float
-    kkt: float
-    support: np.ndarray
-    labels: np.ndarray
-    n_iter: int
-    weights: list
 
 
 class Walk:

@@ -76,7 +76,8 @@ def attraction(Z, memories):
     """
     n_near = min(_ATTRACTING, len(memories))
     near = np.empty((len(Z), n_near), dtype=np.int64)
-    share, scale = np.empty((len(Z), n_near)), np.empty(len(Z))
+    share = np.empty((len(Z), n_near))
+    scale = np.empty(len(Z))
     step = max(1, _BLOCK_ENTRIES // len(memories))
     for start in range(0, len(Z), step):
         rows = slice(start, start + step)
@@ -105,7 +106,8 @@ def find_basins(X, weight, n_clusters, n_memories, random_state, *, spherical=Fa
     memories = np.unique(seeds[0].astype(np.float64), axis=0)
     shares, scale = attraction(Z, memories)
     is_used = weight @ shares > 0
-    memories, shares = memories[is_used], shares[:, np.flatnonzero(is_used)]
+    memories = memories[is_used]
+    shares = shares[:, np.flatnonzero(is_used)]
     groups = merge_memories(shares, weight, n_clusters, random_state)
     basins = replace(
         basins, memories=memories, groups=groups, n_groups=groups.max() + 1

@@ -510,7 +510,8 @@ class ClAM(
         for name, value in attributes.items():
             setattr(self, name, value)
         self._name_memories()
-        self.labels_, self.device_ = labels, "cpu"
+        self.labels_ = labels
+        self.device_ = "cpu"
         self.loss_ = -self.score(X, sample_weight=weight)
         for loop in training:
             for _ in loop:
@@ -520,7 +521,8 @@ class ClAM(
                 )
         self.inertia_ = self._inertia(X, weight)
         self._count_clusters(labels, len(centers))
-        self.history_, self.n_iter_ = loop.history, loop.n_iter
+        self.history_ = loop.history
+        self.n_iter_ = loop.n_iter
         vars(self).pop("_stream", None)
         training.finish([loop])
 

@@ -1,4 +1,7 @@
-"""Which features are hidden from which rows of a batch."""
+"""Which features are hidden from which rows of a batch.
+
+Apart from the descent, so that the shares of features can be tested alone.
+"""
 
 import numpy as np
 

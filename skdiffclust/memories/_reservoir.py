@@ -1,4 +1,7 @@
-"""A sample of bounded size of all rows that a stream has provided."""
+"""A sample of bounded size of all rows that a stream has provided.
+
+A module of its own: it is state of a stream, not of a model.
+"""
 
 from dataclasses import dataclass
 

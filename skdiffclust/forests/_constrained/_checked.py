@@ -1,4 +1,7 @@
-"""Kruskal's algorithm that skips every edge which a cannot-link forbids."""
+"""Kruskal's algorithm that skips every edge which a cannot-link forbids.
+
+A module of its own, since it is compiled apart from the search that may follow it.
+"""
 
 import numpy as np
 

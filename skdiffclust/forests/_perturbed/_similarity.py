@@ -1,4 +1,7 @@
-"""The standardised similarity of samples, with its vector-Jacobian product."""
+"""The standardised similarity of samples, with its vector-Jacobian product.
+
+The NumPy twin of the function in `_torch`, which torch must not be needed for.
+"""
 
 import numpy as np
 

@@ -9,8 +9,7 @@ from sklearn.utils import check_array
 from skdiffclust._affinity import refuse_overflow
 from skdiffclust._compat import Interval, validate_params
 from skdiffclust._validation import refuse_silent_conversion
-from skdiffclust.forests._trees._minimum_spanning_tree import SpanningTree
-from skdiffclust.forests._trees._tree import cut_order
+from skdiffclust.forests._trees._tree import SpanningTree, cut_order
 
 # Rows of two blocks fit in this many bytes, by default.
 _BYTES = 2**27

@@ -1,4 +1,7 @@
-"""The minimum spanning forest of any metric, a block of distances at a time."""
+"""The minimum spanning forest of any metric, a block of distances at a time.
+
+An algorithm beside those of the other modules, which `_solve` chooses from.
+"""
 
 import numpy as np
 

@@ -1,7 +1,5 @@
 """The minimum spanning tree as a function of points, distances or a sparse graph."""
 
-from dataclasses import dataclass
-
 import numpy as np
 from sklearn.utils import check_array
 
@@ -10,23 +8,7 @@ from skdiffclust._compat import StrOptions, validate_params
 from skdiffclust._validation import refuse_silent_conversion
 from skdiffclust.forests._trees._distances import lengths_of
 from skdiffclust.forests._trees._solve import spanning_edges
-from skdiffclust.forests._trees._tree import join_parts
-
-
-@dataclass(frozen=True, eq=False)
-class SpanningTree:
-    """A minimum spanning tree.
-
-    Attributes
-    ----------
-    edges : ndarray of shape (n_samples - 1, 2), int64
-        Its edges (i, j) with i < j, the longest first.
-    lengths : ndarray of shape (n_samples - 1,), float64
-        Their lengths, in the unit of the metric.
-    """
-
-    edges: np.ndarray
-    lengths: np.ndarray
+from skdiffclust.forests._trees._tree import SpanningTree, join_parts
 
 
 @validate_params(

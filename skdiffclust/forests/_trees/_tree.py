@@ -14,6 +14,22 @@ from scipy.sparse.csgraph import connected_components
 from skdiffclust.forests._trees import _compilation_threshold
 
 
+@dataclass(frozen=True, eq=False)
+class SpanningTree:
+    """A minimum spanning tree.
+
+    Attributes
+    ----------
+    edges : ndarray of shape (n_samples - 1, 2), int64
+        Its edges (i, j) with i < j, the longest first.
+    lengths : ndarray of shape (n_samples - 1,), float64
+        Their lengths, in the unit of the metric.
+    """
+
+    edges: np.ndarray
+    lengths: np.ndarray
+
+
 @dataclass(frozen=True)
 class CutTree:
     """A spanning tree in cut order that knows which of its edges may be cut.

@@ -2,7 +2,8 @@
 
 The kernels of `_euclidean` compile in about twenty seconds, once for each installation.
 A fit that takes less without them does not wait; what is spent that way adds up, and
-when it reaches the cost of compiling, the next fit compiles.
+when it reaches the cost of compiling, the next fit compiles. The state is that of the
+process, and stands in no other module.
 """
 
 import logging
