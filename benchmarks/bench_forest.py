@@ -9,7 +9,7 @@ disturbs less), and the relative difference of the total weights of the two tree
 peer that takes more than half a minute runs once. Parts: points, few, ten, wide,
 million, dense, dense20000, sparse, metrics, growth3, growth10, growth50, fit, workers,
 memmap, reachability,
-dense_fit.
+dense_fit, sphere, text.
 """
 
 import os
@@ -26,9 +26,11 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 import numpy as np
 from scipy.cluster.hierarchy import linkage
 from scipy.sparse import csr_array, triu
+from scipy.sparse import random as sparse_random
 from scipy.spatial.distance import pdist, squareform
 
 import skdiffclust
+from skdiffclust.forests import minimum_spanning_tree
 from skdiffclust.forests._trees._distances import (
     lengths_of_graph,
     lengths_of_matrix,
@@ -216,6 +218,55 @@ def reachability():
             peers["hdbscan"] = hdbscan_raised
         X = normal(n_samples, n_features)
         compare(f"{n_samples} x {n_features}, M = 10", ours_raised, peers, X)
+
+
+def ours_on_sphere(X):
+    return minimum_spanning_tree(X, metric="haversine").lengths.sum()
+
+
+def hdbscan_on_sphere(X):
+    from hdbscan import HDBSCAN
+
+    model = HDBSCAN(
+        metric="haversine",
+        min_samples=1,
+        approx_min_span_tree=False,
+        gen_min_span_tree=True,
+    )
+    return model.fit(X)._min_spanning_tree[:, 2].sum()
+
+
+def sphere():
+    """Trees of latitudes and longitudes."""
+    rng = np.random.RandomState(0)
+    for n_samples in (20_000, 50_000):
+        X = np.column_stack(
+            [
+                np.arcsin(rng.uniform(-1, 1, n_samples)),
+                rng.uniform(-np.pi, np.pi, n_samples),
+            ]
+        )
+        peers = {"hdbscan": hdbscan_on_sphere}
+        compare(f"sphere {n_samples}", ours_on_sphere, peers, X)
+
+
+def ours_on_text(X):
+    return minimum_spanning_tree(X, metric="cosine").lengths.sum()
+
+
+def sklearn_on_text(X):
+    """By the matrix of cosine distances, which scikit-learn's needs."""
+    from sklearn.metrics import pairwise_distances
+
+    return sklearn_on_matrix(pairwise_distances(X, metric="cosine"))
+
+
+def text():
+    """Sparse samples by cosine: 20 000 features, 80 entries each."""
+    graph = sparse_random(
+        8000, 20_000, density=0.004, random_state=np.random.RandomState(0), format="csr"
+    )
+    compare("text 8000", ours_on_text, {"scikit-learn": sklearn_on_text}, graph)
 
 
 def dense(n_samples=10_000):

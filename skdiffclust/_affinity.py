@@ -280,6 +280,25 @@ def _half(squares):
     return 0.5 * squares
 
 
+def _on_the_sphere(X):
+    """Return points of the unit sphere (n, 3) of latitudes and longitudes (n, 2)."""
+    if X.shape[1] != 2:
+        raise ValueError(
+            "The samples of X must have two features for metric='haversine', latitude "
+            f"and longitude in radians. Got {X.shape[1]} instead."
+        )
+    latitude, longitude = X.T
+    around = np.cos(latitude)
+    return np.column_stack(
+        [around * np.cos(longitude), around * np.sin(longitude), np.sin(latitude)]
+    )
+
+
+def _angles(squares):
+    """Return the angles for the squared chords of the unit sphere."""
+    return 2.0 * np.arcsin(np.minimum(0.5 * np.sqrt(squares), 1.0))
+
+
 # Everything that compares samples takes these by their fastest algorithms.
 EUCLIDEAN_FORMS = {
     "euclidean": EuclideanForm(np.asarray, np.sqrt),
@@ -287,6 +306,7 @@ EUCLIDEAN_FORMS = {
     "nan_euclidean": EuclideanForm(np.asarray, np.sqrt),
     "sqeuclidean": EuclideanForm(np.asarray, np.asarray),
     "cosine": EuclideanForm(unit_rows, _half),
+    "haversine": EuclideanForm(_on_the_sphere, _angles),
 }
 # The names that `metric` may have in forests.
 METRICS = PAIRWISE_METRICS | EUCLIDEAN_FORMS.keys()

@@ -11,7 +11,11 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.spatial.distance import cdist
-from sklearn.metrics.pairwise import pairwise_distances, pairwise_kernels
+from sklearn.metrics.pairwise import (
+    haversine_distances,
+    pairwise_distances,
+    pairwise_kernels,
+)
 
 from skdiffclust import _affinity, _validation
 from skdiffclust._affinity import (
@@ -260,13 +264,15 @@ FORMS = {
     "nan_euclidean": lambda a, b: np.linalg.norm(a - b),
     "sqeuclidean": lambda a, b: np.sum((a - b) ** 2),
     "cosine": lambda a, b: 1 - a @ b / np.linalg.norm(a) / np.linalg.norm(b),
+    "haversine": lambda a, b: haversine_distances([a], [b])[0, 0],
 }
 
 
 @pytest.mark.parametrize("metric", EUCLIDEAN_FORMS)
 def test_distance_matrix_of_every_form(metric, global_random_seed):
     # A new row of EUCLIDEAN_FORMS needs its definition here.
-    X = np.random.default_rng(global_random_seed).random((20, 4))
+    n_features = 2 if metric == "haversine" else 4
+    X = np.random.default_rng(global_random_seed).random((20, n_features))
     expected = cdist(X, X, FORMS[metric])
     assert_allclose(distance_matrix(X, metric=metric), expected, atol=1e-12)
 

@@ -25,6 +25,7 @@ from skdiffclust._compat import (
 from skdiffclust._constraints import as_constraints, check_feasible
 from skdiffclust._fitted import drop_stale, reads_whole
 from skdiffclust._history import fit_task, keep_state_on_error, warn_of_convergence
+from skdiffclust._sparse_squares import SPARSE_METRICS, nearest_sparse_sample
 from skdiffclust._validation import is_small_dense, validate_rows
 from skdiffclust.forests._constrained._grow_tree import grow_tree
 from skdiffclust.forests._constrained._search import improve_cut, join_groups
@@ -96,7 +97,10 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
     metric : str or callable, default="euclidean"
         A metric of :func:`sklearn.metrics.pairwise_distances`, or "precomputed": X is
         then a symmetric matrix of distances, dense, or sparse, where every stored
-        entry is an edge, zeros too, and all others are no edge.
+        entry is an edge, zeros too, and all others are no edge. By "haversine", X has
+        latitudes and longitudes in radians. Euclidean distances, cosines and angles on
+        the sphere take the fastest algorithms, and sparse samples by the first two are
+        compared in blocks, without being made dense whole.
     cut_rule : {"size_weighted", "longest"}, default="size_weighted"
         Which edge is cut next. "size_weighted" takes the one with the largest score,
         its length times ``(a * b / (a + b)) ** 0.75``, where a and b are the sizes of
@@ -300,9 +304,10 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features), or array-like or sparse \
-                matrix of shape (n_samples, n_samples) if metric="precomputed"
-            Samples, or distances between samples.
+        X : array-like or sparse matrix of shape (n_samples, n_features), or of shape \
+                (n_samples, n_samples) if metric="precomputed"
+            Samples, or distances between samples. Sparse samples need one of the
+            metrics "euclidean", "l2", "sqeuclidean" and "cosine".
         y : None
             Ignored, present for API consistency.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -460,10 +465,10 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
     def _nearest(self, X):
         """Return the nearest training sample (m,) of each sample, and how far it is."""
         check_is_fitted(self)
-        X = validate_rows(self, X, reset=False)
+        X = validate_rows(self, X, reset=False, accept_sparse=self._sparse_formats())
         if self._kept is not None and self.metric == "precomputed":
             X = X[:, self._kept]
-        nearest, distances = nearest_sample(self._fit_X, X, metric=self.metric)
+        nearest, distances = self._nearest_of(self._fit_X, X)
         return nearest if self._kept is None else self._kept[nearest], distances
 
     def cut(self, n_clusters=None, *, distance_threshold=None, max_outlier_score=None):
@@ -596,11 +601,22 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         A matrix is checked as a whole first; errors are located afterwards.
         """
         if self.metric != "precomputed":
-            return validate_rows(self, X), False
+            return validate_rows(self, X, accept_sparse=self._sparse_formats()), False
         checked = validate_rows(self, X, accept_sparse="csr", ensure_all_finite=False)
         if is_clean_distances(checked):
             return checked, True
         return validate_rows(self, X, accept_sparse="csr"), False
+
+    def _nearest_of(self, X_train, X):
+        """Return the nearest of X_train (n, d) of each of X, and how far it is."""
+        is_sparse = issparse(X_train) or issparse(X)
+        nearest = nearest_sparse_sample if is_sparse else nearest_sample
+        return nearest(X_train, X, metric=self.metric)
+
+    def _sparse_formats(self):
+        """Return what `accept_sparse` is for samples."""
+        takes_sparse = isinstance(self.metric, str) and self.metric in SPARSE_METRICS
+        return "csr" if takes_sparse else False
 
     def _raised(self, lengths):
         """Return lengths of mutual reachability, if that is requested."""
@@ -687,7 +703,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         kept = np.flatnonzero(weights)
         if len(kept) == len(weights):
             return weights, None
-        if issparse(X):
+        if issparse(X) and self.metric == "precomputed":
             raise ValueError(
                 "The 'sample_weight' parameter of SpanningForestClustering.fit must be "
                 "positive for a sparse graph, where a sample of weight zero may have "
@@ -704,7 +720,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
                 None, everything[zero][:, kept], metric="precomputed"
             )
         else:
-            nearest, distances = nearest_sample(X, everything[zero], metric=self.metric)
+            nearest, distances = self._nearest_of(X, everything[zero])
         return zero, kept[nearest], distances
 
     def _cut(self, tree, n_clusters, distance_threshold, sizes, weights):
@@ -783,7 +799,8 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self.metric == "precomputed"
-        tags.input_tags.sparse = self.metric == "precomputed"
+        is_given = self.metric == "precomputed"
+        tags.input_tags.sparse = is_given or bool(self._sparse_formats())
         return tags
 
 

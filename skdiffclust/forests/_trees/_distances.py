@@ -17,6 +17,7 @@ from skdiffclust._affinity import (
     refuse_overflow,
     refuse_underflow,
 )
+from skdiffclust._sparse_squares import SparseSquares
 from skdiffclust.forests._trees import _compilation_threshold
 
 # Lengths in a part of the matrix, of 8 MB, that core distances are read from.
@@ -74,12 +75,14 @@ class Lengths:
 def lengths_of(X, metric):
     """Lengths between rows of X, or between rows whose distances X gives.
 
-    X is finite: points, or, with metric="precomputed", a dense or sparse matrix that
-    is checked here.
+    X is finite: points, sparse ones by `SPARSE_METRICS`, or, with
+    metric="precomputed", a dense or sparse matrix that is checked here.
     """
     if metric == "precomputed":
         distances = check_precomputed(X)
         return (lengths_of_graph if issparse(X) else lengths_of_matrix)(distances)
+    if issparse(X):
+        return lengths_of_sparse(X, metric)
     refuse_overflow([X.astype(np.float64, copy=False)])
     if isinstance(metric, str) and metric in ("euclidean", "l2", "sqeuclidean"):
         refuse_underflow(X)
@@ -115,6 +118,17 @@ def lengths_of_points(X, metric):
         return between([i], rows)[0]
 
     return Lengths(len(X), row, finish, points=points, between=between)
+
+
+def lengths_of_sparse(X, metric):
+    """Squared lengths between sparse rows of X, O(nnz) memory beside blocks."""
+    squares = SparseSquares(X, metric)
+    return Lengths(
+        X.shape[0],
+        squares.row,
+        EUCLIDEAN_FORMS[metric].finish,
+        between=squares.between,
+    )
 
 
 def lengths_of_matrix(distances):
