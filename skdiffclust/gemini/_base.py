@@ -5,6 +5,7 @@ from numbers import Integral, Real
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.metrics.pairwise import KERNEL_PARAMS
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -66,6 +67,15 @@ def has_features(estimator):
     return True
 
 
+# What names a relation or changes it, and its default.
+_RELATION_DEFAULTS = {
+    "kernel": "linear",
+    "metric": "euclidean",
+    "gamma": None,
+    "degree": 3,
+    "coef0": 1,
+    "kernel_params": None,
+}
 # What takes the place of an affinity, and its default, by the kind of relation.
 _AFFINITIES = {"kernel": ("kernel", "linear"), "distance": ("metric", "euclidean")}
 
@@ -238,6 +248,40 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         return degree_of(kind, self.kernel, self.metric, self.gamma)
 
     def _refuse_unused(self):
+        """Refuse what names a relation, or changes it, and has no part in it.
+
+        Who sets a metric expects that it is used. Parameters of models and training
+        that others leave without a use are ignored, as they are by scikit-learn's.
+        """
+        self._refuse_unused_precomputed()
+        kind = OBJECTIVES[self.objective].relation
+        kernel = self.kernel if kind == "kernel" else None
+        is_named = isinstance(kernel, str)
+        known = KERNEL_PARAMS.get(kernel, ()) if is_named else ()
+        is_used = {
+            "kernel": kind == "kernel",
+            "metric": kind == "distance",
+            "gamma": "gamma" in known,
+            "degree": "degree" in known,
+            "coef0": "coef0" in known,
+            "kernel_params": callable(kernel) and not is_named,
+        }
+        for name, default in _RELATION_DEFAULTS.items():
+            value = getattr(self, name)
+            is_empty = name == "kernel_params" and not value
+            if is_used[name] or is_empty or value == default:
+                continue
+            where = f"objective={self.objective!r}"
+            if kind == "kernel":
+                where += f" and kernel={kernel!r}"
+            raise ValueError(
+                f"The {name!r} parameter of {type(self).__name__} must be left at "
+                f"{default!r} with {where}, which do not use it. Got {value!r} "
+                "instead. Leave it out, or set what uses it; a search over both takes "
+                "a list of grids."
+            )
+
+    def _refuse_unused_precomputed(self):
         """Refuse a precomputed relation that the objective would take as features."""
         used = OBJECTIVES[self.objective].relation
         for name, relation in ("kernel", "kernel"), ("metric", "distance"):

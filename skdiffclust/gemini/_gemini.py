@@ -165,7 +165,9 @@ class GEMINI(BaseGEMINI):
     all. The reference m is the mean of s on nine times as many samples drawn from a
     Gaussian with the covariance of X, as in [3]_: two halves of anything long are found
     again, too. The number with the largest advantage, (s - m) / (1.05 - m), is taken,
-    and a ConvergenceWarning says where one of the Gaussians has more. For "mmd" with
+    of those within 0.03 of it the largest, since two clusters that are taken for one
+    are found again as surely as both. A ConvergenceWarning says where one of the
+    Gaussians has more. For "mmd" with
     the linear kernel a fit is the best partition of k-means, improved (see above), and
     the choice takes seconds; for others it is a training of at most 100 epochs, and the
     choice takes 100 of these for each number. Links and weights play no part in it.

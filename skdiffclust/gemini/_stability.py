@@ -26,6 +26,8 @@ _N_RUNS = 10
 # What the distance of a reference from full stability is increased by: where two
 # clusters of anything are stable, little is known from two that are.
 _SLACK = 0.05
+# Advantages that differ by less are those of the draws.
+_TIE = 0.03
 
 
 @dataclass(frozen=True)
@@ -44,8 +46,12 @@ class CountStability:
 
     @property
     def best(self):
-        """The number of clusters with the largest advantage."""
-        return int(self.counts[np.argmax(self.advantage)])
+        """The largest of the numbers with about the largest advantage.
+
+        Two clusters that are taken for one are found again as surely as both.
+        """
+        is_near = self.advantage >= self.advantage.max() - _TIE
+        return int(self.counts[is_near].max())
 
     @property
     def is_clear(self):

@@ -511,3 +511,48 @@ def test_a_fit_leaves_no_attributes_of_another_model():
         assert vars(gemini).keys() == vars(fresh).keys()
     quiet_fit(gemini.set_params(kernel="linear"), X)
     assert not hasattr(gemini, "gamma_")
+
+
+# ------------------------------------------------------------------ without a use
+
+
+@pytest.mark.parametrize(
+    "params, name",
+    [
+        ({"metric": "cosine"}, "metric"),
+        ({"objective": "wasserstein", "kernel": "rbf"}, "kernel"),
+        ({"objective": "kl", "kernel": np.dot}, "kernel"),
+        ({"objective": "kl", "metric": "l1"}, "metric"),
+        ({"gamma": 0.5}, "gamma"),
+        ({"gamma": "scale"}, "gamma"),
+        ({"kernel": "cosine", "gamma": 1.0}, "gamma"),
+        ({"kernel": "rbf", "degree": 2}, "degree"),
+        ({"kernel": "rbf", "coef0": 0.0}, "coef0"),
+        ({"kernel": "rbf", "kernel_params": {"gamma": 1}}, "kernel_params"),
+        ({"objective": "wasserstein", "gamma": 0.5}, "gamma"),
+    ],
+)
+def test_what_has_no_part_in_the_relation_is_refused(params, name):
+    X, _ = blobs(seed=0)
+    message = f"The '{name}' parameter of GEMINI must be left at .* do not use it"
+    with pytest.raises(ValueError, match=message):
+        GEMINI(3, **params).fit(X)
+
+
+def test_defaults_and_what_is_of_use_are_accepted():
+    X, _ = blobs(seed=0)
+    for params in (
+        {"degree": 3.0, "coef0": 1.0, "kernel_params": {}},
+        {"kernel": "sigmoid", "gamma": 0.01, "coef0": 0.5},
+        {"kernel": "poly", "degree": 2, "gamma": "scale", "coef0": 0},
+        {"kernel": lambda a, b, c: c * float(a @ b), "kernel_params": {"c": 2.0}},
+        # Of models and training: ignored, as by scikit-learn.
+        {"dropout": 0.5, "hidden_layer_sizes": 7},
+    ):
+        GEMINI(3, **params)._refuse_unused()
+    grids = [{"kernel": ["linear"]}, {"kernel": ["rbf"], "gamma": [0.1]}]
+    search = GridSearchCV(GEMINI(3, max_iter=2, n_init=1, random_state=0), grids, cv=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        search.fit(X)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
