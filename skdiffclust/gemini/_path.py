@@ -4,9 +4,11 @@ from dataclasses import dataclass, field
 from numbers import Integral, Real
 
 import numpy as np
+from sklearn.base import clone
 
 from skdiffclust._compat import Interval, validate_parameter_constraints
 from skdiffclust.gemini._models import MODELS
+from skdiffclust.gemini._penalties import group_norms
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,11 @@ class SparsePath:
     steps : list of Step
         The same by steps, with the weights of the features that are in.
     template : SparseGEMINI
-        What the estimators of all steps share.
+        The parameters of the estimators of all steps; not fitted.
+    shared : dict
+        Their fitted attributes that do not depend on the step.
+    groups : list of ndarray
+        Groups of features, as `groups_by_size` returns them.
 
     See Also
     --------
@@ -82,9 +88,11 @@ class SparsePath:
     kind: str
     steps: list = field(repr=False)
     template: object = field(repr=False)
+    shared: dict = field(repr=False)
+    groups: list = field(repr=False)
 
     @classmethod
-    def from_steps(cls, steps, kind, keep_threshold, template):
+    def from_steps(cls, steps, kind, keep_threshold, template, shared, groups):
         """Return the path of a list of steps, of models of a kind.
 
         Parameters
@@ -96,7 +104,11 @@ class SparsePath:
         keep_threshold : float or None
             None if dynamic.
         template : SparseGEMINI
-            Makes fitted estimators of steps.
+            Has the parameters of the estimators of all steps.
+        shared : dict
+            Fitted attributes of all of them.
+        groups : list of ndarray
+            Groups of features.
 
         Returns
         -------
@@ -128,6 +140,8 @@ class SparsePath:
             kind=kind,
             steps=steps,
             template=template,
+            shared=shared,
+            groups=groups,
         )
 
     def __len__(self):
@@ -180,7 +194,12 @@ class SparsePath:
             step = choose_step(self.objectives, self.n_features, keep_threshold)
         else:
             step = self.chosen
-        return self.template._at_step(self, step)
+        estimator = clone(self.template)
+        attributes = attributes_of_step(self.steps[step], self.kind, self.groups)
+        attributes["feature_importances_"] = self.leaving_alphas()
+        for name, value in (self.shared | attributes).items():
+            setattr(estimator, name, value)
+        return estimator
 
     def weights(self, step):
         """Return the arrays of the model of a step.
@@ -289,6 +308,30 @@ def choose_step(objectives, n_features, keep_threshold):
         return int(np.argmax(objectives))
     steps = np.flatnonzero(kept & (n_features == n_features[kept].min()))
     return int(steps[np.argmax(objectives[steps])])
+
+
+def attributes_of_model(model, groups):
+    """Return the fitted attributes of a model with groups of features."""
+    perceptron = getattr(model, "perceptron", model)
+    return {
+        "skip_weights_": getattr(model, "skip", None),
+        "weights_": list(perceptron.weights),
+        "biases_": list(perceptron.biases),
+        "feature_norms_": group_norms(model.inputs[0], groups),
+    }
+
+
+def attributes_of_step(step, kind, groups):
+    """Return the fitted attributes of a Step of a path of models of a kind."""
+    arrays = expand(kind, step.weights, step.support)
+    return {
+        **attributes_of_model(MODELS[kind].from_arrays(arrays), groups),
+        "alpha_": step.alpha,
+        "n_iter_": step.n_iter,
+        "labels_": step.labels,
+        "kkt_": step.kkt,
+        "n_clusters_": len(np.unique(step.labels)),
+    }
 
 
 def compact(model, support):

@@ -34,11 +34,15 @@ from skdiffclust.gemini._base import (
 )
 from skdiffclust.gemini._models import MODELS, new_model
 from skdiffclust.gemini._objectives import OBJECTIVES
-from skdiffclust.gemini._path import _DYNAMIC_MESSAGE, SparsePath, expand
+from skdiffclust.gemini._path import (
+    _DYNAMIC_MESSAGE,
+    SparsePath,
+    attributes_of_model,
+    attributes_of_step,
+)
 from skdiffclust.gemini._penalties import (
     PENALTIES,
     HierarchicalLasso,
-    group_norms,
     groups_by_size,
     unshared,
 )
@@ -487,9 +491,14 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         steps = [problem.units.step(step, self._kind()) for step in steps]
 
         threshold = None if options["dynamic"] else keep_threshold or 0.9
-        template = clone(self)._as_template(self, means)
-        template._units = problem.units
-        path = SparsePath.from_steps(steps, self._kind(), threshold, template)
+        path = SparsePath.from_steps(
+            steps,
+            self._kind(),
+            threshold,
+            clone(self),
+            self._shared(problem.units, means),
+            self._groups_of_features(len(means)),
+        )
         self._publish(steps[path.chosen], problem.units, means)
         self._warn(steps[path.chosen], constraints, problem.X)
         self._warn_of_certificates(path.kkts)
@@ -699,7 +708,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
     def _penalty(self, problem):
         """Return the penalty of a problem, with alpha zero."""
         n_features = problem.X.shape[1]
-        groups = groups_by_size(self._check_groups(n_features), n_features)
+        groups = self._groups_of_features(n_features)
         factors = self._factors(problem, groups)
         if self._kind() == "skip":
             return HierarchicalLasso(groups, 0.0, factors, self.hierarchy)
@@ -766,16 +775,12 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
 
     def _publish(self, step, units, means):
         """Assign the fitted attributes of a Step."""
-        arrays = expand(self._kind(), step.weights, step.support)
-        model = MODELS[self._kind()].from_arrays(arrays)
         vars(self).pop("gamma_", None)
-        for name, value in self._attributes(model, units, means).items():
+        groups = self._groups_of_features(len(means))
+        attributes = attributes_of_step(step, self._kind(), groups)
+        attributes |= self._shared(units, means)
+        for name, value in attributes.items():
             setattr(self, name, value)
-        self.alpha_ = step.alpha
-        self.n_iter_ = step.n_iter
-        self.labels_ = step.labels
-        self.kkt_ = step.kkt
-        self.n_clusters_ = len(np.unique(step.labels))
 
     def _warn(self, step, constraints, X):
         """Warn of empty clusters, of links that are not satisfied, and of no features.
@@ -805,35 +810,22 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
 
     def _attributes(self, model, units, means):
         """Return the fitted attributes of a model of features as the user has them."""
-        perceptron = getattr(model, "perceptron", model)
-        ids = self._check_groups(len(means))
+        groups = self._groups_of_features(len(means))
         return {
             "means_": means,
-            "skip_weights_": getattr(model, "skip", None),
-            "weights_": list(perceptron.weights),
-            "biases_": list(perceptron.biases),
-            "feature_norms_": group_norms(
-                model.inputs[0], groups_by_size(ids, len(means))
-            ),
+            **attributes_of_model(model, groups),
             **self._gamma_attribute(units, len(means)),
         }
 
-    def _as_template(self, fitted, means):
-        """Take from a fitted estimator what the estimators of all steps share."""
-        self.n_features_in_ = fitted.n_features_in_
-        self._affinity_given = fitted._affinity_given
-        self.means_ = means
-        if hasattr(fitted, "feature_names_in_"):
-            self.feature_names_in_ = fitted.feature_names_in_
-        return self
+    def _shared(self, units, means):
+        """Return the fitted attributes that the steps of a path have in common."""
+        names = "n_features_in_", "feature_names_in_", "_affinity_given"
+        found = {name: getattr(self, name) for name in names if hasattr(self, name)}
+        return found | {"means_": means, **self._gamma_attribute(units, len(means))}
 
-    def _at_step(self, path, step):
-        """Return the fitted estimator of a step of a path."""
-        fitted = clone(self)
-        fitted._as_template(self, self.means_)
-        fitted._publish(path.steps[step], self._units, self.means_)
-        fitted.feature_importances_ = path.leaving_alphas()
-        return fitted
+    def _groups_of_features(self, n_features):
+        """Return the groups of features, by size."""
+        return groups_by_size(self._check_groups(n_features), n_features)
 
     def _kind(self):
         """Return the name of the model in the registry."""
