@@ -22,6 +22,7 @@ from sklearn.utils._param_validation import (
 )
 from sklearn.utils._param_validation import Interval as _Interval
 from sklearn.utils._param_validation import validate_params as _validate_params
+from sklearn.utils.metaestimators import available_if as _available_if
 from sklearn.utils.validation import _check_feature_names_in as check_feature_names_in
 from sklearn.utils.validation import _check_sample_weight as check_sample_weight
 
@@ -38,6 +39,7 @@ __all__ = [
     "check_sample_weight",
     "effective_n_threads",
     "fit_context",
+    "method_available_if",
     "single_linkage_label",
     "validate_parameter_constraints",
     "validate_params",
@@ -68,6 +70,20 @@ CONFIGURATION_ATTRIBUTES = (
     "_sklearn_output_config",
     "_metadata_request",
 )
+
+
+def method_available_if(check, name):
+    """Return a class decorator: `available_if` for a method that set_output wraps.
+
+    scikit-learn wraps ``transform`` when the body of the class has been read, and what
+    `available_if` said there is lost.
+    """
+
+    def decorate(cls):
+        setattr(cls, name, _available_if(check)(getattr(cls, name)))
+        return cls
+
+    return decorate
 
 
 def validate_params(constraints, *, prefer_skip_nested_validation):

@@ -19,6 +19,7 @@ from skdiffclust._compat import (
     Interval,
     StrOptions,
     fit_context,
+    method_available_if,
 )
 from skdiffclust._devices import outside_torch_modes
 from skdiffclust._encoder import ACTIVATIONS
@@ -69,6 +70,7 @@ def _has_encoder(estimator):
 
 
 @reads_whole("predict", "predict_proba", "transform", "score", "get_feature_names_out")
+@method_available_if(_has_rows, "transform")
 class PRCut(
     CallbackSupportMixin,
     ClassNamePrefixFeaturesOutMixin,
@@ -660,7 +662,3 @@ class PRCut(
         tags.input_tags.positive_only = is_precomputed(self)
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-# The wrapper of set_output hides what `available_if` says; this puts it back.
-PRCut.transform = available_if(_has_rows)(PRCut.transform)
