@@ -636,7 +636,7 @@ def _nearest_column(X_train, D):
 def _k_nearest(T, X, k, metric, metric_params):
     """Return (indices, distances), both (m, k), by distance, then by index in T."""
     params = fitted_metric_params(T, metric, metric_params)
-    kept = _first_copies(T, k)
+    kept = _first_duplicates(T, k)
     T = T[kept]
     if isinstance(metric, str) and metric in EUCLIDEAN_FORMS and not params:
         form = EUCLIDEAN_FORMS[metric]
@@ -651,11 +651,11 @@ def _k_nearest(T, X, k, metric, metric_params):
     return kept[columns], distances
 
 
-def _first_copies(T, k):
-    """Return the ascending indices of the first k copies of each distinct row of T.
+def _first_duplicates(T, k):
+    """Return the ascending indices of the first k duplicates of each distinct row of T.
 
-    No other copy can be among the k nearest; without this, data with many equal rows
-    would tie in every pair.
+    No other duplicate can be among the k nearest; without this, data with many equal
+    rows would tie in every pair.
     """
     _, group = np.unique(T, axis=0, return_inverse=True)
     group = group.ravel()

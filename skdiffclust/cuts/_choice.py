@@ -22,7 +22,7 @@ def cut_curve(graph, groups, apart, least, random_state):
     """Return (numbers (m,), normalised cuts (m,)) of the search for each number.
 
     Numbers of clusters are in a row, from `least` or 1 on; equal and linked samples
-    are `groups` (n,), of which pairs `apart` (p, 2) must part.
+    are `groups` (n,), of which pairs `apart` (p, 2) must be separated.
     """
     n_groups = int(groups.max()) + 1
     most = max(min(_MAX_CLUSTERS + 1, n_groups // _NODES_PER_CLUSTER), 1)

@@ -83,7 +83,7 @@ class Data:
     n_clusters : int
         At most the number of groups.
     asked : int
-        Number of clusters that was asked for, or chosen.
+        Number of clusters that was requested, or chosen.
     curve : (ndarray, ndarray) or None
         Numbers of clusters, and the cut of each, that it was chosen by.
     affinity : Affinity or None

@@ -343,8 +343,8 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
             raise ValueError(
                 "The 'affinity' parameter must be a dense array of shape "
                 f"({n_samples}, {n_samples}), between the samples of X. Got {what} "
-                "instead. A cross-validated search passes some of its rows only: set "
-                f"{parameter} to a function or name there."
+                "instead. A cross-validated search passes some of its samples only: "
+                f"set {parameter} to a function or name there."
             )
         return given_relation(affinity, kind, X.dtype)
 

@@ -134,9 +134,9 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         The mode of the candidate with the largest such product. All arrays above and
         below are its.
     results_ : dict of ndarray
-        A row for each candidate, a number of clusters and a mode: "n_clusters", "mode",
-        and at its best penalty "alpha", "cluster_stability", "support_stability" and
-        "held_out_objective".
+        A row for each candidate, a number of clusters and a mode: "n_clusters",
+        "mode", and at its best penalty "alpha", "cluster_stability",
+        "support_stability" and "held_out_objective".
     held_out_objective_ : ndarray of shape (n_alphas,)
         Mean objective of the samples that a subset leaves out.
     false_selections_ : ndarray of shape (n_alphas,)
@@ -288,7 +288,7 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
             Folder that what each subset gave is written to; made if it is not there.
             It takes an integer `random_state`.
         resume : bool, default=False
-            Go on from the checkpoint, if there is one; only the paths of all samples
+            Continue from the checkpoint, if there is one; only the paths of all samples
             are walked again. The result is that without the interruption, bit for bit.
 
         Returns

@@ -65,7 +65,7 @@ class DeepTraining:
     Parameters
     ----------
     clam : ClAM
-        Read for its parameters and, if training goes on, its last fit.
+        Read for its parameters and, if training continues, its last fit.
     X : ndarray of shape (n_samples, n_features)
     weight : ndarray of shape (n_samples,)
     scaling : MemoryScaling
@@ -73,7 +73,7 @@ class DeepTraining:
     random_state : RandomState
     device : str
     centers : ndarray of shape (n_clusters, n_outputs) or None
-        Memories of the last fit, if training goes on from them and its networks.
+        Memories of the last fit, if training continues from them and its networks.
     """
 
     def __init__(self, clam, X, weight, scaling, random_state, device, centers):
@@ -172,7 +172,7 @@ class DeepTraining:
         )
 
     def checkpoint(self, folder, *, resume):
-        """Write to a folder after each epoch, or go on from it."""
+        """Write to a folder after each epoch, or continue from it."""
         start = [array.tobytes() for array in self._network.state().values()]
         data = {
             "X": self._X,
@@ -248,7 +248,7 @@ class DeepTraining:
         return np.where(hidden, self._scaling.fill.astype(Z.dtype), Z)
 
     def _close(self, loop, loss, attributes):
-        """Record an epoch; go on to the next stage, or end."""
+        """Record an epoch; continue to the next stage, or end."""
         columns = {"learning_rate": self._rate}
         if self._clam.record_centers:
             columns["cluster_centers"] = self.memories()[1]
@@ -374,7 +374,7 @@ class DeepTraining:
         return found
 
     def restore(self, state):
-        """Go on from what `state` returned; return whether that can be."""
+        """Continue from what `state` returned; return whether that can be."""
         if not restore_stream(self._random_state, state):
             return False
         self._stage, self._n_left = state["stage"].item(), state["n_left"].item()
@@ -443,7 +443,7 @@ class _DeepCheckpoint:
         self._about, self._resume = (folder, "ClAM", identity), resume
 
     def open(self, loop, training):
-        """Go on from the last epoch there, if any."""
+        """Continue from the last epoch there, if any."""
         columns = ("loss", "learning_rate")
         record = {name: Field("float64", finite=name == "loss") for name in columns}
         reasons = ["", *STOP_REASONS, *_REASONS]
@@ -532,7 +532,7 @@ def checked_codes(code):
     if not np.isfinite(code).all():
         raise ValueError(
             "The 'encoder' parameter of ClAM must give finite codes. Got NaN or "
-            "infinity instead. Rescale X, or look at the module."
+            "infinity instead. Rescale X, or check the module."
         )
     refuse_overflow([code], code.dtype)
     return code

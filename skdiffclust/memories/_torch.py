@@ -279,7 +279,7 @@ class AutoencoderModule:
         for i, parameter in enumerate(self._adam.param_groups[0]["params"]):
             slots = self._adam.state.get(parameter, {})
             for slot in ("step", "exp_avg", "exp_avg_sq"):
-                # None yet for what has had no gradient.
+                # None yet for parameters without a gradient.
                 zeros = parameter.new_zeros(() if slot == "step" else parameter.shape)
                 zeros = zeros.float() if slot == "step" else zeros
                 found[f"{i}.{slot}"] = to_numpy(slots.get(slot, zeros))
