@@ -12,7 +12,7 @@ _EDGES_PER_CHUNK = 2**23
 _TOLERANCE = 1e-11
 # Rounds of sequences of moves on graphs of up to so many nodes, beyond which they cost
 # more than all else and gain less than 1 %; and their length without gain.
-_CLIMBS = 2
+CLIMBS = 2
 _CLIMBED = 20_000
 _PATIENCE = 15
 # Nodes of more edges stay in them.
@@ -133,7 +133,7 @@ def local_search(graph, labels, n_clusters, *, divisors=None, bounds=None, apart
     return search_level(level, labels, n_clusters, low, high)
 
 
-def search_level(level, labels, n_clusters, low, high, *, climbs=_CLIMBS):
+def search_level(level, labels, n_clusters, low, high, *, climbs=CLIMBS):
     """Return labels (n,) int64 lowered by moves; see `local_search`."""
     state = _State(level, labels, n_clusters, low, high)
     state.separate()

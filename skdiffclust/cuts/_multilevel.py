@@ -6,6 +6,7 @@ import scipy.sparse as sp
 from skdiffclust._compiled import compiled
 from skdiffclust._threads import run_chunks, thread_count
 from skdiffclust.cuts._local_search import (
+    CLIMBS,
     Level,
     as_level,
     cluster_sums,
@@ -27,6 +28,11 @@ _STALLED = 0.95
 # mean size coarse graphs may be out of bounds.
 _N_GROWN = 4
 _LOOSE = 0.1
+# Graphs of more nodes are large: more partitions are grown, which costs nothing on the
+# coarsest graph, and sequences of moves are tried on levels of up to so many nodes.
+_LARGE = 20_000
+_N_GROWN_LARGE = 8
+_CLIMBED_LARGE = 5000
 # What it costs to merge clusters that must be separated: more than any cut.
 _BARRED = 1e200
 # Nodes of a graph from which on starts run in threads.
@@ -124,13 +130,21 @@ def multilevel(level, n_clusters, random_state, low=0.0, high=np.inf):
         levels.append(level)
         all_groups.append(groups)
     bounds = loosened(level, n_clusters, low, high) if all_groups else (low, high)
-    labels = first_labels(level, n_clusters, random_state, *bounds)
+    n_finest = levels[0].n
+    n_grown = 0
+    if n_finest > _LARGE:
+        n_grown = _N_GROWN_LARGE
+    elif low > 0.0 or high < np.inf or len(level.apart_nodes):
+        n_grown = _N_GROWN
+    labels = first_labels(level, n_clusters, random_state, *bounds, n_grown)
     while all_groups:
         levels.pop()
         level = levels[-1]
         groups = all_groups.pop()
         bounds = loosened(level, n_clusters, low, high) if all_groups else (low, high)
-        labels = search_level(level, labels[groups], n_clusters, *bounds)
+        # Sequences on all levels of a large graph would take most of the time.
+        climbs = 0 if n_finest > _LARGE and level.n > _CLIMBED_LARGE else CLIMBS
+        labels = search_level(level, labels[groups], n_clusters, *bounds, climbs=climbs)
     return labels
 
 
@@ -148,15 +162,15 @@ def loosened(level, n_clusters, low, high):
     return min(low, mean - slack), max(high, mean + slack)
 
 
-def first_labels(level, n_clusters, random_state, low, high):
-    """Return labels (n,) of a small graph: merged, or, where bound, the best of some.
+def first_labels(level, n_clusters, random_state, low, high, n_grown=0):
+    """Return labels (n,) of a small graph: merged, or the best of that and some grown.
 
     Merging takes no care of sizes, or of nodes that must be separated, until it is too
     late; growing takes care of little else than sizes.
     """
     candidates = [merge(level, n_clusters, high)]
-    if low > 0.0 or high < np.inf or len(level.apart_nodes):
-        for node in random_state.randint(level.n, size=_N_GROWN):
+    if n_grown:
+        for node in random_state.randint(level.n, size=n_grown):
             candidates.append(grow(*level[:6], node, n_clusters))
     improved = [
         search_level(level, labels, n_clusters, low, high) for labels in candidates
