@@ -2,6 +2,7 @@
 
     python benchmarks/bench_memberships.py calibration
     python benchmarks/bench_memberships.py consensus
+    python benchmarks/bench_memberships.py ties
 
 "calibration" counts memberships over 100 trees under noise and, from another seed, over
 100 held-out ones with the same reference clusters, and prints, for memberships in each
@@ -10,17 +11,21 @@ membership of each sample how often the class of the sample is the most frequent
 of that cluster. "consensus" prints the adjusted Rand index (ARI) of the cut of the tree
 and of the consensus, on real tables and on generated problems at the true k, and the
 processor time of both. Of the noise scales 0.2 and 0.5, 0.2 was taken for the generated
-problems of seed 2, where 0.5 loses the spirals.
+problems of seed 2, where 0.5 loses the spirals. "ties" rounds four blobs to integers,
+so that there are many minimum spanning trees, and prints how well labels agree between
+four orders of the samples, and with the classes.
 """
 
 import argparse
 import sys
 import time
 import warnings
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 import sklearn
+from sklearn.datasets import make_blobs
 from sklearn.metrics import adjusted_rand_score
 
 from skdiffclust import SpanningForestClustering
@@ -118,15 +123,49 @@ def consensus(n_most):
     print(f"{'CPU s':24s}{seconds[0]:8.1f}{seconds[1]:11.1f}")
 
 
+def ties():
+    """Print the agreement of labels between orders of samples with many ties."""
+    variants = {
+        "cut": {},
+        "consensus, noise 0.001": {"noise_scale": 0.001},
+        "consensus, noise 0.2": {"noise_scale": 0.2},
+    }
+    print(f"{'':24s}{'between orders':>16s}{'with classes':>14s}")
+    for name, params in variants.items():
+        between = []
+        right = []
+        for seed in range(4):
+            X, y = make_blobs(300, centers=4, random_state=seed)
+            X = np.round(X)
+            found = []
+            for order_seed in range(4):
+                order = np.random.RandomState(order_seed).permutation(300)
+                model = SpanningForestClustering(
+                    4,
+                    n_perturbations=100 if params else 0,
+                    consensus=bool(params),
+                    random_state=order_seed,
+                    **params,
+                ).fit(X[order])
+                found.append(model.labels_[np.argsort(order)])
+            right += [adjusted_rand_score(y, labels) for labels in found]
+            between += [adjusted_rand_score(*pair) for pair in combinations(found, 2)]
+        print(f"{name:24s}{np.mean(between):16.3f}{np.mean(right):14.3f}")
+
+
 def main():
     """Read the command line and print a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("part", choices=["calibration", "consensus"])
+    parser.add_argument("part", choices=["calibration", "consensus", "ties"])
     parser.add_argument("--samples", type=int, default=1000)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     print(f"scikit-learn {sklearn.__version__}, NumPy {np.__version__}")
-    {"calibration": calibration, "consensus": consensus}[options.part](options.samples)
+    if options.part == "ties":
+        ties()
+    else:
+        parts = {"calibration": calibration, "consensus": consensus}
+        parts[options.part](options.samples)
 
 
 if __name__ == "__main__":
