@@ -153,7 +153,8 @@ def as_samples(found, n):
     forests = (i * (2 * n - i - 1) // 2 + j - i - 1).astype(np.int32)
     labels = np.array([labels for _, labels, _ in found], dtype=np.int32)
     values = np.array([values for *_, values in found]).reshape(len(found), -1)
-    return forests, labels, values.sum(axis=1), values.min(axis=1, initial=np.inf)
+    minimum = values.min(axis=1, initial=np.inf)
+    return _samplers.Samples(forests, labels, values.sum(axis=1), minimum)
 
 
 @pytest.fixture(

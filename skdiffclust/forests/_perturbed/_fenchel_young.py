@@ -323,7 +323,7 @@ def connectivity_loss_with_gradient(
     products = np.empty(plan.n_samples)
 
     def add_chunk(_, first, last):
-        _, labels, *_ = sampler.sample(first, last)
+        labels = sampler.sample(first, last).labels
         own = products_between_antithetic(labels, observed) / (n_draws - 1)
         products[first:last] = 2.0 * (
             products_with_connectivity(labels, derivative) - own

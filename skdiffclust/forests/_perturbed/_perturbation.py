@@ -256,12 +256,12 @@ def sum_samples(sampler, relation, plan, *, connectivity=False):
         )
 
     def add_chunk(sums, first, last):
-        forests, labels, totals[first:last], minimum_weights[first:last] = (
-            sampler.sample(first, last)
-        )
-        count_edges(forests, plan.samples_per_draw, sums[0])
+        samples = sampler.sample(first, last)
+        totals[first:last] = samples.totals
+        minimum_weights[first:last] = samples.minimum_weights
+        count_edges(samples.forests, plan.samples_per_draw, sums[0])
         if connectivity:
-            count_connected(labels, plan.samples_per_draw, sums[1])
+            count_connected(samples.labels, plan.samples_per_draw, sums[1])
 
     parts = run_samples(new_sums, add_chunk, plan, sampler.seconds)
     edges, connected = (
@@ -306,13 +306,13 @@ def vjp(relation, sampler, plan, *, forest=None, connectivity=None):
         forest = np.ascontiguousarray(forest[relation.heads, relation.columns])
 
     def add_chunk(_, first, last):
-        forests, labels, *_ = sampler.sample(first, last)
+        samples = sampler.sample(first, last)
         # A matrix entry and its mirror image both move.
         if forest is not None:
-            products[first:last] = 2.0 * products_with_forests(forests, forest)
+            products[first:last] = 2.0 * products_with_forests(samples.forests, forest)
         else:
             products[first:last] = 2.0 * products_with_connectivity(
-                labels, connectivity
+                samples.labels, connectivity
             )
 
     run_samples(lambda: None, add_chunk, plan, sampler.seconds)

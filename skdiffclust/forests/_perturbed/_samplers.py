@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from threading import get_ident
+from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import coo_array
@@ -66,6 +67,27 @@ class Noise:
         return quantile_table(self.kind)
 
 
+class Samples(NamedTuple):
+    """Forests of s noisy copies of a relation, as all samplers return them.
+
+    Attributes
+    ----------
+    forests : ndarray of shape (s, n_edges)
+        Numbers of the edges of the relation that are in.
+    labels : ndarray of shape (s, n_samples), or (s, 0)
+        Components, where they are known.
+    totals : ndarray of shape (s,)
+        Weights of the forests, each edge once.
+    minimum_weights : ndarray of shape (s,)
+        The lowest weight of an edge that was accepted.
+    """
+
+    forests: np.ndarray
+    labels: np.ndarray
+    totals: np.ndarray
+    minimum_weights: np.ndarray
+
+
 class FreeSampler:
     """Maximum spanning k-forests of noisy copies of a relation.
 
@@ -122,7 +144,7 @@ class FreeSampler:
         from skdiffclust.forests._perturbed._sampling import sample_free
 
         noise = self.noise
-        forests, *others = sample_free(
+        forests, labels, totals, minimum_weights = sample_free(
             noise.seed,
             (first, last),
             noise.samples_per_draw,
@@ -134,7 +156,7 @@ class FreeSampler:
         )
         if self.kept is not None:
             forests = self.kept[forests]
-        return forests, *others
+        return Samples(forests, labels, totals, minimum_weights)
 
 
 class ConstrainedSampler:
@@ -184,9 +206,9 @@ class ConstrainedSampler:
             self.problem,
         )
         if self.merging is None:
-            return sample_linked(*arguments)
-        merged = self.merging.sample(first, last)[0]
-        return sample_labelled(*arguments, merged.astype(np.int64), self.ends)
+            return Samples(*sample_linked(*arguments))
+        merged = self.merging.sample(first, last).forests.astype(np.int64)
+        return Samples(*sample_labelled(*arguments, merged, self.ends))
 
 
 class ContractedSampler:
@@ -227,10 +249,14 @@ class ContractedSampler:
     def sample(self, first, last):
         """Return forests, no components, weights and lowest values of some samples."""
         (inside, one), (between, two) = self.parts
-        forests, labels, totals, minimum_weights = one.sample(first, last)
-        others, _, more, least = two.sample(first, last)
-        forests = np.hstack([inside[forests], between[others]])
-        return forests, labels[:, :0], totals + more, np.minimum(minimum_weights, least)
+        joined = one.sample(first, last)
+        joining = two.sample(first, last)
+        return Samples(
+            np.hstack([inside[joined.forests], between[joining.forests]]),
+            joined.labels[:, :0],
+            joined.totals + joining.totals,
+            np.minimum(joined.minimum_weights, joining.minimum_weights),
+        )
 
 
 def _between(relation, groups, colours, n_clusters, noise):

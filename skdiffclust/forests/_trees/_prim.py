@@ -6,6 +6,8 @@ which no edge improves. Columns are worked on in blocks that stay in the first c
 LLVM does not vectorise a minimum of floats; that of their bits, as integers, it does.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from skdiffclust._compiled import compiled
@@ -23,6 +25,36 @@ _DIFFERENCES_PER_CHUNK = 2**27
 _DROPPED = 0.15
 
 
+class _Tree(NamedTuple):
+    """A growing tree, as the kernels take it.
+
+    Attributes
+    ----------
+    graph : tuple of ndarray
+        The vertex of each row, rows by vertex, and where each vertex begins there.
+    progress : ndarray of shape (3,)
+        The vertex that arrives next, the number of edges, the number of vertices.
+    shortest : ndarray of shape (n,)
+        Length of the shortest edge of each column to the tree.
+    nearest : ndarray of shape (n,)
+        The row at its other end, -1 for what is in the tree.
+    edges : ndarray of shape (n_vertices - 1, 2)
+    lengths : ndarray of shape (n_vertices - 1,)
+    """
+
+    graph: tuple
+    progress: np.ndarray
+    shortest: np.ndarray
+    nearest: np.ndarray
+    edges: np.ndarray
+    lengths: np.ndarray
+
+    def found(self):
+        """Return the edges and lengths that are there."""
+        n_edges = self.progress[1]
+        return self.edges[:n_edges], self.lengths[:n_edges]
+
+
 def prim_on_matrix(D, nodes):
     """Edges of the minimum spanning forest of symmetric `D` (n, n).
 
@@ -30,11 +62,11 @@ def prim_on_matrix(D, nodes):
     entries are no edges; the diagonal is not read as one. Returns edges (m, 2) with
     i < j and their lengths (m,).
     """
-    state = _start(nodes)
+    tree = _start(nodes)
     n_steps = max(1, _DIFFERENCES_PER_CHUNK // len(D))
-    while grow_on_matrix(D, *state, n_steps):
+    while grow_on_matrix(D, *tree, n_steps):
         pass
-    return _edges(state)
+    return tree.found()
 
 
 def prim_on_points(points, nodes, core=None):
@@ -43,31 +75,31 @@ def prim_on_points(points, nodes, core=None):
     Lengths are squared Euclidean distances, summed over the features in order, or, if
     `core` (n,) is given, squared mutual reachability. As `prim_on_matrix` otherwise.
     """
-    state = _start(nodes)
+    tree = _start(nodes)
     core = np.zeros(len(points)) if core is None else core
     kept = np.arange(len(points))
     columns = np.ascontiguousarray(points.T)
     n_steps = max(1, _DIFFERENCES_PER_CHUNK // points.size)
-    while grow_on_points(points, columns, kept, core, *state, n_steps):
-        waiting = state[3][: len(kept)] != -1
+    while grow_on_points(points, columns, kept, core, *tree, n_steps):
+        waiting = tree.nearest[: len(kept)] != -1
         if np.count_nonzero(waiting) < (1 - _DROPPED) * len(kept):
             kept = kept[waiting]
             columns = np.ascontiguousarray(columns[:, waiting])
-            for values in state[2:4]:
+            for values in (tree.shortest, tree.nearest):
                 values[: len(kept)] = values[: len(waiting)][waiting]
         n_steps = max(
             1, min(_DIFFERENCES_PER_CHUNK // columns.size, int(0.05 * len(kept)))
         )
-    return _edges(state)
+    return tree.found()
 
 
 def _start(nodes):
-    """State of a tree that has no row yet, as the kernels take it."""
+    """Return the tree that has no row yet."""
     n_samples = len(nodes)
     n_vertices = int(nodes.max()) + 1
     members = np.argsort(nodes, kind="stable")
     starts = np.searchsorted(nodes[members], np.arange(n_vertices + 1))
-    return (
+    return _Tree(
         (nodes, members, starts),
         np.array([nodes[0], 0, n_vertices]),
         np.full(n_samples, np.inf),
@@ -75,12 +107,6 @@ def _start(nodes):
         np.empty((n_vertices - 1, 2), dtype=np.int64),
         np.empty(n_vertices - 1),
     )
-
-
-def _edges(state):
-    """Edges and lengths found, as they leave this file."""
-    n_edges = state[1][1]
-    return state[4][:n_edges], state[5][:n_edges]
 
 
 @compiled(nogil=True)
