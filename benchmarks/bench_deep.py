@@ -14,6 +14,7 @@ better one by the median is named. k-means has ten starts.
 
 import argparse
 import copy
+import sys
 import time
 
 import numpy as np
@@ -165,6 +166,7 @@ def main():
         table, times = {}, []
         for seed in range(args.seeds):
             found, spent = compare(X, len(np.unique(y)), seed)
+            print(f"{name}, seed {seed}", file=sys.stderr, flush=True)
             times.append(spent)
             for method, labels in found.items():
                 table.setdefault(method, []).append(adjusted_rand_score(y, labels))

@@ -19,6 +19,9 @@ _ATTRACTING = 5  # memories that attract a sample, the nearest ones
 _SHARPNESS = 2.0  # inverse temperature times the squared distance to the last of them
 _RESTARTS = 10  # of k-means among the coordinates of memories
 _BLOCK_ENTRIES = 2**21
+_MOST = 40  # clusters that are counted, at most
+_DRAWS = 10  # of memories, among whose basins clusters are counted
+_SCALES = 400  # numbers of steps of a walk at which basins are counted
 
 
 @dataclass(frozen=True)
@@ -100,14 +103,25 @@ def find_basins(X, weight, n_clusters, n_memories, random_state, *, spherical=Fa
     """
     basins = Basins(np.zeros((1, X.shape[1])), np.zeros(1, np.int64), 1, spherical)
     Z = basins._enter(X)
+    counts = n_clusters == "auto"
     seeds, _ = seed_memories(
-        Z, weight, n_memories, "k-means++", 1, random_state, spherical=spherical
+        Z,
+        weight,
+        n_memories,
+        "k-means++",
+        _DRAWS if counts else 1,
+        random_state,
+        spherical=spherical,
     )
     memories = np.unique(seeds[0].astype(np.float64), axis=0)
     shares, scale = attraction(Z, memories)
     is_used = weight @ shares > 0
     memories = memories[is_used]
     shares = shares[:, np.flatnonzero(is_used)]
+    if counts:
+        drawn = [np.unique(other.astype(np.float64), axis=0) for other in seeds[1:]]
+        others = [attraction(Z, other)[0] for other in drawn]
+        n_clusters = count_basins([shares, *others], weight)
     groups = merge_memories(shares, weight, n_clusters, random_state)
     basins = replace(
         basins, memories=memories, groups=groups, n_groups=groups.max() + 1
@@ -116,6 +130,31 @@ def find_basins(X, weight, n_clusters, n_memories, random_state, *, spherical=Fa
     basins = replace(basins, groups=np.argsort(order)[groups])
     width = float(weight @ scale) / float(weight.sum())
     return basins, basins.assign(X), _SHARPNESS / width if width > 0 else _SHARPNESS
+
+
+def count_basins(draws, weight):
+    """Return the number of clusters that persists longest.
+
+    `draws` are shares (n, m) of samples, each for other memories. A walk from memory to
+    memory by the samples that they share, of t steps, has the eigenvalues of the graph
+    to the power of t. At a scale t it sees as many basins as there are eigenvalues
+    before the largest gap; the number that lasts over the longest range of log t, from
+    one step to a thousand, in all draws together, is taken. At least two, unless there
+    is one memory.
+    """
+    lasting = np.zeros(_MOST + 1)
+    for shares in draws:
+        shares = shares[:, np.flatnonzero(weight @ shares > 0)]
+        n_values = min(_MOST + 1, shares.shape[1])
+        if n_values < 3:
+            return n_values
+        graph = _graph(shares, weight, weight @ shares)
+        values = np.linalg.eigvalsh(graph)[::-1][:n_values]
+        powers = np.clip(values, 0.0, 1.0)[:, None] ** np.logspace(0, 3, _SCALES)
+        found = np.argmax(powers[:-1] - powers[1:], axis=0) + 1
+        lasting += np.bincount(found, minlength=len(lasting))
+    lasting[:2] = 0.0
+    return int(np.argmax(lasting)) if lasting.any() else 2
 
 
 def merge_memories(shares, weight, n_clusters, random_state):
@@ -142,9 +181,13 @@ def embed_memories(shares, weight, n_clusters):
     by shares (n, m): the relaxation of its least normalised cut.
     """
     sizes = weight @ shares
-    scaled = sparse.csr_array(shares @ sparse.diags_array(1.0 / np.sqrt(sizes)))
-    graph = (scaled.T @ sparse.diags_array(weight) @ scaled).toarray()
-    _, vectors = np.linalg.eigh(graph)
+    _, vectors = np.linalg.eigh(_graph(shares, weight, sizes))
     vectors = vectors[:, ::-1][:, :n_clusters]
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return vectors / np.where(lengths > 0, lengths, 1.0), sizes
+
+
+def _graph(shares, weight, sizes):
+    """Return the normalised graph (m, m) of the joint attraction of samples."""
+    scaled = sparse.csr_array(shares @ sparse.diags_array(1.0 / np.sqrt(sizes)))
+    return (scaled.T @ sparse.diags_array(weight) @ scaled).toarray()

@@ -120,7 +120,8 @@ class ClAM(
         40, merges two at a time by Ward's rule, and takes the number at which samples
         are on average nearest to their memory relative to the second nearest. It never
         gives one cluster while samples differ; see the user guide for how often it
-        errs.
+        errs. With `n_memories` it is the number of basins of the energy that persists
+        longest from fine scales to coarse ones.
     inverse_temperature : float or "auto", default="auto"
         The paper's β, in units of one over the squared distance (over the distance for
         "manhattan"). "auto" is 60 over the total variance of X, so that the scale of X

@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
 from skdiffclust import ClAM
-from skdiffclust.memories._basins import attraction, embed_memories
+from skdiffclust.memories._basins import attraction, count_basins, embed_memories
 
 
 def moons(seed):
@@ -167,3 +167,31 @@ def test_what_is_refused_of_data():
     with pytest.raises(AttributeError, match="partial_fit") as caught:
         ClAM(2, n_memories=20).partial_fit(X)
     assert "n_memories" in str(caught.value.__cause__)
+
+
+@pytest.mark.parametrize("shape", [moons, rings])
+def test_the_number_of_shapes_persists(shape, global_random_seed):
+    X, y = shape(global_random_seed)
+    model = ClAM("auto", n_memories=100, random_state=0).fit(X)
+    assert adjusted_rand_score(y, model.labels_) == 1.0
+
+
+def test_the_number_of_blobs_persists(global_random_seed):
+    found = []
+    for k in range(2, 9):
+        centers = 12 * np.random.RandomState(global_random_seed).randn(k, 5)
+        X, _ = make_blobs(400, centers=centers, random_state=global_random_seed)
+        model = ClAM("auto", n_memories=100, random_state=0).fit(X)
+        found.append(model.n_clusters_ == k)
+    assert np.mean(found) > 0.8
+
+
+def test_basins_are_counted_by_gaps_that_last():
+    # Three pairs of memories, loosely joined in pairs, hardly beyond.
+    shares = np.full((6, 6), 1e-4)
+    for i in range(3):
+        shares[2 * i : 2 * i + 2, 2 * i : 2 * i + 2] = 0.5
+    shares /= shares.sum(axis=1, keepdims=True)
+    assert count_basins([sparse.csr_array(shares)] * 2, np.ones(6)) == 3
+    assert count_basins([sparse.csr_array(np.ones((4, 1)))], np.ones(4)) == 1
+    assert count_basins([sparse.csr_array(np.eye(2))], np.ones(2)) == 2
