@@ -12,7 +12,7 @@ from skdiffclust.metrics import links_to_incidence, silhouette_scorer
 pytestmark = [
     # Penalties, unlike forests, may leave a link unmet in a short training, and say so.
     pytest.mark.filterwarnings(
-        "ignore:.*GEMINI (parts|found):sklearn.exceptions.ConvergenceWarning"
+        "ignore:.*GEMINI (separates|found):sklearn.exceptions.ConvergenceWarning"
     ),
     # Three blobs that no edge of the neighbours' graph joins, where two are requested.
     pytest.mark.filterwarnings("ignore:The graph of PRCut has 3 parts:UserWarning"),
