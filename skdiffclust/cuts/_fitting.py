@@ -23,7 +23,7 @@ from skdiffclust._validation import (
     validate_rows,
 )
 from skdiffclust.cuts._choice import choose_n_clusters, cut_curve
-from skdiffclust.cuts._graph import Affinity, warn_of_parts
+from skdiffclust.cuts._graph import Affinity, nndescent, warn_of_parts
 from skdiffclust.cuts._links import add_constraints, link_groups
 from skdiffclust.cuts._predictors import (
     EncoderPredictor,
@@ -313,14 +313,16 @@ def make_affinity(estimator):
     """Return the `Affinity` that the parameters of an estimator name."""
     kind = estimator.affinity
     metric = estimator.metric
-    if metric != "euclidean" and not (
-        isinstance(kind, str) and kind == "nearest_neighbors"
-    ):
+    of_neighbors = isinstance(kind, str) and kind in ("nearest_neighbors", "nndescent")
+    if metric != "euclidean" and not of_neighbors:
         raise ValueError(
             "The 'metric' parameter of PRCut must be 'euclidean' where 'affinity' is "
-            f"not 'nearest_neighbors', since it is of no use there. Got {metric!r} "
-            f"with affinity={kind!r} instead. Leave it out."
+            "not one of nearest neighbours, since it is of no use there. Got "
+            f"{metric!r} with affinity={kind!r} instead. Leave it out."
         )
+    if isinstance(kind, str) and kind == "nndescent":
+        kind = nndescent(estimator)
+        metric = "euclidean"  # the transformer knows its own
     return Affinity(kind, estimator.n_neighbors, metric, estimator.temperature, "PRCut")
 
 

@@ -116,6 +116,23 @@ class Affinity:
         return np.exp(-(distance_matrix(X, self.X) ** 2) / self.temperature)
 
 
+def nndescent(estimator):
+    """Return pynndescent's transformer with the parameters of an estimator."""
+    try:
+        from pynndescent import PyNNDescentTransformer
+    except ImportError as error:
+        raise ImportError(
+            "The 'affinity' parameter of PRCut must not be 'nndescent' without "
+            "pynndescent, which is not installed. Install it by pip install "
+            "pynndescent, or use affinity='nearest_neighbors'."
+        ) from error
+    return PyNNDescentTransformer(
+        n_neighbors=estimator.n_neighbors,
+        metric=estimator.metric,
+        random_state=estimator.random_state,
+    )
+
+
 def _pattern(graph):
     """Return the 0/1 csr_array of the stored entries of a sparse matrix (n, m).
 

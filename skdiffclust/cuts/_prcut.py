@@ -98,7 +98,9 @@ class PRCut(
         the graph, a symmetric matrix of weights >= 0, which needs ``encoder=None``. A
         callable maps (X, Y) to weights (n_X, n_Y). Of a transformer, such as
         :class:`~sklearn.neighbors.KNeighborsTransformer`, every stored entry is an
-        edge of weight 1, so distances are not read as similarities.
+        edge of weight 1, so distances are not read as similarities. "nndescent" is that
+        of pynndescent, which must be installed: approximate neighbours, for many
+        samples of more than ten features.
     n_neighbors : int, default=10
         Neighbours of a sample, itself not counted; at most n_samples - 1 are taken.
     metric : {"euclidean", "cosine"}, default="euclidean"
@@ -275,7 +277,9 @@ class PRCut(
             StrOptions({"auto"}),
         ],
         "affinity": [
-            StrOptions({"nearest_neighbors", "rbf", "cosine", "precomputed"}),
+            StrOptions(
+                {"nearest_neighbors", "nndescent", "rbf", "cosine", "precomputed"}
+            ),
             callable,
             HasMethods("fit_transform"),
         ],

@@ -1,7 +1,9 @@
 """PRCut: what it promises, what it refuses, and what a bad run leaves behind."""
 
 import pickle
+import sys
 import threading
+import types
 
 import numpy as np
 import pytest
@@ -260,6 +262,31 @@ def test_what_an_affinity_does_not_use_is_refused(blobs):
     for affinity in ("rbf", "cosine"):
         with pytest.raises(ValueError, match="nearest_neighbors.* for sparse X"):
             PRCut(4, affinity=affinity, **FREE).fit(sp.csr_array(X))
+
+
+def test_approximate_neighbours_by_name(blobs, monkeypatch):
+    X, _ = blobs
+    monkeypatch.setitem(sys.modules, "pynndescent", None)
+    with pytest.raises(ImportError, match="pip install pynndescent"):
+        PRCut(4, affinity="nndescent", **FREE).fit(X)
+
+    class Transformer(KNeighborsTransformer):
+        """pynndescent's, as far as PRCut knows it."""
+
+        def __init__(self, n_neighbors=30, metric="euclidean", random_state=None):
+            super().__init__(n_neighbors=n_neighbors, metric=metric)
+            self.random_state = random_state
+
+    module = types.SimpleNamespace(PyNNDescentTransformer=Transformer)
+    monkeypatch.setitem(sys.modules, "pynndescent", module)
+    for metric in ("euclidean", "cosine"):
+        found, exact = (
+            PRCut(4, affinity=affinity, metric=metric, n_neighbors=k, **FREE).fit(X)
+            for affinity, k in (("nndescent", 8), ("nearest_neighbors", 8))
+        )
+        same = (found.affinity_matrix_ - exact.affinity_matrix_).nnz
+        assert same <= 0.02 * exact.affinity_matrix_.nnz  # ties
+        np.testing.assert_array_equal(found.predict(X), found.labels_)
 
 
 def test_a_precomputed_graph_has_labels_and_no_predict(blobs):
