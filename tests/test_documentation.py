@@ -7,6 +7,10 @@ import sys
 from pathlib import Path
 from textwrap import dedent
 
+from sklearn.datasets import make_moons
+
+import skdiffclust
+
 DOC = Path(__file__).resolve().parents[1] / "doc"
 
 
@@ -52,3 +56,25 @@ def test_getting_started_prints_what_it_says(tmp_path):
     spaces = re.compile(r"\s+")  # pandas pads its headings
     assert spaces.sub(" ", printed) == spaces.sub(" ", " ".join(expected))
     assert len((tmp_path / "labelled.csv").read_text().splitlines()) == 179
+
+
+def test_what_is_said_to_those_who_come_from_elsewhere():
+    """Evaluate every call of ours in the tables of that page."""
+    names = {name: getattr(skdiffclust, name) for name in skdiffclust.__all__}
+    numbers = {"k": 3, "eps": 1.0, "m": 5, "s": 5, "r": 0.01}
+    text = (DOC / "coming_from.rst").read_text("utf-8")
+    cells = re.findall(r"^     - (.*(?:\n       .*)*)", text, flags=re.MULTILINE)
+    calls = [
+        call
+        for cell in cells
+        for call in re.findall(r"``((?:[A-Z]\w*)\([^`]*?\))(?:\.\w+|``)", cell)
+    ]
+    assert len(calls) > 15
+    for call in calls:
+        estimator = eval(call.replace("\n", " "), names | numbers)
+        for name in estimator.get_params():
+            assert hasattr(estimator, name)
+    X, _ = make_moons(50, random_state=0)
+    forest = names["SpanningForestClustering"](2).fit(X)
+    for method in re.findall(r"forest\.(\w+)", text):
+        assert hasattr(forest, method), method
