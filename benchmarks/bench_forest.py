@@ -202,20 +202,10 @@ def quitefastmst_raised(X):
     return quitefastmst.mst_euclid(X, 10)[0].sum()
 
 
-def hdbscan_raised(X):
-    """As `ours_raised`."""
-    from hdbscan import HDBSCAN
-
-    model = HDBSCAN(min_samples=10, approx_min_span_tree=False, gen_min_span_tree=True)
-    return model.fit(X)._min_spanning_tree[:, 2].sum()
-
-
 def reachability():
     """Mutual reachability of points: M = 10, where the sample is not counted."""
     for n_samples, n_features in ((60_000, 2), (60_000, 3), (30_000, 5), (10_000, 50)):
         peers = {"quitefastmst": quitefastmst_raised}
-        if n_features < 50:
-            peers["hdbscan"] = hdbscan_raised
         X = normal(n_samples, n_features)
         compare(f"{n_samples} x {n_features}, M = 10", ours_raised, peers, X)
 
