@@ -89,9 +89,9 @@ def test_links_are_enough(form):
 @pytest.mark.few_epochs
 def test_all_rows_labelled_and_one_class_only(global_random_seed):
     X, y = hidden_signal(seed=global_random_seed)
-    embedding = make(None).fit(X, y)
+    embedding = make("auto").fit(X, y)
     assert embedding.n_clusters_ == 3 and embedding.score(X, y) > -0.05
-    alone = make(None, max_iter=2).fit(X, np.zeros(len(y), dtype=int))
+    alone = make("auto", max_iter=2).fit(X, np.zeros(len(y), dtype=int))
     assert alone.n_clusters_ == 1 and np.isfinite(alone.transform(X)).all()
 
 
@@ -274,9 +274,9 @@ def test_what_must_be_given(global_random_seed):
     with pytest.raises(ValueError, match="requires y to be passed.*must_link"):
         make().fit(X)
     with pytest.raises(ValueError, match="'n_clusters' parameter .* labels? hide"):
-        make(None).fit(X, half_labelled(y))
+        make("auto").fit(X, half_labelled(y))
     with pytest.raises(ValueError, match="'n_clusters' parameter .* links say"):
-        make(None).fit(X, must_link=[[0, 3]])
+        make("auto").fit(X, must_link=[[0, 3]])
     with pytest.raises(ValueError, match="must be None where links are given"):
         make().fit(X, y, must_link=[[0, 3]])
     with pytest.raises(ValueError, match="n_samples=60. Got 61"):
