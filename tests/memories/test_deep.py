@@ -244,7 +244,7 @@ def test_refusals(global_random_seed):
         ClAM(3, encoder="mlp", device="tpu").fit(X)
     constant = nn.Linear(12, 2)
     nn.init.constant_(constant.weight, np.nan)
-    with pytest.raises(ValueError, match="finite codes.*look at the module"):
+    with pytest.raises(ValueError, match="finite codes.*check the module"):
         ClAM(3, encoder=constant).fit(X)
     assert ClAM(3, max_iter=2).fit(X).encoder_ is None
 
