@@ -2,7 +2,7 @@
 
 Run it where both packages are installed::
 
-    OMP_NUM_THREADS=1 python benchmarks/bench_gemini.py path step fit growth wide active
+    OMP_NUM_THREADS=1 python benchmarks/bench_gemini.py path step fit growth wide
 
 Both run in this process, one after the other, on the same data; the ratio of their
 times and whether the results agree are printed. gemclus's schedule (Nesterov momentum,
@@ -20,10 +20,10 @@ from gemclus.sparse import SparseLinearMMD, SparseLinearModel
 from sklearn.datasets import load_breast_cancer
 from sklearn.preprocessing import scale
 
+from skdiffclust import GEMINI
 from skdiffclust._encoder import Encoder
 from skdiffclust._optimisers import Adam
 from skdiffclust.datasets import make_celeux_one
-from skdiffclust.gemini import GEMINI, SparseGEMINI, _walk
 from skdiffclust.gemini._objectives import OBJECTIVES
 from skdiffclust.gemini._penalties import (
     group_penalty,
@@ -249,32 +249,7 @@ def bench_wide():
     report(what, theirs, ours, f"same numbers: {same}, GEMINI within {gap:.1e}")
 
 
-def bench_active():
-    """Time our own path on wide data, with and without the active set."""
-    X, options = wide_data(), {"min_features": 400, "alpha_multiplier": 1.02}
-    sparse = SparseGEMINI(
-        3, mode="ova", max_iter=100, tol=0.01, n_init=1, random_state=0
-    )
-    sparse.fit(X[:, :200])  # loads the kernels for 32 bits
-    with_set, path = seconds(sparse.path, X, **options)
-    whole = _walk.Walk._train_active
-    _walk.Walk._train_active = lambda self, active, *args: self._train(
-        self.model, self.optimiser, *args, self.attributes
-    )
-    without, other = seconds(sparse.path, X, **options)
-    _walk.Walk._train_active = whole
-    print(
-        f"our own path, 171 x {X.shape[1]}: active set {with_set:.1f} s ({len(path)} "
-        f"steps, {path.n_iters.sum()} epochs, {np.mean(path.n_features):.0f} features "
-        f"on average), all features {without:.1f} s ({len(other)} steps, "
-        f"{other.n_iters.sum()} epochs); features left {path.n_features[-1]} and "
-        f"{other.n_features[-1]}, in common "
-        f"{np.sum(path.supports[-1] & other.supports[-1])}",
-        flush=True,
-    )
-
-
-ALL = "path step fit wasserstein wasserstein_path growth wide active"
+ALL = "path step fit wasserstein wasserstein_path growth wide"
 
 if __name__ == "__main__":
     print(f"gemclus {gemclus.__version__}, numpy {np.__version__}")
