@@ -24,6 +24,7 @@ _MODULES = {
     "gemini",
     "memories",
     "metrics",
+    "model_selection",
     "nn",
     "plotting",
 }
@@ -45,6 +46,7 @@ __all__ = [
     "gemini",
     "memories",
     "metrics",
+    "model_selection",
     "plotting",
     "show_versions",
     "warmup",

@@ -6,6 +6,7 @@ from skdiffclust import forests as forests
 from skdiffclust import gemini as gemini
 from skdiffclust import memories as memories
 from skdiffclust import metrics as metrics
+from skdiffclust import model_selection as model_selection
 from skdiffclust import nn as nn
 from skdiffclust import plotting as plotting
 from skdiffclust.cuts import PRCut as PRCut

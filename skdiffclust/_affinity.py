@@ -240,6 +240,7 @@ def unit_rows(X):
     rows of length zero, which have no direction.
     """
     refuse_zero_rows(X)
+    X = np.ascontiguousarray(X)  # the order in which a row is summed hangs on it
     scaled = X / np.abs(X).max(axis=1, keepdims=True)
     return scaled / np.sqrt(np.square(scaled).sum(axis=1, keepdims=True))
 

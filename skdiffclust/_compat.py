@@ -11,6 +11,7 @@ from sklearn.base import _fit_context as fit_context
 from sklearn.callback import CallbackSupportMixin
 from sklearn.cluster._hierarchical_fast import single_linkage_label
 from sklearn.metrics.pairwise import _VALID_METRICS
+from sklearn.utils import _safe_indexing as safe_indexing
 from sklearn.utils._available_if import _AvailableIfDescriptor as AvailableIf
 from sklearn.utils._openmp_helpers import (
     _openmp_effective_n_threads as effective_n_threads,
@@ -25,6 +26,7 @@ from sklearn.utils._param_validation import validate_params as _validate_params
 from sklearn.utils.metaestimators import available_if as _available_if
 from sklearn.utils.validation import _check_feature_names_in as check_feature_names_in
 from sklearn.utils.validation import _check_sample_weight as check_sample_weight
+from sklearn.utils.validation import _num_samples as num_samples
 
 __all__ = [
     "AvailableIf",
@@ -40,6 +42,8 @@ __all__ = [
     "effective_n_threads",
     "fit_context",
     "method_available_if",
+    "num_samples",
+    "safe_indexing",
     "single_linkage_label",
     "validate_parameter_constraints",
     "validate_params",

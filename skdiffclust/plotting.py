@@ -1,6 +1,8 @@
 """Displays: pictures of fitted estimators; matplotlib is loaded when one is drawn."""
 
 import numpy as np
+from scipy.sparse import issparse
+from sklearn.decomposition import PCA
 from sklearn.utils import check_array, resample
 from sklearn.utils.validation import check_is_fitted
 
@@ -14,6 +16,7 @@ from skdiffclust.forests._display import (
 from skdiffclust.gemini._display import SparsePathDisplay
 
 __all__ = [
+    "ClustererComparisonDisplay",
     "CondensedTreeDisplay",
     "ConnectivityDisplay",
     "CutCurveDisplay",
@@ -420,14 +423,179 @@ class TrainingHistoryDisplay:
         return self
 
 
-def _check_positions(positions, n_samples):
+class ClustererComparisonDisplay:
+    """A comparison of clusterers: agreement, stability, and each one's clusters.
+
+    Above, the adjusted Rand index of each pair of clusterers, and the stability of each
+    beside that on data without clusters; below, the labels of each on a
+    projection of the samples.
+
+    Parameters
+    ----------
+    comparison : ClustererComparison
+        What `skdiffclust.model_selection.compare_clusterers` returned.
+    positions : array-like of shape (n_samples, 2)
+        Where the samples are drawn.
+
+    Attributes
+    ----------
+    figure_ : matplotlib Figure or SubFigure
+        What was drawn on.
+    image_ : matplotlib AxesImage
+        The agreement of each pair.
+    bars_ : matplotlib BarContainer
+        Mean stability of each clusterer.
+    null_points_ : list of matplotlib Line2D
+        Stabilities on data without clusters, for each clusterer.
+    points_ : dict of str to matplotlib PathCollection
+        The samples, coloured by the labels of each clusterer; noise is grey.
+
+    See Also
+    --------
+    ClustererComparisonDisplay.from_comparison : Project the samples, and draw.
+    skdiffclust.model_selection.compare_clusterers : Make a comparison.
+
+    Examples
+    --------
+    >>> from sklearn.cluster import KMeans
+    >>> from sklearn.datasets import load_iris
+    >>> from skdiffclust.model_selection import compare_clusterers
+    >>> from skdiffclust.plotting import ClustererComparisonDisplay
+    >>> X, _ = load_iris(return_X_y=True)
+    >>> comparison = compare_clusterers(X, [KMeans(3)], random_state=0)
+    >>> display = ClustererComparisonDisplay.from_comparison(comparison, X)
+    >>> list(display.points_)
+    ['KMeans']
+    """
+
+    def __init__(self, comparison, positions):
+        self.comparison = comparison
+        self.positions = positions
+
+    @classmethod
+    def from_comparison(cls, comparison, X, *, figure=None, **kwargs):
+        """Project the samples on two principal components, and draw.
+
+        Parameters
+        ----------
+        comparison : ClustererComparison
+            What `skdiffclust.model_selection.compare_clusterers` returned.
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            The samples, numeric and without missing values. Of others, pass your own
+            positions to the class.
+        figure : matplotlib Figure, SubFigure or None, default=None
+            Where to draw; None makes a figure.
+        **kwargs : dict
+            Passed to `plot`.
+
+        Returns
+        -------
+        display : ClustererComparisonDisplay
+            Drawn.
+        """
+        X = check_array(X, accept_sparse="csr")
+        if X.shape[1] < 2:
+            positions = np.column_stack(
+                [X.toarray() if issparse(X) else X, 0 * X[:, 0]]
+            )
+        else:
+            solver = "arpack" if issparse(X) else "auto"
+            pca = PCA(2, svd_solver=solver, random_state=0)
+            positions = pca.fit_transform(X)
+        return cls(comparison, positions).plot(figure=figure, **kwargs)
+
+    def plot(self, figure=None, *, max_samples=2000, point_kw=None):
+        """Draw it.
+
+        Parameters
+        ----------
+        figure : matplotlib Figure, SubFigure or None, default=None
+            Where to draw; None makes a figure.
+        max_samples : int, default=2000
+            Of more samples, this many are drawn, always the same ones.
+        point_kw : dict or None, default=None
+            Passed to `Axes.scatter`.
+
+        Returns
+        -------
+        self : ClustererComparisonDisplay
+            With the artists as attributes.
+
+        Raises
+        ------
+        ValueError
+            If no clusterer was run, or there is not one position for each sample.
+        """
+        comparison = self.comparison
+        names = list(comparison.names)
+        if not names:
+            raise ValueError(
+                "The 'comparison' parameter of ClustererComparisonDisplay must hold "
+                "at least one clusterer that was run. Got none instead: "
+                f"{comparison.left_out}."
+            )
+        n_samples = len(comparison.labels[names[0]])
+        positions = _check_positions(self.positions, n_samples, type(self).__name__)
+        n_columns = max(2, len(names))
+        if figure is None:
+            import matplotlib.pyplot as plt
+
+            figure = plt.figure(figsize=(2.6 * n_columns, 6.4), layout="constrained")
+        self.figure_ = figure
+        upper, lower = figure.subfigures(2, 1, height_ratios=(1.2, 1.0))
+        left, right = upper.subplots(1, 2)
+        self._draw_agreement(left, names)
+        self._draw_stability(right, names)
+        shown = _at_most(np.arange(n_samples), max_samples)
+        style = {"s": 8, "linewidths": 0} | (point_kw or {})
+        self.points_ = {}
+        for name, ax in zip(
+            names, np.ravel(lower.subplots(1, len(names))), strict=True
+        ):
+            colours = label_colours(comparison.labels[name][shown])
+            self.points_[name] = ax.scatter(*positions[shown].T, c=colours, **style)
+            ax.set_title(f"{name}: {comparison.n_clusters[name]} clusters", fontsize=9)
+            ax.set(xticks=[], yticks=[])
+        return self
+
+    def _draw_agreement(self, ax, names):
+        """Draw the adjusted Rand index of each pair."""
+        agreement = self.comparison.agreement
+        self.image_ = ax.imshow(agreement, vmin=0, vmax=1, cmap="viridis")
+        for i, j in np.ndindex(*agreement.shape):
+            value = agreement[i, j]
+            text = "–" if np.isnan(value) else f"{value:.2f}"
+            colour = "white" if np.isnan(value) or value < 0.6 else "black"
+            ax.text(j, i, text, ha="center", va="center", color=colour, fontsize=8)
+        ax.set_xticks(range(len(names)), names, rotation=40, ha="right", fontsize=8)
+        ax.set_yticks(range(len(names)), names, fontsize=8)
+        ax.set_title("adjusted Rand index of two clusterers", fontsize=9)
+
+    def _draw_stability(self, ax, names):
+        """Draw the stability of each clusterer, and that on data without clusters."""
+        comparison = self.comparison
+        means = [comparison.stability[name].mean() for name in names]
+        has_structure = comparison.has_structure
+        colours = ["tab:blue" if has_structure[name] else "0.75" for name in names]
+        self.bars_ = ax.barh(range(len(names)), means, color=colours)
+        self.null_points_ = []
+        for i, name in enumerate(names):
+            null = comparison.null_stability[name]
+            self.null_points_ += ax.plot(null, np.full(len(null), i), "k|", ms=9)
+        ax.set_yticks(range(len(names)), names, fontsize=8)
+        ax.invert_yaxis()
+        ax.set(xlim=(min(0.0, ax.get_xlim()[0]), 1.02), xlabel="adjusted Rand index")
+        ax.set_title("stability (ticks: data without clusters)", fontsize=9)
+
+
+def _check_positions(positions, n_samples, owner="SpanningForestDisplay"):
     """Return positions (n, 2) as float64."""
     positions = np.asarray(positions, dtype=np.float64)
     if positions.shape != (n_samples, 2):
         raise ValueError(
-            "The 'positions' parameter of SpanningForestDisplay must have shape "
-            f"({n_samples}, 2), two coordinates for each sample. Got {positions.shape} "
-            "instead. Choose two features, or reduce them with PCA."
+            f"The 'positions' parameter of {owner} must have shape ({n_samples}, 2), "
+            f"two coordinates for each sample. Got {positions.shape} instead. Choose "
+            "two features, or reduce them with PCA."
         )
     return positions
 

@@ -9,12 +9,20 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parents[1] / "skdiffclust"
 ROOMS = {"forests", "memories", "cuts", "gemini"}
-FACE = {"skdiffclust", "skdiffclust.nn", "skdiffclust.plotting"}
+FACE = {
+    "skdiffclust",
+    "skdiffclust.model_selection",
+    "skdiffclust.nn",
+    "skdiffclust.plotting",
+}
 # Public modules that import without torch and without numba.
 LIGHT = [
     "skdiffclust",
     *(f"skdiffclust.{name}" for name in ("forests", "memories", "cuts", "gemini")),
-    *(f"skdiffclust.{name}" for name in ("metrics", "datasets", "plotting")),
+    *(
+        f"skdiffclust.{name}"
+        for name in ("metrics", "model_selection", "datasets", "plotting")
+    ),
 ]
 # The packages of the forests: each imports only those before it.
 FOREST_PACKAGES = ["_trees", "_hierarchy", "_constrained", "_perturbed", "_embedding"]

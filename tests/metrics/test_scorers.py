@@ -141,7 +141,8 @@ def test_davies_bouldin_of_points_is_the_best():
 
 def test_unstable_labels_score_no_better_than_chance(blobs):
     X, _ = blobs
-    assert stability_scorer(Noise().fit(X), X) == pytest.approx(0, abs=0.05)
+    # Noise draws anew each time: four standard errors of five resamples of 60 rows.
+    assert stability_scorer(Noise().fit(X), X) == pytest.approx(0, abs=0.15)
 
 
 class Noise(ClusterMixin, BaseEstimator):

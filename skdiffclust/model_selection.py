@@ -1,0 +1,571 @@
+"""Several clusterers on the same data, side by side, within a budget of time."""
+
+import warnings
+from dataclasses import dataclass
+from numbers import Integral, Real
+from time import perf_counter
+
+import numpy as np
+from joblib import Parallel, delayed
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.metrics import (
+    adjusted_rand_score,
+    calinski_harabasz_score,
+    davies_bouldin_score,
+    silhouette_score,
+)
+from sklearn.utils import check_array, check_random_state
+
+from skdiffclust._compat import Interval, num_samples, safe_indexing, validate_params
+
+__all__ = ["ClustererComparison", "compare_clusterers"]
+
+# Tests replace it by a clock of their own.
+_clock = perf_counter
+_FRACTION = 0.8  # of the samples in a resample
+_PROBE = 256  # samples of the smaller of the two fits that a prediction is made from
+_FEWEST = 50  # samples: a fit to fewer is not worth a comparison
+_TRIVIAL = 0.95  # a larger share of the samples in one cluster divides nothing
+_SILHOUETTE = 2000  # samples that the silhouette is computed on, at most
+
+
+@dataclass(frozen=True)
+class ClustererComparison:
+    """What `compare_clusterers` found.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The clusterers that were run, in the order given.
+    labels : dict of str to ndarray of shape (n_samples,), int64
+        Labels of the fit to all samples. -1 is noise, or a sample that a clusterer
+        without `predict` did not see because the budget allowed a subsample only.
+    n_clusters : dict of str to int
+        Number of clusters, without noise.
+    n_fitted : dict of str to int
+        Number of samples that the clusterer was fitted to: all of them, or those of the
+        subsample that the budget allowed.
+    fit_seconds : dict of str to float
+        Elapsed time of that fit.
+    stability : dict of str to ndarray of shape (n_resamples,)
+        Adjusted Rand index of the labels of that fit and those of a fit to 80 % of its
+        samples, on these; 0 where one cluster holds more than 95 % of the samples.
+    null_stability : dict of str to ndarray of shape (n_resamples,)
+        The same on data without clusters, drawn anew for each value: see `reference`.
+    reference : {"gaussian", "permuted columns"}
+        What the data without clusters are: draws from one Gaussian with the mean and
+        the covariance of X or, where X is sparse, not numeric or has missing values, X
+        with its columns permuted independently of each other.
+    scores : dict of str to dict of str to float
+        "silhouette", "calinski_harabasz" and "davies_bouldin" (smaller is better) in
+        the space of X; NaN with fewer than two clusters, and where X is not numeric.
+    agreement : ndarray of shape (n_clusterers, n_clusterers)
+        Adjusted Rand index of each pair, in the order of `names`, on the samples to
+        which both give a cluster.
+    messages : dict of str to tuple of str
+        Warnings of the fit to all samples, each once.
+    left_out : dict of str to str
+        Why a clusterer was not run: the budget, or the error that it raised.
+
+    See Also
+    --------
+    compare_clusterers : Make one.
+    skdiffclust.plotting.ClustererComparisonDisplay : Draw one.
+    """
+
+    names: tuple
+    labels: dict
+    n_clusters: dict
+    n_fitted: dict
+    fit_seconds: dict
+    stability: dict
+    null_stability: dict
+    reference: str
+    scores: dict
+    agreement: np.ndarray
+    messages: dict
+    left_out: dict
+
+    @property
+    def has_structure(self):
+        """Whether each clusterer is more stable than on data without clusters.
+
+        Returns
+        -------
+        dict of str to bool
+            True where the mean stability exceeds every stability on reference data. If
+            X is one Gaussian, this has a probability of about 1 / (n_resamples + 1).
+        """
+        return {
+            name: bool(self.stability[name].mean() > self.null_stability[name].max())
+            for name in self.names
+        }
+
+    def to_frame(self):
+        """Return the comparison as a table, a row for each clusterer.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Indexed by name, the most stable clusterer first. Those that were left out
+            are last, with the reason in the column "note".
+
+        Raises
+        ------
+        ImportError
+            If pandas is not installed.
+        """
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise ImportError(
+                "ClustererComparison.to_frame needs pandas, which is not installed: "
+                "run 'pip install pandas'."
+            ) from error
+        has_structure = self.has_structure
+        rows = {}
+        for name in self.names:
+            labels = self.labels[name]
+            notes = list(self.messages[name])
+            if not has_structure[name]:
+                notes.insert(0, f"no structure: as stable on {self._reference_data}")
+            if self.n_fitted[name] < len(labels):
+                notes.insert(0, f"fitted to {self.n_fitted[name]} samples")
+            rows[name] = {
+                "n_clusters": self.n_clusters[name],
+                "smallest": _sizes(labels).min(initial=len(labels)),
+                "noise": int(np.sum(labels < 0)),
+                "seconds": self.fit_seconds[name],
+                "stability": self.stability[name].mean(),
+                "null_stability": self.null_stability[name].mean(),
+                **self.scores[name],
+                "note": "; ".join(notes),
+            }
+        rows |= {name: {"note": reason} for name, reason in self.left_out.items()}
+        frame = pd.DataFrame.from_dict(rows, orient="index")
+        if not self.names:
+            return frame
+        return frame.sort_values(
+            "stability", ascending=False, kind="stable", na_position="last"
+        )
+
+    @property
+    def _reference_data(self):
+        """The reference, in words."""
+        gaussian = self.reference == "gaussian"
+        return "one Gaussian" if gaussian else "permuted columns"
+
+    def __str__(self):
+        """Return a line for each clusterer."""
+        lines = []
+        has_structure = self.has_structure
+        for name in self.names:
+            lines.append(
+                f"{name}: {self.n_clusters[name]} clusters, stability "
+                f"{self.stability[name].mean():.2f} "
+                f"({self.null_stability[name].mean():.2f} on {self._reference_data})"
+                + ("" if has_structure[name] else ", no structure")
+            )
+        lines += [
+            f"{name}: left out, {reason}" for name, reason in self.left_out.items()
+        ]
+        return "\n".join(lines)
+
+
+@validate_params(
+    {
+        "X": "no_validation",
+        "estimators": [dict, list, tuple, None],
+        "n_resamples": [Interval(Integral, 1, None, closed="left")],
+        "time_budget": [Interval(Real, 0, None, closed="neither")],
+        "n_jobs": [Integral, None],
+        "random_state": ["random_state"],
+    },
+    prefer_skip_nested_validation=True,
+)
+def compare_clusterers(
+    X,
+    estimators=None,
+    *,
+    n_resamples=5,
+    time_budget=60,
+    n_jobs=None,
+    random_state=None,
+):
+    """Fit several clusterers to the same samples and compare what they find.
+
+    Each clusterer is fitted to all samples, to `n_resamples` random subsets of 80 % of
+    them, the same ones for every clusterer, and as often to reference data without
+    clusters and to a subset of these. A partition that is found again in the subsets,
+    where that of reference data is not, says something of the samples. Nothing is
+    recommended: a stable partition need not be the one that you are looking for.
+
+    Parameters
+    ----------
+    X : array-like or sparse matrix of shape (n_samples, n_features)
+        Samples, in whatever form the clusterers take.
+    estimators : dict of str to estimator, list of estimators or None, default=None
+        Clusterers of scikit-learn's interface, or pipelines that end in one. They are
+        cloned, and where a `random_state` is None it is drawn from `random_state`. None
+        compares the clusterers of this package that choose the number of clusters
+        themselves with `sklearn.cluster.HDBSCAN`.
+    n_resamples : int, default=5
+        Number of subsets.
+    time_budget : float, default=60
+        Seconds after which no fit is started. The time of each clusterer is predicted
+        from fits to 256 and 512 samples. One that would exceed its share of what is
+        left is fitted to a subsample and, if it has `predict`, labels the other samples
+        by it; one that could be fitted to fewer than 50 samples only is left out, by
+        name. A fit that has begun is not interrupted.
+    n_jobs : int or None, default=None
+        Number of processes for the fits to subsets, as in joblib.
+    random_state : int, RandomState instance or None, default=None
+        Draws the subsets, the permutations and the seeds of the clusterers. An int
+        makes the result reproducible, unless the budget runs out.
+
+    Returns
+    -------
+    comparison : ClustererComparison
+        Its `to_frame` is a table, and
+        `skdiffclust.plotting.ClustererComparisonDisplay` draws it.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than four samples, or two clusterers of one name.
+
+    Notes
+    -----
+    ``1 + 3 n_resamples`` fits for each clusterer. The reference is one Gaussian with
+    the mean and the covariance of X, and not X with permuted columns, wherever that is
+    possible: permuted columns keep what lies in a single feature, and of three distant
+    groups they make a grid of groups, on which most clusterers are as stable. Warnings
+    of the fits are collected for the whole process while they run.
+
+    Examples
+    --------
+    >>> from sklearn.cluster import KMeans
+    >>> from sklearn.datasets import make_blobs
+    >>> from skdiffclust import SpanningForestClustering
+    >>> from skdiffclust.model_selection import compare_clusterers
+    >>> X, _ = make_blobs(150, centers=3, n_features=4, random_state=0)
+    >>> clusterers = {"forest": SpanningForestClustering("auto"), "k-means": KMeans(3)}
+    >>> comparison = compare_clusterers(X, clusterers, random_state=0)
+    >>> comparison.n_clusters
+    {'forest': 3, 'k-means': 3}
+    >>> comparison.has_structure
+    {'forest': True, 'k-means': True}
+    """
+    start = _clock()
+    if not (sparse.issparse(X) or hasattr(X, "iloc")):
+        X = np.asarray(X)
+    elif sparse.issparse(X):
+        X = X.tocsr()
+    n_samples = num_samples(X)
+    if n_samples < 4:
+        raise ValueError(
+            "The 'X' parameter of compare_clusterers must have at least 4 samples. Got "
+            f"{n_samples} instead."
+        )
+    rng = check_random_state(random_state)
+    named = _named(estimators)
+    order = rng.permutation(n_samples)
+    subset_seed, null_seed = rng.randint(2**31 - 1, size=2)
+    found = {}
+    left_out = {}
+    for i, (name, estimator) in enumerate(named.items()):
+        estimator = _seeded(estimator, rng)
+        share = (time_budget - (_clock() - start)) / (len(named) - i)
+        try:
+            n_fitted = _affordable(estimator, X, order, n_resamples, share)
+            if n_fitted is None:
+                left_out[name] = (
+                    f"the time budget of {time_budget:g} s does not allow a fit to "
+                    f"{min(_FEWEST, n_samples)} samples"
+                )
+                continue
+            chosen = np.sort(order[:n_fitted])
+            found[name] = _run(
+                estimator, X, chosen, n_resamples, n_jobs, subset_seed, null_seed
+            )
+        except Exception as error:  # a clusterer may raise anything
+            left_out[name] = f"{type(error).__name__}: {error}"
+    names = tuple(found)
+    labels = {name: found[name].labels for name in names}
+    return ClustererComparison(
+        names=names,
+        labels=labels,
+        n_clusters={name: len(_sizes(labels[name])) for name in names},
+        n_fitted={name: found[name].n_fitted for name in names},
+        fit_seconds={name: found[name].seconds for name in names},
+        stability={name: found[name].stability for name in names},
+        null_stability={name: found[name].null_stability for name in names},
+        reference="gaussian" if _as_numbers(X) is not None else "permuted columns",
+        scores=_scores(X, labels, order),
+        agreement=_agreement(labels),
+        messages={name: found[name].messages for name in names},
+        left_out=left_out,
+    )
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """A fitted clone, its labels, elapsed seconds and warnings."""
+
+    model: object
+    labels: np.ndarray
+    seconds: float
+    messages: tuple
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What one clusterer found."""
+
+    labels: np.ndarray
+    n_fitted: int
+    seconds: float
+    stability: np.ndarray
+    null_stability: np.ndarray
+    messages: tuple
+
+
+def _named(estimators):
+    """Return {name: estimator}."""
+    if estimators is None:
+        estimators = _default_clusterers()
+    if isinstance(estimators, dict):
+        return dict(estimators)
+    names = [type(estimator).__name__ for estimator in estimators]
+    if len(set(names)) < len(names):
+        raise ValueError(
+            "The 'estimators' parameter of compare_clusterers must be a dict from "
+            f"names to estimators where classes occur twice. Got a list of {names} "
+            "instead."
+        )
+    return dict(zip(names, estimators, strict=True))
+
+
+def _default_clusterers():
+    """Return clusterers that choose the number of clusters themselves."""
+    from sklearn.cluster import HDBSCAN
+
+    from skdiffclust.cuts import PRCut
+    from skdiffclust.forests import SpanningForestClustering
+    from skdiffclust.gemini import GEMINI
+    from skdiffclust.memories import ClAM
+
+    return [
+        SpanningForestClustering("auto"),
+        ClAM("auto"),
+        PRCut("auto"),
+        GEMINI("auto"),
+        HDBSCAN(copy=True),
+    ]
+
+
+def _seeded(estimator, rng):
+    """Return a clone in which every `random_state` of None is a number."""
+    estimator = clone(estimator)
+    seed = int(rng.randint(2**31 - 1))
+    given = estimator.get_params()
+    return estimator.set_params(
+        **{
+            key: seed
+            for key in sorted(given)
+            if (key == "random_state" or key.endswith("__random_state"))
+            and given[key] is None
+        }
+    )
+
+
+def _fit(estimator, X):
+    """Fit a clone to X."""
+    model = clone(estimator)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        begin = _clock()
+        labels = np.asarray(model.fit_predict(X))
+        seconds = _clock() - begin
+    messages = tuple(dict.fromkeys(str(warning.message) for warning in caught))
+    return _Fit(model, labels.astype(np.int64), seconds, messages)
+
+
+def _affordable(estimator, X, order, n_resamples, share):
+    """Return how many samples a clusterer can be fitted to in its share of the time.
+
+    None where they are too few. Of the power law through two small fits; compilation is
+    not in it, since a first fit is not timed.
+    """
+    n_samples = len(order)
+    fewest = min(_FEWEST, n_samples)
+    begin = _clock()
+    sizes = [min(_PROBE, n_samples // 2), min(2 * _PROBE, n_samples)]
+    small, large = (safe_indexing(X, np.sort(order[:m])) for m in sizes)
+    seconds = []
+    for part in (small, small, large):  # the first may compile
+        if _clock() - begin > share:
+            return None
+        seconds.append(_fit(estimator, part).seconds)
+    seconds = seconds[1:]
+    growth = np.log(max(seconds[1], 1e-9) / max(seconds[0], 1e-9))
+    power = np.clip(growth / np.log(sizes[1] / sizes[0]), 1.0, 3.0)
+    n_fits = 1 + n_resamples * (1 + 2 * _FRACTION**power)
+    share -= _clock() - begin
+    if share <= 0:
+        return None
+    # n_fits * seconds[1] * (m / sizes[1]) ** power <= share
+    ratio = share / max(n_fits * seconds[1], 1e-9)
+    largest = sizes[1] * ratio ** (1 / power)
+    if largest >= n_samples:
+        return n_samples
+    return int(largest) if largest >= fewest else None
+
+
+def _run(estimator, X, chosen, n_resamples, n_jobs, subset_seed, null_seed):
+    """Fit a clusterer to the chosen samples, to subsets, and to permuted columns."""
+    n_samples = num_samples(X)
+    part = X if len(chosen) == n_samples else safe_indexing(X, chosen)
+    rng = np.random.RandomState(subset_seed)
+    size = max(2, round(_FRACTION * len(chosen)))
+    subsets = [np.sort(rng.permutation(len(chosen))[:size]) for _ in range(n_resamples)]
+    seeds = np.random.RandomState(null_seed).randint(2**31 - 1, size=n_resamples)
+    whole = _fit(estimator, part)
+    labels = whole.labels
+    parallel = Parallel(n_jobs=n_jobs)
+    stability = parallel(
+        delayed(_stability)(estimator, part, labels, rows) for rows in subsets
+    )
+    null_stability = parallel(
+        delayed(_null_stability)(estimator, part, rows, seed)
+        for rows, seed in zip(subsets, seeds, strict=True)
+    )
+    everywhere = labels
+    if len(chosen) < n_samples:
+        everywhere = np.full(n_samples, -1, dtype=np.int64)
+        if hasattr(whole.model, "predict"):
+            everywhere = np.asarray(whole.model.predict(X)).astype(np.int64)
+        everywhere[chosen] = labels
+    return _Found(
+        labels=_read_only(everywhere),
+        n_fitted=len(chosen),
+        seconds=whole.seconds,
+        stability=_read_only(np.array(stability)),
+        null_stability=_read_only(np.array(null_stability)),
+        messages=whole.messages,
+    )
+
+
+def _stability(estimator, X, labels, rows):
+    """Compare the labels of X with those of a fit to some of its rows.
+
+    Zero where one cluster holds nearly everything, which is easily found again.
+    """
+    if _sizes(labels).max(initial=0) > _TRIVIAL * len(labels):
+        return 0.0
+    found = _fit(estimator, safe_indexing(X, rows)).labels
+    return adjusted_rand_score(labels[rows], found)
+
+
+def _null_stability(estimator, X, rows, seed):
+    """Return the stability on reference data."""
+    rng = np.random.RandomState(seed)
+    numbers = _as_numbers(X)
+    if numbers is None:
+        reference = _permuted_columns(X, rng)
+    else:
+        reference = _gaussian(numbers, rng)
+        if hasattr(X, "iloc"):
+            reference = X.assign(**dict(zip(X.columns, reference.T, strict=True)))
+    return _stability(estimator, reference, _fit(estimator, reference).labels, rows)
+
+
+def _as_numbers(X):
+    """Return X as an array (n, d) of finite float64, or None where it is not that."""
+    if sparse.issparse(X):
+        return None
+    try:
+        return check_array(X, dtype=np.float64)
+    except (ValueError, TypeError):  # columns of text, missing values
+        return None
+
+
+def _gaussian(X, rng):
+    """Return n draws (n, d) from the Gaussian with the moments of X (n, d)."""
+    means = X.mean(axis=0)
+    centred = X - means
+    # The triangular factor has the covariance of X, and at most n rows.
+    root = np.linalg.qr(centred, mode="r") / np.sqrt(len(X))
+    return means + rng.standard_normal((len(X), len(root))) @ root
+
+
+def _permuted_columns(X, rng):
+    """Return a copy of X in which each column has an order of its own."""
+    n_samples = num_samples(X)
+    if hasattr(X, "iloc"):
+        permuted = X.copy()
+        for j in range(X.shape[1]):
+            column = X.iloc[rng.permutation(n_samples), j]
+            permuted.isetitem(j, column.set_axis(X.index))
+        return permuted
+    if sparse.issparse(X):
+        columns = sparse.csc_array(X, copy=True)
+        for j in range(columns.shape[1]):
+            span = slice(columns.indptr[j], columns.indptr[j + 1])
+            n_stored = span.stop - span.start
+            columns.indices[span] = rng.permutation(n_samples)[:n_stored]
+        columns.has_sorted_indices = False
+        columns.sort_indices()
+        return type(X)(columns.tocsr())
+    permuted = np.array(X)
+    for j in range(permuted.shape[1]):
+        permuted[:, j] = permuted[rng.permutation(n_samples), j]
+    return permuted
+
+
+def _sizes(labels):
+    """Return the sizes of the clusters, without noise."""
+    return np.unique(labels[labels >= 0], return_counts=True)[1]
+
+
+def _scores(X, labels, order):
+    """Return {name: {score: value}} of the samples that have a cluster."""
+    rows = X if sparse.issparse(X) else _as_numbers(X)
+    scores = {}
+    for name, found in labels.items():
+        values = dict.fromkeys(
+            ("silhouette", "calinski_harabasz", "davies_bouldin"), np.nan
+        )
+        known = order[found[order] >= 0]
+        if rows is not None:
+            few = known[:_SILHOUETTE]
+            if 2 <= len(np.unique(found[few])) < len(few):
+                values["silhouette"] = silhouette_score(rows[few], found[few])
+            n_clusters = len(np.unique(found[known]))
+            if 2 <= n_clusters < len(known) and not sparse.issparse(rows):
+                inside, of = rows[known], found[known]
+                values["calinski_harabasz"] = calinski_harabasz_score(inside, of)
+                values["davies_bouldin"] = davies_bouldin_score(inside, of)
+        scores[name] = {key: float(value) for key, value in values.items()}
+    return scores
+
+
+def _agreement(labels):
+    """Return the adjusted Rand index (m, m) of each pair of labels."""
+    names = list(labels)
+    table = np.eye(len(names))
+    for i, one in enumerate(names):
+        for j, other in enumerate(names[:i]):
+            both = (labels[one] >= 0) & (labels[other] >= 0)
+            value = np.nan
+            if both.any():
+                value = adjusted_rand_score(labels[one][both], labels[other][both])
+            table[i, j] = table[j, i] = value
+    return _read_only(table)
+
+
+def _read_only(array):
+    """Return the array, which nobody writes to from now on."""
+    array.setflags(write=False)
+    return array

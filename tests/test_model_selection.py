@@ -1,0 +1,279 @@
+"""Comparisons of clusterers: labels, stability, the budget, and the picture."""
+
+import warnings
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_array_equal
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.cluster import HDBSCAN, AgglomerativeClustering, KMeans
+from sklearn.datasets import make_blobs
+from sklearn.metrics import adjusted_rand_score, silhouette_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+from skdiffclust import SpanningForestClustering, model_selection
+from skdiffclust.model_selection import compare_clusterers
+from skdiffclust.plotting import ClustererComparisonDisplay
+
+mpl.use("Agg")
+
+
+@pytest.fixture(scope="module")
+def blobs():
+    return make_blobs(120, centers=3, n_features=4, cluster_std=0.5, random_state=0)
+
+
+class Slow(ClusterMixin, BaseEstimator):
+    """Divide by the sign of the first column, at a cost on an injected clock."""
+
+    seconds = 0.0
+    sizes = []
+
+    def __init__(self, cost=1.0, power=1.0):
+        self.cost = cost
+        self.power = power
+
+    def fit(self, X, y=None):
+        Slow.sizes.append(len(X))
+        Slow.seconds += self.cost * (len(X) / 1000) ** self.power
+        self.labels_ = self.predict(X)
+        return self
+
+    def predict(self, X):
+        return (np.asarray(X)[:, 0] > 0).astype(int)
+
+
+class SlowWithoutPredict(Slow):
+    """As many clusterers are."""
+
+    def fit(self, X, y=None):
+        Slow.seconds += self.cost * (len(X) / 1000) ** self.power
+        self.labels_ = (np.asarray(X)[:, 0] > 0).astype(int)
+        return self
+
+    predict = property()
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    Slow.seconds = 0.0
+    Slow.sizes = []
+    monkeypatch.setattr(model_selection, "_clock", lambda: Slow.seconds)
+    return Slow
+
+
+def test_what_is_compared(blobs):
+    X, y = blobs
+    clusterers = {
+        "forest": SpanningForestClustering(3),
+        "k-means": make_pipeline(StandardScaler(), KMeans(3)),
+        "Ward": AgglomerativeClustering(2),
+    }
+    found = compare_clusterers(X, clusterers, n_resamples=4, random_state=0)
+    assert found.names == tuple(clusterers)
+    assert found.left_out == {}
+    assert found.reference == "gaussian"
+    for name, clusterer in clusterers.items():
+        assert len(found.stability[name]) == len(found.null_stability[name]) == 4
+        assert found.n_fitted[name] == len(X)
+        if name != "k-means":  # which draws
+            expected = clusterer.fit_predict(X)
+            assert_array_equal(found.labels[name], expected)
+        score = silhouette_score(X, found.labels[name])
+        assert found.scores[name]["silhouette"] == pytest.approx(score)
+    assert found.n_clusters == {"forest": 3, "k-means": 3, "Ward": 2}
+    expected = adjusted_rand_score(found.labels["Ward"], found.labels["forest"])
+    assert found.agreement[0, 2] == found.agreement[2, 0] == pytest.approx(expected)
+    assert_array_equal(found.stability["forest"], 1)
+    assert "forest: 3 clusters, stability 1.00" in str(found)
+    # Parameters of the user are left alone.
+    assert clusterers["k-means"][-1].random_state is None
+    with pytest.raises(AttributeError):
+        found.names = ()
+    with pytest.raises(ValueError, match="read-only"):
+        found.labels["forest"][0] = 1
+
+
+def test_the_stability_is_that_of_subsets_drawn_alike(blobs):
+    X, _ = blobs
+    rows = []
+
+    class Recorder(KMeans):
+        def fit(self, X, y=None, sample_weight=None):
+            rows.append(np.asarray(X))
+            return super().fit(X)
+
+    clusterers = {"a": Recorder(2, random_state=0), "b": Recorder(3, random_state=0)}
+    found = compare_clusterers(X, clusterers, n_resamples=2, random_state=0)
+    # Of each: two small fits and one more to predict the time, then the whole, the
+    # subsets, and two of reference data with a subset each.
+    half = len(rows) // 2
+    assert half == 3 + 1 + 2 + 4
+    for i in (4, 5):
+        assert_array_equal(rows[i], rows[half + i])
+        labels = KMeans(2, random_state=0).fit_predict(rows[i])
+        inside = (rows[i][:, None] == X).all(axis=2).argmax(axis=1)
+        expected = adjusted_rand_score(found.labels["a"][inside], labels)
+        assert found.stability["a"][i - 4] == pytest.approx(expected)
+        assert len(inside) == round(0.8 * len(X))
+
+
+def test_reference_data_have_the_moments_of_X(global_random_seed):
+    rng = np.random.RandomState(global_random_seed)
+    X = rng.exponential(size=(4000, 3)) @ rng.normal(size=(3, 3)) + 7
+    drawn = model_selection._gaussian(X, rng)
+    np.testing.assert_allclose(drawn.mean(axis=0), X.mean(axis=0), atol=0.3)
+    np.testing.assert_allclose(np.cov(drawn.T), np.cov(X.T), rtol=0.3, atol=0.3)
+    wide = rng.normal(size=(5, 40))
+    assert model_selection._gaussian(wide, rng).shape == wide.shape
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array, pd.DataFrame])
+def test_permuted_columns_keep_their_values(form, global_random_seed):
+    rng = np.random.RandomState(global_random_seed)
+    X = rng.normal(size=(30, 4)) * (rng.uniform(size=(30, 4)) < 0.7)
+    found = model_selection._permuted_columns(form(X), rng)
+    assert type(found) is type(form(X))
+    found = found.toarray() if sparse.issparse(found) else np.asarray(found)
+    assert (found != X).any(axis=0).all()
+    assert_array_equal(np.sort(found, axis=0), np.sort(X, axis=0))
+
+
+def test_structure_is_more_stability_than_without(blobs, global_random_seed):
+    clusterers = {"forest": SpanningForestClustering(3), "HDBSCAN": HDBSCAN(copy=True)}
+    rng = np.random.RandomState(global_random_seed)
+    X = rng.normal(size=(150, 4))
+    many = {"n_resamples": 10, "random_state": global_random_seed}
+    found = compare_clusterers(blobs[0], clusterers, **many)
+    assert found.has_structure == {"forest": True, "HDBSCAN": True}
+    found = compare_clusterers(X, {"forest": SpanningForestClustering(3)}, **many)
+    null = found.null_stability["forest"]
+    expected = found.stability["forest"].mean() > null.max()
+    assert found.has_structure == {"forest": expected}
+    assert abs(found.stability["forest"].mean() - null.mean()) < 0.4
+    single = compare_clusterers(X, {"one": KMeans(1)}, **many)
+    assert not single.has_structure["one"]
+    assert single.stability["one"].max() == 0
+    note = single.to_frame().loc["one", "note"]
+    assert note == "no structure: as stable on one Gaussian"
+
+
+def test_a_seed_makes_it_reproducible(blobs):
+    X, _ = blobs
+    runs = [
+        compare_clusterers(X, [KMeans(5, n_init=1)], random_state=3, n_jobs=n_jobs)
+        for n_jobs in (None, 2)
+    ]
+    for name in ("labels", "stability", "null_stability"):
+        one, other = (getattr(run, name)["KMeans"] for run in runs)
+        assert_array_equal(one, other)
+
+
+def test_the_budget_governs_what_is_started(clock):
+    X = np.random.RandomState(0).normal(size=(4000, 2))
+    cheap, dear, hopeless = Slow(1e-3), Slow(1.0), Slow(1e4)
+    clusterers = {"cheap": cheap, "dear": dear, "hopeless": hopeless}
+    budget = {"n_resamples": 5, "time_budget": 60, "random_state": 0}
+    found = compare_clusterers(X, clusterers, **budget)
+    # 4 s a fit, and 1 + 5 (1 + 2 * .8) = 14 fits, in half of what is left.
+    assert found.n_fitted["cheap"] == 4000
+    assert 1000 < found.n_fitted["dear"] < 4000
+    assert set(found.left_out) == {"hopeless"}
+    assert "the time budget of 60 s does not allow" in found.left_out["hopeless"]
+    assert_array_equal(found.labels["dear"], X[:, 0] > 0)
+    assert "fitted to" in found.to_frame().loc["dear", "note"]
+    found = compare_clusterers(X, {"dear": dear}, **budget)
+    assert found.n_fitted["dear"] == 4000
+    before = clock.seconds
+    found = compare_clusterers(X, {"dear": Slow(0.1, 2.0)}, **budget)
+    assert clock.seconds - before < 60
+    assert 3000 < found.n_fitted["dear"] <= 4000
+
+
+def test_without_predict_only_the_subsample_has_labels(clock):
+    X = np.random.RandomState(0).normal(size=(4000, 2))
+    clusterers = {"all": Slow(1e-3), "some": SlowWithoutPredict(1.0)}
+    found = compare_clusterers(X, clusterers, time_budget=30, random_state=0)
+    labels = found.labels["some"]
+    assert np.sum(labels >= 0) == found.n_fitted["some"] < 4000
+    assert found.agreement[0, 1] == 1
+    assert found.n_clusters["some"] == 2
+
+
+def test_no_fit_begins_once_the_budget_is_spent(clock):
+    X = np.random.RandomState(0).normal(size=(100, 2))
+    clusterers = {"first": Slow(1e3), "second": Slow(1e-3)}
+    found = compare_clusterers(X, clusterers, time_budget=1, random_state=0)
+    assert set(found.left_out) == {"first", "second"}
+    assert found.names == ()
+    assert list(found.to_frame().columns) == ["note"]
+    # The first ran on half of the samples, which nobody could foresee, and no more.
+    assert clock.sizes == [50]
+    with pytest.raises(ValueError, match="must hold at least one clusterer"):
+        ClustererComparisonDisplay(found, X).plot()
+
+
+def test_warnings_and_errors_are_kept_by_name(blobs):
+    X, _ = blobs
+
+    class Warns(KMeans):
+        def fit(self, X, y=None, sample_weight=None):
+            warnings.warn("careful", stacklevel=2)
+            return super().fit(X)
+
+    clusterers = {"warns": Warns(2), "fails": KMeans(1000)}
+    found = compare_clusterers(X, clusterers, random_state=0)
+    assert found.messages == {"warns": ("careful",)}
+    assert "ValueError: n_samples=60 should be >= n_clusters" in found.left_out["fails"]
+    assert "careful" in found.to_frame().loc["warns", "note"]
+    assert "n_clusters" in found.to_frame().loc["fails", "note"]
+
+
+def test_text_columns_missing_values_and_sparse_rows(blobs):
+    X, y = blobs
+    table = pd.DataFrame({"kind": np.array(["a", "b", "c"])[y], "unit": ["cm"] * 120})
+    model = make_pipeline(OneHotEncoder(sparse_output=False), KMeans(3))
+    found = compare_clusterers(table, {"k-means": model}, random_state=0)
+    assert found.reference == "permuted columns"
+    assert np.isnan(found.scores["k-means"]["silhouette"])
+    assert found.n_clusters == {"k-means": 3}
+    rows = sparse.csr_array(np.maximum(X, 0))
+    found = compare_clusterers(rows, [KMeans(3)], random_state=0)
+    assert found.reference == "permuted columns"
+    assert np.isfinite(found.scores["KMeans"]["silhouette"])
+    assert np.isnan(found.scores["KMeans"]["davies_bouldin"])
+
+
+def test_wrong_input_is_refused(blobs):
+    X, _ = blobs
+    with pytest.raises(ValueError, match="at least 4 samples. Got 3"):
+        compare_clusterers(X[:3])
+    with pytest.raises(ValueError, match="dict from names to estimators"):
+        compare_clusterers(X, [KMeans(2), KMeans(3)])
+    with pytest.raises(ValueError, match="'time_budget' parameter"):
+        compare_clusterers(X, [KMeans(2)], time_budget=0)
+
+
+def test_the_picture_shows_what_was_found(blobs):
+    X, _ = blobs
+    clusterers = {"forest": SpanningForestClustering(3), "HDBSCAN": HDBSCAN(copy=True)}
+    found = compare_clusterers(X, clusterers, random_state=0)
+    display = ClustererComparisonDisplay.from_comparison(found, X)
+    assert_array_equal(display.image_.get_array(), found.agreement)
+    widths = [bar.get_width() for bar in display.bars_]
+    assert widths == [found.stability[name].mean() for name in found.names]
+    for line, name in zip(display.null_points_, found.names, strict=True):
+        assert_array_equal(line.get_xdata(), found.null_stability[name])
+    assert set(display.points_) == set(found.names)
+    colours = display.points_["forest"].get_facecolors()
+    assert len(np.unique(colours, axis=0)) == 3
+    with pytest.raises(ValueError, match=r"must have shape \(120, 2\)"):
+        ClustererComparisonDisplay(found, X).plot()
+    sparse_rows = sparse.csr_array(np.maximum(X, 0))
+    assert ClustererComparisonDisplay.from_comparison(found, sparse_rows).points_
+    plt.close("all")
