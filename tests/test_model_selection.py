@@ -79,7 +79,8 @@ def test_what_is_compared(blobs):
     assert found.left_out == {}
     assert found.reference == "gaussian"
     for name, clusterer in clusterers.items():
-        assert len(found.stability[name]) == len(found.null_stability[name]) == 4
+        assert len(found.stability[name]) == 4
+        assert len(found.null_stability[name]) == 8
         assert found.n_fitted[name] == len(X)
         if name != "k-means":  # which draws
             expected = clusterer.fit_predict(X)
@@ -111,9 +112,9 @@ def test_the_stability_is_that_of_subsets_drawn_alike(blobs):
     clusterers = {"a": Recorder(2, random_state=0), "b": Recorder(3, random_state=0)}
     found = compare_clusterers(X, clusterers, n_resamples=2, random_state=0)
     # Of each: two small fits and one more to predict the time, then the whole, the
-    # subsets, and two of reference data with a subset each.
+    # subsets, and four of reference data with a subset each.
     half = len(rows) // 2
-    assert half == 3 + 1 + 2 + 4
+    assert half == 3 + 1 + 2 + 8
     for i in (4, 5):
         assert_array_equal(rows[i], rows[half + i])
         labels = KMeans(2, random_state=0).fit_predict(rows[i])
@@ -153,7 +154,7 @@ def test_structure_is_more_stability_than_without(blobs, global_random_seed):
     assert found.has_structure == {"forest": True, "HDBSCAN": True}
     found = compare_clusterers(X, {"forest": SpanningForestClustering(3)}, **many)
     null = found.null_stability["forest"]
-    expected = found.stability["forest"].mean() > null.max()
+    expected = np.mean(null >= found.stability["forest"].mean()) <= 0.1
     assert found.has_structure == {"forest": expected}
     assert abs(found.stability["forest"].mean() - null.mean()) < 0.4
     single = compare_clusterers(X, {"one": KMeans(1)}, **many)
@@ -180,14 +181,14 @@ def test_the_budget_governs_what_is_started(clock):
     clusterers = {"cheap": cheap, "dear": dear, "hopeless": hopeless}
     budget = {"n_resamples": 5, "time_budget": 60, "random_state": 0}
     found = compare_clusterers(X, clusterers, **budget)
-    # 4 s a fit, and 1 + 5 (1 + 2 * .8) = 14 fits, in half of what is left.
+    # 4 s a fit, and 1 + 5 (2 + 3 * .8) = 23 fits, in half of what is left.
     assert found.n_fitted["cheap"] == 4000
     assert 1000 < found.n_fitted["dear"] < 4000
     assert set(found.left_out) == {"hopeless"}
     assert "the time budget of 60 s does not allow" in found.left_out["hopeless"]
     assert_array_equal(found.labels["dear"], X[:, 0] > 0)
     assert "fitted to" in found.to_frame().loc["dear", "note"]
-    found = compare_clusterers(X, {"dear": dear}, **budget)
+    found = compare_clusterers(X, {"dear": Slow(0.5)}, **budget)
     assert found.n_fitted["dear"] == 4000
     before = clock.seconds
     found = compare_clusterers(X, {"dear": Slow(0.1, 2.0)}, **budget)
