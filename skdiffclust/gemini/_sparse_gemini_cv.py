@@ -71,10 +71,12 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         Where the grid ends.
     selection_threshold : float, default=0.9
         Share of the subsets from which on a feature is in `stable_features_`.
-    objective, kernel, metric : str
+    objective : str, default="mmd"
         As in :class:`SparseGEMINI`.
     mode : {"ova", "ovo"} or sequence of these, default="ova"
         One-vs-all or one-vs-one, or those to choose from.
+    kernel, metric : str or callable
+        As in :class:`SparseGEMINI`.
     gamma : float, "scale" or None, default=None
         Coefficient of a kernel, as in :class:`GEMINI`.
     degree : float, default=3
