@@ -6,7 +6,8 @@ import numpy as np
 def softmax(logits):
     """Return the row-wise softmax of logits (n, k), in their floating dtype."""
     logits = np.asarray(logits)
-    exponentials = np.exp(logits - logits.max(axis=1, keepdims=True))
+    with np.errstate(under="ignore"):
+        exponentials = np.exp(logits - logits.max(axis=1, keepdims=True))
     exponentials /= exponentials.sum(axis=1, keepdims=True)
     return exponentials
 

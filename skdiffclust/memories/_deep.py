@@ -324,7 +324,11 @@ class DeepTraining:
 
     def _set_temperature(self, codes):
         """Fix the inverse temperature by codes (n, p)."""
-        variance = max(float(codes.var(axis=0).sum()), 1e-12)
+        variance = float(codes.var(axis=0).sum())
+        size = float(np.square(codes).sum(axis=1).mean())
+        if variance <= 1e-10 * size:  # rounding: all codes are equal
+            variance = size
+        variance = max(variance, 1e-12)
         given = self._clam.inverse_temperature
         self._beta = _CONCENTRATION / variance if given == "auto" else float(given)
 

@@ -268,7 +268,7 @@ def test_wrong_assignments_are_refused(assignments, match):
 
 
 def test_wrong_labels_are_refused():
-    with pytest.raises(ValueError, match="one entry for each row of the graph, 2"):
+    with pytest.raises(ValueError, match="one entry for each sample of the graph, 2"):
         ratio_cut(np.ones((2, 2)), [0, 1, 1])
 
 

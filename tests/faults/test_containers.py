@@ -115,7 +115,7 @@ def test_nothing_that_was_passed_is_written(estimator, blobs, fit, answer):
             "must be numeric",
         ),
         (pd.DataFrame({"a": ["1", "2"]}), ValueError, "must be numeric"),
-        (sparse.csr_array(np.eye(3)), TypeError, "use '.toarray()'|dense data is"),
+        (sparse.csr_array(np.eye(3)), TypeError, r"use '\.toarray\(\)'|dense data is"),
         (
             np.ma.masked_array([[1.0, 2.0], [3.0, 4.0]], [[0, 1], [0, 0]]),
             ValueError,

@@ -98,7 +98,10 @@ def test_no_fit_changes_the_filters_of_warnings():
             for node in ast.walk(ast.parse(file.read_text("utf-8")))
             if isinstance(node, ast.Attribute)
         }
-        assert not names & {"catch_warnings", "simplefilter", "filterwarnings"}, file
+        if file.name != "model_selection.py":  # which fits others', and says so
+            assert not names & {"catch_warnings", "simplefilter", "filterwarnings"}, (
+                file
+            )
 
 
 def test_the_parts_of_a_fit_leave_its_warnings_to_the_whole():
