@@ -59,21 +59,31 @@ def start_partitions(points, row_weights, n_clusters, random_state, n_runs=_N_RU
 
 
 def _draw_centers(points, squares, weights, n_clusters, random_state):
-    """Return centres (k, d) among the points, each drawn far from those before."""
+    """Return centres (k, d) among the points, each drawn far from those before.
+
+    Greedy k-means++: of 2 + log k draws the one that leaves the smallest distances.
+    """
     order = np.argsort(points @ random_state.normal(size=points.shape[1]))
     chosen = []
     nearest = np.ones(len(points))
     for _ in range(n_clusters):
         cumulated = np.cumsum((weights * nearest)[order])
-        draw = random_state.uniform() * cumulated[-1]
-        # All points that are left may be at a centre: any of them is one then.
-        position = min(np.searchsorted(cumulated, draw, "right"), len(order) - 1)
-        row = order[position]
-        center = dense_rows(points, [row])[0]
-        distances = squares - 2 * (points @ center) + squares[row]
-        distances = np.maximum(distances, 0)
-        nearest = distances if not chosen else np.minimum(nearest, distances)
-        chosen.append(row)
+        n_draws = 2 + int(np.log(n_clusters)) if chosen else 1
+        best = np.inf
+        for draw in random_state.uniform(size=n_draws) * cumulated[-1]:
+            # All points that are left may be at a centre: any of them is one then.
+            position = min(np.searchsorted(cumulated, draw, "right"), len(order) - 1)
+            row = order[position]
+            center = dense_rows(points, [row])[0]
+            distances = squares - 2 * (points @ center) + squares[row]
+            distances = np.maximum(distances, 0)
+            if chosen:
+                distances = np.minimum(nearest, distances)
+            potential = float(weights @ distances)
+            if potential < best:
+                best, kept = potential, (row, distances)
+        chosen.append(kept[0])
+        nearest = kept[1]
     return dense_rows(points, chosen)
 
 
