@@ -73,12 +73,14 @@ for cache in (caching.CompileResultCacheImpl, caching.CodeLibraryCacheImpl):
     cache._locator_classes = [Nowhere]
 
 from importlib import import_module
+from importlib.util import find_spec
 from pkgutil import walk_packages
 import skdiffclust
 
 # Kernels that could not be compiled would raise when their module is imported.
 for module in walk_packages(skdiffclust.__path__, "skdiffclust."):
-    import_module(module.name)
+    if find_spec("torch") or not module.name.endswith(("torch", ".nn")):
+        import_module(module.name)
 
 from skdiffclust.forests._trees._union_find import find, singletons
 print(find(singletons(4), 3))

@@ -64,6 +64,7 @@ def test_every_public_name_is_on_an_api_page(name):
     assert public <= listed
 
 
+@pytest.mark.torch
 def test_editors_see_every_name():
     stub = ast.parse((ROOT / "skdiffclust" / "__init__.pyi").read_text("utf-8"))
     seen = {"__version__", "show_versions"}

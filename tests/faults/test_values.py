@@ -325,7 +325,9 @@ def test_training_that_diverges_says_so(estimator, blobs, fit, answer):
     assert any("diverged" in str(w.message) for w in caught)
 
 
-@pytest.mark.parametrize("device", ["cuda:7", "nowhere"])
+@pytest.mark.parametrize(
+    "device", [pytest.param("cuda:7", marks=pytest.mark.torch), "nowhere"]
+)
 def test_a_device_that_is_not_there_is_refused(estimator, blobs, fit, device):
     if "device" not in estimator.get_params():
         return
