@@ -260,10 +260,10 @@ def compare_clusterers(
     {'forest': True, 'k-means': True}
     """
     start = _clock()
-    if not (sparse.issparse(X) or hasattr(X, "iloc")):
-        X = np.asarray(X)
-    elif sparse.issparse(X):
+    if sparse.issparse(X):
         X = X.tocsr()
+    elif not hasattr(X, "iloc"):
+        X = np.asarray(X)
     n_samples = num_samples(X)
     if n_samples < 4:
         raise ValueError(
@@ -433,6 +433,7 @@ def _run(estimator, X, chosen, n_resamples, n_jobs, subset_seed, null_seed):
     size = max(2, round(_FRACTION * len(chosen)))
     subsets = [np.sort(rng.permutation(len(chosen))[:size]) for _ in range(n_resamples)]
     seeds = np.random.RandomState(null_seed).randint(2**31 - 1, size=2 * n_resamples)
+    numbers = _as_numbers(part)
     whole = _fit(estimator, part)
     labels = whole.labels
     parallel = Parallel(n_jobs=n_jobs)
@@ -440,7 +441,7 @@ def _run(estimator, X, chosen, n_resamples, n_jobs, subset_seed, null_seed):
         delayed(_stability)(estimator, part, labels, rows) for rows in subsets
     )
     null_stability = parallel(
-        delayed(_null_stability)(estimator, part, rows, seed)
+        delayed(_null_stability)(estimator, part, numbers, rows, seed)
         for rows, seed in zip(subsets * 2, seeds, strict=True)
     )
     everywhere = labels
@@ -470,10 +471,9 @@ def _stability(estimator, X, labels, rows):
     return adjusted_rand_score(labels[rows], found)
 
 
-def _null_stability(estimator, X, rows, seed):
-    """Return the stability on reference data."""
+def _null_stability(estimator, X, numbers, rows, seed):
+    """Return the stability on reference data; `numbers` is X as numbers, or None."""
     rng = np.random.RandomState(seed)
-    numbers = _as_numbers(X)
     if numbers is None:
         reference = _permuted_columns(X, rng)
     else:

@@ -166,7 +166,6 @@ def test_moves_keep_apart_what_must_part(global_random_seed):
         assert after <= before * (1 + 1e-12)
 
 
-@pytest.mark.filterwarnings("ignore:The graph of PRCut")
 def test_what_cannot_be_parted_is_warned_of():
     # The graph of Grötzsch has no triangle, so no clique of four, and four colours.
     cycle = [(i, (i + 1) % 5) for i in range(5)]

@@ -152,6 +152,7 @@ def test_fit_in_a_forked_child_after_kernels_on_two_threads(fit, answer):
     assert np.array_equal(in_a_forked_child(fit, answer, forest, X), expected)
 
 
+# The blobs are three parts of the graph, and two clusters are a candidate.
 @pytest.mark.filterwarnings("ignore:The graph of PRCut has 3 parts:UserWarning")
 def test_a_search_in_two_processes_is_the_serial_one(quick, blobs):
     grid = {"n_clusters": [2, 3]}
