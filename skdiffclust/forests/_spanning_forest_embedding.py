@@ -4,6 +4,7 @@ import copy
 from numbers import Integral, Real
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
@@ -22,7 +23,12 @@ from skdiffclust._devices import (
 from skdiffclust._encoder import Encoder
 from skdiffclust._fitted import drop_stale, reads_whole
 from skdiffclust._history import EpochLoop, Training, keep_state_on_error
-from skdiffclust._validation import hidden_widths, validate_rows
+from skdiffclust._validation import (
+    canonical_rows,
+    extreme_rows,
+    hidden_widths,
+    validate_rows,
+)
 from skdiffclust.forests._embedding._informed_batches import InformedBatches
 from skdiffclust.forests._embedding._targets import (
     check_number_of_clusters,
@@ -34,6 +40,7 @@ from skdiffclust.forests._embedding._targets import (
 from skdiffclust.forests._embedding._training import (
     EncoderTrainer,
     batch_error,
+    embed_by_encoder,
     units_of,
 )
 
@@ -248,10 +255,11 @@ class SpanningForestEmbedding(
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples; of shape (n_samples, ...) for a module.
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Samples; dense, of shape (n_samples, ...), for a module.
         y : array-like of shape (n_samples,), default=None
-            Integers: classes, -1 where unknown.
+            Classes, as integers with -1 where unknown, or as strings with -1, None or
+            NaN where unknown. Names are not kept: they only say same or different.
         must_link : array-like or sparse matrix, default=None
             Samples that share a cluster: index pairs (n_links, 2), group ids
             (n_samples,) with -1 for none, or a sparse incidence matrix
@@ -272,9 +280,9 @@ class SpanningForestEmbedding(
         Raises
         ------
         ValueError
-            If there are neither labels nor links, `y` is not integer-valued, the number
-            of clusters is not known, X is not as described, or the checkpoint is not
-            one of the same data and parameters.
+            If there are neither labels nor links, `y` is neither integers nor strings,
+            the number of clusters is not known, X is not as described, or the
+            checkpoint is not one of the same data and parameters.
 
         Warns
         -----
@@ -284,13 +292,13 @@ class SpanningForestEmbedding(
         """
         self._check_torch()
         X = self._check_rows(X, reset=True)
-        y = None if y is None else check_target(y, len(X))
-        known = known_constraints(len(X), y, must_link, cannot_link)
-        n_clusters = check_number_of_clusters(self.n_clusters, y, len(X))
+        y = None if y is None else check_target(y, X.shape[0])
+        known = known_constraints(X.shape[0], y, must_link, cannot_link)
+        n_clusters = check_number_of_clusters(self.n_clusters, y, X.shape[0])
         device = resolve_device(self.device, type(self).__name__)
         rng = check_random_state(self.random_state)
         left, held_out = split_labelled(y, self.validation_fraction, rng)
-        batches = self._batches(len(X), left, must_link, cannot_link, n_clusters)
+        batches = self._batches(X.shape[0], left, must_link, cannot_link, n_clusters)
         trainer = self._trainer(X, n_clusters, rng, device, resume=self.warm_start)
         if checkpoint is not None:
             checkpoint = trainer.checkpoint(
@@ -322,8 +330,8 @@ class SpanningForestEmbedding(
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples; of shape (n_samples, ...) for a module.
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Samples; dense, of shape (n_samples, ...), for a module.
         y : array-like of shape (n_samples,), default=None
             As for `fit`.
         must_link : array-like or sparse matrix, default=None
@@ -344,16 +352,16 @@ class SpanningForestEmbedding(
         self._check_torch()
         begins = not hasattr(self, "n_iter_")
         X = self._check_rows(X, reset=begins)
-        y = None if y is None else check_target(y, len(X))
-        known_constraints(len(X), y, must_link, cannot_link)
-        n_clusters = check_number_of_clusters(self.n_clusters, y, len(X))
+        y = None if y is None else check_target(y, X.shape[0])
+        known_constraints(X.shape[0], y, must_link, cannot_link)
+        n_clusters = check_number_of_clusters(self.n_clusters, y, X.shape[0])
         device = resolve_device(self.device, type(self).__name__)
         if begins or not isinstance(self.random_state, Integral):
             rng = check_random_state(self.random_state)
         else:
             # Of an integer, other noise at every call, but the same in every run.
             rng = np.random.RandomState([self.random_state % 2**32, self.n_iter_])
-        batches = self._batches(len(X), y, must_link, cannot_link, n_clusters)
+        batches = self._batches(X.shape[0], y, must_link, cannot_link, n_clusters)
         trainer = self._trainer(X, n_clusters, rng, device, resume=not begins)
         loop = EpochLoop(
             self,
@@ -372,8 +380,8 @@ class SpanningForestEmbedding(
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples; of shape (n_samples, ...) for a module.
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Samples; dense, of shape (n_samples, ...), for a module.
 
         Returns
         -------
@@ -390,13 +398,14 @@ class SpanningForestEmbedding(
         X = self._check_rows(X, reset=False)
         with np.errstate(over="ignore", invalid="ignore"):
             if hasattr(self, "coefs_"):
-                embedding = Encoder(self.coefs_, self.intercepts_).outputs(X)
+                encoder = Encoder(self.coefs_, self.intercepts_)
+                embedding = embed_by_encoder(encoder, X)
             else:
                 embedding = self._embed_by_module(X)
         if not np.isfinite(embedding).all():
             raise ValueError(
                 "The samples of X must have an embedding that fits "
-                f"{embedding.dtype}. Got values up to {np.abs(X).max():.3g} instead, "
+                f"{embedding.dtype}. Got values up to {abs(X).max():.3g} instead, "
                 "whose embedding overflows: rescale X like the samples of the fit."
             )
         return embedding
@@ -409,10 +418,10 @@ class SpanningForestEmbedding(
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples; of shape (n_samples, ...) for a module.
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Samples; dense, of shape (n_samples, ...), for a module.
         y : array-like of shape (n_samples,)
-            Integers: classes, -1 where unknown.
+            Classes, as for `fit`.
 
         Returns
         -------
@@ -427,10 +436,17 @@ class SpanningForestEmbedding(
         )
 
     def _check_rows(self, X, *, reset):
-        """Return X as a finite array that the encoder takes."""
+        """Return X as a finite array or csr_array that the encoder takes."""
         by_module = not isinstance(self.encoder, str)
-        X = validate_rows(self, X, reset=reset, allow_nd=by_module)
-        rows = X.reshape(len(X), -1)
+        accepted = False if by_module else "csr"
+        X = validate_rows(
+            self, X, reset=reset, allow_nd=by_module, accept_sparse=accepted
+        )
+        if issparse(X):
+            X = canonical_rows(X)
+            rows = extreme_rows(X)
+        else:
+            rows = X.reshape(len(X), -1)
         refuse_overflow([rows], dtype=X.dtype)
         if reset:
             refuse_underflow(rows, X.dtype)
@@ -517,4 +533,5 @@ class SpanningForestEmbedding(
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = False
+        tags.input_tags.sparse = isinstance(self.encoder, str)
         return tags

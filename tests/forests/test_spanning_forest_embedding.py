@@ -4,6 +4,7 @@ import pickle
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from scipy import sparse
@@ -244,17 +245,97 @@ def test_warm_start_and_partial_fit_continue(global_random_seed):
 @pytest.mark.parametrize(
     "y",
     [
-        np.array(["a", "b", "c"] * 20),
+        np.array(["a", "b", 3] * 20, dtype=object),
+        np.array(["a", "b", b"c"] * 20, dtype=object),
+        np.array([0, 1, 1j] * 20, dtype=object),
+        np.array(["2026-11-22"] * 60, dtype="M8[D]"),
         np.arange(60) % 3 + 0.5,
         np.full(60, -2),
         np.full(60, np.nan),
-        np.array([0, 1, None] * 20, dtype=object),
     ],
-    ids=["text", "fractions", "below -1", "nan", "none"],
+    ids=["mixed", "bytes", "complex", "dates", "fractions", "below -1", "nan"],
 )
-def test_targets_that_are_no_integers_are_refused(y, global_random_seed):
+def test_targets_that_are_no_classes_are_refused(y, global_random_seed):
     with pytest.raises(ValueError, match="'y' parameter of SpanningForestEmbedding"):
         make().fit(hidden_signal(seed=global_random_seed)[0], y)
+
+
+def as_text(y):
+    """The same classes as strings; -1 becomes "-1"."""
+    return np.where(y < 0, "-1", np.array(["cat", "ape", "bee"])[y])
+
+
+@pytest.mark.parametrize(
+    "mark", ["text", -1, None, np.nan, pd.NA], ids=["text", "-1", "None", "nan", "NA"]
+)
+@pytest.mark.few_epochs
+def test_names_are_classes(mark, global_random_seed):
+    X, y = hidden_signal(seed=global_random_seed)
+    y = half_labelled(y)
+    names = as_text(y)
+    if not isinstance(mark, str):
+        names = np.where(y < 0, mark, names.astype(object))
+    expected = make(max_iter=1).fit(X, y)
+    embedding = make(max_iter=1).fit(X, names)
+    np.testing.assert_allclose(embedding.score(X, names), expected.score(X, y))
+    np.testing.assert_array_equal(embedding.transform(X), expected.transform(X))
+    series = pd.Series(names, dtype="string" if mark is pd.NA else None)
+    stream = make().partial_fit(X, series)
+    np.testing.assert_array_equal(stream.coefs_[0], make().partial_fit(X, y).coefs_[0])
+
+
+@pytest.mark.few_epochs
+def test_integers_beside_none():
+    X, y = hidden_signal()
+    y = half_labelled(y)
+    unknown = np.where(y < 0, None, y.astype(object))
+    np.testing.assert_array_equal(
+        make(max_iter=1).fit(X, unknown).coefs_[0], make(max_iter=1).fit(X, y).coefs_[0]
+    )
+
+
+@pytest.mark.parametrize("container", [sparse.csr_array, sparse.csc_matrix])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("encoder", ["linear", "mlp"])
+@pytest.mark.few_epochs
+def test_sparse_samples_are_those_of_dense_ones(container, dtype, encoder, tmp_path):
+    X, y = hidden_signal()
+    X = np.column_stack([np.where(X > 1, X, 0), np.zeros(len(X))]).astype(dtype)
+    settings = {"max_iter": 3, "encoder": encoder, "validation_fraction": 0.3}
+    dense = make(**settings).fit(X, half_labelled(y))
+    rows = container(X)
+    before = rows.copy()
+    embedding = make(**settings).fit(rows, half_labelled(y), checkpoint=tmp_path)
+    assert abs(rows - before).nnz == 0
+    np.testing.assert_array_equal(embedding.coefs_[0], dense.coefs_[0])
+    found = embedding.transform(rows)
+    assert found.dtype == dtype
+    np.testing.assert_allclose(found, dense.transform(X), rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(found[:3], embedding.transform(rows[:3]))
+    assert embedding.score(rows, y) == pytest.approx(dense.score(X, y))
+    again = make(**settings).fit(
+        rows, half_labelled(y), checkpoint=tmp_path, resume=True
+    )
+    np.testing.assert_array_equal(again.coefs_[0], embedding.coefs_[0])
+    other = rows.copy()
+    other.data[0] += 1
+    with pytest.raises(ValueError, match="checkpoint"):
+        make(**settings).fit(other, half_labelled(y), checkpoint=tmp_path, resume=True)
+
+
+@pytest.mark.few_epochs
+def test_sparse_samples_and_a_similarity_of_tensors():
+    X, y = hidden_signal()
+
+    def similarity(rows):
+        return -(torch.cdist(rows, rows) ** 2)
+
+    settings = {"max_iter": 2, "similarity": similarity}
+    dense = make(**settings).fit(X, y)
+    embedding = make(**settings).fit(sparse.csr_array(X), y)
+    np.testing.assert_allclose(embedding.coefs_[0], dense.coefs_[0], rtol=1e-5)
+    with pytest.raises(TypeError, match="Sparse data was passed"):
+        make(encoder=nn.Linear(2, 1)).fit(sparse.csr_array(X), y)
 
 
 @pytest.mark.parametrize(
@@ -293,8 +374,6 @@ def test_what_must_be_given(global_random_seed):
         make().fit(X, must_link=[[0, 1]], cannot_link=[[0, 1]])
     with pytest.raises(ValueError, match="'device' parameter"):
         make(device="nowhere").fit(X, y)
-    with pytest.raises(TypeError, match="Sparse data was passed"):
-        make().fit(sparse.csr_array(X), y)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """What is known of the rows of an embedding: checked, counted, split."""
 
+from numbers import Real
+
 import numpy as np
 from sklearn.utils import check_consistent_length, column_or_1d
 
@@ -10,20 +12,34 @@ _NAME = "SpanningForestEmbedding"
 
 
 def check_target(y, n_samples):
-    """Return y as int64 (n_samples,) of labels of at least -1."""
+    """Return y as int64 (n_samples,) of labels of at least -1.
+
+    Strings become numbers in their order; -1, None and NaN beside strings are unknown,
+    as are None beside integers and "-1", which NumPy makes of -1 in a list of strings.
+    """
     refuse_masked(y, name="y")
     y = column_or_1d(y, warn=True)
     check_consistent_length(np.empty(n_samples), y)
+    if y.dtype.kind == "T":
+        y = y.astype(object)
+    if y.dtype.kind == "U":
+        return _numbers_of_names(y, y == "-1")
     numbers = y
     if y.dtype.kind == "O":
+        if any(isinstance(value, str) for value in y):
+            no_name = [not isinstance(value, str) or value == "-1" for value in y]
+            return _numbers_of_names(y, np.array(no_name))
+        numbers = np.where([_is_missing(value) for value in y], -1, y)
         try:
-            numbers = y.astype(np.float64)
+            numbers = numbers.astype(np.float64)
         except (TypeError, ValueError):
-            numbers = y.astype(str)
+            pass
     if numbers.dtype.kind not in "biuf":
+        odd = next((value for value in y if not isinstance(value, Real)), y[0])
         raise ValueError(
-            f"The 'y' parameter of {_NAME} must be integers, with -1 for unknown. Got "
-            f"values of type {y.dtype} instead. Encode classes with LabelEncoder first."
+            f"The 'y' parameter of {_NAME} must be integers or strings, with -1 for "
+            f"unknown. Got values of type {type(odd).__name__} instead. Encode classes "
+            "with LabelEncoder first."
         )
     if not np.isfinite(numbers).all():
         raise ValueError(
@@ -39,6 +55,33 @@ def check_target(y, n_samples):
             "classes as 0, 1, ...."
         )
     return labels
+
+
+def _numbers_of_names(y, unknown):
+    """Return numbers (n,) of strings y (n,) by their order, -1 where unknown (n,)."""
+    for value in y[unknown]:
+        is_mark = value == "-1" if isinstance(value, str) else _means_unknown(value)
+        if not is_mark:
+            raise ValueError(
+                f"The 'y' parameter of {_NAME} must have strings only, and -1 or None "
+                f"where the class is unknown, if it has strings. Got {value!r} among "
+                "them instead. Turn all labels into strings, or all into integers."
+            )
+    labels = np.full(len(y), -1, dtype=np.int64)
+    labels[~unknown] = np.unique(y[~unknown].astype(str), return_inverse=True)[1]
+    return labels
+
+
+def _is_missing(value):
+    """Whether an entry of an object array is None, or pandas' NA."""
+    return value is None or type(value).__name__ == "NAType"
+
+
+def _means_unknown(value):
+    """Whether an entry that is no string is -1, None, NaN or pandas' NA."""
+    if _is_missing(value):
+        return True
+    return isinstance(value, Real) and (value == -1 or value != value)
 
 
 def known_constraints(n_samples, y, must_link, cannot_link):

@@ -2,7 +2,9 @@
 
 import copy
 
+import numpy as np
 import torch
+from scipy.sparse import issparse
 
 from skdiffclust._checkpoint import probe_rows
 from skdiffclust._torch import (
@@ -16,6 +18,7 @@ from skdiffclust._torch import (
     train_module,
 )
 from skdiffclust.forests._embedding._training import (
+    dense_batch,
     loop_checkpoint,
     noise_of_batch,
     record_epoch,
@@ -99,7 +102,9 @@ class ModuleTrainer:
         rows, constraints, n_clusters = batch
         noise = noise_of_batch(self.settings, self.rng)
         dtype = next(self.module.parameters()).dtype
-        embedding = self.module(to_tensor(self.X[rows], self.device, dtype))
+        embedding = self.module(
+            to_tensor(dense_batch(self.X, rows), self.device, dtype)
+        )
         similarity = standardized_similarity(embedding, self.settings.similarity)
         return partial_loss(similarity, constraints, n_clusters, noise)
 
@@ -124,6 +129,16 @@ class ModuleTrainer:
 
 def embed_by_module(module, X, *, block_samples=1):
     """Return the outputs (n, n_components) of a module for samples (n, ...)."""
+
+    if issparse(X):
+        blocks = range(0, X.shape[0], _SAMPLES_AT_A_TIME)
+        parts = (X[first : first + _SAMPLES_AT_A_TIME].toarray() for first in blocks)
+        return np.concatenate(
+            [
+                embed_by_module(module, part, block_samples=block_samples)
+                for part in parts
+            ]
+        )
 
     def check(embedding, n_samples):
         if embedding.ndim != 2 or len(embedding) != n_samples:

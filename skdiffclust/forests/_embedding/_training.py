@@ -1,6 +1,7 @@
 """Training of an encoder by the partial Fenchel-Young loss, batch by batch."""
 
 import numpy as np
+from scipy.sparse import issparse
 
 from skdiffclust._checkpoint import identify
 from skdiffclust._loop_checkpoint import ArraysState, LoopCheckpoint
@@ -31,7 +32,7 @@ class EncoderTrainer:
         Read for its parameters, never written.
     encoder : Encoder
         Trained in place.
-    X : ndarray of shape (n_samples, n_features)
+    X : ndarray or csr_array of shape (n_samples, n_features)
     n_clusters : int
     random_state : RandomState
     """
@@ -86,7 +87,7 @@ class EncoderTrainer:
         rows, constraints, n_clusters = batch
         noise = noise_of_batch(self.settings, self.rng)
         embedding, inputs = self.encoder.forward(
-            self.X[rows].astype(self.encoder.dtype, copy=False)
+            dense_batch(self.X, rows).astype(self.encoder.dtype, copy=False)
         )
         similarity, vjp = standardized_similarity_with_vjp(
             embedding, self.settings.similarity
@@ -121,7 +122,20 @@ class EncoderTrainer:
 
     def embed(self, X):
         """Return the embedding (n, n_components) of samples as the encoder is now."""
-        return self.encoder.outputs(X)
+        return embed_by_encoder(self.encoder, X)
+
+
+def dense_batch(X, rows):
+    """Return samples of X (n, ...), dense or sparse, as a dense array."""
+    batch = X[rows]
+    return batch.toarray() if issparse(batch) else batch
+
+
+def embed_by_encoder(encoder, X):
+    """Return the outputs (n, n_components) of an encoder for dense or sparse X."""
+    if issparse(X):
+        X = X.astype(encoder.dtype, copy=False)
+    return encoder.outputs(X)
 
 
 def noise_of_batch(settings, random_state):
@@ -161,7 +175,11 @@ def loop_checkpoint(trainer, folder, data, params, outputs, has_held_out, resume
     `data` is a dict of arrays, `outputs` as for `identify`.
     """
     start = b"".join(array.tobytes() for array in trainer.state().values())
-    data = {"X": trainer.X, **data, "first weights": np.frombuffer(start, np.uint8)}
+    samples = {"X": trainer.X}
+    if issparse(trainer.X):
+        parts = ("data", "indices", "indptr")
+        samples = {f"X.{part}": getattr(trainer.X, part) for part in parts}
+    data = samples | data | {"first weights": np.frombuffer(start, np.uint8)}
     columns = ["loss", "training_loss", "validation_error"]
     return LoopCheckpoint(
         folder,
