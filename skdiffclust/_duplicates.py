@@ -24,10 +24,14 @@ def first_equal(X):
     """
     hashes = _hashes(X)
     ordered = np.sort(hashes)
-    if (ordered[1:] != ordered[:-1]).all():
+    is_new = np.append(True, ordered[1:] != ordered[:-1])
+    if is_new.all():
         return np.arange(len(X))
-    _, first, group = np.unique(hashes, return_index=True, return_inverse=True)
-    firsts = first[group]
+    order = np.argsort(hashes)
+    starts = np.flatnonzero(is_new)
+    firsts = np.empty(len(X), dtype=np.int64)
+    sizes = np.diff(starts, append=len(X))
+    firsts[order] = np.repeat(np.minimum.reduceat(order, starts), sizes)
     # Nearly all rows with the hash of another one are equal to the first such row.
     others = np.flatnonzero(firsts != np.arange(len(X)))
     differs = others[(X[others] != X[firsts[others]]).any(axis=1)]

@@ -23,10 +23,13 @@ def join_duplicates(points, nodes):
     duplicates = np.flatnonzero(firsts != everyone)
     if not len(duplicates):
         return np.empty((0, 2), dtype=np.int64), everyone, nodes
+    kept = np.flatnonzero(firsts == everyone)
+    if nodes.max() == len(nodes) - 1:  # each row is a vertex of its own
+        edges = np.column_stack([firsts[duplicates], duplicates])
+        return edges, kept, np.arange(len(kept))
     duplicates = duplicates[np.argsort(firsts[duplicates], kind="stable")]
     chosen = kruskal(firsts[duplicates], duplicates, np.zeros(len(duplicates)), nodes)
     edges = np.column_stack([firsts[duplicates], duplicates])[chosen]
-    kept = np.flatnonzero(firsts == everyone)
     parents, sizes = small_singletons(nodes.max() + 1)
     join_edges(nodes[edges], parents, sizes)
     vertices = number_components(parents)[0][nodes[kept]]

@@ -82,12 +82,14 @@ _FEW_PAIRS = 32, False
 _ALL_PAIRS = 256, True
 # With so few features boxes always do.
 _LOW = 3
+# Nearest rows that are found first, at least.
+_N_NEIGHBORS = 6
 # Differences of a feature that a probe computes, at most.
 _DIFFERENCES_PER_CHUNK = 1e9
 
 
 def euclidean_boruvka(
-    points, nodes, n_threads, *, leaves=None, n_neighbors=6, is_split=False
+    points, nodes, n_threads, *, leaves=None, n_neighbors=None, is_split=False
 ):
     """Edges of the minimum spanning tree of the rows of `points` (n, d).
 
@@ -100,6 +102,8 @@ def euclidean_boruvka(
     and only to the others. Returns edges (m, 2) with i < j and their lengths (m,); m
     is the number of vertices less one.
     """
+    if n_neighbors is None:
+        n_neighbors = _neighbors_to_find(points)
     tree, near = _neighborhood(points, n_neighbors, n_threads, leaves, is_split)
     n_samples = len(points)
     n_leaves = len(tree.starts) - 1
@@ -131,6 +135,18 @@ def euclidean_boruvka(
         )
         run_chunks(relabel, n_samples, (rows.component, numbers), n_threads)
     return edges, lengths
+
+
+def _neighbors_to_find(points):
+    """Return how many nearest rows are found before the first round.
+
+    On a grid of d features a row has up to 2 d others at the same distance, and one
+    more says that there are no others at it: without it, all are searched again.
+    """
+    n_features = points.shape[1]
+    if n_features > 5 or (n_features > _LOW and (points % 1).any()):
+        return _N_NEIGHBORS
+    return max(_N_NEIGHBORS, 2 * n_features + 1)
 
 
 def core_lengths(points, min_samples, n_threads):
