@@ -123,8 +123,8 @@ def nndescent(estimator):
     except ImportError as error:
         raise ImportError(
             "The 'affinity' parameter of PRCut must not be 'nndescent' without "
-            "pynndescent, which is not installed. Install it by pip install "
-            "pynndescent, or use affinity='nearest_neighbors'."
+            "pynndescent, which is not installed. Install it (pip install "
+            "skdiffclust[nndescent]), or use affinity='nearest_neighbors'."
         ) from error
     return PyNNDescentTransformer(
         n_neighbors=estimator.n_neighbors,

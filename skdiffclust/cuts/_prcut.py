@@ -99,8 +99,9 @@ class PRCut(
         callable maps (X, Y) to weights (n_X, n_Y). Of a transformer, such as
         :class:`~sklearn.neighbors.KNeighborsTransformer`, every stored entry is an
         edge of weight 1, so distances are not read as similarities. "nndescent" is that
-        of pynndescent, which must be installed: approximate neighbours, for many
-        samples of more than ten features.
+        of pynndescent, which must be installed (the extra ``nndescent``): approximate
+        neighbours, for many samples of more than ten features. It compiles for about a
+        minute when it is first used.
     n_neighbors : int, default=10
         Neighbours of a sample, itself not counted; at most n_samples - 1 are taken.
     metric : {"euclidean", "cosine"}, default="euclidean"

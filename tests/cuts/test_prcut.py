@@ -268,7 +268,7 @@ def test_what_an_affinity_does_not_use_is_refused(blobs):
 def test_approximate_neighbours_by_name(blobs, monkeypatch):
     X, _ = blobs
     monkeypatch.setitem(sys.modules, "pynndescent", None)
-    with pytest.raises(ImportError, match="pip install pynndescent"):
+    with pytest.raises(ImportError, match=r"skdiffclust\[nndescent\]"):
         PRCut(4, affinity="nndescent", **FREE).fit(X)
 
     class Transformer(KNeighborsTransformer):
@@ -288,6 +288,29 @@ def test_approximate_neighbours_by_name(blobs, monkeypatch):
         same = (found.affinity_matrix_ - exact.affinity_matrix_).nnz
         assert same <= 0.02 * exact.affinity_matrix_.nnz  # ties
         np.testing.assert_array_equal(found.predict(X), found.labels_)
+
+
+@pytest.mark.long
+def test_pynndescent_by_name_and_as_a_transformer():
+    # Marked long: its kernels compile for a minute.
+    pynndescent = pytest.importorskip("pynndescent")
+    X = load_digits().data
+    train, new = X[:1200], X[1200:]
+    exact = PRCut(10, random_state=0).fit(train)
+    for affinity in (
+        "nndescent",
+        pynndescent.PyNNDescentTransformer(n_neighbors=10, random_state=0),
+    ):
+        model = PRCut(10, affinity=affinity, random_state=0).fit(train)
+        missed = (exact.affinity_matrix_ - model.affinity_matrix_) > 0
+        assert missed.nnz <= 0.05 * exact.affinity_matrix_.nnz
+        assert model.normalized_cut_ <= 1.05 * exact.normalized_cut_
+        np.testing.assert_array_equal(model.predict(train), model.labels_)
+        assert adjusted_rand_score(exact.predict(new), model.predict(new)) > 0.8
+        again = pickle.loads(pickle.dumps(model))
+        np.testing.assert_array_equal(again.predict(new), model.predict(new))
+    sparse = PRCut(10, affinity="nndescent", random_state=0).fit(sp.csr_array(train))
+    assert adjusted_rand_score(exact.labels_, sparse.labels_) > 0.8
 
 
 def test_a_precomputed_graph_has_labels_and_no_predict(blobs):
