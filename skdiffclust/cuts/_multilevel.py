@@ -24,8 +24,9 @@ _MAX_NODES = 2000
 # neighbour that they share; and beyond the second, in any order.
 _TWO_HOPS = 0.6
 _STALLED = 0.95
-# Within bounds on sizes: partitions grown beside the merged one, and by how much of the
-# mean size coarse graphs may be out of bounds.
+# Partitions grown beside the merged one, which on graphs without clear clusters has
+# clusters of very unequal size; and by how much of the mean size coarse graphs may be
+# out of bounds.
 _N_GROWN = 4
 _LOOSE = 0.1
 # Graphs of more nodes are large: more partitions are grown, which costs nothing on the
@@ -131,11 +132,7 @@ def multilevel(level, n_clusters, random_state, low=0.0, high=np.inf):
         all_groups.append(groups)
     bounds = loosened(level, n_clusters, low, high) if all_groups else (low, high)
     n_finest = levels[0].n
-    n_grown = 0
-    if n_finest > _LARGE:
-        n_grown = _N_GROWN_LARGE
-    elif low > 0.0 or high < np.inf or len(level.apart_nodes):
-        n_grown = _N_GROWN
+    n_grown = _N_GROWN_LARGE if n_finest > _LARGE else _N_GROWN
     labels = first_labels(level, n_clusters, random_state, *bounds, n_grown)
     while all_groups:
         levels.pop()
@@ -162,16 +159,15 @@ def loosened(level, n_clusters, low, high):
     return min(low, mean - slack), max(high, mean + slack)
 
 
-def first_labels(level, n_clusters, random_state, low, high, n_grown=0):
+def first_labels(level, n_clusters, random_state, low, high, n_grown):
     """Return labels (n,) of a small graph: merged, or the best of that and some grown.
 
     Merging takes no care of sizes, or of nodes that must be separated, until it is too
     late; growing takes care of little else than sizes.
     """
     candidates = [merge(level, n_clusters, high)]
-    if n_grown:
-        for node in random_state.randint(level.n, size=n_grown):
-            candidates.append(grow(*level[:6], node, n_clusters))
+    for node in random_state.randint(level.n, size=n_grown):
+        candidates.append(grow(*level[:6], node, n_clusters))
     improved = [
         search_level(level, labels, n_clusters, low, high) for labels in candidates
     ]
