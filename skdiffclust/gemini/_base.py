@@ -414,8 +414,8 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         linear = hasattr(problem.relation, "features") and self.kernel == "linear"
         mode = self.mode if linear else None
 
-        def family(partitions):
-            cells = best_cells(problem, partitions, n_clusters, mode)
+        def family(partitions, rng=None):
+            cells = best_cells(problem, partitions, n_clusters, mode, rng)
             if kind != "free":
                 return family_of_cells(kind, *cells, template)
             labels = (problem.X @ cells[0] + cells[1]).argmax(axis=1)
@@ -433,7 +433,7 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
             for model in trained:
                 logits, _ = model.forward(numbered.X)
                 partitions.append(logits.argmax(axis=1))
-        yield sharpen(family(partitions), numbered)
+        yield sharpen(family(partitions, rng), numbered)
 
     def _has_cells(self, kind, sizes):
         """Return whether a model of layers of sizes can start from a partition."""

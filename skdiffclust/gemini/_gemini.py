@@ -156,8 +156,10 @@ class GEMINI(BaseGEMINI):
     `fit` never ends with a lower objective than k-means has, up to rounding. For "mmd"
     with the linear kernel that partition, and those of the other restarts, are improved
     first: each sample goes to the cluster to which the objective pulls it most, for as
-    long as the objective grows. A perceptron needs two units in each hidden layer for
-    each cluster to start so; with fewer, and without features, all restarts are random.
+    long as the objective grows. In the best of them single clusters are moved away on
+    trial, which leaves optima that such steps do not. A perceptron needs two units in
+    each hidden layer for each cluster to start so; with fewer, and without features,
+    all restarts are random.
 
     **Number of clusters.** With ``n_clusters="auto"`` each number is fitted to ten
     subsets of half of the samples (of 1000 of them, if there are more), and its

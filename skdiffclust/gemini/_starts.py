@@ -34,6 +34,10 @@ _GAIN = 1e-7
 # The largest mean difference of logits of a soft start, and steps of four after it.
 _SHARPEST = 1e6
 _MOST_STEPS = 20
+# Clusters that are moved on trial: at most so many, and so many times n k (d + 30).
+_MOST_SWAPS = 300
+_MOST_WORK = 10**8
+_OVERHEAD = 30
 
 
 def start_partitions(points, row_weights, n_clusters, random_state, n_runs=_N_RUNS):
@@ -58,22 +62,32 @@ def start_partitions(points, row_weights, n_clusters, random_state, n_runs=_N_RU
     return labels
 
 
+def _order_of(points, random_state):
+    """Return an order of points (n, d) that is that of their values, for draws."""
+    return np.argsort(points @ random_state.normal(size=points.shape[1]))
+
+
+def _draw(cumulated, share):
+    """Return the position at a share of cumulated weights (n,)."""
+    # All points that are left may be at a centre: any of them is one then.
+    position = np.searchsorted(cumulated, share * cumulated[-1], "right")
+    return min(int(position), len(cumulated) - 1)
+
+
 def _draw_centers(points, squares, weights, n_clusters, random_state):
     """Return centres (k, d) among the points, each drawn far from those before.
 
     Greedy k-means++: of 2 + log k draws the one that leaves the smallest distances.
     """
-    order = np.argsort(points @ random_state.normal(size=points.shape[1]))
+    order = _order_of(points, random_state)
     chosen = []
     nearest = np.ones(len(points))
     for _ in range(n_clusters):
         cumulated = np.cumsum((weights * nearest)[order])
         n_draws = 2 + int(np.log(n_clusters)) if chosen else 1
         best = np.inf
-        for draw in random_state.uniform(size=n_draws) * cumulated[-1]:
-            # All points that are left may be at a centre: any of them is one then.
-            position = min(np.searchsorted(cumulated, draw, "right"), len(order) - 1)
-            row = order[position]
+        for share in random_state.uniform(size=n_draws):
+            row = order[_draw(cumulated, share)]
             center = dense_rows(points, [row])[0]
             distances = squares - 2 * (points @ center) + squares[row]
             distances = np.maximum(distances, 0)
@@ -134,16 +148,62 @@ def ascend(X, row_weights, labels, n_clusters, mode, tolerance=1e-12):
     samples, for as long as the objective grows by more than a tolerance. One-vs-all,
     where it is convex in the assignments, it never falls. O(n d k) an iteration.
     """
-    weights, biases = voronoi(X, row_weights, labels, n_clusters)
-    value, *response = _response(X, row_weights, labels, n_clusters, mode)
+    cells = voronoi(X, row_weights, labels, n_clusters)
+    value, *_ = _response(X, row_weights, _labels_in(X, cells), n_clusters, mode)
+    _, *response = _response(X, row_weights, labels, n_clusters, mode)
     for _ in range(_MAX_ITER):
-        logits = X @ response[0].astype(X.dtype) + response[1].astype(X.dtype)
-        labels = logits.argmax(axis=1)
+        labels = _labels_in(X, response)
         new, *following = _response(X, row_weights, labels, n_clusters, mode)
         if not new > value * (1 + tolerance):
             break
-        (weights, biases), value, response = response, new, following
-    return value, weights, biases
+        cells, value, response = response, new, following
+    return value, *cells
+
+
+def _labels_in(X, cells):
+    """Return the labels (n,) of X (n, d) in cells of weights (d, k) and biases (k,)."""
+    weights, biases = (array.astype(X.dtype, copy=False) for array in cells)
+    return (X @ weights + biases).argmax(axis=1)
+
+
+def swap(X, row_weights, cells, n_clusters, mode, random_state):
+    """Return what `ascend` does, of larger value, from moving single clusters away.
+
+    `cells` are what `ascend` returned. A cluster, drawn at random, moves to a sample,
+    drawn at random or far from its centre; the cells are improved by `ascend`, and kept
+    if the objective is larger. It ends after 10 k moves in a row without gain, or a
+    number that the size of the data limits. O(n d k) a move.
+    """
+    squares = squared_norms(X)
+    order = _order_of(X, random_state)
+    value, *best = cells
+    labels = _labels_in(X, best)
+    n_stalled = 0
+    n_samples, n_features = X.shape
+    work = n_samples * n_clusters * (n_features + _OVERHEAD)
+    for _ in range(min(_MOST_SWAPS, _MOST_WORK // work)):
+        means, offsets = voronoi(X, row_weights, labels, n_clusters)
+        drawn = row_weights
+        if random_state.uniform() < 0.5:
+            scores = X @ means.astype(X.dtype, copy=False) + offsets
+            distances = squares - 2 * scores[np.arange(len(labels)), labels]
+            drawn = row_weights * np.maximum(distances, 0)
+        row = order[_draw(np.cumsum(drawn[order]), random_state.uniform())]
+        moved = random_state.randint(n_clusters)
+        means[:, moved] = dense_rows(X, [row])[0]
+        offsets[moved] = -squares[row] / 2
+        trial = _labels_in(X, (means, offsets))
+        new, *cells = ascend(X, row_weights, trial, n_clusters, mode, _TOLERANCE)
+        n_stalled += 1
+        if new > value * (1 + _GAIN):
+            value, best = new, cells
+            labels = _labels_in(X, best)
+            n_stalled = 0
+        if n_stalled == 10 * n_clusters:
+            break
+    # The trials end early.
+    final = ascend(X, row_weights, labels, n_clusters, mode)
+    return max((value, *best), final, key=lambda cells: cells[0])
 
 
 def _response(X, row_weights, labels, n_clusters, mode):
@@ -182,21 +242,16 @@ def soft_factor(family, problem):
 
 
 def sharpen(family, problem):
-    """Return the model of a family with the factor that lowers the loss most.
+    """Return the model of a family with about the factor that lowers the loss most.
 
-    In steps of four, from a soft one on.
+    In steps of four, from a soft one on; of those that are as good, the least sharp.
+    The loss may rise on the way.
     """
-    factor = soft_factor(family, problem)
-    lowest = np.inf
-    for _ in range(_MOST_STEPS):
-        model = family(factor)
-        loss, *_ = loss_and_gradients(model, problem)
-        if lowest < np.inf and not loss < lowest - _GAIN * abs(lowest):
-            break
-        lowest = loss
-        sharp = model
-        factor *= 4
-    return sharp
+    factors = soft_factor(family, problem) * 4.0 ** np.arange(_MOST_STEPS)
+    losses = [loss_and_gradients(family(factor), problem)[0] for factor in factors]
+    lowest = min(losses)
+    is_good = [not loss > lowest + _GAIN * abs(lowest) for loss in losses]
+    return family(factors[int(np.argmax(is_good))])
 
 
 def softened(model, problem):
@@ -307,12 +362,13 @@ def group_means(points, row_weights, groups):
     return means[groups]
 
 
-def best_cells(problem, partitions, n_clusters, linear_mode):
+def best_cells(problem, partitions, n_clusters, linear_mode, random_state=None):
     """Return weights (d, k) and biases (k,) of the cells of the best of partitions.
 
     `linear_mode` is "ova" or "ovo" for the MMD with a linear kernel, for which all
-    partitions are improved first, and None for all else, where it is the first. What
-    improves them knows of no links: with links the first one stays if its loss is less.
+    partitions are improved first, and the best one by `swap` if there is a
+    `random_state`; None for all else, where it is the first partition. What improves
+    them knows of no links: with links the first one stays if its loss is less.
     """
     X = problem.X
     row_weights = problem.row_weights
@@ -321,11 +377,13 @@ def best_cells(problem, partitions, n_clusters, linear_mode):
     found = [
         ascend(X, row_weights, labels, n_clusters, linear_mode) for labels in partitions
     ]
-    _, *improved = max(found, key=lambda cells: cells[0])
-    if problem.constraints is None:
-        return improved
-    linked = voronoi(X, row_weights, partitions[0], n_clusters)
-    return min((linked, improved), key=lambda cells: _sharp_loss(problem, cells))
+    best = max(found, key=lambda cells: cells[0])
+    if problem.constraints is not None:
+        linked = voronoi(X, row_weights, partitions[0], n_clusters)
+        return min((linked, best[1:]), key=lambda cells: _sharp_loss(problem, cells))
+    if random_state is not None and n_clusters > 1:
+        best = swap(X, row_weights, best, n_clusters, linear_mode, random_state)
+    return best[1:]
 
 
 def _sharp_loss(problem, cells):

@@ -20,6 +20,7 @@ from skdiffclust.gemini._starts import (
     ascend,
     family_of_cells,
     start_partitions,
+    swap,
     voronoi,
 )
 
@@ -96,10 +97,13 @@ def test_cells_never_lose_to_the_partition_they_start_from(mode, global_random_s
             value, W, b = ascend(X, weights, first, 3, mode)
             before = score(X, weights, first, 3, mode)
             assert value >= before * (1 - 1e-12)
-            if value > before * (1 + 1e-9):
-                # What is returned are cells that have this value.
-                cells = (X @ W + b).argmax(axis=1)
-                assert_allclose(score(X, weights, cells, 3, mode), value, rtol=1e-9)
+            # What is returned are cells that have this value.
+            cells = (X @ W + b).argmax(axis=1)
+            assert_allclose(score(X, weights, cells, 3, mode), value, rtol=1e-9)
+            # Also where the partition cannot be improved any more.
+            again, W, b = ascend(X, weights, cells, 3, mode)
+            cells = (X @ W + b).argmax(axis=1)
+            assert_allclose(score(X, weights, cells, 3, mode), again, rtol=1e-9)
             improved += value > before * (1 + 1e-9)
     assert improved > 5
 
@@ -131,6 +135,25 @@ def test_one_against_all_reaches_the_best_partition_of_few_samples():
     best = max(score(X, weights, labels, 3, "ova") for labels in every)
     found = max(ascend(X, weights, labels, 3, "ova")[0] for labels in every[::7])
     assert_allclose(found, best, rtol=1e-9)
+
+
+@pytest.mark.parametrize("mode", ["ova", "ovo"])
+def test_moving_clusters_leaves_poor_optima(mode, global_random_seed):
+    X, y = make_blobs(120, centers=6, cluster_std=0.4, random_state=3)
+    X -= X.mean(axis=0)
+    weights = np.full(120, 1 / 120)
+    rng = np.random.RandomState(global_random_seed)
+    # Two clusters share a blob, and two blobs one cluster, which no small step mends.
+    poor = np.where(y == 0, 1, y)
+    poor[(y == 2) & (X[:, 0] > np.median(X[y == 2, 0]))] = 0
+    cells = voronoi(X, weights, poor, 6)
+    found = (X @ cells[0] + cells[1]).argmax(axis=1)
+    value = score(X, weights, found, 6, mode)
+    better, W, b = swap(X, weights, (value, *cells), 6, mode, rng)
+    labels = (X @ W + b).argmax(axis=1)
+    assert better > value * 1.01
+    assert_allclose(score(X, weights, labels, 6, mode), better, rtol=1e-9)
+    assert better >= score(X, weights, y, 6, mode) * (1 - 1e-9)
 
 
 @pytest.mark.parametrize("kind", ["linear", "skip", "mlp"])
