@@ -69,6 +69,33 @@ class Level(NamedTuple):
         return len(self.degrees)
 
 
+class Clusters(NamedTuple):
+    """Sums over the nodes of each cluster, which moves update in place.
+
+    Attributes
+    ----------
+    cuts : ndarray of shape (k,), float64
+        Weights of the edges that leave a cluster.
+    volumes : ndarray of shape (k,), float64
+        Sums of the divisors.
+    totals : ndarray of shape (k,), float64
+        Sums of the sizes.
+    counts : ndarray of shape (k,), int64
+        Numbers of nodes.
+    """
+
+    cuts: np.ndarray
+    volumes: np.ndarray
+    totals: np.ndarray
+    counts: np.ndarray
+
+    @property
+    def cut(self):
+        """The cut of the labels: the sum of the ratios of cuts to volumes."""
+        is_cut = self.cuts > 0
+        return float((self.cuts[is_cut] / self.volumes[is_cut]).sum())
+
+
 def as_level(graph, divisors=None, bounds=None, apart=None):
     """Return the `Level` of a csr_array (n, n); divisors are ones by default.
 
@@ -162,30 +189,29 @@ class _State:
         self.n_clusters = n_clusters
         self.low = low
         self.high = high
-        self.csr = level.indptr, level.indices, level.data
-        self.weights = level.degrees, level.divisors, level.sizes
-        self.apart = level.apart_starts, level.apart_nodes
         self.labels = np.array(labels, dtype=np.int64)
         self.queue = np.empty(level.n, dtype=np.int32 if level.n < 2**31 else np.int64)
         self.queued = np.zeros(level.n, dtype=bool)
 
     def count(self):
         """Count cuts, divisors, sizes and nodes (k,) of the clusters anew."""
-        self.clusters = cluster_sums(
-            *self.csr, *self.weights[1:], self.labels, self.n_clusters
-        )
+        self.clusters = sums_of(self.level, self.labels, self.n_clusters)
 
     def cut(self):
         """Return the cut."""
-        cuts, volumes, _, _ = self.clusters
-        return float((cuts[cuts > 0] / volumes[cuts > 0]).sum())
+        return self.clusters.cut
 
     def separate(self):
         """Separate pairs with few moves; return how many still share a cluster."""
         if not len(self.level.apart_nodes):
             return 0
         return separate(
-            *self.apart, self.labels, self.n_clusters, _TABU_STEPS, _TABU_SEED
+            self.level.apart_starts,
+            self.level.apart_nodes,
+            self.labels,
+            self.n_clusters,
+            _TABU_STEPS,
+            _TABU_SEED,
         )
 
     def settle(self):
@@ -199,9 +225,7 @@ class _State:
     def exchange(self):
         """Exchange chains of nodes that must be separated; return how many times."""
         return exchange_chains(
-            *self.csr,
-            *self.weights,
-            *self.apart,
+            *self.level,
             self.labels,
             *self.clusters,
             self.low,
@@ -211,13 +235,11 @@ class _State:
     def move(self):
         """Move nodes of the boundary until none wants to; return how many moved."""
         head = 0
-        count = queue_boundary(*self.csr[:2], self.labels, self.queue, self.queued)
+        count = self.queue_boundary()
         total = 0
         while count:
             n_moved, head, count = move_nodes(
-                *self.csr,
-                *self.weights,
-                *self.apart,
+                *self.level,
                 self.labels,
                 *self.clusters,
                 self.low,
@@ -231,9 +253,15 @@ class _State:
             total += n_moved
         return total
 
+    def queue_boundary(self):
+        """Queue the nodes with a neighbour in another cluster; return how many."""
+        return queue_boundary(
+            self.level.indptr, self.level.indices, self.labels, self.queue, self.queued
+        )
+
     def climb(self):
         """Try sequences of moves from every node of the boundary; return how many."""
-        n_seeds = queue_boundary(*self.csr[:2], self.labels, self.queue, self.queued)
+        n_seeds = self.queue_boundary()
         rng = np.random.RandomState(n_seeds)
         seeds = rng.permutation(self.queue[:n_seeds])
         self.queued[:] = False  # nodes that moved
@@ -242,9 +270,7 @@ class _State:
         start = 0
         while start < n_seeds:
             n_better, start = climb(
-                *self.csr,
-                *self.weights,
-                *self.apart,
+                *self.level,
                 self.labels,
                 *self.clusters,
                 self.low,
@@ -268,7 +294,7 @@ class _State:
         """
         for _ in range(_MAX_REPAIRS * self.n_clusters):
             self.count()
-            totals = self.clusters[2]
+            totals = self.clusters.totals
             slack = _TOLERANCE * totals.sum()
             over = totals - self.high
             under = self.low - totals
@@ -276,9 +302,7 @@ class _State:
                 return
             if over.max() > slack:
                 n_moved = push_out(
-                    *self.csr,
-                    *self.weights,
-                    *self.apart,
+                    *self.level,
                     self.labels,
                     *self.clusters,
                     int(over.argmax()),
@@ -286,9 +310,7 @@ class _State:
                 )
             else:
                 n_moved = pull_in(
-                    *self.csr,
-                    *self.weights,
-                    *self.apart,
+                    *self.level,
                     self.labels,
                     *self.clusters,
                     int(under.argmax()),
@@ -298,6 +320,23 @@ class _State:
                 return
 
 
+def sums_of(level, labels, n_clusters):
+    """Return the `Clusters` of labels (n,)."""
+    return Clusters(
+        *cluster_sums(
+            level.indptr,
+            level.indices,
+            level.data,
+            level.divisors,
+            level.sizes,
+            labels,
+            n_clusters,
+        )
+    )
+
+
+# Kernels take arrays one by one: with NamedTuples of arrays, numba takes a quarter
+# longer to compile them.
 @compiled(nogil=True)
 def cluster_sums(indptr, indices, data, divisors, sizes, labels, n_clusters):
     """Return cuts, divisors, sizes, counts, each (k,), of clusters of labels (n,)."""

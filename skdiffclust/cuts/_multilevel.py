@@ -9,10 +9,10 @@ from skdiffclust.cuts._local_search import (
     CLIMBS,
     Level,
     as_level,
-    cluster_sums,
     count_joined,
     rows_of_pairs,
     search_level,
+    sums_of,
 )
 
 # Coarsening ends at so many nodes a cluster, within these bounds: greedy merging is
@@ -90,20 +90,13 @@ def combine_all(level, starts, n_clusters, random_state, low=0.0, high=np.inf):
 
 def rank(level, labels, n_clusters, low, high):
     """Return what labels (n,) are compared by: (pairs joined, out of bounds, cut)."""
-    cuts, volumes, totals, _ = cluster_sums(
-        level.indptr,
-        level.indices,
-        level.data,
-        level.divisors,
-        level.sizes,
-        labels,
-        n_clusters,
-    )
+    clusters = sums_of(level, labels, n_clusters)
+    totals = clusters.totals
     outside = np.maximum(totals - high, 0.0).sum() + np.maximum(low - totals, 0.0).sum()
     if outside <= 1e-9 * totals.sum():
         outside = 0.0
     n_joined = count_joined(level.apart_starts, level.apart_nodes, labels)
-    return n_joined, outside, float((cuts[cuts > 0] / volumes[cuts > 0]).sum())
+    return n_joined, outside, clusters.cut
 
 
 def multilevel(level, n_clusters, random_state, low=0.0, high=np.inf):

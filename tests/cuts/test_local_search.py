@@ -77,9 +77,7 @@ def test_sequences_leave_sums_and_labels_that_belong_together(global_random_seed
     seeds, locked = rng.permutation(80), np.zeros(80, dtype=bool)
     place = np.full(80, -1, dtype=np.int32)
     n_better, reached = climb(
-        *state.csr,
-        *state.weights,
-        *state.apart,
+        *level,
         state.labels,
         *clusters,
         0.0,
