@@ -9,9 +9,9 @@ from skdiffclust.forests._trees._tree import components
 
 
 class CutScoresDisplay:
-    """The scores of successive cuts, from which ``n_clusters="auto"`` reads.
+    """The scores of successive cuts, which ``n_clusters="auto"`` chooses from.
 
-    A number of clusters is supported where the score falls behind it.
+    A number of clusters is supported if the score falls sharply after it.
 
     Parameters
     ----------
@@ -23,9 +23,9 @@ class CutScoresDisplay:
     Attributes
     ----------
     ax_ : matplotlib Axes
-        What was drawn on.
+        Axes that were drawn on.
     figure_ : matplotlib Figure
-        Its figure.
+        Figure of these axes.
     line_ : matplotlib Line2D
         Scores over the number of clusters.
     mark_ : matplotlib Line2D
@@ -75,7 +75,7 @@ class CutScoresDisplay:
         return cls(scores, estimator.n_clusters_).plot(ax=ax, **kwargs)
 
     def plot(self, ax=None, *, line_kw=None, mark_kw=None):
-        """Draw it.
+        """Draw the display.
 
         Parameters
         ----------
@@ -121,9 +121,9 @@ class DendrogramDisplay:
     Attributes
     ----------
     ax_ : matplotlib Axes
-        What was drawn on.
+        Axes that were drawn on.
     figure_ : matplotlib Figure
-        Its figure.
+        Figure of these axes.
     dendrogram_ : dict
         What :func:`scipy.cluster.hierarchy.dendrogram` returned.
 
@@ -196,7 +196,7 @@ class DendrogramDisplay:
         return cls(linkage, sizes, threshold).plot(ax=ax, **kwargs)
 
     def plot(self, ax=None, **kwargs):
-        """Draw it.
+        """Draw the display.
 
         Parameters
         ----------
@@ -229,8 +229,8 @@ class CondensedTreeDisplay:
     """A condensed tree: how many samples each cluster keeps as lengths get shorter.
 
     Each cluster is a strip whose width is the number of its samples. It begins at the
-    length at which it parts from its sister, gets narrower as samples leave, and ends
-    where it divides or is used up.
+    length at which it splits from its sibling, gets narrower as samples leave, and ends
+    where it divides or has no samples left.
 
     Parameters
     ----------
@@ -243,9 +243,9 @@ class CondensedTreeDisplay:
     Attributes
     ----------
     ax_ : matplotlib Axes
-        What was drawn on.
+        Axes that were drawn on.
     figure_ : matplotlib Figure
-        Its figure.
+        Figure of these axes.
     strips_ : matplotlib PolyCollection
         One for each cluster of the tree, the root first.
 
@@ -293,7 +293,7 @@ class CondensedTreeDisplay:
         return cls(tree, estimator.labels_).plot(ax=ax, **kwargs)
 
     def plot(self, ax=None, **kwargs):
-        """Draw it.
+        """Draw the display.
 
         Parameters
         ----------
@@ -357,7 +357,7 @@ def _strips(tree, labels):
     birth = np.append(0.0, tree.density[tree.n_samples :])
     size = np.append(tree.size[: tree.n_samples].sum(), tree.size[tree.n_samples :])
     used = tree.density[(tree.density > 0) & np.isfinite(tree.density)]
-    # Infinite and zero densities have no place on a logarithmic axis.
+    # Infinite and zero densities cannot be drawn on a logarithmic axis.
     longest = 1.0
     shortest = 1.0
     if len(used):

@@ -1,4 +1,4 @@
-"""SpanningForestClustering: cuts of the minimum spanning tree, at any size."""
+"""SpanningForestClustering: cuts of the minimum spanning tree."""
 
 import warnings
 from dataclasses import replace
@@ -57,7 +57,7 @@ from skdiffclust.forests._trees._distances import (
 )
 from skdiffclust.forests._trees._tree import CutTree, components, cut_order
 
-# Lengths made at a time, 8 MB of them.
+# Lengths computed at a time, 8 MB of them.
 _LENGTHS_AT_ONCE = 2**20
 
 
@@ -96,11 +96,11 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         edge of length zero is not cut even then.
     metric : str or callable, default="euclidean"
         A metric of :func:`sklearn.metrics.pairwise_distances`, or "precomputed": X is
-        then a symmetric matrix of distances, dense, or sparse, where every stored
-        entry is an edge, zeros too, and all others are no edge. By "haversine", X has
-        latitudes and longitudes in radians. Euclidean distances, cosines and angles on
-        the sphere take the fastest algorithms, and sparse samples by the first two are
-        compared in blocks, without being made dense whole.
+        then a symmetric matrix of distances, dense, or sparse, where every stored entry
+        is an edge, zeros too, and all others are no edge. With "haversine", X has
+        latitudes and longitudes in radians. The fastest algorithms are for Euclidean
+        and cosine distances and for angles on the sphere; with the first two, sparse
+        samples are compared in blocks, never converted to dense as a whole.
     cut_rule : {"size_weighted", "longest"}, default="size_weighted"
         Which edge is cut next. "size_weighted" takes the one with the largest score,
         its length times ``(a * b / (a + b)) ** 0.75``, where a and b are the sizes of
@@ -117,8 +117,8 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         than that of the package hdbscan and than M of quitefastmst and genieclust,
         which do not count the sample. Equal samples stay at distance zero.
     n_perturbations : int, default=0
-        Number of trees under noise that `memberships_` are counted over: 100, say. 0
-        makes no memberships.
+        Number of trees under noise from which `memberships_` are computed, 100 for
+        example. With 0 there are no memberships.
     noise_scale : float, default=0.2
         Standard deviation of the logarithm of the factors by which they multiply
         lengths.
@@ -127,13 +127,13 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         the tree without noise. Needs `n_perturbations`. On tables of measurements it
         agrees better with known classes, on shapes it rarely differs; see Notes.
     algorithm : {"auto", "prim", "boruvka", "kruskal"}, default="auto"
-        How the tree is grown. All give the same tree, and "auto" takes what a probe of
-        the data says is fastest. "boruvka" searches a k-d tree, for Euclidean
-        distances of low intrinsic dimension; "kruskal" sorts all pairs of samples in
-        O(n²) memory and is there to check the others.
+        How the tree is grown. All give the same tree; "auto" chooses the fastest by a
+        probe of the data. "boruvka" searches a k-d tree, for Euclidean distances of low
+        intrinsic dimension; "kruskal" sorts all pairs of samples in O(n²) memory and
+        serves to check the others.
     n_jobs : int or None, default=None
-        Number of threads of the compiled kernels; None is all that joblib and OpenMP
-        settings leave, -1 all processors. The forest does not depend on it.
+        Number of threads of the compiled kernels; None uses all that the settings of
+        joblib and OpenMP allow, -1 all processors. The forest does not depend on it.
     random_state : int, RandomState instance or None, default=None
         Seeds the noise of the perturbations; nothing else is random.
 
@@ -147,12 +147,12 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
     outlier_scores_ : ndarray of shape (n_samples,), float64
         How sparse each sample lies for its cluster, from 0 to 1: with r the length at
         which single linkage joins it to a component of five samples, and m the median
-        of these lengths in its cluster, 1 - min(1, m / r). As GLOSH of HDBSCAN, it
-        compares a sample with its own cluster, but with the median of it in place of
-        the densest sample.
+        of these lengths in its cluster, 1 - min(1, m / r). Like GLOSH of HDBSCAN, it
+        compares a sample with its own cluster, but with the median of the cluster in
+        place of its densest sample.
     memberships_ : ndarray of shape (n_samples, n_clusters), float64
-        How often each sample is with each cluster in the trees under noise; rows sum
-        to one. Only with `n_perturbations`.
+        Fraction of the trees under noise in which each sample is in each cluster; rows
+        sum to one. Only with `n_perturbations`.
     edges_ : ndarray of shape (n_samples - 1, 2), int64
         Minimum spanning tree, in cut order: the longest edge first, ties by the larger
         sample indices. The components of a sparse graph are joined by edges of infinite
@@ -426,7 +426,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         ----------
         X : array-like of shape (n_samples, n_features)
             New samples, or, if metric="precomputed", their distances to the training
-            samples, (n_samples, n_training_rows).
+            samples, (n_samples, n_training_samples).
         within_cut : bool, default=False
             Give -1 to samples that are farther from the nearest training sample than
             the longest edge in its cluster, which their own edge would exceed.
@@ -472,7 +472,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         return nearest if self._kept is None else self._kept[nearest], distances
 
     def cut(self, n_clusters=None, *, distance_threshold=None, max_outlier_score=None):
-        """Cut the fitted tree elsewhere, without growing it again.
+        """Cut the fitted tree with other parameters, without growing it again.
 
         Parameters
         ----------
@@ -489,8 +489,8 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         Returns
         -------
         labels : ndarray of shape (`n_leaves_`,), int64
-            What `fit` with these parameters would have given as `labels_`, except for
-            noise, and without a consensus.
+            The `labels_` of a fit with these parameters, except for noise, and without
+            a consensus.
 
         Raises
         ------
@@ -631,7 +631,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         return mutual_reachability(lengths, self.min_samples, self.n_jobs)
 
     def _check_perturbations(self, constraints):
-        """Refuse perturbations where they are not defined, and a vain consensus."""
+        """Refuse perturbations if undefined, and a consensus without perturbations."""
         if not self.n_perturbations:
             if self.consensus:
                 raise ValueError(
@@ -726,7 +726,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
     def _cut(self, tree, n_clusters, distance_threshold, sizes, weights):
         """Return which edges of the tree are cut, the scores, and the minimum size.
 
-        Warns where what was asked is not possible.
+        Warns if the request cannot be satisfied.
         """
         if distance_threshold is not None:
             is_cut = cut_beyond(
@@ -805,7 +805,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
 
 
 def _check_score(score):
-    """Refuse what is no outlier score."""
+    """Refuse a value that is not an outlier score."""
     if score is not None and not Interval(Real, 0, 1, closed="both").is_satisfied_by(
         score
     ):
@@ -817,7 +817,7 @@ def _check_score(score):
 
 
 def _check_size(min_cluster_size):
-    """Refuse what is no size of a cluster that can divide."""
+    """Refuse a size that no cluster that divides can have."""
     size = Interval(Integral, 2, None, closed="left")
     if not size.is_satisfied_by(min_cluster_size):
         raise ValueError(
@@ -855,8 +855,8 @@ def _check_request(tree, n_clusters, distance_threshold):
     if n_clusters < tree.n_parts:
         raise ValueError(
             "The 'n_clusters' parameter of SpanningForestClustering must be at least "
-            f"{tree.n_parts}, the number of parts that no edge joins, or none that the "
-            f"constraints allow. Got {n_clusters} instead: no feasible forest was "
+            f"{tree.n_parts}, the number of parts that no edge joins or that the "
+            f"constraints separate. Got {n_clusters} instead: no feasible forest was "
             "found. Use more clusters, or give more edges or fewer cannot-links."
         )
 
@@ -892,7 +892,7 @@ def _with_leaves(tree, kept, leaves, nearest, distances):
 
 
 def _hold_samples(tree, weights):
-    """Never cut edges of length zero, which join equal samples, nor weightless ones.
+    """Mark edges that join equal or weightless samples as not to be cut.
 
     Where some lengths are negative, zero is a length like any other.
     """
@@ -923,14 +923,14 @@ class _Forest(NamedTuple):
 def _improve(forest, lengths, constraints, min_size, weights, leaves):
     """Return the forest that moves make of a constrained cut.
 
-    `leaves` are the samples of positive weight, the others, those that they hang on,
-    and the distances; or None.
+    `leaves` are the samples of positive weight, the others, the samples that these are
+    attached to, and the distances; or None.
     """
     n_samples = lengths.n_samples
     similarity = _similarities(lengths)
     kept = np.arange(n_samples) if leaves is None else leaves[0]
     groups = constraints.groups
-    if similarity.max(initial=0.0) <= 0:  # else zero is a length like any other
+    if similarity.max(initial=0.0) <= 0:  # otherwise zero is a length like any other
         equal = forest.edges[forest.lengths == 0]
         position = np.full(len(forest.parts), -1)
         position[kept] = np.arange(n_samples)
@@ -980,7 +980,7 @@ def _longest_edges(forest, labels):
     """Return the length of the longest edge within each cluster, 0 where none is."""
     longest = np.zeros(labels.max() + 1)
     first, second = labels[forest.edges].T
-    # A consensus may part the ends of an edge.
+    # A consensus may separate the ends of an edge.
     same = first == second
     np.maximum.at(longest, first[same], forest.lengths[same])
     return longest

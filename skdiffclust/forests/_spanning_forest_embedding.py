@@ -44,7 +44,7 @@ from skdiffclust.forests._embedding._training import (
     units_of,
 )
 
-# Without `n_iter_no_change`: the relative fall of the loss that is still progress.
+# Without `n_iter_no_change`: the relative decrease of the loss that counts as progress.
 _STILL_FALLS = 0.2
 
 
@@ -59,7 +59,7 @@ class SpanningForestEmbedding(
 
     Mini-batches are embedded, and the partial Fenchel-Young loss of [1]_ between the
     perturbed spanning forests of the embedding and what is known of the batch is
-    lowered by Adam. Few labels are enough, and classes may have none at all: unlabelled
+    lowered by Adam. Few labels are enough, and some classes may have none: unlabelled
     samples take part in the forests. ``make_pipeline(SpanningForestEmbedding(10),
     SpanningForestClustering(10))`` then clusters, and a logistic regression in the
     second place is the linear probe of the paper.
@@ -115,10 +115,10 @@ class SpanningForestEmbedding(
         The trained copy of the module, on the CPU; only for a module. `transform`
         puts what it returns into the units described in the notes.
     n_clusters_ : int
-        Number of clusters that was aimed at.
+        Number of clusters of the forests.
     history_ : dict of lists
-        Of each epoch the ``"loss"`` that decided, the ``"training_loss"``, and with a
-        validation the ``"validation_error"``.
+        For each epoch, the ``"loss"`` that is monitored, the ``"training_loss"``, and
+        with validation the ``"validation_error"``.
     n_iter_ : int
         Number of epochs.
     device_ : str
@@ -136,23 +136,22 @@ class SpanningForestEmbedding(
     Notes
     -----
     The similarities "sqeuclidean" and "rbf" depend neither on the origin nor on the
-    scale of the embedding, and "cosine" not on its scale, so that training leaves them
-    anywhere. At the end of a fit the embedding of X gets mean 0 (but for "cosine") and
-    a root mean square of 1 over all its entries: in the last layer of "linear" and
-    "mlp", behind the output of a module. A callable similarity may depend on both, and
-    its embedding stays as it is.
+    scale of the embedding, and "cosine" not on its scale, so training does not
+    determine them. At the end of a fit the embedding of X gets mean 0 (but for
+    "cosine") and a root mean square of 1 over all its entries: in the last layer of
+    "linear" and "mlp", behind the output of a module. A callable similarity may depend
+    on both, and its embedding stays as it is.
 
-    "linear" and "mlp" are trained on the CPU by explicit gradients in NumPy; what the
-    fit finds does not depend on whether torch is installed. torch is needed for a
-    module, a callable similarity and other devices. While it trains a module, or with a
-    callable similarity, it seeds the global random streams of torch, and restores them
-    at the end: one lock lets concurrent fits of modules take turns, so that they find
-    what they find alone. Other threads that draw from these streams meanwhile are not
-    kept from it.
+    "linear" and "mlp" are trained on the CPU by explicit gradients in NumPy; the result
+    does not depend on whether torch is installed. torch is needed for a module, a
+    callable similarity and other devices. While it trains a module, or with a callable
+    similarity, it seeds the global random streams of torch, and restores them at the
+    end: a lock makes concurrent fits of modules take turns, so that they give the same
+    results as alone. Other threads can still draw from these streams meanwhile.
 
-    A batch of b samples costs O(b² n_perturbations). The similarity is standardised, of
-    which the paper says nothing, because noise has no meaning without a scale. Scale
-    the features of X for "linear" and "mlp".
+    A batch of b samples costs O(b² n_perturbations). The similarity is standardised,
+    which the paper does not mention, because noise has no meaning without a scale.
+    Scale the features of X for "linear" and "mlp".
 
     References
     ----------
@@ -195,7 +194,7 @@ class SpanningForestEmbedding(
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "batch_size": [Interval(Integral, 2, None, closed="left")],
         "learning_rate": [Interval(Real, 0, np.inf, closed="neither")],
-        "device": "no_validation",  # resolve_device says which there are
+        "device": "no_validation",  # resolve_device lists the devices
         "random_state": ["random_state"],
     }
 
@@ -311,7 +310,7 @@ class SpanningForestEmbedding(
             max_iter=self.max_iter,
             learning_rate=self.learning_rate,
             n_iter_no_change=self.n_iter_no_change,
-            # The loss is a mean of samples: a little less of it is no progress.
+            # The loss is a mean of samples: a tiny decrease is not progress.
             tol=_STILL_FALLS if self.n_iter_no_change is None else 0.0,
         )
         for loop in training:
@@ -326,7 +325,7 @@ class SpanningForestEmbedding(
     @outside_torch_modes
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y=None, *, must_link=None, cannot_link=None):
-        """Go through X once, from the weights that there are.
+        """Train for one epoch, from the current weights.
 
         Parameters
         ----------
@@ -342,7 +341,7 @@ class SpanningForestEmbedding(
         Returns
         -------
         self : object
-            The estimator, one epoch further.
+            The estimator after one more epoch.
 
         Raises
         ------
@@ -359,7 +358,7 @@ class SpanningForestEmbedding(
         if begins or not isinstance(self.random_state, Integral):
             rng = check_random_state(self.random_state)
         else:
-            # Of an integer, other noise at every call, but the same in every run.
+            # An integer gives different noise at every call, but the same in every run.
             rng = np.random.RandomState([self.random_state % 2**32, self.n_iter_])
         batches = self._batches(X.shape[0], y, must_link, cannot_link, n_clusters)
         trainer = self._trainer(X, n_clusters, rng, device, resume=not begins)
@@ -453,7 +452,7 @@ class SpanningForestEmbedding(
         return X
 
     def _batches(self, n_samples, y, must_link, cannot_link, n_clusters):
-        """Return the source of batches."""
+        """Return the generator of batches."""
         constraints = known_constraints(n_samples, y, must_link, cannot_link)
         links = link_pairs(constraints) if y is None else None
         return InformedBatches(constraints, links, self.labelled_fraction, n_clusters)
@@ -467,10 +466,10 @@ class SpanningForestEmbedding(
             require_torch(f"{name} with a function as similarity")
 
     def _trainer(self, X, n_clusters, rng, device, *, resume):
-        """Return what trains the encoder, from fresh weights or those of the last fit.
+        """Return the trainer of the encoder, from new weights or those of the last fit.
 
-        Explicit gradients in NumPy, or autograd where these do not reach: modules,
-        similarities that are functions of tensors, and devices.
+        Explicit gradients in NumPy, or autograd where there are none: for modules,
+        similarities that are functions of tensors, and other devices.
         """
         is_named = isinstance(self.encoder, str)
         if is_named and device == "cpu" and not callable(self.similarity):
@@ -488,9 +487,9 @@ class SpanningForestEmbedding(
         return ModuleTrainer(self, module, X, n_clusters, rng, device)
 
     def _start_encoder(self, X, rng, *, resume):
-        """Return the named encoder to train: fresh, or a copy of the last fit's."""
+        """Return the encoder to train: new, or a copy of that of the last fit."""
         if resume and hasattr(self, "coefs_"):
-            # As it was when training ended: the units came after that.
+            # As it was when training ended, before the change of units.
             center, scale = self._units
             encoder = Encoder(self.coefs_, self.intercepts_).copy()
             return encoder.scaled(scale).shifted(center)

@@ -1,4 +1,4 @@
-"""Compile ahead what a first large fit would wait for."""
+"""Compile in advance the kernels that a first large fit would wait for."""
 
 import numpy as np
 from scipy.sparse import diags_array
@@ -15,16 +15,17 @@ def warmup():
     """Compile the kernels of the forests, once for each installation.
 
     :class:`SpanningForestClustering` compiles nothing for up to 3000 samples, or 200
-    with constraints. Above, it does without its fastest kernels as long as that takes
-    less time than to compile them, and then waits for numba, once. So does the first
-    call where perturbed forests are sampled, to learn through a clustering. What is
-    compiled is kept in numba's cache on disk, and later processes load it. Call this
-    when an image is built, or before times are measured.
+    with constraints. Above that, it does without its fastest kernels as long as that
+    takes less time than compiling them, and then waits for numba, once. The first call
+    that samples perturbed forests waits as well. What is compiled is kept in numba's
+    cache on disk, and later processes load it. Call this when an image is built, or
+    before times are measured.
 
     Notes
     -----
     About a minute of one processor when nothing is cached, three seconds when all is.
-    Where numba finds no folder to write a cache to, it holds for this process only.
+    If numba finds no folder to write its cache to, the compiled code lasts for this
+    process only.
 
     Examples
     --------
@@ -64,7 +65,7 @@ def warmup():
     links[0, 1] = 1
     links[1, 2] = -1
     for constraints in (None, [0, 1, 0, -1], links):
-        for noise in ("normal", "gumbel"):  # the first prunes edges
+        for noise in ("normal", "gumbel"):  # the first call prunes edges
             perturbed_forest(
                 similarity, 2, noise=noise, n_perturbations=2, constraints=constraints
             )

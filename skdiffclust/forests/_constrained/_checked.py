@@ -1,6 +1,7 @@
-"""Kruskal's algorithm that skips every edge which a cannot-link forbids.
+"""Kruskal's algorithm that skips every edge that a cannot-link forbids.
 
-A module of its own, since it is compiled apart from the search that may follow it.
+A module of its own, because it is compiled separately from the search that may follow
+it.
 """
 
 import numpy as np
@@ -14,7 +15,7 @@ _EDGES_PER_CHUNK = 2**20
 
 
 def checked_kruskal(first, second, lengths, constraints):
-    """Positions of the edges (m,) that join groups which nothing keeps apart.
+    """Positions of the edges (m,) that join groups without a conflict between them.
 
     Edges are as in `kruskal`. Continues until all that is left would join two classes
     or the two sides of a cannot-link. O(m log m) time, times the cannot-links of the
@@ -37,11 +38,11 @@ def checked_kruskal(first, second, lengths, constraints):
 
 
 def _linked_lists(pairs, n_groups):
-    """Who each group is kept apart from: lists that are joined in constant time.
+    """Which groups each group conflicts with, as lists that join in constant time.
 
-    Entry e says that some group has the enemy ``who[e]``, and ``following[e]`` is the
-    next entry of that group, -1 at the end; the list of a group goes from `heads` to
-    `tails`, and has `counts` entries.
+    Entry e says that a group conflicts with group ``who[e]``, and ``following[e]`` is
+    the next entry of the same group, -1 at the end; the list of a group goes from
+    `heads` to `tails`, and has `counts` entries.
     """
     both = np.concatenate([pairs, pairs[:, ::-1]])
     both = both[np.argsort(both[:, 0], kind="stable")]

@@ -1,9 +1,8 @@
 """The forest under constraints, compiled: the twin of `_constrained_tree`.
 
-It finds the same forest with less work. What a group would add to a tree is weighed
-again only where that tree has changed, and for a single row only where an upper bound
-leaves a chance; what its own tree would lose, only for those proposals whose turn
-comes.
+It finds the same forest with less work. The gain of a tree from a group is recomputed
+only if that tree has changed, and for a single row only if an upper bound allows an
+improvement; the loss of the group's own tree only for the proposals that are reached.
 """
 
 from typing import NamedTuple
@@ -17,7 +16,7 @@ from skdiffclust.forests._constrained._partition import contract, merge_greedily
 
 
 class Search(NamedTuple):
-    """What the search for a heavier forest knows about trees and moves.
+    """State of the search for a heavier forest.
 
     Attributes
     ----------
@@ -44,7 +43,7 @@ class Search(NamedTuple):
         Whether that is exact; whether the component has no conflict with the group.
     targets, top, lost, gains : ndarray of shape (n_groups,)
         Best component for each group; what it adds there, what its tree loses without
-        it and the difference of the two, or an upper bound of that, in units.
+        it, and the difference of the two, or an upper bound of it, in units.
     is_known : ndarray of shape (n_groups,), bool
         Whether the loss is known.
     ways, piece, some, others : ndarray of shape (n,)
@@ -111,7 +110,7 @@ def improve_forest(similarity, labels, problem):
 
 @compiled(nogil=True)
 def new_search(problem):
-    """Arrays of a search that has not begun."""
+    """Return the arrays of a new search."""
     n = len(problem.groups)
     k = problem.n_clusters
     n_groups = len(problem.conflicts)
@@ -179,7 +178,7 @@ def _by_label(labels, k):
 
 @compiled(nogil=True)
 def grow_trees(similarity, component, problem, search):
-    """Solve each component that has changed by its own tree."""
+    """Grow the tree of each component that has changed."""
     k = len(search.changed)
     if not search.changed.any():
         return
@@ -241,7 +240,8 @@ def weigh_moves(similarity, component, problem, search, unit, first, last):
             continue
         if search.masses[home] - search.loads[g] < problem.min_size:
             continue
-        # A row takes its best edge along: those left behind lose no less.
+        # A row takes its heaviest edge along, so the rows left behind lose at least
+        # that.
         low = search.best[v] if is_single else -np.inf
         top = np.rint(low / unit)
         for c in range(k):
@@ -265,13 +265,13 @@ def weigh_moves(similarity, component, problem, search, unit, first, last):
             search.gains[g] = top - lost
 
 
-# The order of a sum may change: a bound has room for the last bits.
+# The order of a sum may change: the bound leaves room for rounding.
 @compiled(nogil=True, fastmath={"reassoc", "nsz", "nnan"})
 def _bound_joining(values, rows, starts, least, asked, bounds):
-    """Bound from above (k,) what a row adds to the trees `asked`, by its values (n,).
+    """Bound from above what a row of values (n,) adds to the trees `asked` (k,).
 
-    The best of its edges to the members, and of all what they have over the lightest
-    edge of the tree: each one more takes the place of an edge.
+    The sum of its heaviest edge and, for every further edge, what it exceeds the
+    lightest edge of the tree by, since each of these replaces an edge.
     """
     for c in range(len(least)):
         if not asked[c]:
@@ -299,8 +299,9 @@ def _may_join(group, rows, problem):
 def _added(similarity, v, rows, search):
     """What row v adds to the weight of the tree of `rows` (m,). O(m).
 
-    From the leaves up, each row sends its best way to v, or the edge above it if that
-    is the lighter of the two, to the row above; the heavier one stays.
+    From the leaves up, each row compares its heaviest connection to v with the edge to
+    its parent: the lighter of the two is passed on to the parent, the heavier one
+    stays.
     """
     ways = search.ways
     above = search.above
@@ -389,7 +390,7 @@ def _lost_with_row(similarity, v, rows, search):
 def carry_out(similarity, component, search, unit, n_most):
     """Carry out the proposals of a round, in place, from the largest gain down.
 
-    Continues until none is left, or `n_most` losses have been weighed; returns whether
+    Continues until none is left, or `n_most` losses have been computed; returns whether
     none is left.
     """
     n_weighed = 0

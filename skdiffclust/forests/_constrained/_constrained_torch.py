@@ -1,9 +1,10 @@
 """Forests under constraints of many matrices at once: the torch twin.
 
-It finds the forests that `_constrained_tree` defines. All moves of a round are weighed
-together: what every tree gains with every row along the rounds of Borůvka's algorithm,
-which are a tree of depth log n with the bottlenecks of the forest (King 1997); what a
-tree loses, only for rows with a chance, each by a tree of its own.
+It finds the forests that `_constrained_tree` defines. All moves of a round are
+evaluated together. What every tree gains with every row follows from the rounds of
+Borůvka's algorithm, which are a tree of depth log n with the bottlenecks of the forest
+(King 1997). What a tree loses is computed only for rows whose move may be an
+improvement, each by a tree of its own.
 """
 
 import numpy as np
@@ -99,7 +100,7 @@ def contract(weights, problem):
 def merge_greedily(weights, problem):
     """Partitions (s, n) by Kruskal between groups that skips what conflicts forbid.
 
-    Also returns in which samples (s,) it came to n_clusters components.
+    Also returns in which samples (s,) it reached n_clusters components.
     """
     n_groups = len(problem.sizes)
     (n_samples, n) = weights.shape[:2]
@@ -147,7 +148,8 @@ def improve_forests(weights, labels, problem):
         is_moved = _carry_out(homes, targets, gains, problem.n_clusters)
         moved = torch.where(is_moved, targets, homes)
         labels[active] = moved[:, problem.groups]
-        # The host waits here, once a round, for which samples are left.
+        # The host waits for the device here, once a round, to learn which samples are
+        # left.
         active = active[is_moved.any(dim=1)]
         if not len(active):
             break
@@ -165,7 +167,7 @@ def _gain_unit(weights):
 
 
 def _proposals(weights, labels, problem, unit):
-    """Return from where, to where and for what gain groups move, (s, n_groups) each."""
+    """Return the origin, target and gain of each group's move, (s, n_groups) each."""
     k = problem.n_clusters
     (n_samples, n) = labels.shape
     n_groups = len(problem.sizes)
@@ -203,7 +205,7 @@ def _proposals(weights, labels, problem, unit):
     added = (added / unit[:, :, None]).round().masked_fill_(barred, -torch.inf)
     top, targets = added.max(dim=2)
 
-    # A row takes its best edge along: those left behind lose no less.
+    # A row takes its heaviest edge along, so the rows left behind lose at least that.
     least = weights.new_full((n_samples, n_groups), -torch.inf)
     best = levels[0].top.masked_fill(levels[0].top == torch.inf, -torch.inf)
     least[:, problem.singles] = best[:, problem.firsts[problem.singles]]
@@ -218,9 +220,9 @@ def _proposals(weights, labels, problem, unit):
 def _added(weights, labels, levels, k):
     """What each row would add to each tree, (s, n, k).
 
-    From the leaves of the rounds up, each component sends its best way to the row, or
-    its heaviest edge if that is the lighter of the two, to the component that it
-    becomes a part of; the heavier one stays.
+    From the leaves of the rounds up, each component compares its heaviest connection to
+    the row with its heaviest edge: the lighter of the two is passed on to the component
+    that it becomes a part of, the heavier one stays.
     """
     ways = weights
     added = torch.zeros_like(weights)

@@ -9,10 +9,10 @@ import numpy as np
 from skdiffclust.forests._trees._small_prim import prim
 from skdiffclust.forests._trees._tree import components
 
-# Rounds of moves; more than 40 were never seen.
+# Largest number of rounds of moves; more than 40 have never been observed.
 MAX_ROUNDS = 100
-# Gains are compared in units of this, times the largest similarity: what rounding
-# decides, or a twin that adds up in another order, is a tie.
+# Gains are compared in units of this, times the largest similarity, so that differences
+# due to rounding or to the order of summation are ties.
 UNIT = 1e-10
 
 
@@ -21,7 +21,8 @@ def constrained_tree(similarity, problem):
 
     1. *Contraction.* All coloured samples become one vertex, every other group one,
        and the heaviest edges of the maximum spanning tree of that graph are kept. With
-       cannot-links Kruskal's algorithm that skips what they forbid is tried first.
+       cannot-links, Kruskal's algorithm that skips the edges they forbid is tried
+       first.
     2. *Own trees.* Each component gets its own maximum spanning tree, which is the
        best forest of that partition.
     3. *Moves.* Single samples, or groups, move to other components while the forest
@@ -74,7 +75,7 @@ def contract(similarity, problem):
 def merge_greedily(similarity, problem):
     """Partition (n,) by Kruskal between groups that skips what conflicts forbid.
 
-    None where it is stuck at more than n_clusters components.
+    None if it is stuck at more than n_clusters components.
     """
     groups = problem.groups
     n_groups = len(problem.conflicts)
@@ -135,8 +136,9 @@ def improve_forest(similarity, labels, problem):
     masses = np.bincount(groups, problem.weights)
     trees = [None] * k
     changed = np.arange(k)
-    # What each tree gains with each group; what its own tree loses, and a lower bound
-    # of that: a sample takes its best edge along, those left behind lose no less.
+    # What each tree gains with each group; what its own tree loses, or a lower bound of
+    # it: a sample takes its heaviest edge along, so those left behind lose at least
+    # that.
     added = np.full((len(sizes), k), -np.inf)
     lost = np.full(len(sizes), np.nan)
     least = np.full(len(sizes), -np.inf)
@@ -245,9 +247,9 @@ class _Tree:
     def added(self, similarity, others):
         """Return what each of `others` (m,) would add to the weight, one at a time.
 
-        From the leaves up, each row sends its best way to the new one, or the edge
-        above it if that is the lighter of the two, to the row above; the heavier one
-        stays.
+        From the leaves up, each row compares its heaviest connection to the new one
+        with the edge to its parent: the lighter of the two is passed on to the parent,
+        the heavier one stays.
         """
         ways = similarity[np.ix_(self.rows, others)]
         added = np.zeros(len(others))

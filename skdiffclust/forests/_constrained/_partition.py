@@ -1,4 +1,4 @@
-"""Partitions to start a constrained forest from: contraction, greed with conflicts.
+"""Partitions to start a constrained forest from: contraction, greedy merging.
 
 The compiled twins of what `_constrained_tree` defines.
 """

@@ -1,4 +1,4 @@
-"""The problem of a constrained forest: who is joined, who parts, and a colouring."""
+"""The problem of a constrained forest: groups, conflicts and a colouring."""
 
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ _MAX_COLOURING_NODES = 200_000
 
 
 class ConstrainedProblem(NamedTuple):
-    """What a constrained forest needs besides the similarity, worked out once.
+    """What a constrained forest needs besides the similarity, computed once.
 
     Attributes
     ----------
@@ -29,7 +29,7 @@ class ConstrainedProblem(NamedTuple):
     weights : ndarray of shape (n_samples,), float64
         Weights of samples.
     min_size : float
-        Weight that a move leaves behind at least, beside one sample.
+        Least weight that a move leaves behind, besides at least one sample.
     """
 
     groups: np.ndarray
@@ -95,7 +95,7 @@ def _colour(conflicts, n_colours):
             blocked = (n_around > 0).sum(axis=1) + degree / (degree.max() + 1)
             blocked[(colours >= 0) | (degree == 0)] = -1
             group = int(np.argmax(blocked))
-            # An unused colour is as good as any other new one.
+            # Unused colours are interchangeable: trying one is enough.
             n_open = min(colours.max() + 2, n_colours)
             options = np.flatnonzero(n_around[group, :n_open] == 0).tolist()
             tried.append((group, options[::-1]))
@@ -121,7 +121,7 @@ def _refuse(n_clusters, finding):
     """Raise the error on constraints that no forest of so many clusters satisfies."""
     raise ValueError(
         "The 'n_clusters' parameter must be a number of clusters that the cannot-links "
-        f"can have. Got {n_clusters} instead. {finding}. Use more clusters or give "
+        f"allow. Got {n_clusters} instead. {finding}. Use more clusters or give "
         "fewer cannot-links."
     )
 

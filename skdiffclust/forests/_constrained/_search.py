@@ -1,4 +1,4 @@
-"""The search for a heavier constrained forest, in NumPy or compiled."""
+"""Search for a heavier constrained forest, in NumPy or compiled."""
 
 import numpy as np
 
@@ -11,14 +11,14 @@ from skdiffclust.forests._constrained._constrained_tree import (
 from skdiffclust.forests._constrained._problem import ConstrainedProblem, conflicts_of
 from skdiffclust.forests._trees._tree import components
 
-# Rows up to which the search in NumPy, a second at worst, needs no compilation.
+# Number of samples up to which the search runs in NumPy, in a second at worst.
 SMALL = 200
 # Pairs of rows processed between two checks for an interruption.
 _PAIRS_PER_CHUNK = 2**24
 
 
 def improve_cut(similarity, labels, groups, constraints, min_size=0, weights=None):
-    """Return the forest that moves lead to from a partition that satisfies constraints.
+    """Return the forest that moves reach from a partition that satisfies constraints.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Mini-batches of which a part is informed: labelled rows, or rows with links."""
+"""Mini-batches of which a part is informed: labelled samples, or samples with links."""
 
 import numpy as np
 
@@ -7,23 +7,23 @@ from skdiffclust.forests._constrained._problem import constrained_problem
 
 
 class InformedBatches:
-    """Batches in which a fraction of the rows has labels, or links to each other.
+    """Batches in which a fraction of the samples has labels or links.
 
     Parameters
     ----------
     constraints : Constraints
-        Of all rows.
+        Of all samples.
     links : ndarray of shape (n_links, 2) or None
-        Pairs whose rows are drawn together; None draws rows that have a class.
+        Pairs whose samples are drawn together; None draws samples that have a class.
     fraction : float
-        Share of every batch that is drawn from the informed rows, all of it where no
-        row is uninformed.
+        Share of every batch that is drawn from the informed samples; all of it if no
+        sample is uninformed.
     n_clusters : int
 
     Attributes
     ----------
     n_informed : int
-        Number of rows that something is known about.
+        Number of samples with a label or link.
     """
 
     def __init__(self, constraints, links, fraction, n_clusters):
@@ -47,9 +47,9 @@ class InformedBatches:
         self.n_informed = n_samples - len(self.others)
 
     def epoch(self, batch_size, random_state):
-        """Yield (rows, constraints, n_clusters) until each row was drawn about once.
+        """Yield (samples, constraints, n_clusters) until each was drawn about once.
 
-        Without uninformed rows these are the informed ones, else the uninformed ones.
+        This counts the uninformed samples, or the informed ones if there are no others.
         """
         n_samples = len(self.constraints.groups)
         batch_size = min(batch_size, n_samples)
@@ -73,8 +73,8 @@ class InformedBatches:
 def _turns(n, size, n_batches, random_state):
     """Return numbers below n (n_batches, size): no number twice in a batch.
 
-    Permutations one after the other; what is left of one and fills no batch is not
-    used.
+    Permutations one after the other; what is left of one and does not fill a batch is
+    not used.
     """
     if not size:
         return np.empty((n_batches, 0), dtype=np.int64)
@@ -87,7 +87,7 @@ def _turns(n, size, n_batches, random_state):
 
 
 def restrict(constraints, rows):
-    """Return the constraints of some rows (m,)."""
+    """Return the constraints of some samples (m,)."""
     numbers, groups, rank = _number_by_first_row(constraints.groups[rows])
     classes = constraints.classes[rows]
     known = classes >= 0

@@ -1,4 +1,4 @@
-"""What is known of the rows of an embedding: checked, counted, split."""
+"""Labels and links of the samples of an embedding: checked, counted, split."""
 
 from numbers import Real
 
@@ -44,7 +44,7 @@ def check_target(y, n_samples):
     if not np.isfinite(numbers).all():
         raise ValueError(
             f"Input y contains NaN or infinity: the 'y' parameter of {_NAME} must be "
-            "integers. Got a value that is none instead. Use -1 for unknown."
+            "integers. Got another value instead. Use -1 for unknown."
         )
     labels = numbers.astype(np.int64)
     wrong = (labels != numbers) | (labels < -1)
@@ -103,10 +103,10 @@ def known_constraints(n_samples, y, must_link, cannot_link):
 
 
 def link_pairs(constraints):
-    """Return pairs of rows (m, 2) that the links of closed constraints connect.
+    """Return pairs of samples (m, 2) that the links of closed constraints connect.
 
-    A chain through every group of several rows, and a pair of rows for each two groups
-    that must be separated.
+    A chain through every group of several samples, and a pair of samples for each two
+    groups that must be separated.
     """
     order = np.argsort(constraints.groups, kind="stable")
     groups = constraints.groups[order]
@@ -117,14 +117,14 @@ def link_pairs(constraints):
 
 
 def check_number_of_clusters(n_clusters, y, n_samples):
-    """Return the number of clusters; without y, or with unknown rows, it is needed."""
+    """Return the number of clusters, which "auto" needs a label of every sample for."""
     if n_clusters == "auto":
         if y is None or (y < 0).any():
-            what = "links say" if y is None else "samples without a label hide"
+            what = "links do" if y is None else "samples without a label do"
             raise ValueError(
                 f"The 'n_clusters' parameter of {_NAME} must be an integer here, since "
-                f"{what} not how many classes there are. Got 'auto' instead. Pass the "
-                "number of classes, those without any label included."
+                f"{what} not tell how many classes there are. Got 'auto' instead. Pass "
+                "the number of classes, those without any label included."
             )
         n_clusters = len(np.unique(y))
     if n_clusters > n_samples:
@@ -136,7 +136,7 @@ def check_number_of_clusters(n_clusters, y, n_samples):
 
 
 def split_labelled(y, fraction, random_state):
-    """Hide a fraction of the labels (n,): return those left and the rows held out."""
+    """Hide a fraction of the labels (n,): return those left and the hidden samples."""
     if not fraction:
         return y, np.empty(0, dtype=np.int64)
     if y is None:

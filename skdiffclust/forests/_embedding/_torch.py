@@ -62,7 +62,7 @@ class ModuleTrainer:
         def close(loop, loss):
             record_epoch(self, loop, loss, held_out, y, attributes)
 
-        # What of the user's may draw from the streams, or a file that has them.
+        # What the user passed may draw from the streams, and a checkpoint stores them.
         of_the_user = map(callable, (self.settings.encoder, self.settings.similarity))
         needed = any(of_the_user) or checkpoint is not None
         with isolated_streams(self.rng, self.device, needed=needed):
@@ -84,7 +84,7 @@ class ModuleTrainer:
         params = self.settings.get_params(deep=False)
         outputs = {}
         if isinstance(params["encoder"], torch.nn.Module):
-            # What a module draws is not to change what is drawn later.
+            # Random numbers that the module draws here must not change later ones.
             with torch.random.fork_rng(devices=[]):
                 self.module.eval()
                 output = self.embed(self.X[probe_rows(len(self.X))])

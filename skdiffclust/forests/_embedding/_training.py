@@ -56,7 +56,7 @@ class EncoderTrainer:
         batch_size = self.settings.batch_size
         if checkpoint is not None:
             batch_size = checkpoint.load(loop, self.trained, batch_size)
-        # What overflows is found by the loop, which says so.
+        # The loop detects an overflow and warns of it.
         with np.errstate(over="ignore", invalid="ignore"):
             for _ in loop:
                 losses = [
@@ -151,7 +151,7 @@ def noise_of_batch(settings, random_state):
 
 
 def record_epoch(trainer, loop, loss, held_out, y, attributes):
-    """Close an epoch by its loss, or by the error of the samples that are held out."""
+    """End an epoch with its loss, or with the error on the samples held out."""
     columns = {"training_loss": loss}
     if len(held_out):
         error = np.nan
@@ -192,7 +192,7 @@ def loop_checkpoint(trainer, folder, data, params, outputs, has_held_out, resume
 
 
 def units_of(embedding, similarity):
-    """Return origin and scale that training left undetermined: a center, a scale.
+    """Return the center and scale of an embedding, which training leaves undetermined.
 
     (embedding - center) / scale has mean 0, unless the similarity is the cosine, and
     a root mean square of 1. A float or an array (n_components,), and a float, in the
@@ -211,11 +211,12 @@ def units_of(embedding, similarity):
 
 
 def batch_error(embedding, y, n_clusters, batch_size, similarity):
-    """Return the connectivity error of labels (n,) and forests of batches of rows.
+    """Return the connectivity error of labels (n,) and forests of batches of samples.
 
-    Batches are taken in the order of the rows, as in the paper; a last one of a single
-    row is left out. Where all labels of a batch are known the forest has as many
-    clusters as there are classes, else `n_clusters`. Only pairs of labelled rows count.
+    Batches are taken in the order of the samples, as in the paper; a last one of a
+    single sample is left out. If all labels of a batch are known, the forest has as
+    many clusters as there are classes, else `n_clusters`. Only pairs of labelled
+    samples count.
     """
     similarity_of = standardized_similarity
     if callable(similarity):

@@ -1,1 +1,1 @@
-"""What a spanning tree says: its linkage, its cuts, how many clusters."""
+"""What follows from a spanning tree: linkage, cuts, the number of clusters."""

@@ -30,8 +30,9 @@ class CondensedTree:
     child : ndarray of shape (n_rows,), int64
         The node, all samples first.
     density : ndarray of shape (n_rows,), float64
-        Where it leaves its parent: the inverse of the length of the merge, `lambda_val`
-        of hdbscan. Zero for parts that no edge joins, infinite for equal samples.
+        Density at which it leaves its parent: the inverse of the length of the merge,
+        `lambda_val` of hdbscan. Zero for parts that no edge joins, infinite for equal
+        samples.
     size : ndarray of shape (n_rows,), float64
         Sum of the sample weights below the node; `child_size` of hdbscan.
     n_samples : int

@@ -1,4 +1,4 @@
-"""The size that each sample has in a cut of a spanning tree: nearly none for outliers.
+"""The size that each sample has in a cut of a spanning tree: near zero for outliers.
 
 The score of a cut grows with the length of the edge, and so an outlier far enough away
 would win over any cluster if it counted as much as a sample of one.
@@ -8,11 +8,11 @@ import numpy as np
 
 from skdiffclust.forests._trees._compilation_threshold import compiled_above_small
 
-# A part of fewer samples is never dense.
+# A part with fewer samples is never dense.
 _CORE_SIZE = 5
-# A sample counts whole up to this many times the median core distance.
+# A sample counts fully up to this many times the median core distance.
 _CORE_RADIUS = 20.0
-# Sizes are multiples of this, so that sums of them are exact in any order.
+# Sizes are multiples of this, so that their sums are exact in any order.
 _GRAIN = 2.0**-20
 
 
@@ -33,8 +33,8 @@ def core_sizes(radii, weights=None):
     """Return the size (n,) that each sample has in a cut, near zero for outliers.
 
     With m the median of the positive `radii` (n,), of `core_radii`, the size of a
-    sample of radius r is min(1, (20 m / r)²), times its weight: what is dense anywhere
-    counts whole, and groups of fewer than five samples, or chains of outliers, the
+    sample of radius r is min(1, (20 m / r)²), times its weight. Samples in dense
+    regions count fully; groups of fewer than five samples and chains of outliers count
     less the farther away they are, so that the score of the edge that leads to an
     outlier falls with its distance. A weight of w is w equal samples. O(n log n) time.
     """

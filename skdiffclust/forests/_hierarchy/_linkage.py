@@ -32,9 +32,9 @@ def calinski_harabasz_curve(X, linkage):
     """Return the Calinski-Harabasz index at every number of clusters of a hierarchy.
 
     It is the ratio of the dispersion between clusters to that within them, each over
-    its degrees of freedom, as :func:`sklearn.metrics.calinski_harabasz_score` has it;
-    here from one pass over the merges, for all k at once. It favours round clusters of
-    like size, so read it beside the gaps of `edge_lengths_`.
+    its degrees of freedom, as in :func:`sklearn.metrics.calinski_harabasz_score`,
+    computed here for all k in one pass over the merges. It favours round clusters of
+    similar size, so compare it with the gaps of `edge_lengths_`.
 
     Parameters
     ----------

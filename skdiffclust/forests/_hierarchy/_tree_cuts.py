@@ -26,7 +26,7 @@ from skdiffclust.forests._trees._tree import adjacency
 
 # Chosen on public data sets; from 0.5 to 1 results differ little.
 SIZE_POWER = 0.75
-# The number of clusters is read off a curve of at most so many cuts.
+# The number of clusters is read off a curve of at most this many cuts.
 MAX_AUTO_CLUSTERS = 60
 
 
@@ -38,13 +38,13 @@ def cut(
     Parameters
     ----------
     tree : CutTree
-        Edges of infinite length are cut first, whatever they part.
+        Edges of infinite length are cut first, whatever they separate.
     n_cuts : int
     sizes : ndarray of shape (n_samples,), float64, default=None
         Sizes of samples, as of `core_sizes`, for the size-weighted rule; lengths are
         then >= 0. None cuts the longest edges.
     weights : ndarray of shape (n_samples,), float64, default=None
-        What `min_size` counts; None counts samples.
+        Weights that `min_size` counts; None counts samples.
     min_size : float, default=1
         A cut leaves at least this weight on both sides. Where no edge qualifies any
         more and cuts are still wanted, it is halved, down to `smallest`.
@@ -120,7 +120,7 @@ class _Part(NamedTuple):
 
 
 class _BestCut(NamedTuple):
-    """The edge of a part with the largest score; the best of all sorts first."""
+    """The edge of a part with the largest score; the best cut sorts first."""
 
     negative_score: float
     edge: int

@@ -77,7 +77,7 @@ def pair_noise(noise, first, last, n, device):
 
 
 class BoruvkaSampler:
-    """Samples of forests in torch: the same forests as those of the kernels.
+    """Samples of forests in torch, the same forests as those of the kernels.
 
     Parameters
     ----------

@@ -138,7 +138,7 @@ def sample_labelled(
 
 @compiled(nogil=True)
 def sample_linked(seed, samples, samples_per_draw, scale, table, weights, problem):
-    """As `sample_labelled`, under cannot-links, from where greed or colours lead."""
+    """As `sample_labelled`, under cannot-links, from greedy or coloured partitions."""
     n = len(problem.groups)
     n_samples = samples[1] - samples[0]
     noisy = np.empty((n, n + _PADDING))

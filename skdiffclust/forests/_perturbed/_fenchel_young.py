@@ -212,8 +212,8 @@ def connectivity_loss(
 ):
     """Compute the squared distance of the perturbed connectivity to what is known.
 
-    ‖M_ε(Σ) - M_Ω‖² over the observed pairs, in both orders. It says in its own units
-    how wrong the clusters are, but its gradient is far noisier than that of
+    ‖M_ε(Σ) - M_Ω‖² over the observed pairs, in both orders. Its value is directly the
+    number of pairs that are wrong, but its gradient is far noisier than that of
     `partial_fenchel_young_loss`.
 
     Parameters
@@ -236,7 +236,7 @@ def connectivity_loss(
     Returns
     -------
     loss : float
-        Unbiased, which lets it fall a little below zero near the optimum.
+        Unbiased, and therefore sometimes slightly negative near the optimum.
     gradient : ndarray of shape (n_samples, n_samples)
         Unbiased and symmetric, only if `return_gradient`.
 
@@ -249,7 +249,7 @@ def connectivity_loss(
     -----
     NeurIPS 2023, Section 2.2, where the code published with it has no gradient. The
     gradient is that of the score function, E[½(c(Z) - c(-Z)) Z] / ε with c the inner
-    product of a sample's connectivity with 2 (M_ε - M_Ω). To use the same samples for
+    product of a sample's connectivity with 2 (M_ε - M_Ω). Using the same samples for
     both factors would bias it by O(1/B), so every antithetic pair is left out of the
     M_ε that it is multiplied with. Every sample is solved twice, and the memory is
     O(n²) whatever their number.
@@ -290,7 +290,7 @@ def partial_loss_with_gradient(relation, constraints, n_clusters, plan):
     bound = make_sampler(relation, constraints, n_clusters, plan)
     free = sum_samples(free, relation, plan)
     bound = sum_samples(bound, relation, plan)
-    # Two sums of the same edges may round apart by less than a bit of their size.
+    # Two sums of the same edges may differ by rounding.
     loss = 2.0 * float(np.maximum(free.totals - bound.totals, 0.0).mean())
     return loss, (free.edges[0] - bound.edges[0]) / plan.n_samples
 

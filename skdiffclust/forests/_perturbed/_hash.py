@@ -18,9 +18,9 @@ SECOND = np.uint32(0xD35A2D97)
 
 
 class _Reused(threading.local):
-    """A RandomState of each thread, to be seeded anew: ten times faster than a new one.
+    """A RandomState per thread that is reseeded: ten times faster than a new one.
 
-    It gives the stream that a new one would give.
+    It gives the same stream as a new one.
     """
 
     def __init__(self):

@@ -1,12 +1,12 @@
-"""How surely each sample belongs to its cluster: cuts of trees under noise.
+"""How stable the cluster of each sample is: cuts of trees under noise.
 
 Each draw multiplies lengths by exp(noise_scale * z) with z standard normal, grows the
 minimum spanning tree and cuts it by the same rule into as many clusters. Clusters of a
 draw are matched with those of a reference, one to one, such that most samples agree;
 the membership of a sample is how often its cluster was matched with each one.
 
-The edges that get noise are those of the tree and those to the nearest neighbours: a
-longer edge would have to be far shorter under noise to enter the tree.
+Noise is added to the edges of the tree and those to the nearest neighbours: a longer
+edge would have to become far shorter to enter the tree.
 """
 
 import numpy as np
@@ -20,14 +20,14 @@ from skdiffclust.forests._hierarchy._tree_cuts import cut
 from skdiffclust.forests._trees._tree import CutTree, components, cut_order
 
 N_NEIGHBORS = 15
-# Lengths in a part of the matrix, of 8 MB, that neighbours are read from.
+# Lengths in a block of the matrix that neighbours are found in: 8 MB.
 _LENGTHS_AT_ONCE = 2**20
 # The consensus is that of the clusters it is matched with, after so many rounds.
 _MAX_ROUNDS = 10
 
 
 def perturbed_edges(lengths, tree):
-    """Return edges (m, 2), i < j, and lengths (m,) that noise is put on.
+    """Return edges (m, 2), i < j, and lengths (m,) to which noise is added.
 
     Those of a spanning `tree` (n - 1, 2), a `CutTree`, and of the nearest neighbours of
     each sample; all edges of a sparse graph. O(n²) time for other metrics than
@@ -54,7 +54,7 @@ def perturbed_edges(lengths, tree):
 
 
 def _nearest_of_all(lengths, n_neighbors):
-    """Return the nearest neighbours by all lengths, in blocks: csr_array (n, n)."""
+    """Return the nearest neighbours, from all lengths, in blocks: csr_array (n, n)."""
     n_samples = lengths.n_samples
     everyone = np.arange(n_samples)
     step = max(1, _LENGTHS_AT_ONCE // n_samples)

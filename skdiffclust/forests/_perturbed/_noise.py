@@ -28,7 +28,7 @@ N_SEGMENTS = 512  # 32 octaves of 16 segments
 _EXPONENT_ZERO = 1023 << 4  # of a float64 in [1, 1 + 1/16), in units of 1/16 octave
 _MANTISSA = np.uint64((1 << 48) - 1)
 _TO_UNIT = 2.0**-48
-_STRIP = 512  # hashes that are made draws at a time, where rows are shorter
+_STRIP = 512  # hashes that become noise at a time, if rows are shorter
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Perturbed spanning forests: their means, and how these depend on the similarity."""
+"""Perturbed spanning forests: their means and the gradients of these."""
 
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -37,15 +37,16 @@ class PerturbedForestResult:
     Attributes
     ----------
     forest : ndarray or csr_array of shape (n_samples, n_samples), float64
-        A_ε: how often each edge is in a forest. Symmetric with zero diagonal, the
-        upper triangle sums to ``n_samples - n_clusters``. The gradient of `weight`.
+        A_ε: fraction of the samples whose forest has each edge. Symmetric with zero
+        diagonal, the upper triangle sums to ``n_samples - n_clusters``. The gradient of
+        `weight`.
     weight : float
         F_ε, the mean of ⟨A, Σ + εZ⟩, where every edge counts twice.
     weight_stderr : float
         Standard error of `weight` over the draws; NaN with one draw.
     certified : float
-        Fraction of samples whose forest certainly is that of all pairs: 1 unless pairs
-        were left out.
+        Fraction of samples whose forest is certain to be that of all pairs: 1 unless
+        pairs were left out.
     connectivity : ndarray of shape (n_samples, n_samples), float64, or None
         M_ε: how often two samples share a component; unit diagonal.
     stderr : ndarray or csr_array of shape (n_samples, n_samples), or None
@@ -114,13 +115,13 @@ def perturbed_forest(
         (n_samples, n_samples) of +1 for pairs that must share a component, -1 for those
         that must not, 0 for unknown.
     antithetic : bool, default=True
-        Draw noise in mirror images, which cancels most of its variance.
+        Draw the noise in antithetic pairs, which cancels most of its variance.
     neighbors : int or None, default=None
-        Use the edges only that are among so many heaviest of either end; see
+        Use only the edges that are among this many heaviest of either end; see
         `certified` in the result. For a dense similarity.
     omitted_similarity : float or None, default=None
         Upper bound of the similarity of the pairs that a sparse matrix leaves out
-        although they are edges, for `certified`; None says that they are none.
+        although they are edges, for `certified`; None means that they are not edges.
     random_state : int, RandomState instance or None, default=None
         Source of the seed of the noise.
     return_connectivity : bool, default=False
@@ -147,18 +148,18 @@ def perturbed_forest(
 
     Notes
     -----
-    Kruskal's algorithm on O(n²) memory, whatever `n_perturbations`, or O(n_edges) for
-    a sparse similarity. The noise is a function of (seed, draw, i, j), so the result
-    does not depend on the number of threads, and free and constrained forests of one
-    seed share it. It has 32 bits: ``|z| < 6.34`` for normal noise. Edges that so
-    bounded a noise cannot bring into a forest are dropped beforehand, which changes no
-    bit.
+    Kruskal's algorithm on O(n²) memory, whatever `n_perturbations`, or O(n_edges) for a
+    sparse similarity. The noise is a function of (seed, draw, i, j), so the result does
+    not depend on the number of threads, and free and constrained forests of one seed
+    share it. It has 32 bits: ``|z| < 6.34`` for normal noise. Edges that such bounded
+    noise cannot bring into a forest are dropped beforehand, which does not change the
+    result.
 
     Unlike the code published with the paper, the noise is symmetric: with n × n noise
     of which one triangle is read, the value is not F_ε. Constrained forests are not the
     greedy ones of the paper but better ones: the partition is found by contraction or
-    by greedy merging, its components get their own trees, and groups move while that
-    helps. To find the best is NP-hard.
+    by greedy merging, its components get their own trees, and groups move as long as
+    the forest gets heavier. Finding the best forest is NP-hard.
 
     References
     ----------
@@ -208,7 +209,7 @@ class SampleSums:
 
 
 def checked_relation(similarity, n_clusters, neighbors=None, omitted=None):
-    """Check a similarity and list its edges, those of the neighbours if asked."""
+    """Check a similarity and list its edges, or only those of the neighbours."""
     similarity = check_precomputed(similarity, name="similarity", kind="similarity")
     n = similarity.shape[0]
     if n_clusters > n:
@@ -322,9 +323,9 @@ def vjp(relation, sampler, plan, *, forest=None, connectivity=None):
 def score_gradient(relation, plan, products):
     """Return the gradient (n_edges,) of the mean of products (s,) that samples have.
 
-    E[c(Σ + εZ)] has the derivative E[c v'(Z)] / ε. From every c the mean of c over the
-    other draws is taken, which changes no expectation; a draw is a whole antithetic
-    pair, whose normal scores cancel that mean anyway.
+    E[c(Σ + εZ)] has the derivative E[c v'(Z)] / ε. The mean of c over the other draws
+    is subtracted from every c, which does not change the expectation; a draw is a whole
+    antithetic pair, whose normal scores cancel that mean anyway.
     """
     n_samples = plan.n_samples
     draws = np.arange(n_samples) // plan.samples_per_draw

@@ -23,7 +23,7 @@ class Relation:
     columns, heads : ndarray of shape (n_edges,), int32
         Larger and smaller end of each edge.
     similarity : ndarray or csr_array of shape (n_samples, n_samples)
-        What the edges come from; its kind decides the kind of results.
+        The matrix that was given; results are dense or sparse as it is.
     omitted : float
         Upper bound of the similarity of pairs left out, -inf if none is.
     ends : tuple of two ndarray of shape (n_edges,), int32, or None
@@ -41,7 +41,7 @@ class Relation:
 
     @property
     def edges(self):
-        """The tuple that the kernels take."""
+        """Return the tuple that the kernels take."""
         heads, tails = (self.heads, self.columns) if self.ends is None else self.ends
         return self.weights, self.indptr, self.columns, heads, tails
 
@@ -65,8 +65,8 @@ class Relation:
 def relation_of(similarity, neighbors=None, omitted=-np.inf):
     """Return the Relation of a checked similarity, dense or sparse.
 
-    With `neighbors`, a dense one keeps the edges that are among so many heaviest of
-    either end, and the heaviest edge left out becomes `omitted`.
+    With `neighbors`, a dense one keeps the edges that are among this many heaviest of
+    either end, and the weight of the heaviest edge left out becomes `omitted`.
     """
     n = similarity.shape[0]
     if sparse.issparse(similarity):

@@ -14,21 +14,21 @@ from skdiffclust._threads import run_chunks
 from skdiffclust.forests._constrained._problem import constrained_problem
 from skdiffclust.forests._perturbed._relation import Relation, freeze
 
-# Threads are used above this; a chunk is the time between two checks for an
+# Threads are used above the first; the second is the time between two checks for an
 # interruption.
 _PARALLEL_SECONDS = 0.02
 _CHUNK_SECONDS = 0.2
-# Rough cost of one edge in one sample; of a pair in one with labels, in one that is
-# searched for under cannot-links; of its weighing.
+# Rough cost of one sample, per edge: free; per pair, under labels and under
+# cannot-links; and of weighing an edge.
 _SECONDS_FREE = 5e-9
 _SECONDS_LABELLED = 1e-8
 _SECONDS_LINKED = 5e-7
 SECONDS_DRAW = 3e-9
-# Above this share of all pairs, a list is dense enough to be pruned.
+# Above this share of all pairs, an edge list is dense enough to be pruned.
 _PRUNED_DENSITY = 0.125
 _FIXED_PARTS = 8
-# Edges of the first chunk of a forest: over the rank of the lowest accepted weight,
-# and at most, over the number of rows.
+# Edges in the first chunk of a forest: a multiple of the rank of the lowest accepted
+# weight, and at most a multiple of the number of samples.
 _MARGIN = 1.15
 _MOST_ABOVE = 8
 
@@ -73,7 +73,7 @@ class Samples(NamedTuple):
     Attributes
     ----------
     forests : ndarray of shape (s, n_edges)
-        Numbers of the edges of the relation that are in.
+        Positions, in the relation, of the edges of each forest.
     labels : ndarray of shape (s, n_samples), or (s, 0)
         Components, where they are known.
     totals : ndarray of shape (s,)
@@ -260,10 +260,10 @@ class ContractedSampler:
 
 
 def _between(relation, groups, colours, n_clusters, noise):
-    """Return the edges between components-to-be, and the sampler of those that join.
+    """Return the edges between groups, and the sampler of those that join groups.
 
     All rows of a colour (n,), -1 for none, are contracted into one vertex, every other
-    group (n,) into one; the forests have `n_clusters` trees once colours are told apart
+    group (n,) into one; the forests have `n_clusters` trees once the colours are split
     again.
     """
     _, blocks = np.unique(np.where(colours >= 0, -1, groups), return_inverse=True)

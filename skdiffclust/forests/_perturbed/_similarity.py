@@ -1,6 +1,6 @@
 """The standardised similarity of samples, with its vector-Jacobian product.
 
-The NumPy twin of the function in `_torch`, which torch must not be needed for.
+The NumPy twin of the function in `_torch`, which works without torch.
 """
 
 import numpy as np
@@ -11,8 +11,8 @@ _TINY = np.finfo(np.float64).tiny ** 0.5
 def standardized_similarity(embedding, kind):
     """Return the similarity (n, n), float64, of samples (n, d) with mean 0 and std 1.
 
-    `kind` is "sqeuclidean", "rbf" or "cosine"; the twin of the function of this name
-    in torch, where the formulas are. Where all entries are equal it is zero.
+    `kind` is "sqeuclidean", "rbf" or "cosine"; the twin of the function of this name in
+    torch, which has the formulas. It is zero if all entries are equal.
     """
     return standardized_similarity_with_vjp(embedding, kind)[0]
 
@@ -24,7 +24,7 @@ def standardized_similarity_with_vjp(embedding, kind):
     by the embedding, both in float64. O(n² d) each.
     """
     rows = embedding.astype(np.float64)
-    similarity, pull_to_rows = _KINDS[kind](rows)
+    similarity, vjp_of_rows = _KINDS[kind](rows)
     centred = similarity - similarity.mean()
     variance = np.mean(centred * centred)
     deviation = np.sqrt(max(variance, _TINY))
@@ -37,7 +37,7 @@ def standardized_similarity_with_vjp(embedding, kind):
             slant = np.vdot(gradient, standardized) / gradient.size
             gradient -= slant * standardized
         gradient -= gradient.mean()
-        return pull_to_rows(gradient)
+        return vjp_of_rows(gradient)
 
     return standardized, vjp
 
@@ -48,40 +48,40 @@ def _squared_distances(rows):
     squares = np.einsum("ij,ij->i", rows, rows)
     distances = squares[:, None] + squares[None, :] - 2.0 * (rows @ rows.T)
     np.fill_diagonal(distances, 0.0)
-    # What rounding makes negative is zero, and has no gradient.
+    # Distances that are negative by rounding become zero, without a gradient.
     inside = distances >= 0.0
     np.maximum(distances, 0.0, out=distances)
 
-    def pull_to_rows(gradient):
+    def vjp_of_rows(gradient):
         both = np.where(inside, gradient, 0.0)
         both = both + both.T
         np.fill_diagonal(both, 0.0)
         return 2.0 * (both.sum(axis=1)[:, None] * rows - both @ rows)
 
-    return distances, pull_to_rows
+    return distances, vjp_of_rows
 
 
 def _sqeuclidean(rows):
     """Return minus the squared distances, and how to differentiate them."""
-    distances, pull_to_rows = _squared_distances(rows)
-    return -distances, lambda gradient: pull_to_rows(-gradient)
+    distances, vjp_of_rows = _squared_distances(rows)
+    return -distances, lambda gradient: vjp_of_rows(-gradient)
 
 
 def _rbf(rows):
     """Return exp(-d² / mean d²), and how to differentiate it."""
-    distances, pull_to_rows = _squared_distances(rows)
+    distances, vjp_of_rows = _squared_distances(rows)
     mean = distances.mean()
     width = max(mean, _TINY)
     similarity = np.exp(-distances / width)
 
-    def pull_back(gradient):
+    def vjp(gradient):
         by_ratio = -gradient * similarity  # by d² / width
         by_distances = by_ratio / width
         if mean > _TINY:
             by_distances -= np.vdot(by_ratio, distances) / width**2 / distances.size
-        return pull_to_rows(by_distances)
+        return vjp_of_rows(by_distances)
 
-    return similarity, pull_back
+    return similarity, vjp
 
 
 def _cosine(rows):
@@ -90,12 +90,12 @@ def _cosine(rows):
     lengths = np.maximum(lengths, 1e-12)
     directions = rows / lengths
 
-    def pull_to_rows(gradient):
+    def vjp_of_rows(gradient):
         by_directions = (gradient + gradient.T) @ directions
         radial = np.einsum("ij,ij->i", by_directions, directions)[:, None]
         return (by_directions - radial * directions) / lengths
 
-    return directions @ directions.T, pull_to_rows
+    return directions @ directions.T, vjp_of_rows
 
 
 _KINDS = {"sqeuclidean": _sqeuclidean, "rbf": _rbf, "cosine": _cosine}

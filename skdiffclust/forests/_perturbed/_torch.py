@@ -271,7 +271,7 @@ class PerturbedForest(_Perturbed):
     noise : {"normal", "gumbel"}, default="normal"
         Distribution of the noise.
     antithetic : bool, default=True
-        Draw noise in mirror images.
+        Draw the noise in antithetic pairs.
     seed : int or None, default=None
         Draw the same noise at every call.
     generator : torch.Generator or None, default=None
@@ -392,7 +392,7 @@ class PartialFenchelYoungLoss(_Loss):
     Parameters
     ----------
     n_clusters : int or None
-        Number of components k; None if every call names it.
+        Number of components k; None if every call passes it.
     noise_scale : float, default=0.1
         Scale ε > 0 of the noise, in the unit of the similarity, whose standard
         deviation `standardized_similarity` makes 1.
@@ -430,7 +430,7 @@ class ConnectivityLoss(_Loss):
     Parameters
     ----------
     n_clusters : int or None
-        Number of components k; None if every call names it.
+        Number of components k; None if every call passes it.
     noise_scale : float, default=0.1
         Scale ε > 0 of the noise, in the unit of the similarity.
     n_perturbations : int, default=100
@@ -556,8 +556,8 @@ def standardized_similarity(embedding, kind="sqeuclidean"):
     """Return the similarity of samples, with mean 0 and standard deviation 1.
 
     (Σ - mean) / std over all n² entries, the diagonal included, with gradients through
-    both: so that the scale of the noise means the same at every step. The paper does
-    not say it; without it training is unstable.
+    both: so that the scale of the noise has the same meaning at every step. The paper
+    does not mention this; without it training is unstable.
 
     Parameters
     ----------
@@ -606,5 +606,5 @@ def similarity_of_array(embedding, kind):
 
 
 def _tiny(tensor):
-    """Smallest number that a division by its root survives."""
+    """Return the smallest number whose square root can safely be divided by."""
     return torch.finfo(tensor.dtype).tiny ** 0.5

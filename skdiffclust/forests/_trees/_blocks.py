@@ -11,9 +11,9 @@ from skdiffclust._compat import Interval, validate_params
 from skdiffclust._validation import refuse_silent_conversion
 from skdiffclust.forests._trees._tree import SpanningTree, cut_order
 
-# Rows of two blocks fit in this many bytes, by default.
+# By default, the samples of two blocks fit in this many bytes.
 _BYTES = 2**27
-# Edges are merged when there are so many for each row.
+# Edge lists are merged once they hold this many edges per sample.
 _WAITING = 6
 
 
@@ -42,8 +42,8 @@ def minimum_spanning_tree_by_blocks(X, *, n_blocks=None, n_jobs=None):
         samples of a task within 128 MiB, and at least as many as give every worker a
         task.
     n_jobs : int or None, default=None
-        Workers, as :class:`joblib.Parallel` has it; any backend of
-        :func:`joblib.parallel_config` will do. None is one, which uses threads.
+        Number of workers, as in :class:`joblib.Parallel`, with any backend of
+        :func:`joblib.parallel_config`. None means 1, which uses threads.
 
     Returns
     -------
@@ -57,9 +57,9 @@ def minimum_spanning_tree_by_blocks(X, *, n_blocks=None, n_jobs=None):
 
     Notes
     -----
-    Each task takes the time of its samples in :func:`minimum_spanning_tree`, in O(n d /
-    p) memory; beyond these, 200 bytes for a sample of X. To cluster by the tree, hand
-    it over as a sparse graph: its own spanning tree is itself.
+    Each task takes as long as :func:`minimum_spanning_tree` on its samples, and O(n d /
+    p) memory. Everything else takes about 200 bytes per sample of X. To cluster with
+    the tree, pass it as a sparse graph, which is its own spanning tree.
 
     Examples
     --------
@@ -92,7 +92,7 @@ def minimum_spanning_tree_by_blocks(X, *, n_blocks=None, n_jobs=None):
 
 
 def _block_count(X, n_jobs):
-    """Number of blocks when the user has none in mind."""
+    """Return the default number of blocks."""
     from joblib import effective_n_jobs
 
     n_workers = effective_n_jobs(n_jobs)
@@ -103,7 +103,7 @@ def _block_count(X, n_jobs):
 
 
 def _split(rows, n_blocks):
-    """Ascending blocks of `rows` whose sizes never decrease and differ by one at most.
+    """Return ascending blocks of `rows`; sizes never decrease and differ by at most 1.
 
     A tree between two blocks has the first half of its rows in the first.
     """
@@ -114,12 +114,12 @@ def _split(rows, n_blocks):
 
 
 def _most_edges(tasks):
-    """Number of edges that a task finds, at most."""
+    """Return the largest number of edges that a task finds."""
     return max(sum(len(block) for block in task) for task in tasks)
 
 
 def _tasks(blocks):
-    """Every block, then every pair of blocks."""
+    """Return every block, then every pair of blocks."""
     for block in blocks:
         yield (block,)
     for b, second in enumerate(blocks):

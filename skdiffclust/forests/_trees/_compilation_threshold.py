@@ -1,18 +1,18 @@
-"""Loops that run as plain Python on few rows and compiled on many."""
+"""Loops that run as plain Python on few samples and compiled on many."""
 
 from functools import cache, wraps
 
-# Below this many rows a compiler costs more than it saves: the first fit of a
-# thousand rows must not be delayed by compilation.
+# Below this many samples, compiling costs more than it saves: the first fit of a
+# thousand samples must not be delayed by compilation.
 SMALL = 3000
-# Below this, a loop that does linear work takes less time in Python than its compiler.
+# Below this, a loop of linear time is faster in Python than its compilation.
 MEDIUM = 100_000
 
 
 def above_small(n_rows, kernel_of):
-    """Whether compiled loops are used for so many rows; ``kernel_of()`` is one of them.
+    """Whether to use compiled loops for so many samples; ``kernel_of()`` is one.
 
-    Between SMALL and MEDIUM only where it is compiled already.
+    Between SMALL and MEDIUM, only if it is compiled already.
     """
     if n_rows <= SMALL:
         return False

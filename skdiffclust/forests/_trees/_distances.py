@@ -1,4 +1,4 @@
-"""The relation behind a forest: lengths from one row to others, however it is given."""
+"""Lengths of edges between samples, given as points, distances or a graph."""
 
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -20,13 +20,13 @@ from skdiffclust._affinity import (
 from skdiffclust._sparse_squares import SparseSquares
 from skdiffclust.forests._trees import _compilation_threshold
 
-# Lengths in a part of the matrix, of 8 MB, that core distances are read from.
+# Lengths in a block of the matrix that core distances are computed from: 8 MB.
 _LENGTHS_AT_ONCE = 2**20
 
 
 @dataclass(frozen=True)
 class Lengths:
-    """Lengths of the edges of a complete or sparse graph, made row by row.
+    """Lengths of the edges of a complete or sparse graph, computed row by row.
 
     Attributes
     ----------
@@ -107,7 +107,7 @@ def lengths_of_points(X, metric):
 
     else:
         params = fitted_metric_params(X, metric, None)
-        # A function of the user need not be fit for several threads.
+        # A metric that the user passes may not be thread-safe.
         lock = Lock() if callable(metric) else nullcontext()
 
         def between(rows, others):

@@ -1,4 +1,4 @@
-"""Equal rows are joined before a tree is grown: many of them tie in every pair."""
+"""Join equal rows before a tree is grown, since all edges between them tie."""
 
 import numpy as np
 
@@ -11,8 +11,9 @@ from skdiffclust.forests._trees._union_find import number_components
 def join_duplicates(points, nodes):
     """Join equal rows of `points` (n, d) by the edges of length 0 of the tree.
 
-    In the total order (length, i, j) these are edges from the first copy to the
-    others, and no other edge ever ends at a copy in the same vertex as the first.
+    In the total order (length, i, j) these are the edges from the first of equal rows
+    to the others, and no other edge ends at a duplicate in the same vertex as the
+    first.
 
     Returns those edges (m, 2), the rows (k,) that are first of their kind, ascending,
     and their vertices (k,), ids 0 up, where rows with the same id in `nodes` (n,) and

@@ -50,7 +50,7 @@ _MIXED = -1
 
 
 class Rows(NamedTuple):
-    """What each position of the tree knows.
+    """State of the search at each position of the tree.
 
     Attributes
     ----------
@@ -76,15 +76,15 @@ class Rows(NamedTuple):
     component: np.ndarray
 
 
-# (rows in a leaf, whether float32 filters them): where boxes rule most pairs of leaves
-# out, and where they rule out next to none.
+# (rows in a leaf, whether a float32 filter is used): for data where boxes rule out most
+# pairs of leaves, and for data where they rule out almost none.
 _FEW_PAIRS = 32, False
 _ALL_PAIRS = 256, True
-# With so few features boxes always do.
+# With this few features, boxes always rule out most pairs.
 _LOW = 3
-# Nearest rows that are found first, at least.
+# Least number of nearest rows that are found first.
 _N_NEIGHBORS = 6
-# Differences of a feature that a probe computes, at most.
+# Largest number of differences of a feature that a probe computes.
 _DIFFERENCES_PER_CHUNK = 1e9
 
 
@@ -95,7 +95,7 @@ def euclidean_boruvka(
 
     Lengths are squared Euclidean distances, summed over the features in order. Rows
     with the same id in `nodes` (n,), ids 0 up, count as one vertex. Equal rows should
-    have been joined before, with `join_duplicates`: they are right, but slow.
+    be joined first, with `join_duplicates`: otherwise the search is slow.
 
     `leaves` are the rows in a leaf of the tree and whether to filter in float32; by
     default a probe chooses. With `is_split`, only the first n // 2 rows have edges,
@@ -197,9 +197,9 @@ def _probe(points, near, n_threads, is_split):
 
 @compiled(nogil=True)
 def by_first_place(nodes, n_vertices):
-    """Numbers (n,) int32 of the vertices of positions, in the order of their first.
+    """Number the vertices, (n,) int32, in the order of their first positions.
 
-    Rows that are near each other then have numbers that are, and caches are of use.
+    Rows that are near each other then have similar numbers, which uses caches well.
     """
     numbers = np.full(n_vertices, -1, dtype=np.int32)
     component = np.empty(len(nodes), dtype=np.int32)
@@ -224,7 +224,7 @@ def begin(first, last, rows):
 
 @compiled(nogil=True)
 def renew(first, last, tree, rows, uniform, best, largest):
-    """After a merge: what is still outside for each row, and which leaves are uniform.
+    """Update after a merge what is outside for each row and which leaves are uniform.
 
     Shares the best length of each component as far as it is known.
     """
@@ -250,7 +250,7 @@ def renew(first, last, tree, rows, uniform, best, largest):
             own = component[i]
             if own != component[start]:
                 uniform[n_leaves + leaf] = _MIXED
-            # Its edge cannot be the first of the component, whatever it is.
+            # No edge of this row can be the first of the component.
             if length[i] > best[own]:
                 continue
             at = skipped[i]
@@ -332,7 +332,7 @@ def search(first, last, tree, rows, uniform, best, largest):
                     depth = push_children(boxes, own, node, stack, gaps, depth)
                     continue
                 tile_gaps(tiles, leaf, boxes, node, work[1])
-                radius = _look(
+                radius = _search_leaf(
                     order,
                     points,
                     starts,
@@ -360,7 +360,7 @@ def search(first, last, tree, rows, uniform, best, largest):
 
 
 @compiled(nogil=True, forceinline=True)
-def _look(
+def _search_leaf(
     order,
     points,
     starts,
@@ -381,9 +381,9 @@ def _look(
     hits,
     active,
 ):
-    """Offer the rows of a leaf to rows that look for one outside their component.
+    """Search a leaf for nearer rows outside the component of each searching row.
 
-    Returns the largest distance at which one of these still looks.
+    Returns the largest distance within which any of them still searches.
     """
     found = work[0]
     nearest = work[1]

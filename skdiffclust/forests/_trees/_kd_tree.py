@@ -30,7 +30,8 @@ class Tree(NamedTuple):
     tiles : ndarray of shape (n_leaves, d, w), float64
         The rows of each leaf as columns, filled up with infinity; w is a multiple of 8.
     single, single_tiles : ndarray of shape (n, e) and (n_leaves, e, w), float32
-        The same for the float32 filter, centred, with e, d rounded up; empty without.
+        The same for the float32 filter, centred, with e, d rounded up; empty without a
+        filter.
     bounds : ndarray of shape (3,), float64
         What bounds the error of the filter.
     is_split : bool
@@ -125,8 +126,8 @@ def _select(points, order, start, stop, middle, feature):
         b = points[(left + right) // 2, feature]
         c = points[right - 1 - step, feature]
         pivot = max(min(a, b), min(max(a, b), c))
-        # Every row is moved, needed or not: a branch would be guessed wrong each
-        # second time.
+        # Every row is moved, even if it need not be: a branch would be mispredicted
+        # half of the time.
         low = left
         for i in range(left, right):
             is_low = points[i, feature] < pivot

@@ -7,9 +7,9 @@ from skdiffclust.forests._trees._union_find import find, singletons, union
 
 # Edges processed between two checks for an interruption: 0.1 to 0.2 s.
 _EDGES_PER_CHUNK = 2**21
-# Edges sorted at a time, for each tree: two leave one large tree and little beside.
+# Edges sorted at a time, per tree: two leave one large tree and few others.
 _SORTED = 2
-# Lengths that are drawn to find the longest of those.
+# Size of the sample of lengths from which the longest of these is estimated.
 _SAMPLE = 1001
 
 
@@ -81,7 +81,7 @@ def first_edges(start, stop, edges, nodes, nearest, shortest):
         other = nodes[second[e]]
         if one == other:
             continue
-        # Of equal lengths the one that is listed before precedes.
+        # Of equal lengths the one listed first precedes.
         if lengths[e] < shortest[one]:
             nearest[one] = e
             shortest[one] = lengths[e]
@@ -124,7 +124,7 @@ def take_edges(order, edges, roots, trees, chosen, n_chosen):
     """
     first, second, _ = edges
     parents, sizes = trees
-    # Read ahead of the loop that waits for each result.
+    # Read ahead of the loop, where each result depends on the one before.
     ends = np.empty((len(order), 2), dtype=np.int32)
     for at in range(len(order)):
         e = order[at]

@@ -9,18 +9,18 @@ from skdiffclust._threads import run_chunks
 from skdiffclust.forests._trees._kruskal import merge_edges
 from skdiffclust.forests._trees._prim import prim_on_matrix
 
-# Rows in a block: a pair of blocks takes a matrix of 8 MB.
+# Samples in a block: a pair of blocks takes a matrix of 8 MB.
 _ROWS = 512
-# Edges are merged when there are so many for each row.
+# Edge lists are merged once they hold this many edges per sample.
 _WAITING = 6
 
 
 def edges_by_blocks(between, vertices, n_threads):
     """Edges (m, 2) and lengths (m,) of the minimum spanning forest of n rows.
 
-    ``between(rows, others)`` gives the lengths between two sets of rows; rows with
-    the same id in `vertices` (n,), ids 0 up, count as one. No length is requested
-    twice, those inside a block excepted. O(n²) lengths, O(n) memory.
+    ``between(rows, others)`` gives the lengths between two sets of rows; rows with the
+    same id in `vertices` (n,), ids 0 up, count as one. No length is computed twice,
+    except those inside a block. O(n²) lengths, O(n) memory.
     """
     n_samples = len(vertices)
     n_blocks = -(-n_samples // _ROWS)

@@ -1,6 +1,6 @@
 """The nearest rows of every row of a kd-tree, leaf by leaf.
 
-Where boxes rule little out, nearly all pairs of leaves are compared. Then each pair is
+If boxes rule out little, nearly all pairs of leaves are compared. Then each pair is
 compared once, for the rows of both: the leaves are divided into groups, and in round r
 group g is compared with group g XOR r, so that no two threads ever write to the same
 rows.
@@ -94,7 +94,7 @@ def find_neighbors(first, last, tree, distances, positions, level):
         places[:] = -1
         node, at = first_step(own, is_split)
         if node == own and len(single) == 0:
-            _meet_own(points, start, count, tiles, leaf, work[0], lists, places)
+            _update_own_leaf(points, start, count, tiles, leaf, work[0], lists, places)
             node, at = next_step(at, level)
         work[2] = -np.inf
         for w in range(count):
@@ -114,7 +114,7 @@ def find_neighbors(first, last, tree, distances, positions, level):
                 if node < n_leaves:
                     depth = push_children(boxes, own, node, stack, gaps, depth)
                     continue
-                _meet(
+                _update_neighbors(
                     points,
                     starts,
                     boxes,
@@ -138,8 +138,8 @@ def find_neighbors(first, last, tree, distances, positions, level):
 
 
 @compiled(nogil=True)
-def _meet_own(points, start, count, tiles, leaf, found, lists, places):
-    """Lists (k, w) of the nearest rows, in its own leaf, of each row of a leaf.
+def _update_own_leaf(points, start, count, tiles, leaf, found, lists, places):
+    """Fill lists (k, w) of the nearest rows of each row within its own leaf.
 
     Each row in turn is offered to all rows at once, so vector units do the work.
     """
@@ -154,7 +154,7 @@ def _meet_own(points, start, count, tiles, leaf, found, lists, places):
 
 @compiled(nogil=True)
 def _keep_nearer(found, carried, distances, places):
-    """Swap (w,) what is found with what is kept, wherever it is nearer."""
+    """Swap the distances (w,) found with those kept wherever they are smaller."""
     for w in range(len(found)):
         here = distances[w]
         new = found[w]
@@ -168,7 +168,7 @@ def _keep_nearer(found, carried, distances, places):
 
 
 @compiled(nogil=True, forceinline=True)
-def _meet(
+def _update_neighbors(
     points,
     starts,
     boxes,
@@ -189,7 +189,7 @@ def _meet(
 ):
     """Offer the rows of leaf `other` to those of `leaf` as neighbours.
 
-    ``work[2]`` holds the distances within which these still take neighbours.
+    ``work[2]`` holds the distances within which these still need neighbours.
     """
     found = work[0]
     nearest = work[1]
@@ -197,7 +197,7 @@ def _meet(
     start = starts[other]
     count = starts[other + 1] - starts[other]
     last = distances.shape[1] - 1
-    # With many features boxes that nearly touch rule no row out.
+    # With many features, boxes that nearly touch rule out no row.
     nearest[:] = 0.0
     if len(single) == 0 or 4 * gap > radius:
         tile_gaps(tiles, leaf, boxes, len(starts) - 1 + other, nearest)
@@ -260,7 +260,7 @@ def order_ties(first, last, order, distances, positions):
 
 @compiled(nogil=True)
 def set_cutoffs(first, last, distances, bounds, cutoffs):
-    """Float32 length beyond which a row takes no neighbour, for a range."""
+    """Set the float32 length beyond which each row of a range needs no neighbour."""
     for i in range(first, last):
         cutoffs[i] = cutoff_of(distances[i, distances.shape[1] - 1], bounds)
 
@@ -314,7 +314,7 @@ def join_groups(first, last, tree, distances, positions, cutoffs, level, other):
                         is_near = _any_near(block, active, q, cutoffs, start, count)
                     if not is_near:
                         continue
-                    _meet_both(
+                    _update_both(
                         points,
                         block,
                         q % LANES,
@@ -331,7 +331,7 @@ def join_groups(first, last, tree, distances, positions, cutoffs, level, other):
 
 @compiled(nogil=True)
 def _any_near(block, active, q, cutoffs, start, count):
-    """Whether any length of a block may make a neighbour, of either end."""
+    """Whether any length of a block may give a neighbour to either end."""
     cutoff = max(
         max(cutoffs[active[q]], cutoffs[active[q + 1]]),
         max(cutoffs[active[q + 2]], cutoffs[active[q + 3]]),
@@ -351,7 +351,7 @@ def _any_near(block, active, q, cutoffs, start, count):
 
 
 @compiled(nogil=True)
-def _meet_both(
+def _update_both(
     points,
     block,
     k,

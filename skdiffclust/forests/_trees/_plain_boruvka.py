@@ -1,13 +1,13 @@
 """Borůvka's algorithm in small kernels, on the k-d tree of scikit-learn.
 
 The kernels of `_euclidean` are faster but take twenty seconds to compile, once for each
-installation. Until they are there, these, which take three, do the work, and give the
-same tree, bit for bit. They also take lengths that are raised to mutual reachability,
-where many lengths are equal: those of a sample to all that are nearer than its core
-distance.
+installation. Until those are compiled, these kernels are used, which compile in three
+seconds and give the same tree, bit for bit. They also support lengths raised to mutual
+reachability, many of which are equal: those between a sample and all that are nearer
+than its core distance.
 
 Each round, every component takes its first outgoing edge in the total order (length, i,
-j). Three bounds spare most searches: the best edge that any sample of the component has
+j). Three bounds avoid most searches: the best edge that any sample of the component has
 found, the core distance of the sample, and what its earlier searches ruled out.
 """
 
@@ -71,8 +71,8 @@ def tree_of(points):
 def plain_core_lengths(tree, min_samples, n_threads=1):
     """Return the squared distance (n,) to the `min_samples`-th nearest, itself one.
 
-    None where boxes of a `tree_of` points rule so little out that the distances between
-    all pairs are measured sooner.
+    None if the boxes of the tree rule out so little that computing the distances
+    between all pairs is faster.
     """
     n = len(tree.data)
     core = np.empty(n)
@@ -328,5 +328,5 @@ def _search(
             if limit < best[own]:
                 best[own] = limit
         else:
-            # Nothing is as near as that.
+            # No sample can be that near.
             reach[i] = np.nextafter(limit, np.inf)

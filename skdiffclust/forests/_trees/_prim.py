@@ -1,9 +1,9 @@
 """Prim's algorithm, compiled: each row of the relation is read once, O(n) memory.
 
-The state of a growing tree is, for each row, its shortest edge to the tree and the
-row at the other end of it. Rows of the tree have ``shortest = -inf, nearest = -1``,
-which no edge improves. Columns are worked on in blocks that stay in the first cache.
-LLVM does not vectorise a minimum of floats; that of their bits, as integers, it does.
+The state of a growing tree is, for each row, its shortest edge to the tree and the row
+at the other end of it. Rows of the tree have ``shortest = -inf, nearest = -1``, which
+no edge improves. Columns are worked on in blocks that stay in the first cache. LLVM
+vectorises a minimum of integers but not of floats, so keys are the bits of the lengths.
 """
 
 from typing import NamedTuple
@@ -15,13 +15,13 @@ from skdiffclust._compiled import compiled
 _BLOCK = 512
 _LAST = np.iinfo(np.int64).max
 _FIRST = np.iinfo(np.int64).min
-# No key is so small: the lowest of a block has to be looked for.
+# Smaller than any key: the lowest of the block must be searched for.
 _UNKNOWN = _FIRST
-# The key of -inf, the mark of the rows that are in the tree.
+# The key of -inf, which marks the rows that are in the tree.
 _ARRIVED = int(np.array(-np.inf).view(np.int64)) ^ _LAST
 # Entries of the relation between two checks for an interruption: about 0.1 s.
 _DIFFERENCES_PER_CHUNK = 2**27
-# Rows that have arrived are dropped from the points when they are so many.
+# Rows of the tree are dropped from the points once they are this fraction of them.
 _DROPPED = 0.15
 
 
@@ -33,7 +33,7 @@ class _Tree(NamedTuple):
     graph : tuple of ndarray
         The vertex of each row, rows by vertex, and where each vertex begins there.
     progress : ndarray of shape (3,)
-        The vertex that arrives next, the number of edges, the number of vertices.
+        The vertex to add next, the number of edges, the number of vertices.
     shortest : ndarray of shape (n,)
         Length of the shortest edge of each column to the tree.
     nearest : ndarray of shape (n,)
@@ -50,7 +50,7 @@ class _Tree(NamedTuple):
     lengths: np.ndarray
 
     def found(self):
-        """Return the edges and lengths that are there."""
+        """Return the edges and lengths found so far."""
         n_edges = self.progress[1]
         return self.edges[:n_edges], self.lengths[:n_edges]
 
@@ -94,7 +94,7 @@ def prim_on_points(points, nodes, core=None):
 
 
 def _start(nodes):
-    """Return the tree that has no row yet."""
+    """Return a tree without rows."""
     n_samples = len(nodes)
     n_vertices = int(nodes.max()) + 1
     members = np.argsort(nodes, kind="stable")
@@ -111,7 +111,7 @@ def _start(nodes):
 
 @compiled(nogil=True)
 def _any_closer(values, shortest):
-    """Whether any edge offered is as short as the one known; most often none is."""
+    """Whether any new edge is as short as the one known; usually none is."""
     n_closer = np.int64(0)
     for j in range(len(values)):
         n_closer += values[j] <= shortest[j]
@@ -120,7 +120,7 @@ def _any_closer(values, shortest):
 
 @compiled(nogil=True)
 def _lower(values, shortest, nearest, i):
-    """Shorten the edges of one block of columns by those that row i offers."""
+    """Update the shortest edges of one block of columns by those from row i."""
     for j in range(len(values)):
         # For a fixed end j, (i, j) precedes (i', j) exactly when i < i'.
         closer = (values[j] < shortest[j]) | (
@@ -132,7 +132,7 @@ def _lower(values, shortest, nearest, i):
 
 @compiled(nogil=True)
 def _lowest(bits):
-    """Smallest key of a block; `_LAST` where all rows have arrived."""
+    """Return the smallest key of a block; `_LAST` if all its rows are in the tree."""
     lowest = _LAST
     for j in range(len(bits)):
         key = bits[j]
@@ -171,7 +171,7 @@ def _first(shortest, nearest, kept, block_minima, lowest):
 
 @compiled(nogil=True)
 def _join(at, row, graph, state, shortest, nearest, edges, lengths):
-    """Take the edge of column `at` into the tree; its vertex arrives next."""
+    """Add the edge of column `at` to the tree; its vertex is added next."""
     if shortest[at] < np.inf:
         e = state[1]
         edges[e, 0] = min(row, nearest[at])
@@ -183,7 +183,7 @@ def _join(at, row, graph, state, shortest, nearest, edges, lengths):
 
 @compiled(nogil=True)
 def grow_on_matrix(D, graph, state, shortest, nearest, edges, lengths, n_steps):
-    """Let `n_steps` vertices arrive; return whether any are still waiting."""
+    """Add `n_steps` vertices to the tree; return whether any are left."""
     _, members, starts = graph
     n_samples = len(D)
     everyone = np.arange(n_samples)
@@ -245,7 +245,7 @@ def _distances(point, columns, start, values):
 
 @compiled(nogil=True)
 def _raise(values, core_i, core):
-    """Raise squared distances to mutual reachability, zeros excepted."""
+    """Raise squared distances, except zeros, to mutual reachability."""
     for j in range(len(values)):
         raised = max(values[j], max(core_i, core[j]))
         values[j] = 0.0 if values[j] == 0.0 else raised

@@ -1,7 +1,7 @@
-"""Which kernel grows a spanning tree: by what is given, how much, and a probe.
+"""Choose the kernel that grows a spanning tree, by the kind and amount of data.
 
-Every kernel follows the total order (length, i, j), so they all give the same tree bit
-for bit, and the choice is one of time only.
+Every kernel follows the total order (length, i, j), so they all give the same tree, bit
+for bit, and differ in time only.
 """
 
 from functools import partial
@@ -20,8 +20,8 @@ def spanning_edges(lengths, rows=None, nodes=None, *, algorithm="auto", n_jobs=N
     Rows with the same id in `nodes` (n_samples,) count as one vertex. By default all
     rows take part, each a vertex of its own.
 
-    Returns edges (m, 2) with i < j and their lengths (m,) as `lengths` has them, in no
-    particular order; m is the number of vertices less the number of components.
+    Returns edges (m, 2) with i < j and their lengths (m,), in the unit of `lengths`, in
+    no particular order; m is the number of vertices less the number of components.
     """
     everyone = np.arange(lengths.n_samples)
     rows = everyone if rows is None else rows
@@ -120,7 +120,7 @@ def _by_kruskal(lengths, vertices):
 
 
 def _by_prim(lengths, vertices):
-    """Read a matrix row by row, or make its rows from the points."""
+    """Read a matrix row by row, or compute its rows from the points."""
     from skdiffclust.forests._trees._prim import prim_on_matrix, prim_on_points
 
     if lengths.matrix is not None:
@@ -137,7 +137,7 @@ def _by_blocks(lengths, vertices, n_jobs):
 
 
 def _by_plain_boruvka(lengths, vertices, n_jobs):
-    """Search scikit-learn's k-d tree: by raised lengths, or until others are there."""
+    """Search scikit-learn's k-d tree, which takes little compilation."""
     from skdiffclust._threads import thread_count
     from skdiffclust.forests._trees._plain_boruvka import plain_boruvka, tree_of
 

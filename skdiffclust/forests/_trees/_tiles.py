@@ -1,8 +1,8 @@
-"""Distances from rows to a tile of columns, as vector units like them.
+"""Distances from rows to a tile of columns, laid out for vector units.
 
 Every length that is kept is a sum of squared differences over the features in order, in
-float64. With many features a float32 filter comes first: it rules columns out, and what
-it does not rule out is measured in float64.
+float64. With many features a float32 filter comes first, and only the columns that it
+does not rule out are measured in float64.
 """
 
 import numpy as np
@@ -71,7 +71,7 @@ def measure(points, i, tiles, leaf, count, limit, found, hits):
 @compiled(nogil=True)
 def measure_filtered(points, i, block, k, start, count, cutoff, found, hits):
     """As `measure`, from row k of a `block` of float32 lengths."""
-    # Most tiles have no such column, and to count them is vectorised.
+    # Most tiles have no such column, and counting them is vectorised.
     n_hits = np.int32(0)
     for w in range(block.shape[1]):
         n_hits += np.int32(block[k, w] <= cutoff)
@@ -132,7 +132,7 @@ def filter_block(single, active, at, tiles, leaf, block):
     """Float32 squared distances from 4 rows to those of a leaf: block (4, w).
 
     The rows are ``active[at : at + 4]``. Contraction to fused multiply-add is allowed:
-    it only brings the result nearer to the truth.
+    it only makes the result more accurate.
     """
     a = active[at]
     b = active[at + 1]

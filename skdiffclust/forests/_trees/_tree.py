@@ -32,7 +32,7 @@ class SpanningTree:
 
 @dataclass(frozen=True)
 class CutTree:
-    """A spanning tree in cut order that knows which of its edges may be cut.
+    """A spanning tree in cut order, with a mask of the edges that may be cut.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class CutTree:
 
 
 def join_parts(parts, may_cut, lengths):
-    """Join edge lists into one tree, with bridges between what they leave apart."""
+    """Join edge lists into one tree, with bridges between their components."""
     edges = np.concatenate([edges for edges, _ in parts])
     firsts = np.zeros(1, dtype=np.int64)
     if len(edges) < lengths.n_samples - 1:

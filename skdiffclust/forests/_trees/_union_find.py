@@ -13,7 +13,7 @@ def singletons(n):
 
 @compiled()
 def find(parents, i):
-    """Root of i; every other row on the way skips its parent from now on."""
+    """Root of i; every other row on the path is linked to its grandparent."""
     while parents[i] != i:
         parents[i] = parents[parents[i]]
         i = parents[i]

@@ -1,9 +1,9 @@
-"""Whether a fit should wait for the compiler, or do without the fast kernels.
+"""Whether a fit should wait for compilation or do without the fast kernels.
 
 The kernels of `_euclidean` compile in about twenty seconds, once for each installation.
-A fit that takes less without them does not wait; what is spent that way adds up, and
-when it reaches the cost of compiling, the next fit compiles. The state is that of the
-process, and stands in no other module.
+A fit that takes less time without them does not wait; the time spent that way adds up,
+and once it reaches the cost of compiling, the next fit compiles. The state belongs to
+the process and is kept in no other module.
 """
 
 import logging
