@@ -35,6 +35,10 @@ def warmup():
     from skdiffclust._symmetry import is_finite_and_symmetric
     from skdiffclust.forests._hierarchy._merges import compiled_merges
     from skdiffclust.forests._trees._components import compiled_components
+    from skdiffclust.forests._trees._euclidean import (
+        raised_boruvka,
+        raised_neighbors,
+    )
     from skdiffclust.forests._trees._plain_boruvka import (
         plain_boruvka,
         plain_core_lengths,
@@ -60,6 +64,7 @@ def warmup():
     is_finite_and_symmetric(np.zeros((2, 2)))
     tree = tree_of(points[:9])
     plain_boruvka(tree, plain_core_lengths(tree, 2))
+    raised_boruvka(raised_neighbors(points, 2, 1)[1], 1)
     similarity = np.zeros((4, 4))
     links = np.zeros((4, 4), dtype=np.int64)
     links[0, 1] = 1

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from threading import Lock
 
 import numpy as np
@@ -22,6 +23,8 @@ from skdiffclust.forests._trees import _compilation_threshold
 
 # Lengths in a block of the matrix that core distances are computed from: 8 MB.
 _LENGTHS_AT_ONCE = 2**20
+# With so many neighbours, lists of them take longer to keep than searches.
+_LONGEST_LIST = 64
 
 
 @dataclass(frozen=True)
@@ -43,8 +46,8 @@ class Lengths:
         Lengths of the edges between two sets of rows; None for a sparse graph.
     core : ndarray (n,) or None
         Core distances to which the lengths were raised.
-    tree : object or None
-        What `tree_of` made of the points, if core distances were read from it.
+    grow : callable (n_threads) -> edges, lengths, or None
+        Grows the tree of all rows, if core distances were read from a k-d tree.
     """
 
     n_samples: int
@@ -55,7 +58,7 @@ class Lengths:
     graph: csr_array | None = None
     core: np.ndarray | None = None
     between: Callable | None = None
-    tree: object | None = None
+    grow: Callable | None = None
 
     def take(self, rows):
         """Lengths between ascending `rows` (m,), numbered from 0."""
@@ -67,7 +70,7 @@ class Lengths:
             matrix=None if self.matrix is None else self.matrix[np.ix_(rows, rows)],
             graph=None if self.graph is None else self.graph[rows][:, rows],
             core=None if self.core is None else self.core[rows],
-            tree=None,
+            grow=None,
             between=self.between and (lambda a, b: self.between(rows[a], rows[b])),
         )
 
@@ -161,7 +164,7 @@ def mutual_reachability(lengths, min_samples, n_jobs=None):
     The core distance of a row is the distance to its `min_samples`-th nearest row,
     itself counted. Rows at distance zero stay at distance zero.
     """
-    core, tree = _core_lengths(lengths, min_samples, n_jobs)
+    core, grow = _core_lengths(lengths, min_samples, n_jobs)
 
     def raised(plain, ends, rows):
         return np.where(plain == 0, 0, np.maximum(plain, np.maximum(ends, core[rows])))
@@ -177,29 +180,38 @@ def mutual_reachability(lengths, min_samples, n_jobs=None):
         row=row,
         core=core,
         between=lengths.between and between,
-        tree=tree,
+        grow=grow,
     )
 
 
 def _core_lengths(lengths, min_samples, n_jobs):
     """Length (n,) from each row to its `min_samples`-th nearest, itself counted.
 
-    Also returns the k-d tree that they were read from, None if there was none.
+    Also returns a function that grows the tree of the raised lengths, or None.
     """
     if lengths.points is not None and lengths.n_samples > _compilation_threshold.SMALL:
         from skdiffclust._threads import thread_count
-        from skdiffclust.forests._trees._euclidean import core_lengths
+        from skdiffclust.forests._trees._euclidean import (
+            raised_boruvka,
+            raised_neighbors,
+        )
         from skdiffclust.forests._trees._plain_boruvka import (
+            plain_boruvka,
             plain_core_lengths,
             tree_of,
         )
+        from skdiffclust.forests._trees._waiting import slow_solver
 
         n_threads = thread_count(n_jobs)
-        tree = tree_of(lengths.points)
-        core = plain_core_lengths(tree, min_samples, n_threads)
-        if core is not None:
-            return core, tree
-        return core_lengths(lengths.points, min_samples, n_threads), None
+        n_features = lengths.points.shape[1]
+        is_long = min_samples > _LONGEST_LIST
+        if is_long or slow_solver(lengths.n_samples, n_features):
+            tree = tree_of(lengths.points)
+            core = plain_core_lengths(tree, min_samples, n_threads)
+            if core is not None:
+                return core, partial(plain_boruvka, tree, core)
+        core, found = raised_neighbors(lengths.points, min_samples, n_threads)
+        return core, partial(raised_boruvka, found)
     everyone = np.arange(lengths.n_samples)
     nth = min_samples - 1
     step = max(1, _LENGTHS_AT_ONCE // lengths.n_samples)

@@ -18,8 +18,10 @@ from typing import NamedTuple
 import numpy as np
 
 from skdiffclust._compiled import compiled
+from skdiffclust._duplicates import first_equal
 from skdiffclust._threads import run_chunks
 from skdiffclust.forests._trees._kd_tree import (
+    Tree,
     box_gap,
     build_tree,
     first_step,
@@ -55,12 +57,15 @@ class Rows(NamedTuple):
     Attributes
     ----------
     distances, positions : ndarray of shape (n, k), float64 and int32
-        Nearest rows by (distance, row); those at the last distance may be incomplete.
-    skipped : ndarray of shape (n,), int32
-        How many of them are in the own component.
+        Nearest rows by (length, row); those at the last distance may be incomplete.
+    core : ndarray of shape (n,), float64
+        Lengths of edges that end here are at least this; zeros if none is raised.
+    node_core : ndarray of shape (2 * n_leaves,), float64
+        The least core of the rows of each node.
     reach : ndarray of shape (n,), float64
-        No row outside the component, found ones excepted, is nearer than this;
-        infinite while the nearest rows suffice.
+        No row outside the component, found ones excepted, is nearer than this.
+    skipped : ndarray of shape (n,), int32
+        How many of the nearest rows are in the own component.
     length, other : ndarray of shape (n,), float64 and int32
         Nearest row outside that was found, -1 if none.
     component : ndarray of shape (n,), int32
@@ -69,8 +74,10 @@ class Rows(NamedTuple):
 
     distances: np.ndarray
     positions: np.ndarray
-    skipped: np.ndarray
+    core: np.ndarray
+    node_core: np.ndarray
     reach: np.ndarray
+    skipped: np.ndarray
     length: np.ndarray
     other: np.ndarray
     component: np.ndarray
@@ -78,12 +85,14 @@ class Rows(NamedTuple):
 
 # (rows in a leaf, whether a float32 filter is used): for data where boxes rule out most
 # pairs of leaves, and for data where they rule out almost none.
-_FEW_PAIRS = 32, False
+_FEW_PAIRS = 56, False
 _ALL_PAIRS = 256, True
 # With this few features, boxes always rule out most pairs.
 _LOW = 3
 # Least number of nearest rows that are found first.
 _N_NEIGHBORS = 6
+# And how many more than core distances need, so that few rows are searched again.
+_MORE_NEIGHBORS = 1
 # Largest number of differences of a feature that a probe computes.
 _DIFFERENCES_PER_CHUNK = 1e9
 
@@ -105,17 +114,27 @@ def euclidean_boruvka(
     if n_neighbors is None:
         n_neighbors = _neighbors_to_find(points)
     tree, near = _neighborhood(points, n_neighbors, n_threads, leaves, is_split)
-    n_samples = len(points)
+    return _grow(tree, near, np.zeros(len(points)), nodes, n_threads)
+
+
+def _grow(tree, near, core, nodes, n_threads):
+    """Edges and lengths of `euclidean_boruvka`, raised to the `core` of both ends."""
+    n_samples = len(tree.points)
     n_leaves = len(tree.starts) - 1
+    node_core = np.empty(2 * n_leaves)
+    node_core[n_leaves:] = np.minimum.reduceat(core, tree.starts[:-1])
+    least_of_nodes(node_core)
     rows = Rows(
         *near,
+        core,
+        node_core,
+        near[0][:, -1].copy(),
         np.empty(n_samples, dtype=np.int32),
-        np.empty(n_samples),
         np.empty(n_samples),
         np.empty(n_samples, dtype=np.int32),
         by_first_place(nodes[tree.order], nodes.max() + 1),
     )
-    run_chunks(begin, n_samples, (rows,), n_threads)
+    run_chunks(begin, n_samples, (tree.order, rows, core.any()), n_threads)
     sizes = np.bincount(rows.component)
     edges = np.empty((len(sizes) - 1, 2), dtype=np.int64)
     lengths = np.empty(len(sizes) - 1)
@@ -149,13 +168,63 @@ def _neighbors_to_find(points):
     return max(_N_NEIGHBORS, 2 * n_features + 1)
 
 
-def core_lengths(points, min_samples, n_threads):
-    """Squared distance (n,) of each row to the `min_samples`-th nearest, itself one."""
-    core = np.zeros(len(points))
-    if min_samples > 1:
-        tree, near = _neighborhood(points, min_samples - 1, n_threads)
-        core[tree.order] = near[0][:, -1]
-    return core
+class RaisedNeighbors(NamedTuple):
+    """What a tree by mutual reachability is grown from; see `raised_neighbors`.
+
+    Attributes
+    ----------
+    firsts : ndarray of shape (n,), int64
+        The first row that is equal to each row.
+    kept : ndarray of shape (m,), int64
+        The rows that are first of their kind, which the others describe.
+    tree : Tree
+    distances, positions : ndarray of shape (m, k), float64 and int32
+        Nearest rows of each position of the tree.
+    core : ndarray of shape (m,), float64
+        Squared core distance of each position.
+    """
+
+    firsts: np.ndarray
+    kept: np.ndarray
+    tree: Tree
+    distances: np.ndarray
+    positions: np.ndarray
+    core: np.ndarray
+
+
+def raised_neighbors(points, min_samples, n_threads):
+    """Find the core distances of the rows of `points` (n, d), and what a tree needs.
+
+    The core distance is that to the `min_samples`-th nearest row, itself counted.
+    Returns the squared ones (n,) and the `RaisedNeighbors`.
+    """
+    firsts = first_equal(points)
+    counts = np.bincount(firsts, minlength=len(points))
+    kept = np.flatnonzero(counts)
+    n_neighbors = max(min_samples + _MORE_NEIGHBORS, _N_NEIGHBORS)
+    tree, near = _neighborhood(points[kept], n_neighbors, n_threads)
+    core = np.empty(len(kept))
+    asked = (*near, counts[kept][tree.order], min_samples, core)
+    run_chunks(find_cores, len(kept), asked, n_threads)
+    of_first = np.empty(len(points))
+    of_first[kept[tree.order]] = core
+    return of_first[firsts], RaisedNeighbors(firsts, kept, tree, *near, core)
+
+
+def raised_boruvka(raised, n_threads):
+    """Edges (n - 1, 2), i < j, and squared lengths of the tree of `RaisedNeighbors`.
+
+    Lengths between different rows are raised to the core distances of both ends.
+    """
+    firsts, kept, tree, distances, positions, core = raised
+    near = distances.copy(), positions.copy()
+    edges, lengths = _grow(tree, near, core, np.arange(len(kept)), n_threads)
+    duplicates = np.flatnonzero(firsts != np.arange(len(firsts)))
+    joined = np.column_stack([firsts[duplicates], duplicates])
+    return (
+        np.concatenate([joined, kept[edges]]),
+        np.concatenate([np.zeros(len(duplicates)), lengths]),
+    )
 
 
 def _neighborhood(points, n_neighbors, n_threads, leaves=None, is_split=False):
@@ -213,13 +282,61 @@ def by_first_place(nodes, n_vertices):
 
 
 @compiled(nogil=True)
-def begin(first, last, rows):
-    """Set what is known of a range of positions before the first round."""
+def find_cores(first, last, distances, positions, counts, min_samples, core):
+    """Distance at which a range of positions has `min_samples` rows, itself counted.
+
+    `counts` (n,) are the numbers of rows that are equal to each.
+    """
     for i in range(first, last):
+        n_near = counts[i]
+        core[i] = 0.0
+        at = 0
+        while n_near < min_samples:
+            core[i] = distances[i, at]
+            n_near += counts[positions[i, at]]
+            at += 1
+
+
+@compiled(nogil=True)
+def least_of_nodes(values):
+    """Least value of each inner node from those of its children."""
+    for node in range(len(values) // 2 - 1, 0, -1):
+        values[node] = min(values[2 * node], values[2 * node + 1])
+
+
+@compiled(nogil=True)
+def begin(first, last, order, rows, is_raised):
+    """Set what is known of a range of positions before the first round.
+
+    Where lengths are raised, the nearest rows are sorted anew.
+    """
+    distances = rows.distances
+    positions = rows.positions
+    core = rows.core
+    n_neighbors = distances.shape[1]
+    for i in range(first, last):
+        if is_raised:
+            for k in range(n_neighbors):
+                j = positions[i, k]
+                if j < 0:
+                    break
+                length = max(distances[i, k], max(core[i], core[j]))
+                at = k
+                while at > 0 and (
+                    distances[i, at - 1] > length
+                    or (
+                        distances[i, at - 1] == length
+                        and order[positions[i, at - 1]] > order[j]
+                    )
+                ):
+                    distances[i, at] = distances[i, at - 1]
+                    positions[i, at] = positions[i, at - 1]
+                    at -= 1
+                distances[i, at] = length
+                positions[i, at] = j
         rows.skipped[i] = 0
-        rows.reach[i] = np.inf
-        rows.length[i] = rows.distances[i, 0]
-        rows.other[i] = rows.positions[i, 0]
+        rows.length[i] = distances[i, 0]
+        rows.other[i] = positions[i, 0]
 
 
 @compiled(nogil=True)
@@ -234,7 +351,6 @@ def renew(first, last, tree, rows, uniform, best, largest):
     length = rows.length
     other = rows.other
     component = rows.component
-    reach = rows.reach
     starts = tree.starts
     n_leaves = len(tree.starts) - 1
     n_neighbors = distances.shape[1]
@@ -253,21 +369,21 @@ def renew(first, last, tree, rows, uniform, best, largest):
             # No edge of this row can be the first of the component.
             if length[i] > best[own]:
                 continue
-            at = skipped[i]
-            while other[i] < 0 or component[other[i]] == own:
-                at += 1
-                if at >= n_neighbors:
+            if other[i] < 0 or component[other[i]] == own:
+                length[i] = np.inf
+                other[i] = -1
+                at = skipped[i]
+                while at < n_neighbors:
+                    length[i] = distances[i, at]
+                    other[i] = positions[i, at]
+                    if length[i] > best[own]:
+                        break
+                    if other[i] >= 0 and component[other[i]] != own:
+                        break
+                    at += 1
                     length[i] = np.inf
                     other[i] = -1
-                    at = n_neighbors
-                    break
-                length[i] = distances[i, at]
-                other[i] = positions[i, at]
-                if length[i] > best[own]:
-                    break
-            skipped[i] = at
-            if length[i] >= distances[i, n_neighbors - 1] and reach[i] == np.inf:
-                reach[i] = distances[i, n_neighbors - 1]
+                skipped[i] = at
             if length[i] < best[own]:
                 best[own] = length[i]
 
@@ -294,6 +410,8 @@ def search(first, last, tree, rows, uniform, best, largest):
     length = rows.length
     other = rows.other
     component = rows.component
+    core = rows.core
+    node_core = rows.node_core
     reach = rows.reach
     bounds = tree.bounds
     n_leaves = len(tree.starts) - 1
@@ -324,8 +442,10 @@ def search(first, last, tree, rows, uniform, best, largest):
             while depth:
                 depth -= 1
                 node = stack[depth]
-                if gaps[depth] > radius or (
-                    uniform[node] != _MIXED and uniform[node] == uniform[own]
+                if (
+                    gaps[depth] > radius
+                    or node_core[node] > radius
+                    or (uniform[node] != _MIXED and uniform[node] == uniform[own])
                 ):
                     continue
                 if node < n_leaves:
@@ -341,6 +461,7 @@ def search(first, last, tree, rows, uniform, best, largest):
                     single_tiles,
                     bounds,
                     component,
+                    core,
                     length,
                     other,
                     best,
@@ -369,6 +490,7 @@ def _search_leaf(
     single_tiles,
     bounds,
     component,
+    core,
     length,
     other,
     best,
@@ -413,10 +535,11 @@ def _search_leaf(
         a += 1
         for h in range(n_hits):
             j = start + hits[h]
-            if found[h] <= radii[q] and component[j] != component[i]:
-                radii[q] = found[h]
-                if _comes_first(order, length, other, i, j, found[h]):
-                    length[i] = found[h]
+            distance = max(found[h], max(core[i], core[j]))
+            if distance <= radii[q] and component[j] != component[i]:
+                radii[q] = distance
+                if _comes_first(order, length, other, i, j, distance):
+                    length[i] = distance
                     other[i] = j
         if radii[q] < best[component[i]]:
             best[component[i]] = radii[q]

@@ -75,7 +75,7 @@ def _solver(lengths, n_rows, algorithm, n_jobs, is_free):
         if slow == "boruvka":
             return partial(_by_plain_boruvka, n_jobs=n_jobs)
         return partial(_by_boruvka, n_jobs=n_jobs)
-    if lengths.tree is not None and is_whole:
+    if lengths.grow is not None and is_whole:
         return partial(_by_plain_boruvka, n_jobs=n_jobs)
     return _by_prim if _has_kernel(lengths) else partial(_by_blocks, n_jobs=n_jobs)
 
@@ -137,12 +137,14 @@ def _by_blocks(lengths, vertices, n_jobs):
 
 
 def _by_plain_boruvka(lengths, vertices, n_jobs):
-    """Search scikit-learn's k-d tree, which takes little compilation."""
+    """Search the k-d tree of the core distances, or else that of scikit-learn."""
     from skdiffclust._threads import thread_count
     from skdiffclust.forests._trees._plain_boruvka import plain_boruvka, tree_of
 
-    tree = tree_of(lengths.points) if lengths.tree is None else lengths.tree
-    return plain_boruvka(tree, lengths.core, thread_count(n_jobs))
+    n_threads = thread_count(n_jobs)
+    if lengths.grow is not None:
+        return lengths.grow(n_threads)
+    return plain_boruvka(tree_of(lengths.points), lengths.core, n_threads)
 
 
 def _by_boruvka(lengths, vertices, n_jobs):

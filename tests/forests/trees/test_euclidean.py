@@ -9,14 +9,21 @@ import pytest
 from scipy.spatial.distance import cdist
 
 from skdiffclust import _threads
-from skdiffclust.forests._trees._distances import lengths_of_points
+from skdiffclust.forests._trees._distances import (
+    lengths_of,
+    lengths_of_points,
+    mutual_reachability,
+)
 from skdiffclust.forests._trees._euclidean import (
     _neighborhood,
-    core_lengths,
     euclidean_boruvka,
+    raised_boruvka,
+    raised_neighbors,
 )
 from skdiffclust.forests._trees._kd_tree import build_tree
+from skdiffclust.forests._trees._small_prim import prim
 from skdiffclust.forests._trees._solve import spanning_edges
+from skdiffclust.forests._trees._tree import cut_order
 
 
 def rows_of(seed):
@@ -99,14 +106,30 @@ def test_tree_holds_every_row_in_a_box(n_samples, global_random_seed):
         assert np.isinf(tree.tiles[leaf, :, size:]).all()
 
 
-@pytest.mark.parametrize("n_features", [2, 30])
-@pytest.mark.parametrize("min_samples", [1, 2, 9])
-def test_core_lengths(n_features, min_samples, global_random_seed):
+@pytest.mark.parametrize("kind", ["normal", "grid", "apart", "equal"])
+@pytest.mark.parametrize("n, d", [(1, 2), (2, 1), (70, 1), (400, 2), (300, 30)])
+@pytest.mark.parametrize("min_samples", [1, 2, 9, 40])
+def test_raised_lengths_bit_for_bit(kind, n, d, min_samples, global_random_seed):
     rng = np.random.default_rng(global_random_seed)
-    X = rng.integers(0, 3, (300, n_features)).astype(float)
-    squares = np.sort(cdist(X, X, "sqeuclidean"), axis=1)
-    found = core_lengths(X, min_samples, 2)
-    assert np.array_equal(found, squares[:, min_samples - 1])
+    X = rng.normal(size=(n, d))
+    if kind == "grid":
+        X = rng.integers(0, 3, (n, d)).astype(float)
+    elif kind == "apart":
+        X[: n // 2] += 1e6
+    elif kind == "equal":
+        X[:] = X[0]
+    min_samples = min(min_samples, n)
+    raised = mutual_reachability(lengths_of(X, "euclidean"), min_samples)
+    everyone = np.arange(n)
+    expected_edges, expected = prim(raised.row, everyone, everyone)
+    first = cut_order(expected_edges, expected)
+    for n_threads in (1, 3):
+        core, neighbors = raised_neighbors(X, min_samples, n_threads)
+        assert np.array_equal(core, raised.core)
+        edges, lengths = raised_boruvka(neighbors, n_threads)
+        order = cut_order(edges, lengths)
+        assert np.array_equal(edges[order], expected_edges[first])
+        assert np.array_equal(lengths[order], expected[first])
 
 
 def test_filtered_neighbours_of_tight_groups_and_lonely_rows(global_random_seed):
