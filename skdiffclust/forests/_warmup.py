@@ -72,5 +72,10 @@ def warmup():
     for constraints in (None, [0, 1, 0, -1], links):
         for noise in ("normal", "gumbel"):  # the first call prunes edges
             perturbed_forest(
-                similarity, 2, noise=noise, n_perturbations=2, constraints=constraints
+                similarity,
+                2,
+                noise=noise,
+                n_perturbations=2,
+                constraints=constraints,
+                return_connectivity=True,
             )
