@@ -1,4 +1,4 @@
-"""From rows to the relation between them: distances, kernels, nearest rows, graphs."""
+"""The relation between samples: distances, kernels, nearest samples, graphs."""
 
 import warnings
 from collections.abc import Callable, Sized
@@ -18,8 +18,8 @@ from skdiffclust._validation import check_dense_size, refuse_masked
 _TRANSLATION_INVARIANT_KERNELS = ("rbf", "laplacian")
 _TREE_MAX_FEATURES = 10
 _TREE_SLACK = 1e-12  # far above the rounding of a sum of _TREE_MAX_FEATURES squares
-# Matrices with fewer rows are compared with their transpose by NumPy; and with up to so
-# many where the faster comparison would have to be compiled first.
+# Matrices with fewer rows are compared with their transpose by NumPy; so are those with
+# up to the second number if the faster comparison is not compiled yet.
 _COMPARED_BY_NUMPY = 1500
 _COMPARED_BY_NUMPY_AT_FIRST = 4000
 _BLOCK_ENTRIES = 2**22
@@ -28,7 +28,7 @@ _SYMMETRY_TOLERANCE = 1e-8
 _FITTED_METRICS = ("mahalanobis", "seuclidean")
 # Kernels of scikit-learn that take no sparse X.
 _DENSE_KERNELS = ("additive_chi2", "chi2")
-# What `check_dense_size` says of the matrices.
+# Names and remedies of the matrices for `check_dense_size`.
 _DISTANCES = {
     "what": "the distance matrix",
     "remedy": "Use fewer samples or a sparse neighbours graph.",
@@ -59,7 +59,7 @@ def refuse_underflow(X, dtype=np.float64):
     """Raise if all squared distances between different rows X (n, d) are lost in dtype.
 
     The squared diagonal of their box, which no distance exceeds, is below the least
-    normal number. Rows that are all equal have nothing to lose.
+    normal number. Rows that are all equal lose nothing.
     """
     gap = X.max(axis=0).astype(np.float64) - X.min(axis=0)
     with np.errstate(under="ignore", over="ignore"):
@@ -77,7 +77,7 @@ def column_means(X):
     """Return the means (d,), float64, of finite X (n, d); exact where constant."""
     X = np.asarray(X)
     refuse_overflow([X], np.float64)
-    # Summed as differences from a row: an offset of 1e6 costs no digits.
+    # Summed as differences from a row, so that an offset of 1e6 costs no digits.
     first = X[0].astype(np.float64)
     total = np.zeros(X.shape[1])
     for rows in float_blocks(X):
@@ -107,13 +107,13 @@ def center(X, means=None, *, dtype=np.float64):
 def distance_matrix(X, Y=None, *, metric="euclidean"):
     """Return the distances (n, m), float64, of rows of X to rows of Y (default X).
 
-    Euclidean distances and what follows from them (squared, cosine) are sums of
-    squared differences, so equal rows are at exactly 0 and an offset costs no digits;
-    the rest is `sklearn.metrics.pairwise_distances`.  What a metric estimates from
-    data ("seuclidean", "mahalanobis") comes from Y if given, the training rows.
-    "precomputed" with Y None checks the square matrix X and returns it.  With Y None
-    the result is exactly symmetric with a zero diagonal.  Sparse X, with Y None, is
-    made dense a block of rows at a time.  O(n m d) time.
+    Euclidean distances and those derived from them (squared, cosine) are sums of
+    squared differences, so that the distance of equal rows is exactly 0 and an offset
+    costs no digits; others are those of `sklearn.metrics.pairwise_distances`.
+    Parameters that a metric estimates from data ("seuclidean", "mahalanobis") come from
+    Y if given, the training rows. "precomputed" with Y None checks the square matrix X
+    and returns it.  With Y None the result is exactly symmetric with a zero diagonal.
+    Sparse X, with Y None, is made dense a block of rows at a time.  O(n m d) time.
     """
     if isinstance(metric, str) and metric == "precomputed":
         if Y is None:
@@ -160,12 +160,11 @@ def _distances_of_sparse(X, metric):
 def kernel_matrix(X, Y=None, *, kernel="linear", kernel_params=None):
     """Return the kernel (n, m), float64, of rows of X with rows of Y (default X).
 
-    Thin over `sklearn.metrics.pairwise.pairwise_kernels`.  Rows are centred first
-    where that changes nothing but rounding ("rbf", "laplacian"); for a linear kernel
-    the caller centres, since that changes the values.  Sparse X, with Y None, stays
-    sparse and is not centred.  "precomputed" with Y None
-    checks the square matrix X.  With Y None the result is exactly symmetric.
-    ValueError if the kernel gives NaN or infinity.
+    A wrapper of `sklearn.metrics.pairwise.pairwise_kernels`. Rows are centred first if
+    that changes rounding only ("rbf", "laplacian"); for a linear kernel the caller
+    centres, because that changes the values.  Sparse X, with Y None, stays sparse and
+    is not centred.  "precomputed" with Y None checks the square matrix X.  With Y None
+    the result is exactly symmetric. ValueError if the kernel gives NaN or infinity.
     """
     if isinstance(kernel, str) and kernel == "precomputed":
         if Y is None:
@@ -193,7 +192,7 @@ def kernel_matrix(X, Y=None, *, kernel="linear", kernel_params=None):
 def _finite_kernel(X, Y, kernel, kernel_params):
     """Return what scikit-learn computes (n, m), in float64; ValueError if not finite.
 
-    A function gets what `pairwise_kernels` gives it.
+    A function gets the arguments that `pairwise_kernels` passes.
     """
     function = _of_two_rows(kernel, "kernel") if callable(kernel) else kernel
     values = pairwise_kernels(X, Y, metric=function, **(kernel_params or {}))
@@ -240,7 +239,7 @@ def unit_rows(X):
     rows of length zero, which have no direction.
     """
     refuse_zero_rows(X)
-    X = np.ascontiguousarray(X)  # the order in which a row is summed hangs on it
+    X = np.ascontiguousarray(X)  # the order of summation of a row depends on it
     scaled = X / np.abs(X).max(axis=1, keepdims=True)
     return scaled / np.sqrt(np.square(scaled).sum(axis=1, keepdims=True))
 
@@ -300,7 +299,7 @@ def _angles(squares):
     return 2.0 * np.arcsin(np.minimum(0.5 * np.sqrt(squares), 1.0))
 
 
-# Everything that compares samples takes these by their fastest algorithms.
+# Metrics for which the fast Euclidean algorithms are used.
 EUCLIDEAN_FORMS = {
     "euclidean": EuclideanForm(np.asarray, np.sqrt),
     "l2": EuclideanForm(np.asarray, np.sqrt),
@@ -349,7 +348,7 @@ def block_distances(X, T, metric, params):
 
 
 def _of_two_rows(function, name):
-    """Return the function of two rows; what it returns is refused if no number."""
+    """Return the function of two rows, refusing results that are not numbers."""
 
     def checked(*rows, **params):
         value = function(*rows, **params)
@@ -369,13 +368,13 @@ def check_precomputed(D, *, name="X", kind="distance"):
     """Return the finite, exactly symmetric float64 form of a precomputed relation.
 
     `D` is a square dense array or scipy sparse matrix.  `kind` is "distance" or
-    "similarity" (the diagonal is ignored: zeros when dense, nothing stored when
-    sparse) or "kernel" (dense, diagonal kept).  In a sparse matrix every stored entry
-    is an edge, zeros too, and an entry on one side only counts as the edge; the
-    result is a `csr_array` with sorted indices.  What differs from its mirror image
-    is replaced by the mean of the two, with a warning beyond 1e-8 of the largest
-    value.  The input is never written; it is returned itself if nothing had to
-    change, so do not write into the result.
+    "similarity" (the diagonal is ignored: zeros when dense, nothing stored when sparse)
+    or "kernel" (dense, diagonal kept). In a sparse matrix every stored entry is an
+    edge, including zeros, and an entry on one side only is an edge as well; the result
+    is a `csr_array` with sorted indices. Entries that differ from their transposed ones
+    are replaced by the mean of the two, with a warning beyond 1e-8 of the largest
+    value. The input is never written to; it is returned itself if nothing had to
+    change, so do not write to the result.
     """
     refuse_masked(D, name=name)
     if sp.issparse(D) and kind == "kernel":
@@ -383,7 +382,7 @@ def check_precomputed(D, *, name="X", kind="distance"):
             f"The {name!r} parameter must be dense for a kernel. Got a sparse matrix "
             "instead, and sparse is not supported here: use .toarray()."
         )
-    # Nothing is left to check of most, and calls in a loop of training are short.
+    # Most need no further check, and calls in a training loop should be fast.
     plain = type(D) is np.ndarray and D.dtype == np.float64
     if not plain or D.ndim != 2 or not D.size:
         D = check_array(
@@ -408,7 +407,7 @@ def _check_dense(D, name, kind):
     step = max(1, _BLOCK_ENTRIES // n)
     largest = 0.0
     difference = 0.0
-    # Most matrices are in order, which is seen much faster than what else they are.
+    # Most matrices are valid, which is checked much faster than what is wrong.
     for start in range(0, 0 if _is_in_order(D) else n, step):
         block = D[start : start + step]
         mirror = D[:, start : start + step].T
@@ -433,9 +432,10 @@ def _check_dense(D, name, kind):
 
 
 def is_clean_distances(D):
-    """Whether D is a dense matrix of distances in which nothing is to be changed.
+    """Whether D is a dense matrix of distances that needs no change.
 
-    Then it is square, float64 in rows, finite, symmetric, and zero on the diagonal.
+    Then it is square, C-contiguous float64, finite, symmetric, and zero on the
+    diagonal.
     """
     if sp.issparse(D) or D.dtype != np.float64 or D.shape[0] != D.shape[1]:
         return False
@@ -455,7 +455,7 @@ def _is_in_order(D):
 
 
 def _is_compiled(D):
-    """Whether the compiled comparison is there, or worth waiting for."""
+    """Whether the comparison is compiled, or worth compiling."""
     n = len(D)
     if n < _COMPARED_BY_NUMPY or not D.flags.c_contiguous:
         return False
@@ -539,7 +539,7 @@ def _symmetric_union(rows, columns, values, n):
 def nearest_sample(X_train, X, *, metric="euclidean", metric_params=None):
     """Return the nearest training row of each row, and how far it is.
 
-    The out-of-sample rule: the edge that single linkage would add.
+    This is the out-of-sample rule: the edge that single linkage would add.
 
     Parameters
     ----------
@@ -575,8 +575,9 @@ def nearest_sample(X_train, X, *, metric="euclidean", metric_params=None):
 def k_nearest(X_train, X, n_neighbors):
     """Return the nearest training rows (m, n_neighbors), int64, of each row.
 
-    Of float64 rows X (m, d) and X_train (n_train, d), by Euclidean distance, then by
-    index; as in `nearest_sample`, the answer for a row depends on nothing beside it.
+    X (m, d) and X_train (n_train, d) are float64; neighbours are ordered by Euclidean
+    distance, then by index. As in `nearest_sample`, the result of a row does not depend
+    on the other rows.
     """
     return _k_nearest(X_train, X, n_neighbors, "euclidean", None)[0]
 
@@ -605,7 +606,7 @@ def neighbors_graph(
         )
     found, distances = _k_nearest(X, X, n_neighbors + 1, metric, metric_params)
     others = found != np.arange(n)[:, None]
-    # A row with many equal ones of smaller index does not find itself.
+    # A row with many duplicates of smaller index does not find itself.
     others[others.all(axis=1), -1] = False
     rows = np.repeat(np.arange(n), n_neighbors)
     values = distances[others] if mode == "distance" else np.ones(len(rows))
@@ -655,8 +656,8 @@ def _k_nearest(T, X, k, metric, metric_params):
 def _first_duplicates(T, k):
     """Return the ascending indices of the first k duplicates of each distinct row of T.
 
-    No other duplicate can be among the k nearest; without this, data with many equal
-    rows would tie in every pair.
+    No other duplicate can be among the k nearest; without this, data with many
+    duplicates would tie in every pair.
     """
     _, group = np.unique(T, axis=0, return_inverse=True)
     group = group.ravel()
@@ -726,7 +727,8 @@ def _metric_nearest(T, X, k, metric, params):
     """Return (columns, distances) (m, k) for any metric of scikit-learn."""
     columns = np.empty((len(X), k), dtype=np.int64)
     distances = np.empty((len(X), k))
-    # A metric's rounding may put equal rows apart: they are at 0 by definition.
+    # Rounding of a metric may give equal rows a positive distance: it is 0 by
+    # definition.
     number = {row.tobytes(): i for i, row in enumerate(T + 0.0)}
     T_numbers = np.array([number[row.tobytes()] for row in T + 0.0])
     step = max(1, _BLOCK_ENTRIES // len(T))
@@ -750,7 +752,8 @@ def _resolve_ties(T, X, rows, columns, k):
     step = max(1, _BLOCK_ENTRIES // T.shape[1])
     for start in range(0, len(rows), step):
         part = slice(start, start + step)
-        # Summed along a contiguous axis: the bits do not depend on the other pairs.
+        # Summed along a contiguous axis, so that the bits do not depend on the other
+        # pairs.
         difference = np.ascontiguousarray(X[rows[part]] - T[columns[part]])
         squares[part] = np.square(difference, out=difference).sum(axis=1)
     return _first_k(rows, columns, squares, k)

@@ -1,4 +1,4 @@
-"""Soft assignments, hard labels and connectivity matrices, and the ways between."""
+"""Soft assignments, hard labels and connectivity matrices, and their conversion."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ def softmax(logits):
 
 
 def softmax_backward(assignments, gradient):
-    """Pull a gradient by the assignments (n, k) back to the logits (n, k)."""
+    """Return the gradient by the logits (n, k) of one by the assignments (n, k)."""
     mean = np.sum(assignments * gradient, axis=1, keepdims=True)
     return assignments * (gradient - mean)
 

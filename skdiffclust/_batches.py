@@ -6,24 +6,25 @@ _BLOCK_ROWS = 2**16
 
 
 def mini_batches(n_samples, batch_size, random_state):
-    """Yield the row indices of one epoch: every row once, in random order.
+    """Yield the sample indices of one epoch: every sample once, in random order.
 
     Parameters
     ----------
     n_samples : int
-        Number of rows, at least 1.
+        Number of samples, at least 1.
     batch_size : int
-        Rows of a batch, at least 1; clipped to `n_samples`. A last batch of a single
-        row is merged into the one before it, because losses that compare the rows of
-        a batch are degenerate on one row; that batch then has ``batch_size + 1`` rows.
+        Samples of a batch, at least 1; clipped to `n_samples`. A last batch of a single
+        sample is merged into the one before it, because losses that compare the samples
+        of a batch are degenerate on one sample; that batch then has ``batch_size + 1``
+        samples.
     random_state : RandomState instance
-        Handed down by the caller. One permutation is drawn from it, when the first
-        batch is requested and whatever `batch_size`.
+        Passed by the caller. One permutation is drawn from it when the first batch is
+        requested, for any `batch_size`.
 
     Yields
     ------
     ndarray of shape (n_batch,), dtype int64
-        Rows of one batch.
+        Samples of one batch.
 
     Examples
     --------
@@ -33,8 +34,8 @@ def mini_batches(n_samples, batch_size, random_state):
     [3, 4]
     """
     order = random_state.permutation(n_samples).astype(np.int64, copy=False)
-    # Row n - 1 never opens a batch: this is the merge. With batches of one row there
-    # is nothing to merge, they are what was requested.
+    # No batch begins at sample n - 1, which is thus merged. Batches of one sample are
+    # not merged, because they were requested.
     last_start = n_samples if batch_size == 1 else max(n_samples - 1, 1)
     starts = [*range(0, last_start, batch_size), n_samples]
     for start, stop in zip(starts[:-1], starts[1:], strict=True):

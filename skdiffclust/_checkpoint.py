@@ -1,16 +1,16 @@
-"""Checkpoints of long computations: a folder with a manifest and one file a step.
+"""Checkpoints of long computations: a folder with a manifest and one file per step.
 
-A computation hands `Checkpoint.append` what a step leaves behind (its record, kept) and
-what the next step starts from (the state, of which the last two are kept), each as a
-dict of arrays by name. `Checkpoint.open` returns the records and the last state. Every
-file is written aside and renamed, so a killed process leaves whole files; a last step
-that is not whole all the same, after a power failure, is dropped and computed again.
-The bytes written are linear in the number of steps.
+A computation passes to `Checkpoint.append` the record of a step, which is kept, and the
+state that the next step starts from, of which the last two are kept, each as a dict of
+arrays by name. `Checkpoint.open` returns the records and the last state. Every file is
+written under another name and then renamed, so that a killed process leaves complete
+files; a last step that is incomplete anyway, after a power failure, is dropped and
+computed again. The bytes written are linear in the number of steps.
 
-Nothing is pickled, and nothing is believed: names, shapes, dtypes and sizes are
-compared with those expected before an array is read, values with their ranges after, so
-that a forged file costs no more memory than a true one and never reaches a compiled
-kernel. What a record or a state may be is a dict of `Field` by name.
+Nothing is pickled, and nothing is trusted: names, shapes, dtypes and sizes are compared
+with those expected before an array is read, and values with their ranges afterwards, so
+that a forged file takes no more memory than a valid one and never reaches a compiled
+kernel. The valid contents of a record or a state are a dict of `Field` by name.
 
 >>> import os, tempfile
 >>> import numpy as np
@@ -58,8 +58,8 @@ _MANIFEST = "manifest.json"
 _HEADER = "header"
 _STEP = re.compile(r"step-\d{6,}\.npz")
 _OURS = re.compile(r"(manifest\.json|(step|state)-\d{6,}\.npz)(\.part)?")
-# The most bytes of a manifest, of a header, of that of an array, and of what an archive
-# writes of it besides its name.
+# Largest numbers of bytes of a manifest, of a header, of the header of an array, and of
+# an entry of an archive besides its name.
 _LARGEST_MANIFEST = 2**18
 _LARGEST_HEADER = 2**10
 _ARRAY_HEADER = 2**9
@@ -73,7 +73,7 @@ class AtMost(int):
 
 @dataclass(frozen=True)
 class Field:
-    """What an array of a record or a state may be.
+    """Valid dtype, shape and values of an array of a record or a state.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ class Field:
     finite : bool, default=True
         Whether NaN and infinity are refused.
     choices : tuple of bytes or None, default=None
-        The values there may be, of a dtype "S".
+        Valid values of a dtype "S".
     """
 
     dtype: object
@@ -97,27 +97,27 @@ class Field:
 
     @property
     def n_bytes(self):
-        """The most bytes that such an array takes."""
+        """The largest number of bytes of such an array."""
         n_bytes = np.dtype(self.dtype).itemsize
         for length in self.shape:
             n_bytes *= int(length)
         return n_bytes
 
     def admits(self, shape):
-        """Tell whether an array may have this shape."""
+        """Whether an array may have this shape."""
         return len(shape) == len(self.shape) and all(
             0 <= found <= length if isinstance(length, AtMost) else found == length
             for found, length in zip(shape, self.shape, strict=True)
         )
 
     def fault(self, array):
-        """Say what is wrong with the values of an array, None if nothing is."""
+        """Return what is wrong with the values of an array, None if nothing is."""
         if self.choices is not None:
             return None if array.item() in self.choices else "a word out of place"
         if not array.size:
             return None
         if array.dtype.kind == "b":
-            # Any other byte counts as True, and not as one.
+            # Any other byte is true, but not equal to one.
             return "bytes for booleans" if array.view(np.uint8).max() > 1 else None
         if array.dtype.kind == "f" and self.finite and not np.isfinite(array).all():
             return "NaN or infinity"
@@ -128,11 +128,11 @@ class Field:
 
 
 class _NotWholeError(Exception):
-    """A file is missing, cut short, or not as it was written."""
+    """A file is missing, incomplete, or not as it was written."""
 
 
 class _UnlawfulError(Exception):
-    """A file is whole, and is not what this computation writes."""
+    """A file is complete, but not one that this computation writes."""
 
 
 class Checkpoint:
@@ -141,16 +141,16 @@ class Checkpoint:
     Parameters
     ----------
     folder : path-like
-        Made if it is not there, in a folder that is.
+        Created if it does not exist; its parent must exist.
     kind : str
-        What it is a checkpoint of.
+        The kind of computation.
     identity : dict of str
         What `identify` returned for the data and parameters: a computation continues
         only with those that it began with.
     record : dict of Field
-        What `append` is given of each step.
+        Fields of the record of each step.
     state : dict of Field
-        What it is given for the next step to start from.
+        Fields of the state that the next step starts from.
     """
 
     def __init__(self, folder, kind, identity, *, record, state):
@@ -165,13 +165,13 @@ class Checkpoint:
     def open(self, *, resume):
         """Return the records (list of dicts) and the last state (dict), or ([], None).
 
-        Without `resume`, and where there is none, a checkpoint begins, in place of the
-        one that was there. ValueError if the folder holds anything else, or, with
-        `resume`, if it is not one of this computation.
+        Without `resume`, or if there is none, a new checkpoint replaces any existing
+        one. ValueError if the folder holds anything else, or, with `resume`, if it is
+        not one of this computation.
         """
         self._restart()
         names = self._names()
-        # Without a manifest it is one that was being removed.
+        # Without a manifest it is one whose removal was interrupted.
         if resume and _MANIFEST in names:
             return self._load(names)
         if self._unknown():
@@ -210,7 +210,7 @@ class Checkpoint:
         )
 
     def _restart(self):
-        """Forget what was written."""
+        """Start without any step."""
         self._last = hashlib.sha256(self._manifest).hexdigest()
         self._has_begun = self._is_closed = False
         self._n_written = 0
@@ -272,7 +272,7 @@ class Checkpoint:
         """Leave a folder with nothing but a manifest."""
         if not os.path.isdir(self.folder):
             os.mkdir(self.folder)
-        # Its manifest first: the rest is no checkpoint then.
+        # Its manifest first: without it the rest is not a checkpoint.
         self._remove(sorted(self._names()))
         with _written_aside(self._path(_MANIFEST)) as file:
             file.write(self._manifest)
@@ -290,7 +290,7 @@ class Checkpoint:
             self._last = self._write("step", self._n_written, self._pending[0], links)
             self._n_written += 1
             self._pending.pop(0)
-        # The last two are kept: the last may be torn.
+        # The last two are kept, because the last may be incomplete.
         self._states.append(last)
         self._remove(_name("state", step) for step in self._states[:-2])
         self._states = self._states[-2:]
@@ -313,7 +313,7 @@ class Checkpoint:
         return digest
 
     def _about(self, role, step):
-        """Return what the header of a file says, but for its links and its digest."""
+        """Return the header of a file, without its links and its digest."""
         return {"format": _FORMAT, "kind": self.kind, "role": role, "step": step}
 
     def _remove(self, names):
@@ -362,7 +362,7 @@ class Checkpoint:
         return records, state
 
     def _check_manifest(self):
-        """Refuse a manifest of other data or parameters, and one that is none."""
+        """Refuse a manifest that is invalid or of other data or parameters."""
         try:
             with _opened(self._path(_MANIFEST), _LARGEST_MANIFEST) as file:
                 manifest = file.read(_LARGEST_MANIFEST)
@@ -395,7 +395,7 @@ class Checkpoint:
             raise self.refusal("one whose manifest is altered")
 
     def _read_steps(self, n_steps):
-        """Return the records and their links; without the last one if it is torn."""
+        """Return the records and their links, without an incomplete last one."""
         records = []
         links = []
         previous = self._last
@@ -416,8 +416,8 @@ class Checkpoint:
     def _read(self, role, step, links):
         """Return the arrays of a file of a step, and its digest and links.
 
-        _NotWholeError if it is missing, cut short or altered; ValueError if it is whole
-        and not what this computation writes.
+        _NotWholeError if it is missing, incomplete or altered; ValueError if it is
+        complete but not one that this computation writes.
         """
         try:
             arrays, header = _read_arrays(
@@ -459,7 +459,7 @@ def _as_fields(values, fields):
 
 @contextmanager
 def _written_aside(path):
-    """Open a file that takes the place of `path`, whole, at the end of the block."""
+    """Open a file that replaces `path`, complete, at the end of the block."""
     part = f"{path}.part"
     try:
         with open(part, "wb") as file:
@@ -474,10 +474,10 @@ def _written_aside(path):
 
 
 def _opened(path, largest):
-    """Open a file to read; refuse what is no file, or a larger one."""
+    """Open a file to read; refuse anything that is not a file, or too large."""
     try:
         about = os.stat(path)
-        # Opening a pipe would wait for what is written into it.
+        # Opening a pipe would wait for a writer.
         if not stat.S_ISREG(about.st_mode):
             raise _UnlawfulError("is no regular file")
         if about.st_size > largest:
@@ -522,7 +522,7 @@ def _read_arrays(path, fields):
 
 
 def _largest_member(name, field):
-    """Return the most bytes that an array takes in an archive."""
+    """Return the largest number of bytes of an array in an archive."""
     # The name is written twice.
     return field.n_bytes + 2 * len(name.encode()) + _ARRAY_HEADER + _SLACK
 
@@ -620,11 +620,11 @@ def probe_rows(n_samples):
 
 
 class _NamelessError(Exception):
-    """A parameter is a function or an object of which nothing can be compared."""
+    """A parameter is a function or an object that cannot be compared."""
 
 
 def _update(digest, value, is_probed):
-    """Let a digest take in a parameter: a number, text, array, or what holds such."""
+    """Update a digest with a parameter: a number, text, array, or a nest of these."""
     update = functools.partial(_update, digest, is_probed=is_probed)
     if isinstance(value, np.ndarray | np.generic) and value.ndim == 0:
         value = value.item()
@@ -699,7 +699,7 @@ def _rounded(output):
     array = np.asarray(output)
     if array.dtype.kind not in "fc":
         return array
-    # Zero has no sign.
+    # Zero is without a sign.
     parts = array.ravel().view(array.real.dtype) + 0.0
     return [*array.shape, " ".join(f"{part:.9e}" for part in parts.tolist())]
 
@@ -731,9 +731,9 @@ def stream_arrays(random_state):
 
 
 def restore_stream(random_state, arrays):
-    """Put a RandomState where `stream_arrays` found one; return whether that can be."""
+    """Restore a RandomState from `stream_arrays`; return whether that is possible."""
     keys = arrays["stream.keys"]
-    # All bits zero, but for those that are not used, give zeros for ever.
+    # With all used bits zero, the generator returns zeros forever.
     if not (keys[0] >> 31 or keys[1:].any()):
         return False
     numbers = [arrays[f"stream.{name}"] for name in ("position", "has_gauss", "gauss")]

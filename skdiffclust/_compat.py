@@ -1,8 +1,8 @@
 """The only door to names of scikit-learn that are private or new in 1.9.
 
-What is here is already loaded by ``import sklearn.cluster``, so this module costs
-nothing on top of it. `fit_context` validates the parameters of the estimator and
-tears its callbacks down, which leaves ``sklearn.callback.with_callbacks`` without use.
+All of it is loaded by ``import sklearn.cluster`` anyway, so this module costs nothing.
+`fit_context` validates the parameters of the estimator and tears down its callbacks, so
+that ``sklearn.callback.with_callbacks`` is not needed.
 """
 
 from inspect import signature as _signature
@@ -51,9 +51,9 @@ __all__ = [
 
 
 class Interval(_Interval):
-    """Numbers between two ends, as scikit-learn has them, but not True and False.
+    """scikit-learn's interval of numbers, without True and False.
 
-    Those are one and zero to Python, and would fail far from here.
+    Python takes these as one and zero, and they would fail later.
     """
 
     def is_satisfied_by(self, val):
@@ -64,9 +64,10 @@ class Interval(_Interval):
 # The names that `sklearn.metrics.pairwise_distances` takes.
 PAIRWISE_METRICS = set(_VALID_METRICS) - {"precomputed"}
 
-# Where `CallbackSupportMixin.set_callbacks` keeps its list; absent when it is empty.
+# Attribute in which `CallbackSupportMixin.set_callbacks` keeps its list, absent if
+# empty.
 CALLBACKS_ATTRIBUTE = "_skl_callbacks"
-# What scikit-learn keeps in an estimator beside its parameters and what it has fitted:
+# What scikit-learn keeps in an estimator besides parameters and fitted attributes:
 # callbacks and their parent, the container of `set_output`, requests of metadata.
 CONFIGURATION_ATTRIBUTES = (
     CALLBACKS_ATTRIBUTE,

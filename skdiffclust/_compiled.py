@@ -1,4 +1,4 @@
-"""The one way in which a kernel is compiled."""
+"""The decorator that compiles all kernels."""
 
 import os
 import signal
@@ -31,11 +31,10 @@ def _interruptions_held():
 class _Kernel(CPUDispatcher):
     """A compiled function that ends with KeyboardInterrupt when Ctrl-C was pressed.
 
-    numba calls Python to pack the arrays that a kernel returns, and a signal that has
-    waited for the end of the kernel raises there: the call then ends with a
-    SystemError, whose cause is the interruption. And half a compilation, or half a
-    kernel loaded from the cache, ends the process in the next call: neither is
-    interrupted.
+    numba calls Python to pack the arrays that a kernel returns, and a signal that
+    arrived during the kernel raises there: the call then ends with a SystemError, whose
+    cause is the interruption. An interrupted compilation or loading from the cache
+    would end the process in the next call, so neither is interrupted.
     """
 
     def _compile_for_args(self, *args, **kwargs):
@@ -57,7 +56,7 @@ class _Kernel(CPUDispatcher):
 def is_ready(kernel):
     """Whether a kernel is compiled, in this process or in numba's cache on disk.
 
-    False where numba does not say.
+    False if numba does not tell.
     """
     if not isinstance(kernel, CPUDispatcher):  # with NUMBA_DISABLE_JIT
         return True

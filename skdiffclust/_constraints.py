@@ -1,8 +1,8 @@
-"""Partial labels and links between rows, turned into one closed set of constraints.
+"""Partial labels and links between samples, as one closed set of constraints.
 
-Equal partial labels and must-links join rows into *groups*; different partial labels
-and cannot-links keep groups apart. Everything is closed transitively here, once, and
-what contradicts itself is refused, so that the methods only see the result.
+Equal partial labels and must-links join samples into *groups*; different partial labels
+and cannot-links separate groups. All of it is closed transitively here, once, and
+contradictions are refused, so that the methods only see the result.
 """
 
 import numbers
@@ -24,21 +24,21 @@ _ADVICE = (
 
 @dataclass(frozen=True, eq=False)
 class Constraints:
-    """What is known about the rows, after transitive closure.
+    """Constraints on samples, after transitive closure.
 
     Attributes
     ----------
     groups : ndarray of shape (n_samples,), int64
-        Rows with the same group id must share a cluster: must-links and equal
-        partial labels, closed transitively. Ids are 0 to `n_groups` - 1 in the order
-        of their first row; a row that nothing is known about is a group of its own.
+        Samples with the same group id must share a cluster: must-links and equal
+        partial labels, closed transitively. Ids are 0 to `n_groups` - 1 in the order of
+        their first sample; a sample without a label or link is a group of its own.
     classes : ndarray of shape (n_samples,), int64
-        Class of the group that the row is in, -1 where no row of it has a partial
-        label. Ids are 0 to `n_classes` - 1 in the order of their first row. A class is
-        exactly one group, and a group has at most one class; two different classes
+        Class of the group that the sample is in, -1 if no sample of it has a partial
+        label. Ids are 0 to `n_classes` - 1 in the order of their first sample. A class
+        is exactly one group, and a group has at most one class; two different classes
         must be separated.
     cannot : ndarray of shape (n_pairs, 2), int64
-        Pairs of *groups* (not rows) that must be separated because of a cannot-link:
+        Pairs of *groups* (not samples) that must be separated because of a cannot-link:
         smaller id first, each once, in lexicographic order. Pairs of two groups that
         both have a class are never listed, since `classes` implies them.
     """
@@ -67,13 +67,13 @@ def as_constraints(n_samples, partial_labels=None, must_link=None, cannot_link=N
     Parameters
     ----------
     n_samples : int
-        Number of rows of X.
+        Number of samples of X.
     partial_labels : array-like of shape (n_samples,), default=None
         Integers (integral floats are accepted), -1 where unknown.
     must_link : array-like or sparse matrix, default=None
         Index pairs (n_links, 2), group ids (n_samples,) with -1 for none, or sparse
-        incidence (n_samples, n_links) with two non-zeros in a column. A pair of a row
-        with itself is ignored.
+        incidence (n_samples, n_links) with two non-zeros in a column. A pair of a
+        sample with itself is ignored.
     cannot_link : array-like or sparse matrix, default=None
         Index pairs or sparse incidence, as for `must_link`.
 
@@ -84,15 +84,15 @@ def as_constraints(n_samples, partial_labels=None, must_link=None, cannot_link=N
     Raises
     ------
     ValueError
-        Where a form is none of these, an index is outside of the rows, or the
-        constraints contradict each other through their transitive closure (the message
-        names two rows).
+        If a form is none of these, an index is out of range, or the constraints
+        contradict each other through their transitive closure (the message names two
+        samples).
 
     Notes
     -----
     A column of an incidence matrix that has lost one or both of its ends, as happens
-    when a cross-validation slices the rows, is dropped. O(n_samples + n_links) memory,
-    one sort of time.
+    when a cross-validation slices the samples, is dropped. O(n_samples + n_links)
+    memory, one sort of time.
     """
     if partial_labels is None and must_link is None and cannot_link is None:
         return None
@@ -120,7 +120,7 @@ def constraints_from_matrix(constraints, n_samples):
         for one that must not, 0 for unknown. An entry on one side of the diagonal
         counts for both; the diagonal may be 0 or +1.
     n_samples : int
-        Number of rows of the similarity.
+        Number of samples of the similarity.
 
     Returns
     -------
@@ -128,9 +128,9 @@ def constraints_from_matrix(constraints, n_samples):
 
     Notes
     -----
-    Where every group that must be separated from some other must be separated from all
-    those others, a matrix says just what partial labels say; then these groups become
-    classes, so that both forms give the same result.
+    If all groups in cannot-links must be separated from each other, the matrix is
+    equivalent to partial labels; then these groups become classes, so that both forms
+    give the same result.
     """
     if constraints is None:
         return None
@@ -204,7 +204,7 @@ def check_feasible(constraints, n_clusters):
 
 
 def is_free(constraints):
-    """Return (n,) True for rows that nothing is known about."""
+    """Return (n,) True for samples without a label or link."""
     groups = constraints.groups
     alone = np.bincount(groups)[groups] == 1
     separated = np.isin(groups, constraints.cannot)
@@ -263,8 +263,8 @@ def _as_integers(array, title, what):
             f"{title} must be {what}. Got values of type {_type_name(array)} instead. "
             "Encode them as integers first."
         )
-    # NumPy 2.0 ends the process where strided integers are compared with 2**63, which
-    # is beyond their type: so each kind is compared with what it can hold.
+    # NumPy 2.0 ends the process when strided integers are compared with 2**63, which is
+    # beyond their type, so each kind is compared with what it can hold.
     if array.dtype.kind == "i":
         return array.astype(np.int64)
     if array.dtype.kind == "u":
@@ -321,7 +321,7 @@ def _check_must_link(links, n_samples):
 
 
 def _check_cannot_link(links, n_samples):
-    """Return cannot-links in either form as pairs (n_links, 2) of different rows."""
+    """Return cannot-links in either form as pairs (n_links, 2) of different samples."""
     title = "The 'cannot_link' parameter of fit"
     if sparse.issparse(links):
         return _pairs_of_incidence(links, n_samples, title)
@@ -331,7 +331,7 @@ def _check_cannot_link(links, n_samples):
 
 
 def _refuse_self_pairs(pairs, title):
-    """Refuse pairs (n_links, 2) that part a row from itself."""
+    """Refuse pairs (n_links, 2) that separate a sample from itself."""
     alone = pairs[pairs[:, 0] == pairs[:, 1], 0]
     if alone.size:
         raise ValueError(
@@ -341,7 +341,7 @@ def _refuse_self_pairs(pairs, title):
 
 
 def _pairs_of_groups(ids):
-    """Return the pairs that chain the rows of each group id >= 0."""
+    """Return the pairs that chain the samples of each group id >= 0."""
     rows = np.flatnonzero(ids >= 0)
     rows = rows[np.argsort(ids[rows])]
     linked = ids[rows[:-1]] == ids[rows[1:]]
@@ -450,7 +450,7 @@ def number_by_first_row(values):
 
 
 def _refuse_joined(pairs, component):
-    """Refuse cannot-links (m, 2) between rows that the closure put in one group."""
+    """Refuse cannot-links (m, 2) between samples that the closure put in one group."""
     if not len(pairs):
         return
     first, second = pairs[0]
@@ -508,14 +508,14 @@ def _greedy_clique(constraints):
 
 
 def _row_on_odd_cycle(constraints):
-    """Return a row of a group on an odd cycle of cannot-links, None without a cycle."""
+    """Return a sample of a group on an odd cycle of cannot-links, None without one."""
     n_groups = constraints.n_groups
     pairs = constraints.cannot
     labelled = _class_groups(constraints)
     if len(labelled) == 2:
         pairs = np.vstack([pairs, labelled])
-    # In the double cover each link changes sides; a group meets its own other side
-    # exactly if an odd number of links leads back to it.
+    # In the double cover each link changes sides; a group is connected to its own other
+    # side exactly if an odd number of links leads back to it.
     first, second = np.concatenate([pairs, pairs + n_groups]).T
     second = np.roll(second, len(pairs))
     cover = sparse.coo_array(

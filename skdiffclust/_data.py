@@ -1,4 +1,4 @@
-"""The one loader of data that do not come with scikit-learn.
+"""The loader of data that do not come with scikit-learn.
 
 Tests, benchmarks and examples load them here; no estimator does. A data set is a file
 ``NAME.npz`` with ``X`` and ``y``, in the folder that the environment variable
@@ -18,7 +18,7 @@ _CHECKOUT = Path(__file__).resolve().parents[1]
 
 
 class _Source(NamedTuple):
-    """What a data set must be, and where OpenML has it.
+    """Shape and checksum of a data set, and its number on OpenML.
 
     Attributes
     ----------
@@ -250,7 +250,7 @@ def _check(name, X, y):
 
 def _digest(X, y):
     """Return the sha256 of samples in float32, by class, in any order of both."""
-    # Minus zero is zero.
+    # Makes zero of minus zero.
     samples = np.ascontiguousarray(X, dtype="<f4") + np.float32(0)
     classes = []
     for label in np.unique(y):

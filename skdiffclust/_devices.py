@@ -1,4 +1,4 @@
-"""Which device an estimator trains on, and the error where torch is missing.
+"""The device that an estimator trains on, and the error if torch is missing.
 
 torch is an extra: without it "auto" is the CPU. Importing this module does not load it.
 """
@@ -9,7 +9,7 @@ from importlib.util import find_spec
 
 
 def require_torch(what):
-    """Raise ImportError, in one sentence, where torch is not installed.
+    """Raise ImportError if torch is not installed.
 
     Parameters
     ----------
@@ -34,8 +34,8 @@ def resolve_device(device, owner):
     Parameters
     ----------
     device : str or torch.device
-        "auto" is CUDA if there is one, else the CPU; torch is asked only for what is
-        not "cpu", and only where it is installed.
+        "auto" is CUDA if there is one, else the CPU; torch is imported
+        only if `device` is not "cpu", and only if it is installed.
     owner : str
         Class that the parameter belongs to, for the message.
 
@@ -79,7 +79,7 @@ def resolve_device(device, owner):
 
 
 def _no_such_device(device, owner, present):
-    """Say what a 'device' parameter must be."""
+    """Return the error on an invalid 'device' parameter."""
     return (
         f"The 'device' parameter of {owner} must be 'auto' or one of the devices "
         f"present: {', '.join(present)}. Got {device!r} instead. Use device='auto', "
@@ -104,14 +104,14 @@ def outside_torch_modes(method):
     """Run a method with the gradients of torch on, inference mode and autocast off.
 
     For a ``fit`` that is called inside ``torch.no_grad()``, ``torch.inference_mode()``
-    or ``torch.autocast(...)``: it then does what it does outside. Nothing happens where
-    torch was not imported, since no mode can have been set then.
+    or ``torch.autocast(...)``: it then does the same as outside. Nothing happens if
+    torch was not imported, because no mode can have been set then.
     """
 
     @functools.wraps(method)
     def run(*args, **kwargs):
         torch = sys.modules.get("torch")
-        # Nor can one be set while another thread is importing it.
+        # No mode can be set while another thread is importing torch either.
         spec = getattr(torch, "__spec__", None)
         if torch is None or getattr(spec, "_initializing", False):
             return method(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""What the displays of several methods draw with."""
+"""Helpers of the displays of several methods."""
 
 import numpy as np
 

@@ -1,9 +1,9 @@
-"""Groups of equal rows: the only place that finds them."""
+"""Groups of equal rows."""
 
 import numpy as np
 from scipy.sparse import issparse
 
-# Columns that are hashed, at most.
+# Largest number of columns that are hashed.
 _HASHED = 32
 
 
@@ -45,7 +45,7 @@ def first_equal(X):
 
 def _hashes(X):
     """Return a hash (n,) uint64 of each row, of at most `_HASHED` columns."""
-    # Adding 0 makes one number of 0.0 and -0.0.
+    # Adding 0 makes 0.0 of -0.0.
     columns = np.ascontiguousarray(X[:, :: max(1, X.shape[1] // _HASHED)]) + 0.0
     if columns.dtype == np.float64:
         bits = columns.view(np.uint64)

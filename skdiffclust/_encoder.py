@@ -171,8 +171,8 @@ class Encoder:
     def outputs(self, X):
         """Return the outputs (n, n_out) for samples X (n, n_in), one product a sample.
 
-        So the output for a sample has the same bits whatever is beside it, which a
-        product of a block does not give: see `product_by_sample`.
+        The output for a sample has the same bits whatever the other samples are, unlike
+        a product of blocks: see `product_by_sample`.
         """
         outputs = np.empty((X.shape[0], self.n_outputs), dtype=self.dtype)
         for start in range(0, X.shape[0], _BLOCK_SAMPLES):
@@ -212,7 +212,7 @@ class Encoder:
         return hidden
 
     def forward(self, X, masks=None):
-        """Return the outputs (n, n_out), and for each layer what `backward` needs.
+        """Return the outputs (n, n_out), and for each layer the input of `backward`.
 
         That is a pair: what entered the layer, and the derivative of the activation
         there, None for the first layer. `masks` holds a factor (n, n_hidden) for each
@@ -234,9 +234,9 @@ class Encoder:
     def backward(self, gradient, inputs, masks=None, *, by_samples=False):
         """Return the gradients of the arrays, in the order of `arrays`.
 
-        `gradient` (n, n_out) is that of the outputs, `inputs` is what `forward`
-        returned, `masks` what it was given. With `by_samples` the gradient (n, n_in) of
-        the samples follows. O(the cost of two forward passes).
+        `gradient` (n, n_out) is that of the outputs, `inputs` are from `forward`, with
+        the same `masks`. With `by_samples` the gradient (n, n_in) of the samples
+        follows. O(the cost of two forward passes).
         """
         by_weights = []
         by_biases = []

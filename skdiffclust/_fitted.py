@@ -1,11 +1,10 @@
-"""Fitted state, written whole by a fit and read whole by every other method.
+"""Fitted state, replaced as a whole by a fit and read as a whole by other methods.
 
 A fit works on a draft, a shallow copy of the estimator, and is published by one
-assignment of ``__dict__`` once it has succeeded. What fails or is interrupted before
-leaves nothing behind. The methods that read work on such a copy as well, so that one
-call never sees two fits, whatever another thread does meanwhile; nobody waits for a
-lock. `skdiffclust._history.keep_state_on_error` does the first, `reads_whole` the
-second:
+assignment of ``__dict__`` once it has succeeded. A fit that fails or is interrupted
+changes nothing. The methods that read work on such a copy as well, so that one call
+never sees two fits, whatever another thread does meanwhile, and no lock is needed.
+`skdiffclust._history.keep_state_on_error` does the first, `reads_whole` the second:
 
 >>> from sklearn.base import BaseEstimator
 >>> from skdiffclust._fitted import draft_of, publish, reads_whole
@@ -47,7 +46,7 @@ def draft_of(estimator):
         scalars of NumPy are Python's, which neither overflow nor wrap.
     """
     draft = object.__new__(type(estimator))
-    # Copying a dict of strings is one step to every other thread.
+    # Copying a dict with strings as keys is atomic to other threads.
     attributes = vars(estimator).copy()
     scalars = {
         name: value.item()
@@ -65,7 +64,8 @@ def publish(estimator, draft):
     """Make the fitted attributes of an estimator those of a draft, all at once.
 
     Parameters, callbacks, the container of outputs and requests of metadata stay as
-    they are now; every other attribute is the draft's, or gone where it has none.
+    they are now; every other attribute is that of the draft, or deleted if the draft
+    has none.
 
     Parameters
     ----------
@@ -99,14 +99,14 @@ def drop_stale(estimator, names):
 def reads_whole(*names):
     """Make methods of a class read the fitted state of one moment, by a decorator.
 
-    It stands above the class, so that it reaches methods that are inherited, and those
-    that scikit-learn has wrapped for ``set_output``.
+    It decorates the class, so that it applies to inherited methods, and to those that
+    scikit-learn has wrapped for ``set_output``.
 
     Parameters
     ----------
     *names : str
-        Methods that read fitted attributes and assign none. What they assigned would
-        be lost with the copy that they work on.
+        Methods that read fitted attributes and assign none. Assignments would be lost
+        with the copy that they work on.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Loss curve, patience, divergence, callbacks, and fits that fail without a trace.
+"""Loss curve, patience, divergence, callbacks, and fits that change all or nothing.
 
 The trained estimators share `Training`, the fit task with its restarts; `EpochLoop`,
 the epochs of one restart; and `keep_state_on_error`. The order of the decorators is
@@ -52,15 +52,15 @@ from sklearn.exceptions import ConvergenceWarning
 from skdiffclust._compat import CALLBACKS_ATTRIBUTE
 from skdiffclust._fitted import draft_of, publish
 
-# A loss this many times its own scale above the best one will not come back.
+# A loss this many times its own scale above the best one has diverged.
 _BLOW_UP = 1e3
-# A loss no larger is rounding around zero, and has no scale.
+# A loss no larger than this is rounding around zero, and has no scale.
 _ROUNDING = 1e-8
 # Why a loop ends by itself.
 STOP_REASONS = ("max_iter", "patience", "diverged", "callback")
-# Epochs that progress is judged by where `n_iter_no_change` is None.
+# Number of epochs that progress is judged by if `n_iter_no_change` is None.
 _WINDOW = 10
-# What of an EpochLoop moves, besides the best state.
+# Attributes that change in an EpochLoop, besides the best state.
 _MOVING = (
     "history",
     "n_iter",
@@ -73,7 +73,7 @@ _MOVING = (
 )
 
 
-# Whether the fits of this thread are parts of another one, which reports for them.
+# Whether the fits of this thread are parts of another one, which warns for them.
 _reported_elsewhere = ContextVar("reported_elsewhere", default=False)
 
 
@@ -82,7 +82,7 @@ def reported_by_the_whole():
     """Hold back the convergence warnings of the fits inside the block.
 
     The filters of ``warnings`` belong to the whole process, so that two threads that
-    change them and put them back can leave them changed; this holds for one thread.
+    change and restore them can leave them changed; this is per thread.
     """
     token = _reported_elsewhere.set(True)
     try:
@@ -92,7 +92,7 @@ def reported_by_the_whole():
 
 
 def warn_of_convergence(message, *, stacklevel=2):
-    """Give a ConvergenceWarning, unless the fit that this one is a part of reports."""
+    """Issue a ConvergenceWarning, unless this fit is a part of another that warns."""
     if not _reported_elsewhere.get():
         warnings.warn(message, ConvergenceWarning, stacklevel=stacklevel + 1)
 
@@ -108,11 +108,11 @@ def keep_state_on_error(method):
     model or the new one at every moment. Constructor parameters and registered
     callbacks stay as they are now.
 
-    The draft is shallow: it holds because fitted arrays, and the lists of
-    ``history_``, are replaced and never written in place. Of two concurrent fits of
-    one object, the one that ends last stays, whole. Callbacks are handed the draft. A
-    ``path`` that shall keep its finished steps catches the interruption itself. An
-    interruption that numba turned into a SystemError is raised as what it was.
+    The draft is shallow: it holds because fitted arrays, and the lists of ``history_``,
+    are replaced and never written in place. Of two concurrent fits of one object, the
+    result of the one that ends last is kept, as a whole. Callbacks get the draft. A
+    ``path`` that keeps its finished steps catches the interruption itself. An
+    interruption that numba turned into a SystemError is raised as KeyboardInterrupt.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ def keep_state_on_error(method):
         try:
             result = method(draft, *args, **kwargs)
         except BaseException as error:
-            # What becomes of a Ctrl-C while a compiled kernel packs its result.
+            # A Ctrl-C while a compiled kernel packs its result.
             while isinstance(error, SystemError) and error.__cause__ is not None:
                 error = error.__cause__
             if isinstance(error, KeyboardInterrupt):
@@ -172,8 +172,8 @@ class _Task:
         if not getattr(estimator, CALLBACKS_ATTRIBUTE, None):
             return cls()
         if y is None:
-            # ScoringMonitor scores nothing without y, not even by a scorer that
-            # never looks at it; -1 is "unknown" everywhere in scikit-learn.
+            # ScoringMonitor scores nothing without y, not even by a scorer that ignores
+            # it; -1 means unknown in scikit-learn.
             y = np.full(X.shape[0], -1, dtype=np.int64)
         context = estimator._init_callback_context(max_subtasks=max_subtasks)
         return cls(estimator, context, X, y)
@@ -198,7 +198,7 @@ class _Task:
 
 
 def fit_task(estimator, X, y=None, *, max_subtasks):
-    """Begin the fit of an estimator whose steps are no epochs, for its callbacks.
+    """Begin the fit of an estimator whose steps are not epochs, for its callbacks.
 
     Parameters
     ----------
@@ -222,10 +222,10 @@ def fit_task(estimator, X, y=None, *, max_subtasks):
 
 
 def _nameless(attributes):
-    """Return the attributes, lazily, of an estimator that knows no names of features.
+    """Return the attributes, lazily, of an estimator without names of features.
 
-    The rows that callbacks get are validated and have none: to predict them with an
-    estimator that has seen names would warn.
+    The samples that callbacks get are validated and have no names: predicting them with
+    an estimator that has seen names would warn.
     """
     return lambda: {**attributes(), "feature_names_in_": None}
 
@@ -267,7 +267,7 @@ class EpochLoop:
     best_epoch : int or None
         Its epoch, counted from 0 in this loop.
     best_state : object or None
-        What `state` gave there: what the estimator should keep.
+        Result of `state` there: what the estimator should keep.
     n_iter_no_change : int or None
         As given; may be changed between epochs.
     tol : float
@@ -295,7 +295,7 @@ class EpochLoop:
         self.n_iter_no_change = n_iter_no_change
         self._task = _Task() if task is None else task
         self._epoch_task = None
-        self._scale = 0.0  # |first loss| that is more than rounding
+        self._scale = 0.0  # |first loss| that exceeds rounding
         self._reference = np.inf  # the loss that progress is measured from
         self._n_stalled = 0
         self.history = {name: list(curve) for name, curve in (history or {}).items()}
@@ -313,7 +313,7 @@ class EpochLoop:
             yield self.n_iter - 1
 
     def stop(self, reason):
-        """End the loop after this epoch, for a reason of the caller's own.
+        """End the loop after this epoch, for a reason of the caller.
 
         Parameters
         ----------
@@ -324,7 +324,7 @@ class EpochLoop:
             self.stop_reason = reason
 
     def record(self, loss, *, state, attributes=None, **columns):
-        """Close the epoch: append to the curve, keep the best, decide on stopping.
+        """End the epoch: append to the curve, keep the best state, decide on stopping.
 
         Parameters
         ----------
@@ -372,7 +372,7 @@ class EpochLoop:
 
         It is taken over `n_iter_no_change` epochs, or ten where that is None, and
         relative to the loss before them, but at least to a hundredth of the first loss:
-        what falls from there to zero is finished.
+        a loss that falls from there to zero has converged.
         """
         losses = self.history.get("loss", [])[-self.n_iter :]
         least = np.fmin.accumulate(losses)
@@ -392,7 +392,7 @@ class EpochLoop:
         return self.stop_reason == "max_iter" and still_falls
 
     def snapshot(self):
-        """Return what `restore` needs, but for `best_state`.
+        """Return what `restore` needs, besides `best_state`.
 
         Returns
         -------
@@ -416,7 +416,7 @@ class EpochLoop:
         self.best_state = best_state
 
     def _has_diverged(self, loss):
-        """Tell whether the loss is not finite or far above where it has been."""
+        """Return whether the loss is not finite or far above its best value."""
         if not np.isfinite(loss):
             return True
         if self._scale <= _ROUNDING:
@@ -466,7 +466,7 @@ class EpochLoop:
 
 
 def _is_finite(state):
-    """Tell whether all NumPy arrays in a nest of dicts, lists and tuples are finite."""
+    """Return whether all NumPy arrays in a nest of containers are finite."""
     if isinstance(state, dict):
         return all(map(_is_finite, state.values()))
     if isinstance(state, list | tuple):
@@ -480,7 +480,7 @@ class Training:
     """The fit task of an estimator: its restarts, their epochs, callbacks on both.
 
     ``for loop in training`` yields one `EpochLoop` a restart, each to be run to its
-    end; after the fitted attributes are assigned, `finish` closes the task. With one
+    end; after the fitted attributes are assigned, `finish` ends the task. With one
     restart the epochs are children of the fit itself, with more they are children of
     tasks named "restart". Without callbacks all of that costs nothing.
 
@@ -592,7 +592,7 @@ def warn_if_unfinished(name, loops, max_iter, stacklevel=5):
     max_iter : int
         Largest number of epochs of each.
     stacklevel : int, default=5
-        Of the warning; 5 is who called a ``fit`` that calls this.
+        Of the warning; 5 is the caller of a ``fit`` that calls this.
     """
     unfinished = [loop for loop in loops if loop.is_unfinished]
     if not unfinished:

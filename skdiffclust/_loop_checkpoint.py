@@ -1,4 +1,4 @@
-"""What a loop of epochs leaves in a folder, to continue from after an interruption."""
+"""Checkpoints of a loop of epochs, to continue from after an interruption."""
 
 from skdiffclust._checkpoint import (
     STREAM,
@@ -11,19 +11,19 @@ from skdiffclust._history import STOP_REASONS
 
 
 class LoopCheckpoint:
-    """All that an epoch changes, in a folder, as it is after each epoch.
+    """All state that an epoch changes, written to a folder after each epoch.
 
-    What continues from it has the same bits as what was never interrupted. What is
-    trained is an object like `ArraysState`, with the methods ``fields()``, what its
-    arrays by name may be; ``arrays()``, these as they are; ``load(arrays)``, the way
-    back, which raises ValueError or RuntimeError where they do not fit; and
-    ``best_fields()``, what the arrays in the ``best_state`` of the loop may be.
+    A resumed loop gives the same bits as an uninterrupted one. The state is an object
+    like `ArraysState`, with the methods ``fields()``, the valid arrays by name;
+    ``arrays()``, the current ones; ``load(arrays)``, which restores them and raises
+    ValueError or RuntimeError if they do not fit; and ``best_fields()``, the valid
+    arrays in the ``best_state`` of the loop.
 
     Parameters
     ----------
     folder : path-like
     kind : str
-        What it is a checkpoint of.
+        The kind of computation.
     identity : dict
         What `identify` returned for the data and parameters.
     random_state : RandomState
@@ -31,7 +31,7 @@ class LoopCheckpoint:
     columns : list of str
         Names in the history of the loop.
     reasons : list of str, default=()
-        Why its `stop` may be called.
+        Reasons that its `stop` may be called with.
     resume : bool
         Whether to continue from the folder, if there is one.
     """
@@ -46,7 +46,7 @@ class LoopCheckpoint:
         self._reasons = reasons
 
     def load(self, loop, trained, batch_size):
-        """Put everything where the folder left it; return the batch size there."""
+        """Restore the state in the folder; return its batch size."""
         record = {
             name: Field("float64", finite=name == "loss") for name in self._columns
         }
@@ -96,7 +96,7 @@ class LoopCheckpoint:
         self._checkpoint.append(record, arrays)
 
     def _fields(self, loop, trained, batch_size):
-        """Return what the arrays of a state may be."""
+        """Return the valid fields of a state."""
         reasons = ["", *STOP_REASONS, *self._reasons]
         fields = {
             **STREAM,
@@ -116,7 +116,7 @@ class LoopCheckpoint:
 
 
 class ArraysState:
-    """Arrays known by their names, and the Adam that moves them, for a checkpoint.
+    """Named arrays, and the Adam that trains them, for a checkpoint.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ class ArraysState:
             array[...] = state[name]
 
     def fields(self):
-        """Return what `arrays` may be."""
+        """Return the valid fields of `arrays`."""
         fields = {"adam.n_steps": Field("int64", low=0)}
         for name, field in self.best_fields().items():
             fields[f"arrays.{name}"] = field
@@ -150,13 +150,13 @@ class ArraysState:
         return fields
 
     def best_fields(self):
-        """Return what `state` may be."""
+        """Return the valid fields of `state`."""
         return {
             name: Field(array.dtype, array.shape) for name, array in self._named.items()
         }
 
     def arrays(self):
-        """Return all that a step changes, by name."""
+        """Return all arrays that a step changes, by name."""
         return self._parts() | {"adam.n_steps": self._optimiser.n_steps}
 
     def load(self, arrays, best):

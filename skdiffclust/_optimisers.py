@@ -1,9 +1,9 @@
 """Adam and momentum on lists of arrays, updated in place.
 
-An optimiser is made of the arrays, whose shapes and dtypes its state takes, and a
-learning rate, which may be changed between steps; ``step(arrays, gradients)`` then
-moves the arrays. The state is a list of arrays, ``state``, and, of Adam, ``n_steps``.
-L-BFGS is scipy's.
+An optimiser is constructed from the arrays, whose shapes and dtypes its state has, and
+a learning rate, which may be changed between steps; ``step(arrays, gradients)`` then
+updates the arrays in place. The state is a list of arrays, ``state``, and, of Adam,
+``n_steps``. L-BFGS is scipy's.
 
 >>> import numpy as np
 >>> from skdiffclust._optimisers import Adam
@@ -34,11 +34,11 @@ class Adam:
     Parameters
     ----------
     arrays : list of ndarray
-        What will be moved; only shapes and dtypes are read.
+        Arrays to be updated; only shapes and dtypes are read.
     learning_rate : float
     weight_decay : float, default=0.0
     epsilon : float, default=1e-8
-        Gradients much smaller than this move nothing.
+        Gradients much smaller than this have almost no effect.
 
     References
     ----------
@@ -81,17 +81,17 @@ class Adam:
             array -= moved
 
     def reset(self, index):
-        """Forget the gradients of the entries at an index of every array."""
+        """Reset the moments of the entries at an index of every array."""
         for array in self.state:
             array[index] = 0.0
 
     def keep(self, index):
-        """Continue with what an index selects of every array, in its order."""
+        """Continue with the entries of every array that an index selects."""
         self.means = [mean[index] for mean in self.means]
         self.squares = [square[index] for square in self.squares]
 
     def append(self, arrays):
-        """Continue with arrays added along the first axis, as if without any step."""
+        """Continue with new arrays appended along the first axis."""
         for moments in (self.means, self.squares):
             moments[:] = [
                 np.concatenate([moment, np.zeros_like(array)])
@@ -102,15 +102,15 @@ class Adam:
 class Momentum:
     """Gradient descent with momentum 0.9.
 
-    The velocity is how far the arrays really came, proximal operator included, so that
-    the method rests exactly at the solutions of the penalised problem. With the
-    velocity of the plain method it rests at those of a tenth of the penalty, because
-    the velocity adds up ten gradients and the penalty is forgotten at each step.
+    The velocity is the change of the arrays including the proximal operator, so that
+    the fixed points of the method are exactly the solutions of the penalised problem.
+    With the usual velocity they are those of a tenth of the penalty, because the
+    velocity accumulates ten gradients but only one proximal step.
 
     Parameters
     ----------
     arrays : list of ndarray
-        What will be moved; copied, as where the first step comes from.
+        Arrays to be updated; copied, as the origin of the first step.
     learning_rate : float
     """
 

@@ -4,14 +4,14 @@ import numpy as np
 
 
 def product_by_sample(X, Y):
-    """Return X @ Y, (n, p), for samples X (n, d) and Y (d, p), one product a sample.
+    """Return X @ Y, (n, p), for samples X (n, d) and Y (d, p), one product per sample.
 
-    A BLAS may round a row differently when it stands elsewhere in a block (Haswell
-    and Zen kernels do so in float32 from 50 features on), so that equal samples part
-    and chunks disagree; no size of blocks is a cure. Here each sample is a product of
-    its own, always of the same shape, which costs one to three times the product of a
-    block. Both are C-contiguous first: for other strides NumPy may leave the BLAS.
-    Products of a sparse X are one sample at a time as they are.
+    A BLAS may round a row differently depending on its position in a block (Haswell and
+    Zen kernels do so in float32 from 50 features on), so that equal samples get
+    different results and chunks disagree, for any size of blocks. Here each sample is a
+    separate product, always of the same shape, which costs one to three times the
+    product of a block. Both are C-contiguous first: for other strides NumPy may leave
+    the BLAS. Products of a sparse X are computed one sample at a time anyway.
     """
     if not isinstance(X, np.ndarray):
         return X @ Y

@@ -1,4 +1,4 @@
-"""Squared distances between sparse samples, which are never made dense whole."""
+"""Squared distances between sparse samples, without converting X to dense."""
 
 import numpy as np
 import scipy.sparse as sp
@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from skdiffclust._affinity import EUCLIDEAN_FORMS, refuse_zero_rows
 from skdiffclust._validation import canonical_rows
 
-# Metrics of sparse samples: what their squared Euclidean distances become.
+# Metrics of sparse samples, as functions of squared Euclidean distances.
 SPARSE_METRICS = ("euclidean", "l2", "sqeuclidean", "cosine")
 _ROWS = 512
 _LARGEST = np.finfo(np.float64).max / 16
@@ -17,8 +17,8 @@ class SparseSquares:
 
     A squared distance is |x|² + |y|² - 2xy, with sums over the stored entries in the
     order of features: the same bits on both sides and in any block, and exactly zero
-    between equal samples. Where samples are near each other, beside their norms, it has
-    that many digits less than by differences.
+    between equal samples. If samples are near each other relative to their norms, it
+    has correspondingly fewer digits than a sum of squared differences.
     """
 
     def __init__(self, X, metric):
@@ -31,7 +31,7 @@ class SparseSquares:
         self.squares = np.empty(X.shape[0])
         for start in range(0, X.shape[0], _ROWS):
             part = X[start : start + _ROWS]
-            # As the products with others are made, so that their bits agree.
+            # Computed like the products with others, so that their bits agree.
             self.squares[start : start + _ROWS] = (part @ part.T).diagonal()
         if not self.squares.max(initial=0.0) < _LARGEST:
             raise ValueError(

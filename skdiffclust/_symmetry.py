@@ -5,14 +5,14 @@ import numpy as np
 from skdiffclust._compiled import compiled
 from skdiffclust._threads import run_chunks, thread_count
 
-# Rows and columns of a tile, which stays in the second cache with its mirror image.
+# Rows and columns of a tile, which fits the second cache together with its transpose.
 _TILE = 256
 _WITHOUT_SIGN = np.iinfo(np.int64).max
 _INFINITY = int(np.array(np.inf).view(np.int64))
 
 
 def is_finite_and_symmetric(D):
-    """Whether D (n, n), float64 in rows, is finite and has the bits of its transpose.
+    """Whether C-contiguous float64 D (n, n) is finite and equals its transpose in bits.
 
     False also where only signs of zeros differ. O(n²) time, O(n) memory.
     """
@@ -27,7 +27,7 @@ def is_finite_and_symmetric(D):
 
 @compiled(nogil=True)
 def compare_strips(first, last, bits, mirror, differences, largest):
-    """Compare tiles right of the diagonal with their mirror images, by their bits.
+    """Compare tiles right of the diagonal with the transposed ones, by their bits.
 
     For strips first <= s < last of rows; ``differences[s]`` is zero where all agree,
     ``largest[s]`` the largest magnitude there, as bits.
@@ -41,7 +41,7 @@ def compare_strips(first, last, bits, mirror, differences, largest):
         for left in range(start, n, _TILE):
             right = min(left + _TILE, n)
             for i in range(start, stop):
-                # Slices, since indices are checked for being negative.
+                # Slices, because indices are checked for being negative.
                 own = bits[i, left:right]
                 other = mirror[i, left:right]
                 for k in range(len(own)):

@@ -1,8 +1,8 @@
-"""Chunks of work on Python threads: no thread pool to guard, to fork, or to set.
+"""Chunks of work on Python threads, without a thread pool.
 
-Kernels release the interpreter lock and write to places of their own, so plain threads
-run them in parallel. Nothing outlives a call: forks and concurrent fits are safe, and
-an interruption is seen within a chunk.
+Kernels release the interpreter lock and write to separate memory, so plain threads run
+them in parallel. Nothing outlives a call: forks and concurrent fits are safe, and an
+interruption takes effect within a chunk.
 """
 
 import threading
@@ -27,7 +27,7 @@ def run_chunks(kernel, n_items, arguments, n_threads, size=1):
     """Call ``kernel(first, last, *arguments)`` over ranges of 0 to `n_items`.
 
     Ranges, the first of `size` items, are handed out in order, each to the thread that
-    is free. What a kernel raises in any thread is raised here.
+    is free. An exception of a kernel in any thread is raised here.
     """
     queue = _Queue(n_items, size)
 
@@ -45,7 +45,7 @@ def run_chunks(kernel, n_items, arguments, n_threads, size=1):
             thread.start()
         _drain(queue, kernel, arguments)
     finally:
-        # Without the lock: an interruption may have come while it was held.
+        # Without the lock, because an interruption may have come while it was held.
         queue.is_closed = True
         for thread in threads:
             if thread.ident is not None:
@@ -82,5 +82,5 @@ def _drain(queue, kernel, arguments):
         begun = perf_counter()
         kernel(first, last, *arguments)
         seconds = max(perf_counter() - begun, 1e-6)
-        # At most doubled, so that one lucky range does not swallow the rest.
+        # At most doubled, so that one fast range does not take all the rest.
         queue.size = max(1, int((last - first) * min(2.0, _CHUNK_SECONDS / seconds)))

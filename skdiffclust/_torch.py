@@ -1,4 +1,4 @@
-"""What every torch twin needs: arrays, random streams, encoders, the loop."""
+"""Shared by all torch modules: arrays, random streams, encoders, the loop."""
 
 import functools
 import os
@@ -14,9 +14,9 @@ from torch import nn
 from skdiffclust._checkpoint import Field
 from skdiffclust._encoder import ACTIVATIONS, Encoder
 
-# Into as many parts a batch may be divided where CUDA is out of memory.
+# Largest number of parts of a batch if CUDA is out of memory.
 MOST_PARTS = 4
-# Held by whoever draws from the global streams of torch, see `isolated_streams`.
+# Held while the global streams of torch are in use, see `isolated_streams`.
 _STREAMS = threading.RLock()
 
 
@@ -42,12 +42,12 @@ def to_numpy(tensor):
 
 @contextmanager
 def isolated_streams(random_state, device="cpu", *, needed=True):
-    """Seed torch's global streams inside the block, and put them back after it.
+    """Seed torch's global streams inside the block, and restore them after it.
 
     For what takes no Generator: the dropout and initialisation of a user's module. The
-    streams belong to the whole process, so that one thread at a time is inside, and the
-    others wait for it: concurrent fits of modules take turns. Where nothing inside can
-    draw from them, and they are not `needed`, only the seed is drawn, and none waits.
+    streams belong to the whole process, so that only one thread at a time is inside:
+    concurrent fits of modules take turns. If nothing inside can draw from them, and
+    they are not `needed`, only the seed is drawn, and no thread waits.
     """
     device = torch.device(device)
     cuda = [device] if device.type == "cuda" else []
@@ -76,8 +76,8 @@ if hasattr(os, "register_at_fork"):
 def in_full_precision(function):
     """Run a method of a module, or a function, with the autocast of torch off.
 
-    What it computes inside, similarities and sums over samples, has no digits to lose;
-    its arguments are to be made float32 by `at_least_float32`.
+    The similarities and sums over samples inside need full precision; convert the
+    arguments by `at_least_float32`.
     """
 
     @functools.wraps(function)
@@ -99,7 +99,8 @@ def at_least_float32(tensor):
 def encoder_module(encoder, *, device="cpu"):
     """Return an `Encoder` as an nn.Sequential of Linear layers and activations.
 
-    The module has copies, in the dtype of the arrays, so training leaves them alone.
+    The module has copies, in the dtype of the arrays, so training does not change
+    these.
     """
     activation = getattr(nn, ACTIVATIONS[encoder.activation].module)
     layers = []
@@ -128,7 +129,7 @@ def module_state(module):
 
 
 def load_module_state(module, state):
-    """Put back what `module_state` copied."""
+    """Restore what `module_state` copied."""
     module.load_state_dict({name: to_tensor(value) for name, value in state.items()})
 
 
@@ -138,9 +139,9 @@ def module_outputs(module, X, check, *, block_samples=1):
 
     In evaluation mode and without gradient, on the device of its first parameter.
 
-    One sample at a time, in one place of memory, is for ``predict``: products of a
-    block round a sample by its place there, so that equal samples part and chunks
-    disagree. Larger blocks are for training.
+    ``predict`` takes one sample at a time, at one place in memory: rounding of products
+    of a block depends on the position of a sample, so that equal samples would get
+    different outputs and chunks would disagree. Larger blocks are for training.
 
     Parameters
     ----------
@@ -148,8 +149,7 @@ def module_outputs(module, X, check, *, block_samples=1):
         The dtype and the device are those of its first parameter.
     X : ndarray of shape (n_samples, ...)
     check : callable
-        ``check(output, n_samples)`` raises if an output is not good for the samples of
-        one block.
+        ``check(output, n_samples)`` raises if the output of one block is not valid.
     block_samples : int, default=1
     """
     samples = to_tensor(X)
@@ -176,7 +176,7 @@ def module_outputs(module, X, check, *, block_samples=1):
 class Parts:
     """The number of parts in which a batch fits the memory of a CUDA device.
 
-    It is doubled, at most twice, when CUDA is out of memory, and stays so.
+    It is doubled, at most twice, when CUDA is out of memory, and never reduced.
 
     Parameters
     ----------
@@ -212,7 +212,7 @@ class Parts:
 def train_module(
     loop, module, batches, loss_of, optimizer, *, batch_size, close, checkpoint=None
 ):
-    """Run the epochs of `loop`: draw batches, take steps, close each epoch.
+    """Run the epochs of `loop`: draw batches, take steps, end each epoch.
 
     Parameters
     ----------
@@ -232,7 +232,7 @@ def train_module(
         ``close(loop, mean_loss)`` calls ``loop.record``; `mean_loss` is the mean over
         the batches that had a loss, 0 if none had one.
     checkpoint : LoopCheckpoint or None, default=None
-        Where the loop continues from, and what it leaves after each epoch.
+        Checkpoint that the loop continues from and writes after each epoch.
 
     Returns
     -------
@@ -262,14 +262,14 @@ def train_module(
         )
         module.eval()
         close(loop, mean_loss)
-        # After a divergence there is nothing to continue from.
+        # After a divergence there is no state to continue from.
         if checkpoint is not None and loop.stop_reason != "diverged":
             checkpoint.save(loop, trained, batch_size)
     return batch_size
 
 
 def _epoch(module, batches, loss_of, optimizer):
-    """Take one step a batch; return the mean loss as a float."""
+    """Take one step per batch; return the mean loss as a float."""
     module.train()
     losses = []
     for batch in batches:
@@ -298,7 +298,7 @@ class ModuleState:
         self._optimizer = optimizer
 
     def arrays(self):
-        """Return all that a step changes, by name."""
+        """Return all state that a step changes, by name."""
         arrays = {"torch_stream": to_numpy(torch.get_rng_state())}
         if _runs_on_cuda(self._module):
             arrays["cuda_stream"] = to_numpy(torch.cuda.get_rng_state())
@@ -316,7 +316,7 @@ class ModuleState:
         return arrays
 
     def fields(self):
-        """Return what `arrays` may be."""
+        """Return the valid fields of `arrays`."""
         fields = {"torch_stream": Field("uint8", tuple(torch.get_rng_state().shape))}
         if _runs_on_cuda(self._module):
             shape = tuple(torch.cuda.get_rng_state().shape)
@@ -333,8 +333,8 @@ class ModuleState:
         return fields
 
     def best_fields(self):
-        """Return what `module_state` of the module may be."""
-        # Buffers may hold infinity: the mask of an attention, say.
+        """Return the valid fields of `module_state` of the module."""
+        # Buffers may hold infinity, as masks of attention do.
         return {
             name: Field(array.dtype, array.shape, finite=np.isfinite(array).all())
             for name, array in module_state(self._module).items()
@@ -343,12 +343,12 @@ class ModuleState:
     def load(self, arrays, best):
         """Write back what `arrays` returned; refuse a `best` state that does not fit.
 
-        RuntimeError or ValueError if either is none of the module.
+        RuntimeError or ValueError if either does not belong to the module.
         """
         torch.set_rng_state(to_tensor(arrays["torch_stream"]))
         if "cuda_stream" in arrays:
             torch.cuda.set_rng_state(to_tensor(arrays["cuda_stream"]))
-        load_module_state(self._module, best)  # refused here or never
+        load_module_state(self._module, best)  # checked here only
         load_module_state(self._module, _under("module.", arrays))
         slots = {
             i: {slot: to_tensor(arrays[f"adam.{name}.{slot}"]) for slot in _ADAM}
@@ -358,7 +358,7 @@ class ModuleState:
         self._optimizer.load_state_dict({"state": slots, "param_groups": groups})
 
 
-# What Adam keeps for each parameter.
+# State of Adam for each parameter.
 _ADAM = ("step", "exp_avg", "exp_avg_sq")
 
 
@@ -373,7 +373,7 @@ def _parameters(module, optimizer):
 
 
 def _slot_dtype(parameter, slot):
-    """Return the dtype of what Adam keeps for a parameter."""
+    """Return the dtype of an entry of Adam's state for a parameter."""
     return "float32" if slot == "step" else to_numpy(parameter.new_empty(0)).dtype
 
 
@@ -383,9 +383,9 @@ def _runs_on_cuda(module):
 
 
 def module_identity(module, outputs):
-    """Return what identifies a module, for `identify`: its classes, state and outputs.
+    """Return the identity of a module, for `identify`: classes, state and outputs.
 
-    `outputs` are those, in evaluation mode, of fixed rows.
+    `outputs` are those of fixed samples, in evaluation mode.
     """
     parts = [
         [name, type(part).__qualname__, part.extra_repr()]
@@ -396,7 +396,7 @@ def module_identity(module, outputs):
 
 
 def _under(prefix, arrays):
-    """Return the arrays whose names begin so, without that beginning."""
+    """Return the arrays whose names have a prefix, without the prefix."""
     return {
         name.removeprefix(prefix): array
         for name, array in arrays.items()
@@ -404,13 +404,13 @@ def _under(prefix, arrays):
     }
 
 
-# Where a fit runs, which is of its own process alone, whatever others there are.
+# Set while a fit runs, which uses its own process only.
 _alone = ContextVar("alone", default=False)
 
 
 @contextmanager
 def alone():
-    """Take no notice of other processes inside the block: their fits may end sooner."""
+    """Ignore other processes inside the block, because their fits may end sooner."""
     token = _alone.set(True)
     try:
         yield
@@ -450,10 +450,10 @@ def sum_over_processes(tensor):
 def gather_over_processes(tensor):
     """Return the samples of the processes of ``torchrun``, one after the other.
 
-    For losses between all samples, such as `PartialFenchelYoungLoss`: gather what the
-    encoder makes of the samples of a process, and let every process compute the one
-    loss of the joint batch, with one `seed`. The averaged gradients of
-    DistributedDataParallel are then those of that loss, exactly.
+    For losses between all samples, such as `PartialFenchelYoungLoss`: gather the
+    outputs of the encoder in each process, and let every process compute the loss of
+    the joint batch, with one `seed`. The averaged gradients of DistributedDataParallel
+    are then those of that loss, exactly.
 
     Parameters
     ----------
@@ -478,7 +478,7 @@ def gather_over_processes(tensor):
     counts = torch.zeros(dist.get_world_size(), dtype=torch.long)
     counts[rank] = len(tensor)
     counts = sum_over_processes(counts.to(tensor.device)).tolist()
-    # Each process puts its rows into zeros, and the sum is all of them.
+    # Each process writes its samples into zeros, and the sum has all of them.
     before = sum(counts[:rank])
     after = sum(counts[rank + 1 :])
     parts = [tensor.new_zeros((n, *tensor.shape[1:])) for n in (before, after)]

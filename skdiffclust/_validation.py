@@ -1,4 +1,4 @@
-"""What every estimator asks of the rows it is given, and of memory."""
+"""Checks of samples and of memory for every estimator."""
 
 import os
 import warnings
@@ -13,11 +13,11 @@ from sklearn.utils.validation import validate_data
 
 from skdiffclust._compat import Interval
 
-# In an object array, what float() would take for a number or choke on.
+# Types in an object array that float() would convert or fail on.
 _NOT_NUMBERS = (str, bytes, complex, date, timedelta, np.datetime64, np.timedelta64)
 _GIB = 2.0**30
 _WARN_GIB = 2.0
-# Where Linux says which control groups a process is in, and what these limit.
+# Where Linux lists the control groups of a process and their limits.
 _PROCESS_GROUPS = Path("/proc/self/cgroup")
 _GROUPS = Path("/sys/fs/cgroup")
 
@@ -26,10 +26,9 @@ def validate_rows(estimator, X, *, reset=True, **check_params):
     """Return X as a finite (n_samples, n_features) array of float64 or float32.
 
     Everything but float32 becomes float64, once. Text, dates, complex numbers and
-    masked arrays, which NumPy would convert silently, are refused, and
-    so is NaN unless ``ensure_all_finite="allow-nan"``. With False, entries are not
-    looked at.
-    Other arguments are those of :func:`sklearn.utils.validation.validate_data`.
+    masked arrays, which NumPy would convert silently, are refused, and so is NaN unless
+    ``ensure_all_finite="allow-nan"``. With False, entries are not checked. Other
+    arguments are those of :func:`sklearn.utils.validation.validate_data`.
     """
     refuse_silent_conversion(X)
     finite = check_params.pop("ensure_all_finite", True)
@@ -47,14 +46,14 @@ def validate_rows(estimator, X, *, reset=True, **check_params):
 
 
 def _refuse_missing(estimator, X):
-    """Refuse NaN in X, and say how to do without it; infinities are refused before.
+    """Refuse NaN in X, with a remedy; infinities are refused before.
 
     scikit-learn's own message proposes classifiers and regressors.
     """
     if get_config()["assume_finite"]:
         return
     values = X.data if issparse(X) else X
-    # A finite sum tells, at once and without memory, that nothing is missing.
+    # A finite sum shows, fast and without memory, that nothing is missing.
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(values.sum()) or not np.isnan(values).any():
             return
@@ -72,13 +71,13 @@ def _refuse_missing(estimator, X):
 
 
 def refuse_silent_conversion(X, *, name="X"):
-    """Refuse what would become numbers, or lose a part of them, silently."""
+    """Refuse values that would silently become numbers, or lose a part."""
     refuse_masked(X, name=name)
     if issparse(X):
         return
     try:
         values = np.asarray(X)
-    except ValueError:  # ragged lists: check_array says so better
+    except ValueError:  # ragged lists: check_array has a better message
         return
     kind = values.dtype.kind
     what = f"dtype {values.dtype}"
@@ -110,7 +109,7 @@ def refuse_masked(X, *, name="X"):
 
 
 def hidden_widths(estimator):
-    """Return the widths (n_layers,), list of int, that hidden_layer_sizes names."""
+    """Return the widths (n_layers,), list of int, of hidden_layer_sizes."""
     sizes = estimator.hidden_layer_sizes
     widths = [sizes] if isinstance(sizes, Integral) else list(sizes)
     width = Interval(Integral, 1, None, closed="left")
@@ -151,7 +150,7 @@ def is_small_dense(n_rows, n_columns=None, *, itemsize=8):
 
 
 def check_dense_size(n_rows, n_columns=None, *, itemsize=8, what, remedy):
-    """Warn above 2 GiB, and refuse above the memory there is, before an allocation.
+    """Warn above 2 GiB, and refuse above the available memory, before an allocation.
 
     `what` names the matrix ("the distance matrix"), `remedy` is a sentence.
     """
@@ -170,7 +169,7 @@ def check_dense_size(n_rows, n_columns=None, *, itemsize=8, what, remedy):
 
 
 def _memory_limit():
-    """Return the bytes that this process may take, by the tightest limit there is.
+    """Return the bytes that this process may use, by the tightest limit.
 
     Of physical memory, of the control group (a container's limit), and of the address
     space (``ulimit -v``). 64 GiB where the system sets none.
@@ -186,7 +185,7 @@ def _memory_limit():
 def _address_space():
     """Return the soft limit of the address space in bytes, 0 where there is none."""
     try:
-        # There is no such module on Windows.
+        # The module does not exist on Windows.
         import resource
 
         limit = resource.getrlimit(resource.RLIMIT_AS)[0]
@@ -213,8 +212,8 @@ def _group_limits():
         else:
             continue
         group = PurePosixPath(path.lstrip("/"))
-        # A container may see its own group as the root. A group is bound by those
-        # that it is part of; "max" is no limit.
+        # A container may see its own group as the root. The limits of its parents apply
+        # to a group as well; "max" is no limit.
         for part in (group, *group.parents):
             try:
                 yield int((root / part / name).read_text(encoding="utf-8"))

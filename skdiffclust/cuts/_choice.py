@@ -1,4 +1,4 @@
-"""How many clusters a graph has, by the normalised cuts of 1, 2, ... clusters."""
+"""The number of clusters of a graph, from the normalised cuts of 1, 2, ... clusters."""
 
 import warnings
 
@@ -6,14 +6,14 @@ import numpy as np
 
 from skdiffclust.cuts._starts import cut_of_each, make_nodes
 
-# Cut into at most so many clusters, and one more, of which each has some nodes.
+# Largest number of clusters, and the least nodes per cluster; one more is cut.
 _MAX_CLUSTERS = 30
 _NODES_PER_CLUSTER = 3
 _N_STARTS = 3
-# What is added to cuts that scores are divided by: a cut of 0 has no relative change.
+# Added to cuts in denominators of scores, because a cut of 0 has no relative change.
 _OFFSET = 0.2
-# A best score that is less above the median decides nothing, in standard deviations
-# (1.48 times the median absolute deviation, as for a normal distribution).
+# Least distance of a clear best score from the median, in standard deviations (1.48
+# times the median absolute deviation, as for a normal distribution).
 _CLEAR = 9.0
 _DEVIATION = 1.48
 
@@ -21,7 +21,7 @@ _DEVIATION = 1.48
 def cut_curve(graph, groups, apart, least, random_state):
     """Return (numbers (m,), normalised cuts (m,)) of the search for each number.
 
-    Numbers of clusters are in a row, from `least` or 1 on; equal and linked samples
+    Numbers of clusters are consecutive, from `least` or 1 on; equal and linked samples
     are `groups` (n,), of which pairs `apart` (p, 2) must be separated.
     """
     n_groups = int(groups.max()) + 1
@@ -63,7 +63,7 @@ def as_curve(numbers, cuts):
 
 
 def choose_n_clusters(numbers, cuts):
-    """Return the number of clusters of the best score; warn where none is clear."""
+    """Return the number of clusters with the best score; warn if it is not clear."""
     scores = curve_scores(cuts)
     if not np.isfinite(scores).any():
         chosen = int(numbers[min(1, len(numbers) - 1)])

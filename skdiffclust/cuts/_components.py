@@ -1,12 +1,12 @@
-"""Parts of a graph that no edge joins: which are clusters, and where the others go.
+"""Connected components of a graph: which are clusters, and where the others go.
 
-Apart from `_starts`: it only needs the graph, whatever the starts are.
+Separate from `_starts`, because it only needs the graph.
 """
 
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
-# A part smaller than this, relative to the mean size of a cluster, is no cluster.
+# A part smaller than this, relative to the mean size of a cluster, is not a cluster.
 _LEAST_PART = 0.1
 
 
@@ -18,9 +18,9 @@ def find_parts(graph):
 def is_small(parts, sizes, n_clusters):
     """Whether each node (n,) is in a part too small to be a cluster.
 
-    Those are parts below a tenth of the mean size of a cluster, and single nodes and
-    pairs where a cluster has more than two and four nodes on average. None is where
-    too few nodes would be left.
+    Those are parts below a tenth of the mean size of a cluster, single nodes if a
+    cluster has more than two nodes on average, and pairs if it has more than four. None
+    is small if too few nodes would be left.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def is_small(parts, sizes, n_clusters):
 
 
 def group_parts(parts, sizes, n_clusters):
-    """Return labels (n,) that put parts (n,) together whole, as evenly as that goes.
+    """Return labels (n,) that put whole parts (n,) together, as evenly as possible.
 
     Largest part first, each to the cluster that is smallest so far.
     """
@@ -56,10 +56,11 @@ def group_parts(parts, sizes, n_clusters):
 
 
 def place_small(labels, small, parts, sizes, n_clusters, X=None, max_size=np.inf):
-    """Return labels (n,) where small parts have a cluster, too.
+    """Return labels (n,) that assign small parts to clusters as well.
 
-    With rows X (n, d) a part goes to the cluster of the row that is nearest to any of
-    its own; without, or where that has no room for it, to the largest cluster that has.
+    With samples X (n, d) a part goes to the cluster of the sample that is nearest to
+    any of its own; without, or if that has no room for it, to the largest cluster with
+    room.
 
     Parameters
     ----------

@@ -1,11 +1,11 @@
-"""Pictures of PRCut; matplotlib is loaded when one is drawn."""
+"""Displays of PRCut; matplotlib is imported when one is drawn."""
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 
 class CutCurveDisplay:
-    """What the normalised cut of a graph says of the number of clusters.
+    """Normalised cut of a graph, and its scores, by number of clusters.
 
     Parameters
     ----------
@@ -14,14 +14,14 @@ class CutCurveDisplay:
     normalized_cut : array-like of shape (n_numbers,)
         Lowest normalised cut found for each.
     score : array-like of shape (n_numbers,)
-        What the number is chosen by, NaN where it cannot be.
+        Score that the number is chosen by, NaN where it is not defined.
     chosen : int or None, default=None
         The number that is marked.
 
     Attributes
     ----------
     axes_ : ndarray of matplotlib Axes
-        That of the cuts, and that of the scores.
+        Axes of the cuts and of the scores.
     figure_ : matplotlib Figure
         Their figure.
     cut_line_ : matplotlib Line2D
@@ -31,7 +31,7 @@ class CutCurveDisplay:
 
     See Also
     --------
-    CutCurveDisplay.from_estimator : Make one of a fitted PRCut and draw it.
+    CutCurveDisplay.from_estimator : Draw the curve of a fitted PRCut.
 
     Examples
     --------
@@ -83,7 +83,7 @@ class CutCurveDisplay:
         return cls(**curve, chosen=chosen).plot(ax=ax, **kwargs)
 
     def plot(self, ax=None, *, line_kw=None, mark_kw=None):
-        """Draw it.
+        """Draw the display.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""The steps of PRCut.fit: data, pseudo-labels, model, training, what is kept."""
+"""The steps of PRCut.fit: data, pseudo-labels, model, training, fitted attributes."""
 
 import warnings
 from contextlib import nullcontext
@@ -44,17 +44,17 @@ from skdiffclust.cuts._training import (
 )
 from skdiffclust.metrics._graphs import cut_of_labels
 
-# Free logits, and a linear model, take steps so many times as long as a perceptron.
+# Factors of the step size of free logits and of a linear model.
 _FREE_RATE = 30.0
 _LINEAR_RATE = 2.0
 # balance_weight="auto", without pseudo-labels and with them.
 _BALANCE = 10.0
 _LABELLED_BALANCE = 1.0
-# Least proportion, times n_clusters, that the balance term pulls a cluster to.
+# Least target proportion of a cluster in the balance term, times n_clusters.
 _LEAST_PRIOR = 0.02
-# A cluster below this part of the mean size is warned of.
+# A cluster below this share of the mean size causes a warning.
 _LEAST_SIZE = 0.01
-# What relates rows, and would change nothing where X is the graph.
+# Parameters of the affinity, which are unused if X is the graph.
 _OF_ROWS = {"n_neighbors": 10, "metric": "euclidean", "temperature": 1.0}
 # Epochs on each batch of a stream after the first, not counting that without a step.
 _STREAM_EPOCHS = 10
@@ -62,22 +62,23 @@ _STREAM_EPOCHS = 10
 
 @dataclass(frozen=True)
 class Data:
-    """What a fit works on.
+    """Data of a fit.
 
     Attributes
     ----------
     rows : ndarray or csr_array of shape (n, d), or None for a precomputed graph
     graph : csr_array of shape (n, n)
     training_graph : csr_array of shape (n, n)
-        What an encoder is trained on: the graph, with what is known of links in it.
+        Graph that an encoder is trained on, with links and labels in its edges.
     groups : ndarray of shape (n,), int64
-        Equal rows, and rows that must be together.
+        Groups of equal samples, and of samples that must be together.
     held : ndarray of shape (n,), bool
-        Whether labels keep to what the search found, since something is known of them.
+        Whether a sample keeps the label that the search found, because a label or link
+        of it is given.
     divisors : ndarray of shape (n,) or None
-        What divides the cut that is lowered, one for each row if None.
+        Divisors of the cut, one for each sample if None.
     nodes : Nodes
-        Groups of equal rows as nodes.
+        Groups of equal samples as nodes.
     bounds : (float, float)
         Least and largest size of a cluster.
     n_clusters : int
@@ -85,10 +86,10 @@ class Data:
     asked : int
         Number of clusters that was requested, or chosen.
     curve : (ndarray, ndarray) or None
-        Numbers of clusters, and the cut of each, that it was chosen by.
+        Numbers of clusters, and the cut of each, that the number was chosen by.
     affinity : Affinity or None
     normalized : bool
-        Whether the normalised cut is lowered.
+        Whether the cut is the normalised cut.
     """
 
     rows: np.ndarray | sp.csr_array | None
@@ -220,7 +221,7 @@ def prepare(
 
 
 def _refuse_constraints_without_search(estimator):
-    """Refuse constraints where no labels are moved to satisfy them."""
+    """Refuse constraints if no labels are moved to satisfy them."""
     if not (has_pseudo_labels(estimator) and estimator.local_search):
         raise ValueError(
             "The 'partial_labels', 'must_link' and 'cannot_link' parameters of "
@@ -230,7 +231,7 @@ def _refuse_constraints_without_search(estimator):
 
 
 def check_rows(estimator, X, *, reset):
-    """Return rows (n, d), dense, or a canonical csr_array where nothing is trained."""
+    """Return samples (n, d), dense, or a canonical csr_array if nothing is trained."""
     if sp.issparse(X) and estimator.encoder is not None:
         raise TypeError(
             "The 'encoder' parameter of PRCut must be None for sparse X. Got "
@@ -242,7 +243,7 @@ def check_rows(estimator, X, *, reset):
 
 
 def _check_weights(sample_weight, graph):
-    """Return sample weights (n,) as float64, refused where they can be no sizes."""
+    """Return sample weights (n,) as float64; refuse weights that cannot be sizes."""
     return check_sample_weight(
         sample_weight, graph, dtype=np.float64, ensure_non_negative=True
     )
@@ -272,7 +273,7 @@ def _find_bounds(estimator, sizes, n_clusters):
                 "for fewer clusters."
             )
     if imbalance is not None:
-        # Whole numbers of the largest group of equal samples fit about the mean.
+        # Round to multiples of the largest group of equal samples.
         whole = sizes.min() if sizes.min() == sizes.max() else 0.0
         high = (1.0 + imbalance) * mean
         low = max(low, (1.0 - imbalance) * mean)
@@ -290,7 +291,7 @@ def _find_bounds(estimator, sizes, n_clusters):
 
 
 def _placed(estimator):
-    """Say what becomes of small parts, and what else could be asked."""
+    """Return the sentence of a warning on small parts and how to change that."""
     if estimator.small_components == "noise":
         return "They are labelled -1. Set small_components='place' to give them labels."
     where = (
@@ -305,12 +306,12 @@ def _placed(estimator):
 
 
 def has_pseudo_labels(estimator):
-    """Whether pseudo-labels are found at all."""
+    """Whether pseudo-labels are used at all."""
     return estimator.init != "random" or estimator.local_search
 
 
 def make_affinity(estimator):
-    """Return the `Affinity` that the parameters of an estimator name."""
+    """Return the `Affinity` of the parameters of an estimator."""
     kind = estimator.affinity
     metric = estimator.metric
     of_neighbors = isinstance(kind, str) and kind in ("nearest_neighbors", "nndescent")
@@ -322,12 +323,12 @@ def make_affinity(estimator):
         )
     if isinstance(kind, str) and kind == "nndescent":
         kind = nndescent(estimator)
-        metric = "euclidean"  # the transformer knows its own
+        metric = "euclidean"  # the transformer has its own
     return Affinity(kind, estimator.n_neighbors, metric, estimator.temperature, "PRCut")
 
 
 def _check_precomputed(estimator, X, graph, reset):
-    """Return the graph (n, n) that X is, and refuse what needs rows."""
+    """Return X as the graph (n, n), and refuse parameters that need samples."""
     if graph is not None:
         raise ValueError(
             "The 'graph' parameter of PRCut.fit must be None with "
@@ -356,7 +357,7 @@ def _check_precomputed(estimator, X, graph, reset):
 
 
 def _relate(affinity, graph, rows):
-    """Return the graph (n, n) given beside rows (n, d), checked."""
+    """Return the graph (n, n) that was passed with samples (n, d), checked."""
     graph = check_graph(graph, caller="PRCut")
     if graph.shape[0] != rows.shape[0]:
         raise ValueError(
@@ -373,7 +374,7 @@ def is_precomputed(estimator):
 
 
 def find_device(estimator):
-    """Return the name of the device to train on; torch is asked only where it must."""
+    """Return the name of the device to train on; torch is imported only if needed."""
     if callable(estimator.encoder):
         require_torch("PRCut with a module as encoder")
     if estimator.encoder is None and estimator.device == "auto":
@@ -382,7 +383,7 @@ def find_device(estimator):
 
 
 def free_target(estimator, data, random_state):
-    """Return pseudo-labels (n,) to fit an encoder to, or None where none are wanted."""
+    """Return pseudo-labels (n,) to fit an encoder to, or None if there are none."""
     if not has_pseudo_labels(estimator):
         return None
     n_used = min(data.n_clusters, int(data.groups.max()) + 1)
@@ -401,7 +402,7 @@ def free_target(estimator, data, random_state):
 
 
 class FreeRun:
-    """Pseudo-labels as they are: nothing is left to train."""
+    """Pseudo-labels without any training."""
 
     def __init__(self, estimator, data, target, random_state):
         self.data = data
@@ -414,7 +415,7 @@ class FreeRun:
             record_epoch(
                 loop,
                 self.data.graph,
-                # Noise stands in the first cluster, for the curve only.
+                # Noise is counted in the first cluster, for the curve only.
                 np.eye(n_clusters)[np.maximum(self.target, 0)],
                 divisors=self.data.divisors,
                 state=lambda: self.target,
@@ -461,7 +462,7 @@ class FreeTraining:
     def attributes(self, state):
         """Return the attributes that predict needs, and the labels."""
         n_groups = int(self.data.groups.max()) + 1
-        # Equal rows have one label: that of their mean logits.
+        # Equal samples have one label: that of their mean logits.
         means = np.zeros((n_groups, state.shape[1]))
         np.add.at(means, self.data.groups, state)
         return graph_attributes(self.data, means.argmax(axis=1)[self.data.groups])
@@ -505,7 +506,7 @@ class EncoderTraining:
             self._set_encoder(encoder)
 
     def _copy_module(self, encoder):
-        """Train a copy of the user's module, on rows as they are."""
+        """Train a copy of the user's module, on unscaled samples."""
         from skdiffclust.cuts._torch import ModuleModel, own_module
 
         self.scaling = None
@@ -514,7 +515,7 @@ class EncoderTraining:
         self.model = ModuleModel(
             self.module, self.data.n_clusters, self.weight_decay, self.device
         )
-        self.model.logits(self.X)  # refuses outputs of another width, rows too large
+        self.model.logits(self.X)  # refuses outputs of another width, values too large
 
     def _set_encoder(self, encoder):
         """Train a copy of an encoder, in NumPy or, off the CPU, in torch."""
@@ -543,7 +544,7 @@ class EncoderTraining:
                 moving=not self.linear,
             )
             if self.linear and not self._has_target():
-                # The cut of what it has instead goes up before it goes down.
+                # Without the target, the cut of the labels rises before it falls.
                 loop.n_iter_no_change = None
 
         def close(loop, assignments, **columns):
@@ -556,7 +557,7 @@ class EncoderTraining:
                 attributes=lambda: self.attributes(self.model.state()),
                 **columns,
             )
-            # After a divergence there is nothing to continue from.
+            # After a divergence there is no state to continue from.
             if checkpoint is not None and loop.stop_reason != "diverged":
                 checkpoint.save(loop)
 
@@ -565,7 +566,7 @@ class EncoderTraining:
         )
 
     def _has_target(self):
-        """Whether the labels of the model are the free ones that it was fitted to."""
+        """Whether the labels of the model are those that it was fitted to."""
         return np.array_equal(self.model.logits(self.X).argmax(axis=1), self.target)
 
     def attributes(self, state):
@@ -580,14 +581,14 @@ class EncoderTraining:
         return self._attributes(predictor, np.argsort(order)[labels])
 
     def attributes_of_stream(self, state):
-        """Return the same with the clusters in the order they have."""
+        """Return the same without changing the order of the clusters."""
         predictor = self._predictor(state, self.columns)
         attributes = self._attributes(predictor, predictor.labels(self.data.rows))
         sizes = np.bincount(attributes["labels_"], minlength=len(self.columns))
         return attributes | {"cluster_sizes_": sizes}
 
     def _attributes(self, predictor, labels):
-        """Return the attributes of labels (n,), with what a stream continues from."""
+        """Return the attributes of labels (n,), with the state of a stream."""
         rows = self.data.rows
         attributes = row_attributes(self.data, predictor, labels)
         shares = self.objective.shares
@@ -612,7 +613,7 @@ class EncoderTraining:
         self.objective.prior = prior / prior.sum()
 
     def _predictor(self, state, order):
-        """Return what labels rows, cluster p being the output column order[p]."""
+        """Return the predictor whose cluster p is the output column order[p]."""
         if self.scaling is None:
             from skdiffclust.cuts._torch import module_on_cpu
 
@@ -630,7 +631,7 @@ class EncoderTraining:
 
 
 def continue_training(estimator, data, random_state):
-    """Return the attributes after some epochs on the rows of a stream."""
+    """Return the attributes after some epochs on the samples of a stream."""
     _check_stream(estimator)
     n_epochs = 1 + _STREAM_EPOCHS  # the first takes no step
     run = EncoderTraining(estimator, data, None, random_state, max_iter=n_epochs)
@@ -687,7 +688,7 @@ def make_settings(
 
 
 def make_scaling(rows):
-    """Return the `Scaling` of rows (n, d)."""
+    """Return the `Scaling` of samples (n, d)."""
     means = column_means(rows)
     gaps = rows - means
     spread = np.sqrt(np.mean(np.square(gaps, out=gaps)))
@@ -722,7 +723,7 @@ def graph_attributes(data, labels):
 
 
 def row_attributes(data, predictor, labels):
-    """Return the fitted attributes of labels (n,) and what made them."""
+    """Return the fitted attributes of labels (n,) and of their predictor."""
     sizes = np.bincount(labels[labels >= 0])
     ratio_cut, normalized_cut = data.cuts(labels)
     return {
@@ -755,7 +756,7 @@ def warn_if_fewer(n_clusters, n_found, n_distinct):
 
 
 def warn_if_small(estimator, n_clusters, sizes):
-    """Warn of clusters (their sizes (k,)) below 1 % of the mean size, but not empty."""
+    """Warn of clusters (sizes (k,)) below 1 % of the mean size, but not empty."""
     sizes = sizes[sizes > 0]
     least = _LEAST_SIZE * sizes.sum() / n_clusters
     small = sizes[sizes < least]
@@ -779,7 +780,7 @@ def warn_if_unbounded(estimator, data, labels):
         return
     groups = data.groups
     n_groups = len(data.nodes.sizes)
-    # Of equal samples all have one label.
+    # All samples of a group of equal ones have one label.
     of_nodes = np.empty(n_groups, dtype=np.int64)
     of_nodes[groups] = labels
     kept = of_nodes >= 0
@@ -820,7 +821,7 @@ def warn_if_joined(data, labels):
 
 
 def torch_streams(estimator, device, random_state):
-    """Return a context in which torch's own random streams are seeded and put back."""
+    """Return a context that seeds torch's own random streams, and restores them."""
     if not callable(estimator.encoder):
         return nullcontext()
     from skdiffclust._torch import isolated_streams
@@ -829,7 +830,7 @@ def torch_streams(estimator, device, random_state):
 
 
 def refuse_checkpoint(estimator, target):
-    """Refuse a checkpoint where nothing would be written, or too little."""
+    """Refuse a checkpoint if nothing would be written, or not enough to resume."""
     if estimator.encoder is None:
         raise ValueError(
             "The 'checkpoint' parameter of PRCut.fit must be None with encoder=None, "

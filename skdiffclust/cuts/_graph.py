@@ -1,4 +1,4 @@
-"""From rows to a weighted graph of them, and from new rows to its vertices."""
+"""From samples to their weighted graph, and from new samples to its vertices."""
 
 import warnings
 
@@ -14,13 +14,13 @@ from skdiffclust.cuts._ratio_cut import check_graph
 
 
 class Affinity:
-    """The similarity of rows, as the parameters of an estimator name it.
+    """The similarity of samples, from the parameters of an estimator.
 
     Parameters
     ----------
     kind : {"nearest_neighbors", "rbf", "cosine"}, callable or neighbours transformer
     n_neighbors : int
-        Clipped to what the rows allow.
+        Clipped to what the number of samples allows.
     metric : {"euclidean", "cosine"}
         Of nearest neighbours.
     temperature : float
@@ -36,10 +36,10 @@ class Affinity:
         self.temperature = temperature
 
     def fit(self, X):
-        """Return the graph (n, n), a checked csr_array, of rows X (n, d), and keep X.
+        """Return the graph, a checked csr_array (n, n), of samples X, which are kept.
 
         Neighbours are exact: by a tree up to 10 features, by scikit-learn's beyond,
-        which are O(n² d) from some 15 features on; of sparse rows by products.
+        which are O(n² d) from some 15 features on; of sparse samples by products.
         """
         self.X = X
         if hasattr(self.kind, "fit_transform"):
@@ -54,17 +54,17 @@ class Affinity:
 
     @property
     def points(self):
-        """The fitted rows (n, d), or (n, d + 1), whose distances decide."""
+        """The fitted samples (n, d), or (n, d + 1), whose distances decide."""
         return as_points(self.X, self.metric)
 
     def relate(self, X):
-        """Keep the rows X (n, d) that new ones are to be linked to, without a graph."""
+        """Keep the samples X (n, d) that new ones are linked to, without a graph."""
         self.X = X
         if hasattr(self.kind, "fit_transform"):
             self.transformer = clone(self.kind).fit(X)
 
     def links(self, X):
-        """Return the weights (m, n), a csr_array, of new rows X to the fitted rows."""
+        """Return the weights, a csr_array (m, n), of new samples X to fitted ones."""
         if hasattr(self.kind, "fit_transform"):
             return _pattern(self.transformer.transform(X))
         if self.kind != "nearest_neighbors":
@@ -81,7 +81,7 @@ class Affinity:
         return neighbor_links(self.points, new, k, self.metric)
 
     def _weights(self, X):
-        """Return the weights (m, n), sparse only where a callable gives that."""
+        """Return the weights (m, n), sparse only if a callable returns that."""
         shape = (X.shape[0], self.X.shape[0])
         if callable(self.kind):
             weights = self.kind(X, self.X)
@@ -136,7 +136,7 @@ def nndescent(estimator):
 def _pattern(graph):
     """Return the 0/1 csr_array of the stored entries of a sparse matrix (n, m).
 
-    A distance of zero is an edge, too.
+    A distance of zero is an edge as well.
     """
     graph = sp.csr_array(graph)
     pattern = (np.ones(len(graph.data)), graph.indices, graph.indptr)
@@ -146,14 +146,14 @@ def _pattern(graph):
 def either_way(graph):
     """Return the csr_array (n, n) with the edges of a graph and of its transpose."""
     if graph.shape[0] != graph.shape[1]:
-        return graph  # which is refused as it is
+        return graph  # refused later, unchanged
     return graph.maximum(graph.T.tocsr())
 
 
 def warn_of_parts(nodes, n_clusters, owner, remedy):
-    """Warn of parts that no edge joins, where they decide what clusters are.
+    """Warn of connected components that determine the clusters.
 
-    `remedy` says what becomes of small parts, and what else could be asked.
+    `remedy` is a sentence on small parts and how to change that.
     """
     n_parts = nodes.n_large
     if n_parts > n_clusters:

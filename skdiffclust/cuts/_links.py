@@ -1,4 +1,4 @@
-"""What is known of pairs of samples, as nodes of a graph and as its edges."""
+"""Links between samples as nodes of a graph and as its edges."""
 
 import numpy as np
 import scipy.sparse as sp
@@ -7,20 +7,20 @@ from scipy.sparse.csgraph import connected_components
 from skdiffclust._constraints import number_by_first_row
 from skdiffclust.cuts._ratio_cut import check_graph
 
-# More pairs of rows with one label than this do not fit a graph.
+# Largest number of pairs of samples with one label that a graph can hold.
 _MAX_LABEL_PAIRS = 5 * 10**7
 
 
 def link_groups(equal, constraints):
     """Return (groups (n,), pairs (p, 2) of groups that must be separated).
 
-    Rows of a group stay together: those that are linked, and equal rows. Equal rows
-    part where a link asks for that.
+    Samples of a group stay together: linked samples, and equal samples. Equal samples
+    are separated if a link requires it.
 
     Parameters
     ----------
     equal : ndarray of shape (n,), int64
-        Group of equal rows of each row.
+        Group of equal samples of each sample.
     constraints : Constraints
     """
     n = len(equal)
@@ -48,10 +48,10 @@ def link_groups(equal, constraints):
 
 
 def add_constraints(graph, constraints, owner):
-    """Return graph (n, n) with what is known of links in its edges.
+    """Return graph (n, n) with the links in its edges.
 
-    Rows of one class are joined by the graph's largest weight, and so is each group of
-    linked rows in a chain; rows that must be separated lose their edge.
+    Samples of one class are joined by the graph's largest weight, and so is each group
+    of linked samples in a chain; samples that must be separated lose their edge.
     """
     joined = add_labels(graph, constraints.classes, owner)
     groups = constraints.groups
@@ -77,8 +77,8 @@ def add_constraints(graph, constraints, owner):
 def add_labels(graph, classes, owner):
     """Return graph (n, n) with label similarity: classes (n,), -1 where unknown.
 
-    Rows of one class are joined by the graph's largest weight, rows of two classes
-    lose their edge.
+    Samples of one class are joined by the graph's largest weight, samples of two
+    classes lose their edge.
     """
     known = np.flatnonzero(classes >= 0)
     sizes = np.bincount(classes[known])

@@ -8,17 +8,17 @@ from skdiffclust._compiled import compiled
 
 # Work of one kernel call, in edges visited: about 0.1 s between interruptions.
 _EDGES_PER_CHUNK = 2**23
-# A move must lower the cut by this, relative to it: rounding cannot make a cycle.
+# A move must lower the cut by this, relative to it, so that rounding cannot cause a
+# cycle.
 _TOLERANCE = 1e-11
-# Rounds of sequences of moves on graphs of up to so many nodes, beyond which they cost
-# more than all else and gain less than 1 %; and their length without gain.
+# Rounds of sequences of moves; the largest graph for them, beyond which they take most
+# of the time and gain less than 1 %; and their largest length without a gain.
 CLIMBS = 2
 _CLIMBED = 20_000
 _PATIENCE = 15
-# Nodes of more edges stay in them.
+# Nodes with more edges are not moved by sequences.
 _MAX_DEGREE = 500
-# Steps of the search for labels that separate what must be separated, and the seed of
-# its ties.
+# Steps of the search for labels that satisfy cannot-links, and the seed of its ties.
 _TABU_STEPS = 2000
 _TABU_SEED = 12345
 # Rounds, for each cluster, in which clusters are brought within their bounds.
@@ -45,10 +45,10 @@ class Level(NamedTuple):
     degrees : ndarray of shape (n,), float64
         Sums of the rows.
     divisors : ndarray of shape (n,), float64
-        What divides the cut of a cluster: sizes (ratio-cut) or, of single nodes,
-        degrees (normalised cut). Positive.
+        Divisors of the cut of a cluster: sizes (ratio-cut) or, of single nodes, degrees
+        (normalised cut). Positive.
     sizes : ndarray of shape (n,), float64
-        What the bounds are on.
+        Sizes that the bounds limit.
     apart_starts : ndarray of shape (n + 1,), int64
     apart_nodes : ndarray, int64
         CSR rows of the nodes that must be in other clusters than a node.
@@ -143,7 +143,7 @@ def local_search(graph, labels, n_clusters, *, divisors=None, bounds=None, apart
         In 0 .. n_clusters - 1; not written.
     n_clusters : int
     divisors : ndarray of shape (n,), float64, or None
-        What divides a cut: rows behind each node (ratio-cut, default one each), or
+        Divisors of a cut: samples of each node (ratio-cut, default one each), or
         degrees (normalised cut).
     bounds : Bounds or None
         Clusters outside of them are brought inside first, which may raise the cut.
@@ -171,7 +171,7 @@ def search_level(level, labels, n_clusters, low, high, *, climbs=CLIMBS):
     before = state.cut()
     if level.n > _CLIMBED:
         climbs = 0
-    # Sizes and cuts change: what was not near a move may want to, too.
+    # Sizes and cuts change, so nodes far from a move may have a better cluster as well.
     state.settle()
     for _ in range(climbs):
         if not state.climb():
@@ -182,7 +182,7 @@ def search_level(level, labels, n_clusters, low, high, *, climbs=CLIMBS):
 
 
 class _State:
-    """Labels under way, with the cut, divisor, size and nodes of each cluster."""
+    """Current labels, with the cut, divisor, size and nodes of each cluster."""
 
     def __init__(self, level, labels, n_clusters, low, high):
         self.level = level
@@ -233,7 +233,7 @@ class _State:
         )
 
     def move(self):
-        """Move nodes of the boundary until none wants to; return how many moved."""
+        """Move nodes of the boundary until no move lowers the cut; return how many."""
         head = 0
         count = self.queue_boundary()
         total = 0
@@ -290,7 +290,8 @@ class _State:
     def repair(self):
         """Move the nodes that cost least until all clusters are within their bounds.
 
-        Node sizes may make that impossible; it ends with as little outside as it can.
+        Node sizes may make that impossible; then it ends as near to the bounds as it
+        can.
         """
         for _ in range(_MAX_REPAIRS * self.n_clusters):
             self.count()
@@ -433,7 +434,7 @@ def separate(apart_starts, apart_nodes, labels, n_clusters, n_steps, seed):
                     n_ties = 0
                 if change == least:
                     n_ties += 1
-                    # A linear congruence is random enough for ties.
+                    # A linear congruential generator is random enough for ties.
                     state = state * np.uint64(6364136223846793005) + np.uint64(1)
                     if int(state >> np.uint64(33)) % n_ties == 0:
                         chosen = m
@@ -479,7 +480,7 @@ def exchange_chains(
     low,
     high,
 ):
-    """Exchange the clusters of chains of nodes, where that lowers the cut.
+    """Exchange the clusters of chains of nodes if that lowers the cut.
 
     A node that must be separated from others goes to another cluster, those that it
     must be separated from there come to its own, and so on (Kempe's chains): all that
@@ -525,7 +526,7 @@ def exchange_chains(
                 for e in range(indptr[m], indptr[m + 1]):
                     j = indices[e]
                     if labels[j] != a and labels[j] != b:
-                        # Leads out of both before and after.
+                        # The edge leaves both clusters before and after.
                         cut_a -= sign * data[e]
                         cut_b += sign * data[e]
                     elif not inside[j]:

@@ -15,8 +15,8 @@ from skdiffclust.cuts._local_search import (
     sums_of,
 )
 
-# Coarsening ends at so many nodes a cluster, within these bounds: greedy merging is
-# on a dense matrix.
+# Coarsening ends at this many nodes per cluster, within these bounds, because greedy
+# merging uses a dense matrix.
 _NODES_PER_CLUSTER = 20
 _MIN_NODES = 200
 _MAX_NODES = 2000
@@ -29,14 +29,15 @@ _STALLED = 0.95
 # out of bounds.
 _N_GROWN = 4
 _LOOSE = 0.1
-# Graphs of more nodes are large: more partitions are grown, which costs nothing on the
-# coarsest graph, and sequences of moves are tried on levels of up to so many nodes.
+# Graphs with more nodes are large: more partitions are grown, which costs almost
+# nothing on the coarsest graph, and sequences of moves are tried on levels of up to
+# this many nodes.
 _LARGE = 20_000
 _N_GROWN_LARGE = 8
 _CLIMBED_LARGE = 5000
-# What it costs to merge clusters that must be separated: more than any cut.
+# Penalty for merging clusters that must be separated: more than any cut.
 _BARRED = 1e200
-# Nodes of a graph from which on starts run in threads.
+# Number of nodes from which starts run in threads.
 _THREADED = 2000
 
 
@@ -89,7 +90,7 @@ def combine_all(level, starts, n_clusters, random_state, low=0.0, high=np.inf):
 
 
 def rank(level, labels, n_clusters, low, high):
-    """Return what labels (n,) are compared by: (pairs joined, out of bounds, cut)."""
+    """Return the key that labels (n,) are compared by: (pairs joined, excess, cut)."""
     clusters = sums_of(level, labels, n_clusters)
     totals = clusters.totals
     outside = np.maximum(totals - high, 0.0).sum() + np.maximum(low - totals, 0.0).sum()
@@ -141,8 +142,8 @@ def multilevel(level, n_clusters, random_state, low=0.0, high=np.inf):
 def loosened(level, n_clusters, low, high):
     """Return bounds that the nodes of a coarse level can satisfy.
 
-    They are the bounds themselves where all nodes have one size, and never further
-    apart than a tenth of the mean size asks for.
+    They are the bounds themselves if all nodes have one size, and are loosened by at
+    most a tenth of the mean size.
     """
     mean = level.sizes.sum() / n_clusters
     largest = level.sizes.max()
@@ -155,8 +156,8 @@ def loosened(level, n_clusters, low, high):
 def first_labels(level, n_clusters, random_state, low, high, n_grown):
     """Return labels (n,) of a small graph: merged, or the best of that and some grown.
 
-    Merging takes no care of sizes, or of nodes that must be separated, until it is too
-    late; growing takes care of little else than sizes.
+    Merging considers sizes, and nodes that must be separated, only when it may be too
+    late; growing considers little but sizes.
     """
     candidates = [merge(level, n_clusters, high)]
     for node in random_state.randint(level.n, size=n_grown):
@@ -206,7 +207,7 @@ def coarsen(graph, groups, n_groups, sizes):
 
 def coarsen_level(level, groups, n_groups):
     """Return the `Level` of groups (n,) of nodes taken as one."""
-    # Memory that is never touched is never taken.
+    # Memory that is never written to is not allocated by the system.
     indices = np.empty(len(level.indices), dtype=level.indices.dtype)
     data = np.empty(len(level.data))
     indptr, degrees, divisors, sizes = coarsen_rows(
@@ -230,7 +231,7 @@ def coarsen_level(level, groups, n_groups):
 
 
 def merge(level, n_clusters, high=np.inf):
-    """Return labels (n,) by merging, again and again, the pair that lowers most.
+    """Return labels (n,) by repeatedly merging the pair that lowers the cut most.
 
     Pairs that are larger than `high` together come last, or that must be separated.
     """
@@ -257,7 +258,7 @@ def merge(level, n_clusters, high=np.inf):
 def _pair_leftovers(groups, apart_starts):
     """Join groups (n,) of one node, two by two; return (groups, count).
 
-    Nodes that must be separated from any are left alone.
+    Nodes that must be separated from others are left alone.
     """
     is_alone = np.bincount(groups)[groups] == 1
     alone = np.flatnonzero(is_alone & (np.diff(apart_starts) == 0))
@@ -438,7 +439,7 @@ def grow(indptr, indices, data, degrees, divisors, sizes, node, n_clusters):
             n_left -= 1
             for e in range(indptr[node], indptr[node + 1]):
                 inside[indices[e]] += data[e]
-        # The next cluster begins where this one ended.
+        # The next cluster starts at the node where this one ended.
     return labels
 
 

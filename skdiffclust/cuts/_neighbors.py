@@ -1,4 +1,4 @@
-"""Exact nearest neighbours of dense and sparse rows, by distance or by cosine."""
+"""Exact nearest neighbours of dense and sparse samples, by distance or cosine."""
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,17 +13,17 @@ from skdiffclust._affinity import (
     unit_rows,
 )
 
-# A tree finds neighbours up to so many features; rows of one call of it.
+# Largest number of features for a tree; samples of one call of it.
 _TREE_MAX_FEATURES = 10
 _TREE_ROWS = 20_000
-# Entries of a block of products of sparse rows.
+# Entries of a block of products of sparse samples.
 _BLOCK_ENTRIES = 2**22
-# Rows of a cosine below this are no neighbours by "cosine".
+# Samples with a smaller cosine are not neighbours by "cosine".
 _LEAST_COSINE = 1e-9
 
 
 def as_points(X, metric):
-    """Return the rows (n, d) whose Euclidean distances order neighbours.
+    """Return the points (n, d) whose Euclidean distances order neighbours.
 
     For "cosine" they have length one; ValueError for rows of zeros.
     """
@@ -35,7 +35,7 @@ def as_points(X, metric):
     X = sp.csr_array(X, dtype=np.float64)
     starts = X.indptr[:-1]
     counts = np.diff(X.indptr)
-    # By the largest entry first: squares of huge entries overflow.
+    # Divided by the largest entry first, because squares of huge entries overflow.
     data = X.data / np.repeat(np.maximum.reduceat(np.abs(X.data), starts), counts)
     data /= np.repeat(np.sqrt(np.add.reduceat(np.square(data), starts)), counts)
     return sp.csr_array((data, X.indices, X.indptr), shape=X.shape)
@@ -44,14 +44,14 @@ def as_points(X, metric):
 def neighbors_graph(points, n_neighbors, metric):
     """Return the 0/1 csr_array (n, n) of the nearest other rows of each of points.
 
-    By "cosine" rows at right angles, or beyond, are no neighbours.
+    By "cosine", samples at right angles or beyond are not neighbours.
     """
     n = points.shape[0]
     if n_neighbors < 1:
         return sp.csr_array((n, n))
     if sp.issparse(points):
         return _sparse_links(points, points, n_neighbors, metric, apart=True)
-    # Centred, since products of rows with a large offset lose their digits.
+    # Centred, because products of samples with a large offset lose digits.
     centered = center(points)
     if points.shape[1] <= _TREE_MAX_FEATURES:
         graph = _tree_graph(centered, n_neighbors)
@@ -88,14 +88,15 @@ def _tree_graph(X, n_neighbors):
     """Return the 0/1 csr_array (n, n) of the nearest other rows of each of X (n, d)."""
     n = len(X)
     tree = cKDTree(X, leafsize=32, balanced_tree=False)
-    # In the order of the leaves: what one row reads is there for the next.
+    # In the order of the leaves, so that one query finds in the cache what the last one
+    # read.
     order = tree.indices
     found = np.empty((n, n_neighbors + 1), dtype=np.int64)
-    for start in range(0, n, _TREE_ROWS):  # Ctrl-C waits for no more than this
+    for start in range(0, n, _TREE_ROWS):  # Ctrl-C waits for at most this long
         rows = order[start : start + _TREE_ROWS]
         found[rows] = tree.query(X[rows], k=n_neighbors + 1)[1]
     others = found != np.arange(n)[:, None]
-    others[others.all(axis=1), -1] = False  # a row with many equal ones misses itself
+    others[others.all(axis=1), -1] = False  # many duplicates may hide a sample
     starts = np.arange(0, n * n_neighbors + 1, n_neighbors)
     ones = np.ones(n * n_neighbors)
     return sp.csr_array((ones, found[others], starts), shape=(n, n))
@@ -120,7 +121,7 @@ def _acute(links, new, points):
 def _square_blocks(points, new):
     """Yield (rows, squared distances (b, n)) of blocks of new rows to sparse points.
 
-    Row by row: what stands beside a row changes nothing.
+    Row by row, so that a result does not depend on the other rows.
     """
     points = points.astype(np.float64)
     transposed = points.T.tocsr()

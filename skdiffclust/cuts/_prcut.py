@@ -44,12 +44,12 @@ from skdiffclust.cuts._fitting import (
 )
 from skdiffclust.metrics._graphs import cut_of_labels
 
-# Epochs in a row without progress that end the training.
+# Consecutive epochs without progress that end the training.
 _PATIENCE = 10
 
 
 def _has_rows(estimator):
-    """Whether there are rows to predict from."""
+    """Whether there are samples to predict from."""
     if is_precomputed(estimator):
         raise AttributeError(
             "PRCut with affinity='precomputed' has no samples to predict from; its "
@@ -82,8 +82,8 @@ class PRCut(
 
     Like :class:`~sklearn.cluster.SpectralClustering` it cuts a graph of the samples
     into clusters that few edges leave, but it works on the cut itself, the normalised
-    cut or the ratio-cut: a multilevel search without eigenvectors finds labels, within
-    bounds on the sizes of clusters if asked. An encoder may be trained on the
+    cut or the ratio-cut: a multilevel search without eigenvectors finds labels,
+    optionally within bounds on the sizes of clusters. An encoder may be trained on the
     probabilistic cut of [1]_ from there.
 
     Parameters
@@ -111,25 +111,24 @@ class PRCut(
     temperature : float, default=1.0
         Scale of "rbf" and "cosine".
     cut : {"normalized", "ratio"}, default="normalized"
-        What is lowered: the sum over the clusters of the weight of the edges that
-        leave a cluster, divided by the sum of the degrees of its samples
-        ("normalized") or by their number ("ratio"). On graphs whose degrees differ
-        much the least ratio-cut has clusters of single samples.
+        What is minimised: the sum over the clusters of the weight of the edges that
+        leave a cluster, divided by the sum of the degrees of its samples ("normalized")
+        or by their number ("ratio"). On graphs whose degrees differ a lot, the minimum
+        of the ratio-cut has clusters of single samples.
     min_cluster_size : float, default=1
-        Least size of a cluster: samples, or their weight. Held by every move of the
-        pseudo-labels; an encoder that does not follow them is warned of.
+        Least size of a cluster: samples, or their weight. Every move of the
+        pseudo-labels respects it; a warning is issued if the encoder does not.
     max_imbalance : float, default=None
         Largest difference of the size of a cluster from the mean, relative to the mean:
         with .3 sizes are within 70 % and 130 % of it. None: any size.
     small_components : {"place", "noise"}, default="place"
-        What becomes of samples in parts of the graph that no edge joins to the others
-        and that are too small to be clusters: parts below a tenth of the mean size of
-        a cluster, single nodes, and pairs where a cluster has more than four nodes.
-        "place": into the cluster of the nearest sample, or, where there are no
-        features, into the largest cluster. "noise": they are labelled -1, which needs
-        ``encoder=None``. Larger parts are clusters; where there are more of them than
-        clusters, whole parts are put together, the largest first, each to the
-        smallest cluster so far.
+        How to label samples in connected components of the graph that are too small to
+        be clusters: parts below a tenth of the mean size of a cluster, single nodes,
+        and pairs where a cluster has more than four nodes. "place": into the cluster of
+        the nearest sample, or, where there are no features, into the largest cluster.
+        "noise": they are labelled -1, which needs ``encoder=None``. Larger parts are
+        clusters; where there are more of them than clusters, whole parts are put
+        together, the largest first, each to the smallest cluster so far.
     objective : {"exact", "bound"}, default="exact"
         What trains soft assignments: the bound of the expected ratio-cut, its gradient
         taken once a batch, or the exact expectation, whose value and gradient differ
@@ -137,19 +136,20 @@ class PRCut(
         :func:`~skdiffclust.cuts.expected_ratio_cut`. "exact" needs
         ``sampling="full"``; with other samplings the bound is used.
     encoder : {"mlp", "linear"}, None or torch.nn.Module, default=None
-        Map from samples to logits. None: pseudo-labels, the lowest cut; new samples are
-        put where they raise it least. A module takes samples as they
-        are and gives `n_clusters` outputs; it is copied, never written.
+        Map from samples to logits. With None, labels are the pseudo-labels, of the
+        lowest cut found, and new samples go to the cluster where they raise it least. A
+        module takes samples as they are and gives `n_clusters` outputs; it is copied,
+        never written.
     hidden_layer_sizes : int or array-like of int, default=(128,)
         Widths of the hidden layers of "mlp".
     activation : {"gelu", "relu", "tanh"}, default="gelu"
-        What follows each hidden layer of "mlp"; "gelu" is the exact :math:`z \Phi(z)`.
+        Activation after each hidden layer of "mlp"; "gelu" is the exact :math:`z
+        \Phi(z)`.
     weight_decay : float, default=1e-4
         Decoupled weight decay.
     init : {"auto", "spectral", "k-means++", "random"}, default="auto"
-        Where the pseudo-labels come from. "random" with `local_search` is a multilevel
-        search that coarsens the graph in random order, without eigenvectors; "auto" is
-        that.
+        Source of the pseudo-labels. "random" with `local_search` is a multilevel search
+        that coarsens the graph in random order, without eigenvectors; "auto" is that.
     local_search : bool, default=True
         Move nodes, one by one and in short sequences, as long as that lowers the cut of
         the pseudo-labels. With False and ``init="random"`` there are no pseudo-labels:
@@ -183,12 +183,12 @@ class PRCut(
     device : str or torch.device, default="auto"
         Where an encoder is trained; "auto" is CUDA if there is one, else the CPU.
     random_state : int, RandomState instance or None, default=None
-        Determines everything that is drawn.
+        Determines all random numbers.
 
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,), int64
-        Clusters 0 to ``n_clusters_ - 1`` by decreasing size; what `predict` says.
+        Clusters 0 to ``n_clusters_ - 1`` by decreasing size, as `predict` returns them.
     n_clusters_ : int
         Number of clusters found.
     cluster_sizes_ : ndarray of shape (`n_clusters_`,), int64
@@ -229,33 +229,32 @@ class PRCut(
 
     Notes
     -----
-    With ``init="spectral"`` the labels of scikit-learn's spectral
-    clustering with the same `random_state` are the start, and no move raises the cut.
-    **Number of clusters.** With ``n_clusters="auto"`` the graph is cut into 1 to 31
-    clusters, fewer where that leaves them fewer than three nodes, and with
-    :math:`c_k` the normalised cut into k, the k with the largest
-    :math:`(c_{k+1} - 2 c_k + c_{k-1}) / (c_{k+1} + .2)` is taken: up to there clusters
-    come cheap, and the next one does not. Sizes are not bounded meanwhile. Where the
-    best score is less than nine standard deviations (by the median absolute deviation)
-    above the median, as on samples without clusters, a warning says so.
+    With ``init="spectral"`` the labels of scikit-learn's spectral clustering with the
+    same `random_state` are the start, and no move raises the cut. **Number of
+    clusters.** With ``n_clusters="auto"`` the graph is cut into 1 to 31 clusters, fewer
+    where that leaves them fewer than three nodes, and with :math:`c_k` the normalised
+    cut into k, the k with the largest :math:`(c_{k+1} - 2 c_k + c_{k-1}) / (c_{k+1} +
+    .2)` is taken: up to there clusters cost little, and the next one costs much. Sizes
+    are not bounded for this. Where the best score is less than nine standard deviations
+    (by the median absolute deviation) above the median, as on samples without clusters,
+    a warning says so.
 
-    Samples of which something is known (`partial_labels`, `must_link`, `cannot_link`)
+    Samples with given labels or links (`partial_labels`, `must_link`, `cannot_link`)
     keep the labels that the search gave them, also where the encoder would predict
-    others; it is trained on the graph with the links as edges.
-    Restarts are compared by the cut of their labels, those that use all clusters
-    first. Samples that are equal move as one. The cut grows with the number of
-    clusters: do not choose `n_clusters` by `score`. Starts run in threads where the
-    graph is large, with the same labels for any number of them. Signed graphs are
-    refused: a cut counts what it separates, and where separating is rewarded its
-    quotient by a size has no meaning.
+    others; it is trained on the graph with the links as edges. Restarts are compared by
+    the cut of their labels, those that use all clusters first. Samples that are equal
+    move as one. The cut grows with the number of clusters: do not choose `n_clusters`
+    by `score`. Starts run in threads where the graph is large, with the same labels for
+    any number of them. Signed graphs are refused: with negative weights the quotient of
+    a cut by a size has no meaning.
 
     With ``encoder=None`` the training samples are kept in the fitted estimator, because
-    `predict` needs them; an encoder keeps none, but `affinity_matrix_` tells which
+    `predict` needs them; an encoder keeps none, but `affinity_matrix_` shows which
     samples were near each other.
 
     While it trains a module, a fit seeds the global random streams of torch, from which
-    its dropout draws, and puts them back at the end; one lock lets concurrent fits of
-    modules take turns, so that they find what they find alone.
+    its dropout draws, and restores them at the end; a lock makes concurrent fits of
+    modules take turns, so that they give the same results as alone.
 
     References
     ----------
@@ -389,7 +388,7 @@ class PRCut(
         checkpoint=None,
         resume=False,
     ):
-        """Cut the graph of X, and train the encoder to cut it alike.
+        """Cut the graph of X, and train the encoder, if any, on the cut.
 
         Parameters
         ----------
@@ -417,12 +416,13 @@ class PRCut(
             (n_samples,) with -1 for none, or a sparse incidence matrix (n_samples,
             n_links) with two non-zeros in a column. `labels_` satisfy it.
         cannot_link : array-like or sparse matrix, default=None
-            Samples that do not, in index pairs or incidence. `labels_` satisfy it, or
-            a warning says how many pairs they do not part: whether they can be
-            separated is in general as hard as the colouring of a graph.
+            Samples that do not share a cluster, as index pairs or incidence. `labels_`
+            satisfy it, or a warning gives the number of pairs that they do not
+            separate: whether they can be separated is in general as hard as the
+            colouring of a graph.
         checkpoint : path-like or None, default=None
             Folder that the state of the training of an encoder is written to after each
-            epoch; made if it is not there.
+            epoch; created if it does not exist.
         resume : bool, default=False
             Continue from the checkpoint, if there is one; bit for bit what the fit
             would have been without the interruption, for an integer `random_state`.
@@ -506,11 +506,11 @@ class PRCut(
         """Learn from the next samples of a stream.
 
         The first call is `fit`. Each later one takes the graph of its samples alone and
-        trains the encoder on it for ten epochs, with running proportions, and keeps
-        the weights with the lowest cut of these samples. Clusters keep their numbers
-        from the first call on. So a perceptron follows clusters that drift; a linear
-        encoder loses those that go far, and either forgets clusters that batch after
-        batch has no samples of: let every batch hold all of them.
+        trains the encoder on it for ten epochs, with running proportions, and keeps the
+        weights with the lowest cut of these samples. Clusters keep their numbers from
+        the first call on. A perceptron can thus follow clusters that drift; a linear
+        encoder loses those that move far. Both forget clusters that have no samples in
+        several batches: every batch should contain all of them.
 
         Parameters
         ----------
@@ -553,7 +553,8 @@ class PRCut(
         """Label samples by the encoder, or, without one, by the best move.
 
         With ``encoder=None`` a sample that equals a training sample has its label; any
-        other goes where the ratio-cut of the training samples and itself is least.
+        other goes to the cluster where the cut of the training samples and itself is
+        smallest.
 
         Parameters
         ----------
@@ -570,7 +571,7 @@ class PRCut(
 
     @available_if(_has_rows)
     def predict_proba(self, X):
-        """Give the soft assignments of samples.
+        """Return the soft assignments of samples.
 
         Parameters
         ----------
@@ -587,7 +588,7 @@ class PRCut(
         return self._predictor.assignments(check_rows(self, X, reset=False))
 
     def transform(self, X):
-        """Give the last hidden layer of an "mlp", else the soft assignments.
+        """Return the last hidden layer of an "mlp", else the soft assignments.
 
         Parameters
         ----------
@@ -604,7 +605,7 @@ class PRCut(
 
     @available_if(_has_rows)
     def score(self, X, y=None):
-        """Give minus the cut of the predicted labels on the graph of X itself.
+        """Return minus the cut of the predicted labels on the graph of X itself.
 
         The cut is that of the `cut` parameter. It compares fits with one number of
         clusters. It does not choose that number, since the cut grows with it.

@@ -1,4 +1,4 @@
-"""What a fitted PRCut keeps to label rows with: NumPy layers, a module, or a graph."""
+"""Predictors that a fitted PRCut keeps: NumPy layers, a module, or a graph."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ from skdiffclust._encoder import Encoder
 
 @dataclass(frozen=True)
 class Scaling:
-    """Where rows are put before an encoder: less their means, by their spread."""
+    """Scaling of samples before an encoder: less their means, by their spread."""
 
     means: np.ndarray
     scale: float
@@ -33,7 +33,7 @@ class ModuleEncoder:
 
     module: object
     columns: np.ndarray
-    n_hidden = 0  # none that is known
+    n_hidden = 0  # unknown
 
     @property
     def n_outputs(self):
@@ -75,7 +75,7 @@ class EncoderPredictor:
         return self.encoder.hidden(self._scaled(X))
 
     def _scaled(self, X):
-        """Return what the encoder is given for samples X (n, d)."""
+        """Return the input of the encoder for samples X (n, d)."""
         return X if self.scaling is None else self.scaling(X)
 
     @property
@@ -85,18 +85,18 @@ class EncoderPredictor:
 
 
 class GraphPredictor:
-    """Labels of training rows, and the move that lowers the cut most.
+    """Labels of training samples, and the best move for new ones.
 
     Parameters
     ----------
     affinity : Affinity
-        Fitted on the training rows.
+        Fitted on the training samples.
     graph : csr_array of shape (n, n)
     labels : ndarray of shape (n,), int64
         -1 for noise.
     n_clusters : int
     divisors : ndarray of shape (n,) or None
-        What divides the cut, one for each row if None.
+        Divisors of the cut, one for each sample if None.
     normalized : bool
         Whether the divisors are degrees.
     """
@@ -117,11 +117,11 @@ class GraphPredictor:
         self.sizes = divisors @ self.members
 
     def labels(self, X):
-        """Return the labels (m,) of rows X (m, d).
+        """Return the labels (m,) of samples X (m, d).
 
-        A row equal to a training row has its label. Any other goes where the cut of
-        the training rows and itself is least, its edges being those to its own
-        neighbours; it is noise, -1, where all its neighbours are.
+        A sample equal to a training sample has its label. Any other goes to the cluster
+        where the cut of the training samples and itself is smallest, with edges to its
+        own neighbours; it is noise, -1, if all its neighbours are.
         """
         train = self.affinity.X
         together = sp.vstack if sp.issparse(train) else np.concatenate
@@ -135,14 +135,14 @@ class GraphPredictor:
         return labels
 
     def _best_move(self, links):
-        """Return the best clusters (m,) for links (m, n) to the training rows."""
+        """Return the best clusters (m,) for links (m, n) to the training samples."""
         degrees = links.sum(axis=1)[:, None]
         inside = links @ self.members
         least = 1.0
         if self.normalized:
             least = 1e-12 * (self.sizes.sum() or 1.0)
-        # Edges of the row add to the cuts of all clusters but its own, and to all sizes
-        # where these are sums of degrees.
+        # Edges of a sample add to the cuts of all clusters but its own, and to all
+        # sizes if these are sums of degrees.
         sizes = np.maximum(self.sizes, least)
         own = sizes + 1.0
         if self.normalized:
@@ -156,7 +156,7 @@ class GraphPredictor:
         return labels
 
     def assignments(self, X):
-        """Return the labels of rows X (m, d) as rows (m, k) of 0 and 1."""
+        """Return the labels of samples X (m, d) as rows (m, k) of 0 and 1."""
         labels = self.labels(X)
         hard = np.eye(self.n_clusters, dtype=X.dtype)[labels]
         hard[labels < 0] = 1.0 / self.n_clusters

@@ -26,7 +26,7 @@ _SIMPLEX_TOLERANCE = 1e-6
 
 @dataclass(frozen=True)
 class RatioCut:
-    """A cut and what must be read beside it.
+    """A cut, with the number of clusters and the smallest size.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ def ratio_cut(graph, labels, *, normalized=False):
         Symmetric similarity W, without negative weights; the diagonal is ignored. What
         is not symmetric is symmetrised, with a warning.
     labels : array-like of shape (n_samples,)
-        Cluster of each sample, as integers. Every value is a cluster, -1 too.
+        Cluster of each sample, as integers. Every value is a cluster, including -1.
     normalized : bool, default=False
         Divide by the sum of degrees in place of the number of samples. A cluster of
         isolated vertices then counts 0.
@@ -138,8 +138,9 @@ def expected_ratio_cut(graph, assignments, *, normalized=False, return_gradient=
     value : float
         The expectation.
     gradient : ndarray of shape (n_samples, n_clusters), float64
-        With `return_gradient` only: the derivative by every entry, taken as free (the
-        rows are not held to the simplex; the pull-back of a softmax does that).
+        With `return_gradient` only: the derivative by every entry, treated as free
+        (rows are not constrained to the simplex, which the gradient of a softmax takes
+        care of).
 
     Raises
     ------
@@ -153,9 +154,9 @@ def expected_ratio_cut(graph, assignments, *, normalized=False, return_gradient=
     ``[0, min(1, 45 / size)]`` is exact for up to 49 samples and good to about 1e-12
     beyond. The normalised cut has an integral over :math:`[0, \infty)`; it takes a
     double-exponential rule of 60 to 300 nodes, the more the larger the ratio of the
-    total volume to the smallest degree. The paper holds the exact value to be out of
-    reach (Section 4.1), prints :math:`(1 - r)^2` for :math:`1 - r^2` in the weights of
-    its rule (A.4), and trains on a bound, `ratio_cut_bound`.
+    total volume to the smallest degree. The paper considers the exact value intractable
+    (Section 4.1), prints :math:`(1 - r)^2` for :math:`1 - r^2` in the weights of its
+    rule (A.4), and trains on a bound, `ratio_cut_bound`.
 
     References
     ----------
@@ -327,7 +328,7 @@ def _check_assignments(assignments, n, *, caller):
             "instead."
         )
     off = np.abs(assignments.sum(axis=1) - 1.0).max(initial=0.0)
-    # Written so that NaN is refused too.
+    # Written so that NaN is refused as well.
     if not (off <= _SIMPLEX_TOLERANCE and assignments.min(initial=0.0) >= 0.0):
         raise ValueError(
             f"The 'assignments' parameter of {caller} must have rows of probabilities "
@@ -344,7 +345,7 @@ def bound_with_gradient(graph, degrees, assignments, *, divisors, floor):
     free = sizes > floor
     sizes = np.where(free, sizes, floor)
     if not floor:
-        sizes[~free] = 1.0  # nothing has a size: there is no edge either
+        sizes[~free] = 1.0  # no sizes: there is no edge either
     cuts = np.einsum("ik,ik->k", assignments, degrees[:, None] - linked)
     gradient = (degrees[:, None] - 2.0 * linked) * (2.0 / sizes)
     gradient -= divisors[:, None] * np.where(free, 2.0 * cuts / sizes**2, 0.0)
@@ -364,8 +365,8 @@ def expected_cut_with_gradient(graph, degrees, assignments, *, divisors=None):
         else _volume_nodes(divisors, degrees)
     )
     for decay, weight in nodes:
-        # With e = 1 - decay: F = prod(1 - p e), a = p (1 - e) / (1 - p e). Arrays
-        # (n, k) are written over: three of them at a time, and what a line needs.
+        # With e = 1 - decay: F = prod(1 - p e), a = p (1 - e) / (1 - p e). Arrays (n,
+        # k) are reused: only three of them exist at a time.
         inverse = 1.0 - assignments
         inverse += assignments * decay
         np.divide(1.0, inverse, out=inverse)

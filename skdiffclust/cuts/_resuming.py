@@ -1,4 +1,4 @@
-"""Checkpoints of the training of an encoder: all that an epoch leaves behind."""
+"""Checkpoints of the training of an encoder."""
 
 import numpy as np
 
@@ -12,14 +12,14 @@ _COLUMNS = ["loss", "cut", "n_clusters", "objective", "balance"]
 class CutCheckpoint:
     """The state of an `EncoderTraining` after each epoch, in a folder.
 
-    What continues from it has the same bits as what was never interrupted. The
-    pseudo-labels are found anew, and compared; they are not fitted anew.
+    A resumed fit gives the same bits as an uninterrupted one. The pseudo-labels are
+    computed again, and compared; they are not fitted again.
 
     Parameters
     ----------
     estimator : PRCut
     training : EncoderTraining
-        As it is before the first epoch.
+        In its state before the first epoch.
     folder : path-like
     resume : bool
     """
@@ -38,7 +38,7 @@ class CutCheckpoint:
         for name, array in training.model.state().items():
             arrays[f"first {name}"] = array
         params = estimator.get_params(deep=False)
-        del params["affinity"]  # known by the graph
+        del params["affinity"]  # identified by the graph
         outputs = {}
         if callable(estimator.encoder):
             from skdiffclust.cuts._torch import identity_of_module
@@ -55,7 +55,7 @@ class CutCheckpoint:
         )
 
     def load(self, loop):
-        """Put everything where the folder left it; return whether there was anything.
+        """Restore the state in the folder; return whether there was any.
 
         ValueError if the folder is not one of this fit.
         """
@@ -71,7 +71,7 @@ class CutCheckpoint:
 
 
 class _CutState:
-    """What an epoch changes besides the loop: the model, the objective, the patience.
+    """State besides the loop that an epoch changes: model, objective, patience.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ class _CutState:
         self.loop = loop
 
     def arrays(self):
-        """Return all that a step changes, by name."""
+        """Return all arrays that a step changes, by name."""
         training = self.training
         objective = training.objective.arrays()
         return {
@@ -95,7 +95,7 @@ class _CutState:
         }
 
     def fields(self):
-        """Return what `arrays` may be."""
+        """Return the valid fields of `arrays`."""
         model = self.training.model
         fields = {
             **model.trained.fields(),
@@ -108,7 +108,7 @@ class _CutState:
         return fields
 
     def best_fields(self):
-        """Return what the state of the model may be."""
+        """Return the valid fields of the state of the model."""
         return self.training.model.trained.best_fields()
 
     def load(self, arrays, best):

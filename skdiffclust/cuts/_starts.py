@@ -20,23 +20,23 @@ from skdiffclust.metrics._graphs import cut_of_labels
 
 # Weight, relative to the mean, of the edges that make a graph connected for ARPACK.
 _BRIDGE = 1e-6
-# Vectors that ARPACK works with, or twice as many as are requested and one.
+# Vectors of ARPACK, or 2 k + 1 for k requested ones if that is more.
 _N_LANCZOS = 20
 # Least divisor of a node, relative to the mean.
 _LEAST_DIVISOR = 1e-9
 
 
 class Nodes(NamedTuple):
-    """A graph whose equal rows are one node each, in parts.
+    """A graph with one node for each group of samples, and its components.
 
     Attributes
     ----------
     graph : csr_array of shape (m, m)
     divisors : ndarray of shape (m,), float64
-        What divides the cut of a cluster: sizes, or degrees for the normalised cut.
+        Divisors of the cut of a cluster: sizes, or degrees for the normalised cut.
     sizes : ndarray of shape (m,), float64
     parts : ndarray of shape (m,), int64
-        What no edge joins.
+        Connected components.
     small : ndarray of shape (m,), bool
         In a part that is too small to be a cluster.
     apart : ndarray of shape (p, 2), int64
@@ -57,7 +57,7 @@ class Nodes(NamedTuple):
 
 
 def make_nodes(graph, groups, n_clusters, *, divisors, sizes, apart):
-    """Return the `Nodes` of a graph (n, n) and its groups (n,) of rows that stay one.
+    """Return the `Nodes` of a graph (n, n) and its groups (n,) of samples.
 
     divisors and sizes are (n,), apart (p, 2) pairs of groups. A part of the graph with
     a node that must be separated from another is not small: it is not placed by
@@ -69,7 +69,7 @@ def make_nodes(graph, groups, n_clusters, *, divisors, sizes, apart):
 
         graph, sizes = coarsen(graph, groups, n_groups, sizes)
         divisors = np.bincount(groups, divisors, minlength=n_groups)
-    # A node without an edge has no degree, but takes part in quotients.
+    # A node without an edge has degree zero, but is in denominators.
     divisors = np.maximum(divisors, _LEAST_DIVISOR * (divisors.mean() or 1.0))
     parts = find_parts(graph)
     small = is_small(parts, sizes, n_clusters)
@@ -83,9 +83,9 @@ def pseudo_labels(data, X, n_clusters, *, init, local_search, n_init, random_sta
     Parameters
     ----------
     data : Data
-        Its graph, groups of equal rows, nodes, and bounds on the sizes.
+        Graph, groups of equal samples, nodes, and bounds on the sizes.
     X : ndarray of shape (n, d) or None
-        Rows, for "k-means++" and for small parts.
+        Samples, for "k-means++" and for small parts.
     n_clusters : int
         At most the number of nodes.
     init : {"spectral", "k-means++", "random"}
@@ -136,7 +136,7 @@ def pseudo_labels(data, X, n_clusters, *, init, local_search, n_init, random_sta
             nodes.small[kept],
             (np.cumsum(~nodes.small) - 1)[nodes.apart],
         )
-        # Small parts are placed afterwards, and count then.
+        # Small parts are placed and counted later.
         missing = nodes.sizes[nodes.small].sum() / n_clusters
         labels[kept] = _cut_labels(
             data.graph[rows][:, rows],
@@ -246,10 +246,10 @@ def _cut_labels(
 def _spectral(graph, n_clusters, n_init, random_state):
     """Return the labels (n,) of scikit-learn's spectral clustering of a graph.
 
-    The same labels as SpectralClustering(affinity="precomputed") gives with the same
-    random_state, where the graph is connected; ARPACK is not asked where it fails. Nor
-    is it for few nodes or a complete graph of equal weights: its vectors soon span all
-    that there is, and it continues from one that no seed determines.
+    The labels are those of SpectralClustering(affinity="precomputed") with the same
+    random_state, if the graph is connected. ARPACK is not used where it fails, nor for
+    few nodes or a complete graph of equal weights: its vectors soon span the whole
+    space, and it continues from a vector that no seed determines.
     """
     from skdiffclust.cuts._multilevel import search
 

@@ -58,7 +58,7 @@ def block_loss(block, left, right, proportions):
     cut = sum_over_processes(_BlockCut.apply(block, left, right))
     total = torch.sparse.sum(block) if block.is_sparse else block.sum()
     total = sum_over_processes(total.reshape(1))[0]
-    # Of no edges the cut is 0, and so is its gradient.
+    # Without edges the cut is 0, and so is its gradient.
     return (cut / proportions).sum() / torch.where(total > 0, total, 1.0)
 
 
@@ -97,7 +97,7 @@ class RatioCutLoss(nn.Module):
     Notes
     -----
     No tensor of shape (a, b, n_clusters) is formed: O(nnz n_clusters) time, explicit
-    gradients. The past of the proportions is held constant and each sample moves the
+    gradients. Past proportions are treated as constant, and each sample changes the
     mean by 1 / (2 batch), not by the paper's 1 / batch, which is biased by a factor of
     2. Under ``torchrun`` cuts and proportions are those of all processes together.
 
@@ -283,7 +283,7 @@ def _weighted_mean_over_processes(sides, weights):
         count = sum_over_processes(mine.new_tensor([float(len(mine))]))
         total = total + sum_over_processes(mine @ side.exp()) / count
         weight = weight + sum_over_processes(mine.sum().reshape(1)) / count
-    # Without any edge nothing is cut, whatever the proportions.
+    # Without edges nothing is cut, whatever the proportions.
     return total / torch.where(weight > 0, weight, 1.0)
 
 
@@ -310,7 +310,7 @@ def _as_block(block, like):
 
 
 class ModuleModel:
-    """A torch module with its optimiser, behind the face of `EncoderModel`.
+    """A torch module with its optimiser, with the interface of `EncoderModel`.
 
     Parameters
     ----------
@@ -339,14 +339,14 @@ class ModuleModel:
         self.most_parts = MOST_PARTS
 
     def logits(self, X):
-        """Return the outputs (n, k) for rows X (n, d), as a NumPy array."""
+        """Return the outputs (n, k) for samples X (n, d), as a NumPy array."""
         return module_logits(self.module, X, self.n_clusters, block_samples=_BLOCK_ROWS)
 
     def step(self, X, gradient_of, rate):
         """Take a step; a batch that does not fit the device is halved, at most twice.
 
-        The gradient is that of the whole batch either way: it is taken at the outputs
-        of all parts, then pulled back part by part.
+        The gradient is that of the whole batch either way: it is computed at the
+        outputs of all parts, then propagated back part by part.
         """
         for group in self.optimizer.param_groups:
             group["lr"] = rate
@@ -386,7 +386,7 @@ class ModuleModel:
         return module_state(self.module)
 
     def load(self, state):
-        """Take the parameters and buffers of a state."""
+        """Load the parameters and buffers of a state."""
         load_module_state(self.module, state)
 
     @property
@@ -400,8 +400,8 @@ class ModuleModel:
 
 
 def identity_of_module(module, rows):
-    """Return what a checkpoint knows a user's module by, from its outputs for rows."""
-    # What a module draws is not to change what is drawn later.
+    """Return the identity of a user's module in a checkpoint, from its outputs."""
+    # Random numbers that the module draws here must not change later ones.
     with torch.random.fork_rng(devices=[]):
         return module_identity(module, module_outputs(module, rows, lambda *_: None))
 
@@ -409,7 +409,7 @@ def identity_of_module(module, rows):
 def module_logits(module, X, n_clusters, *, block_samples=1):
     """Return the outputs (n, k) of a module in evaluation mode, as a NumPy array.
 
-    One sample at a time a row's output does not depend on those beside it.
+    One sample at a time, so that an output does not depend on other samples.
     """
     dtype = next(module.parameters()).dtype
     largest = np.abs(X).max(initial=0.0)
@@ -434,7 +434,7 @@ def module_logits(module, X, n_clusters, *, block_samples=1):
 
 
 def own_module(module):
-    """Return a deep copy of a user's module; TypeError if it is none."""
+    """Return a deep copy of a user's module; TypeError if it is not a module."""
     if not isinstance(module, nn.Module):
         raise TypeError(
             "The 'encoder' parameter of PRCut must be 'mlp', 'linear', None or a torch "

@@ -13,18 +13,19 @@ from skdiffclust._optimisers import Adam
 from skdiffclust.cuts._ratio_cut import expected_cut_with_gradient
 from skdiffclust.metrics._graphs import cut_of_labels
 
-# Proportions below this part of 1 / n_clusters are taken as it, in denominators.
+# Lower bound of proportions in denominators, as a share of 1 / n_clusters.
 _FLOOR = 1e-3
-# The learning rate falls to this part of itself over the epochs.
+# The learning rate falls to this share of itself over the epochs.
 _LAST_RATE = 0.1
-# Epochs between two exact gradients of all rows.
+# Epochs between two exact gradients of all samples.
 _EXACT_EVERY = 10
-# Labels are fitted for this part of the epochs.
+# Labels are fitted for this share of the epochs.
 _FITTED = 0.5
-# Few rows make few steps an epoch: the labels are fitted for at least so many.
+# Few samples make few steps per epoch: the labels are fitted for at least this many
+# steps.
 _LEAST_STEPS = 2000
-# In this part of them rows are moved, but not those of a linear model, which cannot
-# bend around them; by one of so many differences to one of so many neighbours.
+# In this share of them samples are moved (not for a linear model, which cannot bend
+# around them), by one of this many differences to one of this many neighbours.
 _MOVED = 0.8
 _N_MOVES = 512
 _N_NEIGHBORS = 10
@@ -52,11 +53,11 @@ class EncoderModel:
         self.trained = ArraysState(
             self.encoder.names, self.encoder.arrays, self.optimiser
         )
-        # A batch is never divided: that is for devices.
+        # A batch is never divided, which is only needed on devices.
         self.n_parts = self.most_parts = 1
 
     def logits(self, X):
-        """Return the outputs (n, k) for rows X (n, d)."""
+        """Return the outputs (n, k) for samples X (n, d)."""
         return self.encoder.outputs(X)
 
     def step(self, X, gradient_of, rate):
@@ -74,20 +75,20 @@ class EncoderModel:
 
 
 class FreeLogits:
-    """Logits of each row as parameters; X is then the column of row numbers."""
+    """Logits of each sample as parameters; X is then the column of sample numbers."""
 
     def __init__(self, n, n_clusters, random_state):
         self.values = random_state.normal(scale=0.01, size=(n, n_clusters))
         self.optimiser = Adam([self.values], 0.0)
 
     def logits(self, X):
-        """Return the logits (n, k) of the rows numbered in X (n, 1)."""
+        """Return the logits (n, k) of the samples numbered in X (n, 1)."""
         return self.values[X[:, 0]]
 
     def step(self, X, gradient_of, rate):
-        """Take a step on all rows; the gradient is 0 for those not in X.
+        """Take a step on all samples; the gradient is 0 for those not in X.
 
-        A row that X names twice, left and right of a block, has the sum of both.
+        A sample that is in X twice, left and right of a block, has the sum of both.
         """
         gradient = np.zeros_like(self.values)
         np.add.at(gradient, X[:, 0], gradient_of(self.values[X[:, 0]]))
@@ -102,10 +103,10 @@ class FreeLogits:
 class CutObjective:
     """Gradients of L_tr / sum(W) + balance by the assignments of a batch.
 
-    `memory` holds the assignments (n, k) as last seen, from which each row's edges
-    are served without another pass of the encoder. objective="exact" replaces L_tr by
-    n times the exact expectation: every tenth epoch the exact value and gradient of all
-    rows are taken, and what they have beyond the bound's is added to the bound's.
+    `memory` holds the assignments (n, k) as last seen, so that the edges of each sample
+    need no other pass of the encoder. objective="exact" replaces L_tr by n times the
+    exact expectation: every tenth epoch the exact value and gradient of all samples are
+    computed, and their differences from those of the bound are added to the bound's.
 
     Parameters
     ----------
@@ -114,8 +115,8 @@ class CutObjective:
     prior : ndarray of shape (k,)
         Proportions that the balance term pulls to; positive.
     divisors : ndarray of shape (n,) or None
-        What divides a cut: one for each node if None, its degree for the normalised
-        cut. Proportions are of them.
+        Divisors of a cut: one for each node if None, its degree for the normalised cut.
+        Proportions are sums of them.
     """
 
     def __init__(self, graph, settings, prior, divisors=None):
@@ -124,7 +125,7 @@ class CutObjective:
         self.prior = prior
         self.divisors = divisors
         self.degrees = graph.sum(axis=1)
-        # Relative to their mean: what follows is then that of one for each node.
+        # Relative to their mean, so that the rest is as with one for each node.
         self.shares = np.ones(graph.shape[0])
         if divisors is not None and divisors.any():
             self.shares = divisors / divisors.mean()
@@ -132,12 +133,12 @@ class CutObjective:
         self.scale = len(self.degrees) / (self.degrees.sum() or 1.0)
         self.running = None
         self.n_epochs = 0
-        self.beyond = None  # what the exact value and gradient have beyond the bound's
+        self.beyond = None  # of exact value and gradient from the bound's
         self.value_beyond = 0.0
-        self.past = None  # proportions of the rows of a stream before these
+        self.past = None  # proportions of the earlier samples of a stream
 
     def start_epoch(self, assignments):
-        """Take the assignments (n, k) of all rows; return (value, KL) there."""
+        """Set the assignments (n, k) of all samples; return (value, KL) there."""
         linked = self._take(assignments)
         floored = self._floored(self.blended())
         exact = None
@@ -162,7 +163,7 @@ class CutObjective:
         return value, float(self.blended() @ np.log(floored / self.prior))
 
     def _take(self, assignments):
-        """Take the assignments (n, k) of all rows; return their links (n, k)."""
+        """Set the assignments (n, k) of all samples; return their links (n, k)."""
         self.memory = assignments.astype(np.float64)
         self.proportions = self.shares @ self.memory / len(self.memory)
         linked = self.graph @ self.memory
@@ -171,7 +172,7 @@ class CutObjective:
         return linked
 
     def arrays(self):
-        """Return what an epoch leaves for the next, besides assignments, by name."""
+        """Return the state that an epoch leaves, besides assignments, by name."""
         k = len(self.prior)
         n = len(self.degrees)
         is_exact = self.settings.objective == "exact"
@@ -185,7 +186,7 @@ class CutObjective:
         }
 
     def load_arrays(self, assignments, arrays):
-        """Take what `arrays` returned, with the assignments (n, k) of all rows."""
+        """Load what `arrays` returned, with the assignments (n, k) of all samples."""
         self.n_epochs = arrays["n_epochs"].item()
         self.running = arrays["running"] if arrays["has_running"].item() else None
         self.value_beyond = arrays["value_beyond"].item()
@@ -226,7 +227,7 @@ class CutObjective:
         """
         split = block.shape[0]
         sides = assignments[:split], assignments[split:]
-        # Neighbours are drawn by their degrees, so they would tilt the proportions.
+        # Neighbours are drawn by their degrees, so they would bias the proportions.
         shares = (0.5, 0.5) if self.settings.sampling == "pairs" else (1.0, 0.0)
         # Each row's part of the proportions.
         parts = [
@@ -258,7 +259,7 @@ class CutObjective:
         return (1.0 - rate) * self.past + rate * self.proportions
 
     def _floored(self, proportions):
-        """Return proportions (k,) that a denominator can hold."""
+        """Return proportions (k,) that are safe as denominators."""
         return np.maximum(proportions, _FLOOR / len(proportions))
 
     def _pull(self, proportions):
@@ -270,9 +271,9 @@ class CutObjective:
 def block_loss_with_gradients(block, left, right, proportions, parts=None):
     """Return L_tr / sum(W) of a block (a, b) and its gradients [(a, k), (b, k)].
 
-    The proportions (k,) move with the rows by these parts [(a,), (b,)]: 1 / (2a) and
-    1 / (2b) by default, where they are the mean of both sides. Over random blocks the
-    part of the gradients that is linear in the block is unbiased for known
+    The proportions (k,) change with the samples by these parts [(a,), (b,)]: 1 / (2a)
+    and 1 / (2b) by default, where they are the mean of both sides. Over random blocks
+    the part of the gradients that is linear in the block is unbiased for known
     proportions; the other is a product of two means of the batch, off by O(1 / batch).
     A block without an edge has loss and gradients 0.
     """
@@ -307,7 +308,7 @@ def train_assignments(loop, model, X, objective, random_state, close):
     """
     settings = objective.settings
     for epoch in loop:
-        # The first epoch takes no step: what training starts from may be the best.
+        # The first epoch takes no step, because the initial state may be the best.
         if epoch:
             rate = _rate(settings, epoch, settings.max_iter)
             for rows, block in _batches(objective.graph, settings, random_state):
@@ -320,8 +321,8 @@ def train_assignments(loop, model, X, objective, random_state, close):
 def fit_labels(model, X, labels, settings, random_state, *, moving):
     """Fit the model of X (n, d) to labels (n,) by their log-likelihood.
 
-    With `moving`, rows are moved at first, at random and about as far as neighbours are
-    apart: a new row is that far from those seen, and should have their label.
+    With `moving`, samples are first moved at random, about as far as neighbours are
+    apart, because new samples are that far from those seen and should have their label.
     """
     moves = _moves_to_neighbors(X, random_state) if moving else None
     n_steps = -(-len(X) // settings.batch_size)
@@ -335,8 +336,8 @@ def fit_labels(model, X, labels, settings, random_state, *, moving):
             if moved:
                 batch += moves[random_state.randint(len(moves), size=len(rows))]
             model.step(batch, _likelihood(labels[rows], n_wrong), rate)
-        # Right on all rows as they are is as low a cut as the labels have; a few
-        # epochs more widen the margin, and so do rows that are moved.
+        # Once all unmoved samples are right, the cut is that of the labels; a few more
+        # epochs widen the margin, and so do moved samples.
         if not n_wrong[0] and epoch >= n_epochs // 4:
             if not moved:
                 return
@@ -344,11 +345,11 @@ def fit_labels(model, X, labels, settings, random_state, *, moving):
 
 
 def _moves_to_neighbors(X, random_state):
-    """Return differences (m, d) between rows of X (n, d) and near ones."""
+    """Return differences (m, d) between samples of X (n, d) and near ones."""
     rows = random_state.permutation(len(X))[:_N_MOVES]
     points = X.astype(np.float64, copy=False)
     found = k_nearest(points, points[rows], min(_N_NEIGHBORS + 1, len(X)))
-    # The first is the row itself, or its equal.
+    # The first is the sample itself, or a duplicate.
     n_found = found.shape[1]
     columns = random_state.randint(min(1, n_found - 1), n_found, size=len(rows))
     return X[found[np.arange(len(rows)), columns]] - X[rows]
@@ -367,7 +368,7 @@ def _likelihood(labels, n_wrong):
 
 
 def _vjp(objective, rows, block):
-    """Return the function from logits (b, k) of rows to the gradient by them."""
+    """Return the function from logits (b, k) of samples to the gradient by them."""
 
     def gradient_of(logits):
         assignments = softmax(logits.astype(np.float64))
@@ -387,7 +388,7 @@ def _rate(settings, epoch, n_epochs):
 
 
 def _batches(graph, settings, random_state):
-    """Yield (rows, block) of an epoch; block None is every edge of those rows."""
+    """Yield (rows, block) of an epoch; block None means all edges of those samples."""
     n = graph.shape[0]
     size = settings.batch_size
     others = mini_batches(n, size, random_state)
@@ -402,9 +403,9 @@ def _batches(graph, settings, random_state):
 
 
 def _with_neighbors(graph, rows, random_state):
-    """Return rows with one neighbour each, drawn by weight, and their block (b, b).
+    """Return samples with one neighbour each, drawn by weight, and their block (b, b).
 
-    The edge drawn stands for all edges of its row, so it has the weight of the degree.
+    The edge drawn represents all edges of its sample, so its weight is the degree.
     """
     edges = graph[rows]
     degrees = edges.sum(axis=1)
@@ -415,7 +416,7 @@ def _with_neighbors(graph, rows, random_state):
         np.searchsorted(cumulated, drawn, side="right"), edges.indptr[1:] - 1
     )
     linked = np.flatnonzero(np.diff(edges.indptr) > 0)
-    right = rows.copy()  # a row without an edge stands beside itself, with weight 0
+    right = rows.copy()  # a sample without edges is its own neighbour, with weight 0
     right[linked] = edges.indices[found[linked]]
     weights = sp.dia_array((degrees[None, :], [0]), shape=(len(rows), len(rows)))
     return np.concatenate([rows, right]), weights.tocsr()
@@ -424,7 +425,7 @@ def _with_neighbors(graph, rows, random_state):
 def record_epoch(
     loop, graph, assignments, *, state, attributes, divisors=None, **columns
 ):
-    """Close an epoch by the cut of the hard labels of assignments (n, k).
+    """End an epoch with the cut of the hard labels of assignments (n, k).
 
     The loss is 1, plus the number of empty clusters, plus the cut relative to that of
     random labels: any labelling that uses all clusters beats any other.

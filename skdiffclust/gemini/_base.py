@@ -57,7 +57,7 @@ not_negative = Interval(Real, 0, None, closed="left")
 
 
 def has_features(estimator):
-    """Whether the model is a function of features; else say what to use."""
+    """Whether the model is a function of features; raise an error if not."""
     if estimator.model == "free":
         raise AttributeError(
             f"{type(estimator).__name__} with model='free' has assignments of the "
@@ -67,7 +67,7 @@ def has_features(estimator):
     return True
 
 
-# What names a relation or changes it, and its default.
+# Parameters that define or change a relation, and their defaults.
 _RELATION_DEFAULTS = {
     "kernel": "linear",
     "metric": "euclidean",
@@ -76,7 +76,7 @@ _RELATION_DEFAULTS = {
     "coef0": 1,
     "kernel_params": None,
 }
-# What takes the place of an affinity, and its default, by the kind of relation.
+# The parameter that an affinity replaces, and its default, by kind of relation.
 _AFFINITIES = {"kernel": ("kernel", "linear"), "distance": ("metric", "euclidean")}
 
 
@@ -172,7 +172,7 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         return self._value(assignments, X, self._check_affinity(affinity, X))
 
     def _logits(self, X):
-        """Return the logits (n, k) of rows X."""
+        """Return the logits (n, k) of samples X."""
         check_is_fitted(self)
         X = self._validate(X, reset=False)
         return logits_of_rows(self._fitted_model(), X, self.means_)
@@ -187,15 +187,15 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         """Return X as a finite array (n, d), or as a csr_array in canonical format."""
         accepted = False if self.__sklearn_tags__().input_tags.pairwise else "csr"
         X = validate_rows(self, X, reset=reset, accept_sparse=accepted)
-        # In one memory layout: the same bits for a list, an array, and a frame.
+        # One memory layout gives the same bits for a list, an array, and a frame.
         return canonical_rows(X) if issparse(X) else np.ascontiguousarray(X)
 
     def _value(self, assignments, X, affinity):
-        """Return the objective of assignments (n, k) on rows X (n, d).
+        """Return the objective of assignments (n, k) on samples X (n, d).
 
         `affinity` is what `_check_affinity` returns.
         """
-        # Of the candidate that was chosen, where there were several.
+        # The number of the candidate that was chosen, if there were several.
         mode = getattr(self, "mode_", self.mode)
         objective = OBJECTIVES[self.objective].with_gradient(mode)
         if affinity is not None:
@@ -207,17 +207,17 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         rows = centered(X, self.means_)
         units = Units()
         if degree is not None and not self._scales_gamma():
-            # Where the solvers of transports work best.
+            # Transport solvers work best in this range.
             units = Units.of_rows(rows, weights, degree)
             rows /= X.dtype.type(units.features)
         relation = self._relation(rows, X, units, getattr(self, "gamma_", None))
         return units.objective * objective(assignments, weights, relation)[0]
 
     def _relation(self, rows, X, units, gamma=None):
-        """Return the relation between rows X (n, d).
+        """Return the relation between samples X (n, d).
 
-        `rows` are X centred and divided by `units`, which is what a linear kernel is
-        of; others are of X itself. `gamma` may replace ours.
+        `rows` are X centred and divided by `units`, which the linear kernel uses; other
+        kernels use X itself. `gamma` replaces the parameter if it is given.
         """
         kind = OBJECTIVES[self.objective].relation
         gamma = self.gamma if gamma is None else gamma
@@ -238,7 +238,7 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         return scale_gamma(self.kernel, n_features, units.features)
 
     def _scales_gamma(self):
-        """Return whether the unit of X is taken out of the kernel by gamma."""
+        """Return whether gamma makes the kernel independent of the unit of X."""
         with_kernel = OBJECTIVES[self.objective].relation == "kernel"
         return with_kernel and self.gamma == "scale" and takes_gamma(self.kernel)
 
@@ -248,10 +248,10 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         return degree_of(kind, self.kernel, self.metric, self.gamma)
 
     def _refuse_unused(self):
-        """Refuse what names a relation, or changes it, and has no part in it.
+        """Refuse parameters that define or change a relation that is not used.
 
-        Who sets a metric expects that it is used. Parameters of models and training
-        that others leave without a use are ignored, as they are by scikit-learn's.
+        A user who sets a metric expects it to be used. Parameters of models and
+        training that are unused because of others are ignored, as in scikit-learn.
         """
         self._refuse_unused_precomputed()
         kind = OBJECTIVES[self.objective].relation
@@ -299,7 +299,7 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
                 )
 
     def _check_rows(self, X, sample_weight):
-        """Return rows (n, d), weights (n,) that sum to one, and their mean (d,)."""
+        """Return samples (n, d), weights (n,) that sum to one, and means (d,)."""
         self._refuse_unused()
         X = self._validate(X, reset=True)
         if self.n_clusters != "auto" and self.n_clusters > X.shape[0]:
@@ -360,7 +360,7 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         rows = X
         if not self.__sklearn_tags__().input_tags.pairwise:
             rows = centered(X, means)
-            # A matrix that is given stays as it is in whatever unit X is.
+            # A matrix that is given does not depend on the unit of X.
             degree = self._degree() if affinity is None else 0
             units = Units.of_rows(rows, row_weights, degree)
             rows /= X.dtype.type(units.features)
@@ -393,12 +393,12 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         )
 
     def _starts(self, problem, kind, rng, trained):
-        """Yield `n_init` models to start from, and a last one, which is sharp.
+        """Yield `n_init` initial models and a last one, which is sharp.
 
-        The first one is soft, of the cells of k-means, the others are random. The sharp
-        one is of the best cells of k-means and of the models of the list `trained`, to
-        which the caller adds. Without features, or with too few hidden units, all are
-        random.
+        The first one is soft and made from the cells of k-means, the others are random.
+        The sharp one is made from the best of the cells of k-means and of the models in
+        the list `trained`, to which the caller appends. Without features, or with too
+        few hidden units, all are random.
         """
         n_features = problem.X.shape[1]
         n_clusters = self.n_clusters
@@ -488,12 +488,12 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
 
 
 def logits_of_rows(model, X, means):
-    """Return the logits (n, k) of rows X (n, d), which are not centred yet."""
+    """Return the logits (n, k) of samples X (n, d), which are not centred yet."""
     return model.outputs(centered(X, means))
 
 
 def ordered(model, logits, sample_weight):
-    """Return a model with clusters by size on the rows of logits (n, k)."""
+    """Return a model with its clusters ordered by size on samples of logits (n, k)."""
     labels = logits.argmax(axis=1)
     order = order_by_size(labels, logits.shape[1], sample_weight)
     return model.permute_outputs(order)

@@ -1,4 +1,4 @@
-"""A picture of a regularisation path."""
+"""A plot of a regularisation path."""
 
 import numpy as np
 from sklearn.base import clone
@@ -38,8 +38,8 @@ class SparsePathDisplay:
 
     See Also
     --------
-    SparsePathDisplay.from_estimator : Walk the path of an estimator and draw it.
-    SparsePathDisplay.from_path : Draw a path that there is.
+    SparsePathDisplay.from_estimator : Compute the path of an estimator and draw it.
+    SparsePathDisplay.from_path : Draw a computed path.
 
     Examples
     --------
@@ -59,7 +59,7 @@ class SparsePathDisplay:
 
     @classmethod
     def from_estimator(cls, estimator, X, *, ax=None, **path_params):
-        """Walk the path of a copy of an estimator, and draw it.
+        """Compute the path of a copy of an estimator, and draw it.
 
         Parameters
         ----------
@@ -102,7 +102,7 @@ class SparsePathDisplay:
         return cls(*columns, path.chosen).plot(ax=ax)
 
     def plot(self, ax=None):
-        """Draw it.
+        """Draw the display.
 
         Parameters
         ----------

@@ -1,22 +1,22 @@
 """MMD of the linear model with its gradients, and the group lasso, in compiled loops.
 
 The first is the same as `Encoder.forward`, a softmax, the MMDs of `_objectives` on
-`Features`, and `Encoder.backward`, which define it. On a few hundred rows those
-spend most of their time between array operations; on many they read every row from
-memory more often. With more features than rows these lie column by column, and those
-that are out are not read. Sums are float64 throughout.
+`Features`, and `Encoder.backward`, which define it. On a few hundred samples those
+spend most of their time between array operations; on many they read each sample from
+memory more often. With more features than samples, X is stored by columns, and columns
+of features that are out are not read. Sums are float64 throughout.
 """
 
 import numpy as np
 
 from skdiffclust._compiled import compiled
 
-# Sums may be taken in any order, to use vector registers. NaN and infinity stay.
+# Sums may be computed in any order, to use vector registers. NaN and infinity are kept.
 _loops = compiled(nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
 
 # Squared distances below this many roundings of their parts count as zero.
 _ROUNDINGS = 8
-# Rows that are read twice while they are at hand.
+# Rows that are read twice while they are in the cache.
 _BLOCK = 64
 
 
@@ -38,7 +38,7 @@ def _accumulate(rows, factors, start, stop, sums):
     The factors c (n + 3, k) end with three rows of zeros.
     """
     for first in range(start, stop, 4):
-        # Four rows at once; after the last one, the last one again, times zero.
+        # Four rows at once; the last block repeats the last row, times zero.
         second = min(first + 1, stop - 1)
         third = min(first + 2, stop - 1)
         fourth = min(first + 3, stop - 1)
@@ -84,7 +84,8 @@ def _is_zero(row):
 def _combine(columns, weights, sums):
     """Add sum_j W_jk X_j to sums (k, n), of X' (d, n) and W (d, k).
 
-    Where most rows of W are zero, the others are picked; else picking costs more.
+    If most rows of W are zero, the others are selected first; otherwise selecting costs
+    more.
     """
     n_out = 0
     for j in range(len(weights)):
@@ -133,7 +134,7 @@ def mixing_one_vs_all(gram, noise):
     mixing = np.zeros_like(gram)
     value = 0.0
     for k in range(len(gram)):
-        if not gram[k, k] <= noise:  # NaN is no zero
+        if not gram[k, k] <= noise:  # NaN is not zero
             mixing[k, k] = 1 / np.sqrt(gram[k, k])
             value += np.sqrt(gram[k, k])
     return value, mixing, np.zeros(len(gram))
@@ -190,7 +191,7 @@ def _directions(features, row_weights, assignments, share, noise, one_vs_one):
             for j in range(n_features):
                 directions[k, j] += mixing[k, other] * sums[other, j]
         for j in range(n_features):
-            # The features are centred on the way.
+            # The features are centred in passing.
             shift[k] -= directions[k, j] * sums[n_clusters, j]
     return value, directions, shift
 
@@ -199,9 +200,9 @@ def _directions(features, row_weights, assignments, share, noise, one_vs_one):
 def _negative_gradient(
     row_weights, assignments, shift, start, stop, by_logits, by_biases
 ):
-    """Turn <f_i, T_k> (n, k), of rows from start to stop, into minus the gradient.
+    """Convert <f_i, T_k> (n, k), of rows from start to stop, to minus the gradient.
 
-    Those are by the logits; their sums over the rows are added to by_biases (k,).
+    The gradient is by the logits; its sums over the rows are added to by_biases (k,).
     """
     for i in range(start, stop):
         mean = 0.0
@@ -296,5 +297,5 @@ def shrink_groups(weights, threshold, groups):
         factor = 1 - threshold / norm if norm > threshold else 0.0
         for j in columns:
             for k in range(weights.shape[1]):
-                # Zero times infinity or a negative number is not plus zero.
+                # Zero times infinity or a negative number is not +0.
                 weights[j, k] = weights[j, k] * factor if factor > 0 else 0.0

@@ -18,9 +18,9 @@ from skdiffclust.gemini._models import MODELS
 from skdiffclust.gemini._stability import cells_of_subset, stability_of_counts
 from skdiffclust.gemini._training import OPTIMISERS, train_model
 
-# Epochs, at most, of a fit that the number of clusters is chosen by.
+# Largest number of epochs of a fit that is used to choose the number of clusters.
 _MOST_TRIAL_EPOCHS = 100
-# Attributes that not every model, or kernel, gives.
+# Attributes that exist only for some models or kernels.
 _BY_MODEL = "assignments_", "means_", "weights_", "biases_", "gamma_"
 
 
@@ -41,8 +41,8 @@ class GEMINI(BaseGEMINI):
     ----------
     n_clusters : int or "auto", default=2
         Largest number of clusters; fewer may be found. "auto" tries 2 to 10, at most
-        one for eight samples, and takes the number whose clusters are found again in
-        subsets of the samples most, see Notes.
+        one for every eight samples, and takes the number whose clusters are most stable
+        over subsets of the samples; see Notes.
     objective : str, default="mmd"
         One of :func:`~skdiffclust.gemini.available_objectives`. "mmd" compares means
         under `kernel`, "wasserstein" whole distributions under `metric`; "kl" is the
@@ -78,7 +78,7 @@ class GEMINI(BaseGEMINI):
     hidden_layer_sizes : int or array-like of int, default=(100,)
         Hidden layers of the perceptron.
     dropout : float, default=0
-        Probability at which a hidden unit is left out of a step.
+        Probability with which a hidden unit is left out of a step.
     l2 : float, default=0
         Factor of the sum of squared weights (not of biases) in the loss.
     link_weight : float, default=1
@@ -96,11 +96,11 @@ class GEMINI(BaseGEMINI):
     tol : float, default=1e-4
         Smallest relative improvement of the loss that counts as progress.
     n_iter_no_change : int or None, default=10
-        Stop after so many epochs without progress; None never does.
+        Stop after this many epochs without progress; None never stops early.
     n_init : int, default=3
-        Number of restarts, of which the one with the least loss is kept. The first
-        starts from the cells of k-means, the others from random weights, and one more
-        from a partition (see Notes).
+        Number of restarts; the one with the smallest loss is kept. The first starts
+        from the cells of k-means, the others from random weights, and one more from a
+        partition (see Notes).
     random_state : int, RandomState instance or None, default=None
         Draws the centres of k-means, initial weights, batches and dropout.
 
@@ -113,7 +113,7 @@ class GEMINI(BaseGEMINI):
     weights_, biases_ : list of ndarray
         Layers of the model, of shapes (n_in, n_out) and (n_out,), on centred features.
     means_ : ndarray of shape (n_features,), float64
-        What is subtracted from features before the model.
+        Means that are subtracted from the features before the model.
     assignments_ : ndarray of shape (n_samples, n_clusters)
         Only with ``model="free"``: the probabilities of the training samples; those of
         equal samples are equal.
@@ -141,38 +141,38 @@ class GEMINI(BaseGEMINI):
     An epoch costs O(n d k) for "mmd" with a linear kernel, see
     :func:`~skdiffclust.gemini.gemini_score` for the others, plus the model. Features
     are centred for the model and for the linear kernel; other kernels and distances are
-    of X as it is. Inside, they are divided by the root of the mean of their variances,
-    so that the result does not depend on the unit of X; put a StandardScaler before it
-    where features have different units. `l2` and `alpha` are in the unit of X: where
-    the objective goes by c^q with X times c (q is 1 for "mmd" with the linear kernel),
-    `alpha` of :class:`SparseGEMINI` goes by c^(q + 1), `l2` of a linear model by
-    c^(q + 2) and that of later layers by c^q. `link_weight` has no unit, it is relative
-    to the objective of the scaled features. The weights that are kept are those with
-    the least loss of all epochs.
+    of X as it is. Internally, they are divided by the root of the mean of their
+    variances, so that the result does not depend on the unit of X; use a StandardScaler
+    if features have different units. `l2` and `alpha` are in the unit of X: if
+    multiplying X by c multiplies the objective by c^q (q is 1 for "mmd" with the linear
+    kernel), then it multiplies `alpha` of :class:`SparseGEMINI` by c^(q + 1), `l2` of a
+    linear model by c^(q + 2) and that of later layers by c^q. `link_weight` has no
+    unit, it is relative to the objective of the scaled features. The weights of the
+    epoch with the smallest loss are kept.
 
-    The cells of k-means are those of a linear model. The best of several runs of
-    k-means is where the first restart begins, softened, since a hard partition has no
-    gradient. Hard, it takes part in the choice of the best restart as well, so that
-    `fit` never ends with a lower objective than k-means has, up to rounding. For "mmd"
-    with the linear kernel that partition, and those of the other restarts, are improved
-    first: each sample goes to the cluster to which the objective pulls it most, for as
-    long as the objective grows. In the best of them single clusters are moved away on
-    trial, which leaves optima that such steps do not. A perceptron needs two units in
-    each hidden layer for each cluster to start so; with fewer, and without features,
-    all restarts are random.
+    The cells of k-means are those of a linear model. The first restart begins at the
+    best of several runs of k-means, softened, because a hard partition has no gradient.
+    The hard partition is a candidate for the best restart as well, so that the
+    objective of the result is never lower than that of k-means, up to rounding. For
+    "mmd" with the linear kernel that partition, and those of the other restarts, are
+    improved first: each sample goes to the cluster to which the objective pulls it
+    most, for as long as the objective grows. In the best of them single clusters are
+    moved away on trial, which leaves optima that such steps do not. A perceptron needs
+    two units in each hidden layer for each cluster to start so; with fewer, and without
+    features, all restarts are random.
 
     **Number of clusters.** With ``n_clusters="auto"`` each number is fitted to ten
     subsets of half of the samples (of 1000 of them, if there are more), and its
     stability s is the mean adjusted Rand index of what pairs of these fits predict for
     all. The reference m is the mean of s on nine times as many samples drawn from a
-    Gaussian with the covariance of X, as in [3]_: two halves of anything long are found
-    again, too. The number with the largest advantage, (s - m) / (1.05 - m), is taken,
-    of those within 0.03 of it the largest, since two clusters that are taken for one
-    are found again as surely as both. A ConvergenceWarning says where one of the
-    Gaussians has more. For "mmd" with
-    the linear kernel a fit is the best partition of k-means, improved (see above), and
-    the choice takes seconds; for others it is a training of at most 100 epochs, and the
-    choice takes 100 of these for each number. Links and weights play no part in it.
+    Gaussian with the covariance of X, as in [3]_, because two halves of any elongated
+    distribution are stable, too. The number with the largest advantage, (s - m) / (1.05
+    - m), is chosen, and among those within 0.03 of it the largest, because two clusters
+    that are merged into one are as stable as both. A ConvergenceWarning is issued if
+    one of the Gaussians has a larger advantage. For "mmd" with the linear kernel a fit
+    is the best partition of k-means, improved (see above), and the choice takes
+    seconds; for others it is a training of at most 100 epochs, and the choice takes 100
+    of these for each number. Links and weights are not used for it.
 
     References
     ----------
@@ -274,7 +274,7 @@ class GEMINI(BaseGEMINI):
         y : None
             Ignored, present for API consistency.
         sample_weight : array-like of shape (n_samples,), default=None
-            How much each sample counts; a weight of two is a repeated sample.
+            Weights of the samples; a weight of two is a repeated sample.
         affinity : array-like of shape (n_samples, n_samples), default=None
             A kernel ("mmd") or distances ("wasserstein") between the samples, in place
             of `kernel` or `metric`: the model is a function of X, and the objective
@@ -316,7 +316,7 @@ class GEMINI(BaseGEMINI):
             self._check_auto(X.shape[0], affinity)
             stability = stability_of_counts(self._cluster_subset, X, rng)
             self.stability_ = stability.to_dict()
-            # Of the draft of this fit only; the parameter stays.
+            # Set on the draft of this fit only; the parameter is unchanged.
             self.n_clusters = stability.best
             self._warn_of_chance(stability)
         problem = self._prepare(X, row_weights, means, constraints, affinity)
@@ -361,7 +361,7 @@ class GEMINI(BaseGEMINI):
         return self
 
     def _check_auto(self, n_samples, affinity):
-        """Refuse n_clusters="auto" where there is no stability to be had."""
+        """Refuse n_clusters="auto" if stability cannot be computed."""
         if self.model == "free" or affinity is not None:
             what = "model='free'" if self.model == "free" else "an affinity"
             raise ValueError(
@@ -377,7 +377,7 @@ class GEMINI(BaseGEMINI):
             )
 
     def _cluster_subset(self, X, rows, n_clusters, random_state):
-        """Return the labels (n,) of X (n, d) from a fit to some of its rows."""
+        """Return the labels (n,) of X (n, d) from a fit to some of its samples."""
         if self.objective == "mmd" and self.kernel == "linear":
             return cells_of_subset(X, rows, n_clusters, self.mode, random_state)
         part = clone(self).set_params(
@@ -390,7 +390,7 @@ class GEMINI(BaseGEMINI):
             return part.fit(X[rows]).predict(X)
 
     def _warn_of_chance(self, stability):
-        """Warn where a Gaussian has clusters as stable as those of the samples."""
+        """Warn if a Gaussian has clusters as stable as those of the samples."""
         if not stability.is_clear:
             warn_of_convergence(
                 "GEMINI(n_clusters='auto') sees no clear structure: the stability of "
@@ -402,7 +402,7 @@ class GEMINI(BaseGEMINI):
             )
 
     def _prepare(self, X, row_weights, means, constraints, affinity):
-        """Return the Problem for rows X, or for X as the matrix between rows."""
+        """Return the Problem for samples X, or for X as the matrix between samples."""
         pairwise = self.__sklearn_tags__().input_tags.pairwise
         if pairwise and self.model != "free":
             raise ValueError(
@@ -413,13 +413,13 @@ class GEMINI(BaseGEMINI):
         return self._problem(X, row_weights, means, constraints, affinity)
 
     def _logits_of(self, model, X, means, problem):
-        """Return the logits (n, k) of rows X as `predict` finds them."""
+        """Return the logits (n, k) of samples X as `predict` computes them."""
         if self.model == "free":
             return model.outputs(problem.X)
         return logits_of_rows(model, X, means)
 
     def _training_params(self):
-        """Return what the epochs of a restart need to know."""
+        """Return the parameters of the epochs of a restart."""
         return {
             "max_iter": self.max_iter,
             "learning_rate": self.learning_rate,
@@ -429,7 +429,7 @@ class GEMINI(BaseGEMINI):
 
 
 def _attributes(model, problem, means):
-    """Return the fitted attributes of a model of the rows of a problem."""
+    """Return the fitted attributes of a model of the samples of a problem."""
     if hasattr(model, "table"):
         return {"assignments_": softmax(model.outputs(problem.X))}
     weights = list(model.weights)

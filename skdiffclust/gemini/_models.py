@@ -4,7 +4,7 @@ All have the members of `Encoder`: ``arrays``, the list of what is trained, in p
 and their ``names``; ``forward(X, masks)`` with what ``backward`` needs;
 ``backward(gradient, inputs, masks)``, the gradients in the order of ``arrays``;
 ``outputs(X)``, which gives a sample the same bits wherever it stands. ``from_arrays``
-is the way back from a list.
+makes a model from a list.
 """
 
 from dataclasses import dataclass
@@ -61,7 +61,7 @@ class SkipPerceptron:
         return [inputs[0][0].T @ gradient, *others]
 
     def outputs(self, X):
-        """Return logits (n, k), each of which depends on its sample only."""
+        """Return logits (n, k); those of a sample do not depend on the others."""
         no_bias = np.zeros(self.skip.shape[1], dtype=self.skip.dtype)
         skip = Encoder([self.skip], [no_bias])
         return self.perceptron.outputs(X) + skip.outputs(X)
@@ -78,9 +78,9 @@ class SkipPerceptron:
 
 @dataclass(frozen=True)
 class FreeAssignments:
-    """A logit for every distinct training row and cluster; X is the numbers of rows.
+    """A logit for each distinct training sample and cluster; X has their numbers.
 
-    Rows that are equal have one number, so that they share a cluster.
+    Equal samples have one number, so that they share a cluster.
     """
 
     table: np.ndarray
@@ -132,7 +132,7 @@ def new_model(kind, n_distinct, layer_sizes, random_state, dtype):
     """Return a model with random arrays; `layer_sizes` is [d, *hidden, k].
 
     `kind` is "linear" (the hidden layers are ignored), "mlp", "skip" or "free", for
-    which `n_distinct` is the number of distinct rows.
+    which `n_distinct` is the number of distinct samples.
     """
     n_features = layer_sizes[0]
     n_clusters = layer_sizes[-1]

@@ -1,7 +1,7 @@
 r"""The GEMINI objectives: value and gradient by the assignments, and their registry.
 
-All are functions of assignments P (n, k), rows summing to one, of row weights w (n,)
-that sum to one, and of the relation between the rows. With proportions
+All are functions of assignments P (n, k), whose rows sum to one, of sample weights w
+(n,) that sum to one, and of the relation between the samples. With proportions
 :math:`\pi = P^\top w` and densities :math:`p(x_i | y = k) \propto w_i P_{ik} / \pi_k`,
 
 - one-vs-all is :math:`\sum_k \pi_k D(p(x|k), p(x))`, eq. (2) of the paper,
@@ -24,11 +24,11 @@ _ROUNDINGS = 8
 
 @dataclass(frozen=True)
 class Objective:
-    """A row of the registry: two functions, and what they need to know of the rows.
+    """An entry of the registry: two functions, and the relation that they need.
 
     `one_vs_all` and `one_vs_one` take (assignments, row_weights, relation) and return
-    (value, gradient); `relation` is "kernel", "distance" or None. Where an objective
-    `is_smooth`, its gradient is continuous but for where a distance is zero.
+    (value, gradient); `relation` is "kernel", "distance" or None. If an objective
+    `is_smooth`, its gradient is continuous except where a distance is zero.
     """
 
     relation: str | None
@@ -106,7 +106,7 @@ def _reciprocal(lengths):
 
 @dataclass(frozen=True)
 class Divergence:
-    """Generator of an f-divergence, and what one-vs-one needs of it.
+    """Generator of an f-divergence, with what one-vs-one needs.
 
     `generator` and `derivative` are f and f' at the ratio r = P / pi; `symmetric` is
     H(a, b) = b f(a / b) + a f(b / a), and `derivative_of_first` its derivative by a.
@@ -141,7 +141,7 @@ class Divergence:
 
 
 def _ratios(assignments, row_weights):
-    """Return P / pi (n, k), pi (k,), and where P is above the floor it is held at."""
+    """Return P / pi (n, k), pi (k,), and where P is above its floor."""
     floor = np.finfo(assignments.dtype).eps ** 0.75  # 2e-12, or 6e-6 in float32
     inside = assignments > floor
     assignments = np.maximum(assignments, assignments.dtype.type(floor))
@@ -179,7 +179,7 @@ CHI_SQUARE = Divergence(
 
 
 def wasserstein_one_vs_all(assignments, row_weights, relation):
-    """Return (value, gradient) for transport between each cluster and all rows.
+    """Return (value, gradient) for transport between each cluster and all samples.
 
     Equations (D61) and (D67), with the exact dual potentials u, v of each transport:
     the gradient is w_i (u_ik + sum_j w_j v_jk).

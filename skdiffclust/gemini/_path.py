@@ -1,4 +1,4 @@
-"""The regularisation path: its steps, and what is chosen among them."""
+"""The regularisation path: its steps, and the choice among them."""
 
 from dataclasses import dataclass, field
 from numbers import Integral, Real
@@ -13,7 +13,7 @@ from skdiffclust.gemini._penalties import group_norms
 
 @dataclass(frozen=True)
 class Step:
-    """What is kept of a step; `weights` is what `compact` returns.
+    """A step of a path; `weights` is what `compact` returns.
 
     `kkt` is its certificate, see `_solver`; NaN without one.
     """
@@ -40,29 +40,30 @@ class SparsePath:
         Factors of the penalty.
     objectives : ndarray of shape (n_steps,), float64
         GEMINI of the training samples, without penalty. With ``dynamic=True`` it is
-        that of the features that were in, and values of different steps do not compare.
+        that of the features that were in, and values of different steps are not
+        comparable.
     penalties : ndarray of shape (n_steps,), float64
         Sums of the norms of the groups of weights.
     kkts : ndarray of shape (n_steps,), float64
         How far each step is from a solution at its penalty, see `kkt_` of
         :class:`skdiffclust.SparseGEMINI`; NaN where that is not known.
     n_features : ndarray of shape (n_steps,), int64
-        Numbers of features that are in.
+        Numbers of selected features.
     supports : ndarray of shape (n_steps, n_features_in), bool
-        Which features are in.
+        Which features are selected.
     labels : ndarray of shape (n_steps, n_samples), int64
         Clusters of the training samples.
     n_iters : ndarray of shape (n_steps,), int64
         Numbers of epochs.
     chosen : int
-        The step that the estimator was given: the best one of fewest features among
+        The step that the estimator has: the best one with the fewest features among
         those that keep the threshold, or the last one with features if dynamic.
     keep_threshold : float or None
         The threshold; None if dynamic.
     kind : str
         "linear", or "skip" for the perceptron with a skip connection.
     steps : list of Step
-        The same by steps, with the weights of the features that are in.
+        The same by steps, with the weights of the selected features.
     template : SparseGEMINI
         The parameters of the estimators of all steps; not fitted.
     shared : dict
@@ -154,8 +155,9 @@ class SparsePath:
         Parameters
         ----------
         n_features : int, default=None
-            Take a step with so many features, or with the next smaller number there
-            is; of several the one of largest objective (if dynamic, the first).
+            Take a step with this many features, or with the next smaller number on the
+            path; of several, the one with the largest objective (if dynamic, the
+            first).
         alpha : float, default=None
             Take the step of largest penalty up to this one.
         keep_threshold : float, default=None
@@ -249,17 +251,17 @@ class SparsePath:
         return SparsePathDisplay.from_path(self, ax=ax)
 
     def leaving_alphas(self):
-        """Return the penalty at which each feature leaves for good.
+        """Return the penalty at which each feature is dropped for good.
 
         Returns
         -------
         alphas : ndarray of shape (n_features_in,), float64
-            The penalty of the first step after the last one that it is in; for features
-            that never leave, the next number above the largest penalty of all.
+            The penalty of the first step after the last one with the feature; for
+            features that are never dropped, the next number above the largest penalty.
         """
         last_in = len(self) - 1 - np.argmax(self.supports[::-1], axis=0)
         last_in[~self.supports.any(axis=0)] = -1
-        with np.errstate(under="ignore"):  # above zero it is subnormal
+        with np.errstate(under="ignore"):  # the next number above zero is subnormal
             above = np.nextafter(self.alphas[-1], np.inf)
         return np.append(self.alphas, above)[last_in + 1]
 
@@ -335,7 +337,7 @@ def attributes_of_step(step, kind, groups):
 
 
 def compact(model, support):
-    """Return copies of the arrays of a model, with rows of features in it only."""
+    """Return copies of the arrays of a model, with the rows of its features only."""
     return [
         array[support].copy() if name in model.input_names else array.copy()
         for name, array in zip(model.names, model.arrays, strict=True)

@@ -1,14 +1,14 @@
-"""Penalties on variables: what they cost, their proximal operators, and the registry.
+"""Penalties on variables: values, proximal operators, and the registry.
 
 Features that belong together (the one-hot columns of a category, say) form a group,
 which is kept or dropped as a whole. Groups are given as the list of their columns,
 gathered by size, so that all groups of one size are handled in one array operation.
 
 A penalty has four members, which know a model and nothing of objectives: ``value``,
-``prox``, in place, ``residuals``, how far a point is from where the penalised problem
-rests, and ``support``. One that is a sum of a function of the norms of groups is a
-`NormPenalty`, and that function with its derivative and its proximal operator is all it
-has to say; the solver of linear models works with any.
+``prox``, in place, ``residuals``, how far a point is from a stationary point of the
+penalised problem, and ``support``. A sum of a function of the norms of groups is a
+`NormPenalty`, which has to define only that function with its derivative, and its
+proximal operator; the solver of linear models works with any of them.
 """
 
 from dataclasses import dataclass, replace
@@ -67,12 +67,12 @@ def soft_threshold_groups(weights, threshold, groups):
 def hierarchical_prox(skip, hidden, threshold, hierarchy, groups):
     """Shrink the skip weights (d, k) and bound the hidden weights (d, h), in place.
 
-    The minimiser of ||theta - skip||² / 2 + ||W - hidden||² / 2 + threshold
-    sum_g ||theta_g|| under ``max |W_g| <= hierarchy ||theta_g||`` for every group g,
-    equation (10): Algorithm 4 of LassoNet, for groups. `threshold` is a number, or has
-    one for each of the groups of one size. Where skip_g is zero its
-    direction is undefined; if the hidden weights call for a norm all the same, all its
-    entries are equal, which moves all clusters alike and hence no assignment.
+    The minimiser of ||theta - skip||² / 2 + ||W - hidden||² / 2 + threshold sum_g
+    ||theta_g|| under ``max |W_g| <= hierarchy ||theta_g||`` for every group g, equation
+    (10): Algorithm 4 of LassoNet, for groups. `threshold` is a number, or has one for
+    each of the groups of one size. Where skip_g is zero its direction is undefined; if
+    the hidden weights require a norm anyway, all its entries are equal, which moves all
+    logits alike and hence changes no assignment.
     """
     for columns in groups:
         v = skip[columns].reshape(len(columns), -1)
@@ -80,7 +80,7 @@ def hierarchical_prox(skip, hidden, threshold, hierarchy, groups):
         norms = np.sqrt(np.einsum("ij,ij->i", v, v))
         thresholds = np.broadcast_to(threshold, norms.shape).astype(norms.dtype)
         lengths = np.maximum(norms - thresholds, 0)
-        # Where no hidden weight is outside of the box, the two do not interact.
+        # If no hidden weight is outside the box, the two do not interact.
         joint = np.abs(u).max(axis=1) > hierarchy * lengths
         if joint.any():
             lengths[joint] = _joint_length(
@@ -133,7 +133,7 @@ def unshared(X, row_weights):
     deviations[constant] = 1.0
     correlation = covariances / np.outer(deviations, deviations)
     correlation[constant, constant] = 1.0
-    # Exact copies have nothing of their own, and would make the matrix singular.
+    # Duplicated features have no variance of their own, and make the matrix singular.
     correlation[np.diag_indices(n_features)] += 1e-9
     own = 1 / np.linalg.inv(correlation).diagonal()
     return np.sqrt(np.clip(own, 1e-6, 1.0))
@@ -164,7 +164,7 @@ class Penalty:
 
     @cached_property
     def thresholds(self):
-        """What a unit of each group costs (g,): alpha c_g."""
+        """Penalty of a unit of each group (g,): alpha c_g."""
         factors = np.ones(len(self.sizes)) if self.factors is None else self.factors
         return self.alpha * factors
 
@@ -178,13 +178,13 @@ class Penalty:
         return replace(self, alpha=float(alpha))
 
     def support(self, model):
-        """Return which features (d,) are in."""
+        """Return which features (d,) are selected."""
         return group_norms(model.inputs[0], self.groups) > 0
 
     def on_columns(self, active):
         """Return the penalty of a model with the columns in `active` (d,) only.
 
-        Groups are in or out as a whole.
+        Groups are selected or dropped as a whole.
         """
         position = np.cumsum(active) - 1
         inside = [columns[active[columns[:, 0]]] for columns in self.groups]
@@ -225,8 +225,8 @@ class Penalty:
     def residuals(self, model, gradients):
         """Return the residuals (g,) of a proximal step of length one, over alpha c_g.
 
-        How far the step takes the input weights of each group; zero where the penalised
-        problem rests.
+        How far the step moves the input weights of each group; zero at a stationary
+        point of the penalised problem.
         """
         trial = type(model).from_arrays([array.copy() for array in model.arrays])
         for array, gradient in zip(trial.arrays, gradients, strict=True):
@@ -242,8 +242,8 @@ class Penalty:
 class NormPenalty(Penalty):
     """A penalty that is a function of the norms of groups.
 
-    It has two members: `of_norms`, which takes norms (g,) and returns what they cost
-    and its derivative, and `prox_of_norms`, which takes norms (g,) and a step size and
+    It has two members: `of_norms`, which takes norms (g,) and returns their penalty and
+    its derivative, and `prox_of_norms`, which takes norms (g,) and a step size and
     returns the norms that the proximal operator leaves; both with alpha and the c_g.
     """
 
@@ -262,7 +262,7 @@ class NormPenalty(Penalty):
         factors = np.divide(proximal, norms, out=np.zeros_like(norms), where=norms > 0)
         by_column = np.empty(len(array), dtype=array.dtype)
         by_column[self.order] = np.repeat(factors, self.sizes)
-        # Zero times infinity or a negative number is not plus zero.
+        # Zero times infinity or a negative number is not +0.
         array[...] = np.where(by_column[:, None] > 0, array * by_column[:, None], 0.0)
 
     def on(self, active):
@@ -305,7 +305,7 @@ class GroupLasso(NormPenalty):
             super().prox(model, step)
 
     def of_norms(self, norms):
-        """Return what groups of these norms cost, and its derivative, both (g,)."""
+        """Return the penalty, and its derivative, of groups of these norms (g,)."""
         return self.thresholds * norms, self.thresholds
 
     def prox_of_norms(self, norms, step):
@@ -315,7 +315,7 @@ class GroupLasso(NormPenalty):
 
 @dataclass(frozen=True)
 class HierarchicalLasso(Penalty):
-    """LassoNet: the same of skip weights, which bound the weights of hidden units.
+    """LassoNet: the group lasso of skip weights, which bound the hidden weights.
 
     For every feature j of a group, max |omega_j| <= hierarchy ||theta_g||, equation
     (10).

@@ -1,7 +1,7 @@
-"""The relation between rows that an objective uses: features, or a matrix.
+"""The relation between samples that an objective uses: features, or a matrix.
 
-Both kinds answer the same questions, so the objectives need not know which they have:
-`take` the rows of a batch, and the `product` K u of the kernel with (n, k) columns.
+Both kinds have the same methods, so the objectives need not know which they have:
+`take`, for the samples of a batch, and `products` of the kernel with (n, k) columns.
 """
 
 from dataclasses import dataclass, field
@@ -21,14 +21,14 @@ from skdiffclust._affinity import (
 from skdiffclust._compat import PAIRWISE_METRICS, HasMethods, StrOptions
 from skdiffclust.gemini._sparse_rows import SparseRows, squared_norms, weighted_means
 
-# What a kernel and a metric may be, where rows have features.
+# Kernels and metrics for samples with features.
 KERNELS = [
     StrOptions(set(PAIRWISE_KERNEL_FUNCTIONS)),
     callable,
     HasMethods("fit_transform"),
 ]
 METRICS = [StrOptions(PAIRWISE_METRICS), callable]
-# And where the relation itself may be given.
+# And for relations that are given themselves.
 PRECOMPUTED = StrOptions({"precomputed"})
 
 
@@ -37,7 +37,7 @@ class Features:
     """Kernel K = F F' that is never formed: a product costs O(n r k)."""
 
     features: np.ndarray  # (n, r), or SparseRows
-    rounding = float(np.finfo(np.float64).eps)  # of what `products` returns second
+    rounding = float(np.finfo(np.float64).eps)  # of the second array of `products`
 
     def take(self, rows):
         """Return the relation between `rows` only."""
@@ -57,7 +57,7 @@ class Features:
 
     @cached_property
     def noise(self):
-        """Rounding of the squared length of a mean of the features, which adds up."""
+        """Accumulated rounding error of the squared length of a mean of features."""
         norms = squared_norms(self.features)
         epsilon = float(np.finfo(self.features.dtype).eps)
         return float(norms.max(initial=0.0)) * epsilon**2
@@ -82,24 +82,24 @@ class Matrix:
 
     @property
     def rounding(self):
-        """Relative rounding of what `products` returns second."""
+        """Relative rounding error of the second array of `products`."""
         return float(np.finfo(self.matrix.dtype).eps)
 
     @cached_property
     def noise(self):
-        """Rounding of a mean of entries, which cancel."""
+        """Rounding error of a mean of entries, which cancel."""
         largest = max(self.matrix.max(), -self.matrix.min())
         return float(largest) * float(np.finfo(self.matrix.dtype).eps)
 
 
 def make_relation(kind, X, kernel, metric, kernel_params=None):
-    """Return the relation between rows X (n, d) that objectives of `kind` need.
+    """Return the relation between samples X (n, d) that objectives of `kind` need.
 
-    `kind` is "kernel", "distance" or None (then None). A linear kernel is the rows
-    themselves, centred, or, where they are wider than long, an (n, r) factor of their
-    Gram matrix; a transformer is its features. Nothing n x n is formed for either. X
-    may be sparse, and `SparseRows` for the linear kernel.
-    A function gets all of `kernel_params`, a kernel of scikit-learn those it has.
+    `kind` is "kernel", "distance" or None (then None). For a linear kernel it is the
+    samples themselves, centred, or, with more features than samples, an (n, r) factor
+    of their Gram matrix; for a transformer its features. Nothing n x n is formed for
+    either. X may be sparse, and `SparseRows` for the linear kernel. A function gets all
+    of `kernel_params`, a kernel of scikit-learn those it has.
     """
     if kind is None:
         return None
@@ -144,9 +144,9 @@ def _checked_distances(distances, metric):
 
 
 def _checked_features(features, kernel):
-    """Return features (n, r) of a transformer as an array; ValueError if they are odd.
+    """Return features (n, r) of a transformer as an array; ValueError if invalid.
 
-    They are to be dense and finite.
+    They must be dense and finite.
     """
     name = type(kernel).__name__
     if issparse(features):
@@ -167,8 +167,8 @@ def _checked_features(features, kernel):
 def gram_factor(X):
     """Return F (n, r), r <= min(n, d), with F F' = X X'; X itself unless d > n.
 
-    O(n² d) once, for products that cost O(n r k) instead of O(n d k). Exact but for
-    directions below the rounding of the Gram matrix.
+    O(n² d) once, for products that cost O(n r k) instead of O(n d k). Exact except for
+    directions below the rounding error of the Gram matrix.
     """
     n_samples, n_features = X.shape
     if n_features <= n_samples:

@@ -1,6 +1,6 @@
-"""A path as a checkpoint, and a checkpoint as a path that continues bit for bit.
+"""Checkpoints of a path, from which it continues bit for bit.
 
-Apart from the path, which knows nothing of files.
+Separate from the path, which does not depend on files.
 """
 
 import numpy as np
@@ -21,7 +21,7 @@ class PathCheckpoint:
     identity : dict
         What `identify` returned for the data and the parameters.
     model : Encoder or SkipPerceptron
-        One with arrays as those of the steps, whatever their values.
+        One with arrays of the shapes of those of the steps, of any values.
     n_samples : int
     """
 
@@ -52,10 +52,10 @@ class PathCheckpoint:
         )
 
     def open(self, walk_of, *, resume):
-        """Return the Steps there are and the Walk after the last, or ([], None).
+        """Return the finished Steps and the Walk after the last, or ([], None).
 
-        `walk_of` makes a Walk of the right arrays. ValueError if what is there is no
-        path of this data and these parameters.
+        `walk_of` makes a Walk of the right arrays. ValueError if the folder does not
+        hold a path of this data and these parameters.
         """
         records, state = self._checkpoint.open(resume=resume)
         if not records:
@@ -87,5 +87,5 @@ class PathCheckpoint:
 
 
 def _scalar(value):
-    """Return a row as an array, a number as a Python one."""
+    """Return an entry as an array, or a number as a Python number."""
     return value if value.ndim else value.item()

@@ -67,8 +67,8 @@ def gemini_score(
         I^{ova} = \sum_k \pi_k D(p(x|y=k), p(x)), \qquad
         I^{ovo} = \sum_{kl} \pi_k \pi_l D(p(x|y=k), p(x|y=l))
 
-    how far, on average, the samples of a cluster are distributed from all samples, or
-    from those of another cluster (equations (2) and (3) of [1]_).
+    the mean distance between the distribution of a cluster and that of all samples, or
+    of another cluster (equations (2) and (3) of [1]_).
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ def gemini_score(
     kernel_params : dict or None, default=None
         Keyword arguments of a kernel that is a function; others ignore them.
     return_gradient : bool, default=False
-        Whether to return the gradient, too.
+        Whether to return the gradient as well.
 
     Returns
     -------
@@ -123,14 +123,14 @@ def gemini_score(
     Notes
     -----
     "mmd" costs O(n d k) with a linear kernel or a transformer and O(n² k) with others;
-    f-divergences O(n k) one-vs-all and O(n k²) one-vs-one; "wasserstein" solves k
-    (or k (k - 1) / 2) transport problems between n points exactly, by POT where it is
-    installed and by :func:`scipy.optimize.linprog` where not. Its dual potentials need
-    not be unique, and then neither is its gradient.
+    f-divergences O(n k) one-vs-all and O(n k²) one-vs-one; "wasserstein" solves k (or k
+    (k - 1) / 2) transport problems between n points exactly, by POT if it is installed
+    and otherwise by :func:`scipy.optimize.linprog`. Its dual potentials need not be
+    unique, and then its gradient is not unique either.
 
-    Probabilities are held above 2e-12 (6e-6 in float32) in f-divergences. One-vs-one,
-    "kl" and "chi2" of hard assignments are infinite without that, and what comes of it
-    (18 and 4e11 for three clusters of one size) is of this floor.
+    Probabilities are clipped below at 2e-12 (6e-6 in float32) in f-divergences.
+    One-vs-one, "kl" and "chi2" of hard assignments would otherwise be infinite, and
+    their values (18 and 4e11 for three clusters of equal size) depend on this floor.
 
     References
     ----------
@@ -176,7 +176,7 @@ def gemini_score(
 
 
 def _check_simplex(assignments):
-    """Refuse rows that are no probabilities."""
+    """Refuse rows that are not probabilities."""
     worst = np.abs(assignments.sum(axis=1) - 1).max()
     if assignments.min() < 0 or worst > 1e-3:
         raise ValueError(

@@ -1,13 +1,12 @@
 """Solver of linear models under a penalty on the norms of groups, with a certificate.
 
-A step works on a set of groups: those that are in, and those that a proximal step
-would bring in. On the groups that are not zero the problem is smooth, and L-BFGS
-minimises it; a group leaves where a proximal step of the length of the last
-quasi-Newton step sets it to zero, or a step would turn it around, if that lowers the
-loss. Then all groups are checked, and the set grows until none is left to bring
-in. A solution is certified by the residual of a proximal step of length one: for each
-group of weights w with gradient g, ||w - prox(w - g)||, and for biases ||g||, over the
-penalty.
+A step works on a set of groups: those that are selected, and those that a proximal step
+would add. On the groups that are not zero the problem is smooth, and L-BFGS minimises
+it; a group is dropped if a proximal step of the length of the last quasi-Newton step
+sets it to zero, or a step would reverse its direction, and dropping it lowers the loss.
+Then all groups are checked, and the set grows until none is left to add. A solution is
+certified by the residual of a proximal step of length one: for each group of weights w
+with gradient g, ||w - prox(w - g)||, and for biases ||g||, over the penalty.
 """
 
 from dataclasses import replace
@@ -21,26 +20,28 @@ from skdiffclust.gemini._training import loss_and_gradients
 
 # The largest certificate of a solution.
 TOLERANCE = 0.01
-# Where a path begins, by `largest_alpha`; where starts are compared, and how long.
+# First penalty of a path, as a share of `largest_alpha`; penalties at which starts are
+# compared, and iterations of each.
 SMALLEST_SHARE = 1e-3
 _TRIED_SHARES = 1e-3 * 4.0 ** np.arange(5)
 _MOST_TRIAL_STEPS = 300
-# To which a solution is refined, if rounding allows: what it did before is forgotten.
+# Certificate to which a solution is refined, if rounding allows, so that it does not
+# depend on the steps before.
 _FINE_TOLERANCE = 1e-9
-# Pairs of differences that L-BFGS remembers.
+# Pairs of differences that L-BFGS keeps.
 _MEMORY = 10
 # Share of a linear model's decrease that a step has to reach.
 _ARMIJO = 1e-4
 _MOST_HALVINGS = 30
 # Relative rounding of a loss.
 _ROUNDING = 1e-15
-# A search along the gradient that fails so often in a row ends the solver.
+# After this many failed searches along the gradient in a row the solver ends.
 _MOST_FAILURES = 3
-# All groups are checked so often, after which those that are missing stay out.
+# Number of checks of all groups, after which missing groups stay out.
 _MOST_LOOKS = 50
 # Groups are solved to this share of the tolerance, before all are checked.
 _INNER_SHARE = 0.5
-# Groups that come in at once are at most so many, or as many as are in.
+# Largest number of groups added at once, unless more are selected already.
 _FEWEST_NEW = 10
 
 
@@ -125,7 +126,7 @@ class Point:
         return float(np.sqrt(free @ free)) / self._penalty.alpha
 
     def leaving(self, step):
-        """Return which blocks (g,) that are in a proximal step sets to zero."""
+        """Return which selected blocks (g,) a proximal step sets to zero."""
         from skdiffclust.gemini import _solver_kernels as kernels
 
         _, moved = kernels.block_lengths(self.z, self.gradient, self.starts, step)
@@ -133,7 +134,7 @@ class Point:
 
 
 class QuasiNewton:
-    """Minimises the loss on blocks that are in, one iteration at a time."""
+    """Minimise the loss on the selected blocks, one iteration at a time."""
 
     def __init__(self, z, evaluate, starts, penalty):
         self._evaluate = evaluate
@@ -151,7 +152,7 @@ class QuasiNewton:
         return Point(z, self._evaluate, self._starts, self._penalty)
 
     def residual(self):
-        """Return the largest residual of the biases and of the blocks that are in."""
+        """Return the largest residual of the biases and of the selected blocks."""
         point = self.point
         inside = point.residuals[point.norms > 0]
         return max(point.bias_residual, float(inside.max(initial=0.0)))
@@ -176,7 +177,7 @@ class QuasiNewton:
         for _ in range(_MOST_HALVINGS):
             new = self._at(kernels.move(point.z, direction, length, self._starts))
             gain = new.loss - point.loss
-            # Where rounding hides the gain, the derivative tells.
+            # If rounding hides the gain, the derivative decides.
             is_level = gain <= _ROUNDING * abs(point.loss) and abs(
                 direction @ new.whole_gradient
             ) <= 0.9 * abs(derivative)
@@ -206,14 +207,14 @@ class QuasiNewton:
         return True
 
     def _accept(self, new):
-        """Move to a point, and remember the differences."""
+        """Move to a point, and keep the differences."""
         from skdiffclust.gemini import _solver_kernels as kernels
 
         move = new.z - self.point.z
         change = new.whole_gradient - self.point.whole_gradient
         left = (new.norms == 0) & (self.point.norms > 0)
         if left.any():
-            # What is known of the other blocks stays.
+            # Values of the other blocks are kept.
             for rows in (self._moves, self._changes, move[None], change[None]):
                 kernels.clear_blocks(rows, self._starts, left)
         curvature = float(move @ change)
@@ -229,7 +230,7 @@ class QuasiNewton:
 
     @property
     def is_stuck(self):
-        """Whether no step lowers the loss, as where rounding has the last word."""
+        """Whether no step lowers the loss any further than rounding allows."""
         return self._n_failures == _MOST_FAILURES
 
     def _forget(self):
@@ -294,29 +295,29 @@ class GroupSolver:
         return [self._weights.astype(dtype), self._biases.astype(dtype)]
 
     def _write_back(self):
-        """Copy what the working set has reached."""
+        """Copy the current point of the working set."""
         z = self._inner.point.z
         end = len(z) - self._n_clusters
         self._weights[self._columns] = z[:end].reshape(-1, self._n_clusters)
         self._biases[...] = z[end:]
 
     def point(self):
-        """Return a copy of what has been reached on the working set."""
+        """Return a copy of the current point of the working set."""
         return self._inner.point.z.copy()
 
     @property
     def is_fine(self):
-        """Whether `refine` has done what can be done."""
+        """Whether `refine` cannot improve the solution."""
         inner = self._inner
         return inner.is_stuck or inner.residual() <= _FINE_TOLERANCE
 
     def refine(self):
-        """Take a step on the groups that a solution has, none of which is to leave."""
+        """Take a step on the groups of a solution, none of which may be dropped."""
         self._inner.iterate(may_leave=False)
         self._write_back()
 
     def certificate(self):
-        """Return the residual of the point that was reached."""
+        """Return the residual of the current point."""
         self._residuals()
         return self.residual
 
@@ -330,14 +331,14 @@ class GroupSolver:
         return point, residuals
 
     def _look_around(self):
-        """End with a certificate, or bring in the groups that are missing most."""
+        """End with a certificate, or add the groups with the largest residuals."""
         point, residuals = self._residuals()
         inside = point.norms > 0
         missing = np.where(inside, 0.0, residuals)
         wanted = missing > self._tolerance
         self._n_looks += 1
         if not wanted.any() or not inside.any() or self._n_looks == _MOST_LOOKS:
-            # Solved, or as far as rounding lets it.
+            # Solved, as far as rounding allows.
             self.is_done = True
             return
         n_new = max(_FEWEST_NEW, int(np.count_nonzero(inside)))
@@ -367,7 +368,7 @@ class GroupSolver:
 
 
 def largest_alpha(problem, model, penalty):
-    """Return about the penalty from which on no feature is in.
+    """Return approximately the smallest penalty at which no feature is selected.
 
     Under the MMD, the derivative of the objective by the length of the weights of one
     group, where all are zero, is at most the root of the variance of the group times
@@ -382,7 +383,7 @@ def largest_alpha(problem, model, penalty):
     deviations = np.sqrt(column_squares(X, weights))
     norms = penalty.norms(deviations[:, None])
     largest = float((norms / penalty.at(1.0).thresholds).max())
-    # Power iterations, of the kernel that is weighted on both sides.
+    # Power iterations of the kernel, weighted on both sides.
     roots = np.sqrt(weights)
     vector = roots * (X @ (deviations * (-1.0) ** np.arange(len(deviations))))
     eigenvalue = 0.0
@@ -401,10 +402,10 @@ def largest_alpha(problem, model, penalty):
 
 
 def best_along_path(models, problem, penalty):
-    """Return the linear model of several from which penalised losses end lowest.
+    """Return the linear model, of several, that leads to the lowest penalised losses.
 
-    On a few penalties of a path. Models that put all samples in the same clusters as
-    one before them are left out.
+    They are compared on a few penalties of a path. Models with the same clusters as an
+    earlier one are left out.
     """
     distinct = []
     found = []

@@ -10,7 +10,7 @@ import numpy as np
 from skdiffclust._compiled import compiled
 from skdiffclust.gemini._fused import mmd_of_columns, mmd_of_linear
 
-# As in _fused: sums in any order, NaN and infinity stay.
+# As in _fused: sums in any order, NaN and infinity are kept.
 _loops = compiled(nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
 
 

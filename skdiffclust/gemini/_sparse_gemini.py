@@ -67,15 +67,15 @@ from skdiffclust.gemini._walk import Walk, advance_to, first_alpha, walk_path
 class SparseGEMINI(SelectorMixin, BaseGEMINI):
     r"""Cluster by a generalised mutual information, and select variables for it.
 
-    Adds a group-lasso penalty on what each feature, or group of features, contributes,
+    Add a group-lasso penalty on the weights of each feature, or group of features,
 
     .. math:: \max_\theta \mathcal{I}(x; y|\theta) - \alpha \sum_j \|W_j\|_2,
 
     (equations (7) and (9) of [1]_), so that features leave exactly. With
     ``model="mlp"`` W is a linear skip connection beside a perceptron, whose input
-    weights are bounded by it (LassoNet [2]_, equation (10)). `fit` is for one penalty
-    that is known; `path` grows the penalty from nothing, records every step, and
-    chooses among them: the usual way.
+    weights are bounded by it (LassoNet [2]_, equation (10)). `fit` is for one given
+    penalty; `path`, the usual way, increases the penalty from zero, records every step,
+    and chooses among them.
 
     Parameters
     ----------
@@ -128,9 +128,9 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         exceed the norm of its skip weights. 0 leaves the linear model.
     dynamic : bool, default=False
         Whether `path` computes the kernel or distance of a step from the features that
-        are in (Appendix A). Objectives of different steps then do not compare.
+        are in (Appendix A). Objectives of different steps are then not comparable.
     dropout : float, default=0
-        Probability at which a hidden unit is left out of a step.
+        Probability with which a hidden unit is left out of a step.
     l2 : float, default=0
         Factor of the sum of squared weights (not of biases) in the loss.
     link_weight : float, default=1
@@ -166,28 +166,29 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
     alpha_ : float
         Penalty of the model.
     feature_norms_ : ndarray of shape (n_features,)
-        Norm of the (skip) weights of each feature's group; zero for what is out.
+        Norm of the (skip) weights of each feature's group; zero for features that are
+        out.
     feature_importances_ : ndarray of shape (n_features,)
-        Only after `path`: the penalty at which the feature left for good, and the next
-        number above the largest one for those that never left.
+        Only after `path`: the penalty at which the feature was dropped for good, and
+        the next number above the largest one for those that never were.
     skip_weights_ : ndarray of shape (n_features, n_clusters) or None
         Skip connection of ``model="mlp"``.
     weights_, biases_ : list of ndarray
         Layers of the model, of shapes (n_in, n_out) and (n_out,), on centred features.
     means_ : ndarray of shape (n_features,), float64
-        What is subtracted from features before the model.
+        Means that are subtracted from the features before the model.
     n_iter_ : int
         Number of epochs, or of iterations of the solver, at the penalty `alpha_`.
     kkt_ : float
         How far the model is from a solution at `alpha_`: the largest norm, over all
-        groups g of weights w with gradient u of the loss without the penalty, of
-        w - prox(w - u), with features scaled to a mean variance of one, divided by the
+        groups g of weights w with gradient u of the loss without the penalty, of w -
+        prox(w - u), with features scaled to a mean variance of one, divided by the
         penalty of the group, or the norm of the gradient by the biases, divided by the
-        penalty. At most 0.01, or a warning says so. NaN where training ends with the
-        progress instead: without a penalty, with ``model="mlp"``, with batches, and
+        penalty. If it exceeds 0.01, a warning is issued. NaN if training ends for lack
+        of progress instead: without a penalty, with ``model="mlp"``, with batches, and
         with the objectives "tv" and "wasserstein".
     history_ : dict of lists
-        Only after `fit`: "loss" and "objective" at each of them.
+        Only after `fit`: "loss" and "objective" of each epoch or iteration.
     n_features_in_ : int
         Number of features seen during `fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -203,15 +204,15 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
     With a linear model, full batches and an objective other than "tv" and
     "wasserstein", each penalty is solved by L-BFGS on the features that are in, and all
     features are checked at the end; see `kkt_`. The problem is not convex, so this is a
-    stationary point. `fit` follows the default path up to `alpha` and finds what `path`
-    finds there. Else a penalty is trained for, by proximal gradient descent with
-    momentum 0.9, until the loss makes no more progress. The momentum is that of the
-    iterates after the proximal step, so that it rests at solutions of the problem
-    above. The code published with [1]_ keeps the momentum of the gradients, and rests
-    at the solutions for a tenth of its penalty: its :math:`\lambda` is about ten of our
-    alpha.
+    stationary point. `fit` follows the default path up to `alpha`, so that it finds the
+    same solution as `path`. Otherwise the model is trained at each penalty by proximal
+    gradient descent with momentum 0.9, until the loss makes no more progress. The
+    momentum is that of the iterates after the proximal step, so that its fixed points
+    are solutions of the problem above. The code published with [1]_ keeps the momentum
+    of the gradients, whose fixed points are solutions for a tenth of its penalty: its
+    :math:`\lambda` is about ten of our alpha.
 
-    Features that are out may come back. X is scaled inside as in :class:`GEMINI`.
+    Features that are out may come back. X is scaled internally as in :class:`GEMINI`.
 
     References
     ----------
@@ -234,9 +235,9 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
     array([1])
     """
 
-    # Of an interrupted path; not where it is a part of something larger.
+    # Whether an interrupted path warns; not if it is a part of a search.
     _keeps_steps = True
-    # Where the loops of a path go to that is judged as a part of something larger.
+    # List for the loops of a path whose convergence is judged by a search.
     _judged = None
 
     _parameter_constraints = {
@@ -332,7 +333,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         y : None
             Ignored, present for API consistency.
         sample_weight : array-like of shape (n_samples,), default=None
-            How much each sample counts; a weight of two is a repeated sample.
+            Weights of the samples; a weight of two is a repeated sample.
         affinity : array-like of shape (n_samples, n_samples), default=None
             Kernel or distances between the samples; see :meth:`GEMINI.fit`.
         partial_labels : array-like of shape (n_samples,), default=None
@@ -384,7 +385,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         self._warn_of_certificates(np.array([step.kkt]))
         self.history_ = problem.units.history(history)
         vars(self).pop("feature_importances_", None)
-        # What is solved is judged by its certificate.
+        # Steps that are solved are judged by their certificates.
         judged = [] if np.isfinite(step.kkt) else [training.loops[-1]]
         training.finish(judged)
         return self
@@ -409,7 +410,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         checkpoint=None,
         resume=False,
     ):
-        """Grow the penalty until few features are in, and choose among the steps.
+        """Increase the penalty until few features are left, and choose among the steps.
 
         After the first stage, without penalty, each step starts from the last. The
         estimator becomes that of the chosen step, with ``alpha_`` its penalty; its
@@ -422,7 +423,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         y : None
             Ignored, present for API consistency.
         sample_weight : array-like of shape (n_samples,), default=None
-            How much each sample counts.
+            Weights of the samples.
         affinity : array-like of shape (n_samples, n_samples), default=None
             Kernel or distances between the samples; see :meth:`GEMINI.fit`.
         partial_labels : array-like of shape (n_samples,), default=None
@@ -433,23 +434,23 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
             Samples that should not share a cluster; see :meth:`GEMINI.fit`.
         alpha_init : float or None, default=None
             First penalty; None is a thousandth of a bound for the largest one, or less
-            where few features are in there. Where penalties are trained for (see Notes
-            of the class) it is one just below where the first feature leaves on trial,
-            though a few may leave there when it is trained on.
+            if few features are left there. If the model is trained (see Notes of the
+            class), it is just below the penalty at which the first feature is dropped
+            in a trial, though a few may be dropped there in further training.
         alpha_multiplier : float, default=1.05
             Factor from one penalty to the next.
         min_features : int, default=2
-            End where at most so many features are in.
+            End when at most this many features are left.
         keep_threshold : float or None, default=None
             Choose the fewest features with at least this share of the largest
             objective; None is 0.9. With ``dynamic=True`` it must be None, and the last
             step that has features is chosen.
         refine : bool, default=False
-            Where more than one group leaves at once, go back and try penalties between
-            (to a ratio of 1.0005), against the collapse of Section 5.6.
+            If more than one group is dropped at once, go back and try penalties in
+            between (down to a ratio of 1.0005), against the collapse of Section 5.6.
         checkpoint : path-like or None, default=None
-            Folder that each step is written to, the first stage among them; made if
-            it is not there.
+            Folder that each step is written to, including the first stage; created if
+            it does not exist.
         resume : bool, default=False
             Continue from the checkpoint, if there is one; bit for bit what the path
             would have been without the interruption, for an integer `random_state`.
@@ -457,7 +458,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         Returns
         -------
         path : SparsePath
-            The steps; ``path.select(...)`` makes an estimator of any.
+            The steps; ``path.select(...)`` returns an estimator for any of them.
 
         Raises
         ------
@@ -504,7 +505,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         self._warn_of_certificates(path.kkts)
         self.feature_importances_ = path.leaving_alphas()
         vars(self).pop("history_", None)
-        # What is solved is judged by its certificate.
+        # Steps that are solved are judged by their certificates.
         loops = [] if np.isfinite(path.kkts).any() else training.loops[first:]
         if self._judged is not None:
             self._judged += loops
@@ -601,12 +602,12 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         """Return a Walk that is to continue from a checkpoint."""
         rng = check_random_state(self.random_state)
         if self.random_state is None or self.random_state is np.random:
-            rng = np.random.RandomState()  # the global one stays as it is
+            rng = np.random.RandomState()  # the global one is not changed
         model = self._new_model(problem.X, np.random.RandomState(0))
         return self._walk_from(model, problem, rng, X, means, dynamic)
 
     def _new_model(self, X, rng):
-        """Return a model with random arrays for rows X (n, d)."""
+        """Return a model with random arrays for samples X (n, d)."""
         sizes = self._layer_sizes(X.shape[1])
         return new_model(self._kind(), None, sizes, rng, X.dtype)
 
@@ -621,7 +622,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         return super()._check_affinity(affinity, X)
 
     def _prepare(self, X, row_weights, means, links, affinity=None):
-        """Return the Problem for validated rows X (n, d), and the constraints."""
+        """Return the Problem for validated samples X (n, d), and the constraints."""
         constraints = as_constraints(X.shape[0], *links)
         problem = self._problem(X, row_weights, means, constraints, affinity)
         return problem, constraints
@@ -659,9 +660,9 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
     def _start_of_path(self, problem, best, trained, training, labels):
         """Return the model that the path starts from.
 
-        The best one may be sharp, and has no gradient then; where that is fast, soft
-        versions of all are tried on a few penalties. Its clusters are in the order of
-        the best one, with labels (n,).
+        The best one may be sharp, without a gradient; if it is fast, soft versions of
+        all are tried on a few penalties. Its clusters are in the order of the best one,
+        with labels (n,).
         """
         if not self._is_exact(len(problem.X)):
             losses = [loop.best_loss for loop in training.loops[: self.n_init]]
@@ -674,13 +675,13 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         return matched(start, start.forward(problem.X)[0].argmax(axis=1), labels)
 
     def _is_exact(self, n_samples):
-        """Return whether the penalised problem is solved, and not trained for."""
+        """Return whether the penalised problem is solved exactly, not by training."""
         is_whole = self._batch(n_samples) >= n_samples
         is_smooth = OBJECTIVES[self.objective].is_smooth
         return self._kind() == "linear" and is_whole and is_smooth
 
     def _views(self, problem, X, means):
-        """Return functions of a model: its fitted attributes, and logits of rows X."""
+        """Return functions of a model: fitted attributes, and logits of samples X."""
         units = problem.units
 
         def attributes(model):
@@ -735,7 +736,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         return np.concatenate(factors)
 
     def _check_factors(self, n_features):
-        """Return factors (d,) that were given; ValueError if they are none."""
+        """Return factors (d,) that were given; ValueError if invalid."""
         factors = np.asarray(self.penalty_factor, dtype=np.float64)
         is_good = factors.shape == (n_features,) and (
             np.isfinite(factors).all() and (factors > 0).all()
@@ -753,7 +754,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
     def _problem_of(self, problem, X, dynamic):
         """Return the function from a support (d,) to the Problem of a step.
 
-        It is of the samples X (n, d), of which `problem` is.
+        X (n, d) are the samples of `problem`.
         """
         kind = OBJECTIVES[self.objective].relation
         if not dynamic or kind is None:
@@ -785,7 +786,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
     def _warn(self, step, constraints, X):
         """Warn of empty clusters, of links that are not satisfied, and of no features.
 
-        With one cluster, or rows X (n, d) that are equal, none could be in.
+        With one cluster, or samples X (n, d) that are all equal, none can be selected.
         """
         self._report(step.labels, constraints)
         could_be_in = self.n_clusters > 1 and not have_equal_columns(X)
@@ -809,7 +810,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
             )
 
     def _attributes(self, model, units, means):
-        """Return the fitted attributes of a model of features as the user has them."""
+        """Return the fitted attributes of a model, in the unit of the user."""
         groups = self._groups_of_features(len(means))
         return {
             "means_": means,
@@ -848,7 +849,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         return groups
 
     def _training_params(self):
-        """Return what the loops of stages and steps need to know."""
+        """Return the parameters of the loops of stages and steps."""
         return {
             "max_iter": self.max_iter,
             "learning_rate": self.learning_rate,
@@ -858,7 +859,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         }
 
     def _get_support_mask(self):
-        """Return which features (d,) are in."""
+        """Return which features (d,) are selected."""
         check_is_fitted(self)
         return self.feature_norms_ > 0
 
@@ -875,7 +876,7 @@ _PATH_CONSTRAINTS = {
 
 
 def arrays_of_rows(X):
-    """Return the arrays that dense or sparse rows X (n, d) are made of, by name."""
+    """Return the arrays that dense or sparse samples X (n, d) consist of, by name."""
     means = {}
     if isinstance(X, SparseRows):
         means = {"means": X.means}
@@ -887,7 +888,7 @@ def arrays_of_rows(X):
 
 
 def _check_path(options, keep_threshold, checkpoint, resume):
-    """Refuse parameters of `path` that are not what they should be."""
+    """Refuse invalid parameters of `path`."""
     options = options | {
         "keep_threshold": keep_threshold,
         "checkpoint": checkpoint,

@@ -50,27 +50,27 @@ _SPARSE_ONLY = (
 class SparseGEMINICV(SelectorMixin, BaseGEMINI):
     """Choose the penalty of SparseGEMINI by stability over resamples.
 
-    There are no classes to predict, so that no fold can be scored by error. What can
-    be asked is whether the same clusters, and the same features, are found again in
-    other samples: paths over a grid of penalties are walked on random subsets of the
-    samples, and the penalty is taken at which they agree most. The fractions of subsets
-    that select a feature are the selection probabilities of [1]_.
+    There are no classes to predict, so folds cannot be scored by their error. Instead,
+    stability measures whether the same clusters and the same features are found in
+    other samples: paths over a grid of penalties are computed on random subsets of the
+    samples, and the penalty at which they agree most is chosen. The fractions of
+    subsets that select a feature are the selection probabilities of [1]_.
 
     Parameters
     ----------
     n_clusters : int or sequence of int, default=2
         Largest number of clusters, or those to choose from.
     n_alphas : int, default=20
-        Number of penalties, in geometric progression between where the first feature
-        leaves and where `min_features` are left, on all samples.
+        Number of penalties, in geometric progression between that at which the first
+        feature is dropped and that at which `min_features` are left, on all samples.
     n_resamples : int, default=10
         Number of subsets.
     sample_fraction : float, default=0.5
         Share of the samples in a subset.
     min_features : int, default=1
-        Where the grid ends.
+        Number of features at which the grid ends.
     selection_threshold : float, default=0.9
-        Share of the subsets from which on a feature is in `stable_features_`.
+        Smallest share of the subsets that select a feature of `stable_features_`.
     objective : str, default="mmd"
         As in :class:`SparseGEMINI`.
     mode : {"ova", "ovo"} or sequence of these, default="ova"
@@ -109,11 +109,11 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
     tol : float, default=1e-3
         Smallest relative improvement of the loss that counts as progress.
     n_iter_no_change : int or None, default=10
-        Stop a stage or a step after so many epochs without progress.
+        Stop a stage or a step after this many epochs without progress.
     n_init : int, default=3
         Number of restarts of the first stage.
     n_jobs : int or None, default=None
-        Number of processes that walk the paths of subsets; None is 1, or what a
+        Number of processes that compute the paths of subsets; None is 1, or what a
         :obj:`joblib.parallel_backend` sets. The result does not depend on it.
     random_state : int, RandomState instance or None, default=None
         Draws subsets, initial weights, batches and dropout.
@@ -133,8 +133,8 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         Penalty of the step, on all samples, with the largest product of the two among
         those that keep all clusters and a feature; 0 if none does.
     mode_ : {"ova", "ovo"}
-        The mode of the candidate with the largest such product. All arrays above and
-        below are its.
+        The mode of the candidate with the largest such product, which all arrays above
+        and below belong to.
     results_ : dict of ndarray
         A row for each candidate, a number of clusters and a mode: "n_clusters",
         "mode", and at its best penalty "alpha", "cluster_stability",
@@ -149,9 +149,9 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
     stable_features_ : ndarray of shape (n_features,), bool
         Features with at least that probability at `alpha_`.
     uncertainty_ : ndarray of shape (n_samples,)
-        How much the company of each sample changes from subset to subset at `alpha_`:
-        with c_ij the share of the subsets that put i and j together,
-        1 - sum_j c_ij² / sum_j c_ij. 0 for always the same samples.
+        How much the cluster of each sample changes from subset to subset at `alpha_`:
+        with c_ij the share of the subsets that put i and j together, 1 - sum_j c_ij² /
+        sum_j c_ij. 0 for always the same samples.
     path_ : SparsePath
         The path of all samples.
     labels_, n_clusters_, feature_norms_, feature_importances_ : ndarray or int
@@ -172,8 +172,8 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
     Notes
     -----
     The cost is that of `n_resamples` + 1 paths for each candidate. Candidates share
-    their subsets. Choose among few numbers of clusters; see `n_clusters` of
-    :class:`GEMINI` for a first idea of it.
+    their subsets. Choose among few numbers of clusters; `n_clusters` of :class:`GEMINI`
+    can give a first estimate.
 
     References
     ----------
@@ -276,7 +276,7 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
     @keep_state_on_error
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None, *, affinity=None, checkpoint=None, resume=False):
-        """Walk paths on subsets of X, and choose the penalty.
+        """Compute paths on subsets of X, and choose the penalty.
 
         Parameters
         ----------
@@ -287,11 +287,12 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         affinity : array-like of shape (n_samples, n_samples), default=None
             Kernel or distances between the samples; see :meth:`GEMINI.fit`.
         checkpoint : path-like or None, default=None
-            Folder that what each subset gave is written to; made if it is not there.
-            It takes an integer `random_state`.
+            Folder that the results of each subset are written to; created if it does
+            not exist. Requires an integer `random_state`.
         resume : bool, default=False
             Continue from the checkpoint, if there is one; only the paths of all samples
-            are walked again. The result is that without the interruption, bit for bit.
+            are computed again. The result is that without the interruption, bit for
+            bit.
 
         Returns
         -------
@@ -356,7 +357,7 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
                 store.append(outcome.to_record(), {"candidate": np.int64(i)})
             _report(loop, outcome)
 
-        # A callback may have ended it before the last one.
+        # A callback may have ended the path before its last step.
         complete = [each for each in candidates if len(each.found) >= 2]
         self._publish(complete)
         self._report(self.labels_, None)
@@ -380,7 +381,7 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
                     f"sequence of such. Got {getattr(self, name)!r} instead. Give the "
                     "values to choose from."
                 )
-        # Of the draft of this fit only; the parameter stays.
+        # Set on the draft of this fit only; the parameter is unchanged.
         self.n_clusters = int(max(counts))
         return [int(count) for count in counts], modes
 
@@ -395,7 +396,7 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
     def _grid(self, path):
         """Return the penalties (n_alphas,) between the ends of a path."""
         if not path.supports[0].any():
-            # Of equal samples nothing can be learned: all penalties give the same.
+            # Nothing can be learned from equal samples: all penalties give the same.
             return np.geomspace(1.0, 1.05, self.n_alphas)
         if len(path) < 2:
             raise ValueError(
@@ -475,9 +476,9 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         )
 
     def _open(self, checkpoint, resume, X, affinity, candidates):
-        """Return a Checkpoint and how many tasks it has; their Outcomes are put back.
+        """Return a Checkpoint and how many tasks it has; their Outcomes are restored.
 
-        None and zero without one.
+        None and zero without a checkpoint.
         """
         _check_checkpoint(checkpoint, resume, self.random_state)
         if checkpoint is None:
@@ -515,7 +516,7 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         return store, len(records)
 
     def _get_support_mask(self):
-        """Return which features (d,) are in."""
+        """Return which features (d,) are selected."""
         check_is_fitted(self)
         return self.feature_norms_ > 0
 
@@ -536,7 +537,7 @@ _FITTED = (
 
 @dataclass
 class Outcome:
-    """What the path of a subset gives at each of the penalties."""
+    """Results of the path of a subset at each penalty."""
 
     labels: np.ndarray  # (a, n), of all samples
     supports: np.ndarray  # (a, d)
@@ -561,7 +562,7 @@ class Candidate:
     found: list = field(default_factory=list)
 
     def judge(self):
-        """Compute what is stable, and choose the penalty with the largest product.
+        """Compute the stabilities, and choose the penalty with the largest product.
 
         Among those that keep all clusters and a feature; 0 if none does.
         """
@@ -595,10 +596,11 @@ class Candidate:
 
 
 def resample(sparse, X, affinity, rows, seed, alphas):
-    """Return the Outcome of the path of a SparseGEMINI on rows (m,) of X (n, d)."""
+    """Return the Outcome of the path of a SparseGEMINI on samples (m,) of X (n, d)."""
     inside = None if affinity is None else affinity[np.ix_(rows, rows)]
-    # In the small steps of the whole path: coarser ones would leave less time to leave.
-    # After the last step of a path that ended early all stays as it was.
+    # Steps as small as those of the whole path: with coarser ones features would have
+    # less time to be dropped. After the last step of a path that ended early nothing
+    # changes.
     path, loops = _quiet_path(
         sparse.set_params(random_state=seed),
         X[rows],
@@ -631,7 +633,7 @@ def _report(loop, outcome):
 
 
 def _quiet_path(sparse, X, **options):
-    """Return a path, and the loops of training that its convergence is judged by.
+    """Return a path, and the training loops that its convergence is judged by.
 
     Fewer clusters are judged by stability, or reported in the end.
     """
@@ -642,7 +644,7 @@ def _quiet_path(sparse, X, **options):
 
 
 def _check_checkpoint(checkpoint, resume, random_state):
-    """Refuse a checkpoint that could not be resumed, or that is not named."""
+    """Refuse a checkpoint that could not be resumed, or that is not a path."""
     if not isinstance(checkpoint, str | os.PathLike | None):
         raise ValueError(
             "The 'checkpoint' parameter of SparseGEMINICV.fit must be a folder or "

@@ -2,7 +2,7 @@
 
 `SparseRows` stands for X - 1 m' where X is sparse and m are means. It has the products
 of an array, so that models and objectives need not know which they have; the functions
-below are for what is no product. Everything costs O(nnz), or O(nnz k) for k columns.
+below are for other operations. Everything costs O(nnz), or O(nnz k) for k columns.
 """
 
 import numpy as np
@@ -19,7 +19,7 @@ class SparseRows:
     `matrix` is a canonical csr_array, see `canonical_rows`.
     """
 
-    # NumPy leaves products from the left to `__rmatmul__`.
+    # Makes NumPy use `__rmatmul__` for products from the left.
     __array_ufunc__ = None
 
     def __init__(self, matrix, means):
@@ -47,7 +47,7 @@ class SparseRows:
         return self.shape[0]
 
     def __matmul__(self, columns):
-        """Return the product with (d, k) or (d,); that of a sample has its own bits."""
+        """Return the product with (d, k) or (d,), with the same bits in any X."""
         product = self.matrix @ columns
         product -= (self.means @ columns).astype(product.dtype, copy=False)
         return product
@@ -69,7 +69,7 @@ class SparseRows:
         return SparseRows(self.matrix[:, columns], self.means[columns])
 
     def turned(self):
-        """Return the transpose (d, n) of the matrix, made once."""
+        """Return the transpose (d, n) of the matrix, computed once."""
         if self._turned is None:
             self._turned = self.matrix.T
         return self._turned
@@ -109,7 +109,7 @@ def weighted_means(X, row_weights):
     weights = row_weights.astype(np.float64)
     if issparse(X):
         return X.T @ weights
-    # As differences from a row: an offset costs no digits.
+    # Differences from a row, so that an offset costs no digits.
     first = X[0].astype(np.float64)
     return first + weights @ (X - first)
 
@@ -121,7 +121,7 @@ def squared_norms(X):
     matrix = X.matrix
     means = X.means
     values = matrix.data.astype(np.float64)
-    # What an entry changes beside the zero that it stands in place of.
+    # The change from the zero that an entry replaces.
     changes = values * (values - 2 * means[matrix.indices])
     rows = np.repeat(np.arange(len(X)), np.diff(matrix.indptr))
     squares = means @ means + np.bincount(rows, changes, minlength=len(X))

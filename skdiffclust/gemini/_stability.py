@@ -1,8 +1,9 @@
 """Stability over subsets of the samples: of clusters, of supports, and of their number.
 
-Clusters that are there are found again in other samples. But two clusters of anything
-long are found again as well, so that the stability of a number of clusters is compared
-with what it is on samples without any: of one Gaussian with the covariance of the data.
+True clusters are found again in other samples. But two clusters of any elongated
+distribution are found again as well, so the stability of a number of clusters is
+compared with that on samples without clusters: of one Gaussian with the covariance of
+the data.
 """
 
 import itertools
@@ -14,7 +15,7 @@ from skdiffclust._validation import check_dense_size
 from skdiffclust.gemini._sparse_rows import centered, weighted_means
 from skdiffclust.gemini._starts import ascend, start_partitions
 
-# Largest number of clusters that is tried, samples for each, and samples that are used.
+# Largest number of clusters tried, samples per cluster, and samples used.
 MOST_CLUSTERS = 10
 _SAMPLES_PER_CLUSTER = 8
 _MOST_SAMPLES = 1000
@@ -23,16 +24,16 @@ _N_SUBSETS = 10
 _N_REFERENCES = 9
 # Runs of k-means in each subset.
 _N_RUNS = 10
-# What the distance of a reference from full stability is increased by: where two
-# clusters of anything are stable, little is known from two that are.
+# Added to the distance of a reference from full stability: if two clusters of any data
+# are stable, two stable clusters of the samples mean little.
 _SLACK = 0.05
-# Advantages that differ by less are those of the draws.
+# Smaller differences between advantages are due to chance.
 _TIE = 0.03
 
 
 @dataclass(frozen=True)
 class CountStability:
-    """How stable each number of clusters is, beside the same for one Gaussian.
+    """Stability of each number of clusters, and the same for one Gaussian.
 
     Arrays have one entry for each of `counts`; `by_chance` is the largest advantage
     that each of the references has over the others.
@@ -46,16 +47,16 @@ class CountStability:
 
     @property
     def best(self):
-        """The largest of the numbers with about the largest advantage.
+        """The largest of the numbers with nearly the largest advantage.
 
-        Two clusters that are taken for one are found again as surely as both.
+        Two clusters that are merged into one are as stable as both.
         """
         is_near = self.advantage >= self.advantage.max() - _TIE
         return int(self.counts[is_near].max())
 
     @property
     def is_clear(self):
-        """Whether that is more than any reference has."""
+        """Whether the advantage is larger than that of any reference."""
         return bool(self.advantage.max() > self.by_chance.max())
 
     def to_dict(self):
@@ -136,10 +137,10 @@ def gaussian_like(X, random_state):
 
 
 def cells_of_subset(X, rows, n_clusters, mode, random_state):
-    """Return the labels (n,) in the best cells for the linear MMD of some rows.
+    """Return the labels (n,) in the best cells for the linear MMD of some samples.
 
-    Of X (n, d). The best partition of k-means, improved, is that of the largest
-    objective, which training ends at or near to: see `_starts`.
+    X is (n, d). The best partition of k-means, improved, is the one with the largest
+    objective, at or near which training ends: see `_starts`.
     """
     part = X[rows]
     weights = np.full(len(rows), 1 / len(rows))
@@ -155,7 +156,7 @@ def cells_of_subset(X, rows, n_clusters, mode, random_state):
 def cluster_stability(labels):
     """Return the mean adjusted Rand index of pairs of labels (m, a, n), for each a.
 
-    Labels of one single cluster agree with themselves on any data, and count as 0.
+    Labels with a single cluster agree on any data, and count as 0.
     """
     scores = np.zeros(labels.shape[1])
     pairs = list(itertools.combinations(range(len(labels)), 2))

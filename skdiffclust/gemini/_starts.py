@@ -1,8 +1,8 @@
-"""Where training starts: k-means, partitions improved from it, and random weights.
+"""Initial models: k-means, partitions improved from it, and random weights.
 
 The cells of k-means are those of a linear model, whose logits are minus half the
-squared distances to the centres but for what all clusters share. Scaled up, its softmax
-is the hard partition. A hard partition has no gradient left, so it takes part as it is,
+squared distances to the centres, up to what all clusters share. Scaled up, its softmax
+is the hard partition. A hard partition has no gradient, so it is a candidate as it is,
 and its soft version is trained.
 """
 
@@ -29,7 +29,8 @@ _MAX_ITER = 100
 _TOLERANCE = 1e-4
 # Share of the probability of a sample that its cluster has in a soft start, on average.
 _SOFT = 0.9
-# A partition is sharp enough when sharpening it gains less than this share of the loss.
+# A partition is sharp enough if sharpening it further gains less than this share of the
+# loss.
 _GAIN = 1e-7
 # The largest mean difference of logits of a soft start, and steps of four after it.
 _SHARPEST = 1e6
@@ -43,8 +44,8 @@ _OVERHEAD = 30
 def start_partitions(points, row_weights, n_clusters, random_state, n_runs=_N_RUNS):
     """Return the partitions (n,) of several runs of k-means, the best one first.
 
-    `points` (n, d) are centred. The draws depend on the points and not on their order,
-    and a point of weight two is drawn as two points are. O(n d k) an iteration.
+    `points` (n, d) are centred. The draws do not depend on the order of the points, and
+    a point of weight two is drawn like two points. O(n d k) an iteration.
     """
     if not isinstance(points, SparseRows):
         points = np.asarray(points, dtype=np.float64)
@@ -69,7 +70,7 @@ def _order_of(points, random_state):
 
 def _draw(cumulated, share):
     """Return the position at a share of cumulated weights (n,)."""
-    # All points that are left may be at a centre: any of them is one then.
+    # All points that are left may be at a centre: then any of them is drawn.
     position = np.searchsorted(cumulated, share * cumulated[-1], "right")
     return min(int(position), len(cumulated) - 1)
 
@@ -130,7 +131,8 @@ def _lloyd(points, squares, weights, centers):
 def voronoi(X, row_weights, labels, n_clusters):
     """Return weights (d, k) and biases (k,) of the cells around the means of clusters.
 
-    In float64. Empty clusters have the mean of all samples, and no cell beside another.
+    In float64. Empty clusters have the mean of all samples, and no cell if there is
+    another cluster.
     """
     assigned = row_weights[:, None] * (labels[:, None] == np.arange(n_clusters))
     sizes = assigned.sum(axis=0, dtype=np.float64)
@@ -145,8 +147,8 @@ def ascend(X, row_weights, labels, n_clusters, mode, tolerance=1e-12):
     """Return the value, weights (d, k) and biases (k,) of cells of larger linear MMD.
 
     Labels become argmax_k of the gradient by the assignments, which is linear in the
-    samples, for as long as the objective grows by more than a tolerance. One-vs-all,
-    where it is convex in the assignments, it never falls. O(n d k) an iteration.
+    samples, for as long as the objective grows by more than a tolerance. One-vs-all is
+    convex in the assignments and never decreases. O(n d k) an iteration.
     """
     cells = voronoi(X, row_weights, labels, n_clusters)
     value, *_ = _response(X, row_weights, _labels_in(X, cells), n_clusters, mode)
@@ -223,7 +225,7 @@ def _response(X, row_weights, labels, n_clusters, mode):
 
 
 def soft_factor(family, problem):
-    """Return the factor at which a model of a family is soft enough to be trained.
+    """Return the factor at which a model of a family is soft enough for training.
 
     A family is a function from the factor of its logits to a model.
     """
@@ -266,7 +268,7 @@ def softened(model, problem):
 def matched(model, found, labels):
     """Return a model with its clusters in the order in which they agree with labels.
 
-    `found` (n,) are its own labels; as many samples as can be have the same in both.
+    `found` (n,) are its own labels; as many samples as possible have the same in both.
     """
     n_clusters = model.arrays[-1].shape[-1]
     table = np.zeros((n_clusters, n_clusters))
@@ -276,11 +278,11 @@ def matched(model, found, labels):
 
 
 def family_of_cells(kind, weights, biases, template):
-    """Return a function from a factor to a model with that times logits of cells.
+    """Return a function from a factor to a model with multiples of logits of cells.
 
     `weights` (d, k) and `biases` (k,) are those of the cells, `template` is a new,
-    random model of this kind. In a perceptron two ReLUs pass a logit on, so that it
-    has to have two units for each cluster; the other units start without any effect.
+    random model of this kind. In a perceptron two ReLUs represent a logit, so it needs
+    two units for each cluster; the other units start without any effect.
     """
     dtype = template.arrays[0].dtype
 
@@ -311,7 +313,7 @@ def _within_perceptron(template, weights, biases):
     own = slice(0, 2 * n_clusters)
     layers = [w.copy() for w in template.weights]
     shifts = [b.copy() for b in template.biases]
-    # What passes is the positive and the negative part of each logit.
+    # Two units carry the positive and the negative part of each logit.
     layers[0][:, own] = np.hstack([weights, -weights])
     shifts[0][own] = np.concatenate([biases, -biases])
     for layer, shift in zip(layers[1:-1], shifts[1:-1], strict=True):
@@ -338,8 +340,8 @@ def partitions_of(problem, n_clusters, random_state, linear):
     """Return the partitions (n,) of runs of k-means on the samples, the best one first.
 
     With a `linear` kernel its features are as far apart as the samples, in fewer
-    dimensions where there are more features than samples. Samples that are linked are
-    all at their mean, which is what k-means under must-links comes to.
+    dimensions where there are more features than samples. Linked samples are placed at
+    their mean, which amounts to k-means under must-links.
     """
     points = problem.relation.features if linear else problem.X
     if problem.constraints is not None:
@@ -367,8 +369,8 @@ def best_cells(problem, partitions, n_clusters, linear_mode, random_state=None):
 
     `linear_mode` is "ova" or "ovo" for the MMD with a linear kernel, for which all
     partitions are improved first, and the best one by `swap` if there is a
-    `random_state`; None for all else, where it is the first partition. What improves
-    them knows of no links: with links the first one stays if its loss is less.
+    `random_state`; None for all else, where it is the first partition. The improvement
+    ignores links: with links the first one is kept if its loss is smaller.
     """
     X = problem.X
     row_weights = problem.row_weights
@@ -387,7 +389,7 @@ def best_cells(problem, partitions, n_clusters, linear_mode, random_state=None):
 
 
 def _sharp_loss(problem, cells):
-    """Return the loss of a linear model with cells, as sharp as is best."""
+    """Return the loss of a linear model with cells at the best sharpness."""
 
     def family(factor):
         weights, biases = (

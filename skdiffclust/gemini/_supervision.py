@@ -1,4 +1,4 @@
-"""What is known of some rows, as a penalty on the assignments."""
+"""Links and partial labels as a penalty on the assignments."""
 
 import numpy as np
 
@@ -6,10 +6,10 @@ import numpy as np
 def supervision_with_gradient(assignments, constraints, rows=None):
     """Return a penalty on assignments (m, k), at least 0, and its gradient (m, k).
 
-    Rows of one group are pulled to their mean q_g by the mean of -log <p_i, q_g>, and
-    two groups that must be separated are pushed apart by the mean of -log (1 - <q_g,
-    q_h>). Both are 0 where all is satisfied by sure assignments. `rows` (m,) are the
-    rows of a batch among those of the constraints, None for all. O(m k + pairs k).
+    It is the mean of -log <p_i, q_g> over the samples of groups, with q_g the mean of a
+    group, plus the mean of -log (1 - <q_g, q_h>) over pairs of groups that must be
+    separated. Both are 0 if hard assignments satisfy everything. `rows` (m,) are the
+    samples of a batch among those of the constraints, None for all. O(m k + pairs k).
     """
     groups = constraints.groups if rows is None else constraints.groups[rows]
     present, member = np.unique(groups, return_inverse=True)
@@ -43,7 +43,7 @@ def supervision_with_gradient(assignments, constraints, rows=None):
 
 
 def broken_links(labels, constraints):
-    """Return how many groups labels (n,) part, and how many pairs they join wrongly."""
+    """Return how many groups labels (n,) split, and how many pairs they join."""
     n_groups = constraints.n_groups
     lowest = np.full(n_groups, labels.max())
     highest = np.zeros(n_groups, dtype=labels.dtype)
@@ -55,14 +55,14 @@ def broken_links(labels, constraints):
 
 
 def _sums(values, member, n_groups):
-    """Return the sums (g, k) of values (m, k) over the groups that rows are in."""
+    """Return the sums (g, k) of values (m, k) over the groups of samples."""
     sums = np.zeros((n_groups, values.shape[1]), dtype=values.dtype)
     np.add.at(sums, member, values)
     return sums
 
 
 def _parted(constraints, present):
-    """Return positions in `present` (g,) of the two groups of each pair that parts."""
+    """Return the positions in `present` (g,) of the groups of each separated pair."""
     class_of_group = np.full(constraints.n_groups, -1)
     class_of_group[constraints.groups] = constraints.classes
     classes = np.flatnonzero(class_of_group[present] >= 0)

@@ -31,7 +31,7 @@ class GEMINILoss(nn.Module):
     mode : {"ova", "ovo"}, default="ova"
         One-vs-all or one-vs-one.
     relation : {"features", "matrix"}, default="features"
-        What the second argument of the call is, for "mmd" and "wasserstein": explicit
+        Kind of the second argument of the call, for "mmd" and "wasserstein": explicit
         features of the samples, whose linear kernel or Euclidean distance is taken (a
         custom feature map is applied before), or the matrix of kernel values or
         distances between the samples of the batch.
@@ -47,8 +47,8 @@ class GEMINILoss(nn.Module):
     Notes
     -----
     Equal to the NumPy definition in float64. Transport is solved exactly on the CPU,
-    and its potentials are what is differentiated. A batch must have many samples of
-    each cluster, since the objective is that of its samples only.
+    and gradients follow from its potentials. A batch must have many samples of each
+    cluster, because the objective is that of its samples only.
 
     References
     ----------
@@ -110,7 +110,7 @@ class GEMINILoss(nn.Module):
             If the relation is missing, does not fit, or is not of all processes.
         """
         refuse_other_devices(logits, "GEMINILoss")
-        # Half precision, as of autocast, holds no sums over rows.
+        # Half precision, as under autocast, is too coarse for sums over samples.
         dtype = torch.promote_types(logits.dtype, torch.float32)
         assignments = torch.softmax(logits, dim=1, dtype=dtype)
         if self.objective in GENERATORS:
@@ -187,7 +187,7 @@ class GEMINILoss(nn.Module):
             return _safe_sqrt(norms, noise).sum().to(assignments.dtype)
         own = norms[:, None] * share.square()
         squares = own + own.T - 2 * torch.outer(share, share) * gram
-        # Of a cluster with itself there is none; selected, the others would be counted.
+        # Distances of a cluster from itself are excluded.
         itself = torch.eye(len(share), dtype=torch.bool, device=share.device)
         squares = squares.masked_fill(itself, 0.0)
         rounding = own.detach().max() * torch.finfo(gram.dtype).eps
@@ -205,7 +205,7 @@ def _safe_sqrt(squares, noise):
 
 def _wasserstein(assignments, distances, mode):
     """Return the Wasserstein objective; gradients flow through the densities."""
-    # As in NumPy: an empty cluster has a density, too.
+    # As in NumPy: an empty cluster has a density as well.
     assignments = assignments.clamp_min(torch.finfo(torch.float32).tiny)
     share = assignments.mean(dim=0)
     densities = (assignments / assignments.sum(dim=0)).T

@@ -1,4 +1,4 @@
-"""Loss and gradients of a model on rows, and the epochs."""
+"""Loss and gradients of a model on samples, and the epochs."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -19,27 +19,27 @@ _MOST_FUSED = 8
 
 @dataclass(frozen=True)
 class Problem:
-    """What a model is trained on: rows, their weights and relation, the objective."""
+    """Training problem: samples, their weights and relation, the objective."""
 
     X: np.ndarray  # (n, d), or the numbers (n,) of rows for free assignments
     row_weights: np.ndarray  # (n,), sum to one
     relation: object
     objective: Callable
-    l2: float = 0.0  # of the weights that are multiplied with features
-    inner_l2: float | None = None  # of all others; None is the same
+    l2: float = 0.0  # for the weights that are multiplied with features
+    inner_l2: float | None = None  # for all others; None is the same
     dropout: float = 0.0
     constraints: Constraints | None = None
     link_weight: float = 1.0
     is_one_vs_one: bool = False
-    # What `fused_mmd` returns, for a linear model; None computes by definition.
+    # Result of `fused_mmd`, for a linear model; None computes by definition.
     fused: Callable | None = None
-    # X' (d, n), where `fused` is faster on it: with more features than rows.
+    # X' (d, n), if `fused` is faster on it: with more features than samples.
     transposed: np.ndarray | None = None
-    # By what features and the objective were divided.
+    # Factors by which features and the objective were divided.
     units: Units = Units()
 
     def on_numbers(self):
-        """Return the problem for free assignments, whose X number the distinct rows."""
+        """Return the problem for free assignments, whose X numbers distinct samples."""
         return replace(self, X=numbers_of_rows(self.X), fused=None)
 
 
@@ -80,8 +80,8 @@ def loss_and_gradients(model, problem, rows=None, random_state=None):
     """Return the loss, the objective, and the gradients of the arrays of a model.
 
     The loss is minus the objective, plus l2 times the sum of squared weights and
-    ``link_weight`` times the penalty for what is known. `rows` (m,) are those of a
-    batch, None for all; with `random_state` None nothing is dropped out.
+    ``link_weight`` times the penalty for links and labels. `rows` (m,) are the samples
+    of a batch, None for all; with `random_state` None there is no dropout.
     """
     X = problem.X
     weights = problem.row_weights
@@ -105,7 +105,7 @@ def loss_and_gradients(model, problem, rows=None, random_state=None):
 
 
 def _by_definition(model, problem, X, weights, relation, rows, random_state):
-    """Return what `loss_and_gradients` does, without l2, for the rows X of a batch."""
+    """Return what `loss_and_gradients` does, without l2, for samples X of a batch."""
     masks = None
     if problem.dropout and random_state is not None:
         masks = model.dropout_masks(len(X), problem.dropout, random_state)
@@ -153,10 +153,10 @@ def train_model(
     """Run the epochs of a loop; its best state is a list of copies of the arrays.
 
     With one batch an epoch, the loss that is recorded is that of the arrays before the
-    step, which is known anyway, and no step follows the last one: the arrays end as
-    recorded. With more batches it is the mean over them. `attributes` makes fitted
-    attributes of a model, for callbacks, which otherwise receive no estimator;
-    the proximal operator of a `penalty` is applied after each step.
+    step, which is computed anyway, and no step follows the last one, so that the final
+    arrays are those recorded. With more batches it is the mean over them. `attributes`
+    makes fitted attributes of a model, for callbacks, which otherwise receive no
+    estimator; the proximal operator of a `penalty` is applied after each step.
     """
     whole = batch_size >= len(problem.X)
 
@@ -165,7 +165,7 @@ def train_model(
         if penalty is not None:
             penalty.prox(model, optimiser.learning_rate)
 
-    # What overflows is found by the loop, which says so.
+    # The loop detects an overflow and warns of it.
     with np.errstate(over="ignore", invalid="ignore"):
         for _ in loop:
             if whole:
@@ -189,9 +189,9 @@ def train_model(
 
 
 def _batch_epoch(model, problem, step, batch_size, random_state):
-    """Step once for each batch; return the means of loss and objective over them.
+    """Take a step for each batch; return the means of loss and objective over them.
 
-    A batch of rows without weight is none.
+    A batch whose samples have no weight is skipped.
     """
     sums = np.zeros(2)
     n_batches = 0

@@ -12,7 +12,7 @@ def transport(source, target, relation, key):
 
     The potentials u, v (n,) maximise <u, source> + <v, target> under u_i + v_j <= d_ij.
     `relation` holds the distances, and under `key` the potentials of the last call,
-    which POT starts from: from one iteration to the next they hardly move.
+    which POT starts from, because they hardly change from one iteration to the next.
     """
     distances = relation.matrix
     source = np.ascontiguousarray(source)
@@ -62,7 +62,8 @@ def _solve_by_linprog(source, target, distances):
     )
     solution = linprog(
         distances.ravel(),
-        # One row is the sum of the others; without it rounding cannot contradict.
+        # One row is the sum of the others; it is dropped so that rounding cannot make
+        # the system infeasible.
         A_eq=marginals[:-1],
         b_eq=np.concatenate([source, target[:-1]]),
         bounds=(0, None),

@@ -1,4 +1,4 @@
-"""The unit of the features, which is taken out of a problem and put back at its end.
+"""The unit of the features, which is removed from a problem and restored at its end.
 
 Training works on centred features divided by one number s, the root of the mean of
 their variances. With weights W' = s W on X / s the assignments are the same. An
@@ -6,7 +6,7 @@ objective that is homogeneous of degree q is v = s^q times that of X / s, and so
 
     -I(X) + l2 |W|² + alpha |W| = v (-I(X / s) + l2 / (v s²) |W'|² + alpha / (v s) |W'|)
 
-is v times the problem in which steps are taken, rests and progress are judged. What a
+is v times the problem in which steps are taken and convergence is judged. All that a
 user sees is in the unit of X.
 """
 
@@ -18,7 +18,8 @@ from sklearn.metrics.pairwise import KERNEL_PARAMS
 from skdiffclust.gemini._models import MODELS
 from skdiffclust.gemini._sparse_rows import mean_square
 
-# Of the objective with the linear kernel, and of the distances that grow as features.
+# Degrees of the objective with the linear kernel, and of distances proportional to the
+# features.
 _DEGREES = {
     "kernel": {"linear": 1, "cosine": 0},
     "distance": {
@@ -36,9 +37,9 @@ _DEGREES = {
 
 
 def degree_of(kind, kernel, metric, gamma):
-    """Return the degree q of an objective of a relation, None if it has no such.
+    """Return the degree q of an objective of a relation, None if it has none.
 
-    `kind` is "kernel", "distance" or None, for what knows no relation.
+    `kind` is "kernel", "distance" or None, for objectives without a relation.
     """
     if kind is None:
         return 0
@@ -54,7 +55,7 @@ def takes_gamma(kernel):
 
 
 def scale_gamma(kernel, n_features, scale):
-    """Return the gamma at which a kernel does not know the scale of the features.
+    """Return the gamma that makes a kernel independent of the scale of the features.
 
     One over the sum of their variances, n_features times scale squared, for kernels of
     squares and products; for those of absolute differences without the square.
@@ -72,7 +73,7 @@ class Units:
 
     @classmethod
     def of_rows(cls, X, row_weights, degree):
-        """Return the units of centred rows X (n, d); without a degree v is one."""
+        """Return the units of centred samples X (n, d); without a degree v is one."""
         mean = mean_square(X, row_weights)
         # Below this, weights in the unit of X could not be represented.
         floor = float(np.finfo(X.dtype).tiny) ** 0.5
@@ -81,7 +82,7 @@ class Units:
 
     @property
     def alpha(self):
-        """What a penalty on the norms of weights is divided by."""
+        """Divisor of a penalty on the norms of weights."""
         return self.objective * self.features
 
     def l2_of(self, l2):

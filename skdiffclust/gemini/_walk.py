@@ -1,9 +1,10 @@
-"""Walking the regularisation path: one step a penalty, each from where the last ended.
+"""Steps along the regularisation path: one per penalty, each from the last.
 
-Features that are out may come back at any step. With more features than rows, and at
-least half of them out, a step works on those that are in only (an active set) and looks
-at all others at its end: what a proximal step from zero would bring back comes back,
-and the step continues. With fewer out, copies of the others cost more than they save.
+Features that are out may come back at any step. With more features than samples, and at
+least half of them out, a step works only on those that are selected (an active set) and
+checks all others at its end: features that a proximal step from zero would select
+return, and the step continues. With fewer out, copying the others costs more than it
+saves.
 """
 
 from dataclasses import replace
@@ -25,22 +26,23 @@ from skdiffclust.gemini._solver import (
 from skdiffclust.gemini._sparse_rows import take_columns
 from skdiffclust.gemini._training import loss_and_gradients, train_model
 
-# From one penalty of a path to the next.
+# Factor from one penalty of a path to the next.
 MULTIPLIER = 1.05
-# A path begins with this share of the features in, if some tenth of the penalty has it.
+# A path begins with this share of the features, if some tenth of the penalty has it.
 _SHARE_IN = 0.25
 _MOST_TENTHS = 4
-# Refinement ends where two penalties are this close.
+# Refinement ends when two penalties are this close.
 _SMALLEST_RATIO = 1.0005
 
 
 class Walk:
-    """The moving parts of a path: the model, its momentum, and the random stream.
+    """State of a path: the model, its momentum, and the random stream.
 
     `problem_of` takes the support (d,) and returns the Problem of a step; without the
     dynamic regime it is the same one each time. `attributes` makes fitted attributes of
-    a model, for callbacks; `logits` are those that `predict` finds for the rows. What
-    `is_exact` is solved and certified, see `_solver`; else it is trained.
+    a model, for callbacks; `logits` are those that `predict` computes for the samples.
+    If `is_exact`, steps are solved and certified, see `_solver`; otherwise the model is
+    trained.
     """
 
     def __init__(
@@ -69,7 +71,7 @@ class Walk:
 
     @property
     def support(self):
-        """Which features (d,) are in."""
+        """Which features (d,) are selected."""
         return self.penalty.support(self.model)
 
     def snapshot(self):
@@ -78,7 +80,7 @@ class Walk:
         return [array.copy() for array in arrays], self.rng.get_state()
 
     def restore(self, snapshot):
-        """Go back to a snapshot."""
+        """Restore a snapshot."""
         arrays, stream = snapshot
         for array, old in zip(
             [*self.model.arrays, *self.optimiser.state], arrays, strict=True
@@ -97,7 +99,7 @@ class Walk:
         return arrays
 
     def continue_from(self, arrays):
-        """Continue from what `state` returned; return whether that can be."""
+        """Continue from what `state` returned; return whether that is possible."""
         for name, array, previous in zip(
             self.model.names, self.model.arrays, self.optimiser.state, strict=True
         ):
@@ -106,7 +108,7 @@ class Walk:
         return restore_stream(self.rng, arrays)
 
     def record(self, alpha, n_iter, kkt=np.nan):
-        """Return the Step of the arrays as they are."""
+        """Return the Step of the current arrays."""
         labels = self._empty_last(self.logits(self.model).argmax(axis=1))
         return self.step_of(self.model, alpha, n_iter, labels, kkt)
 
@@ -129,7 +131,7 @@ class Walk:
         )
 
     def _empty_last(self, labels):
-        """Put clusters that have emptied after the others; return the new labels."""
+        """Order clusters that became empty last; return the new labels."""
         n_clusters = self.model.arrays[-1].shape[-1]
         is_empty = np.bincount(labels, minlength=n_clusters) == 0
         order = np.argsort(is_empty, kind="stable")
@@ -142,13 +144,13 @@ class Walk:
     def advance(self, alpha, loops, is_last=False):
         """Train at a penalty; return its Step, or None if a callback ended the path.
 
-        The last one is refined, where steps are solved.
+        The last one is refined if steps are solved.
         """
         penalty = self.penalty.at(alpha)
         problem = self.problem_of(self.support)
         if self.is_exact:
             return self._solve(problem, penalty, loops, is_last)
-        # What a resumed path does not have: optimal potentials need not be unique.
+        # A resumed path does not have the potentials, which need not be unique.
         getattr(problem.relation, "potentials", {}).clear()
         n_samples, n_features = problem.X.shape
         active = self.support
@@ -179,7 +181,7 @@ class Walk:
         loop = next(loops, None)
         if loop is None:
             return None
-        # It ends with a certificate, and not for want of progress.
+        # It ends with a certificate, not for lack of progress.
         loop.n_iter_no_change = None
         weights, biases = self.model.arrays
         solver = GroupSolver(problem, weights, biases, penalty, TOLERANCE)
@@ -208,7 +210,7 @@ class Walk:
         return self.record(penalty.alpha, loop.n_iter, solver.certificate())
 
     def _train(self, model, optimiser, problem, penalty, loop, attributes):
-        """Run the epochs of a step; end at the last weights, not at the best."""
+        """Run the epochs of a step; keep the last weights, not the best."""
         train_model(
             model,
             problem,
@@ -223,9 +225,9 @@ class Walk:
             for array, previous, best in zip(
                 model.arrays, optimiser.state, loop.best_state, strict=True
             ):
-                # Without a velocity, which has grown beyond all bounds.
+                # The velocity, which has diverged, is reset.
                 array[...] = previous[...] = best
-        # The epochs of a path are many, and only the last weights are wanted.
+        # A path has many epochs, and only the last weights are needed.
         loop.best_state = None
 
     def _train_active(self, active, problem, penalty, loop):
@@ -248,7 +250,7 @@ class Walk:
         self._put_back(columns, arrays, state)
 
     def _on_columns(self, columns):
-        """Return copies of arrays and momentum, of inputs the rows of columns only."""
+        """Return copies of arrays and momentum; of inputs only the rows of columns."""
         chosen = [
             columns if name in self.model.input_names else slice(None)
             for name in self.model.names
@@ -277,7 +279,7 @@ class Walk:
             previous[rows] = old
 
     def _returning(self, problem, penalty):
-        """Return which features (d,) a proximal step would bring or keep in."""
+        """Return which features (d,) a proximal step would select or keep."""
         _, _, gradients = loss_and_gradients(self.model, problem)
         arrays = [array.copy() for array in self.model.arrays]
         trial = MODELS[self.kind].from_arrays(arrays)
@@ -291,10 +293,10 @@ class Walk:
 def first_alpha(walk, loops, max_iter):
     """Return the first penalty of a path; None if a callback stopped it.
 
-    Where steps are solved it is a thousandth of `largest_alpha`, or less where few
-    features are in there. Where they are trained for, it doubles the penalty until a
-    feature leaves, and goes back to before; it begins where shrinking alone, without
-    any gradient, could not empty the smallest group.
+    If steps are solved it is a thousandth of `largest_alpha`, or less if few features
+    are left there. If they are trained, the penalty is doubled until a feature is
+    dropped, and the penalty before is returned; it begins where shrinking alone,
+    without any gradient, could not empty the smallest group.
     """
     if walk.is_exact:
         return _first_solved_alpha(walk, loops)
@@ -314,7 +316,7 @@ def first_alpha(walk, loops, max_iter):
 
 
 def _first_solved_alpha(walk, loops):
-    """Return what `first_alpha` does for steps that are solved."""
+    """Return what `first_alpha` returns for steps that are solved."""
     problem = walk.problem_of(walk.support)
     smaller = largest_alpha(problem, walk.model, walk.penalty) * SMALLEST_SHARE
     alpha = smaller
@@ -339,8 +341,8 @@ def _first_solved_alpha(walk, loops):
 def advance_to(alpha, walk, loops):
     """Return the Step at a penalty; None if a callback ended it.
 
-    Where steps are solved it comes from the steps of the default path before it: what
-    is found is then what the path finds, and not another local optimum.
+    If steps are solved, it follows the steps of the default path before it, so that the
+    solution is that of the path, and not another local optimum.
     """
     if walk.is_exact:
         before = first_alpha(walk, loops, None)
@@ -350,7 +352,7 @@ def advance_to(alpha, walk, loops):
             if walk.advance(before, loops) is None:
                 return None
             before *= MULTIPLIER
-    # A single solution is worth some more digits.
+    # A single solution is computed to more digits.
     return walk.advance(alpha, loops, is_last=True)
 
 

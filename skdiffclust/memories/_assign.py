@@ -1,4 +1,4 @@
-"""From fitted memories to labels, by blocks of rows, with the compiled recursion."""
+"""Labels from fitted memories, by blocks of samples, with the compiled recursion."""
 
 import numpy as np
 from scipy import sparse
@@ -14,10 +14,10 @@ from skdiffclust.memories._seeding import squared_lengths
 
 
 def assign(X, memories, log_weights, dynamics):
-    """Return the memory (n,), int64, nearest to where each row of X (n, d) ends up.
+    """Return the memory (n,), int64, that each sample of X (n, d) converges to.
 
-    Lines 19 to 23 of Algorithm 1. Rows of X, dense or CSR, and memories (k, d) are in
-    the same units.
+    Lines 19 to 23 of Algorithm 1. X, dense or CSR, and memories (k, d) are in the same
+    units.
     """
     shift = memories.mean(axis=0, dtype=np.float64)
     if dynamics.metric == "cosine" or sparse.issparse(X):
@@ -74,14 +74,14 @@ def sparse_distances(X, memories, metric):
 
 
 def _sparse_products(Z, by_feature):
-    """Return products (m, k) of CSR rows and memories (d, k), each row by itself."""
+    """Return products (m, k) of CSR rows and memories (d, k), row by row."""
     products = np.empty((Z.shape[0], by_feature.shape[1]))
     sparse_row_products(Z.data, Z.indices, Z.indptr, by_feature, products)
     return products
 
 
 def _prepare(X, shift, metric):
-    """Return rows (m, d), float64, without the shift, or as directions."""
+    """Return samples (m, d), float64, without the shift, or as directions."""
     if sparse.issparse(X):
         return directions(X) if metric == "cosine" else X.astype(np.float64)
     rows = X.astype(np.float64) - shift

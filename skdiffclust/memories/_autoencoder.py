@@ -48,8 +48,8 @@ def recall_with_gradient(
 
 
 def _decoded(code, Z, weight, decoder):
-    """Return the mean squared error of what is decoded from codes (n, p), and its
-    gradients by the arrays of the decoder and by the codes.
+    """Return the mean squared error of the decoder for codes (n, p), and its gradients
+    by the arrays of the decoder and by the codes.
     """
     output, inputs = decoder.forward(code)
     output -= Z
@@ -61,9 +61,7 @@ def _decoded(code, Z, weight, decoder):
 
 
 def _logits(code, memories, log_weights, beta):
-    """Return log weights minus β times squared distances (n, k), but for a constant of
-    the sample.
-    """
+    """Return log weights minus β times squared distances (n, k), up to a constant."""
     norms = np.einsum("kp,kp->k", memories, memories)
     logits = code @ memories.T
     logits *= 2.0 * beta
@@ -149,7 +147,7 @@ class Autoencoder:
         return [*names, "memories"]
 
     def restart(self):
-        """Forget the gradients so far."""
+        """Reset the moments of the gradients."""
         self._adam = Adam(self._arrays, self._rate)
 
     def step(self, shown, Z, weight, target):
@@ -182,22 +180,22 @@ class Autoencoder:
         return {name: array.copy() for name, array in pairs}
 
     def load(self, state):
-        """Take over the arrays of a state."""
+        """Load the arrays of a state."""
         for name, array in zip(self._names, self._arrays, strict=True):
             array[...] = state[name]
 
     def moments(self):
-        """Return what the optimiser knows, by name."""
+        """Return the state of the optimiser, by name."""
         found = {f"{i}": array.copy() for i, array in enumerate(self._adam.state)}
         return found | {"n_steps": np.array(self._adam.n_steps)}
 
     def load_moments(self, moments):
-        """Take over what an optimiser knew."""
+        """Load the state of an optimiser."""
         for i, array in enumerate(self._adam.state):
             array[...] = moments[f"{i}"]
         self._adam.n_steps = int(moments["n_steps"])
 
     def kept(self):
-        """Return encoder and decoder as an estimator keeps them: lists of arrays."""
+        """Return encoder and decoder as fitted attributes: lists of arrays."""
         parts = self._encoder.copy(), self._decoder.copy()
         return tuple((part.weights, part.biases) for part in parts)

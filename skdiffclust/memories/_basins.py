@@ -1,8 +1,8 @@
-"""Clusters of any shape: many memories, merged where samples pass between them.
+"""Clusters of any shape: many memories, merged where samples lie between them.
 
 The energy between two memories is low where samples lie, and a sample there is
-attracted by both. Memories are therefore joined by how many samples they attract
-together, and the groups are those of the least normalised cut of that graph.
+attracted by both. The weight between two memories is therefore the attraction of
+samples by both, and the groups are those of the smallest normalised cut of that graph.
 """
 
 from dataclasses import dataclass, replace
@@ -26,7 +26,7 @@ _SCALES = 400  # numbers of steps of a walk at which basins are counted
 
 @dataclass(frozen=True)
 class Basins:
-    """Memories and the clusters that they are merged to."""
+    """Memories and the clusters that they are merged into."""
 
     memories: np.ndarray  # (m, d), float64
     groups: np.ndarray  # (m,), int64: cluster of each memory
@@ -64,7 +64,7 @@ class Basins:
         return on_sphere(means) if self.is_spherical else means
 
     def _enter(self, X):
-        """Return samples (n, d), float64, as memories see them."""
+        """Return samples (n, d), float64, in the space of the memories."""
         X = X.astype(np.float64, copy=False)
         return directions(X) if self.is_spherical else X
 
@@ -74,8 +74,8 @@ def attraction(Z, memories):
     and the largest squared distance (n,) that counts.
 
     The softmax of minus β times the squared distances to the nearest memories, where β
-    is a constant over the largest of these, less the smallest: a density that varies
-    changes nothing. Rows sum to one.
+    is a constant divided by the largest of these, less the smallest, so that a varying
+    density has no effect. Rows sum to one.
     """
     n_near = min(_ATTRACTING, len(memories))
     near = np.empty((len(Z), n_near), dtype=np.int64)
@@ -133,14 +133,14 @@ def find_basins(X, weight, n_clusters, n_memories, random_state, *, spherical=Fa
 
 
 def count_basins(draws, weight):
-    """Return the number of clusters that persists longest.
+    """Return the number of clusters that persists over the longest range of scales.
 
-    `draws` are shares (n, m) of samples, each for other memories. A walk from memory to
-    memory by the samples that they share, of t steps, has the eigenvalues of the graph
-    to the power of t. At a scale t it sees as many basins as there are eigenvalues
-    before the largest gap; the number that lasts over the longest range of log t, from
-    one step to a thousand, in all draws together, is taken. At least two, unless there
-    is one memory.
+    `draws` are shares (n, m) of samples, each for other memories. A random walk of t
+    steps from memory to memory, by the samples that they share, has the eigenvalues of
+    the graph to the power of t. At a scale t there are as many basins as eigenvalues
+    before the largest gap; the number that persists over the longest range of log t,
+    from one step to a thousand, in all draws together, is returned. At least two,
+    unless there is one memory.
     """
     lasting = np.zeros(_MOST + 1)
     for shares in draws:

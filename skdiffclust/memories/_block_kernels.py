@@ -10,7 +10,7 @@ import numpy as np
 from skdiffclust._compiled import compiled
 
 _LANES = 64
-# exp(-40) is below the rounding of one: such memories take no part in a step.
+# exp(-40) is below the rounding of one: such memories are left out of a step.
 _NEGLIGIBLE = -40.0
 _FAST = {"contract", "reassoc", "nsz", "arcp"}
 _kernel = compiled(nogil=True, fastmath=_FAST, error_model="numpy")
@@ -74,7 +74,7 @@ def _softmax(affinity, bias, beta, p):
 
 @_kernel
 def _takes_part(p):
-    """Tell whether any of p (lanes,) is not zero."""
+    """Return whether any of p (lanes,) is not zero."""
     total = 0.0
     for i in range(_LANES):
         total += abs(p[i])
@@ -109,7 +109,7 @@ def _forward(known, first, gram, norms, bias, beta, step, p, q, s, affinity):
 
 @_kernel
 def _backward(gram, dq, beta, step, p, ds, dl, d_gram, gradient):
-    """Pull dq (k, lanes) back through the steps: fills ds and dl, adds to d_gram.
+    """Propagate dq (k, lanes) back through the steps: fills ds and dl, adds to d_gram.
 
     dl is the sum over the steps of the gradient by the logits.
     """
@@ -193,7 +193,7 @@ def _project(memories, low, x, out):
 
 @_kernel
 def _add_hidden(d_hidden, low, x, gradient):
-    """Add to gradient (k, d) what comes by the products of `_project`."""
+    """Add to gradient (k, d) the part due to the products of `_project`."""
     for m in range(d_hidden.shape[0]):
         for j in range(x.shape[0]):
             total = 0.0
@@ -224,7 +224,7 @@ def hidden_products(memories, low, high, fill, gram, start):
 
 @_kernel
 def memories_vjp(memories, low, high, fill, d_gram, d_start, gradient):
-    """Add to gradient (r, k, d) what comes by `hidden_products`."""
+    """Add to gradient (r, k, d) the part due to `hidden_products`."""
     n_init, k, _ = memories.shape
     for r in range(n_init):
         for m in range(k):
@@ -238,7 +238,7 @@ def memories_vjp(memories, low, high, fill, d_gram, d_start, gradient):
 
 @_kernel
 def _rest(X, low, high, fill, weight, left):
-    """Return the part of the loss of rows that no memory enters."""
+    """Return the part of the loss of rows that does not depend on the memories."""
     total = 0.0
     for i in range(X.shape[0]):
         square = 0.0
@@ -326,7 +326,7 @@ def _add_group(
     w = np.zeros(_LANES)
     left = (1.0 - step) ** n_steps
     if plain:
-        # What is recalled starts from the row itself, and all of it is scored.
+        # The recall starts from the row itself, and all features are scored.
         high = memories.shape[2]
         fill = np.zeros(memories.shape[2])
     low = 0 if plain else low
@@ -383,12 +383,12 @@ def euclidean_rows(
     """Add up loss and gradients of a batch, Euclidean; return its scored entries.
 
     X (b, d), memories (r, k, d), products (b, r, k) of both; groups (g, 4): the first
-    row and the one after the last, and the same of hidden features; fill (d,); bias
-    (r, k); weight (b,); `out`: gradients by products, memories and bias, weight that
-    each memory attracted (r, k), and loss (r,), to which the part of a row that no
-    memory enters is added. Rows of no weight fill the last block up, with zeros.
-    Rows with nothing hidden enter by their products and their length only: X may then
-    be any rows of the same lengths.
+    row and the one after the last, and the same of hidden features; fill (d,); bias (r,
+    k); weight (b,); `out`: gradients by products, memories and bias, weight that each
+    memory attracted (r, k), and loss (r,), to which the part of a row that does not
+    depend on the memories is added. Rows of no weight fill the last block up, with
+    zeros. Rows with nothing hidden enter by their products and their length only: X may
+    then be any rows of the same lengths.
     """
     d_products, gradient, d_bias, attracted, loss = out
     norms = np.zeros(bias.shape)

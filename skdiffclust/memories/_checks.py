@@ -1,4 +1,4 @@
-"""What `ClAM` asks of its data, parameter by parameter."""
+"""Checks of the data and parameters of `ClAM`."""
 
 import numpy as np
 from scipy import sparse
@@ -7,7 +7,7 @@ from skdiffclust._affinity import refuse_zero_rows
 
 
 def check_sample_weight(sample_weight, n_samples):
-    """Return weights (n,), float64, of rows."""
+    """Return weights (n,), float64, of samples."""
     if sample_weight is None:
         return np.ones(n_samples)
     weight = np.asarray(sample_weight, dtype=np.float64)
@@ -26,7 +26,7 @@ def check_sample_weight(sample_weight, n_samples):
 
 
 def check_problem(clam, weight, first):
-    """Refuse what this ClAM cannot do with samples of these weights (n,)."""
+    """Refuse parameters that do not fit samples of these weights (n,)."""
     n_samples = np.count_nonzero(weight)
     if first and clam.n_clusters != "auto" and clam.n_clusters > n_samples:
         raise ValueError(
@@ -62,7 +62,7 @@ def check_problem(clam, weight, first):
 
 
 def check_memories(clam, X, constraints):
-    """Refuse what merged memories cannot do."""
+    """Refuse parameters that merged memories do not support."""
     if clam.n_memories is None:
         return
     n_samples = X.shape[0]
@@ -105,7 +105,7 @@ def check_constraints(clam, constraints):
 
 
 def check_checkpoint(clam, checkpoint):
-    """Refuse a checkpoint where nothing would be written, or nothing could be."""
+    """Refuse a checkpoint if nothing would be written, or not everything could be."""
     if checkpoint is not None and clam.encoder is None:
         raise ValueError(
             "The 'checkpoint' parameter of ClAM.fit must be None without an encoder. "
@@ -121,7 +121,7 @@ def check_checkpoint(clam, checkpoint):
 
 
 def check_init(clam, memories, X):
-    """Return memories (k, d) to start from, in the dtype of X."""
+    """Return the initial memories (k, d), in the dtype of X."""
     memories = np.array(memories, dtype=X.dtype)
     n_clusters = len(memories) if clam.n_clusters == "auto" else clam.n_clusters
     expected = (n_clusters, X.shape[1])

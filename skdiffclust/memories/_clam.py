@@ -65,13 +65,13 @@ from skdiffclust.memories._scaling import blocks, dense, scaling_of
 # Inverse temperature times total variance, when it is "auto": see the user guide.
 _CONCENTRATION = 60.0
 _WORTH_A_GPU = 1e10
-_COMPLETING = 2000  # rows that are kept to complete missing entries, at most
-# What an encoder adds to the attributes that `predict` needs.
+_COMPLETING = 2000  # largest number of samples kept to complete missing entries
+# Attributes that `predict` needs in addition with an encoder.
 _CODER = ("encoder_", "decoder_", "_input_scaling", "device_")
 
 
 def _has_no_encoder(estimator):
-    """Whether memories are all there is to train, as on a stream."""
+    """Whether only memories are trained, as on a stream."""
     if estimator.encoder is not None:
         raise AttributeError(
             "ClAM with an encoder has no partial_fit. Fit the encoder on a sample, and "
@@ -106,12 +106,12 @@ class ClAM(
 ):
     r"""Cluster with associative memories (ClAM), a relaxation of k-means.
 
-    A sample falls towards `n_clusters` memories, which are trained so that features
-    that were hidden from it are recalled (eq. 9 of [1]_), or so that whole samples are
-    (eq. 8, without `self_supervised`). The memories are then centres of clusters, and a
-    sample belongs to the memory that it converges to. Choose it for samples with
-    missing entries, which it completes, and where k-means would do and a differentiable
-    loss, weights of clusters, or another geometry is wanted.
+    Samples are attracted by `n_clusters` memories, which are trained so that hidden
+    features of a sample are recalled (eq. 9 of [1]_), or whole samples (eq. 8, without
+    `self_supervised`). The memories are then centres of clusters, and a sample belongs
+    to the memory that it converges to. Choose it for samples with missing entries,
+    which it completes, or if k-means would do but a differentiable loss, weights of
+    clusters, or another geometry is needed.
 
     Parameters
     ----------
@@ -124,8 +124,8 @@ class ClAM(
         longest from fine scales to coarse ones.
     inverse_temperature : float or "auto", default="auto"
         The paper's β, in units of one over the squared distance (over the distance for
-        "manhattan"). "auto" is 60 over the total variance of X, so that the scale of X
-        changes nothing.
+        "manhattan"). "auto" is 60 over the total variance of X: the unit of X has no
+        effect.
     n_steps : int, default=3
         Steps of the dynamics, the paper's T.
     step_size : float, default=1.0
@@ -136,7 +136,7 @@ class ClAM(
         Share of the features that are hidden from a masked sample, at most 0.5. Half of
         the samples of a batch are masked.
     mask_value : {"mean", "min", "max"}, default="mean"
-        What a hidden feature starts from, over the samples of `fit`.
+        Initial value of a hidden feature, over the samples of `fit`.
     self_supervised : bool, default=True
         Whether features are hidden from half of the samples (eq. 9), or all samples are
         recalled whole (eq. 8). Whole samples give the inertia of k-means, and take half
@@ -147,24 +147,24 @@ class ClAM(
     weighted : bool or array-like of shape (n_clusters,), default=False
         Attraction of each memory (eq. 10): equal, learned (True), or given.
     n_memories : int or None, default=None
-        Number of memories of which clusters are made. None is one a cluster. More, 50
-        to 300, find clusters of any shape: memories that attract the same samples are
-        merged, until `n_clusters` are left. Memories are then those of k-means, and
+        Number of memories from which clusters are made. None is one per cluster. More,
+        50 to 300, find clusters of any shape: memories that attract the same samples
+        are merged, until `n_clusters` are left. Memories are then those of k-means, and
         nothing is trained.
     init : {"k-means++", "random"} or array-like, default="k-means++"
-        Where memories start: the best solution of k-means from `n_init` draws of
-        k-means++ (spherical k-means for "cosine", k-medians for "manhattan"), on at
-        most 8192 samples and then run to convergence on all; samples drawn at random;
-        or the given ones, (n_clusters, n_features).
+        Initial memories: the best solution of k-means from `n_init` draws of k-means++
+        (spherical k-means for "cosine", k-medians for "manhattan"), on at most 8192
+        samples and then run to convergence on all; samples drawn at random; or the
+        given ones, (n_clusters, n_features).
     selection : {"loss", "silhouette"}, default="loss"
-        What is kept. "loss" trains the best solution of k-means only. The trained
-        memories take its place if their loss is lower and, with the defaults of
+        Which restart is kept. "loss" trains only the best solution of k-means. The
+        trained memories replace it if their loss is lower and, with the defaults of
         `inverse_temperature` and `weighted`, their inertia is not larger; training ends
         as soon as it is. With random starts three in ten restarts are trained, losses
-        with masks that differ by less than 2 % are taken as equal, and then the
-        restart of least entropy (eq. 13) is kept. "silhouette" trains all restarts to
-        the end and keeps that of largest silhouette, on at most 2000 samples, the
-        solution of k-means among them.
+        with masks that differ by less than 2 % are taken as equal, and then the restart
+        of least entropy (eq. 13) is kept. "silhouette" trains all restarts to the end
+        and keeps that of largest silhouette, on at most 2000 samples, the solution of
+        k-means among them.
     record_centers : bool, default=False
         Whether `history_` holds the memories of every epoch.
     encoder : "mlp", torch.nn.Module or None, default=None
@@ -188,17 +188,17 @@ class ClAM(
         First step of Adam, in units of the size of a feature of X. It halves on a
         plateau of the loss; training ends at one 32nd of it.
     tol : float, default=1e-3
-        Smallest relative fall of the loss that is no plateau.
+        Smallest relative decrease of the loss that is not a plateau.
     n_iter_no_change : int, default=5
-        Batches without such a fall after which the learning rate halves; an epoch
+        Batches without such a decrease after which the learning rate halves; an epoch
         counts for at most 16 batches.
     n_init : int, default=10
         Number of restarts. With an array as `init`, one.
     device : str, default="auto"
-        Where gradients are computed: "cpu" takes the explicit ones, any other name of
-        torch its autograd. "auto" is CUDA where there is one and an epoch of all
-        restarts multiplies at least 1e10 numbers, else the CPU, which is then faster;
-        an encoder is trained on CUDA wherever there is one.
+        Device of the gradients: "cpu" uses explicit ones, any other device of torch its
+        autograd. "auto" is CUDA if it is available and an epoch of all restarts takes
+        at least 1e10 multiplications, else the CPU, which is then faster; an encoder is
+        trained on CUDA whenever it is available.
     random_state : int, RandomState instance or None, default=None
         Seeds, order of the samples, masks.
 
@@ -208,7 +208,7 @@ class ClAM(
         Memories, in the order of the clusters; with `n_memories`, means of the samples
         of each cluster.
     memories_ : ndarray of shape (n_memories, n_features)
-        All memories: `cluster_centers_` if there is one a cluster.
+        All memories: `cluster_centers_` if there is one per cluster.
     memory_labels_ : ndarray of shape (n_memories,), int64
         Cluster of each memory.
     cluster_weights_ : ndarray of shape (n_clusters,)
@@ -248,20 +248,20 @@ class ClAM(
 
     Notes
     -----
-    An epoch costs O(n (k d + T k²)) for each restart: see `_training` for how the
-    steps T leave d alone. Beyond X it needs memory for one batch.
+    An epoch costs O(n (k d + T k²)) for each restart: the cost of the T steps does not
+    depend on d. Beyond X it needs memory for one batch.
 
     We differ from the paper. Half of the samples of a batch are masked, in groups that
     hide one block of features each, so that each feature is hidden equally often in
-    every batch; the others are recalled whole.
-    The loss is a mean over scored entries. Seeds are run through Lloyd's steps first,
-    because soft steps from raw seeds lose memories; one that attracts no sample in an
-    epoch is put on a sample far from all memories. Restarts are chosen by loss, as the
-    text of the paper says; its code chooses by silhouette. The solution of k-means is
-    always one of them: on complete data training alone found no better clusters, and
-    less stable ones. With "cosine" memories are kept on the unit sphere. Sparse X is
-    never dense whole: nothing is hidden from it (eq. 8), and its products with the
-    memories are all that is needed.
+    every batch; the others are recalled whole. The loss is a mean over scored entries.
+    Seeds are run through Lloyd's steps first, because soft steps from raw seeds lose
+    memories; a memory that attracts no sample in an epoch is moved to a sample far from
+    all memories. Restarts are chosen by loss, as the text of the paper says; its code
+    chooses by silhouette. The solution of k-means is always one of the candidates: on
+    complete data, training alone found no better clusters, and less stable ones. With
+    "cosine" memories are kept on the unit sphere. Sparse X is never converted to dense
+    as a whole: nothing is hidden from it (eq. 8), and only its products with the
+    memories are needed.
 
     Missing entries (NaN) of dense X are completed first, in `fit` and in all other
     methods, as :class:`AssociativeImputer` does among at most 2000 of the training
@@ -270,8 +270,8 @@ class ClAM(
 
     The "mlp" is trained in NumPy on the CPU; a module as encoder, or another device,
     needs torch. While it trains a module, a fit seeds the global random streams of
-    torch, from which its dropout draws, and puts them back at the end; one lock lets
-    concurrent fits of modules take turns, so that they find what they find alone.
+    torch, from which its dropout draws, and restores them at the end; a lock makes
+    concurrent fits of modules take turns, so that they give the same results as alone.
 
     Sample weights multiply the loss of a sample. A sample of weight two is not exactly
     two samples, because batches and masks are drawn by sample index.
@@ -415,8 +415,8 @@ class ClAM(
             of these three the memories are those of a constrained k-means, and nothing
             is trained; `labels_` satisfy them, while `predict` knows only the memories.
         checkpoint : path-like or None, default=None
-            Folder that each epoch of an `encoder` is written to, which alone takes
-            long; made if it is not there.
+            Folder that each epoch of the training of an `encoder` is written to;
+            created if it does not exist.
         resume : bool, default=False
             Continue from the checkpoint, if there is one; bit for bit what the fit
             would have been without the interruption, for an integer `random_state`.
@@ -462,7 +462,8 @@ class ClAM(
         loops = training
         coder = {}
         if self.encoder is not None:
-            # Callbacks watch the encoder. Its memories are trained, but their weights.
+            # Callbacks monitor the encoder. Its memories are trained already, but not
+            # their weights.
             X, centers, coder = self._learn_code(
                 training, X, weight, random_state, centers, checkpoint, resume
             )
@@ -489,8 +490,8 @@ class ClAM(
         return self
 
     def _fit_basins(self, training, X, weight, random_state):
-        """Merge many memories to clusters, and assign the fitted attributes."""
-        # numba is imported here: it would weigh on the import of the package.
+        """Merge many memories into clusters, and assign the fitted attributes."""
+        # numba is imported here, because it would slow down the import of the package.
         from skdiffclust.memories._basins import find_basins
 
         basins, labels, inverse_temperature = find_basins(
@@ -535,10 +536,10 @@ class ClAM(
         """Learn from a batch of samples of a stream.
 
         The first call seeds the memories and fixes the scale of the data and the order
-        of the clusters; later ones continue from the memories as they are. At most 2048
-        of all samples seen so far, drawn at random, are kept in the estimator, and each
-        call trains on these, so that a stream that is sorted by cluster does no harm.
-        Do not pickle an estimator where training samples must not be passed on.
+        of the clusters; later ones continue from the current memories. At most 2048 of
+        all samples seen so far, drawn at random, are kept in the estimator, and each
+        call trains on these, so that a stream may be sorted by cluster. A pickled
+        estimator contains these samples.
 
         Parameters
         ----------
@@ -596,7 +597,7 @@ class ClAM(
         return self
 
     def _check(self, X, sample_weight, *, first=True):
-        """Return rows and weights, checked against the parameters."""
+        """Return samples and weights, checked against the parameters."""
         X = self._validate(X, reset=first)
         refuse_overflow([_extremes(X)], X.dtype)
         if first:
@@ -606,7 +607,7 @@ class ClAM(
         return X, weight
 
     def _validate(self, X, *, reset):
-        """Return X as finite samples, dense in order, or CSR without repetitions."""
+        """Return X as finite samples, in C order, or CSR without duplicate entries."""
         options = {"order": "C"}
         if self.encoder is None:
             options["ensure_all_finite"] = "allow-nan"
@@ -624,7 +625,7 @@ class ClAM(
         return X
 
     def _fill(self, X):
-        """Return validated rows with missing entries completed, in the dtype of X."""
+        """Return validated samples, missing entries completed, in the dtype of X."""
         if sparse.issparse(X) or not np.isnan(X).any():
             return X
         if self._completer is not None:
@@ -638,7 +639,7 @@ class ClAM(
         )
 
     def _learn_missing(self, X, random_state):
-        """Learn what completes missing entries of training rows; return them filled."""
+        """Fit the completion of missing entries; return training samples filled."""
         self._completer = None
         if not sparse.issparse(X) and np.isnan(X).any():
             from skdiffclust.memories._completion import fit_completer
@@ -689,7 +690,7 @@ class ClAM(
         return code, deep.centers(code), {name: found[name] for name in _CODER}
 
     def _code(self, X):
-        """Return rows as the memories see them."""
+        """Return samples in the space of the memories."""
         if self.encoder_ is None:
             return X
         from skdiffclust.memories._deep import encode
@@ -697,7 +698,7 @@ class ClAM(
         return encode(self.encoder_, self._input_scaling.transform(X)).astype(X.dtype)
 
     def _scaling_of(self, X, weight, metric=None):
-        """Return the units of training for these rows."""
+        """Return the units of training for these samples."""
         return scaling_of(
             X,
             weight,
@@ -708,8 +709,8 @@ class ClAM(
         )
 
     def _start(self, X, weight, scaling, random_state, centers, constraints=None):
-        """Return the restarts to train, from `centers` of a last fit if any."""
-        # numba is imported here: it would weigh on the import of the package.
+        """Return the restarts to train, from `centers` of the last fit if any."""
+        # numba is imported here, because it would slow down the import of the package.
         from skdiffclust.memories._fit import Fit
 
         run = Fit(self, X, weight, scaling, random_state, constraints)
@@ -750,7 +751,7 @@ class ClAM(
         device = resolve_device(self.device, "ClAM")
         if device == "cpu":
             return "cpu", None
-        # torch is imported here: most fits never need it.
+        # torch is imported here, because most fits do not need it.
         from skdiffclust.memories._torch import completion_on_device
 
         return device, completion_on_device(device)
@@ -770,8 +771,8 @@ class ClAM(
     def _publish(self, X, weight, attributes, *, reorder, given=None, counted=None):
         """Assign the fitted attributes, clusters by size; return their old numbers.
 
-        `given` are labels (n,) of the rows that constraints speak of, and (n,) True
-        for the others; `counted` are rows in which clusters are counted, if not X.
+        `given` are the labels (n,) of samples in constraints, and (n,) True for the
+        others; `counted` are samples in which clusters are counted, if not X.
         """
         for name, value in attributes.items():
             setattr(self, name, value)
@@ -818,7 +819,7 @@ class ClAM(
             )
 
     def _assign(self, X):
-        """Return the labels (n,) of validated rows."""
+        """Return the labels (n,) of validated samples."""
         if self._basins is not None:
             return self._basins.assign(X)
         from skdiffclust.memories._assign import assign
@@ -844,7 +845,7 @@ class ClAM(
         return total
 
     def _distances(self, X):
-        """Return distances (m, k), float64, of rows to the memories of clusters."""
+        """Return distances (m, k), float64, of samples to the memories of clusters."""
         if self._basins is not None:
             return self._basins.distances(X)
         memories = self.cluster_centers_.astype(np.float64)
@@ -859,7 +860,7 @@ class ClAM(
         return block_distances(X, memories, self.metric, {})
 
     def predict(self, X):
-        """Give each sample the memory that it converges to.
+        """Return the memory that each sample converges to.
 
         Parameters
         ----------
@@ -1003,7 +1004,8 @@ class ClAM(
         Returns
         -------
         entropies : ndarray of shape (n_samples,), float64
-            0 where one memory has it all; see :func:`skdiffclust.memories.entropy`.
+            0 where a single memory attracts the sample; see
+            :func:`skdiffclust.memories.entropy`.
         """
         return self._by_blocks(entropy, X)
 
@@ -1044,7 +1046,7 @@ class ClAM(
         return -total / count if count else 0.0
 
     def _rows(self, X):
-        """Return rows to predict, checked and encoded."""
+        """Return samples to predict, checked and encoded."""
         check_is_fitted(self)
         X = self._code(self._fill(self._validate(X, reset=False)))
         refuse_overflow([_extremes(X), self.cluster_centers_])
@@ -1053,7 +1055,7 @@ class ClAM(
         return X
 
     def _dense_rows(self, X):
-        """Return rows to recall: what is recalled of sparse rows is dense."""
+        """Return samples to recall as a dense array, as recalled samples are dense."""
         X = self._rows(X)
         if sparse.issparse(X):
             what = "The recalled array"
@@ -1062,7 +1064,7 @@ class ClAM(
         return dense(X)
 
     def _by_blocks(self, function, X):
-        """Return a function of the dynamics (n,) of rows, few of them dense at once."""
+        """Return a function of the dynamics (n,) of samples, block by block."""
         X = self._rows(X)
         field = self._field()
         geometry = self._geometry()
@@ -1082,7 +1084,7 @@ class ClAM(
         return {"weights": weights, "metric": self.metric}
 
     def _recall(self, X, n_steps):
-        """Return validated rows after some steps."""
+        """Return validated samples after some steps."""
         return recall(
             X,
             *self._field(),

@@ -1,11 +1,11 @@
 """Completion of samples among many memories, with a linear correction, in NumPy.
 
-A sample is attracted by the memories that are near to it in what is seen of it; what is
-hidden is recalled as their mean under the softmax, the paper's attraction step. What
-is left of the seen entries, the sample minus what was recalled of it, is carried on to
-the hidden ones by the regression of such remainders on each other. Without attraction
-this is the conditional mean of a normal distribution; without the correction it is a
-kernel regression on the seen features.
+A sample is attracted by the memories that are near to it in its seen entries; hidden
+entries are recalled as their mean under the softmax, the paper's attraction step. The
+residuals of the seen entries, the sample minus its recall, correct the hidden ones by a
+linear regression of residuals on each other. Without attraction this is the conditional
+mean of a normal distribution; without the correction it is a kernel regression on the
+seen features.
 """
 
 from dataclasses import dataclass
@@ -16,8 +16,8 @@ from skdiffclust._products import product_by_sample
 
 _BLOCK_ENTRIES = 2**21
 _EM_STEPS = 20
-_EM_WORK = 2e10  # operations of a normal distribution's fit, about
-_EM_TOLERANCE = 3e-3  # root mean square change of what is completed, in its units
+_EM_WORK = 2e10  # approximate number of operations of the fit of a normal distribution
+_EM_TOLERANCE = 3e-3  # root mean square change of entries, standardised
 _RIDGE = 0.02  # share of the diagonal in a covariance, and more with few samples
 _FLOOR = 1e-6  # added to variances of standardised features
 # Inverse temperatures that are tried, times the total variance; 0: no attraction.
@@ -28,13 +28,13 @@ _JUDGED = 500  # samples in which they are hidden, at most
 
 @dataclass(frozen=True)
 class Completer:
-    """Memories with the units and the regression around them."""
+    """Memories with their units and their regression."""
 
     mean: np.ndarray  # (d,) of the seen entries
     scale: np.ndarray  # (d,) standard deviation of the seen entries, 1 if constant
     memories: np.ndarray  # (m, d) completed, standardised
-    center: np.ndarray  # (d,) what is recalled without attraction, standardised
-    precision: np.ndarray  # (d, d) inverse covariance of what is left after recall
+    center: np.ndarray  # (d,) recall without attraction, standardised
+    precision: np.ndarray  # (d, d) inverse covariance of the residuals of the recall
     inverse_temperature: float  # for standardised features; 0: no attraction
     is_corrected: bool
 
@@ -77,7 +77,7 @@ def fit_completer(
     mean = np.where(seen, X, 0.0).sum(axis=0) / count
     gaps = np.where(seen, X - mean, 0.0)
     scale = np.sqrt(np.square(gaps).sum(axis=0) / count)
-    # What rounding leaves of a constant feature is no scale.
+    # A spread within rounding error is that of a constant feature.
     is_constant = scale <= 1e-9 * np.maximum(np.abs(mean), np.abs(gaps).max(axis=0))
     scale = np.where(is_constant | (scale == 0), 1.0, scale)
     Z = gaps / scale
@@ -98,7 +98,7 @@ def fit_completer(
         best = _choose(Z, seen, candidates, random_state)
     memories, center, precision = _learn(Z, seen, normal, best[0])
     if best[0]:
-        # Memories are completed by the others, as the samples of a user will be.
+        # Memories are completed by the others, as new samples will be.
         memories = _complete(
             Z, seen, memories, center, precision, *best, itself=np.arange(len(Z))
         )
@@ -113,11 +113,11 @@ def _total_variance(Z):
 
 def _choose(Z, seen, candidates, random_state):
     """Return the candidate that completes hidden entries best: see `fit_completer`."""
-    # A stream of its own: with the seed that a user hid entries by, the first numbers
-    # of the given one would fall on these again.
+    # A separate stream: if the user hid entries with the same seed, the first numbers
+    # of the given stream would select the same entries again.
     random_state = np.random.RandomState(random_state.randint(2**31 - 1))
     hidden = seen & (random_state.uniform(size=seen.shape) < _HELD_OUT)
-    # Each sample, and each feature, keeps what it needs to be completed.
+    # Each sample and each feature keeps the entries that completing it needs.
     hidden[seen.sum(axis=1) - hidden.sum(axis=1) < 1] = False
     hidden[:, seen.sum(axis=0) - hidden.sum(axis=0) < 2] = False
     if not hidden.any():
@@ -148,7 +148,7 @@ def _choose(Z, seen, candidates, random_state):
 def _learn(Z, seen, normal, beta, rows=None):
     """Return memories (m, d), center (d,) and precision (d, d) for a temperature.
 
-    The precision is that of all rows, or of some numbers of rows.
+    The precision is that of all samples, or of some numbers of samples.
     """
     filled, mean, covariance = normal
     if beta:
@@ -176,7 +176,7 @@ def _complete(Z, seen, memories, center, precision, beta, is_corrected, itself=N
 
 def _recall(Z, seen, memories, beta, itself):
     """Return the mean of the memories (n, d) under their attraction of samples."""
-    # What a fit learns may depend on the rows beside a row, what it predicts may not.
+    # A fit may depend on the order of summation over samples, a prediction may not.
     multiply = product_by_sample if itself is None else np.matmul
     recalled = np.empty(Z.shape)
     squares = np.ascontiguousarray(np.square(memories).T)
@@ -204,8 +204,8 @@ def _carry_on(rest, seen, precision, with_spread=False):
     """Return hidden entries (n, d) given the seen ones, which are zero in the result.
 
     Both are of mean zero with an inverse covariance (d, d); `rest` is zero where
-    hidden. Also returns the sum (d, d) of the covariances of what was hidden, if asked
-    for. Samples with as many hidden entries are solved for together.
+    hidden. Also returns the sum (d, d) of the covariances of hidden entries, if
+    requested. Samples with as many hidden entries are solved for together.
     """
     n_features = rest.shape[1]
     found = np.zeros(rest.shape)
@@ -260,7 +260,7 @@ def _fit_normal(Z, seen):
 
 
 def _shrunk(covariance, n_samples):
-    """Return a covariance (d, d) drawn to its diagonal, which keeps it invertible."""
+    """Return an invertible covariance (d, d), shrunk towards its diagonal."""
     ridge = min(0.5, _RIDGE + 0.1 * len(covariance) / n_samples)
     diagonal = np.diag(np.diag(covariance))
     return (

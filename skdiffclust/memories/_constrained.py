@@ -1,4 +1,4 @@
-"""k-means of groups: rows that are linked share a memory, or part."""
+"""k-means of groups: linked samples share a memory, or are separated."""
 
 import numpy as np
 from scipy import sparse
@@ -16,13 +16,13 @@ _STEPS = 100
 
 
 def constrained_lloyd(Z, weight, seeds, constraints, metric):
-    """Return memories (k, d) and labels (n,) that satisfy `Constraints`, of least cost.
+    """Return memories (k, d) and labels (n,) of low cost that satisfy `Constraints`.
 
-    From each of seeds (r, k, d), and from linked rows that are far apart as a whole,
-    steps of Lloyd's in which a group of linked rows is
-    assigned as one, each class has a memory of its own, by the assignment of least
-    cost, and groups that must be separated are assigned one after the other, those of
-    the fewest choices first. Z (n, d) are rows in training units, dense or CSR.
+    Lloyd's steps start from each of seeds (r, k, d) and from the means of linked
+    samples that are far apart. A group of linked samples is assigned as one, classes
+    get different memories by the assignment of least cost, and groups that must be
+    separated are assigned one after the other, those with the fewest choices first. Z
+    (n, d) are samples in training units, dense or CSR.
     """
     best = None
     apart = _groups_apart(Z, weight, constraints.groups, seeds.shape[1])
@@ -47,10 +47,10 @@ def constrained_lloyd(Z, weight, seeds, constraints, metric):
 
 
 def _groups_apart(Z, weight, groups, n_memories):
-    """Return the means (k, d) of groups (n,) of rows, each far from those before.
+    """Return the means (k, d) of groups (n,) of samples, each far from those before.
 
-    The first is that of the heaviest group. Rows that are linked count by their mean:
-    seeds among the rows may be where no group can be assigned as a whole.
+    The first is that of the heaviest group. Linked samples are represented by their
+    mean, because seeds at samples may be where no group can be assigned as a whole.
     """
     sizes = np.bincount(groups, weight)
     shares = weight / np.where(sizes > 0, sizes, 1.0)[groups]
@@ -71,7 +71,7 @@ def _groups_apart(Z, weight, groups, n_memories):
 
 
 def _divergences(Z, memories, metric):
-    """Return what is summed over rows (n, k): squared or city-block distances."""
+    """Return the costs (n, k) of samples: squared or city-block distances."""
     if metric == "manhattan":
         return cdist(Z, memories, "cityblock")
     norms = np.einsum("kj,kj->k", memories, memories)
@@ -80,7 +80,7 @@ def _divergences(Z, memories, metric):
 
 
 def _means(Z, weight, labels, memories, far, metric):
-    """Return the centres (k, d) of the rows of each label."""
+    """Return the centres (k, d) of the samples of each label."""
     k = len(memories)
     sizes = np.bincount(labels, weight, minlength=k)
     moved = memories.copy()
@@ -100,7 +100,7 @@ def _means(Z, weight, labels, memories, far, metric):
 
 
 def _assign_groups(far, constraints):
-    """Return labels (n,) for costs (n, k) of rows, group by group."""
+    """Return labels (n,) for costs (n, k) of samples, group by group."""
     groups = constraints.groups
     k = far.shape[1]
     cost = np.empty((constraints.n_groups, k))

@@ -1,12 +1,12 @@
 """Deep ClAM: an autoencoder trained with memories in its latent space.
 
-The idea is that of [1]_, of which only the abstract was at hand; the details are ours.
-An autoencoder is trained first, on samples of which some features are hidden. Many
-memories among its codes are merged to clusters by `find_basins`, so that clusters need
-not be balls. Then encoder, decoder and one memory a cluster are trained by one loss,
-that of what is decoded from the recalled code, plus what the memory of a sample's
-cluster lacks in its attraction; every few epochs clusters are found anew, until they no
-longer change.
+The idea is that of [1]_, of which only the abstract was available; the details are
+ours. An autoencoder is trained first, on samples of which some features are hidden.
+Many memories among its codes are merged into clusters by `find_basins`, so that
+clusters can have any shape. Then encoder, decoder and one memory per cluster are
+trained by one loss, the reconstruction error from the recalled code plus minus the log
+share of the cluster's memory in the attraction; every few epochs clusters are found
+again, until they no longer change.
 
 .. [1] "Deep Clustering with Associative Memories", 2026.
 """
@@ -47,7 +47,7 @@ _LATENT = 10
 _BATCH = 256  # samples of a batch, at most,
 _SMALL_BATCH = 16  # and fewer, down to this number,
 _STEPS_PER_EPOCH = 8  # where an epoch would have fewer batches
-_SLOWER = 0.02  # of the learning rate: networks want smaller steps than memories
+_SLOWER = 0.02  # of the learning rate: networks need smaller steps than memories
 _PRETRAINING = 800  # steps, about,
 _ROUND = 160  # and those between two looks for clusters,
 _ROUNDS = 4  # of which there are so many
@@ -121,7 +121,7 @@ class DeepTraining:
         return min(ceil(_ROUND / self._n_batches), rest)
 
     def _first_network(self, n_clusters, device, continues):
-        """Return the autoencoder where training starts."""
+        """Return the initial autoencoder."""
         clam = self._clam
         n_features, dtype = self._X.shape[1], self._X.dtype
         width = min(_LATENT, n_features)
@@ -172,7 +172,7 @@ class DeepTraining:
         )
 
     def checkpoint(self, folder, *, resume):
-        """Write to a folder after each epoch, or continue from it."""
+        """Write a checkpoint to a folder after each epoch, or continue from it."""
         start = [array.tobytes() for array in self._network.state().values()]
         data = {
             "X": self._X,
@@ -200,7 +200,7 @@ class DeepTraining:
         return found
 
     def run(self, loop, attributes):
-        """Run the epochs of a loop, and go back to the best weights."""
+        """Run the epochs of a loop, and restore the best weights."""
         with self._streams():
             if self._checkpoint is not None:
                 self._checkpoint.open(loop, self)
@@ -214,7 +214,7 @@ class DeepTraining:
                 self._stage = 1
 
     def _streams(self):
-        """Return a context in which what modules draw depends on the seed alone."""
+        """Return a context in which modules' random numbers depend on the seed only."""
         if not self._in_torch:
             return nullcontext()
         from skdiffclust._torch import isolated_streams
@@ -222,7 +222,7 @@ class DeepTraining:
         return isolated_streams(self._random_state, "cpu")
 
     def _epoch(self):
-        """Take one step a batch; return the mean loss."""
+        """Take one step per batch; return the mean loss."""
         losses = []
         for chosen in mini_batches(len(self._X), self._batch_size, self._random_state):
             weight = self._weight[chosen]
@@ -236,8 +236,8 @@ class DeepTraining:
     def _target(self, chosen):
         """Return labels, log weights and dynamics for samples by number."""
         clam = self._clam
-        # About a third of the way to a memory: a code that ended there would tell the
-        # decoder nothing but its cluster.
+        # About a third of the way to a memory: at its end a code would only contain the
+        # cluster.
         step = clam.step_size / (2.0 * clam.n_steps)
         dynamics = Dynamics(self._beta, clam.n_steps, step, "euclidean")
         return self._labels[chosen], self._log_weights, dynamics
@@ -293,7 +293,7 @@ class DeepTraining:
         return checked_codes(np.concatenate(codes)).astype(np.float64)
 
     def _find_clusters(self):
-        """Find clusters among the codes; put memories there the first time."""
+        """Find clusters among the codes; the first time, move the memories there."""
         memories = self._network.memories
         k, codes = len(memories), self._codes(np.arange(len(self._X)))
         sample, weight = codes[self._chosen], self._weight[self._chosen]
@@ -309,7 +309,7 @@ class DeepTraining:
         self._put_memories(codes)
 
     def _put_memories(self, codes):
-        """Put memories on the means of their codes (n, p)."""
+        """Move the memories to the means of their codes (n, p)."""
         memories = self._network.memories
         weight, k = self._weight.astype(np.float64), len(memories)
         sizes = np.bincount(self._labels, weight, minlength=k)
@@ -343,7 +343,7 @@ class DeepTraining:
         self._stage, self._n_left = 1, self._n_epochs(1)
 
     def state(self):
-        """Return all that an epoch leaves to the next, by name."""
+        """Return the state that an epoch leaves to the next, by name."""
         found = {
             "stage": self._stage,
             "n_left": self._n_left,
@@ -355,7 +355,7 @@ class DeepTraining:
         return found | {f"adam.{n}": a for n, a in self._network.moments().items()}
 
     def fields(self):
-        """Return what the arrays of `state` may be."""
+        """Return the valid fields of `state`."""
         found = {
             **STREAM,
             "stage": Field("int64", low=0, high=_ROUNDS),
@@ -367,7 +367,7 @@ class DeepTraining:
         }
         for name, array in self.state().items():
             if name not in found:
-                # Buffers may hold infinity: the mask of an attention, say.
+                # Buffers may hold infinity, as masks of attention do.
                 is_count = name.endswith(("n_steps", "step"))
                 found[name] = Field(
                     array.dtype,
@@ -378,7 +378,7 @@ class DeepTraining:
         return found
 
     def restore(self, state):
-        """Continue from what `state` returned; return whether that can be."""
+        """Continue from what `state` returned; return whether that is possible."""
         if not restore_stream(self._random_state, state):
             return False
         self._stage, self._n_left = state["stage"].item(), state["n_left"].item()
@@ -400,7 +400,7 @@ class DeepTraining:
         """Return inverse temperature, memories (k, p) and log weights (k,)."""
         memories = self._network.memories.astype(np.float64)
         if self._stage == 0:
-            # For callbacks, which must not change what is drawn later.
+            # For callbacks, which must not change later random numbers.
             codes, weight = self._codes(self._chosen), self._weight[self._chosen]
             seeds, _ = seed_memories(
                 codes,
@@ -501,7 +501,7 @@ def _numbers(loop):
 
 
 def _under(prefix, arrays):
-    """Return the arrays whose names begin so, without that beginning."""
+    """Return the arrays whose names have a prefix, without the prefix."""
     return {
         name.removeprefix(prefix): array
         for name, array in arrays.items()
@@ -510,7 +510,7 @@ def _under(prefix, arrays):
 
 
 def _matched(labels, before, n_clusters):
-    """Return labels (n,) renamed so that as many as can be are as `before` (n,)."""
+    """Return labels (n,) renumbered so that as many as possible equal `before` (n,)."""
     overlap = np.zeros((n_clusters, n_clusters))
     np.add.at(overlap, (labels, before), 1.0)
     return linear_sum_assignment(-overlap)[1][labels]
@@ -519,7 +519,7 @@ def _matched(labels, before, n_clusters):
 def encode(encoder, Z):
     """Return the codes (n, p) of samples Z (n, d) in training units.
 
-    On the CPU the code of a sample does not depend on the samples beside it.
+    On the CPU the code of a sample does not depend on the other samples.
     """
     if isinstance(encoder, tuple):
         return checked_codes(Encoder(*encoder).outputs(Z))
@@ -532,7 +532,7 @@ def encode(encoder, Z):
 
 
 def checked_codes(code):
-    """Return codes (n, p), refused if they are not finite or overflow."""
+    """Return codes (n, p); refuse codes that are not finite or overflow."""
     if not np.isfinite(code).all():
         raise ValueError(
             "The 'encoder' parameter of ClAM must give finite codes. Got NaN or "

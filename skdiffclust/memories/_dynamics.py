@@ -1,4 +1,4 @@
-"""Energy of rows among memories, and the dynamics that goes down it, in NumPy.
+"""Energy of samples among memories, and the dynamics that minimises it, in NumPy.
 
 This is the definition; `_kernels` runs the same recursion faster.
 """
@@ -17,7 +17,7 @@ from skdiffclust._validation import refuse_silent_conversion
 
 @dataclass(frozen=True)
 class Dynamics:
-    """What a recall depends on, but for the memories."""
+    """Parameters of a recall besides the memories."""
 
     inverse_temperature: float
     n_steps: int
@@ -32,8 +32,8 @@ class Completion:
     loss: np.ndarray  # (r,) sum over scored entries
     gradient: np.ndarray  # (r, k, d) by the memories
     weight_gradient: np.ndarray  # (r, k) by the log weights
-    attracted: np.ndarray  # (r, k) rows that end nearest to each memory
-    n_scored: float  # weighted number of entries that the loss is the sum of
+    attracted: np.ndarray  # (r, k) samples that converge to each memory
+    n_scored: float  # weighted number of entries that the loss is summed over
 
 
 METRICS = ("euclidean", "cosine", "manhattan")
@@ -121,9 +121,9 @@ def attraction_step(
               \sigma(-\beta\, d(\rho_\mu, v) + \log \varepsilon_\mu)
 
     (eq. 4 and 11 of [1]_). With "cosine" the directions of the memories are added and
-    the sample is put back on the sphere (Section 3.5); with "manhattan" the mean of the
-    memories gives way to their weighted median, feature by feature, which is what the
-    same argument gives for that distance. The energy never rises.
+    the sample is put back on the sphere (Section 3.5); with "manhattan" the weighted
+    median of the memories takes the place of their mean, feature by feature, which
+    follows by the same argument for that distance. The energy never rises.
 
     Parameters
     ----------
@@ -188,7 +188,7 @@ def recall(
     linear_map=None,
     mask=None,
 ):
-    """Move samples towards their memories, or complete what is hidden of them.
+    """Move samples towards their memories, or complete their hidden features.
 
     Repeats :func:`attraction_step` `n_steps` times (lines 19 to 22 of Algorithm 1 of
     [1]_); with a `mask` only hidden features move (lines 8 to 12).
@@ -260,8 +260,8 @@ def complete_by_memories(
 ):
     """Return X (n, d) with NaN completed by `recall`, in its dtype.
 
-    They start from the mean of the memories; seen entries stay. By "cosine" what is
-    recalled has unit length, and takes on the length of the seen entries.
+    They start from the mean of the memories; seen entries stay. By "cosine" the
+    recalled samples have unit length, and are scaled to the length of the seen entries.
     """
     seen = ~np.isnan(X)
     center = memories.mean(axis=0)
@@ -298,7 +298,7 @@ def entropy(
     metric="euclidean",
     linear_map=None,
 ):
-    r"""Entropy of the attraction of samples; 0 where one memory has it all.
+    r"""Entropy of the attraction of samples; 0 where a single memory attracts.
 
     .. math:: H(x) = -\sum_\mu p_\mu(x) \log p_\mu(x), \qquad
               p_\mu(x) = \sigma(-\beta\, d(\rho_\mu, x) + \log \varepsilon_\mu)
@@ -347,7 +347,7 @@ def entropy(
 
 
 class _Field:
-    """Memories with the geometry around them; its functions take blocks of rows."""
+    """Memories with their geometry; its functions take blocks of rows."""
 
     def __init__(self, memories, inverse_temperature, log_weights, metric, linear_map):
         self.memories = _on_sphere(memories) if metric == "cosine" else memories
@@ -419,7 +419,7 @@ class _Field:
         return _on_sphere(moved) if self._metric == "cosine" else moved
 
     def _image(self, X):
-        """Return rows as the distance sees them."""
+        """Return rows in the space where distances are measured."""
         return X if self._map is None else product_by_sample(X, self._map)
 
     def _divergences(self, X):
@@ -446,7 +446,7 @@ class _Field:
 
 
 def _on_sphere(X):
-    """Return rows of unit length (m, d), refusing those of length zero."""
+    """Return rows of unit length (m, d); refuse rows of length zero."""
     refuse_zero_rows(X)
     return X / np.linalg.norm(X, axis=1, keepdims=True)
 
@@ -454,7 +454,7 @@ def _on_sphere(X):
 def _check_matrix(X, name):
     """Return X as a finite float64 matrix."""
     refuse_silent_conversion(X)
-    # C-contiguous, so that sums along a row are taken in one order.
+    # C-contiguous, so that sums along a row have a fixed order.
     X = np.ascontiguousarray(X, dtype=np.float64)
     if X.ndim != 2 or 0 in X.shape or not np.isfinite(X).all():
         raise ValueError(
@@ -477,7 +477,7 @@ def _check_rows(X, memories):
 
 
 def _check_step(step_size, metric):
-    """Refuse a step from which the energy could rise."""
+    """Refuse a step size with which the energy could rise."""
     largest = "at most 1" if metric == "manhattan" else "below 2"
     allowed = 0 < step_size < 2 and (metric != "manhattan" or step_size <= 1)
     if not allowed:
@@ -488,7 +488,7 @@ def _check_step(step_size, metric):
 
 
 def check_weights(weights, n_clusters):
-    """Return attraction weights (k,), float64, ones where none are given."""
+    """Return attraction weights (k,), float64, ones if none are given."""
     if weights is None:
         return np.ones(n_clusters)
     weights = np.asarray(weights, dtype=np.float64)

@@ -26,7 +26,7 @@ from skdiffclust.memories._seeding import (
 
 _SILHOUETTE_ROWS = 2000
 _FINALISTS = 0.3  # of the restarts are trained to the end when the loss selects
-_TIE = 1.02  # losses nearer than this are told apart by entropy
+_TIE = 1.02  # closer losses are compared by entropy
 _RACE_EPOCHS = 5  # of restarts whose start is random
 _EXCHANGED = 2  # restarts of k-means that continue to exchanges,
 _FEW = 1000  # and one more of so few rows
@@ -35,11 +35,11 @@ _STREAM_STEPS = 20  # of Lloyd on the samples that a stream keeps
 _CONSTRAINED = 4  # restarts of a constrained k-means
 _LOOSE = 5e-3  # tolerance of Lloyd's steps on seeds of which few continue
 _TRIAL_EPOCHS = 2  # after which training that raises the inertia ends
-_EXACT = 16  # times the rounding of one: squared distance per entry that is none
+_EXACT = 16  # times the rounding of one: squared distance per entry that counts as zero
 
 
 class Fit:
-    """Restarts of one `ClAM` on rows X (n, d) with weights (n,), in training units."""
+    """Restarts of a `ClAM` on samples X (n, d), weights (n,), in training units."""
 
     def __init__(self, clam, X, weight, scaling, random_state, constraints=None):
         self._X = X
@@ -73,7 +73,7 @@ class Fit:
     def start(self, clam, memories, log_weights, complete=None):
         """Make the descent from memories (k, d) in training units, or from seeds.
 
-        `log_weights` (k,) are where the weights start.
+        `log_weights` (k,) are the initial weights.
         """
         self._raced = memories is not None
         self._is_exact = False
@@ -88,7 +88,7 @@ class Fit:
                 spherical=self._is_spherical,
                 tol=_LOOSE if self._selection == "loss" else TOLERANCE,
             )
-            # Every row sits on a memory: there is nothing to learn.
+            # Every sample equals a memory: there is nothing to learn.
             self._is_exact = costs.min() <= _EXACT * np.finfo(
                 self._Z.dtype
             ).eps * _size(self._Z)
@@ -177,7 +177,7 @@ class Fit:
         return np.argsort(losses, kind="stable")[:kept]
 
     def _rows(self, chosen):
-        """Return rows in training units."""
+        """Return samples in training units."""
         return self._scaling.transform(self._X[chosen])
 
     def iterate(self, loop, attributes, record_centers):
@@ -207,7 +207,7 @@ class Fit:
             if self._is_exact:
                 loop.stop("exact")
             if self._constraints is not None:
-                # Training knows of no links: what k-means found with them is kept.
+                # Training ignores links: the result of the constrained k-means is kept.
                 loop.stop("constraints")
             if self._is_guarded and epoch >= _TRIAL_EPOCHS - 1 and self._is_worse(best):
                 loop.stop("k-means")
@@ -220,7 +220,7 @@ class Fit:
                 **columns,
             )
             if cooled and self._selection == "loss" and not self._has_masks:
-                # Smaller steps no longer change which restart is the best.
+                # Smaller steps do not change any more which restart is best.
                 descent.keep([best])
 
     def pick(self, restart):
@@ -233,9 +233,9 @@ class Fit:
     def choose(self, state):
         """Return the best restart of the best epoch's state, and its loss.
 
-        Restarts that found the most clusters come first, on the rows that seeding saw.
-        The solution of k-means is one of them; with all defaults, training must lower
-        the loss and leave the inertia where it is to be kept in its place.
+        Restarts that found the most clusters come first, on the samples used in
+        seeding. The solution of k-means is one of them; with all defaults, training
+        replaces it only if it lowers the loss and does not raise the inertia.
         """
         descent = self.descent
         descent.memories, descent.log_weights = state
@@ -303,7 +303,7 @@ class Fit:
         return sharpness
 
     def _silhouette(self, labels):
-        """Return the silhouette of labels (m,), -1 where there is none."""
+        """Return the silhouette of labels (m,), -1 if it is not defined."""
         rows = slice(None)
         if len(labels) > _SILHOUETTE_ROWS:
             rows = np.random.RandomState(0).permutation(len(labels))[:_SILHOUETTE_ROWS]
@@ -315,5 +315,5 @@ class Fit:
 
 
 def _size(X):
-    """Return the number of entries of X (n, d), zeros of a sparse one included."""
+    """Return the number of entries of X (n, d), including zeros of a sparse one."""
     return X.shape[0] * X.shape[1]

@@ -27,11 +27,11 @@ class AssociativeImputer(TransformerMixin, BaseEstimator):
 
     The training samples are the memories. A sample is attracted by those that are near
     to it in the features that are seen of it, and takes its missing features from their
-    mean (one attraction step, eq. 4 of [1]_, with the seen features fixed). What the
-    memories leave of the seen features is then carried on to the missing ones by linear
-    regression. Choose it where neighbours, a regression, or both can tell what is
-    missing: how strongly near memories are preferred, and whether the correction helps,
-    is found by hiding entries that are known.
+    mean (one attraction step, eq. 4 of [1]_, with the seen features fixed). The
+    residuals of the seen features then correct the missing ones by linear regression.
+    Choose it if missing entries can be predicted from neighbours, by a regression, or
+    by both: how strongly near memories are preferred, and whether the correction helps,
+    is determined by hiding known entries.
 
     Parameters
     ----------
@@ -41,12 +41,13 @@ class AssociativeImputer(TransformerMixin, BaseEstimator):
         "auto" hides a tenth of the seen entries of at most 500 samples and takes the
         best of 0 and 5, 10, 20, 40 and 80 over the total variance.
     linear_correction : bool or "auto", default="auto"
-        Whether what remains of the seen features corrects the missing ones. "auto"
+        Whether the residuals of the seen features correct the missing ones. "auto"
         decides on the same hidden entries.
     n_memories : int, default=5000
-        Largest number of memories; of more training samples so many are drawn.
+        Largest number of memories; if there are more training samples, this many are
+        drawn.
     missing_values : float or NaN, default=np.nan
-        What stands for a missing entry. NaN in X is refused if it is not NaN.
+        Value that marks a missing entry. NaN in X is refused if it is not NaN.
     add_indicator : bool, default=False
         Whether a :class:`~sklearn.impute.MissingIndicator` of the features that had
         missing entries in `fit` is stacked onto the result.
@@ -79,14 +80,16 @@ class AssociativeImputer(TransformerMixin, BaseEstimator):
 
     Notes
     -----
-    Features are standardised inside, so that their units change nothing. `fit` takes
-    O(m h³) for each of at most 20 steps of a normal distribution with missing entries,
-    m being the number of memories and h that of the missing features of a sample, and
-    O(m² d) for each of the inverse temperatures. `transform` takes O(m d + h³) for each
-    sample that has something missing; memory for blocks of samples beside the memories.
+    Features are standardised internally, so that their units have no effect. `fit`
+    takes O(m h³) for each of at most 20 steps of a normal distribution with missing
+    entries, m being the number of memories and h that of the missing features of a
+    sample, and O(m² d) for each of the inverse temperatures. `transform` takes O(m d +
+    h³) for each sample with missing entries, and memory for the memories and a block of
+    samples.
 
-    The remainders are taken as normal with one covariance, drawn to its diagonal by at
-    least 2 %. The linear correction is ours: the paper completes by attraction alone.
+    The residuals are modelled as normal with one covariance, shrunk towards its
+    diagonal by at least 2 %. The linear correction is ours: the paper completes by
+    attraction alone.
 
     References
     ----------
@@ -191,7 +194,7 @@ class AssociativeImputer(TransformerMixin, BaseEstimator):
         -------
         completed : ndarray of shape (n_samples, n_features_out)
             X with missing entries filled, in the dtype of X if it is float32, else in
-            float64; what was seen is as it was.
+            float64; seen entries are unchanged.
         """
         check_is_fitted(self)
         X = self._validate(X, reset=False)

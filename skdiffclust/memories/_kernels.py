@@ -1,8 +1,8 @@
 """The recursion and its backward pass in n_clusters dimensions, compiled by numba.
 
-With one set of hidden features for a group of rows, the recursion of eq. (4) only
-needs the products of rows and memories: see `_training`, which makes and unmakes them.
-Every function loops over restarts, then rows, and writes into arrays of its caller.
+With one set of hidden features for a group of rows, the recursion of eq. (4) only needs
+the products of rows and memories: `_training` computes them and their gradients. Every
+function loops over restarts, then rows, and writes to arrays of its caller.
 """
 
 from math import exp, sqrt
@@ -12,9 +12,9 @@ import numpy as np
 from skdiffclust._compiled import compiled
 from skdiffclust.memories._block_kernels import hidden_products, memories_vjp
 
-# exp(-40) is below the rounding of one: such memories take no part in a step.
+# exp(-40) is below the rounding of one: such memories are left out of a step.
 _NEGLIGIBLE = -40.0
-# Sums may be reordered for vector units; NaN and infinity keep their meaning.
+# Sums may be reordered for vector units; NaN and infinity are kept.
 _FAST = {"contract", "reassoc", "nsz", "arcp"}
 _kernel = compiled(nogil=True, fastmath=_FAST, error_model="numpy")
 
@@ -153,9 +153,10 @@ def _cosine_forward(
 def _cosine_backward(
     known, aim, gram, beta, step, p, s, y, g, n, dy, dg, ds, dl, d_known, d_aim, d_gram
 ):
-    """Pull dy, dg back: fills ds, dl, d_known, d_aim (k,), adds to d_gram; returns dy.
+    """Propagate dy, dg back: fill ds, dl, d_known, d_aim (k,), add to d_gram.
 
-    ds is the gradient by the products of the start, dy by its product with the row.
+    Returns dy. ds is the gradient by the products of the start, dy by its product with
+    the row.
     """
     n_steps, k = p.shape
     pull = np.empty(k)
@@ -374,9 +375,9 @@ def manhattan_rows(
 ):
     """Add up loss and gradient of rows (b, d) by city-block distances.
 
-    Features from `first` on are hidden, or, if `plain`, only scored. memories
-    (r, k, d), order (r, d, k): their order in each feature; bias (r, k). The gradient
-    is that of the chosen medians, which is exact where no choice is about to change.
+    Features from `first` on are hidden, or, if `plain`, only scored. memories (r, k,
+    d), order (r, d, k): their order in each feature; bias (r, k). The gradient is that
+    of the chosen medians, which is exact except where a choice changes.
     """
     gradient, attracted, loss = out
     n_init, k, d = memories.shape
@@ -409,7 +410,7 @@ def manhattan_rows(
 def lloyd_step(
     rows, squares, weight, products, norms, restarts, nearest, far, sums, sizes
 ):
-    """Give each row its nearest memory; return which restarts (r,) changed in that.
+    """Assign each row its nearest memory; return which restarts (r,) changed.
 
     rows (n, d) with squared lengths and weights (n,); products (n, r * k) of rows and
     memories, norms (r, k). Adds to sums (r, k, d) and sizes (r, k), and writes, in the
@@ -440,7 +441,7 @@ def lloyd_step(
 
 @_kernel
 def lloyd_step_sparse(squares, weight, products, norms, restarts, nearest, far, sizes):
-    """As `lloyd_step`, for rows of which only products and lengths are here."""
+    """As `lloyd_step`, for rows given by their products and lengths only."""
     n_init, k = norms.shape
     moved = np.zeros(n_init, dtype=np.bool_)
     for r in range(n_init):
@@ -465,8 +466,8 @@ def lloyd_step_sparse(squares, weight, products, norms, restarts, nearest, far, 
 def row_products(rows, by_feature, products):
     """Write products (b, k) of rows (b, d) and memories (d, k).
 
-    Row by row and in one order, so that equal rows have equal products however they
-    are cut in chunks.
+    Row by row and in a fixed order, so that equal rows have equal products in any
+    chunks.
     """
     products[:] = 0.0
     for i in range(rows.shape[0]):

@@ -1,6 +1,6 @@
-"""Which features are hidden from which rows of a batch.
+"""Which features of which samples of a batch are hidden.
 
-Apart from the descent, so that the shares of features can be tested alone.
+Separate from the descent, so that the shares of features can be tested alone.
 """
 
 import numpy as np
@@ -10,10 +10,10 @@ def hidden_blocks(n_features, mask_probability):
     """Return the sizes of the blocks of features that are hidden, in turn.
 
     Each of the ``round(1 / mask_probability)`` first groups of a batch has one block
-    hidden, so that among their rows every feature is hidden equally often. As many
+    hidden, so that among their samples every feature is hidden equally often. As many
     groups again have nothing hidden and are recalled whole (eq. 8), as in two of three
-    epochs of the published code: masked rows alone lose to k-means where features do
-    not predict each other. A single feature is never hidden.
+    epochs of the published code: training on masked samples only is worse than k-means
+    if features do not predict each other. A single feature is never hidden.
     """
     n_groups = max(2, round(1.0 / mask_probability))
     blocks = np.full(n_groups, n_features // n_groups, dtype=np.int64)
@@ -26,7 +26,7 @@ def hidden_blocks(n_features, mask_probability):
 def mask_groups(n_rows, n_features, mask_probability, random_state):
     """Return an order of the features (d,) and groups (rows, features) of slices.
 
-    The rows of a batch come in random order already. With fewer rows than blocks
+    The samples of a batch are in random order already. With fewer samples than blocks
     random blocks are used.
     """
     order = random_state.permutation(n_features)

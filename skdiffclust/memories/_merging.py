@@ -12,10 +12,11 @@ _RESTARTS = 3
 def merging_path(Z, weight, n_most, random_state):
     """Return the margin (m,) for each number of memories (m,), from most to two.
 
-    Z (n, d) are rows in training units. The two memories that merge are those whose
+    Z (n, d) are samples in training units. The two memories that merge are those whose
     union costs least (Ward's rule), and a few of Lloyd's steps follow. The margin is
-    the mean of ``1 - d1 / d2`` over rows, d1 and d2 being the distances to the nearest
-    and the second nearest memory: the silhouette, with centres in place of clusters.
+    the mean of ``1 - d1 / d2`` over samples, d1 and d2 being the distances to the
+    nearest and the second nearest memory: the silhouette, with centres in place of
+    clusters.
     """
     seeds, costs = seed_memories(
         Z, weight, n_most, "k-means++", _RESTARTS, random_state
@@ -34,7 +35,7 @@ def merging_path(Z, weight, n_most, random_state):
 
 
 def count_clusters(Z, weight, random_state):
-    """Return the number of clusters of largest margin; 1 where rows are all equal."""
+    """Return the number of clusters of largest margin; 1 if all samples are equal."""
     n_rows = len(Z)
     n_most = int(min(_MOST, max(2, np.sqrt(n_rows)), n_rows))
     if n_rows == 1:
@@ -57,7 +58,7 @@ def _lloyd(Z, weight, memories):
 
 
 def _margin(Z, weight, memories):
-    """Return the weighted mean of 1 - d1 / d2 over rows."""
+    """Return the weighted mean of 1 - d1 / d2 over samples."""
     norms = np.einsum("kj,kj->k", memories, memories)
     squares = np.einsum("ij,ij->i", Z, Z, dtype=np.float64)[:, None]
     far = np.sqrt(np.maximum(squares + norms - 2.0 * (Z @ memories.T), 0.0))
@@ -67,7 +68,7 @@ def _margin(Z, weight, memories):
 
 
 def _merge_cheapest(memories, sizes):
-    """Return memories (m - 1, d): the pair of least cost gives way to its mean."""
+    """Return memories (m - 1, d): the pair of least cost is replaced by its mean."""
     norms = np.einsum("kj,kj->k", memories, memories)
     gaps = norms[:, None] + norms - 2.0 * memories @ memories.T
     cost = gaps * (sizes[:, None] * sizes) / (sizes[:, None] + sizes)

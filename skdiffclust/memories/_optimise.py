@@ -9,15 +9,15 @@ from skdiffclust.memories._scaling import dense
 from skdiffclust.memories._seeding import nearest_memory
 from skdiffclust.memories._training import completion_with_gradient
 
-_ADAM_FLOOR = 1e-6  # a gradient this small, in training units, moves nothing
+_ADAM_FLOOR = 1e-6  # a gradient this small, in training units, has no effect
 _SLOWER = 0.5  # factor of the learning rate on a plateau
-_SLOWEST = 2.0**-5  # where training ends, relative to the first learning rate
-_TRIALS = 16  # the most batches that an epoch counts for on a plateau
+_SLOWEST = 2.0**-5  # learning rate at which training ends, relative to the first
+_TRIALS = 16  # largest number of batches that an epoch counts for on a plateau
 _STREAM_STEPS = 100  # after which a stream has slowed down by the root of two
 
 
 class Plateau:
-    """A learning rate that halves where the loss stops falling, as in Table 5."""
+    """A learning rate that halves when the loss stops falling, as in Table 5."""
 
     def __init__(self, learning_rate, tol, patience):
         self.learning_rate = self._first_rate = learning_rate
@@ -28,7 +28,7 @@ class Plateau:
 
     @property
     def state(self):
-        """What an epoch leaves to the next, three numbers."""
+        """The state of an epoch, three numbers."""
         return self.learning_rate, self._best, self._n_stalled
 
     @state.setter
@@ -46,7 +46,7 @@ class Plateau:
         self._n_stalled = int(n_stalled)
 
     def cool(self, loss, n_batches):
-        """Note the loss of an epoch; return whether the learning rate is spent.
+        """Record the loss of an epoch; return whether the smallest rate is used up.
 
         An epoch of many batches counts as several.
         """
@@ -62,10 +62,10 @@ class Plateau:
 
 
 class Descent:
-    """Memories (r, k, d) and log weights (r, k) going down their loss by Adam.
+    """Memories (r, k, d) and log weights (r, k), trained by Adam.
 
-    `rows` is a function of row numbers that returns rows in training units, so that
-    no copy of X is ever made whole. `complete` is `completion_with_gradient` or its
+    `rows` is a function of sample numbers that returns samples in training units, so
+    that X is never copied as a whole. `complete` is `completion_with_gradient` or its
     twin on another device.
     """
 
@@ -99,7 +99,7 @@ class Descent:
         ]
 
     def epoch(self, rows, weight, batch_size, random_state):
-        """Pass once over rows numbered 0 to n - 1; return the loss (r,) per entry.
+        """Train for one epoch on samples 0 to n - 1; return the loss (r,) per entry.
 
         `weight` (n,) has a mean of about one.
         """
@@ -134,7 +134,7 @@ class Descent:
         return loss / n_scored
 
     def _groups(self, n_rows, n_features, random_state):
-        """Return an order of the features and groups of rows with what they hide."""
+        """Return an order of the features, and groups of samples that hide some."""
         if self._mask_probability is None:
             return slice(None), [(slice(0, n_rows), slice(0, 0))]
         return mask_groups(n_rows, n_features, self._mask_probability, random_state)
@@ -152,11 +152,11 @@ class Descent:
         optimiser = self._optimisers[1]
         optimiser.learning_rate = self.learning_rate
         optimiser.step([self.log_weights], [gradient])
-        # Only their differences mean anything.
+        # Only their differences matter.
         self.log_weights -= self.log_weights.mean(axis=1, keepdims=True)
 
     def _relocate_empty(self, attracted, Z):
-        """Put memories that attracted no sample on the farthest rows of Z (m, d)."""
+        """Move memories that attracted no sample to the farthest samples of Z."""
         for restart in np.flatnonzero((attracted == 0).any(axis=1)):
             empty = np.flatnonzero(attracted[restart] == 0)
             _, distances = nearest_memory(Z, self.memories[restart])
@@ -165,7 +165,7 @@ class Descent:
             self._optimisers[0].reset((restart, empty))
 
     def evaluate(self, Z, weight):
-        """Return the loss (r,) per entry of rows Z (m, d) under every mask in turn."""
+        """Return the loss (r,) per entry of samples Z (m, d) under each mask."""
         loss = np.zeros(len(self.memories))
         n_scored = 0.0
         sizes = np.zeros(1, dtype=np.int64)

@@ -1,6 +1,6 @@
-"""A sample of bounded size of all rows that a stream has provided.
+"""A subset of bounded size of all samples of a stream.
 
-A module of its own: it is state of a stream, not of a model.
+A module of its own, because it is the state of a stream, not of a model.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ SIZE = 2048
 
 @dataclass(frozen=True)
 class Reservoir:
-    """Rows (m, d), dense or CSR, drawn from all that came, with weights (m,)."""
+    """Samples (m, d), dense or CSR, drawn from a stream, with weights (m,)."""
 
     rows: np.ndarray
     weight: np.ndarray
@@ -23,8 +23,8 @@ class Reservoir:
     def extended(cls, past, X, weight, random_state):
         """Return the reservoir after X (n, d); `past` is the one before, or None.
 
-        Each row that came is in it with the same probability (algorithm R). The first
-        batch is kept whole, whatever its size, for what is seeded with it.
+        Each sample so far is in it with the same probability (algorithm R). The first
+        batch is kept whole, whatever its size, because memories are seeded with it.
         """
         if past is None:
             return cls(X, weight, X.shape[0])

@@ -1,4 +1,4 @@
-"""The units that training happens in: centred rows with features of size about one."""
+"""The units of training: centred samples with features of size about one."""
 
 from dataclasses import dataclass
 
@@ -10,12 +10,12 @@ _BLOCK_ENTRIES = 2**21
 
 @dataclass(frozen=True)
 class MemoryScaling:
-    """Shift (d,) and scale that lead from the rows of a user to those of training."""
+    """Shift (d,) and scale from the units of the user to those of training."""
 
     metric: str
     shift: np.ndarray  # (d,) float64
     scale: float
-    fill: np.ndarray  # (d,) float64, training units: what hidden features start from
+    fill: np.ndarray  # (d,) float64, training units: initial values of hidden features
     inverse_temperature: float  # in the units of the user
 
     @property
@@ -30,7 +30,7 @@ class MemoryScaling:
         return self.scale if self.metric == "manhattan" else self.scale**2
 
     def transform(self, X):
-        """Return rows (m, d) in training units, new, of the dtype and kind of X."""
+        """Return samples (m, d) in training units, new, of the dtype and kind of X."""
         rows = X.astype(np.float64)
         if self.metric == "cosine":
             rows = directions(rows)
@@ -47,7 +47,7 @@ class MemoryScaling:
 
 
 def blocks(X):
-    """Yield slices of rows of X (n, d) that keep dense temporary arrays small."""
+    """Yield slices of samples of X (n, d) that keep dense temporary arrays small."""
     step = max(1, _BLOCK_ENTRIES // X.shape[1])
     for start in range(0, X.shape[0], step):
         yield slice(start, start + step)
@@ -71,13 +71,13 @@ def directions(X):
 def scaling_of(
     X, sample_weight, metric, mask_value, inverse_temperature, concentration
 ):
-    """Return the `MemoryScaling` of rows X (n, d) under their weights (n,).
+    """Return the `MemoryScaling` of samples X (n, d) under their weights (n,).
 
     `inverse_temperature` is a number, or "auto": `concentration` over the total
-    variance of the rows (of the directions of the rows for "cosine", twice, since the
+    variance of the samples (twice that of their directions for "cosine", because the
     squared distance of directions is twice one minus the cosine; over the total mean
-    absolute deviation for "manhattan"). Reads X three times, by blocks. Sparse rows
-    are not centred, which would fill them.
+    absolute deviation for "manhattan"). Reads X three times, by blocks. Sparse samples
+    are not centred, which would make them dense.
     """
     n_features = X.shape[1]
     if sparse.issparse(X):
@@ -124,7 +124,7 @@ def _sparse_moments(X, sample_weight, metric):
     mean = sample_weight @ rows / sample_weight.sum()
     squares = np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
     spread = sample_weight @ squares / sample_weight.sum() - mean @ mean
-    # No more than rounding where all rows are equal.
+    # Nothing but rounding error if all samples are equal.
     rounding = 1e-12 * float(squares.max(initial=0.0))
     return mean, float(spread) if spread > rounding else 0.0
 

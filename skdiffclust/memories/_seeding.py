@@ -1,4 +1,4 @@
-"""Where memories start: the best of several k-means, Euclidean or on the sphere."""
+"""Initial memories: the best of several k-means, Euclidean or on the sphere."""
 
 import numpy as np
 from scipy import sparse
@@ -6,13 +6,13 @@ from scipy.spatial.distance import cdist
 
 from skdiffclust.memories._kernels import lloyd_step, lloyd_step_sparse
 
-# Rows used in seeding, racing and selection; more would change little.
+# Samples used in seeding, racing and selection; more would change little.
 MAX_ROWS = 8192
 _LLOYD_STEPS = 300
-TOLERANCE = 1e-4  # relative fall of the cost below which a restart is left
-_EXCHANGED = 4  # memories that are moved at once, at most
+TOLERANCE = 1e-4  # relative decrease of the cost below which a restart is abandoned
+_EXCHANGED = 4  # largest number of memories that are moved at once
 _EXCHANGE_STEPS = (4, 16)  # of Lloyd, before and after the cost is compared
-_HOPELESS = 1.01  # relative cost above which an exchange is given up at that comparison
+_HOPELESS = 1.01  # relative cost above which an exchange is abandoned
 _FAILURES = 4  # exchanges of one memory that may fail in a row
 _MEDIAN_STEPS = 30
 _FINE = 1e-7  # the same where the winner is settled on all rows
@@ -20,7 +20,7 @@ _GAIN = 1e-6  # smallest relative gain of an exchange that is kept
 
 
 def sample_rows(sample_weight, random_state):
-    """Return at most MAX_ROWS rows of positive weight, sorted."""
+    """Return at most MAX_ROWS samples of positive weight, sorted."""
     rows = np.flatnonzero(sample_weight > 0)
     if len(rows) > MAX_ROWS:
         rows = np.sort(random_state.choice(rows, MAX_ROWS, replace=False))
@@ -40,12 +40,12 @@ def seed_memories(
 ):
     """Return memories (n_init, k, d) and the cost (n_init,) of each restart.
 
-    Z (m, d), dense or CSR, are rows in training units with weights (m,); `spherical`
-    says that they are of unit length and that memories shall be. "k-means++" settles
+    Z (m, d), dense or CSR, are samples in training units with weights (m,); with
+    `spherical` they are of unit length, and so are the memories. "k-means++" settles
     its seeds by Lloyd's steps, which are the gradient steps of eq. (8) in the limit of
     a high inverse temperature: soft steps from raw seeds lose memories, steps from
-    settled ones do not; a restart ends where its cost falls by less than `tol` of
-    itself. "random" takes rows as they are.
+    settled ones do not; a restart ends when its cost falls by less than `tol` of
+    itself. "random" takes samples without any steps.
     """
     weight = np.asarray(weight, dtype=np.float64)
     squares = squared_lengths(Z)
@@ -126,7 +126,7 @@ def _spread_rows(Z, squares, weight, n_clusters, n_init, random_state):
 def lloyd(Z, squares, weight, memories, n_steps, *, tol=0.0, spherical=False):
     """Return memories (r, k, d) after Lloyd's steps on Z (m, d), and costs (r,).
 
-    A restart ends where no row changes its memory, or the cost falls by less than
+    A restart ends when no sample changes its memory, or the cost falls by less than
     `tol` of itself. The costs are those of the memories that are returned.
     """
     n_rows = Z.shape[0]
@@ -167,7 +167,7 @@ def lloyd(Z, squares, weight, memories, n_steps, *, tol=0.0, spherical=False):
             memories[restart, occupied] = total[occupied] / size[occupied, None]
             empty = np.flatnonzero(~occupied)
             if len(empty):
-                # A memory without rows starts again on a sample far from all memories.
+                # A memory without samples is moved to a sample far from all memories.
                 worst = np.argsort(-far[restart] * weight, kind="stable")[: len(empty)]
                 memories[restart, empty[: len(worst)]] = _take(Z, worst[None])[0]
             if spherical:
@@ -194,10 +194,10 @@ def on_sphere(memories):
 def exchange(Z, weight, memories, cost, random_state, *, spherical=False):
     """Return memories (k, d) of no higher cost on Z (m, d), and their cost.
 
-    Memories whose rows are almost as near to another one are moved into the clusters
-    of the largest cost, and Lloyd's steps follow; what does not lower the cost is
-    taken back, and fewer are moved the next time. It fixes what restarts share: two
-    memories in one group of rows, one in two.
+    Memories whose samples are almost as near to another one are moved into the clusters
+    of the largest cost, and Lloyd's steps follow; moves that do not lower the cost are
+    undone, and fewer memories are moved the next time. This corrects an error that
+    restarts share: two memories in one group of samples, and one for two groups.
     """
     k = len(memories)
     n_moved = min(_EXCHANGED, k // 2)
@@ -244,9 +244,9 @@ def exchange(Z, weight, memories, cost, random_state, *, spherical=False):
 
 
 def lloyd_by_blocks(rows, slices, weight, memories, *, spherical=False):
-    """Return memories (k, d) after Lloyd's steps on all rows, read block by block.
+    """Return memories (k, d) after Lloyd's steps on all samples, read block by block.
 
-    `rows` returns rows in training units for a slice, `slices` are those of all rows.
+    `rows` returns samples in training units for a slice, `slices` cover all samples.
     """
     cost = np.inf
     for _ in range(_LLOYD_STEPS):
@@ -272,7 +272,7 @@ def lloyd_by_blocks(rows, slices, weight, memories, *, spherical=False):
 def lloyd_medians(Z, weight, memories):
     """Return memories (k, d) after Lloyd's steps by city-block distances on Z (m, d).
 
-    Each memory becomes the weighted median of its rows, feature by feature.
+    Each memory becomes the weighted median of its samples, feature by feature.
     """
     Z = Z.astype(np.float64, copy=False)
     memories = memories.copy()
@@ -293,7 +293,7 @@ def weighted_medians(Z, weight):
     """Return the weighted lower medians (d,) of rows Z (m, d)."""
     order = np.argsort(Z, axis=0, kind="stable")
     reached = np.cumsum(weight[order], axis=0) >= 0.5 * weight.sum()
-    reached[-1] = True  # whatever rounding left of the sum
+    reached[-1] = True  # despite rounding of the sum
     chosen = order[reached.argmax(axis=0), np.arange(Z.shape[1])]
     return Z[chosen, np.arange(Z.shape[1])]
 

@@ -72,7 +72,8 @@ def completion_loss(X, memories, log_weights, dynamics, *, groups, fill, sample_
 def completion_on_device(device):
     """Return a `completion_with_gradient` whose work is done on a torch device.
 
-    Out of memory, it cuts the batch in two, then four: the loss is a sum over rows.
+    If memory runs out, the batch is split in two, then four: the loss is a sum over
+    samples.
     """
 
     parts = Parts("batch_size or n_init")
@@ -108,7 +109,7 @@ def _complete(device, X, memories, log_weights, dynamics, fill, sample_weight, g
     losses = 0.0
     n_scored = 0.0
     for group in groups:
-        # One group a time: its graph is gone before the next one is built.
+        # One group at a time, so that its graph is freed before the next one is built.
         loss = completion_loss(
             rows,
             memory,
@@ -164,7 +165,7 @@ def _medians(share, memories):
     shape = (*share.shape[:-1], *order.shape[-2:])
     wide = share.unsqueeze(-2).expand(shape)
     reached = wide.gather(-1, order.unsqueeze(-3).expand(shape)).cumsum(-1) >= 0.5
-    # The last memory is reached whatever rounding left of the sum.
+    # The last memory is reached despite rounding of the sum.
     chosen = reached.to(torch.int8).argmax(-1, keepdim=True)
     chosen = torch.where(reached[..., -1:], chosen, shape[-1] - 1)
     return values.unsqueeze(-3).expand(shape).gather(-1, chosen).squeeze(-1)
@@ -209,14 +210,14 @@ class AutoencoderModule:
             self._parts["memory"].memories.copy_(to_tensor(memories))
 
     def restart(self):
-        """Forget the gradients so far."""
+        """Reset the moments of the gradients."""
         trained = [p for p in self._parts.parameters() if p.requires_grad]
         self._adam = torch.optim.Adam(trained, lr=self._rate)
 
     def step(self, shown, Z, weight, target):
         """Take a step of Adam; return the loss before it, as `Autoencoder.step`.
 
-        Out of memory, the gradients of parts of the batch are added.
+        If memory runs out, the gradients of parts of the batch are added.
         """
         loss = self._fitting.run(
             lambda n_parts: self._accumulate(shown, Z, weight, target, n_parts),
@@ -268,11 +269,11 @@ class AutoencoderModule:
         return module_state(self._parts)
 
     def load(self, state):
-        """Take over the arrays of a state."""
+        """Load the arrays of a state."""
         load_module_state(self._parts, state)
 
     def moments(self):
-        """Return what the optimiser and the random streams know, by name."""
+        """Return the state of the optimiser and of the random streams, by name."""
         found = {"torch_stream": to_numpy(torch.get_rng_state())}
         if self._parts["memory"].memories.is_cuda:
             found["cuda_stream"] = to_numpy(torch.cuda.get_rng_state())
@@ -286,7 +287,7 @@ class AutoencoderModule:
         return found
 
     def load_moments(self, moments):
-        """Take over what `moments` returned."""
+        """Load what `moments` returned."""
         torch.set_rng_state(to_tensor(moments["torch_stream"]))
         if "cuda_stream" in moments:
             torch.cuda.set_rng_state(to_tensor(moments["cuda_stream"]))
@@ -300,7 +301,7 @@ class AutoencoderModule:
         self._adam.load_state_dict({"state": state, "param_groups": groups})
 
     def kept(self):
-        """Return encoder and decoder as an estimator keeps them: modules on the CPU."""
+        """Return encoder and decoder as fitted attributes: modules on the CPU."""
         return tuple(
             copy.deepcopy(self._parts[name]).cpu().eval()
             for name in ("encoder", "decoder")
@@ -330,7 +331,7 @@ class AssociativeMemory(nn.Module):
     r"""Memories that attract samples, as a layer: recall, energy and loss.
 
     Its output is the recalled sample, differentiable in the samples, the memories and
-    their weights, so that it stands behind any encoder and trains with it end to end:
+    their weights, so that it can follow any encoder and be trained with it end to end:
     eq. (4), (11) and Section 3.5 of [1]_.
 
     Parameters
@@ -350,7 +351,7 @@ class AssociativeMemory(nn.Module):
     weighted : bool, default=False
         Whether the log weights of the memories are trained.
     memories : array-like of shape (n_clusters, n_features) or None, default=None
-        Where the memories start; None draws standard normal ones.
+        Initial memories; None draws standard normal ones.
     generator : torch.Generator or None, default=None
         Draws the memories when none are given.
 
@@ -438,7 +439,7 @@ class AssociativeMemory(nn.Module):
         Parameters
         ----------
         X : torch.Tensor of shape (n_samples, n_features)
-            Samples; what is hidden holds what it starts from.
+            Samples; hidden features hold their initial values.
         mask : torch.Tensor of bool, default=None
             True where a feature is seen and stays, of a shape that broadcasts to X.
 
@@ -463,7 +464,7 @@ class AssociativeMemory(nn.Module):
             True where a feature is seen, of a shape that broadcasts to X; what is not
             seen is filled, recalled, and scored. None scores the recall of all.
         fill : float or torch.Tensor, default=0.0
-            What hidden features start from.
+            Initial values of hidden features.
 
         Returns
         -------
@@ -479,7 +480,7 @@ class AssociativeMemory(nn.Module):
         error = error.abs() if metric == "manhattan" else error.square()
         if mask is None:
             return _mean(error)
-        # Multiplied, not selected: no device has to be waited for.
+        # Multiplied, not selected, so that the host does not wait for the device.
         return _mean(torch.where(hidden, error, 0.0), hidden.to(error.dtype))
 
     def reconstruction_loss(
@@ -504,7 +505,7 @@ class AssociativeMemory(nn.Module):
         sample_weight : torch.Tensor of shape (n_samples,), default=None
             Weight of each sample in the mean.
         labels : torch.Tensor of shape (n_samples,), default=None
-            Number of the memory that each code is drawn to; None draws to none.
+            Number of the memory that each code is pulled to; None pulls to none.
 
         Returns
         -------
@@ -514,7 +515,7 @@ class AssociativeMemory(nn.Module):
         code = encoder(X if start is None else start)
         if self.dynamics.metric == "cosine":
             code = _on_sphere(code)
-        # The networks are in whatever precision they are; the differences are not.
+        # The networks may be in lower precision; the differences are not.
         X = at_least_float32(X)
         recalled = self(code).to(code.dtype)
         error = (decoder(recalled) - X).square().mean(dim=1)

@@ -7,9 +7,9 @@ the seen and over the hidden features, and from the memories ``K = R_U R_U^T``:
     logits = beta (2 S_seen + 2 s - |R|^2) + log weights
     s      = (1 - step) s + step softmax(logits) K
 
-Both passes live in n_clusters dimensions (`_kernels`); only S and its pull-back
-``dR = dS^T X`` touch n_features, whatever the number of steps. All restarts share the
-rows and the masks, so that S is one product for all of them.
+Both passes are in n_clusters dimensions (`_kernels`); only S and its gradient ``dR =
+dS^T X`` involve n_features, whatever the number of steps. All restarts share the rows
+and the masks, so that S is one product for all of them.
 """
 
 import numpy as np
@@ -37,7 +37,7 @@ def completion_with_gradient(
         return _manhattan(
             X, memories, log_weights, dynamics, groups, fill, sample_weight
         )
-    # One layout, so that there is one kernel to compile.
+    # One layout, so that only one kernel is compiled.
     memories = np.ascontiguousarray(memories)
     if not sparse.issparse(X):
         X = np.ascontiguousarray(X)
@@ -48,7 +48,7 @@ def completion_with_gradient(
 def _products(X, memories):
     """Return products (b, r, k), float64, of rows X (b, d) and memories (r, k, d)."""
     r, k, d = memories.shape
-    # A column of features beside a column of memories: X is read once for all.
+    # One product for the memories of all restarts, so that X is read once.
     products = X @ memories.reshape(r * k, d).T
     return products.reshape(-1, r, k).astype(np.float64, copy=False)
 
@@ -64,7 +64,7 @@ def _euclidean(X, memories, log_weights, dynamics, groups, fill, sample_weight):
     """Return the `Completion` by Euclidean distances."""
     rows = X
     (r, k, d) = memories.shape
-    if sparse.issparse(X):  # nothing of it is hidden: products and lengths are enough
+    if sparse.issparse(X):  # nothing is hidden: products and lengths are sufficient
         rows = np.sqrt(squared_lengths(X))[:, None]
     products = _products(X, memories)
     d_products = np.zeros_like(products)
@@ -156,7 +156,7 @@ def _manhattan(X, memories, log_weights, dynamics, groups, fill, sample_weight):
     n_scored = 0.0
     for rows, features in groups:
         plain = features.start == features.stop
-        # The kernel wants what is scored at the end.
+        # The kernel expects scored features at the end.
         tail = np.r_[features.stop : d, 0 : features.stop]
         moved = np.ascontiguousarray(memories[:, :, tail], dtype=np.float64)
         order = np.argsort(moved, axis=1, kind="stable").transpose(0, 2, 1)

@@ -1,4 +1,4 @@
-"""How good a clustering is: against known classes, as a cut, and without labels."""
+"""Quality of a clustering: against known classes, as a cut, and without labels."""
 
 from skdiffclust.metrics._graphs import links_to_incidence, ratio_cut_score
 from skdiffclust.metrics._partitions import (

@@ -15,8 +15,8 @@ def ratio_cut_score(graph, labels):
               = \sum_l \frac{1}{|C_l|} \sum_{i \in C_l, j \notin C_l} W_{ij}
 
     Each cluster counts the edges that leave it, so an edge between two clusters counts
-    once for each of them. Read it beside the number of clusters and the size of the
-    smallest: one single cluster scores 0.
+    once for each of them. Compare it with the number of clusters and the size of the
+    smallest: a single cluster scores 0.
 
     Parameters
     ----------
@@ -24,7 +24,7 @@ def ratio_cut_score(graph, labels):
         Symmetric similarity W, without negative weights; the diagonal is ignored. What
         is not symmetric is symmetrised, with a warning.
     labels : array-like of shape (n_samples,)
-        Cluster of each sample. Every value is a cluster, -1 too.
+        Cluster of each sample. Every value is a cluster, including -1.
 
     Returns
     -------

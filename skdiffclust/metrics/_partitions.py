@@ -8,9 +8,9 @@ from sklearn.metrics.cluster import contingency_matrix
 def clustering_accuracy(y_true, y_pred):
     """Fraction of samples in the right class, under the best matching of clusters.
 
-    Each cluster stands for at most one class and each class for at most one cluster,
-    and the matching that makes most samples right is taken. The right choice where
-    clusters are meant to be classes; `connectivity_error` needs no matching.
+    Each cluster is matched with at most one class and each class with at most one
+    cluster, such that most samples are right. The right choice where clusters are meant
+    to be classes; `connectivity_error` needs no matching.
 
     Parameters
     ----------
@@ -19,7 +19,7 @@ def clustering_accuracy(y_true, y_pred):
         out.
     y_pred : array-like of shape (n_samples,)
         Cluster of each sample. Every value is a cluster, -1 too. The number of clusters
-        need not be the number of classes: samples of what is not matched are wrong.
+        need not be the number of classes: samples of unmatched clusters are wrong.
 
     Returns
     -------
@@ -125,8 +125,8 @@ def pair_precision(y_true, y_pred):
 
     Notes
     -----
-    Exact, O(n log n) time, O(n) memory. Many small clusters are precise: read it
-    beside `pair_recall`.
+    Exact, O(n log n) time, O(n) memory. Many small clusters are precise: use it
+    together with `pair_recall`.
 
     Examples
     --------
@@ -166,8 +166,8 @@ def pair_recall(y_true, y_pred):
 
     Notes
     -----
-    Exact, O(n log n) time, O(n) memory. One single cluster recalls everything: read it
-    beside `pair_precision`.
+    Exact, O(n log n) time, O(n) memory. A single cluster recalls everything: use it
+    together with `pair_precision`.
 
     Examples
     --------
@@ -181,7 +181,7 @@ def pair_recall(y_true, y_pred):
 
 
 def _check_labels(y_true, y_pred, caller):
-    """Return y_true and y_pred as arrays (n_known,), without the unknown rows."""
+    """Return y_true and y_pred as arrays (n_known,), without unknown samples."""
     y_true = check_partition(y_true, "y_true", caller)
     y_pred = check_partition(y_pred, "y_pred", caller)
     if len(y_true) != len(y_pred):

@@ -1,4 +1,4 @@
-"""Scorers that need no labels, for `scoring=` in a search."""
+"""Scorers without labels, for `scoring=` in a search."""
 
 import functools
 import numbers
@@ -97,7 +97,7 @@ def path_silhouette_scorer(estimator, X, y=None, *, max_samples=500):
               \sum_{t=1}^m \|v_t - v_{t-1}\|^3
 
     A path through samples that are close is short, however far it leads, so a long or
-    curved cluster is not held to be wide, as it is by `silhouette_scorer`.
+    curved cluster does not count as wide, as it does in `silhouette_scorer`.
 
     Parameters
     ----------
@@ -193,7 +193,7 @@ def silhouette_scorer(estimator, X, y=None, *, max_samples=2000):
 
     See Also
     --------
-    stability_scorer : Asks for no compact clusters.
+    stability_scorer : Does not favour compact clusters.
 
     Notes
     -----
