@@ -14,6 +14,9 @@ from skdiffclust.forests._constrained._constrained_tree import MAX_ROUNDS, UNIT
 from skdiffclust.forests._constrained._dense_trees import tree_of_rows
 from skdiffclust.forests._constrained._partition import contract, merge_greedily
 
+# Rows up to which a tree is grown afresh in less time than rows are inserted.
+_FEW_ROWS = 48
+
 
 class Search(NamedTuple):
     """State of the search for a heavier forest.
@@ -242,7 +245,9 @@ def weigh_moves(similarity, component, problem, search, unit, first, last):
             continue
         # A row takes its heaviest edge along, so the rows left behind lose at least
         # that.
-        low = search.best[v] if is_single else -np.inf
+        low = search.best[v]
+        if not is_single:
+            low = _least_loss(similarity, own, component, search)
         top = np.rint(low / unit)
         for c in range(k):
             if c == home or not search.may_join[g, c] or added[g, c] <= low:
@@ -252,9 +257,7 @@ def weigh_moves(similarity, component, problem, search, unit, first, last):
                 if is_single:
                     added[g, c] = _added(similarity, v, rows, search)
                 else:
-                    both = np.sort(np.concatenate((rows, own)))
-                    joined = tree_of_rows(similarity, both, search.piece)
-                    added[g, c] = joined - search.totals[c]
+                    added[g, c] = _added_group(similarity, own, rows, component, search)
                 is_exact[g, c] = True
             if np.rint(added[g, c] / unit) > top:
                 top = np.rint(added[g, c] / unit)
@@ -314,6 +317,124 @@ def _added(similarity, v, rows, search):
         total += max(ways[u], above[u]) - above[u]
         ways[up[u]] = max(ways[up[u]], min(ways[u], above[u]))
     return total + ways[rows[0]]
+
+
+@compiled(nogil=True)
+def _added_group(similarity, own, rows, component, search):
+    """What the rows `own` (a,) add to the weight of the tree of `rows` (m,). O(a m)."""
+    m = len(rows)
+    n = m + len(own)
+    if n <= _FEW_ROWS:
+        both = np.sort(np.concatenate((rows, own)))
+        total = search.totals[component[rows[0]]]
+        return tree_of_rows(similarity, both, search.piece) - total
+    nodes = np.empty(n, dtype=np.int64)
+    up = np.empty(n, dtype=np.int64)
+    above = np.empty(n)
+    for a in range(m):
+        nodes[a] = rows[a]
+        search.piece[rows[a]] = a
+    for a in range(1, m):
+        up[a] = search.piece[search.up[rows[a]]]
+        above[a] = search.above[rows[a]]
+    total = 0.0
+    for v in own:
+        total += _insert(similarity[v], v, nodes, up, above, m)
+        m += 1
+    return total
+
+
+@compiled(nogil=True)
+def _insert(values, v, nodes, up, above, m):
+    """Insert row v, of similarities `values` (n,), into a tree of m nodes, in place.
+
+    Nodes are numbered so that each comes after its neighbour ``up`` towards the root 0,
+    to which its edge weighs ``above``. As in `_added`, the heavier of the best way to v
+    and the edge above stays; the tree is then numbered again from v. Returns what its
+    weight gains. O(m).
+    """
+    ways = np.empty(m)
+    ends = np.empty((m, 2), dtype=np.int64)
+    kept = np.empty((m, 2), dtype=np.int64)
+    weights = np.empty(m)
+    gain = 0.0
+    for a in range(m):
+        ways[a] = values[nodes[a]]
+        ends[a, 0] = a
+        ends[a, 1] = m
+    for a in range(m - 1, 0, -1):
+        b = up[a]
+        weight = above[a]
+        first = a
+        second = b
+        if ways[a] > weight:
+            gain += ways[a] - weight
+            weights[a] = ways[a]
+            kept[a] = ends[a]
+        else:
+            weights[a] = weight
+            kept[a, 0] = a
+            kept[a, 1] = b
+            weight = ways[a]
+            first = ends[a, 0]
+            second = ends[a, 1]
+        if weight > ways[b]:
+            ways[b] = weight
+            ends[b, 0] = first
+            ends[b, 1] = second
+    weights[0] = ways[0]
+    kept[0] = ends[0]
+    nodes[m] = v
+
+    starts = np.zeros(m + 2, dtype=np.int64)
+    for e in range(m):
+        starts[kept[e, 0] + 1] += 1
+        starts[kept[e, 1] + 1] += 1
+    starts = np.cumsum(starts)
+    filled = starts[:-1].copy()
+    incident = np.empty(2 * m, dtype=np.int64)
+    for e in range(m):
+        for side in range(2):
+            a = kept[e, side]
+            incident[filled[a]] = e
+            filled[a] += 1
+    old = nodes[: m + 1].copy()
+    order = np.empty(m + 1, dtype=np.int64)
+    edge_up = np.full(m + 1, -1)
+    order[0] = m
+    n_found = 1
+    for t in range(m + 1):
+        a = order[t]
+        nodes[t] = old[a]
+        for e in incident[starts[a] : starts[a + 1]]:
+            if e != edge_up[t]:
+                order[n_found] = kept[e, 0] + kept[e, 1] - a
+                edge_up[n_found] = e
+                up[n_found] = t
+                above[n_found] = weights[e]
+                n_found += 1
+    return gain + ways[0]
+
+
+@compiled(nogil=True)
+def _least_loss(similarity, own, component, search):
+    """A lower bound of what the tree of a group's component loses without it.
+
+    The heaviest edge between the rows `own` (a,) and the others can join the tree of
+    the others to that of the group; the tree of all is no lighter.
+    """
+    home = component[own[0]]
+    rows = search.rows[search.starts[home] : search.starts[home + 1]]
+    for u in rows:
+        search.piece[u] = 1
+    for u in own:
+        search.piece[u] = 0
+    top = -np.inf
+    for v in own:
+        for u in rows:
+            if search.piece[u] and similarity[v, u] > top:
+                top = similarity[v, u]
+    return top + tree_of_rows(similarity, own.copy(), search.piece)
 
 
 @compiled(nogil=True)

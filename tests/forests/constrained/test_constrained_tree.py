@@ -10,6 +10,9 @@ from skdiffclust._constraints import as_constraints
 from skdiffclust.forests._constrained import _constrained_tree as definition
 from skdiffclust.forests._constrained._compiled_tree import (
     _added,
+    _added_group,
+    _least_loss,
+    _lost,
     _lost_with_row,
     constrained_tree,
     grow_trees,
@@ -172,6 +175,43 @@ def test_the_weight_of_a_tree_and_one_more_or_one_less_row(global_random_seed):
         assert lost == pytest.approx(all_rows - rest)
         tree = definition._Tree(similarity, np.arange(n))
         assert tree.lost(similarity, [v]) == pytest.approx(lost)
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_the_weight_of_a_tree_and_some_more_or_some_less_rows(ties, global_random_seed):
+    rng, n = np.random.RandomState(global_random_seed), 60  # above _FEW_ROWS
+    similarity = rng.randint(-1, 2, (n, n)) if ties else rng.randn(n, n)
+    similarity = np.triu(similarity, 1).astype(np.float64)
+    similarity = similarity + similarity.T
+    for size in (2, 3, 7, 30, n - 2):
+        group = np.arange(n) < size
+        shuffled = rng.permutation(group)
+        component = shuffled.astype(np.int64)
+        own = np.flatnonzero(shuffled)
+        groups = np.where(shuffled, 0, np.cumsum(~shuffled))
+        n_groups = n - size + 1
+        problem = ConstrainedProblem(
+            groups,
+            np.zeros((n_groups, n_groups), dtype=bool),
+            np.full(n_groups, -1),
+            False,
+            2,
+            np.ones(n),
+            0.0,
+        )
+        search = new_search(problem)
+        grow_trees(similarity, component, problem, search)
+        rows = search.rows[search.starts[0] : search.starts[1]]
+        expected = weight_of(similarity, np.zeros(n)) - search.totals[0]
+        args = similarity, own, rows, component, search
+        assert _added_group(*args) == pytest.approx(expected)
+
+        search = new_search(problem._replace(n_clusters=1))
+        grow_trees(similarity, np.zeros(n, dtype=np.int64), problem, search)
+        together = np.zeros(n, dtype=np.int64)
+        lost = _lost(similarity, 0, together, search)
+        assert lost == pytest.approx(expected)
+        assert _least_loss(similarity, own, together, search) <= lost + 1e-12
 
 
 def solved(solve, similarity, constraints, k):
