@@ -96,14 +96,14 @@ def test_a_module_fitted_in_inference_mode_can_be_trained_further():
 @each_fit
 def test_eight_threads_find_what_one_finds(name):
     fit, encoder = FITS[name]
-    expected = [fit(encoder, seed) for seed in range(8)]
+    expected = [fit(encoder, seed) for seed in range(4)] * 2
     before = torch.get_rng_state()
     found = [None] * 8
     barrier = threading.Barrier(8)
 
     def run(seed):
         barrier.wait()
-        found[seed] = fit(encoder, seed)
+        found[seed] = fit(encoder, seed % 4)
 
     threads = [threading.Thread(target=run, args=(seed,)) for seed in range(8)]
     for thread in threads:

@@ -23,7 +23,10 @@ LONG_FITS = {
     "PRCut": (PRCut(10, encoder="mlp", max_iter=10**4), (1000, 5)),
     "SpanningForestEmbedding": (SpanningForestEmbedding(2, max_iter=10**5), (200, 5)),
     "SparseGEMINI": (SparseGEMINI(3, max_iter=10**5, n_iter_no_change=None), (500, 5)),
-    "SparseGEMINICV": (SparseGEMINICV(3, max_iter=10**5), (500, 5)),
+    "SparseGEMINICV": (
+        SparseGEMINICV(3, n_alphas=5, n_resamples=2, max_iter=10**5),
+        (500, 5),
+    ),
 }
 
 
