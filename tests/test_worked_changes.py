@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 from scipy.sparse.csgraph import minimum_spanning_tree
 from scipy.spatial.distance import cdist
+from sklearn.datasets import make_blobs
 
-from skdiffclust import PRCut, SpanningForestClustering
+from skdiffclust import GEMINI, PRCut, SpanningForestClustering
 from skdiffclust._affinity import EUCLIDEAN_FORMS, METRICS, nearest_sample
 from skdiffclust._compat import StrOptions
 from skdiffclust._encoder import ACTIVATIONS, Encoder
+from skdiffclust.gemini._objectives import OBJECTIVES
 
 FOLDER = Path(__file__).resolve().parents[1] / "doc" / "worked_changes"
 
@@ -24,6 +26,70 @@ def worked(name):
     sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.mark.parametrize("mode", ["ova", "ovo"])
+def test_a_new_divergence(mode, monkeypatch, global_random_seed):
+    change = worked("add_a_divergence")
+    ((name, row),) = change.ROW.items()
+    assert name not in OBJECTIVES
+    monkeypatch.setitem(OBJECTIVES, name, row)
+    constraints = GEMINI._parameter_constraints
+    monkeypatch.setitem(constraints, "objective", [StrOptions(set(OBJECTIVES))])
+
+    rng = np.random.RandomState(global_random_seed)
+    P = rng.dirichlet(np.ones(3), size=9)
+    w = rng.dirichlet(np.ones(9))
+    value, gradient = OBJECTIVES[name].with_gradient(mode)(P, w, None)
+    share = w @ P
+    densities = (w[:, None] * P / share).T
+    pairs = [(s, p, 1.0, w) for s, p in zip(share, densities, strict=True)]
+    if mode == "ovo":
+        pairs = [
+            (s, p, t, q)
+            for s, p in zip(share, densities, strict=True)
+            for t, q in zip(share, densities, strict=True)
+        ]
+    expected = sum(s * t * change.triangular(p, q) for s, p, t, q in pairs)
+    np.testing.assert_allclose(value, expected, rtol=1e-10)
+    for index in np.ndindex(P.shape):
+        sides = []
+        for step in (1e-6, -1e-6):
+            moved = P.copy()
+            moved[index] += step
+            sides.append(OBJECTIVES[name].with_gradient(mode)(moved, w, None)[0])
+        slope = (sides[0] - sides[1]) / 2e-6
+        np.testing.assert_allclose(gradient[index], slope, rtol=1e-5, atol=1e-8)
+
+    X, _ = make_blobs(60, centers=[[-6.0, 0.0], [6.0, 0.0]], random_state=0)
+    model = GEMINI(2, objective=name, mode=mode, l2=0.01, random_state=0).fit(X)
+    P = model.predict_proba(X)
+    value, _ = OBJECTIVES[name].with_gradient(mode)(P, np.full(60, 1 / 60), None)
+    np.testing.assert_allclose(model.score(X), value, rtol=1e-10)
+    assert model.n_clusters_ == 2
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("mode", ["ova", "ovo"])
+def test_a_new_divergence_in_torch(mode, monkeypatch, global_random_seed):
+    import torch
+
+    from skdiffclust.gemini._torch import GENERATORS
+    from skdiffclust.nn import GEMINILoss
+
+    change = worked("add_a_divergence")
+    ((name, row),) = change.ROW.items()
+    monkeypatch.setitem(GENERATORS, name, change.GENERATOR[name])
+    logits = torch.tensor(
+        np.random.RandomState(global_random_seed).normal(size=(9, 3)),
+        requires_grad=True,
+    )
+    P = torch.softmax(logits, dim=1).detach().numpy()
+    value, _ = row.with_gradient(mode)(P, np.full(9, 1 / 9), None)
+    loss = GEMINILoss(name, mode=mode)(logits)
+    np.testing.assert_allclose(loss.item(), -value, rtol=1e-10)
+    loss.backward()
+    assert torch.isfinite(logits.grad).all()
 
 
 @pytest.mark.parametrize("algorithm", ["auto", "prim", "kruskal", "boruvka"])
