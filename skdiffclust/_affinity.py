@@ -13,6 +13,7 @@ from sklearn.utils import check_array
 
 from skdiffclust._batches import float_blocks
 from skdiffclust._compat import PAIRWISE_METRICS
+from skdiffclust._duplicates import first_duplicates
 from skdiffclust._validation import check_dense_size, refuse_masked
 
 _TRANSLATION_INVARIANT_KERNELS = ("rbf", "laplacian")
@@ -638,7 +639,7 @@ def _nearest_column(X_train, D):
 def _k_nearest(T, X, k, metric, metric_params):
     """Return (indices, distances), both (m, k), by distance, then by index in T."""
     params = fitted_metric_params(T, metric, metric_params)
-    kept = _first_duplicates(T, k)
+    kept = first_duplicates(T, k)
     T = T[kept]
     if isinstance(metric, str) and metric in EUCLIDEAN_FORMS and not params:
         form = EUCLIDEAN_FORMS[metric]
@@ -651,20 +652,6 @@ def _k_nearest(T, X, k, metric, metric_params):
     else:
         columns, distances = _metric_nearest(T, X, k, metric, params)
     return kept[columns], distances
-
-
-def _first_duplicates(T, k):
-    """Return the ascending indices of the first k duplicates of each distinct row of T.
-
-    No other duplicate can be among the k nearest; without this, data with many
-    duplicates would tie in every pair.
-    """
-    _, group = np.unique(T, axis=0, return_inverse=True)
-    group = group.ravel()
-    order = np.argsort(group, kind="stable")
-    ends = np.cumsum(np.bincount(group))
-    rank = np.arange(len(T)) - np.concatenate([[0], ends[:-1]])[group[order]]
-    return np.sort(order[rank < k])
 
 
 def _tree_nearest(T, X, k):

@@ -43,6 +43,19 @@ def first_equal(X):
     return firsts
 
 
+def first_duplicates(X, n_kept):
+    """Return the ascending indices of the first `n_kept` of each group of equal rows.
+
+    X (n, d) is dense. Among the nearest rows there can be no other duplicate of a row,
+    and with all of them, data with many duplicates would tie in every pair.
+    """
+    groups = equal_rows(X)
+    order = np.argsort(groups, kind="stable")
+    ends = np.cumsum(np.bincount(groups))
+    rank = np.arange(len(X)) - np.concatenate([[0], ends[:-1]])[groups[order]]
+    return np.sort(order[rank < n_kept])
+
+
 def _hashes(X):
     """Return a hash (n,) uint64 of each row, of at most `_HASHED` columns."""
     # Adding 0 makes 0.0 of -0.0.
