@@ -144,8 +144,11 @@ def growth():
                 model = ClAM(size["k"], init=start, max_iter=4, random_state=0)
                 found = [seconds(lambda m=model, X=X: m.fit(X)) for _ in range(5)]
                 times.append(np.median(found))
-            print(f"four epochs of {base}, {name} x 1, 2, 4, 8:",
-                  np.round(times / times[0], 2), flush=True)  # fmt: skip
+            print(
+                f"four epochs of {base}, {name} x 1, 2, 4, 8:",
+                np.round(times / times[0], 2),
+                flush=True,
+            )
 
 
 def memory():
@@ -164,8 +167,17 @@ def memory():
 
 def small_fits():
     """Compare fits of small sets, with masks and without."""
-    for name in ("zoo", "ecoli", "wine", "movlib", "heart_statlog", "digits", "ctg",
-                 "isolet", "letter"):  # fmt: skip
+    for name in (
+        "zoo",
+        "ecoli",
+        "wine",
+        "movlib",
+        "heart_statlog",
+        "digits",
+        "ctg",
+        "isolet",
+        "letter",
+    ):
         if (pair := load(name)) is not None:
             compare_both(name, *pair, repeats=1 if name == "letter" else 5)
 

@@ -82,12 +82,22 @@ def complete_silhouette(model, X):
 def paper_settings(name, **changes):
     """Return the parameters of Table 6; the code's β is half of the formula's."""
     beta, n_steps, rate, batch, probability, value = TABLE_6[name]
-    return dict(
-        inverse_temperature=beta / 2, n_steps=n_steps, step_size=1 / n_steps,
-        learning_rate=rate, batch_size=batch, mask_probability=probability,
-        mask_value=value, self_supervised=True, init="random", selection="silhouette",
-        random_state=0,
-    ) | changes  # fmt: skip
+    return (
+        dict(
+            inverse_temperature=beta / 2,
+            n_steps=n_steps,
+            step_size=1 / n_steps,
+            learning_rate=rate,
+            batch_size=batch,
+            mask_probability=probability,
+            mask_value=value,
+            self_supervised=True,
+            init="random",
+            selection="silhouette",
+            random_state=0,
+        )
+        | changes
+    )
 
 
 def k_means(X, k, n_starts):
@@ -180,10 +190,14 @@ def published(settings, X, k, start, n_init=10, n_epochs=200):
             columns = np.r_[hidden, np.setdiff1d(np.arange(X.shape[1]), hidden)]
             columns = columns.astype(int)
             found = completion_with_gradient(
-                rows[:, columns], memories[:, :, columns], np.zeros((n_init, k)),
-                dynamics, groups=[(slice(0, len(rows)), slice(0, len(hidden)))],
-                fill=fill[columns], sample_weight=np.ones(len(rows)),
-            )  # fmt: skip
+                rows[:, columns],
+                memories[:, :, columns],
+                np.zeros((n_init, k)),
+                dynamics,
+                groups=[(slice(0, len(rows)), slice(0, len(hidden)))],
+                fill=fill[columns],
+                sample_weight=np.ones(len(rows)),
+            )
             gradient = np.empty_like(memories)
             gradient[:, :, columns] = found.gradient / rows.size
             step += 1
@@ -254,9 +268,14 @@ def run_grid(name, X, y, done):
         if (name, title) in done:
             continue
         model = ClAM(
-            k, selection="silhouette", self_supervised=True, init="random",
-            batch_size=64, inverse_temperature=beta, random_state=0,
-        )  # fmt: skip
+            k,
+            selection="silhouette",
+            self_supervised=True,
+            init="random",
+            batch_size=64,
+            inverse_temperature=beta,
+            random_state=0,
+        )
         begun = time.process_time()
         search = GridSearchCV(
             model,
@@ -293,17 +312,25 @@ def run_strips():
                     parts = published(settings, X, k, "rows", 20, 60)
                     scores += [ari(y, labels) for labels in parts]
                 good = np.count_nonzero(np.array(scores) > 0.9)
-                print(f"{k} strips {title}, beta x variance {c}: {good} of "
-                      f"{len(scores)}, best ARI {max(scores):.2f}")  # fmt: skip
+                print(
+                    f"{k} strips {title}, beta x variance {c}: {good} of "
+                    f"{len(scores)}, best ARI {max(scores):.2f}"
+                )
 
 
 def record(name, title, X, labels, seconds, **extra):
     """Append a finished cell to the file."""
     line = {
-        "data": name, "method": title, "seconds": seconds, "n_samples": len(X),
-        "silhouette": silhouette(X, labels), "clusters": len(np.unique(labels)),
-        **extra, "code": CODE, "labels": labels.tolist(),
-    }  # fmt: skip
+        "data": name,
+        "method": title,
+        "seconds": seconds,
+        "n_samples": len(X),
+        "silhouette": silhouette(X, labels),
+        "clusters": len(np.unique(labels)),
+        **extra,
+        "code": CODE,
+        "labels": labels.tolist(),
+    }
     with RESULTS.open("a") as file:
         file.write(json.dumps(line) + "\n")
     print(*list(line.values())[:-1], flush=True)

@@ -377,12 +377,42 @@ def test_other_parameters_are_other():
     other = long.copy()
     other[1000] = 0  # where a repr has dots
     values = [
-        2, 3, 2.0, True, False, None, "2", "None", b"2", [2], [2, 2], [[2], [2]],
-        [2.0], ["2"], [None], {}, [], {"a": 2}, {"a": 3}, {"b": 2}, 0.1,
-        np.nextafter(0.1, 1), np.float32(0.1), np.nan, np.inf, long, other, [long],
-        np.float32, np.dtype("f8"), np.random.RandomState(0),
-        np.random.RandomState(1), np.random.default_rng(0), [2**70], [2**64 - 1],
-    ]  # fmt: skip
+        2,
+        3,
+        2.0,
+        True,
+        False,
+        None,
+        "2",
+        "None",
+        b"2",
+        [2],
+        [2, 2],
+        [[2], [2]],
+        [2.0],
+        ["2"],
+        [None],
+        {},
+        [],
+        {"a": 2},
+        {"a": 3},
+        {"b": 2},
+        0.1,
+        np.nextafter(0.1, 1),
+        np.float32(0.1),
+        np.nan,
+        np.inf,
+        long,
+        other,
+        [long],
+        np.float32,
+        np.dtype("f8"),
+        np.random.RandomState(0),
+        np.random.RandomState(1),
+        np.random.default_rng(0),
+        [2**70],
+        [2**64 - 1],
+    ]
     digests = [digest(value) for value in values]
     assert None not in digests and len(set(digests)) == len(values)
 

@@ -7,13 +7,15 @@ from sklearn.utils import check_random_state
 
 from skdiffclust._encoder import Encoder
 from skdiffclust._torch import encoder_module
+from skdiffclust.memories import recall
 from skdiffclust.memories._autoencoder import (
     Autoencoder,
     recall_with_gradient,
     reconstruction_with_gradient,
 )
-from skdiffclust.memories._dynamics import Dynamics, recall
-from skdiffclust.memories._torch import AssociativeMemory, AutoencoderModule
+from skdiffclust.memories._dynamics import Dynamics
+from skdiffclust.memories._torch import AutoencoderModule
+from skdiffclust.nn import AssociativeMemory
 
 
 def problem(seed, dtype=np.float64):

@@ -53,9 +53,13 @@ def test_blobs_in_every_geometry(metric, self_supervised, weighted, global_rando
     X, y = blobs(seed=global_random_seed + 1)
     weighted = [1.0, 1.1, 0.9] if weighted and metric == "manhattan" else weighted
     model = ClAM(
-        3, metric=metric, self_supervised=self_supervised, weighted=weighted,
-        random_state=global_random_seed, n_init=3,
-    ).fit(X)  # fmt: skip
+        3,
+        metric=metric,
+        self_supervised=self_supervised,
+        weighted=weighted,
+        random_state=global_random_seed,
+        n_init=3,
+    ).fit(X)
     assert adjusted_rand_score(y, model.labels_) > 0.95
     assert model.n_clusters_ == 3
     assert model.cluster_weights_.shape == (3,)

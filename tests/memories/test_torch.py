@@ -20,8 +20,11 @@ from skdiffclust.memories._training import completion_with_gradient
 from skdiffclust.nn import AssociativeMemory
 
 METRICS = ("euclidean", "cosine", "manhattan")
-GROUPS = [(slice(0, 9), slice(0, 2)), (slice(9, 15), slice(2, 5)),
-          (slice(15, 24), slice(0, 0))]  # fmt: skip
+GROUPS = [
+    (slice(0, 9), slice(0, 2)),
+    (slice(9, 15), slice(2, 5)),
+    (slice(15, 24), slice(0, 0)),
+]
 
 
 def problem(metric, seed=0):
@@ -42,9 +45,14 @@ def test_recall_is_the_definition(metric, step_size, global_random_seed):
     found = recall(*(torch.tensor(a) for a in (X, memories, log_weights)), dynamics)
     for r in range(3):
         expected = _dynamics.recall(
-            X, memories[r], 3.0, n_steps=4, step_size=step_size, metric=metric,
+            X,
+            memories[r],
+            3.0,
+            n_steps=4,
+            step_size=step_size,
+            metric=metric,
             weights=np.exp(log_weights[r]),
-        )  # fmt: skip
+        )
         np.testing.assert_allclose(found[r], expected, atol=1e-10)
 
 

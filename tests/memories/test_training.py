@@ -5,8 +5,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from skdiffclust.memories import _block_kernels, _training
-from skdiffclust.memories._dynamics import Dynamics, recall
+from skdiffclust.memories import _block_kernels, _training, recall
+from skdiffclust.memories._dynamics import Dynamics
 from skdiffclust.memories._masking import hidden_blocks, mask_groups
 from skdiffclust.memories._training import completion_with_gradient
 
@@ -92,8 +92,9 @@ def test_gradient_is_autograds(
     assert np.abs(found.weight_gradient - by_weights).max() < 1e-10 * scale
 
 
-@pytest.mark.parametrize("metric, beta", [("euclidean", 0.7), ("cosine", 4.0),
-                                          ("manhattan", 3.0)])  # fmt: skip
+@pytest.mark.parametrize(
+    "metric, beta", [("euclidean", 0.7), ("cosine", 4.0), ("manhattan", 3.0)]
+)
 @pytest.mark.parametrize("groups", [MASKED, PLAIN])
 @pytest.mark.parametrize("n_steps, step_size", [(1, 1.0), (3, 0.6), (3, 1.0)])
 def test_gradient_is_central_differences(
@@ -106,9 +107,14 @@ def test_gradient_is_central_differences(
 
     def run(memories):
         return completion_with_gradient(
-            X, memories, log_weights, dynamics, groups=groups, fill=fill,
+            X,
+            memories,
+            log_weights,
+            dynamics,
+            groups=groups,
+            fill=fill,
             sample_weight=weight,
-        )  # fmt: skip
+        )
 
     rng = np.random.RandomState(global_random_seed + 2)
     found = run(memories)
@@ -127,17 +133,28 @@ def test_loss_is_that_of_the_definition(metric, groups, global_random_seed):
     X, memories, log_weights, fill, weight = problem(metric, seed=global_random_seed)
     dynamics = Dynamics(2.0, 3, 0.8, metric)
     found = completion_with_gradient(
-        X, memories, log_weights, dynamics, groups=groups, fill=fill,
+        X,
+        memories,
+        log_weights,
+        dynamics,
+        groups=groups,
+        fill=fill,
         sample_weight=weight,
-    )  # fmt: skip
+    )
     hidden, scored = hidden_of(groups)
     used = scored.any(axis=1)
     mask = np.where(hidden.any(axis=1, keepdims=True), ~hidden, False)
     for r in range(R):
         recalled = recall(
-            np.where(hidden, fill, X), memories[r], 2.0, n_steps=3, step_size=0.8,
-            weights=np.exp(log_weights[r]), metric=metric, mask=mask,
-        )  # fmt: skip
+            np.where(hidden, fill, X),
+            memories[r],
+            2.0,
+            n_steps=3,
+            step_size=0.8,
+            weights=np.exp(log_weights[r]),
+            metric=metric,
+            mask=mask,
+        )
         error = recalled - X
         error = np.abs(error) if metric == "manhattan" else error**2
         expected = (weight[:, None] * error * scored)[used].sum()
@@ -165,8 +182,14 @@ def test_work_in_feature_space_does_not_depend_on_the_number_of_steps(
 
         monkeypatch.setattr(kernels, name, call)
 
-    for name in ("_load_hidden", "_project", "_add_hidden", "_rest", "hidden_products",
-                 "memories_vjp"):  # fmt: skip
+    for name in (
+        "_load_hidden",
+        "_project",
+        "_add_hidden",
+        "_rest",
+        "hidden_products",
+        "memories_vjp",
+    ):
         spy(name, True, getattr(kernels, name))
     for name in ("_load", "_forward", "_close", "_backward", "_close_rows"):
         spy(name, False, getattr(kernels, name))
@@ -177,10 +200,14 @@ def test_work_in_feature_space_does_not_depend_on_the_number_of_steps(
             "euclidean", seed=global_random_seed
         )
         completion_with_gradient(
-            CountingArray.of(X), memories, log_weights,
-            Dynamics(1.0, n_steps, 0.5, "euclidean"), groups=MASKED + PLAIN, fill=fill,
+            CountingArray.of(X),
+            memories,
+            log_weights,
+            Dynamics(1.0, n_steps, 0.5, "euclidean"),
+            groups=MASKED + PLAIN,
+            fill=fill,
             sample_weight=weight,
-        )  # fmt: skip
+        )
         assert n_calls["_forward"] == 3 * R  # of groups that fill one block
         assert CountingArray.products == 2
         counts.append(n_calls.copy())
@@ -233,9 +260,14 @@ def test_exponential_of_the_blocks():
 def test_finite_at_every_temperature(beta, metric, global_random_seed):
     X, memories, log_weights, fill, weight = problem(metric, seed=global_random_seed)
     found = completion_with_gradient(
-        X, memories, log_weights, Dynamics(beta, 3, 1.0, metric),
-        groups=MASKED + PLAIN, fill=fill, sample_weight=weight,
-    )  # fmt: skip
+        X,
+        memories,
+        log_weights,
+        Dynamics(beta, 3, 1.0, metric),
+        groups=MASKED + PLAIN,
+        fill=fill,
+        sample_weight=weight,
+    )
     assert np.isfinite(found.loss).all()
     assert np.isfinite(found.gradient).all()
 
@@ -245,9 +277,14 @@ def test_cold_gradient_is_that_of_k_means(global_random_seed):
         "euclidean", seed=global_random_seed
     )
     found = completion_with_gradient(
-        X, memories, 0 * log_weights, Dynamics(1e4, 2, 1.0, "euclidean"),
-        groups=[(slice(0, N), slice(0, 0))], fill=fill, sample_weight=np.ones(N),
-    )  # fmt: skip
+        X,
+        memories,
+        0 * log_weights,
+        Dynamics(1e4, 2, 1.0, "euclidean"),
+        groups=[(slice(0, N), slice(0, 0))],
+        fill=fill,
+        sample_weight=np.ones(N),
+    )
     far = ((X[None, :, None] - memories[:, None]) ** 2).sum(-1)
     np.testing.assert_allclose(found.loss, far.min(axis=2).sum(axis=1))
     nearest = np.eye(K)[far.argmin(axis=2)]

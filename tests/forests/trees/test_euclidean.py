@@ -135,8 +135,9 @@ def test_raised_lengths_bit_for_bit(kind, n, d, min_samples, global_random_seed)
 def test_filtered_neighbours_of_tight_groups_and_lonely_rows(global_random_seed):
     rng = np.random.default_rng(global_random_seed)
     groups = np.repeat(rng.normal(size=(25, 3)), 6, axis=0)
-    X = np.concatenate([groups + 1e-3 * rng.normal(size=(150, 3)),
-                        rng.normal(size=(90, 3))])  # fmt: skip
+    X = np.concatenate(
+        [groups + 1e-3 * rng.normal(size=(150, 3)), rng.normal(size=(90, 3))]
+    )
     tree, (found, _) = _neighborhood(X, 4, 2, leaves=(8, True))
     squares = np.sort(cdist(X, X, "sqeuclidean"), axis=1)[:, 1:5]
     np.testing.assert_allclose(found, squares[tree.order], rtol=1e-12)
