@@ -42,7 +42,7 @@ def walk_path(checkpoint=None, resume=False):
             checkpoint=checkpoint,
             resume=resume,
         )
-    weights = [array.tobytes() for array in (*sparse.weights_, *sparse.biases_)]
+    weights = [array.tobytes() for array in (*sparse.coefs_, *sparse.intercepts_)]
     return path.objectives.tobytes(), path.labels.tobytes(), weights
 
 

@@ -5,6 +5,7 @@ import re
 
 import pytest
 from numpydoc.docscrape import ClassDoc
+from sklearn.base import ClusterMixin
 
 import skdiffclust
 
@@ -100,3 +101,41 @@ def test_gemini_and_sparse_gemini_document_shared_parameters_alike():
     assert len(shared) >= 12
     for name in sorted(shared):
         assert " ".join(one[name]).split() == " ".join(other[name]).split()
+
+
+def attributes(estimator):
+    """Return the names of the documented fitted attributes of a class."""
+    return {
+        name
+        for attribute in ClassDoc(estimator)["Attributes"]
+        for name in attribute.name.replace("`", "").split(", ")
+    }
+
+
+# What an estimator publishes if it has a parameter, under one name in all of them.
+PUBLISHED = {
+    "max_iter": {"n_iter_"},
+    "device": {"device_"},
+    "hidden_layer_sizes": {"coefs_", "intercepts_"},
+}
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_fitted_attributes_have_one_name(estimator):
+    names = attributes(estimator)
+    assert {"n_features_in_", "feature_names_in_"} <= names
+    if issubclass(estimator, ClusterMixin):
+        assert {"labels_", "n_clusters_"} <= names
+    for parameter, published in PUBLISHED.items():
+        if parameter in parameters_of(estimator):
+            assert published <= names
+    assert not names & {"weights_", "biases_", "bias_", "loss_curve_", "centers_"}
+
+
+def test_hidden_layer_sizes_are_documented_and_checked_alike():
+    found = {
+        documented(estimator)["hidden_layer_sizes"][0].split(", default")[0]
+        for estimator in ESTIMATORS
+        if "hidden_layer_sizes" in parameters_of(estimator)
+    }
+    assert found == {"int or array-like of int"}

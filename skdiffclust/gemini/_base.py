@@ -179,7 +179,7 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
 
     def _fitted_model(self):
         """Return the model of the fitted arrays."""
-        perceptron = Encoder(self.weights_, self.biases_)
+        perceptron = Encoder(self.coefs_, self.intercepts_)
         skip = getattr(self, "skip_weights_", None)
         return perceptron if skip is None else SkipPerceptron(skip, perceptron)
 

@@ -21,7 +21,7 @@ from skdiffclust.gemini._training import OPTIMISERS, train_model
 # Largest number of epochs of a fit that is used to choose the number of clusters.
 _MOST_TRIAL_EPOCHS = 100
 # Attributes that exist only for some models or kernels.
-_BY_MODEL = "assignments_", "means_", "weights_", "biases_", "gamma_"
+_BY_MODEL = "assignments_", "means_", "coefs_", "intercepts_", "gamma_"
 
 
 @reads_whole("predict", "predict_proba", "score")
@@ -110,7 +110,7 @@ class GEMINI(BaseGEMINI):
         Clusters 0 to ``n_clusters_ - 1`` by decreasing size (sum of sample weights).
     n_clusters_ : int
         Number of clusters that have samples.
-    weights_, biases_ : list of ndarray
+    coefs_, intercepts_ : list of ndarray
         Layers of the model, of shapes (n_in, n_out) and (n_out,), on centred features.
     means_ : ndarray of shape (n_features,), float64
         Means that are subtracted from the features before the model.
@@ -434,4 +434,4 @@ def _attributes(model, problem, means):
         return {"assignments_": softmax(model.outputs(problem.X))}
     weights = list(model.weights)
     biases = list(model.biases)
-    return {"means_": means, "weights_": weights, "biases_": biases}
+    return {"means_": means, "coefs_": weights, "intercepts_": biases}

@@ -317,8 +317,8 @@ def attributes_of_model(model, groups):
     perceptron = getattr(model, "perceptron", model)
     return {
         "skip_weights_": getattr(model, "skip", None),
-        "weights_": list(perceptron.weights),
-        "biases_": list(perceptron.biases),
+        "coefs_": list(perceptron.weights),
+        "intercepts_": list(perceptron.biases),
         "feature_norms_": group_norms(model.inputs[0], groups),
     }
 

@@ -173,7 +173,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         the next number above the largest one for those that never were.
     skip_weights_ : ndarray of shape (n_features, n_clusters) or None
         Skip connection of ``model="mlp"``.
-    weights_, biases_ : list of ndarray
+    coefs_, intercepts_ : list of ndarray
         Layers of the model, of shapes (n_in, n_out) and (n_out,), on centred features.
     means_ : ndarray of shape (n_features,), float64
         Means that are subtracted from the features before the model.

@@ -156,7 +156,7 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         The path of all samples.
     labels_, n_clusters_, feature_norms_, feature_importances_ : ndarray or int
         As in :class:`SparseGEMINI`, of the path on all samples.
-    skip_weights_, weights_, biases_, means_ : ndarray or list of ndarray
+    skip_weights_, coefs_, intercepts_, means_ : ndarray or list of ndarray
         The model.
     n_iter_ : int
         Number of epochs at the chosen step.
@@ -523,15 +523,15 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
 
 _FITTED = (
     "alpha_",
-    "biases_",
+    "coefs_",
     "feature_importances_",
     "feature_norms_",
+    "intercepts_",
     "labels_",
     "means_",
     "n_clusters_",
     "n_iter_",
     "skip_weights_",
-    "weights_",
 )
 
 

@@ -104,7 +104,7 @@ def test_predict_in_chunks_and_equal_rows(global_random_seed):
 def test_the_dtype_is_kept(model, global_random_seed):
     X, _ = blobs(dtype=np.float32, seed=global_random_seed)
     gemini = quiet_fit(GEMINI(3, model=model, **FAST), X)
-    assert {a.dtype for a in (*gemini.weights_, *gemini.biases_)} == {
+    assert {a.dtype for a in (*gemini.coefs_, *gemini.intercepts_)} == {
         np.dtype(np.float32)
     }
     assert gemini.predict_proba(X).dtype == np.float32
@@ -378,7 +378,7 @@ def test_divergence_is_reported_and_the_best_weights_kept(global_random_seed):
     params = {**FAST, "learning_rate": 1e200, "solver": "sgd"}
     with pytest.warns(ConvergenceWarning, match="diverged in epoch 2.*learning_rate"):
         gemini = GEMINI(2, l2=1.0, **params).fit(X)
-    assert np.isfinite(gemini.weights_[0]).all()
+    assert np.isfinite(gemini.coefs_[0]).all()
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])

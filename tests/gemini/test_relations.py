@@ -62,7 +62,7 @@ def test_the_unit_of_the_features_is_none_of_a_given_kernel():
     K = rbf_kernel(X)
     one = GEMINI(3, **FAST).fit(X, affinity=K)
     other = GEMINI(3, **FAST).fit(X * 2.0**20, affinity=K)
-    assert_array_equal(other.weights_[0] * 2.0**20, one.weights_[0])
+    assert_array_equal(other.coefs_[0] * 2.0**20, one.coefs_[0])
     assert other.history_ == one.history_
 
 

@@ -77,7 +77,7 @@ def test_fit_meets_the_optimality_conditions_of_the_group_lasso(
     task, _ = sparse._prepare(*sparse._check_rows(X, None), (None, None, None))
     # Features and objective are divided by a number each, and are given back so.
     scale, value = task.units.features, task.units.objective
-    W, b = sparse.weights_[0], sparse.biases_[0]
+    W, b = sparse.coefs_[0], sparse.intercepts_[0]
     _, _, (slope, _) = loss_and_gradients(Encoder([W * scale], [b]), task)
     slope *= scale * value
     for group in np.unique(groups or range(8)):
@@ -139,7 +139,7 @@ def test_a_dropped_feature_changes_nothing_in_predict(model, global_random_seed)
     assert_array_equal(sparse.predict_proba(moved), sparse.predict_proba(X))
     if model == "mlp":
         bound = sparse.hierarchy * np.linalg.norm(sparse.skip_weights_, axis=1)
-        assert (np.abs(sparse.weights_[0]).max(axis=1) <= bound * (1 + 1e-12)).all()
+        assert (np.abs(sparse.coefs_[0]).max(axis=1) <= bound * (1 + 1e-12)).all()
 
 
 def test_links(global_random_seed):
@@ -355,7 +355,7 @@ def test_path_takes_what_fit_takes(global_random_seed):
     assert expected.select(n_features=2).transform(X).shape == (90, 2)
     low = SparseGEMINI(3, **FAST)
     low.path(X.astype(np.float32))
-    assert low.weights_[0].dtype == np.float32
+    assert low.coefs_[0].dtype == np.float32
     assert low.transform(X.astype(np.float32)).dtype == np.float32
 
 

@@ -142,7 +142,7 @@ def test_number_and_mode_are_chosen_with_the_penalty():
     # All that is fitted is of that candidate, which alone finds the same.
     alone = SparseGEMINICV(3, mode=stable.mode_, **FAST).fit(X)
     assert_array_equal(alone.cluster_stability_, stable.cluster_stability_)
-    assert_array_equal(alone.weights_[0], stable.weights_[0])
+    assert_array_equal(alone.coefs_[0], stable.coefs_[0])
     assert alone.score(X) == stable.score(X)
     assert stable.path_.select(alpha=stable.alpha_).score(X) == stable.score(X)
     assert stable.held_out_objective_.shape == (6,)
@@ -181,7 +181,7 @@ def test_processes_change_nothing():
     two = SparseGEMINICV(3, mode="ovo", n_jobs=2, **FAST).fit(X)
     assert_array_equal(two.selection_probabilities_, one.selection_probabilities_)
     assert_array_equal(two.held_out_objective_, one.held_out_objective_)
-    assert_array_equal(two.weights_[0], one.weights_[0])
+    assert_array_equal(two.coefs_[0], one.coefs_[0])
 
 
 def test_a_fit_goes_on_from_its_checkpoint(tmp_path, monkeypatch):

@@ -222,7 +222,7 @@ def test_paths_are_those_of_dense_rows(mode, global_random_seed):
     alpha = path.alphas[len(path) // 2]
     one.set_params(alpha=alpha).fit(X)
     other.set_params(alpha=alpha).fit(form)
-    assert_allclose(other.weights_[0], one.weights_[0], atol=1e-6)
+    assert_allclose(other.coefs_[0], one.coefs_[0], atol=1e-6)
 
 
 @pytest.mark.parametrize(

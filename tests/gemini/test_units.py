@@ -62,8 +62,8 @@ def test_a_power_of_two_changes_no_bit(params, degree, model, factor):
         gemini, scaled = (quiet(m.set_params(l2=0).fit, X) for m in (gemini, scaled))
     quiet(scaled.fit, X * factor)
     assert_array_equal(scaled.labels_, gemini.labels_)
-    assert_array_equal(scaled.weights_[0] * factor, gemini.weights_[0])
-    assert_array_equal(scaled.biases_[0], gemini.biases_[0])
+    assert_array_equal(scaled.coefs_[0] * factor, gemini.coefs_[0])
+    assert_array_equal(scaled.intercepts_[0], gemini.intercepts_[0])
     assert_array_equal(scaled.predict_proba(X * factor), gemini.predict_proba(X))
     assert_allclose(
         scaled.score(X * factor), gemini.score(X) * factor**degree, rtol=1e-8

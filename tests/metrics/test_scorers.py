@@ -153,13 +153,13 @@ class Noise(ClusterMixin, BaseEstimator):
 
     def fit(self, X, y=None):
         rng = np.random.RandomState(self.random_state)
-        self.weights_ = rng.normal(size=64)
+        self.coefs_ = rng.normal(size=64)
         return self
 
     def predict(self, X):
         # The bits of a row, weighed at random: nothing that a refit finds again.
         bits = np.floor(np.asarray(X)[:, :1] * 2.0 ** np.arange(64)) % 2
-        return (bits @ self.weights_ > self.weights_.sum() / 2).astype(int)
+        return (bits @ self.coefs_ > self.coefs_.sum() / 2).astype(int)
 
 
 def test_names_of_scorers():
