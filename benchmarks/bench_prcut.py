@@ -1,7 +1,9 @@
 """How low does PRCut cut, and how fast, against spectral clustering?
 
-Five questions, each a subcommand.
+Seven questions, each a subcommand.
 
+    python benchmarks/bench_prcut.py outcomes # agreement, defaults, METIS beside
+    python benchmarks/bench_prcut.py scale    # time and memory of default fits
     python benchmarks/bench_prcut.py steps    # a training step against (b, b, k)
     python benchmarks/bench_prcut.py starts NAME ...  # the cost of a spectral start
     python benchmarks/bench_prcut.py fits NAME ...    # times against SpectralClustering
@@ -21,14 +23,19 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import argparse
 import itertools
 import sys
+import threading
 import time
 import warnings
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import joblib
 import numpy as np
+import scipy.sparse as sp
 import sklearn
 import torch
+from bench_graphs import METHODS
+from cut_graphs import block_model, data, karate, lfr
 from sklearn.cluster import SpectralClustering
 from sklearn.datasets import load_digits, make_blobs
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
@@ -135,14 +142,14 @@ def steps():
 def starts(names):
     """Time encoder=None from a spectral start against spectral clustering itself."""
     n_fits = {"digits": 15, "isolet": 15, "usps_train": 5, "mnist_t10k": 3}
-    PRCut(10, encoder=None, init="random").fit(load("digits")[0])  # compiles
+    PRCut(10, cut="ratio").fit(load("digits")[0])  # compiles
     for name in names or n_fits:
         (X, y), m = load(name), N_NEIGHBORS[name]
         graph, k = neighbours(X, m), len(np.unique(y))
         ratios = []
         for seed in range(n_fits.get(name, 1)):
             peer = SpectralClustering(k, affinity="precomputed", random_state=seed)
-            ours = PRCut(k, encoder=None, random_state=seed)
+            ours = PRCut(k, cut="ratio", init="spectral", random_state=seed)
             slow, _ = seconds(peer.fit, graph)
             took, _ = seconds(ours.fit, X, graph=graph)
             ratios.append(took / slow)
@@ -176,9 +183,7 @@ def fits(names, n_seeds, output):
             continue
         graph, k = growing_graphs()[name]()
         peer = SpectralClustering(k, affinity="precomputed", random_state=seed)
-        model = PRCut(
-            k, affinity="precomputed", encoder=None, init="random", random_state=seed
-        )
+        model = PRCut(k, affinity="precomputed", cut="ratio", random_state=seed)
         model.fit(neighbours(load("digits")[0], 10))  # compiles
         fast, _ = seconds(model.fit, graph)
         print(f"{name}: random start {fast:.1f} s, {model.ratio_cut_:.3f}", flush=True)
@@ -218,13 +223,148 @@ def growth(names):
             model = PRCut(
                 case["k"],
                 affinity="precomputed",
-                encoder=None,
-                init="random",
+                cut="ratio",
                 random_state=0,
             )
             model.fit(graph)
             took = min(seconds(model.fit, graph)[0] for _ in range(3))
             print(f"{what} {value}: {graph.nnz // 2} edges {took:.2f} s", flush=True)
+
+
+def agree(make, method, n_seeds):
+    """Return the adjusted Rand indices of ours and METIS', and both cuts, by seed.
+
+    The normalised cuts are relative to that of the classes.
+    """
+    found = []
+    for seed in range(n_seeds):
+        problem = make(seed)
+        labels = METHODS[method](problem.graph, problem.n_clusters, seed)
+        parts = METHODS["METIS"](problem.graph, problem.n_clusters, seed)
+        planted, cut, metis_cut = (
+            ratio_cut(problem.graph, np.asarray(each, np.int64), normalized=True).value
+            for each in (problem.y, labels, parts)
+        )
+        found.append(
+            (
+                adjusted_rand_score(problem.y, labels),
+                adjusted_rand_score(problem.y, parts),
+                cut / planted,
+                metis_cut / planted,
+            )
+        )
+    return found
+
+
+def outcomes(names):
+    """Print the agreement with classes by default, and that of METIS."""
+    problems = {
+        f"block model, mixing {mixing}, mean degree {degree}": (
+            lambda seed, mixing=mixing, degree=degree: block_model(
+                seed, mixing=mixing, mean_degree=degree
+            ),
+            "PRCut",
+            n_seeds,
+        )
+        for mixing, degree, n_seeds in (
+            (0.3, 15, 3),
+            (0.3, 25, 10),
+            (0.55, 15, 3),
+            (0.55, 40, 3),
+        )
+    }
+    problems |= {
+        "LFR .5": (lambda seed: lfr(seed, mixing=0.5), "PRCut", 5),
+        "karate": (lambda seed: karate(False), "PRCut", 5),
+        "karate, weighted": (lambda seed: karate(True), "PRCut", 5),
+    }
+    for name, n_rows in (("digits", None), ("isolet", None), ("mnist_t10k", 5000)):
+        problem = data(name, 10, n_rows=n_rows)
+        bounded = "PRCut, imbalance .3"
+        problems[f"{name}, bounded"] = (lambda seed, p=problem: p, bounded, 5)
+    for name in ("pymetis", "scikit-learn"):
+        try:
+            print(name, version(name))
+        except PackageNotFoundError:
+            print(name, "not installed")
+    print("graph: ARI ours, least, METIS; normalised cut over that of classes, METIS")
+    for name, (make, method, n_seeds) in problems.items():
+        if names and name not in names:
+            continue
+        found = np.array(agree(make, method, n_seeds))
+        ours, theirs, cut, metis_cut = found.mean(axis=0)
+        print(
+            f"{name}, {n_seeds} seeds: {ours:.3f}, {found[:, 0].min():.3f}, "
+            f"{theirs:.3f}; {cut:.4f}, {metis_cut:.4f}",
+            flush=True,
+        )
+
+
+def resident():
+    """Return the MiB of memory that this process holds."""
+    pages = Path("/proc/self/statm").read_text().split()[1]
+    return int(pages) * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def watched(function, *arguments):
+    """Return (result, CPU seconds, MiB above what was held before) of a call."""
+    before = top = resident()
+    done = threading.Event()
+
+    def watch():
+        nonlocal top
+        while not done.wait(0.05):
+            top = max(top, resident())
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    took, result = seconds(function, *arguments)
+    done.set()
+    watcher.join()
+    return result, took, top - before
+
+
+def lattice(side):
+    """Return a lattice of side^3 nodes, each with about 20 neighbours."""
+    numbers = np.arange(side**3, dtype=np.int32).reshape(side, side, side)
+    steps = [(0, 0, 1), (0, 1, 0), (1, 0, 0), (0, 1, 1), (1, 0, 1), (1, 1, 0)]
+    steps += [(1, 1, 1), (0, 1, -1), (1, 0, -1), (1, -1, 0)]
+    ends = [], []
+    for step in steps:
+        near = tuple(slice(max(0, -s), side - max(0, s)) for s in step)
+        far = tuple(slice(max(0, s), side + min(0, s)) for s in step)
+        ends[0].append(numbers[near].ravel())
+        ends[1].append(numbers[far].ravel())
+    rows, columns = np.concatenate(ends[0]), np.concatenate(ends[1])
+    shape = side**3, side**3
+    graph = sp.csr_array((np.ones(len(rows)), (rows, columns)), shape=shape)
+    return (graph + graph.T).tocsr()
+
+
+def scale(names):
+    """Print the processor time of default fits, and the memory of the largest."""
+    X, _ = make_blobs(300, random_state=0)
+    PRCut(3, random_state=0).fit(X)  # compiles
+    times = [seconds(PRCut(3, random_state=s).fit, X)[0] for s in range(9)]
+    print(f"300 samples of 2 features: {np.median(times):.3f} s")
+    rng = np.random.RandomState(0)
+    counts = [36_000, 7000, 2500, 400, 60, 25, 15]
+    centers = rng.normal(scale=2.5, size=(7, 9))
+    y = np.repeat(np.arange(7), counts)
+    X = centers[y] + rng.uniform(0.5, 1.5, size=(7, 9))[y] * rng.normal(
+        size=(46_000, 9)
+    )
+    model, took, _ = watched(PRCut(7, random_state=0).fit, X)
+    print(
+        f"46 000 samples of 9 features, classes of 36 000 to 15: {took:.1f} s, "
+        f"ARI {adjusted_rand_score(y, model.labels_):.3f}",
+        flush=True,
+    )
+    for side in [int(name) for name in names] or [100]:
+        graph = lattice(side)
+        PRCut(10, affinity="precomputed").fit(graph[:3000][:, :3000])
+        _, took, memory = watched(PRCut(10, affinity="precomputed").fit, graph)
+        print(f"{graph.nnz // 2} edges: {took:.1f} s, {memory / 1024:.2f} GiB")
 
 
 def describe(graph, y, labels, k):
@@ -244,11 +384,12 @@ def describe(graph, y, labels, k):
 # Rows of the table and the parameters of PRCut behind them; those of the paper's
 # recipe are its own but for two: its learning rate of 1e-4 and weight of 100 do worse.
 ROWS = {"spectral": None, "spectral, local search": None} | {
-    f"PRCut {name}, {init}": {"encoder": encoder, "init": init}
+    f"PRCut {name}, {init}": {"encoder": encoder, "init": init, "cut": "ratio"}
     for init in ("spectral", "random")
     for name, encoder in (("free", None), ("linear", "linear"), ("mlp", "mlp"))
 }
 ROWS["paper's recipe"] = {
+    "cut": "ratio",
     "encoder": "mlp",
     "hidden_layer_sizes": (512,),
     "init": "random",
@@ -400,6 +541,10 @@ def main():
         fits(names, arguments.seeds, arguments.output)
     elif what == "growth":
         growth(names)
+    elif what == "outcomes":
+        outcomes(names)
+    elif what == "scale":
+        scale(names)
     else:
         steps()
 
