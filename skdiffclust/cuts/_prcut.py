@@ -145,8 +145,8 @@ class PRCut(
     activation : {"gelu", "relu", "tanh"}, default="gelu"
         Activation after each hidden layer of "mlp"; "gelu" is the exact :math:`z
         \Phi(z)`.
-    weight_decay : float, default=1e-4
-        Decoupled weight decay.
+    weight_decay : float, default=0.1
+        Decoupled weight decay of an encoder.
     init : {"auto", "spectral", "k-means++", "random"}, default="auto"
         Source of the pseudo-labels. "random" with `local_search` is a multilevel search
         that coarsens the graph in random order, without eigenvectors; "auto" is that.
@@ -331,7 +331,7 @@ class PRCut(
         encoder=None,
         hidden_layer_sizes=(128,),
         activation="gelu",
-        weight_decay=1e-4,
+        weight_decay=0.1,
         init="auto",
         local_search=True,
         balance_weight="auto",
