@@ -304,6 +304,7 @@ def _angles(squares):
 EUCLIDEAN_FORMS = {
     "euclidean": EuclideanForm(np.asarray, np.sqrt),
     "l2": EuclideanForm(np.asarray, np.sqrt),
+    "minkowski": EuclideanForm(np.asarray, np.sqrt),
     "nan_euclidean": EuclideanForm(np.asarray, np.sqrt),
     "sqeuclidean": EuclideanForm(np.asarray, np.asarray),
     "cosine": EuclideanForm(unit_rows, _half),

@@ -100,7 +100,8 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         is an edge, zeros too, and all others are no edge. With "haversine", X has
         latitudes and longitudes in radians. The fastest algorithms are for Euclidean
         and cosine distances and for angles on the sphere; with the first two, sparse
-        samples are compared in blocks, never converted to dense as a whole.
+        samples are compared in blocks, never converted to dense as a whole. Manhattan
+        and Chebyshev distances are fast in few dimensions.
     cut_rule : {"size_weighted", "longest"}, default="size_weighted"
         Which edge is cut next. "size_weighted" takes the one with the largest score,
         its length times ``(a * b / (a + b)) ** 0.75``, where a and b are the sizes of

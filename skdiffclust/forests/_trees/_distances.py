@@ -23,6 +23,8 @@ from skdiffclust.forests._trees import _compilation_threshold
 
 # Lengths in a block of the matrix that core distances are computed from: 8 MB.
 _LENGTHS_AT_ONCE = 2**20
+# Norms that the kernels on scikit-learn's k-d tree know, beside the Euclidean one.
+_NORMS = {"manhattan": 1, "cityblock": 1, "l1": 1, "chebyshev": 0}
 # With so many neighbours, lists of them take longer to keep than searches.
 _LONGEST_LIST = 64
 
@@ -48,6 +50,8 @@ class Lengths:
         Core distances to which the lengths were raised.
     grow : callable (n_threads) -> edges, lengths, or None
         Grows the tree of all rows, if core distances were read from a k-d tree.
+    coordinates, norm : ndarray (n, d) float64 and int, or None
+        Points whose lengths, not Euclidean, kernels know: `_NORMS`.
     """
 
     n_samples: int
@@ -59,6 +63,8 @@ class Lengths:
     core: np.ndarray | None = None
     between: Callable | None = None
     grow: Callable | None = None
+    coordinates: np.ndarray | None = None
+    norm: int | None = None
 
     def take(self, rows):
         """Lengths between ascending `rows` (m,), numbered from 0."""
@@ -71,6 +77,7 @@ class Lengths:
             graph=None if self.graph is None else self.graph[rows][:, rows],
             core=None if self.core is None else self.core[rows],
             grow=None,
+            coordinates=None,
             between=self.between and (lambda a, b: self.between(rows[a], rows[b])),
         )
 
@@ -98,7 +105,7 @@ def lengths_of_points(X, metric):
     Sums run over features in order, without the Gram identity, so that an offset
     costs no digits and every algorithm sees the same bits.
     """
-    points = None
+    points = coordinates = norm = None
     finish = np.asarray
     if isinstance(metric, str) and metric in EUCLIDEAN_FORMS:
         form = EUCLIDEAN_FORMS[metric]
@@ -109,6 +116,9 @@ def lengths_of_points(X, metric):
             return cdist(points[rows], points[others], "sqeuclidean")
 
     else:
+        if isinstance(metric, str) and metric in _NORMS:
+            coordinates = np.ascontiguousarray(X, dtype=np.float64)
+            norm = _NORMS[metric]
         params = fitted_metric_params(X, metric, None)
         # A metric that the user passes may not be thread-safe.
         lock = Lock() if callable(metric) else nullcontext()
@@ -120,7 +130,15 @@ def lengths_of_points(X, metric):
     def row(i, rows):
         return between([i], rows)[0]
 
-    return Lengths(len(X), row, finish, points=points, between=between)
+    return Lengths(
+        len(X),
+        row,
+        finish,
+        points=points,
+        between=between,
+        coordinates=coordinates,
+        norm=norm,
+    )
 
 
 def lengths_of_sparse(X, metric):
@@ -212,6 +230,22 @@ def _core_lengths(lengths, min_samples, n_jobs):
                 return core, partial(plain_boruvka, tree, core)
         core, found = raised_neighbors(lengths.points, min_samples, n_threads)
         return core, partial(raised_boruvka, found)
+    if (
+        lengths.coordinates is not None
+        and lengths.n_samples > _compilation_threshold.SMALL
+    ):
+        from skdiffclust._threads import thread_count
+        from skdiffclust.forests._trees._plain_boruvka import (
+            plain_boruvka,
+            plain_core_lengths,
+            tree_of,
+        )
+
+        tree = tree_of(lengths.coordinates)
+        how = {"norm": lengths.norm}
+        core = plain_core_lengths(tree, min_samples, thread_count(n_jobs), **how)
+        if core is not None:
+            return core, partial(plain_boruvka, tree, core, **how)
     everyone = np.arange(lengths.n_samples)
     nth = min_samples - 1
     step = max(1, _LENGTHS_AT_ONCE // lengths.n_samples)

@@ -68,8 +68,11 @@ def tree_of(points):
     )
 
 
-def plain_core_lengths(tree, min_samples, n_threads=1):
-    """Return the squared distance (n,) to the `min_samples`-th nearest, itself one.
+def plain_core_lengths(tree, min_samples, n_threads=1, norm=2):
+    """Return the length (n,) to the `min_samples`-th nearest sample, itself counted.
+
+    `norm` is 2 for squared Euclidean lengths, 1 for sums of absolute differences and 0
+    for the largest of them.
 
     None if the boxes of the tree rule out so little that computing the distances
     between all pairs is faster.
@@ -77,11 +80,8 @@ def plain_core_lengths(tree, min_samples, n_threads=1):
     n = len(tree.data)
     core = np.empty(n)
     seen = np.zeros(n, dtype=np.int64)
-    arguments = (*_nodes_of(tree), tree.counts, min_samples, core, seen)
-    step = max(1, n // _PROBED)
-    for i in range(0, n, step):
-        _find_core(i, i + 1, *arguments)
-    if seen[::step].mean() > _SEEN_BY_SEARCH * n:
+    arguments = (*_nodes_of(tree), norm, tree.counts, min_samples, core, seen)
+    if not _rules_out(n, arguments):
         return None
     run_chunks(_find_core, n, arguments, n_threads, _FIRST_CHUNK)
     of_first = np.empty(len(tree.firsts))
@@ -89,13 +89,29 @@ def plain_core_lengths(tree, min_samples, n_threads=1):
     return of_first[tree.firsts]
 
 
-def plain_boruvka(tree, core=None, n_threads=1):
-    """Return the edges (n - 1, 2), i < j, of the Euclidean minimum spanning tree.
+def _rules_out(n, arguments):
+    """Return whether searches for `_find_core` see few of the n samples."""
+    seen = arguments[-1]
+    step = max(1, n // _PROBED)
+    for i in range(0, n, step):
+        _find_core(i, i + 1, *arguments)
+    return seen[::step].mean() <= _SEEN_BY_SEARCH * n
 
-    It is that of the points of a `tree_of`. If squared core distances `core` (n,) are
-    given, lengths are raised to those of both ends, except between equal points. Also
-    returns the squared lengths (n - 1,). O(n log n) time where the points fill few
-    dimensions.
+
+def is_searchable(tree, norm):
+    """Return whether the boxes of a `tree_of` rule out most samples of a search."""
+    n = len(tree.data)
+    unused = np.empty(n), np.zeros(n, dtype=np.int64)
+    return _rules_out(n, (*_nodes_of(tree), norm, tree.counts, 2, *unused))
+
+
+def plain_boruvka(tree, core=None, n_threads=1, norm=2):
+    """Return the edges (n - 1, 2), i < j, of the minimum spanning tree.
+
+    It is that of the points of a `tree_of`, by the lengths of a `norm`, as in
+    `plain_core_lengths`. If core distances `core` (n,) are given, lengths are raised to
+    those of both ends, except between equal points. Also returns the lengths (n - 1,).
+    O(n log n) time where the points fill few dimensions.
     """
     firsts = tree.firsts
     n_samples = len(firsts)
@@ -119,6 +135,7 @@ def plain_boruvka(tree, core=None, n_threads=1):
         uniform = _uniform_nodes(component, tree.starts, tree.stops)
         arguments = (
             *_nodes_of(tree),
+            norm,
             index,
             core,
             node_core,
@@ -184,11 +201,32 @@ def _first_edges(component, index, best, shortest, nearest):
     return found[np.concatenate([[True], of[1:] != of[:-1]])]
 
 
+@compiled(nogil=True, forceinline=True)
+def _add(total, difference, norm):
+    """Add the difference of a feature to a length."""
+    if norm == 2:
+        return total + difference * difference
+    if norm == 1:
+        return total + abs(difference)
+    return max(total, abs(difference))
+
+
 @compiled(nogil=True)
 def _find_core(
-    first, last, data, starts, stops, is_leaf, boxes, counts, min_samples, core, seen
+    first,
+    last,
+    data,
+    starts,
+    stops,
+    is_leaf,
+    boxes,
+    norm,
+    counts,
+    min_samples,
+    core,
+    seen,
 ):
-    """Write the squared core distances of samples first <= i < last to `core`.
+    """Write the core distances of samples first <= i < last to `core`.
 
     ``seen[i]`` is the number of samples that were measured.
     """
@@ -209,7 +247,7 @@ def _find_core(
                     boxes[0, node, f] - data[i, f], data[i, f] - boxes[1, node, f]
                 )
                 if outside > 0.0:
-                    gap += outside * outside
+                    gap = _add(gap, outside, norm)
             # A margin: bounds and lengths are rounded in different ways.
             if gap * (1.0 - 1e-12) >= lengths[min_samples - 1]:
                 continue
@@ -224,8 +262,7 @@ def _find_core(
             for j in range(starts[node], stops[node]):
                 length = 0.0
                 for f in range(n_features):
-                    difference = data[i, f] - data[j, f]
-                    length += difference * difference
+                    length = _add(length, data[i, f] - data[j, f], norm)
                 for _ in range(counts[j]):
                     if length >= lengths[min_samples - 1]:
                         break
@@ -247,6 +284,7 @@ def _search(
     stops,
     is_leaf,
     boxes,
+    norm,
     index,
     core,
     node_core,
@@ -287,7 +325,7 @@ def _search(
                     boxes[0, node, f] - data[i, f], data[i, f] - boxes[1, node, f]
                 )
                 if outside > 0.0:
-                    gap += outside * outside
+                    gap = _add(gap, outside, norm)
             # A margin: bounds and lengths are rounded in different ways.
             if gap * (1.0 - 1e-12) > limit:
                 continue
@@ -303,8 +341,7 @@ def _search(
                     continue
                 length = 0.0
                 for f in range(n_features):
-                    difference = data[i, f] - data[j, f]
-                    length += difference * difference
+                    length = _add(length, data[i, f] - data[j, f], norm)
                 if length > 0.0:
                     length = max(length, max(core[i], core[j]))
                 if length > limit:

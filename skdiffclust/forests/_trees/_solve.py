@@ -77,6 +77,8 @@ def _solver(lengths, n_rows, algorithm, n_jobs, is_free):
         return partial(_by_boruvka, n_jobs=n_jobs)
     if lengths.grow is not None and is_whole:
         return partial(_by_plain_boruvka, n_jobs=n_jobs)
+    if lengths.coordinates is not None and lengths.core is None and is_whole:
+        return partial(_by_norm, n_jobs=n_jobs)
     return _by_prim if _has_kernel(lengths) else partial(_by_blocks, n_jobs=n_jobs)
 
 
@@ -134,6 +136,21 @@ def _by_blocks(lengths, vertices, n_jobs):
     from skdiffclust.forests._trees._metric_blocks import edges_by_blocks
 
     return edges_by_blocks(lengths.between, vertices, thread_count(n_jobs))
+
+
+def _by_norm(lengths, vertices, n_jobs):
+    """Search scikit-learn's k-d tree if it rules most samples out, else by blocks."""
+    from skdiffclust._threads import thread_count
+    from skdiffclust.forests._trees._plain_boruvka import (
+        is_searchable,
+        plain_boruvka,
+        tree_of,
+    )
+
+    tree = tree_of(lengths.coordinates)
+    if not is_searchable(tree, lengths.norm):
+        return _by_blocks(lengths, vertices, n_jobs)
+    return plain_boruvka(tree, None, thread_count(n_jobs), norm=lengths.norm)
 
 
 def _by_plain_boruvka(lengths, vertices, n_jobs):

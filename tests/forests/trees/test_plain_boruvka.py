@@ -72,6 +72,45 @@ def test_mutual_reachability_bit_for_bit(n, d, kind, min_samples, global_random_
         assert np.array_equal(lengths[order], expected[first])
 
 
+@pytest.mark.parametrize("metric", ["manhattan", "chebyshev"])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("n, d", SIZES[1:])
+@pytest.mark.parametrize("min_samples", [None, 5])
+def test_other_norms_bit_for_bit(n, d, kind, metric, min_samples, global_random_seed):
+    X = samples(kind, n, d, global_random_seed)
+    lengths = lengths_of(X, metric)
+    norm = lengths.norm
+    tree = tree_of(lengths.coordinates)
+    core = None
+    if min_samples is not None:
+        min_samples = min(min_samples, n)
+        lengths = mutual_reachability(lengths, min_samples)
+        core = plain_core_lengths(tree, min_samples, norm=norm)
+        if core is None:
+            core = lengths.core
+        assert np.array_equal(core, lengths.core)
+    everyone = np.arange(n)
+    expected_edges, expected = prim(lengths.row, everyone, everyone)
+    first = cut_order(expected_edges, expected)
+    edges, found = plain_boruvka(tree, core, 2, norm=norm)
+    order = cut_order(edges, found)
+    assert np.array_equal(edges[order], expected_edges[first])
+    assert np.array_equal(found[order], expected[first])
+
+
+@pytest.mark.parametrize("metric", ["cityblock", "chebyshev"])
+@pytest.mark.parametrize("d", [2, 30])
+@pytest.mark.parametrize("min_samples", [None, 4])
+def test_a_fit_by_another_norm(metric, d, min_samples):
+    X = np.random.default_rng(0).normal(size=(3203, d))
+    X[::7] = X[1::7][: len(X[::7])]
+    how = {"metric": metric, "min_samples": min_samples}
+    found = SpanningForestClustering(2, **how).fit(X)
+    expected = SpanningForestClustering(2, algorithm="prim", **how).fit(X)
+    assert np.array_equal(found.edges_, expected.edges_)
+    assert np.array_equal(found.edge_lengths_, expected.edge_lengths_)
+
+
 def test_core_lengths_where_boxes_rule_nothing_out(monkeypatch):
     rng = np.random.default_rng(0)
     assert plain_core_lengths(tree_of(rng.normal(size=(900, 40))), 5) is None
