@@ -4,8 +4,8 @@ from importlib import import_module
 
 __version__ = "0.1.0.dev0"
 
-# Public name -> the module that defines it. Names are imported on first use, so
-# that `import skdiffclust` loads nothing numeric.
+# Public name -> the module that defines it. Names are imported on first use, so that
+# `import skdiffclust` does not import NumPy.
 _ESTIMATORS = {
     "AssociativeImputer": "skdiffclust.memories",
     "ClAM": "skdiffclust.memories",
@@ -54,7 +54,7 @@ __all__ = [
 
 
 def show_versions():
-    """Print the versions of Python, the package and all that it can use.
+    """Print the versions of Python, the package and its dependencies.
 
     For a bug report. Nothing is imported: versions are read from the metadata of what
     is installed.

@@ -41,7 +41,7 @@ class SyntheticClusters:
     y : ndarray of shape (n_samples,), int64
         Component that the sample was drawn from.
     informative : ndarray of shape (n_features,), bool
-        Which features tell the components apart, without those that only repeat them.
+        Which features distinguish the components, without redundant ones.
     """
 
     X: np.ndarray
@@ -321,7 +321,7 @@ def _components(means, matrices, name):
 
 
 def _gaussians(n_samples, means, covariances, rng, proportions=None):
-    """Return rows (n, d) and their components (n,)."""
+    """Return samples (n, d) and their components (n,)."""
     y = rng.choice(len(means), size=n_samples, p=proportions)
     roots = np.linalg.cholesky(covariances)
     normal = rng.normal(size=(n_samples, means.shape[1]))

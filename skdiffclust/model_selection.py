@@ -25,14 +25,14 @@ __all__ = ["ClustererComparison", "compare_clusterers"]
 _clock = perf_counter
 _FRACTION = 0.8  # of the samples in a resample
 _PROBE = 256  # samples of the smaller of the two fits that a prediction is made from
-_FEWEST = 50  # samples: a fit to fewer is not worth a comparison
-_TRIVIAL = 0.95  # a larger share of the samples in one cluster divides nothing
+_FEWEST = 50  # samples: a fit to fewer is not compared
+_TRIVIAL = 0.95  # a larger share of the samples in one cluster is no division
 _SILHOUETTE = 2000  # samples that the silhouette is computed on, at most
 
 
 @dataclass(frozen=True)
 class ClustererComparison:
-    """What `compare_clusterers` found.
+    """Result of `compare_clusterers`.
 
     Attributes
     ----------
@@ -54,9 +54,9 @@ class ClustererComparison:
     null_stability : dict of str to ndarray of shape (2 * n_resamples,)
         The same on data without clusters, drawn anew for each value: see `reference`.
     reference : {"gaussian", "permuted columns"}
-        What the data without clusters are: draws from one Gaussian with the mean and
-        the covariance of X or, where X is sparse, not numeric or has missing values, X
-        with its columns permuted independently of each other.
+        Kind of the data without clusters: draws from one Gaussian with the mean and the
+        covariance of X or, if X is sparse, not numeric or has missing values, X with
+        its columns permuted independently of each other.
     scores : dict of str to dict of str to float
         "silhouette", "calinski_harabasz" and "davies_bouldin" (smaller is better) in
         the space of X; NaN with fewer than two clusters, and where X is not numeric.
@@ -70,8 +70,8 @@ class ClustererComparison:
 
     See Also
     --------
-    compare_clusterers : Make one.
-    skdiffclust.plotting.ClustererComparisonDisplay : Draw one.
+    compare_clusterers : Compute a comparison.
+    skdiffclust.plotting.ClustererComparisonDisplay : Draw a comparison.
     """
 
     names: tuple
@@ -200,8 +200,8 @@ def compare_clusterers(
     Each clusterer is fitted to all samples, to `n_resamples` random subsets of 80 % of
     them, the same ones for every clusterer, and twice as often to reference data
     without clusters and to a subset of these. A partition that is found again in the
-    subsets, where that of reference data is not, says something of the samples. Nothing
-    is recommended: a stable partition need not be the one that you are looking for.
+    subsets, unlike that of reference data, is a property of the samples. Nothing is
+    recommended: a stable partition need not be the one that you are looking for.
 
     Parameters
     ----------
@@ -325,7 +325,7 @@ class _Fit:
 
 @dataclass(frozen=True)
 class _Found:
-    """What one clusterer found."""
+    """Results of one clusterer."""
 
     labels: np.ndarray
     n_fitted: int
@@ -397,11 +397,11 @@ def _fit(estimator, X):
 
 
 def _affordable(estimator, X, order, n_resamples, end, n_left):
-    """Return how many samples a clusterer can be fitted to in its share of the time.
+    """Return how many samples a clusterer can be fitted to in its time.
 
-    None where they are too few. `end` is when the budget ends, and `n_left` the number
-    of clusterers that share what is left of it. The power law goes through two small
-    fits, after one that may compile.
+    None if they are too few. `end` is the time at which the budget ends, and `n_left`
+    the number of clusterers that share the rest of it. The power law goes through two
+    small fits, after one that may compile.
     """
     n_samples = len(order)
     fewest = min(_FEWEST, n_samples)
@@ -461,7 +461,7 @@ def _run(estimator, X, chosen, n_resamples, n_jobs, subset_seed, null_seed):
 
 
 def _stability(estimator, X, labels, rows):
-    """Compare the labels of X with those of a fit to some of its rows.
+    """Compare the labels of X with those of a fit to some of its samples.
 
     Zero where one cluster holds nearly everything, which is easily found again.
     """
@@ -484,7 +484,7 @@ def _null_stability(estimator, X, numbers, rows, seed):
 
 
 def _as_numbers(X):
-    """Return X as an array (n, d) of finite float64, or None where it is not that."""
+    """Return X as an array (n, d) of finite float64, or None if it is not numeric."""
     if sparse.issparse(X):
         return None
     try:
@@ -503,7 +503,7 @@ def _gaussian(X, rng):
 
 
 def _permuted_columns(X, rng):
-    """Return a copy of X in which each column has an order of its own."""
+    """Return a copy of X with each column permuted independently."""
     n_samples = num_samples(X)
     if hasattr(X, "iloc"):
         permuted = X.copy()
@@ -568,6 +568,6 @@ def _agreement(labels):
 
 
 def _read_only(array):
-    """Return the array, which nobody writes to from now on."""
+    """Return the array, made read-only."""
     array.setflags(write=False)
     return array

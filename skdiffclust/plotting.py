@@ -1,4 +1,4 @@
-"""Displays: pictures of fitted estimators; matplotlib is loaded when one is drawn."""
+"""Displays of fitted estimators; matplotlib is imported when one is drawn."""
 
 import numpy as np
 from scipy.sparse import issparse
@@ -46,9 +46,9 @@ class SpanningForestDisplay:
     Attributes
     ----------
     ax_ : matplotlib Axes
-        What was drawn on.
+        Axes that were drawn on.
     figure_ : matplotlib Figure
-        Its figure.
+        Figure of these axes.
     points_ : matplotlib PathCollection
         The samples.
     edges_, cut_edges_ : matplotlib LineCollection
@@ -56,7 +56,7 @@ class SpanningForestDisplay:
 
     See Also
     --------
-    SpanningForestDisplay.from_estimator : Make one of a fitted clusterer and draw it.
+    SpanningForestDisplay.from_estimator : Draw the forest of a fitted clusterer.
 
     Examples
     --------
@@ -92,8 +92,8 @@ class SpanningForestDisplay:
         -------
         display : SpanningForestDisplay
             Drawn. Dashed are the edges of the whole tree that are not in the forest.
-            After a fit with constraints, the forest may have edges that the tree,
-            which ignores constraints, has not.
+            After a fit with constraints, the forest may have edges that are not in the
+            tree, which ignores constraints.
 
         Raises
         ------
@@ -112,7 +112,7 @@ class SpanningForestDisplay:
         return cls(positions, edges, is_cut, estimator.labels_).plot(ax=ax, **kwargs)
 
     def plot(self, ax=None, *, point_kw=None, edge_kw=None, cut_kw=None):
-        """Draw it.
+        """Draw the display.
 
         Parameters
         ----------
@@ -156,7 +156,7 @@ class SpanningForestDisplay:
 class ConnectivityDisplay:
     """Which samples share a cluster: a heat map of all pairs, ordered by cluster.
 
-    Blocks on the diagonal are clusters; what is grey beside them is uncertain.
+    Blocks on the diagonal are clusters; grey entries beside them are uncertain.
 
     Parameters
     ----------
@@ -168,9 +168,9 @@ class ConnectivityDisplay:
     Attributes
     ----------
     ax_ : matplotlib Axes
-        What was drawn on.
+        Axes that were drawn on.
     figure_ : matplotlib Figure
-        Its figure.
+        Figure of these axes.
     image_ : matplotlib AxesImage
         The heat map.
     order_ : ndarray of shape (n_samples,)
@@ -203,18 +203,18 @@ class ConnectivityDisplay:
 
     @classmethod
     def from_estimator(cls, estimator, X, *, max_samples=500, ax=None, **kwargs):
-        """Draw which samples a fitted clusterer puts together.
+        """Draw which samples a fitted clusterer puts in one cluster.
 
         Parameters
         ----------
         estimator : estimator with `predict_proba` or `predict`
-            Fitted, a pipeline too. With probabilities P, an entry is (P Pᵀ)_ij, the
+            Fitted; may be a pipeline. With probabilities P, an entry is (P Pᵀ)_ij, the
             probability that two samples share a cluster if each is drawn on its own;
             without them, it is 1 where the labels are equal.
         X : array-like of shape (n_samples, n_features)
             Samples to predict.
         max_samples : int, default=500
-            Of more samples, this many are drawn, always the same ones.
+            If there are more samples, this many are drawn, always the same ones.
         ax : matplotlib Axes or None, default=None
             Where to draw; None makes a figure.
         **kwargs : dict
@@ -236,7 +236,7 @@ class ConnectivityDisplay:
 
     @classmethod
     def from_labels(cls, labels, *, max_samples=500, ax=None, **kwargs):
-        """Draw how often several clusterings put the same samples together.
+        """Draw how often several clusterings put samples in one cluster.
 
         Parameters
         ----------
@@ -244,7 +244,7 @@ class ConnectivityDisplay:
             Labels by each clustering: of several methods, seeds or samples. Samples are
             ordered by the first one.
         max_samples : int, default=500
-            Of more samples, this many are drawn, always the same ones.
+            If there are more samples, this many are drawn, always the same ones.
         ax : matplotlib Axes or None, default=None
             Where to draw; None makes a figure.
         **kwargs : dict
@@ -264,7 +264,7 @@ class ConnectivityDisplay:
         return cls(connectivity / len(labels), labels[0]).plot(ax=ax, **kwargs)
 
     def plot(self, ax=None, *, colorbar=True, image_kw=None, line_kw=None):
-        """Draw it.
+        """Draw the display.
 
         Parameters
         ----------
@@ -317,7 +317,7 @@ class ConnectivityDisplay:
 
 
 class TrainingHistoryDisplay:
-    """What training recorded: a curve over the epochs for each column.
+    """History of a training: a curve over the epochs for each column.
 
     Parameters
     ----------
@@ -329,13 +329,13 @@ class TrainingHistoryDisplay:
     axes_ : ndarray of matplotlib Axes
         One for each column that was drawn.
     figure_ : matplotlib Figure
-        Their figure.
+        Figure of these axes.
     lines_ : dict of matplotlib Line2D
         Column to its curve.
 
     See Also
     --------
-    sklearn.callback.ScoringMonitor : Scores during training, of samples held out too.
+    sklearn.callback.ScoringMonitor : Scores during training, also of held-out samples.
 
     Examples
     --------
@@ -357,7 +357,7 @@ class TrainingHistoryDisplay:
         estimator : estimator with `history_`
             Fitted. Of a pipeline, pass the last step.
         columns : list of str or None, default=None
-            What to draw, in order; None draws all that was recorded.
+            Columns to draw, in order; None draws all that were recorded.
         ax : matplotlib Axes, array-like of them, or None, default=None
             One for each column; None makes a figure.
         **kwargs : dict
@@ -372,14 +372,14 @@ class TrainingHistoryDisplay:
         return cls(estimator.history_).plot(ax=ax, columns=columns, **kwargs)
 
     def plot(self, ax=None, *, columns=None, **line_kw):
-        """Draw it.
+        """Draw the display.
 
         Parameters
         ----------
         ax : matplotlib Axes, array-like of them, or None, default=None
             One for each column; None makes a figure.
         columns : list of str or None, default=None
-            What to draw, in order; None draws all that was recorded.
+            Columns to draw, in order; None draws all that were recorded.
         **line_kw : dict
             Passed to `Axes.plot`.
 
@@ -424,7 +424,7 @@ class TrainingHistoryDisplay:
 
 
 class ClustererComparisonDisplay:
-    """A comparison of clusterers: agreement, stability, and each one's clusters.
+    """A comparison of clusterers: their agreement, stability and clusters.
 
     Above, the adjusted Rand index of each pair of clusterers, and the stability of each
     beside that on data without clusters; below, the labels of each on a
@@ -440,7 +440,7 @@ class ClustererComparisonDisplay:
     Attributes
     ----------
     figure_ : matplotlib Figure or SubFigure
-        What was drawn on.
+        Axes that were drawn on.
     image_ : matplotlib AxesImage
         The agreement of each pair.
     bars_ : matplotlib BarContainer
@@ -505,14 +505,14 @@ class ClustererComparisonDisplay:
         return cls(comparison, positions).plot(figure=figure, **kwargs)
 
     def plot(self, figure=None, *, max_samples=2000, point_kw=None):
-        """Draw it.
+        """Draw the display.
 
         Parameters
         ----------
         figure : matplotlib Figure, SubFigure or None, default=None
             Where to draw; None makes a figure.
         max_samples : int, default=2000
-            Of more samples, this many are drawn, always the same ones.
+            If there are more samples, this many are drawn, always the same ones.
         point_kw : dict or None, default=None
             Passed to `Axes.scatter`.
 
@@ -601,7 +601,7 @@ def _check_positions(positions, n_samples, owner="SpanningForestDisplay"):
 
 
 def _at_most(rows, max_samples):
-    """Return max_samples of the rows, drawn by a fixed seed, or all if they are few."""
+    """Return at most max_samples of the samples, drawn by a fixed seed."""
     n_samples = rows.shape[0] if hasattr(rows, "shape") else len(rows)
     if n_samples <= max_samples:
         return rows

@@ -1,4 +1,4 @@
-"""Tests of the ways between assignments, labels and connectivity."""
+"""Tests of the conversions between assignments, labels and connectivity."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Mini-batches: every row once, no batch of one left over, one draw an epoch."""
+"""Mini-batches: every sample once, no last batch of one, one draw per epoch."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Checkpoints: every step whole or not at all, whatever happens in between."""
+"""Checkpoints: every step is complete or absent, whatever happens in between."""
 
 import functools
 import hashlib

@@ -1,4 +1,4 @@
-"""Forged checkpoints, with digests that are right: ValueError, in bounded memory."""
+"""Forged checkpoints with valid digests: ValueError, in bounded memory."""
 
 import functools
 import hashlib

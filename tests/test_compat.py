@@ -1,4 +1,4 @@
-"""The door to scikit-learn: every name does what the package relies on, at no cost."""
+"""Private scikit-learn names: each does what the package relies on."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Fitted state: written whole at the end of a fit, read whole by every method."""
+"""Fitted state: replaced as a whole by a fit, read as a whole by every method."""
 
 import inspect
 import sys

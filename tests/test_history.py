@@ -1,4 +1,4 @@
-"""Loss curve, patience, divergence, callbacks, and fits that fail without a trace.
+"""Loss curve, patience, divergence, callbacks, and fits that change all or nothing.
 
 `Toy` is an iterative clusterer as the package writes them; everything that scikit-learn
 does to it, it does to ClAM, PRCut, GEMINI and SpanningForestEmbedding.

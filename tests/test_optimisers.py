@@ -1,4 +1,4 @@
-"""Tests of the optimisers: those of torch, and what is theirs alone."""
+"""Tests of the optimisers, against torch and on their own features."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What surrounds the package: its citation, classifiers and workflows."""
+"""Project files: citation, classifiers and workflows."""
 
 import ast
 import re

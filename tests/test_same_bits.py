@@ -1,4 +1,4 @@
-"""What is said of a sample has the same bits whatever samples are beside it.
+"""Results of a sample have the same bits whatever the other samples are.
 
 Equal samples get equal answers, chunks agree with the whole, and ``labels_`` are what
 ``predict`` says, under any BLAS: ``.ci/processors`` runs this file with the kernels of

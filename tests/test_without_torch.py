@@ -1,4 +1,4 @@
-"""torch is an extra: without it all estimators fit, and find the same."""
+"""torch is an extra: without it all estimators fit, with the same results."""
 
 import os
 import subprocess

@@ -354,8 +354,8 @@ def stability_scorer(estimator, X, y=None, *, n_resamples=5, max_samples=2000):
     The estimator labels X (the held-out fold); copies of its last step are fitted on
     random halves of the fold and label all of it, too. The score is the mean adjusted
     Rand index between the estimator's labels and theirs: a clustering that is found
-    again in samples that were not seen scores 1, one that chance made scores 0. It asks
-    for no shape of the clusters, unlike the other scorers.
+    again in unseen samples scores 1, one due to chance scores 0. Unlike the other
+    scorers, it does not favour any shape of the clusters.
 
     Parameters
     ----------
@@ -388,7 +388,7 @@ def stability_scorer(estimator, X, y=None, *, n_resamples=5, max_samples=2000):
 
     See Also
     --------
-    silhouette_scorer : Asks how compact the clusters are instead.
+    silhouette_scorer : Measures how compact the clusters are.
 
     Notes
     -----
@@ -435,10 +435,10 @@ def stability_scorer(estimator, X, y=None, *, n_resamples=5, max_samples=2000):
 
 
 def _last_step(estimator, X, max_samples, caller):
-    """Return the step that predicts, and at most max_samples rows as it sees them.
+    """Return the step that predicts, and at most max_samples samples in its space.
 
-    The same rows are drawn whatever the estimator is, so that candidates of a search
-    are measured on equal terms.
+    The same samples are drawn for every estimator, so that candidates of a search are
+    comparable.
     """
     from sklearn.pipeline import Pipeline
 
@@ -471,7 +471,7 @@ def _last_step(estimator, X, max_samples, caller):
 
 
 def _check_at_least(low, value, name, caller):
-    """Refuse a count that is no integer or too small."""
+    """Refuse a count that is not an integer or too small."""
     if not isinstance(value, numbers.Integral) or value < low:
         raise ValueError(
             f"The {name!r} parameter of {caller} must be an integer of at least {low}. "
@@ -480,13 +480,13 @@ def _check_at_least(low, value, name, caller):
 
 
 def _predicted(estimator, X, max_samples, caller):
-    """Return rows (m, d) as the last step sees them, and its labels (m,) for them."""
+    """Return samples (m, d) in the space of the last step, and its labels (m,)."""
     step, rows = _last_step(estimator, X, max_samples, caller)
     return rows, step.predict(rows)
 
 
 def _is_degenerate(labels):
-    """Whether labels (m,) are one cluster, or as many clusters as rows."""
+    """Whether labels (m,) are one cluster, or as many clusters as samples."""
     n_clusters = len(np.unique(labels))
     return n_clusters < 2 or n_clusters == len(labels)
 
@@ -531,7 +531,7 @@ def _fresh_copy(estimator, rng):
     """Return an unfitted copy without callbacks, its random_states drawn from rng."""
     copy = clone(estimator)
     if hasattr(copy, "set_callbacks"):
-        # A clone shares them: a monitor that calls this scorer would never return.
+        # A clone shares callbacks: a monitor that calls this scorer would never return.
         copy.set_callbacks()
     names = sorted(copy.get_params(deep=True))
     seeded = [n for n in names if n == "random_state" or n.endswith("__random_state")]

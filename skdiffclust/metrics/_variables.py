@@ -21,7 +21,7 @@ def variable_selection_error_rate(support_true, support):
     Raises
     ------
     ValueError
-        If the two are no booleans or differ in length.
+        If the two are not booleans or differ in length.
 
     See Also
     --------
@@ -61,11 +61,11 @@ def correct_variable_rate(support_true, support):
     Raises
     ------
     ValueError
-        If the two are no booleans, differ in length, or no feature is informative.
+        If the two are not booleans, differ in length, or no feature is informative.
 
     See Also
     --------
-    variable_selection_error_rate : Counts features that were wrongly kept, too.
+    variable_selection_error_rate : Also counts features that were wrongly kept.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""n_clusters="auto": the curve, its scores, what is clear and what is not."""
+"""n_clusters="auto": the curve, its scores, and when a number is clear."""
 
 import matplotlib.pyplot as plt
 import numpy as np

@@ -1,4 +1,4 @@
-"""What is known of pairs: nodes that stay one, nodes that part, and edges."""
+"""Links: nodes that are merged, nodes that are separated, and edges."""
 
 import itertools
 

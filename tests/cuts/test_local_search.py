@@ -1,4 +1,4 @@
-"""Moves, swaps, coarsening and combining against brute force and their promises."""
+"""Moves, swaps, coarsening and combining against brute force and guarantees."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""PRCut: what it promises, what it refuses, and what a bad run leaves behind."""
+"""PRCut: guarantees, refusals, and the state after a failed run."""
 
 import pickle
 import sys

@@ -1,4 +1,4 @@
-"""FAULTS 18 to 22: what rows may come in, and what they may not."""
+"""FAULTS 18 to 22: containers of samples that are accepted or refused."""
 
 import warnings
 

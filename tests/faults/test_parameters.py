@@ -1,4 +1,4 @@
-"""FAULTS 13, 14, 17 and 34: parameters and matrices that cannot be meant."""
+"""FAULTS 13, 14, 17 and 34: invalid parameters and matrices."""
 
 import tracemalloc
 

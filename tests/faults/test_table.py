@@ -1,4 +1,4 @@
-"""The table of faults in doc/reliability.rst proves itself.
+"""The table of faults in doc/reliability.rst is what its tests find.
 
 For every cell the behaviour that it is about is broken in the estimator of its column,
 and the test that the cell names has to fail. What is broken is what the estimator does

@@ -1,4 +1,4 @@
-"""FAULTS 1 to 8, 16 and 23: values that no distance can be made of, and few of them."""
+"""FAULTS 1 to 8, 16 and 23: values without valid distances, and few samples."""
 
 import warnings
 

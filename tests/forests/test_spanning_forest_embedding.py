@@ -1,4 +1,4 @@
-"""SpanningForestEmbedding: what it learns, what it is given, what it refuses."""
+"""SpanningForestEmbedding: results, parameters and refusals."""
 
 import pickle
 import warnings

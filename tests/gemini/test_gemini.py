@@ -1,4 +1,4 @@
-"""GEMINI: what it finds, what it promises, and what it refuses."""
+"""GEMINI: results, guarantees and refusals."""
 
 import pickle
 import warnings

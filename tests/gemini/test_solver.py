@@ -1,4 +1,4 @@
-"""The solver of penalised linear models: its parts, and what it certifies."""
+"""The solver of penalised linear models: its parts and its certificates."""
 
 import warnings
 

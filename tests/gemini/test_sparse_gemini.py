@@ -1,4 +1,4 @@
-"""SparseGEMINI: optimality at a fixed penalty, the path, and what survives."""
+"""SparseGEMINI: optimality at a fixed penalty, the path, and the choice on it."""
 
 import pickle
 import warnings

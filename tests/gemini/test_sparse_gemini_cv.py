@@ -1,4 +1,4 @@
-"""SparseGEMINICV: what is stable, and what is chosen."""
+"""SparseGEMINICV: stability and the choice by it."""
 
 import ast
 import warnings

@@ -1,4 +1,4 @@
-"""Sparse X, of which nothing dense is made: the dense X is the oracle throughout."""
+"""Sparse X, without converting it to dense, against dense X."""
 
 import tracemalloc
 import warnings

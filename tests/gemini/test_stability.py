@@ -1,4 +1,4 @@
-"""The number of clusters by stability, and the parts it is made of."""
+"""The number of clusters by stability, and its parts."""
 
 import warnings
 

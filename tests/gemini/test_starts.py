@@ -1,4 +1,4 @@
-"""Where training starts: k-means, what improves it, and models of its cells."""
+"""Initial models: k-means, improved partitions, and models of their cells."""
 
 import warnings
 from itertools import product

@@ -1,4 +1,4 @@
-"""ClAM as an estimator: what it finds and keeps, and what it says when it fails."""
+"""ClAM as an estimator: results, fitted attributes and messages."""
 
 import multiprocessing
 import pickle

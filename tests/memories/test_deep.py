@@ -1,4 +1,4 @@
-"""Deep ClAM: the encoder is trained with memories, and kept as plain as can be."""
+"""Deep ClAM: the encoder is trained with memories, and kept as arrays."""
 
 import pickle
 import shutil

@@ -1,4 +1,4 @@
-"""Energy and recall: the promises of the dynamics, and the errors."""
+"""Energy and recall: guarantees of the dynamics, and errors."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Streams: what is kept of them, and that their order does no harm."""
+"""Streams: the samples that are kept, for any order of the stream."""
 
 import numpy as np
 from scipy.sparse import csr_array

@@ -1,4 +1,4 @@
-"""Saha et al., ICML 2023: what of Tables 1 and 10 was reproduced, and what was not.
+"""Saha et al., ICML 2023: reproduced and not reproduced entries of Tables 1 and 10.
 
 The tables of doc/reproductions are printed by ``benchmarks/reproduce_clam.py``.
 """

@@ -1,4 +1,4 @@
-"""Learning through clustering: what the paper shows, on what is at hand."""
+"""Learning through clustering: results of the paper, on the data available."""
 
 import importlib.util
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the paper of PRCut shows, and what this package promises beyond it.
+"""Results of the paper of PRCut, and guarantees of this package beyond it.
 
 Where the paper's data need a download (CIFAR, Fashion-MNIST, and the VaDE, CLIP and
 DINOv2 rows of Tables 2 to 4) nothing is reproduced. The figures that these tests print

@@ -1,4 +1,4 @@
-"""What must hold of the ratio-cut, its expectation, its bound, and their gradients."""
+"""Properties of the ratio-cut, its expectation, its bound, and their gradients."""
 
 from itertools import product
 

@@ -1,4 +1,4 @@
-"""What must hold of every estimator, whatever the rows."""
+"""Properties of every estimator, for any samples."""
 
 import random
 from importlib.util import find_spec

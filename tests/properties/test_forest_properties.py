@@ -1,4 +1,4 @@
-"""What must hold of every maximum spanning forest."""
+"""Properties of every maximum spanning forest."""
 
 from itertools import combinations
 

@@ -1,4 +1,4 @@
-"""What must hold of the GEMINI objectives, the penalties, and the path."""
+"""Properties of the GEMINI objectives, the penalties, and the path."""
 
 import numpy as np
 import pytest

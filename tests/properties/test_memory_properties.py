@@ -1,4 +1,4 @@
-"""What must hold of the dynamics of associative memories, and of their loss."""
+"""Properties of the dynamics of associative memories, and of their loss."""
 
 import numpy as np
 import pytest

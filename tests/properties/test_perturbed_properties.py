@@ -1,4 +1,4 @@
-"""What must hold of perturbed spanning forests and of the losses made of them."""
+"""Properties of perturbed spanning forests and of the losses made of them."""
 
 from itertools import product
 

@@ -1,4 +1,4 @@
-"""The noise: its distribution, its independence, its mirror images, its bounds."""
+"""The noise: its distribution, independence, antithetic pairs and bounds."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""Whatever kernel is chosen, the forest is the same."""
+"""The forest is the same with every kernel."""
 
 from time import sleep
 

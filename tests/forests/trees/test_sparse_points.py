@@ -1,4 +1,4 @@
-"""Trees of sparse samples, by those of dense ones."""
+"""Trees of sparse samples, against those of dense ones."""
 
 import numpy as np
 import pytest
