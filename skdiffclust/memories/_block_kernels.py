@@ -14,9 +14,12 @@ _LANES = 64
 _NEGLIGIBLE = -40.0
 _FAST = {"contract", "reassoc", "nsz", "arcp"}
 _kernel = compiled(nogil=True, fastmath=_FAST, error_model="numpy")
+# For helpers: a process that compiles would call the copy that it compiled first, one
+# that loads from numba's cache the copy beside the caller, which may round differently.
+_inlined = compiled(nogil=True, fastmath=_FAST, error_model="numpy", inline="always")
 
 
-@_kernel
+@_inlined
 def _exp(x):
     """Return exp of a number in [-40, 0], to 1e-14 and to 2e-12 of itself.
 
@@ -44,7 +47,7 @@ def _exp(x):
     return y * y
 
 
-@_kernel
+@_inlined
 def _softmax(affinity, bias, beta, p):
     """Write softmax(beta * affinity + bias) over the memories into p (k, lanes)."""
     k = affinity.shape[0]
@@ -72,7 +75,7 @@ def _softmax(affinity, bias, beta, p):
             p[m, i] /= total[i]
 
 
-@_kernel
+@_inlined
 def _takes_part(p):
     """Return whether any of p (lanes,) is not zero."""
     total = 0.0
@@ -81,7 +84,7 @@ def _takes_part(p):
     return total > 0.0
 
 
-@_kernel
+@_inlined
 def _forward(known, first, gram, norms, bias, beta, step, p, q, s, affinity):
     """Run eq. (11) from products `first` (k, lanes): fills p (t, k, lanes), q and s.
 
@@ -107,7 +110,7 @@ def _forward(known, first, gram, norms, bias, beta, step, p, q, s, affinity):
                         s[j, i] += pull * p[t, m, i]
 
 
-@_kernel
+@_inlined
 def _backward(gram, dq, beta, step, p, ds, dl, d_gram, gradient):
     """Propagate dq (k, lanes) back through the steps: fills ds and dl, adds to d_gram.
 
@@ -145,7 +148,7 @@ def _backward(gram, dq, beta, step, p, ds, dl, d_gram, gradient):
         share *= 1.0 - step
 
 
-@_kernel
+@_inlined
 def _load(source, begin, count, restart, out):
     """Copy products (n, r, k) of some rows to the lanes of out (k, lanes)."""
     for i in range(count):
@@ -153,7 +156,7 @@ def _load(source, begin, count, restart, out):
             out[m, i] = source[begin + i, restart, m]
 
 
-@_kernel
+@_inlined
 def _close(aim, first, w, left, q, s, dq, d_gram):
     """Write dq (k, lanes), add to d_gram (k, k); return the loss of the lanes."""
     k = aim.shape[0]
@@ -172,7 +175,7 @@ def _close(aim, first, w, left, q, s, dq, d_gram):
     return loss
 
 
-@_kernel
+@_inlined
 def _load_hidden(X, low, begin, count, x):
     """Copy features of rows X (n, d) from `low` on to the lanes of x (u, lanes)."""
     for i in range(count):
@@ -180,7 +183,7 @@ def _load_hidden(X, low, begin, count, x):
             x[j, i] = X[begin + i, low + j]
 
 
-@_kernel
+@_inlined
 def _project(memories, low, x, out):
     """Write products of memories (k, d) and lanes x (u, lanes) into out (k, lanes)."""
     out[:] = 0.0
@@ -191,7 +194,7 @@ def _project(memories, low, x, out):
                 out[m, i] += value * x[j, i]
 
 
-@_kernel
+@_inlined
 def _add_hidden(d_hidden, low, x, gradient):
     """Add to gradient (k, d) the part due to the products of `_project`."""
     for m in range(d_hidden.shape[0]):
@@ -202,7 +205,7 @@ def _add_hidden(d_hidden, low, x, gradient):
             gradient[m, low + j] += total
 
 
-@_kernel
+@_inlined
 def hidden_products(memories, low, high, fill, gram, start):
     """Fill gram (r, k, k) and start (r, k): of memories (r, k, d) and of the fill (d,).
 
@@ -222,7 +225,7 @@ def hidden_products(memories, low, high, fill, gram, start):
             start[r, m] = total
 
 
-@_kernel
+@_inlined
 def memories_vjp(memories, low, high, fill, d_gram, d_start, gradient):
     """Add to gradient (r, k, d) the part due to `hidden_products`."""
     n_init, k, _ = memories.shape
@@ -236,7 +239,7 @@ def memories_vjp(memories, low, high, fill, d_gram, d_start, gradient):
                     gradient[r, m, j] += both * memories[r, n, j]
 
 
-@_kernel
+@_inlined
 def _rest(X, low, high, fill, weight, left):
     """Return the part of the loss of rows that does not depend on the memories."""
     total = 0.0
@@ -249,7 +252,7 @@ def _rest(X, low, high, fill, weight, left):
     return total
 
 
-@_kernel
+@_inlined
 def _close_rows(
     begin,
     count,
@@ -288,7 +291,7 @@ def _close_rows(
     d_hidden[:, count:] = 0.0
 
 
-@_kernel
+@_inlined
 def _add_group(
     X,
     memories,

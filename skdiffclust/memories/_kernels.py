@@ -17,9 +17,12 @@ _NEGLIGIBLE = -40.0
 # Sums may be reordered for vector units; NaN and infinity are kept.
 _FAST = {"contract", "reassoc", "nsz", "arcp"}
 _kernel = compiled(nogil=True, fastmath=_FAST, error_model="numpy")
+# For helpers: a process that compiles would call the copy that it compiled first, one
+# that loads from numba's cache the copy beside the caller, which may round differently.
+_inlined = compiled(nogil=True, fastmath=_FAST, error_model="numpy", forceinline=True)
 
 
-@_kernel
+@_inlined
 def _softmax(affinity, bias, beta, p):
     """Write softmax(beta * affinity + bias) into p; all are (k,)."""
     k = affinity.shape[0]
@@ -43,7 +46,7 @@ def _softmax(affinity, bias, beta, p):
         p[m] /= total
 
 
-@_kernel
+@_inlined
 def _argmax(values):
     """Return the first position of the largest of values (k,)."""
     best = 0
@@ -53,7 +56,7 @@ def _argmax(values):
     return best
 
 
-@_kernel
+@_inlined
 def _add_pull(p, gram, factor, s):
     """Add factor * p @ gram to s; p, s are (k,), gram (k, k)."""
     k = p.shape[0]
@@ -64,7 +67,7 @@ def _add_pull(p, gram, factor, s):
                 s[j] += scale * gram[m, j]
 
 
-@_kernel
+@_inlined
 def _dot(a, b):
     """Return the inner product of a and b (k,)."""
     total = 0.0
@@ -73,7 +76,7 @@ def _dot(a, b):
     return total
 
 
-@_kernel
+@_inlined
 def _add_outer(p, s, factor, out):
     """Add factor * outer(p, s) to out (k, k); p, s are (k,)."""
     k = p.shape[0]
@@ -84,7 +87,7 @@ def _add_outer(p, s, factor, out):
                 out[m, j] += scale * s[j]
 
 
-@_kernel
+@_inlined
 def _softmax_backward(p, dp, out):
     """Write the gradient by the logits into out; p, dp, out are (k,)."""
     mean = _dot(p, dp)
@@ -92,13 +95,13 @@ def _softmax_backward(p, dp, out):
         out[m] = p[m] * (dp[m] - mean)
 
 
-@_kernel
+@_inlined
 def _vectors(k):
     """Return five scratch arrays (k,)."""
     return np.zeros(k), np.zeros(k), np.zeros(k), np.zeros(k), np.zeros(k)
 
 
-@_kernel
+@_inlined
 def _euclidean_forward(known, first, gram, norms, bias, beta, step, p, q, s):
     """Run eq. (11) from products `first` (k,): fills p (t, k), q (k,) and s (k,).
 
@@ -118,7 +121,7 @@ def _euclidean_forward(known, first, gram, norms, bias, beta, step, p, q, s):
         _add_pull(p[t], gram, step, s)
 
 
-@_kernel
+@_inlined
 def _cosine_forward(
     known, first, aim, scale, size, gram, bias, beta, step, p, s, y, g, n
 ):
@@ -149,7 +152,7 @@ def _cosine_forward(
         g[t + 1] = g[t] * shrink
 
 
-@_kernel
+@_inlined
 def _cosine_backward(
     known, aim, gram, beta, step, p, s, y, g, n, dy, dg, ds, dl, d_known, d_aim, d_gram
 ):
@@ -192,7 +195,7 @@ def _cosine_backward(
     return dy
 
 
-@_kernel
+@_inlined
 def _add_cosine_group(
     memories,
     products,
@@ -356,7 +359,7 @@ def cosine_rows(
     return n_scored
 
 
-@_kernel
+@_inlined
 def _manhattan_step(row, memories, order, p, step, first, chosen):
     """Move row (d,) from feature `first` on to the weighted medians; note which."""
     for j in range(first, row.shape[0]):
