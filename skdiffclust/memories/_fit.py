@@ -13,6 +13,8 @@ from skdiffclust.memories._merging import count_clusters
 from skdiffclust.memories._optimise import Descent, Plateau
 from skdiffclust.memories._scaling import blocks, dense
 from skdiffclust.memories._seeding import (
+    FINE,
+    LLOYD_STEPS,
     TOLERANCE,
     exchange,
     lloyd,
@@ -28,8 +30,9 @@ _SILHOUETTE_ROWS = 2000
 _FINALISTS = 0.3  # of the restarts are trained to the end when the loss selects
 _TIE = 1.02  # closer losses are compared by entropy
 _RACE_EPOCHS = 5  # of restarts whose start is random
-_EXCHANGED = 2  # restarts of k-means that continue to exchanges,
-_FEW = 1000  # and one more of so few rows
+_EXCHANGED = 4  # restarts of k-means that continue to exchanges, at most
+_SAME = 1e-4  # relative difference of costs of one solution, found twice
+_SMALL = 1e5  # entries of X up to which near ties are settled to the last digits
 _LOOSER = 1.0 + 1e-9  # largest inertia of what training keeps, relative to k-means'
 _STREAM_STEPS = 20  # of Lloyd on the samples that a stream keeps
 _CONSTRAINED = 4  # restarts of a constrained k-means
@@ -141,19 +144,22 @@ class Fit:
 
     def _run_lloyd(self, seeds, costs):
         """Return the best k-means solution (k, d) that starts from seeds (r, k, d)."""
+        seeds, costs = self._settle_ties(seeds, costs)
         found = []
-        n_exchanged = _EXCHANGED + (self._Z.shape[0] <= _FEW)
-        for restart in np.argsort(costs, kind="stable")[:n_exchanged]:
-            found.append(
-                exchange(
-                    self._Z,
-                    self._sample_weight,
-                    seeds[restart].astype(np.float64),
-                    costs[restart],
-                    self._random_state,
-                    spherical=self._is_spherical,
-                )
+        for restart in np.argsort(costs, kind="stable")[:_EXCHANGED]:
+            memories, cost = exchange(
+                self._Z,
+                self._sample_weight,
+                seeds[restart].astype(np.float64),
+                costs[restart],
+                self._random_state,
+                spherical=self._is_spherical,
             )
+            found.append((memories, cost))
+            lowest = sorted(pair[1] for pair in found)[:2]
+            # What two restarts end in is likely the best that there is.
+            if len(lowest) == 2 and lowest[1] <= (1.0 + _SAME) * lowest[0]:
+                break
         memories = min(found, key=lambda pair: pair[1])[0]
         if self.dynamics.metric == "manhattan":
             return lloyd_medians(self._Z, self._sample_weight, memories)
@@ -170,6 +176,34 @@ class Fit:
         return lloyd_by_blocks(
             rows, slices, weight, memories, spherical=self._is_spherical
         )
+
+    def _settle_ties(self, seeds, costs):
+        """Return distinct seeds (s, k, d) and costs (s,), the best ones settled.
+
+        Lloyd's steps ended early: solutions that are nearly as good as the best one
+        are told apart only once they have converged.
+        """
+        near = np.flatnonzero(costs <= (1.0 + _LOOSE) * costs.min())
+        if len(near) == 1:
+            return seeds, costs
+        settled, lower = lloyd(
+            self._Z,
+            squared_lengths(self._Z),
+            self._sample_weight,
+            seeds[near].astype(np.float64),
+            LLOYD_STEPS,
+            tol=FINE if _size(self._Z) <= _SMALL else TOLERANCE,
+            spherical=self._is_spherical,
+        )
+        seeds = seeds.astype(np.float64)
+        seeds[near] = settled
+        costs = costs.copy()
+        costs[near] = lower
+        # The same solution needs no second exchange.
+        is_kept = np.ones(len(costs), dtype=bool)
+        is_kept[near[lower <= (1.0 + _SAME) * lower.min()]] = False
+        is_kept[near[np.argmin(lower)]] = True
+        return seeds[is_kept], costs[is_kept]
 
     def _winners(self, losses):
         """Return the restarts (m,) of least loss that continue, best first."""

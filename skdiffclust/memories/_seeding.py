@@ -8,14 +8,14 @@ from skdiffclust.memories._kernels import lloyd_step, lloyd_step_sparse
 
 # Samples used in seeding, racing and selection; more would change little.
 MAX_ROWS = 8192
-_LLOYD_STEPS = 300
+LLOYD_STEPS = 300
 TOLERANCE = 1e-4  # relative decrease of the cost below which a restart is abandoned
 _EXCHANGED = 4  # largest number of memories that are moved at once
 _EXCHANGE_STEPS = (4, 16)  # of Lloyd, before and after the cost is compared
 _HOPELESS = 1.01  # relative cost above which an exchange is abandoned
 _FAILURES = 4  # exchanges of one memory that may fail in a row
 _MEDIAN_STEPS = 30
-_FINE = 1e-7  # the same where the winner is settled on all rows
+FINE = 1e-7  # the same where the winner is settled on all rows
 _GAIN = 1e-6  # smallest relative gain of an exchange that is kept
 
 
@@ -53,7 +53,7 @@ def seed_memories(
         chosen = _random_rows(weight, n_clusters, n_init, random_state)
     else:
         chosen = _spread_rows(Z, squares, weight, n_clusters, n_init, random_state)
-    steps = 0 if init == "random" else _LLOYD_STEPS
+    steps = 0 if init == "random" else LLOYD_STEPS
     memories, costs = lloyd(
         Z, squares, weight, _take(Z, chosen), steps, tol=tol, spherical=spherical
     )
@@ -249,7 +249,7 @@ def lloyd_by_blocks(rows, slices, weight, memories, *, spherical=False):
     `rows` returns samples in training units for a slice, `slices` cover all samples.
     """
     cost = np.inf
-    for _ in range(_LLOYD_STEPS):
+    for _ in range(LLOYD_STEPS):
         sums = np.zeros(memories.shape)
         sizes = np.zeros(len(memories))
         total = 0.0
@@ -259,7 +259,7 @@ def lloyd_by_blocks(rows, slices, weight, memories, *, spherical=False):
             sums += member_sums(Z, weight[chosen], nearest, len(memories))
             sizes += np.bincount(nearest, weight[chosen], minlength=len(memories))
             total += float(far @ weight[chosen])
-        if cost - total <= _FINE * total:
+        if cost - total <= FINE * total:
             break
         cost = total
         occupied = sizes > 0
