@@ -134,3 +134,15 @@ def check_init(clam, memories, X):
     if clam.metric == "cosine":
         refuse_zero_rows(memories)
     return memories
+
+
+def check_half_life(clam):
+    """Refuse a stream that forgets faster than clusters can be told apart."""
+    if clam.half_life is None or clam.n_clusters == "auto":
+        return
+    if clam.half_life < clam.n_clusters:
+        raise ValueError(
+            "The 'half_life' parameter of ClAM must be None or at least n_clusters "
+            f"({clam.n_clusters}). Got {clam.half_life} instead. Use some hundred "
+            "samples for each cluster."
+        )

@@ -45,6 +45,7 @@ from skdiffclust._validation import check_dense_size, validate_rows
 from skdiffclust.memories._checks import (
     check_checkpoint,
     check_constraints,
+    check_half_life,
     check_init,
     check_memories,
     check_problem,
@@ -194,6 +195,10 @@ class ClAM(
         counts for at most 16 batches.
     n_init : int, default=10
         Number of restarts. With an array as `init`, one.
+    half_life : int or None, default=None
+        For `partial_fit` on a stream that drifts: number of samples after which half
+        of those that are kept have given way to later ones; at least `n_clusters`.
+        None keeps a sample of the whole past.
     device : str, default="auto"
         Device of the gradients: "cpu" uses explicit ones, any other device of torch its
         autograd. "auto" is CUDA if it is available and an epoch of all restarts takes
@@ -310,6 +315,7 @@ class ClAM(
         "n_memories": [Interval(Integral, 1, None, closed="left"), None],
         "init": [StrOptions({"k-means++", "random"}), "array-like"],
         "n_init": [Interval(Integral, 1, None, closed="left")],
+        "half_life": [Interval(Integral, 1, None, closed="left"), None],
         "selection": [StrOptions({"loss", "silhouette"})],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "batch_size": [Interval(Integral, 1, None, closed="left")],
@@ -349,6 +355,7 @@ class ClAM(
         tol=1e-3,
         n_iter_no_change=5,
         n_init=10,
+        half_life=None,
         device="auto",
         random_state=None,
     ):
@@ -374,6 +381,7 @@ class ClAM(
         self.tol = tol
         self.n_iter_no_change = n_iter_no_change
         self.n_init = n_init
+        self.half_life = half_life
         self.device = device
         self.random_state = random_state
 
@@ -538,7 +546,8 @@ class ClAM(
         The first call seeds the memories and fixes the scale of the data and the order
         of the clusters; later ones continue from the current memories. At most 2048 of
         all samples seen so far, drawn at random, are kept in the estimator, and each
-        call trains on these, so that a stream may be sorted by cluster. A pickled
+        call trains on these, so that a stream may be sorted by cluster. Set `half_life`
+        for a stream that drifts, so that early samples are forgotten. A pickled
         estimator contains these samples.
 
         Parameters
@@ -562,6 +571,7 @@ class ClAM(
         """
         first = not hasattr(self, "_stream")
         X, weight = self._check(X, sample_weight, first=first)
+        check_half_life(self)
         if first:
             random_state = check_random_state(self.random_state)
             X = self._learn_missing(X, random_state)
@@ -574,7 +584,7 @@ class ClAM(
         if self.metric == "cosine":
             refuse_zero_rows(X)
         centers = None if first else self.cluster_centers_
-        past = Reservoir.extended(past, X, weight, random_state)
+        past = Reservoir.extended(past, X, weight, random_state, self.half_life)
         run = self._start(past.rows, past.weight, scaling, random_state, centers)
         run.descent.resume(moments)
         if not first:

@@ -1,9 +1,10 @@
-"""A subset of bounded size of all samples of a stream.
+"""A subset of bounded size of the samples of a stream.
 
 A module of its own, because it is the state of a stream, not of a model.
 """
 
 from dataclasses import dataclass
+from math import ceil, log
 
 import numpy as np
 from scipy import sparse
@@ -20,11 +21,14 @@ class Reservoir:
     n_seen: int
 
     @classmethod
-    def extended(cls, past, X, weight, random_state):
+    def extended(cls, past, X, weight, random_state, half_life=None):
         """Return the reservoir after X (n, d); `past` is the one before, or None.
 
-        Each sample so far is in it with the same probability (algorithm R). The first
-        batch is kept whole, whatever its size, because memories are seeded with it.
+        Each sample so far is in it with the same probability (algorithm R). With a
+        `half_life`, a sample enters a full reservoir at a random place with a constant
+        probability, so that the chance that a sample is still in it halves with every
+        `half_life` samples that come after it. The first batch is kept whole, whatever
+        its size, because memories are seeded with it.
         """
         if past is None:
             return cls(X, weight, X.shape[0])
@@ -32,9 +36,16 @@ class Reservoir:
         n_new = X.shape[0]
         kept = np.arange(n_past)
         size = SIZE
+        if half_life is not None:
+            size = min(SIZE, ceil(half_life / log(2.0)))
         if n_past > size:  # the first batch was larger
             kept = random_state.permutation(n_past)[:size]
-        places = random_state.randint(past.n_seen + np.arange(n_new) + 1)
+        if half_life is None:
+            ends = past.n_seen + np.arange(n_new) + 1
+        else:
+            leaves = 1.0 - 2.0 ** (-1.0 / half_life)  # with each sample that comes
+            ends = np.full(n_new, max(size, round(1.0 / leaves)))
+        places = random_state.randint(ends)
         chosen = list(kept)
         for i, place in enumerate(places):
             if len(chosen) < size:

@@ -1,6 +1,7 @@
 """Streams: the samples that are kept, for any order of the stream."""
 
 import numpy as np
+import pytest
 from scipy.sparse import csr_array
 from sklearn.datasets import make_blobs
 from sklearn.metrics import adjusted_rand_score
@@ -51,3 +52,49 @@ def test_a_stream_that_comes_sorted(monkeypatch, global_random_seed):
         for start in range(0, 1200, 100):
             model.partial_fit(rows[order[start : start + 100]])
         assert adjusted_rand_score(y, model.predict(rows)) > 0.95
+
+
+def test_half_of_the_rows_are_younger_than_the_half_life(global_random_seed):
+    rng = np.random.RandomState(global_random_seed)
+    for half_life in (40, 5000):
+        n_rows = 20 * half_life
+        X = np.arange(n_rows, dtype=float)[:, None]
+        past = None
+        for start in range(0, n_rows, n_rows // 50):
+            rows = X[start : start + n_rows // 50]
+            past = Reservoir.extended(
+                past, rows, np.ones(len(rows)), rng, half_life=half_life
+            )
+        age = n_rows - past.rows[:, 0]
+        assert len(age) == min(_reservoir.SIZE, np.ceil(half_life / np.log(2)))
+        expected = 0.5
+        spread = 4.0 * np.sqrt(0.25 / len(age))
+        assert abs(np.mean(age <= half_life) - expected) < spread
+        assert abs(np.mean(age <= 2 * half_life) - 0.75) < spread
+
+
+def test_a_stream_that_drifts_is_followed(global_random_seed):
+    rng = np.random.RandomState(global_random_seed)
+    models = {
+        half_life: ClAM(3, half_life=half_life, random_state=global_random_seed)
+        for half_life in (None, 200)
+    }
+    right = {}
+    for time in range(41):
+        angle = 2 * np.pi / 3 * (np.arange(3) + time / 40)
+        centers = 8 * np.column_stack([np.cos(angle), np.sin(angle)])
+        source = np.arange(100) % 3
+        X = centers[source] + rng.normal(size=(100, 2))
+        for half_life, model in models.items():
+            model.partial_fit(X)
+            labels = model.predict(X)
+            if time == 0:
+                right[half_life] = labels
+    # Clusters are where their neighbours were at the beginning.
+    assert np.mean(models[200].predict(X) == right[200]) > 0.95
+    assert np.mean(models[None].predict(X) == right[None]) < 0.6
+
+
+def test_a_half_life_shorter_than_clusters_is_refused():
+    with pytest.raises(ValueError, match="'half_life' parameter .* at least n_clus"):
+        ClAM(5, half_life=4).partial_fit(np.eye(9))
