@@ -4,8 +4,9 @@
 
 Parts are k_means, streams, outliers, fits, steps, large, growth, memory and gpu; all
 of them by default. Times are medians of alternating runs in this process, given as
-ratios. Real data come from the loader, skdiffclust._data. The part k_means compares ClAM with its defaults to
-``KMeans(n_init=10)`` on twenty complete data sets: see its docstring.
+ratios. Real data come from the loader, skdiffclust._data. The part k_means compares
+ClAM with its defaults to ``KMeans(n_init=10)`` on twenty complete data sets: see its
+docstring.
 """
 
 import functools
@@ -336,8 +337,8 @@ def k_means():
     print("means: " + "  ".join(f"{a:.4f} {b:.4f}" for a, b in pairs))
     print(
         f"of {len(means)} sets: inertia within .5 % on {n_right[0]}, agreement of "
-        f"seeds no lower on {n_right[1]}, of orders on {n_right[2]}, time at most 1.5 on "
-        f"{n_right[3]}",
+        f"seeds no lower on {n_right[1]}, of orders on {n_right[2]}, time at most 1.5 "
+        f"on {n_right[3]}",
         flush=True,
     )
 

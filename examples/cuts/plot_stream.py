@@ -3,9 +3,10 @@
 A stream that drifts
 =====================
 
-Rows arrive a hundred at a time, and the three clusters that they come from wander.
-``partial_fit`` takes each batch once; the model labels rows at any moment. ClAM keeps
-some of the samples: of the whole past, or, with ``half_life=200``, mostly late ones. Every batch is predicted first, as new data, and learned from afterwards.
+Samples arrive a hundred at a time, and the three clusters that they come from wander.
+``partial_fit`` takes each batch once; the model labels samples at any moment. ClAM
+keeps some of the samples: of the whole past, or, with ``half_life=200``, mostly late
+ones. Every batch is predicted first, as new data, and learned from afterwards.
 """
 
 import matplotlib.pyplot as plt
