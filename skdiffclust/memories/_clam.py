@@ -181,6 +181,10 @@ class ClAM(
         with hidden layers of 128 and 256 units.
     warm_start : bool, default=False
         Whether `fit` continues from the memories, and the encoder, of the last fit.
+    half_life : int or None, default=None
+        For `partial_fit` on a stream that drifts: number of samples after which half
+        of those that are kept have given way to later ones; at least `n_clusters`.
+        None keeps a sample of the whole past.
     max_iter : int, default=200
         Largest number of epochs.
     batch_size : int, default=1024
@@ -195,10 +199,6 @@ class ClAM(
         counts for at most 16 batches.
     n_init : int, default=10
         Number of restarts. With an array as `init`, one.
-    half_life : int or None, default=None
-        For `partial_fit` on a stream that drifts: number of samples after which half
-        of those that are kept have given way to later ones; at least `n_clusters`.
-        None keeps a sample of the whole past.
     device : str, default="auto"
         Device of the gradients: "cpu" uses explicit ones, any other device of torch its
         autograd. "auto" is CUDA if it is available and an epoch of all restarts takes
@@ -227,7 +227,8 @@ class ClAM(
         distance, with "cosine" and "manhattan").
     loss_ : float
         Training loss per scored entry of the kept restart, under every mask in turn,
-        in squared units of X.
+        in squared units of X; of at most 8192 samples, or of 1024 where no other
+        restart was left to compare it with.
     inverse_temperature_ : float
         The paper's β that was used.
     n_iter_ : int
@@ -315,7 +316,6 @@ class ClAM(
         "n_memories": [Interval(Integral, 1, None, closed="left"), None],
         "init": [StrOptions({"k-means++", "random"}), "array-like"],
         "n_init": [Interval(Integral, 1, None, closed="left")],
-        "half_life": [Interval(Integral, 1, None, closed="left"), None],
         "selection": [StrOptions({"loss", "silhouette"})],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "batch_size": [Interval(Integral, 1, None, closed="left")],
@@ -327,6 +327,7 @@ class ClAM(
         "decoder": [HasMethods("state_dict"), None],
         "device": [str],
         "warm_start": ["boolean"],
+        "half_life": [Interval(Integral, 1, None, closed="left"), None],
         "random_state": ["random_state"],
     }
 
@@ -349,13 +350,13 @@ class ClAM(
         encoder=None,
         decoder=None,
         warm_start=False,
+        half_life=None,
         max_iter=200,
         batch_size=1024,
         learning_rate=0.05,
         tol=1e-3,
         n_iter_no_change=5,
         n_init=10,
-        half_life=None,
         device="auto",
         random_state=None,
     ):
@@ -375,13 +376,13 @@ class ClAM(
         self.encoder = encoder
         self.decoder = decoder
         self.warm_start = warm_start
+        self.half_life = half_life
         self.max_iter = max_iter
         self.batch_size = batch_size
         self.learning_rate = learning_rate
         self.tol = tol
         self.n_iter_no_change = n_iter_no_change
         self.n_init = n_init
-        self.half_life = half_life
         self.device = device
         self.random_state = random_state
 

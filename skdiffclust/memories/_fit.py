@@ -37,7 +37,8 @@ _LOOSER = 1.0 + 1e-9  # largest inertia of what training keeps, relative to k-me
 _STREAM_STEPS = 20  # of Lloyd on the samples that a stream keeps
 _CONSTRAINED = 4  # restarts of a constrained k-means
 _LOOSE = 5e-3  # tolerance of Lloyd's steps on seeds of which few continue
-_TRIAL_EPOCHS = 2  # after which training that raises the inertia ends
+_TRIAL_EPOCHS = 1  # after which training that raises the inertia ends
+_REPORTED = 1024  # samples of the reported loss if it decides nothing
 _EXACT = 16  # times the rounding of one: squared distance per entry that counts as zero
 
 
@@ -278,9 +279,14 @@ class Fit:
             has_links = self._constraints is not None
             if has_links or (self._is_guarded and self._is_worse(0)):
                 descent.keep([len(descent.memories) - 1])
+        if len(descent.memories) == 1:
+            n_rows = self._Z.shape[0]
+            chosen = np.unique(np.linspace(0, n_rows - 1, _REPORTED).astype(int))
+            if not self._sample_weight[chosen].any():
+                chosen = slice(None)
+            loss = descent.evaluate(self._Z[chosen], self._sample_weight[chosen])[0]
+            return 0, float(loss) * self._scaling.loss_unit
         losses = descent.evaluate(self._Z, self._sample_weight)
-        if len(losses) == 1:
-            return 0, float(losses[0]) * self._scaling.loss_unit
         labels = [
             assign(self._Z, memories, log_weights, self.dynamics)
             for memories, log_weights in zip(
