@@ -12,6 +12,7 @@ wine, zoo, ctg, letter, digits and votes.
 """
 
 import argparse
+import itertools
 import time
 import warnings
 
@@ -107,12 +108,12 @@ def main():
     print(f"scikit-learn {sklearn.__version__}; error, seconds, ARI; medians")
     AssociativeImputer().fit([[0.0, 1.0], [1.0, np.nan], [2.0, 3.0]])
     ClAM(2, n_init=1, max_iter=1).fit(np.eye(4))
-    lines, ahead = 0, {"knn": [], "iterative": [], "faster": [], "ARI": []}
+    sets = {}
     for name in options.names:
         if load(name, np.random.RandomState(0)) is None:
             print(f"{name}: not here")
             continue
-        for share, kind in ((0.1, "mcar"), (0.2, "mcar"), (0.4, "mcar"), (0.2, "mnar")):
+        for share, kind in itertools.product((0.1, 0.2, 0.4), ("mcar", "mnar")):
             runs = []
             for seed in range(options.seeds):
                 random_state = np.random.RandomState(seed)
@@ -121,21 +122,38 @@ def main():
             median = {
                 key: np.median([run[key] for run in runs], axis=0) for key in runs[0]
             }
-            lines += 1
-            error, seconds = median["ours"][:2]
-            for peer in ("knn", "iterative"):
-                if peer in median:
-                    ahead[peer].append(error <= median[peer][0])
-            if "iterative" in median:
-                ahead["faster"].append(seconds < median["iterative"][1])
-            peers = [median[p][2] for p in ("mean", "knn", "iterative") if p in median]
-            ahead["ARI"].append(median["ClAM"][2] >= max(peers))
+            sets.setdefault(name, []).append(median)
             cells = "  ".join(
                 f"{key} {e:.3f} {t:.2f} {a:.3f}" for key, (e, t, a) in median.items()
             )
             print(f"{name:14s} {X.shape} {share} {kind}: {cells}", flush=True)
-    for key, values in ahead.items():
-        print(f"{key}: ahead or level in {sum(values)} of {len(values)} lines")
+    summarise(sets)
+
+
+def summarise(sets):
+    """Print on how many lines and sets we are ahead, by the medians of all lines.
+
+    A set counts by the means over its ways of hiding.
+    """
+    for peer in ("mean", "knn", "iterative"):
+        found = [lines for lines in sets.values() if peer in lines[0]]
+        pairs = np.array(
+            [[[line["ours"], line[peer], line["ClAM"]] for line in lines]
+             for lines in found]
+        )  # fmt: skip
+        if not len(pairs):
+            continue
+        error = pairs[:, :, 0, 0] <= pairs[:, :, 1, 0]
+        is_faster = pairs[:, :, 0, 1] < pairs[:, :, 1, 1]
+        means = pairs.mean(axis=1)
+        print(
+            f"{peer}: our error no larger on {error.sum()} of {error.size} lines and "
+            f"{np.sum(means[:, 0, 0] <= means[:, 1, 0])} of {len(means)} sets, faster "
+            f"on {is_faster.sum()} lines, ARI of ClAM no lower than of k-means on "
+            f"{np.sum(means[:, 2, 2] >= means[:, 1, 2])} sets (means "
+            f"{means[:, 2, 2].mean():.3f} and {means[:, 1, 2].mean():.3f})",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":
