@@ -25,12 +25,14 @@ from skdiffclust import (
     SparseGEMINICV,
     _validation,
 )
+from skdiffclust.gemini import Kauri
 
 ESTIMATORS = [
     AssociativeImputer(),
     ClAM(),
     ClAM(encoder="mlp", max_iter=5),
     GEMINI(),
+    Kauri(),
     PRCut(),
     PRCut(encoder="mlp", hidden_layer_sizes=8),
     SpanningForestClustering(),
@@ -58,6 +60,7 @@ EXPECTED_FAILED_CHECKS = {
         **dict.fromkeys(_SPARSE_CHECKS, _PROBABILITIES),
     },
     "GEMINI": dict.fromkeys(_SPARSE_CHECKS, _PROBABILITIES),
+    "Kauri": {},
     "PRCut": {
         "check_sample_weight_equivalence_on_dense_data": (
             "weights are sizes that divide the cut; a repeated sample is a neighbour "

@@ -20,6 +20,8 @@ from skdiffclust.gemini._training import loss_and_gradients
 
 # The largest certificate of a solution.
 TOLERANCE = 0.01
+# The same of a model with ReLUs, whose gradient jumps.
+TRAINED_TOLERANCE = 0.05
 # First penalty of a path, as a share of `largest_alpha`; penalties at which starts are
 # compared, and iterations of each.
 SMALLEST_SHARE = 1e-3

@@ -48,7 +48,11 @@ from skdiffclust.gemini._penalties import (
 )
 from skdiffclust.gemini._relations import KERNELS, METRICS
 from skdiffclust.gemini._resume import PathCheckpoint
-from skdiffclust.gemini._solver import TOLERANCE, best_along_path
+from skdiffclust.gemini._solver import (
+    TOLERANCE,
+    TRAINED_TOLERANCE,
+    best_along_path,
+)
 from skdiffclust.gemini._sparse_rows import SparseRows, have_equal_columns
 from skdiffclust.gemini._starts import matched, softened
 from skdiffclust.gemini._training import OPTIMISERS, train_model
@@ -184,9 +188,9 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         groups g of weights w with gradient u of the loss without the penalty, of w -
         prox(w - u), with features scaled to a mean variance of one, divided by the
         penalty of the group, or the norm of the gradient by the biases, divided by the
-        penalty. If it exceeds 0.01, a warning is issued. NaN if training ends for lack
-        of progress instead: without a penalty, with ``model="mlp"``, with batches, and
-        with the objectives "tv" and "wasserstein".
+        penalty. If it exceeds 0.01, or 0.05 with ``model="mlp"``, a warning is issued.
+        NaN if training ends for lack of progress instead: without a penalty, with
+        batches or dropout, and with the objectives "tv" and "wasserstein".
     history_ : dict of lists
         Only after `fit`: "loss" and "objective" of each epoch or iteration.
     n_features_in_ : int
@@ -206,11 +210,12 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
     features are checked at the end; see `kkt_`. The problem is not convex, so this is a
     stationary point. `fit` follows the default path up to `alpha`, so that it finds the
     same solution as `path`. Otherwise the model is trained at each penalty by proximal
-    gradient descent with momentum 0.9, until the loss makes no more progress. The
-    momentum is that of the iterates after the proximal step, so that its fixed points
-    are solutions of the problem above. The code published with [1]_ keeps the momentum
-    of the gradients, whose fixed points are solutions for a tenth of its penalty: its
-    :math:`\lambda` is about ten of our alpha.
+    gradient descent with momentum 0.9, until the loss makes no more progress, and with
+    ``model="mlp"`` on until `kkt_` is at most 0.05. The momentum is that of the
+    iterates after the proximal step, so that its fixed points are solutions of the
+    problem above. The code published with [1]_ keeps the momentum of the gradients,
+    whose fixed points are solutions for a tenth of its penalty: its :math:`\lambda` is
+    about ten of our alpha.
 
     Features that are out may come back. X is scaled internally as in :class:`GEMINI`.
 
@@ -386,7 +391,8 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         self.history_ = problem.units.history(history)
         vars(self).pop("feature_importances_", None)
         # Steps that are solved are judged by their certificates.
-        judged = [] if np.isfinite(step.kkt) else [training.loops[-1]]
+        loops = training.loops[-1:]
+        judged = _diverged(loops) if np.isfinite(step.kkt) else loops
         training.finish(judged)
         return self
 
@@ -506,7 +512,9 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         self.feature_importances_ = path.leaving_alphas()
         vars(self).pop("history_", None)
         # Steps that are solved are judged by their certificates.
-        loops = [] if np.isfinite(path.kkts).any() else training.loops[first:]
+        loops = training.loops[first:]
+        if np.isfinite(path.kkts).any():
+            loops = _diverged(loops)
         if self._judged is not None:
             self._judged += loops
             loops = []
@@ -676,9 +684,16 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
 
     def _is_exact(self, n_samples):
         """Return whether the penalised problem is solved exactly, not by training."""
+        return self._kind() == "linear" and self._tolerance(n_samples) is not None
+
+    def _tolerance(self, n_samples):
+        """Return the largest certificate of a step, None where there is none."""
         is_whole = self._batch(n_samples) >= n_samples
-        is_smooth = OBJECTIVES[self.objective].is_smooth
-        return self._kind() == "linear" and is_whole and is_smooth
+        if not is_whole or not OBJECTIVES[self.objective].is_smooth:
+            return None
+        if self._kind() == "linear":
+            return TOLERANCE
+        return None if self.dropout else TRAINED_TOLERANCE
 
     def _views(self, problem, X, means):
         """Return functions of a model: fitted attributes, and logits of samples X."""
@@ -704,6 +719,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
             self.learning_rate,
             *self._views(problem, X, means),
             is_exact=self._is_exact(len(problem.X)),
+            tolerance=self._tolerance(len(problem.X)),
         )
 
     def _penalty(self, problem):
@@ -799,12 +815,13 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
 
     def _warn_of_certificates(self, kkts):
         """Warn of steps (s,) that are further from a solution than they should be."""
-        n_over = np.count_nonzero(kkts > TOLERANCE)
+        tolerance = TOLERANCE if self._kind() == "linear" else TRAINED_TOLERANCE
+        n_over = np.count_nonzero(kkts > tolerance)
         if n_over:
             warn_of_convergence(
                 f"SparseGEMINI did not converge: it is not at a solution of {n_over} "
                 f"of {len(kkts)} penalties, kkt_ is up to {np.nanmax(kkts):.2g} "
-                f"instead of at most {TOLERANCE}. Increase max_iter, or begin with a "
+                f"instead of at most {tolerance}. Increase max_iter, or begin with a "
                 "larger penalty.",
                 stacklevel=3,
             )
@@ -862,6 +879,11 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         """Return which features (d,) are selected."""
         check_is_fitted(self)
         return self.feature_norms_ > 0
+
+
+def _diverged(loops):
+    """Return the loops of training that diverged."""
+    return [loop for loop in loops if loop.stop_reason == "diverged"]
 
 
 _PATH_CONSTRAINTS = {

@@ -31,6 +31,8 @@ MULTIPLIER = 1.05
 # A path begins with this share of the features, if some tenth of the penalty has it.
 _SHARE_IN = 0.25
 _MOST_TENTHS = 4
+# Trainings at one penalty, at most, until its certificate is small enough.
+_MOST_LOOPS = 100
 # Refinement ends when two penalties are this close.
 _SMALLEST_RATIO = 1.0005
 
@@ -42,7 +44,7 @@ class Walk:
     dynamic regime it is the same one each time. `attributes` makes fitted attributes of
     a model, for callbacks; `logits` are those that `predict` computes for the samples.
     If `is_exact`, steps are solved and certified, see `_solver`; otherwise the model is
-    trained.
+    trained, until its certificate is at most `tolerance` unless that is None.
     """
 
     def __init__(
@@ -57,6 +59,7 @@ class Walk:
         attributes,
         logits,
         is_exact=False,
+        tolerance=None,
     ):
         self.kind = kind
         self.penalty = penalty
@@ -66,6 +69,7 @@ class Walk:
         self.attributes = attributes
         self.logits = logits
         self.is_exact = is_exact
+        self.tolerance = tolerance
         self.model = MODELS[kind].from_arrays([array.copy() for array in arrays])
         self.optimiser = Momentum(self.model.arrays, rate)
 
@@ -141,10 +145,11 @@ class Walk:
                 array[...] = new
         return np.argsort(order)[labels]
 
-    def advance(self, alpha, loops, is_last=False):
+    def advance(self, alpha, loops, is_last=False, is_trial=False):
         """Train at a penalty; return its Step, or None if a callback ended the path.
 
-        The last one is refined if steps are solved.
+        The last one is refined if steps are solved. A trial has no certificate if it is
+        trained.
         """
         penalty = self.penalty.at(alpha)
         problem = self.problem_of(self.support)
@@ -155,7 +160,8 @@ class Walk:
         n_samples, n_features = problem.X.shape
         active = self.support
         n_iter = 0
-        while True:
+        kkt = np.nan
+        for _ in range(_MOST_LOOPS):
             loop = next(loops, None)
             if loop is None:
                 return None
@@ -168,13 +174,27 @@ class Walk:
                     loop,
                     self.attributes,
                 )
-                return self.record(alpha, n_iter + loop.n_iter)
-            self._train_active(active, problem, penalty, loop)
+                back = np.zeros_like(active)
+            else:
+                self._train_active(active, problem, penalty, loop)
+                back = self._returning(problem, penalty) & ~active
             n_iter += loop.n_iter
-            back = self._returning(problem, penalty) & ~active
-            if not back.any() or loop.stop_reason == "diverged":
-                return self.record(alpha, n_iter)
+            if loop.stop_reason == "diverged":
+                break
+            if not (is_trial or self.tolerance is None):
+                kkt = self._certificate(problem, penalty)
+            is_far = kkt > (self.tolerance or np.inf) and loop.stop_reason == "patience"
+            if not back.any() and not is_far:
+                break
             active = active | back
+        return self.record(alpha, n_iter, kkt)
+
+    def _certificate(self, problem, penalty):
+        """Return the certificate of the model as it is, NaN without a penalty."""
+        if not penalty.alpha:
+            return np.nan
+        _, _, gradients = loss_and_gradients(self.model, problem)
+        return penalty.certificate(self.model, gradients)
 
     def _solve(self, problem, penalty, loops, is_last):
         """Solve at a penalty; return its Step, or None if a callback ended the path."""
@@ -306,7 +326,7 @@ def first_alpha(walk, loops, max_iter):
     alpha = float(norms[norms > 0].min()) / (10 * rate * max_iter)
     while True:
         before = walk.snapshot()
-        step = walk.advance(alpha, loops)
+        step = walk.advance(alpha, loops, is_trial=True)
         if step is None:
             return None
         if np.count_nonzero(step.support) < n_in:

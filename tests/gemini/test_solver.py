@@ -15,6 +15,8 @@ from skdiffclust._encoder import Encoder
 from skdiffclust._optimisers import Momentum
 from skdiffclust.datasets import make_celeux_one
 from skdiffclust.gemini import _solver_kernels as kernels
+from skdiffclust.gemini._models import MODELS
+from skdiffclust.gemini._path import expand
 from skdiffclust.gemini._penalties import (
     PENALTIES,
     GroupLasso,
@@ -243,6 +245,30 @@ def test_what_is_not_solved_is_said():
     assert sparse.kkt_ > 0.01
     for params in ({"objective": "tv"}, {"batch_size": 20}, {"alpha": 0.0}):
         sparse = SparseGEMINI(3, max_iter=5, n_init=1, random_state=0, **params)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            assert np.isnan(sparse.fit(X).kkt_)
+
+
+def test_a_perceptron_is_trained_until_its_certificate_is_met():
+    X = make_celeux_one(4, random_state=0).X[:150]
+    sparse = SparseGEMINI(
+        3, mode="ovo", model="mlp", hidden_layer_sizes=20, n_init=1, random_state=0
+    )
+    path = sparse.path(X, min_features=5, alpha_multiplier=1.3)
+    assert np.isnan(path.kkts[0]) and (path.kkts[1:] <= 0.05).all()
+    # By the definition, on the scaled features.
+    problem, _ = sparse._prepare(*sparse._check_rows(X, None), (None, None, None))
+    units = problem.units
+    step = path.steps[3]
+    model = MODELS["skip"].from_arrays(expand("skip", step.weights, step.support))
+    for array in model.inputs:
+        array *= units.features
+    _, _, gradients = loss_and_gradients(model, problem)
+    penalty = sparse._penalty(problem).at(step.alpha / units.alpha)
+    assert_allclose(penalty.certificate(model, gradients), step.kkt, rtol=1e-6)
+    for params in ({"batch_size": 20}, {"dropout": 0.1}, {"objective": "tv"}):
+        sparse.set_params(max_iter=5, l2=1e-3, alpha=0.1, **params)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             assert np.isnan(sparse.fit(X).kkt_)

@@ -1,0 +1,410 @@
+"""Kauri: a decision tree whose leaves are the clusters of kernel k-means."""
+
+from numbers import Integral
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.utils.validation import check_is_fitted
+
+from skdiffclust._affinity import refuse_overflow, refuse_underflow
+from skdiffclust._assignments import order_by_size
+from skdiffclust._compat import Interval, fit_context
+from skdiffclust._fitted import reads_whole
+from skdiffclust._history import keep_state_on_error, warn_of_convergence
+from skdiffclust._validation import extreme_rows, validate_rows
+from skdiffclust.gemini._base import BaseGEMINI
+from skdiffclust.gemini._relations import KERNELS, given_relation, make_relation
+from skdiffclust.gemini._splits import Split, best_split, cohesion_of
+from skdiffclust.gemini._units import Units, scale_gamma, takes_gamma
+
+# Relative gain below which a split is one of rounding.
+_LEAST_GAIN = 1e-10
+_SHARED = "kernel", "gamma", "degree", "coef0", "kernel_params"
+
+
+@reads_whole("predict", "score", "apply", "export_text")
+class Kauri(ClusterMixin, BaseEstimator):
+    r"""Cluster by a decision tree that is grown for kernel k-means.
+
+    Each split of a leaf, by a threshold of one feature, is the one that raises
+
+    .. math:: \sum_k \frac{1}{|C_k|} \sum_{i, j \in C_k} \kappa(x_i, x_j)
+
+    most, which is to lower the squared distances to the means of the clusters in the
+    space of the kernel, over all leaves, features, thresholds, and clusters that the
+    two parts may go to: their own, another, or a new one. It is the right choice where
+    clusters must be explained by a few rules on features.
+
+    Parameters
+    ----------
+    n_clusters : int, default=2
+        Largest number of clusters.
+    kernel : str, callable or transformer, default="linear"
+        As in :class:`~skdiffclust.GEMINI`, without "precomputed": see `affinity` of
+        :meth:`fit`. A linear kernel and a transformer need no n × n matrix.
+    gamma : float, "scale" or None, default=None
+        Coefficient of a kernel, as in :class:`~skdiffclust.GEMINI`.
+    degree : float, default=3
+        Degree of the kernels "poly" and "polynomial".
+    coef0 : float, default=1
+        Constant of the kernels "poly", "polynomial" and "sigmoid".
+    kernel_params : dict or None, default=None
+        Keyword arguments of a kernel that is a function; others ignore them.
+    max_leaf_nodes : int or None, default=None
+        Largest number of leaves. None is `n_clusters`: one rule for each cluster.
+        With more, a cluster may have several leaves, and comes nearer to k-means.
+    max_depth : int or None, default=None
+        Largest number of questions on the way to a leaf.
+    min_samples_leaf : int, default=1
+        Smallest number of samples of a leaf.
+
+    Attributes
+    ----------
+    labels_ : ndarray of shape (n_samples,), int64
+        Clusters 0 to ``n_clusters_ - 1`` by decreasing size.
+    n_clusters_ : int
+        Number of clusters that have samples.
+    n_leaves_ : int
+        Number of leaves.
+    depth_ : int
+        Largest number of questions on the way to a leaf.
+    children_left_, children_right_ : ndarray of shape (n_nodes,), int64
+        Children of each node, -1 for a leaf; node 0 is the root.
+    feature_ : ndarray of shape (n_nodes,), int64
+        Feature that a node asks for, -1 for a leaf.
+    threshold_ : ndarray of shape (n_nodes,), float64
+        Samples with at most this value go to the left; NaN for a leaf.
+    leaf_labels_ : ndarray of shape (n_nodes,), int64
+        Cluster of a leaf, -1 for an inner node.
+    gamma_ : float
+        Only with ``gamma="scale"``: its value.
+    n_features_in_ : int
+        Number of features seen during `fit`.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of features seen during `fit`, when all are strings.
+
+    See Also
+    --------
+    skdiffclust.GEMINI : A linear model, a perceptron or a network for the same kernels.
+
+    Notes
+    -----
+    A leaf of m samples costs O(d m (r + k r)) with a linear kernel of r features, and
+    O(d m²) with a matrix, once; O(d m log m) to sort. The tree is greedy: a split is
+    never taken back, but a cluster may receive parts of several leaves. Nothing is
+    random. X must be dense.
+
+    References
+    ----------
+    L. Ohl, P.-A. Mattei, M. Leclercq, A. Droit, F. Precioso, "Kernel KMeans clustering
+    splits for end-to-end unsupervised decision trees", 2024.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from skdiffclust.gemini import Kauri
+    >>> iris = load_iris()
+    >>> tree = Kauri(3).fit(iris.data)
+    >>> print(tree.export_text(iris.feature_names, decimals=1))
+    |--- petal length (cm) <= 3.4
+    |   |--- cluster: 1
+    |--- petal length (cm) >  3.4
+    |   |--- petal length (cm) <= 5.2
+    |   |   |--- cluster: 0
+    |   |--- petal length (cm) >  5.2
+    |   |   |--- cluster: 2
+    <BLANKLINE>
+    """
+
+    _parameter_constraints = {
+        **{name: BaseGEMINI._parameter_constraints[name] for name in _SHARED},
+        "n_clusters": BaseGEMINI._parameter_constraints["n_clusters"],
+        "kernel": KERNELS,
+        "max_leaf_nodes": [Interval(Integral, 1, None, closed="left"), None],
+        "max_depth": [Interval(Integral, 1, None, closed="left"), None],
+        "min_samples_leaf": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        n_clusters=2,
+        *,
+        kernel="linear",
+        gamma=None,
+        degree=3,
+        coef0=1,
+        kernel_params=None,
+        max_leaf_nodes=None,
+        max_depth=None,
+        min_samples_leaf=1,
+    ):
+        self.n_clusters = n_clusters
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.max_leaf_nodes = max_leaf_nodes
+        self.max_depth = max_depth
+        self.min_samples_leaf = min_samples_leaf
+
+    @keep_state_on_error
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None, *, affinity=None):
+        """Grow the tree on X.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+        y : None
+            Ignored, present for API consistency.
+        affinity : array-like of shape (n_samples, n_samples), default=None
+            A kernel between the samples, in place of `kernel`, which must then be
+            "linear", its default: the tree asks for the features of X.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If X or a parameter is not as described.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If fewer clusters are found than requested.
+        """
+        X = self._validate(X, reset=True)
+        n_samples = len(X)
+        if self.n_clusters > n_samples:
+            raise ValueError(
+                "The 'n_clusters' parameter of Kauri must be at most the number of "
+                f"samples, n_samples={n_samples}. Got {self.n_clusters} instead. Use "
+                "fewer clusters."
+            )
+        vars(self).pop("gamma_", None)
+        if self.gamma == "scale" and takes_gamma(self.kernel):
+            weights = np.full(n_samples, 1 / n_samples)
+            units = Units.of_rows(X - X.mean(axis=0, dtype=np.float64), weights, 0)
+            self.gamma_ = scale_gamma(self.kernel, X.shape[1], units.features)
+        cohesion = cohesion_of(self._relation(X, affinity))
+        nodes, labels = self._grow(X, cohesion)
+        order = order_by_size(labels, self.n_clusters)
+        rank = np.argsort(order)
+        self._publish(nodes, rank)
+        self._affinity_given = affinity is not None
+        self.labels_ = rank[labels]
+        self.n_clusters_ = int(self.labels_.max()) + 1
+        if self.n_clusters_ < self.n_clusters:
+            warn_of_convergence(
+                f"Kauri found {self.n_clusters_} clusters instead of "
+                f"{self.n_clusters}: no split of a leaf makes another one. Allow more "
+                "leaves (max_leaf_nodes, max_depth), or use fewer clusters."
+            )
+        return self
+
+    def predict(self, X):
+        """Give each sample the cluster of its leaf.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,), int64
+            Clusters; ``labels_`` for the training samples.
+        """
+        leaves = self.apply(X)
+        return self.leaf_labels_[leaves]
+
+    def apply(self, X):
+        """Find the leaf of each sample.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        leaves : ndarray of shape (n_samples,), int64
+            Numbers of nodes.
+        """
+        check_is_fitted(self)
+        X = self._validate(X, reset=False)
+        nodes = np.zeros(len(X), dtype=np.int64)
+        for _ in range(self.depth_):
+            inner = np.flatnonzero(self.feature_[nodes] >= 0)
+            at = nodes[inner]
+            is_left = X[inner, self.feature_[at]] <= self.threshold_[at]
+            nodes[inner] = np.where(
+                is_left, self.children_left_[at], self.children_right_[at]
+            )
+        return nodes
+
+    def score(self, X, y=None, *, affinity=None):
+        """Compute minus the mean squared distance to the means of the clusters.
+
+        In the space of the kernel, with the clusters that `predict` gives X, about
+        their means on X; 0 is the largest.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+        y : None
+            Ignored, present for API consistency.
+        affinity : array-like of shape (n_samples, n_samples), default=None
+            Kernel between these samples; must be given if it was for `fit`.
+
+        Returns
+        -------
+        score : float
+            Minus the mean squared distance.
+        """
+        labels = self.predict(X)
+        X = self._validate(X, reset=False)
+        if affinity is None and self._affinity_given:
+            raise ValueError(
+                "The 'affinity' parameter of Kauri.score must be a matrix between the "
+                "samples of X, as fit was given one. Got None instead. Pass the kernel "
+                "between these samples."
+            )
+        cohesion = cohesion_of(self._relation(X, affinity))
+        return float((cohesion.total(labels) - cohesion.squares.sum()) / len(X))
+
+    def export_text(self, feature_names=None, *, decimals=2):
+        """Write the rules of the tree as :func:`sklearn.tree.export_text` does.
+
+        Parameters
+        ----------
+        feature_names : sequence of str of length n_features, default=None
+            Names of the features; None is `feature_names_in_`, or "feature_0" and so
+            on.
+        decimals : int, default=2
+            Digits of the thresholds after the point.
+
+        Returns
+        -------
+        text : str
+            A line for each answer and each cluster.
+        """
+        check_is_fitted(self)
+        names = getattr(self, "feature_names_in_", None)
+        if feature_names is not None:
+            names = list(feature_names)
+        if names is None:
+            names = [f"feature_{j}" for j in range(self.n_features_in_)]
+        if len(names) != self.n_features_in_:
+            raise ValueError(
+                "The 'feature_names' parameter of Kauri.export_text must have "
+                f"{self.n_features_in_} names. Got {len(names)} instead."
+            )
+        lines = []
+        # What is to be written next is last.
+        waiting = [(0, 0, None)]
+        while waiting:
+            node, depth, answer = waiting.pop()
+            indent = "|   " * max(depth - 1, 0)
+            if answer is not None:
+                lines.append(f"{indent}|--- {answer}")
+                indent += "|   "
+            feature = self.feature_[node]
+            if feature < 0:
+                lines.append(f"{indent}|--- cluster: {self.leaf_labels_[node]}")
+                continue
+            question = f"{names[feature]} {{}} {self.threshold_[node]:.{decimals}f}"
+            right = self.children_right_[node]
+            left = self.children_left_[node]
+            waiting.append((right, depth + 1, question.format("> ")))
+            waiting.append((left, depth + 1, question.format("<=")))
+        return "\n".join(lines) + "\n"
+
+    def _validate(self, X, *, reset):
+        """Return X as a finite array (n, d) of float64 or float32."""
+        return validate_rows(self, X, reset=reset)
+
+    def _relation(self, X, affinity):
+        """Return the relation between samples X (n, d), or that of a matrix (n, n)."""
+        if affinity is not None:
+            if not isinstance(self.kernel, str) or self.kernel != "linear":
+                raise ValueError(
+                    "The 'kernel' parameter of Kauri must be 'linear', its default, "
+                    f"where the matrix is given as affinity. Got {self.kernel!r} "
+                    "instead. Pass one of the two."
+                )
+            if np.shape(affinity) != (len(X), len(X)):
+                raise ValueError(
+                    "The 'affinity' parameter must be a dense array of shape "
+                    f"({len(X)}, {len(X)}), between the samples of X. Got "
+                    f"{np.shape(affinity)} instead."
+                )
+            return given_relation(affinity, "kernel", np.float64)
+        ends = extreme_rows(X)
+        refuse_overflow([ends], X.dtype)
+        refuse_underflow(ends, X.dtype)
+        params = self.kernel_params
+        if not callable(self.kernel):
+            gamma = getattr(self, "gamma_", self.gamma)
+            params = {"gamma": gamma, "degree": self.degree, "coef0": self.coef0}
+        X = X.astype(np.float64)
+        return make_relation("kernel", X, self.kernel, None, params)
+
+    def _grow(self, X, cohesion):
+        """Return the nodes of the tree, and the clusters (n,) of the samples."""
+        most = self.n_clusters if self.max_leaf_nodes is None else self.max_leaf_nodes
+        labels = np.zeros(len(X), dtype=np.int64)
+        nodes = [{"rows": np.arange(len(X)), "depth": 0, "label": 0}]
+        leaves = [0]
+        least = _LEAST_GAIN * float(np.abs(cohesion.squares).sum())
+        while len(leaves) < most:
+            # What is best depends on the clusters, which the last split has changed.
+            state = cohesion.clusters(labels, self.n_clusters)
+            best = Split(gain=least)
+            for leaf in leaves:
+                if self.max_depth is None or nodes[leaf]["depth"] < self.max_depth:
+                    rows = nodes[leaf]["rows"]
+                    found = best_split(X, rows, state, self.min_samples_leaf)
+                    if found.gain > best.gain:
+                        best = found
+                        chosen = leaf
+            if best.feature < 0:
+                break
+            is_left = X[nodes[chosen]["rows"], best.feature] <= best.threshold
+            children = []
+            for side, label in ((is_left, best.left), (~is_left, best.right)):
+                rows = nodes[chosen]["rows"][side]
+                labels[rows] = label
+                children.append(len(nodes))
+                depth = nodes[chosen]["depth"] + 1
+                nodes.append({"rows": rows, "depth": depth, "label": label})
+            nodes[chosen] |= {"split": best, "children": children}
+            leaves = [leaf for leaf in leaves if leaf != chosen] + children
+        return nodes, labels
+
+    def _publish(self, nodes, rank):
+        """Assign the arrays of the tree, its clusters numbered by `rank` (k,)."""
+        size = len(nodes)
+        children = np.full((2, size), -1, dtype=np.int64)
+        feature = np.full(size, -1, dtype=np.int64)
+        threshold = np.full(size, np.nan)
+        labels = np.full(size, -1, dtype=np.int64)
+        for number, node in enumerate(nodes):
+            if "split" in node:
+                children[:, number] = node["children"]
+                feature[number] = node["split"].feature
+                threshold[number] = node["split"].threshold
+            else:
+                labels[number] = rank[node["label"]]
+        self.children_left_, self.children_right_ = children
+        self.feature_ = feature
+        self.threshold_ = threshold
+        self.leaf_labels_ = labels
+        self.n_leaves_ = int(np.count_nonzero(feature < 0))
+        self.depth_ = max(node["depth"] for node in nodes)
