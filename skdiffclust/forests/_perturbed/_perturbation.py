@@ -45,7 +45,7 @@ class PerturbedForestResult:
     weight_stderr : float
         Standard error of `weight` over the draws; NaN with one draw.
     certified : float
-        Fraction of samples whose forest is certain to be that of all pairs: 1 unless
+        Fraction of draws whose forest is certain to be that of all pairs: 1 unless
         pairs were left out.
     connectivity : ndarray of shape (n_samples, n_samples), float64, or None
         M_ε: how often two samples share a component; unit diagonal.
