@@ -147,9 +147,9 @@ def _grow(tree, near, core, nodes, n_threads):
         asked = (tree, rows, uniform, best, largest)
         run_chunks(renew, n_leaves, asked, n_threads)
         mark_nodes(uniform)
-        run_chunks(search, n_leaves, asked, n_threads)
+        run_chunks(search_leaves, n_leaves, asked, n_threads)
         run_chunks(choose, n_leaves, (*asked, *chosen), n_threads)
-        numbers, sizes, n_found = merge(
+        numbers, sizes, n_found = merge_components(
             tree.order, tree.starts, rows, sizes, chosen, edges, lengths, n_found
         )
         run_chunks(relabel, n_samples, (rows.component, numbers), n_threads)
@@ -398,7 +398,7 @@ def mark_nodes(uniform):
 
 
 @compiled(nogil=True)
-def search(first, last, tree, rows, uniform, best, largest):
+def search_leaves(first, last, tree, rows, uniform, best, largest):
     """Find the nearest row outside for the rows of a range of leaves that need one."""
     order = tree.order
     points = tree.points
@@ -586,7 +586,7 @@ def choose(first, last, tree, rows, uniform, best, largest, chosen, counts):
 
 
 @compiled(nogil=True)
-def merge(order, starts, rows, sizes, listed, edges, lengths, n_found):
+def merge_components(order, starts, rows, sizes, listed, edges, lengths, n_found):
     """Join every component but the largest along its first outgoing edge.
 
     Returns new numbers (n_components,) of the components, their sizes, and the number

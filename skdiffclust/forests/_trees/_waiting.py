@@ -32,9 +32,9 @@ def slow_solver(n_samples, n_features):
     run. Both give the tree that the fast kernels give, bit for bit.
     """
     from skdiffclust._compiled import is_ready
-    from skdiffclust.forests._trees._euclidean import search
+    from skdiffclust.forests._trees._euclidean import search_leaves
 
-    if is_ready(search):
+    if is_ready(search_leaves):
         return None
     by_prim = n_samples * (3e-5 + n_samples * (1e-8 + 1e-9 * n_features))
     by_boruvka = 1.0 + 4e-6 * n_samples * 1.6 ** max(n_features - 3, 0)
