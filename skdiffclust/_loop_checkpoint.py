@@ -65,7 +65,7 @@ class LoopCheckpoint:
         best = {name: arrays[f"best.{name}"] for name in trained.best_fields()}
         loop.restore(
             {
-                **{name: arrays[f"loop.{name}"].item() for name in _numbers(loop)},
+                **{name: arrays[f"loop.{name}"].item() for name in numbers_of(loop)},
                 "history": history,
                 "n_iter": n_iter,
                 "stop_reason": arrays["loop.stop_reason"].item().decode() or None,
@@ -84,7 +84,7 @@ class LoopCheckpoint:
         """Write the state after an epoch; warn if that cannot be done."""
         snapshot = loop.snapshot()
         record = {name: snapshot["history"][name][-1] for name in self._columns}
-        arrays = {f"loop.{name}": snapshot[name] for name in _numbers(loop)}
+        arrays = {f"loop.{name}": snapshot[name] for name in numbers_of(loop)}
         arrays |= {
             **stream_arrays(self._random_state),
             "loop.stop_reason": (snapshot["stop_reason"] or "").encode(),
@@ -106,7 +106,7 @@ class LoopCheckpoint:
             "batch_size": Field("int64", low=1, high=int(batch_size)),
             **trained.fields(),
         }
-        for name, value in _numbers(loop).items():
+        for name, value in numbers_of(loop).items():
             is_float = isinstance(value, float)
             field = Field("float64") if is_float else Field("int64", low=0)
             fields[f"loop.{name}"] = field
@@ -180,9 +180,18 @@ class ArraysState:
         return parts
 
 
-def _numbers(loop):
+def numbers_of(loop):
     """Return the numbers (dict) that a loop carries from an epoch to the next."""
     others = {"history", "n_iter", "stop_reason"}
     return {
         name: value for name, value in loop.snapshot().items() if name not in others
+    }
+
+
+def without_prefix(prefix, arrays):
+    """Return the arrays (dict) whose names have a prefix, without the prefix."""
+    return {
+        name.removeprefix(prefix): array
+        for name, array in arrays.items()
+        if name.startswith(prefix)
     }

@@ -13,6 +13,7 @@ from torch import nn
 
 from skdiffclust._checkpoint import Field
 from skdiffclust._encoder import ACTIVATIONS, Encoder
+from skdiffclust._loop_checkpoint import without_prefix
 
 # Largest number of parts of a batch if CUDA is out of memory.
 MOST_PARTS = 4
@@ -349,7 +350,7 @@ class ModuleState:
         if "cuda_stream" in arrays:
             torch.cuda.set_rng_state(to_tensor(arrays["cuda_stream"]))
         load_module_state(self._module, best)  # checked here only
-        load_module_state(self._module, _under("module.", arrays))
+        load_module_state(self._module, without_prefix("module.", arrays))
         slots = {
             i: {slot: to_tensor(arrays[f"adam.{name}.{slot}"]) for slot in _ADAM}
             for i, name in enumerate(_parameters(self._module, self._optimizer))
@@ -393,15 +394,6 @@ def module_identity(module, outputs):
     ]
     state = [[name, array] for name, array in module_state(module).items()]
     return [parts, state, outputs]
-
-
-def _under(prefix, arrays):
-    """Return the arrays whose names have a prefix, without the prefix."""
-    return {
-        name.removeprefix(prefix): array
-        for name, array in arrays.items()
-        if name.startswith(prefix)
-    }
 
 
 # Set while a fit runs, which uses its own process only.

@@ -31,6 +31,7 @@ from skdiffclust._checkpoint import (
 )
 from skdiffclust._encoder import Encoder
 from skdiffclust._history import STOP_REASONS
+from skdiffclust._loop_checkpoint import numbers_of, without_prefix
 from skdiffclust.memories._autoencoder import Autoencoder
 from skdiffclust.memories._basins import find_basins
 from skdiffclust.memories._dynamics import Dynamics, check_weights
@@ -384,8 +385,8 @@ class DeepTraining:
         self._stage, self._n_left = state["stage"].item(), state["n_left"].item()
         self._labels, self._beta = state["labels"].copy(), state["beta"].item()
         try:
-            self._network.load(_under("net.", state))
-            self._network.load_moments(_under("adam.", state))
+            self._network.load(without_prefix("net.", state))
+            self._network.load_moments(without_prefix("adam.", state))
         except (RuntimeError, ValueError):
             return False
         return True
@@ -441,7 +442,10 @@ def _is_numpy(clam, device):
 
 
 class _DeepCheckpoint:
-    """The epochs of `DeepTraining` in a folder."""
+    """The epochs of `DeepTraining` in a folder.
+
+    Not a `LoopCheckpoint`, because the best loss is infinite at the start of a stage.
+    """
 
     def __init__(self, folder, identity, resume):
         self._about, self._resume = (folder, "ClAM", identity), resume
@@ -452,7 +456,7 @@ class _DeepCheckpoint:
         record = {name: Field("float64", finite=name == "loss") for name in columns}
         reasons = ["", *STOP_REASONS, *_REASONS]
         fields = training.fields()
-        for name, value in _numbers(loop).items():
+        for name, value in numbers_of(loop).items():
             is_float = isinstance(value, float)
             field = (
                 Field("float64", finite=False) if is_float else Field("int64", low=0)
@@ -472,41 +476,24 @@ class _DeepCheckpoint:
             raise self._checkpoint.refusal("one whose state is of no epoch")
         loop.restore(
             {
-                **{name: state[f"loop.{name}"].item() for name in _numbers(loop)},
+                **{name: state[f"loop.{name}"].item() for name in numbers_of(loop)},
                 "history": {c: [r[c].item() for r in records] for c in columns},
                 "n_iter": n_iter,
                 "stop_reason": state["loop.stop_reason"].item().decode() or None,
             },
-            _under("best.", state),
+            without_prefix("best.", state),
         )
 
     def append(self, loop, training):
         """Write the state after an epoch; warn if that cannot be done."""
         snapshot = loop.snapshot()
         state = training.state()
-        state |= {f"loop.{name}": value for name, value in _numbers(loop).items()}
+        state |= {f"loop.{name}": value for name, value in numbers_of(loop).items()}
         state["loop.stop_reason"] = (snapshot["stop_reason"] or "").encode()
         state |= {f"best.{name}": array for name, array in loop.best_state.items()}
         history = snapshot["history"]
         record = {name: history[name][-1] for name in ("loss", "learning_rate")}
         self._checkpoint.append(record, state)
-
-
-def _numbers(loop):
-    """Return the numbers (dict) that a loop carries from an epoch to the next."""
-    others = {"history", "n_iter", "stop_reason"}
-    return {
-        name: value for name, value in loop.snapshot().items() if name not in others
-    }
-
-
-def _under(prefix, arrays):
-    """Return the arrays whose names have a prefix, without the prefix."""
-    return {
-        name.removeprefix(prefix): array
-        for name, array in arrays.items()
-        if name.startswith(prefix)
-    }
 
 
 def _matched(labels, before, n_clusters):
