@@ -4,6 +4,8 @@ from math import ceil
 
 import numpy as np
 from scipy import sparse
+from scipy.optimize import linear_sum_assignment
+from scipy.spatial.distance import cdist
 from sklearn.metrics import silhouette_score
 
 from skdiffclust.memories._assign import assign
@@ -30,7 +32,8 @@ _SILHOUETTE_ROWS = 2000
 _FINALISTS = 0.3  # of the restarts are trained to the end when the loss selects
 _TIE = 1.02  # closer losses are compared by entropy
 _RACE_EPOCHS = 5  # of restarts whose start is random
-_EXCHANGED = 4  # restarts of k-means that continue to exchanges, at most
+_EXCHANGED = (2, 4)  # fewest and most restarts of k-means that continue to exchanges,
+_EXCHANGED_MEMORIES = 40  # of about so many memories in all
 _SAME = 1e-4  # relative difference of costs of one solution, found twice
 _SMALL = 1e5  # entries of X up to which near ties are settled to the last digits
 _LOOSER = 1.0 + 1e-9  # largest inertia of what training keeps, relative to k-means'
@@ -141,13 +144,18 @@ class Fit:
             tol=TOLERANCE,
             spherical=self._is_spherical,
         )
-        self._converged = self._run_lloyd(found, costs), log_weights
+        found = self._run_lloyd(found, costs)
+        # Exchanges may move a memory to another cluster: each keeps its number.
+        order = linear_sum_assignment(cdist(memories, found, "sqeuclidean"))[1]
+        self._converged = found[order], log_weights
 
     def _run_lloyd(self, seeds, costs):
         """Return the best k-means solution (k, d) that starts from seeds (r, k, d)."""
         seeds, costs = self._settle_ties(seeds, costs)
         found = []
-        for restart in np.argsort(costs, kind="stable")[:_EXCHANGED]:
+        n_exchanged = _EXCHANGED_MEMORIES // seeds.shape[1]
+        n_exchanged = int(np.clip(n_exchanged, *_EXCHANGED))
+        for restart in np.argsort(costs, kind="stable")[:n_exchanged]:
             memories, cost = exchange(
                 self._Z,
                 self._sample_weight,
