@@ -133,6 +133,8 @@ def ours(setting, X, labels, trial, seed):
             encoder=fresh(setting, seed),
             batch_size=BATCH,
             max_iter=-(-setting.n_steps // max(in_epoch, 1)),
+            noise_scale=0.1,
+            n_neighbors=None,
             random_state=seed,
             **trial,
         )

@@ -37,6 +37,8 @@ def embedding_of(n_clusters, max_iter, seed):
         batch_size=BATCH,
         max_iter=max_iter,
         learning_rate=3e-3,
+        noise_scale=0.1,
+        n_neighbors=None,
         random_state=seed,
     )
 

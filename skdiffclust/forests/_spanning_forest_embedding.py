@@ -30,6 +30,11 @@ from skdiffclust._validation import (
     validate_rows,
 )
 from skdiffclust.forests._embedding._informed_batches import InformedBatches
+from skdiffclust.forests._embedding._start import (
+    Rates,
+    neighbors_of,
+    principal_encoder,
+)
 from skdiffclust.forests._embedding._targets import (
     check_number_of_clusters,
     check_target,
@@ -73,20 +78,32 @@ class SpanningForestEmbedding(
     encoder : {"linear", "mlp"} or torch.nn.Module, default="linear"
         What embeds samples. A module is copied, takes X of any shape (n_samples, ...)
         and returns (n_samples, n_components).
-    n_components : int, default=16
+    init : {"pca", "random"}, default="pca"
+        Where "linear" starts: at the principal components of X, labelled or not, so
+        that the distances of X are what training changes, or at random weights, as
+        "mlp" always does.
+    n_components : int, default=32
         Dimension of the embedding; not for a module.
     hidden_layer_sizes : int or array-like of int, default=(100,)
         Hidden layers of "mlp", with ReLU.
     similarity : {"sqeuclidean", "rbf", "cosine"} or callable, default="sqeuclidean"
         Similarity of embedded samples, standardised in every batch; see
         `skdiffclust.nn.standardized_similarity`.
-    noise_scale : float, default=0.1
+    noise_scale : float or "auto", default="auto"
         Scale ε > 0 of the noise, relative to the standard deviation of the similarity.
+        "auto" is the mean gap, over the samples of a few batches at the start, between
+        the similarities of the nearest and the second nearest other sample, over √2:
+        noise that exchanges the two in one of six draws.
     n_perturbations : int, default=20
         Number of samples of the noise in a batch.
     labelled_fraction : float, default=0.5
         Share of a batch that is drawn from samples with a label, or from the ends of
         links together with their partners.
+    n_neighbors : int or None, default=3
+        Half of the samples without a label, in a batch, are drawn together with one of
+        their so many nearest neighbours in X, and joined to it by a must-link, unless
+        what is known separates the two. This is what classes without any label learn
+        from. None draws single samples.
     weight_decay : float, default=1e-4
         Penalty on the squared weights.
     validation_fraction : float, default=0
@@ -94,12 +111,13 @@ class SpanningForestEmbedding(
         connectivity error on them are kept. With 0 those of the least loss are.
     warm_start : bool, default=False
         Start from the weights of the last fit.
-    max_iter : int, default=100
+    max_iter : int, default=20
         Largest number of epochs, passes over the unlabelled samples.
     batch_size : int, default=64
         Samples of a batch.
-    learning_rate : float, default=1e-3
-        Step size of Adam.
+    learning_rate : float or "auto", default="auto"
+        Step size of Adam. "auto" is a fiftieth of the root mean square of the first
+        layer's weights at the start, and 0.001 for a module.
     n_iter_no_change : int or None, default=None
         Stop after so many epochs without improvement; None never does.
     device : str or torch.device, default="auto"
@@ -116,6 +134,10 @@ class SpanningForestEmbedding(
         puts what it returns into the units described in the notes.
     n_clusters_ : int
         Number of clusters of the forests.
+    noise_scale_ : float
+        Scale of the noise.
+    learning_rate_ : float
+        Step size of Adam.
     history_ : dict of lists
         For each epoch, the ``"loss"`` that is monitored, the ``"training_loss"``, and
         with validation the ``"validation_error"``.
@@ -178,22 +200,30 @@ class SpanningForestEmbedding(
             StrOptions({"auto"}),
         ],
         "encoder": [StrOptions({"linear", "mlp"}), callable],
+        "init": [StrOptions({"pca", "random"})],
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "hidden_layer_sizes": [
             "array-like",
             Interval(Integral, 1, None, closed="left"),
         ],
         "similarity": [StrOptions({"sqeuclidean", "rbf", "cosine"}), callable],
-        "noise_scale": [Interval(Real, 0, np.inf, closed="neither")],
+        "noise_scale": [
+            Interval(Real, 0, np.inf, closed="neither"),
+            StrOptions({"auto"}),
+        ],
         "n_perturbations": [Interval(Integral, 1, None, closed="left")],
         "labelled_fraction": [Interval(Real, 0, 1, closed="right")],
+        "n_neighbors": [Interval(Integral, 1, None, closed="left"), None],
         "weight_decay": [Interval(Real, 0, np.inf, closed="left")],
         "validation_fraction": [Interval(Real, 0, 1, closed="left")],
         "n_iter_no_change": [Interval(Integral, 1, None, closed="left"), None],
         "warm_start": ["boolean"],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "batch_size": [Interval(Integral, 2, None, closed="left")],
-        "learning_rate": [Interval(Real, 0, np.inf, closed="neither")],
+        "learning_rate": [
+            Interval(Real, 0, np.inf, closed="neither"),
+            StrOptions({"auto"}),
+        ],
         "device": "no_validation",  # resolve_device lists the devices
         "random_state": ["random_state"],
     }
@@ -203,30 +233,34 @@ class SpanningForestEmbedding(
         n_clusters="auto",
         *,
         encoder="linear",
-        n_components=16,
+        init="pca",
+        n_components=32,
         hidden_layer_sizes=(100,),
         similarity="sqeuclidean",
-        noise_scale=0.1,
+        noise_scale="auto",
         n_perturbations=20,
         labelled_fraction=0.5,
+        n_neighbors=3,
         weight_decay=1e-4,
         validation_fraction=0,
         warm_start=False,
-        max_iter=100,
+        max_iter=20,
         batch_size=64,
-        learning_rate=1e-3,
+        learning_rate="auto",
         n_iter_no_change=None,
         device="auto",
         random_state=None,
     ):
         self.n_clusters = n_clusters
         self.encoder = encoder
+        self.init = init
         self.n_components = n_components
         self.hidden_layer_sizes = hidden_layer_sizes
         self.similarity = similarity
         self.noise_scale = noise_scale
         self.n_perturbations = n_perturbations
         self.labelled_fraction = labelled_fraction
+        self.n_neighbors = n_neighbors
         self.weight_decay = weight_decay
         self.validation_fraction = validation_fraction
         self.warm_start = warm_start
@@ -297,7 +331,7 @@ class SpanningForestEmbedding(
         device = resolve_device(self.device, type(self).__name__)
         rng = check_random_state(self.random_state)
         left, held_out = split_labelled(y, self.validation_fraction, rng)
-        batches = self._batches(X.shape[0], left, must_link, cannot_link, n_clusters)
+        batches = self._batches(X, left, must_link, cannot_link, n_clusters)
         trainer = self._trainer(X, n_clusters, rng, device, resume=self.warm_start)
         if checkpoint is not None:
             checkpoint = trainer.checkpoint(
@@ -308,7 +342,7 @@ class SpanningForestEmbedding(
             X,
             y,
             max_iter=self.max_iter,
-            learning_rate=self.learning_rate,
+            learning_rate=trainer.rates.learning_rate,
             n_iter_no_change=self.n_iter_no_change,
             # The loss is a mean of samples: a tiny decrease is not progress.
             tol=_STILL_FALLS if self.n_iter_no_change is None else 0.0,
@@ -360,12 +394,12 @@ class SpanningForestEmbedding(
         else:
             # An integer gives different noise at every call, but the same in every run.
             rng = np.random.RandomState([self.random_state % 2**32, self.n_iter_])
-        batches = self._batches(X.shape[0], y, must_link, cannot_link, n_clusters)
+        batches = self._batches(X, y, must_link, cannot_link, n_clusters)
         trainer = self._trainer(X, n_clusters, rng, device, resume=not begins)
         loop = EpochLoop(
             self,
             max_iter=1,
-            learning_rate=self.learning_rate,
+            learning_rate=trainer.rates.learning_rate,
             history=None if begins else self.history_,
         )
         trainer.run(loop, batches, np.empty(0, dtype=np.int64), y, None)
@@ -451,11 +485,16 @@ class SpanningForestEmbedding(
             refuse_underflow(rows, X.dtype)
         return X
 
-    def _batches(self, n_samples, y, must_link, cannot_link, n_clusters):
+    def _batches(self, X, y, must_link, cannot_link, n_clusters):
         """Return the generator of batches."""
-        constraints = known_constraints(n_samples, y, must_link, cannot_link)
+        constraints = known_constraints(X.shape[0], y, must_link, cannot_link)
         links = link_pairs(constraints) if y is None else None
-        return InformedBatches(constraints, links, self.labelled_fraction, n_clusters)
+        batches = InformedBatches(
+            constraints, links, self.labelled_fraction, n_clusters
+        )
+        if self.n_neighbors is not None and len(batches.others):
+            batches.neighbors = neighbors_of(X, self.n_neighbors)
+        return batches
 
     def _check_torch(self):
         """Refuse what needs torch where it is not installed."""
@@ -472,19 +511,35 @@ class SpanningForestEmbedding(
         similarities that are functions of tensors, and other devices.
         """
         is_named = isinstance(self.encoder, str)
+        rates = self._kept_rates() if resume else None
         if is_named and device == "cpu" and not callable(self.similarity):
             encoder = self._start_encoder(X, rng, resume=resume)
-            return EncoderTrainer(self, encoder, X, n_clusters, rng)
+            return EncoderTrainer(self, encoder, X, n_clusters, rng, rates)
         from skdiffclust._torch import encoder_module, isolated_streams
         from skdiffclust.forests._embedding._torch import ModuleTrainer
 
+        first_weights = None
         if is_named:
-            module = encoder_module(self._start_encoder(X, rng, resume=resume))
+            encoder = self._start_encoder(X, rng, resume=resume)
+            first_weights = encoder.weights[0]
+            module = encoder_module(encoder)
         else:
             resume = resume and hasattr(self, "encoder_")
             with isolated_streams(rng):
                 module = copy.deepcopy(self.encoder_ if resume else self.encoder)
-        return ModuleTrainer(self, module, X, n_clusters, rng, device)
+        return ModuleTrainer(
+            self, module, X, n_clusters, rng, device, rates, first_weights
+        )
+
+    def _kept_rates(self):
+        """Return the Rates of the last fit where they are "auto"; None without one."""
+        if not hasattr(self, "noise_scale_"):
+            return None
+        kept = self.noise_scale_, self.learning_rate_
+        asked = self.noise_scale, self.learning_rate
+        return Rates(
+            *(k if a == "auto" else float(a) for k, a in zip(kept, asked, strict=True))
+        )
 
     def _start_encoder(self, X, rng, *, resume):
         """Return the encoder to train: new, or a copy of that of the last fit."""
@@ -494,6 +549,8 @@ class SpanningForestEmbedding(
             encoder = Encoder(self.coefs_, self.intercepts_).copy()
             return encoder.scaled(scale).shifted(center)
         hidden = hidden_widths(self)
+        if self.encoder == "linear" and self.init == "pca":
+            return principal_encoder(X, self.n_components, rng)
         if self.encoder == "linear":
             hidden = []
         sizes = [X.shape[1], *hidden, self.n_components]
@@ -503,6 +560,8 @@ class SpanningForestEmbedding(
         """Return the attributes that transform and score need, as of now."""
         return {
             "n_clusters_": trainer.n_clusters,
+            "noise_scale_": trainer.rates.noise_scale,
+            "learning_rate_": trainer.rates.learning_rate,
             "_units": (0.0, 1.0),
             **trainer.attributes(),
         }

@@ -19,6 +19,9 @@ class InformedBatches:
         Share of every batch that is drawn from the informed samples; all of it if no
         sample is uninformed.
     n_clusters : int
+    neighbors : csr_array of shape (n_samples, n_samples) or None, default=None
+        Half of the uninformed rows of a batch are drawn together with a neighbour and
+        linked to it, unless what is known forbids it.
 
     Attributes
     ----------
@@ -26,10 +29,11 @@ class InformedBatches:
         Number of samples with a label or link.
     """
 
-    def __init__(self, constraints, links, fraction, n_clusters):
+    def __init__(self, constraints, links, fraction, n_clusters, neighbors=None):
         self.constraints = constraints
         self.n_clusters = n_clusters
         self.fraction = fraction
+        self.neighbors = neighbors
         n_samples = len(constraints.groups)
         if links is None:
             self.units = np.flatnonzero(constraints.classes >= 0)[:, None]
@@ -61,13 +65,29 @@ class InformedBatches:
         if n_others:
             n_batches = max(1, len(self.others) // n_others)
         units = _turns(len(self.units), n_units, n_batches, random_state)
+        if self.neighbors is not None:
+            n_others = -(-n_others // 2)
         others = _turns(len(self.others), n_others, n_batches, random_state)
         for chosen, rest in zip(units, others, strict=True):
-            rows = [self.units[chosen].ravel(), self.others[rest]]
+            rest = self.others[rest]
+            partners = self._partners(rest, random_state)
+            rows = [self.units[chosen].ravel(), rest, partners]
             rows = np.unique(np.concatenate(rows))
             if len(rows) > 1:
                 constraints = restrict(self.constraints, rows)
+                if len(partners):
+                    pairs = np.column_stack([rest, partners])
+                    constraints = joined(constraints, np.searchsorted(rows, pairs))
                 yield rows, constraints, feasible_number(constraints, self.n_clusters)
+
+    def _partners(self, rows, random_state):
+        """Return a random neighbour of each of the rows (m,), or none at all."""
+        if self.neighbors is None:
+            return rows[:0]
+        starts = self.neighbors.indptr[rows]
+        n_neighbors = self.neighbors.indptr[rows + 1] - starts
+        drawn = random_state.randint(0, n_neighbors)
+        return self.neighbors.indices[starts + drawn].astype(np.int64)
 
 
 def _turns(n, size, n_batches, random_state):
@@ -96,6 +116,41 @@ def restrict(constraints, rows):
     pairs = pairs[np.isin(pairs, numbers).all(axis=1)]
     pairs = np.sort(rank[np.searchsorted(numbers, pairs)], axis=1)
     return Constraints(groups, classes, np.unique(pairs, axis=0))
+
+
+def joined(constraints, pairs):
+    """Return closed constraints (n,) with pairs (m, 2) of rows linked, one by one.
+
+    A pair that the constraints and the pairs before it separate is left out.
+    """
+    groups = constraints.groups.copy()
+    classes = constraints.classes.copy()
+    separated = np.zeros((constraints.n_groups, constraints.n_groups), dtype=bool)
+    separated[tuple(constraints.cannot.T)] = True
+    separated |= separated.T
+    for one, other in pairs:
+        (kept, lost) = groups[[one, other]]
+        known = {int(classes[one]), int(classes[other])} - {-1}
+        if kept == lost or separated[kept, lost] or len(known) > 1:
+            continue
+        groups[groups == lost] = kept
+        classes[groups == kept] = known.pop() if known else -1
+        separated[kept] |= separated[lost]
+        separated[:, kept] |= separated[:, lost]
+    numbers, groups, rank = _number_by_first_row(groups)
+    known = classes >= 0
+    classes[known] = _number_by_first_row(classes[known])[1]
+    first, second = np.nonzero(separated[np.ix_(numbers, numbers)])
+    both = np.sort(rank[np.column_stack([first, second])], axis=1)
+    return Constraints(groups, classes, _not_implied(both, groups, classes))
+
+
+def _not_implied(pairs, groups, classes):
+    """Return the distinct pairs (m, 2) of groups that classes (n,) do not separate."""
+    class_of_group = np.full(groups.max() + 1, -1, dtype=np.int64)
+    class_of_group[groups] = classes
+    implied = (class_of_group[pairs] >= 0).all(axis=1)
+    return np.unique(pairs[~implied], axis=0).reshape(-1, 2)
 
 
 def _number_by_first_row(values):

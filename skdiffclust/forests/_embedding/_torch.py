@@ -22,6 +22,7 @@ from skdiffclust.forests._embedding._training import (
     loop_checkpoint,
     noise_of_batch,
     record_epoch,
+    start_rates,
 )
 from skdiffclust.forests._perturbed._torch import partial_loss, standardized_similarity
 
@@ -41,18 +42,35 @@ class ModuleTrainer:
     n_clusters : int
     random_state : RandomState
     device : str
+    rates : Rates or None, default=None
+        Scales to continue with; None is those of the estimator.
+    first_weights : ndarray of shape (n_features, n_out) or None, default=None
+        Of a named encoder, at the start.
     """
 
-    def __init__(self, estimator, module, X, n_clusters, random_state, device):
+    def __init__(
+        self,
+        estimator,
+        module,
+        X,
+        n_clusters,
+        random_state,
+        device,
+        rates=None,
+        first_weights=None,
+    ):
         self.settings = estimator
         self.module = module.to(device)
         self.X = X
         self.n_clusters = n_clusters
         self.rng = random_state
         self.device = device
+        # What a module draws is not to change what is drawn later.
+        with torch.random.fork_rng(devices=[]):
+            self.rates = rates or start_rates(self, first_weights)
         self.optimizer = torch.optim.Adam(
             module.parameters(),
-            lr=estimator.learning_rate,
+            lr=self.rates.learning_rate,
             weight_decay=estimator.weight_decay,
         )
 
@@ -100,7 +118,7 @@ class ModuleTrainer:
     def loss(self, batch):
         """Return the partial loss of a batch (rows, constraints, n_clusters)."""
         rows, constraints, n_clusters = batch
-        noise = noise_of_batch(self.settings, self.rng)
+        noise = noise_of_batch(self)
         dtype = next(self.module.parameters()).dtype
         embedding = self.module(
             to_tensor(dense_batch(self.X, rows), self.device, dtype)

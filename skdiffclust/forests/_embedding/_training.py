@@ -7,6 +7,11 @@ from skdiffclust._checkpoint import identify
 from skdiffclust._loop_checkpoint import ArraysState, LoopCheckpoint
 from skdiffclust._optimisers import Adam
 from skdiffclust.forests._constrained._spanning import maximum_spanning_forest
+from skdiffclust.forests._embedding._start import (
+    Rates,
+    learning_rate_of,
+    noise_scale_of,
+)
 from skdiffclust.forests._perturbed._fenchel_young import partial_loss_with_gradient
 from skdiffclust.forests._perturbed._hash import draw_seed
 from skdiffclust.forests._perturbed._relation import relation_of
@@ -35,17 +40,20 @@ class EncoderTrainer:
     X : ndarray or csr_array of shape (n_samples, n_features)
     n_clusters : int
     random_state : RandomState
+    rates : Rates or None, default=None
+        Scales to continue with; None is those of the estimator.
     """
 
     device = "cpu"
 
-    def __init__(self, estimator, encoder, X, n_clusters, random_state):
+    def __init__(self, estimator, encoder, X, n_clusters, random_state, rates=None):
         self.settings = estimator
         self.encoder = encoder
         self.X = X
         self.n_clusters = n_clusters
         self.rng = random_state
-        self.optimiser = Adam(encoder.arrays, estimator.learning_rate)
+        self.rates = rates or start_rates(self, encoder.weights[0])
+        self.optimiser = Adam(encoder.arrays, self.rates.learning_rate)
         self.trained = ArraysState(encoder.names, encoder.arrays, self.optimiser)
 
     def run(self, loop, batches, held_out, y, attributes, checkpoint=None):
@@ -85,7 +93,7 @@ class EncoderTrainer:
         finite.
         """
         rows, constraints, n_clusters = batch
-        noise = noise_of_batch(self.settings, self.rng)
+        noise = noise_of_batch(self)
         embedding, inputs = self.encoder.forward(
             dense_batch(self.X, rows).astype(self.encoder.dtype, copy=False)
         )
@@ -138,16 +146,42 @@ def embed_by_encoder(encoder, X):
     return encoder.outputs(X)
 
 
-def noise_of_batch(settings, random_state):
-    """Return the noise of a batch, whose seed is drawn from a RandomState."""
-    n_samples = int(settings.n_perturbations)
+def noise_of_batch(trainer):
+    """Return the noise of a batch, whose seed is drawn from the trainer's stream."""
+    n_samples = int(trainer.settings.n_perturbations)
     return Noise(
-        float(settings.noise_scale),
+        trainer.rates.noise_scale,
         n_samples,
         "normal",
         n_samples > 1,
-        draw_seed(random_state),
+        draw_seed(trainer.rng),
     )
+
+
+def start_rates(trainer, first_weights):
+    """Return the Rates of a trainer whose encoder is as at the start.
+
+    `first_weights` (n_in, n_out) are those of the first layer, None for a module.
+    """
+    settings = trainer.settings
+    similarity_of = similarity_function(settings.similarity)
+    noise_scale = noise_scale_of(
+        settings.noise_scale,
+        lambda rows: similarity_of(trainer.embed(trainer.X[rows]), settings.similarity),
+        trainer.X.shape[0],
+        settings.batch_size,
+        trainer.rng,
+    )
+    return Rates(noise_scale, learning_rate_of(settings.learning_rate, first_weights))
+
+
+def similarity_function(kind):
+    """Return the function of an embedding (n, d) and `kind` that gives (n, n)."""
+    if not callable(kind):
+        return standardized_similarity
+    from skdiffclust.forests._perturbed._torch import similarity_of_array
+
+    return similarity_of_array
 
 
 def record_epoch(trainer, loop, loss, held_out, y, attributes):
@@ -218,11 +252,7 @@ def batch_error(embedding, y, n_clusters, batch_size, similarity):
     many clusters as there are classes, else `n_clusters`. Only pairs of labelled
     samples count.
     """
-    similarity_of = standardized_similarity
-    if callable(similarity):
-        from skdiffclust.forests._perturbed._torch import similarity_of_array
-
-        similarity_of = similarity_of_array
+    similarity_of = similarity_function(similarity)
     wrong = 0.0
     n_pairs = 0
     for first in range(0, len(y), batch_size):

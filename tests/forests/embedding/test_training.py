@@ -80,7 +80,12 @@ def problem(sizes, similarity, seed, dtype=np.float64):
     labels = np.where(np.arange(24) % 2, np.arange(24) % 3, -1)
     constraints = as_constraints(24, partial_labels=labels)
     settings = SpanningForestEmbedding(
-        3, similarity=similarity, noise_scale=0.3, weight_decay=0.01, batch_size=12
+        3,
+        similarity=similarity,
+        noise_scale=0.3,
+        weight_decay=0.01,
+        batch_size=12,
+        learning_rate=1e-3,
     )
     encoder = Encoder.with_random_weights(sizes, rng, dtype)
     return settings, encoder, X, InformedBatches(constraints, None, 0.5, 3)
