@@ -98,9 +98,8 @@ def fit():
     def fit(estimator, X):
         if hasattr(estimator, "labels_") or hasattr(type(estimator), "fit_predict"):
             return estimator.fit(X)
-        return estimator.fit(
-            X, np.where(np.arange(len(X)) % 2, np.arange(len(X)) % 3, -1)
-        )
+        number = np.arange(X.shape[0])
+        return estimator.fit(X, np.where(number % 2, number % 3, -1))
 
     return fit
 

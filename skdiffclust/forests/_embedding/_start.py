@@ -13,7 +13,7 @@ from skdiffclust._validation import extreme_rows
 
 # Up to so many features their covariance is decomposed, else a product at a time is.
 _MOST_FEATURES = 2048
-_BLOCK_SAMPLES = 4096
+_BLOCK_SAMPLES = 1024
 # A step of Adam, in root mean squares of the weights of the first layer.
 _STEP = 0.02
 _MODULE_LEARNING_RATE = 1e-3
@@ -54,13 +54,11 @@ def principal_directions(X, n_directions):
     (n, d) = X.shape
     extremes = extreme_rows(X)
     unit = float(np.abs(extremes).max()) or 1.0
-    mean = np.asarray(X.mean(axis=0, dtype=np.float64)).ravel() / unit
+    mean = sum(rows.sum(axis=0) for rows in _blocks(X, unit)) / n
     if d <= _MOST_FEATURES or n_directions == min(n, d):
         covariance = np.zeros((d, d))
-        for first in range(0, n, _BLOCK_SAMPLES):
-            rows = X[first : first + _BLOCK_SAMPLES]
-            rows = rows.toarray() if issparse(rows) else rows
-            rows = rows.astype(np.float64) / unit - mean
+        for rows in _blocks(X, unit):
+            rows -= mean
             covariance += rows.T @ rows
         _, vectors = np.linalg.eigh(covariance)
         directions = vectors[:, ::-1][:, :n_directions]
@@ -77,6 +75,14 @@ def principal_directions(X, n_directions):
     largest = np.abs(directions).argmax(axis=0)
     signs = np.where(directions[largest, np.arange(n_directions)] < 0, -1.0, 1.0)
     return directions * signs, mean * unit
+
+
+def _blocks(X, unit):
+    """Yield dense blocks of X (n, d) over a unit, in float64."""
+    for first in range(0, X.shape[0], _BLOCK_SAMPLES):
+        rows = X[first : first + _BLOCK_SAMPLES]
+        rows = rows.toarray() if issparse(rows) else rows
+        yield rows.astype(np.float64) / unit
 
 
 def neighbors_of(X, n_neighbors):
