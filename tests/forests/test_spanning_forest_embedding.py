@@ -11,6 +11,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import adjusted_rand_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from torch import nn
@@ -363,9 +364,9 @@ def test_what_must_be_given(global_random_seed):
     X, y = hidden_signal(seed=global_random_seed)
     with pytest.raises(ValueError, match="requires y to be passed.*must_link"):
         make().fit(X)
-    with pytest.raises(ValueError, match="'n_clusters' parameter .* labels? hide"):
+    with pytest.raises(ValueError, match="'n_clusters' parameter .* label do not tell"):
         make("auto").fit(X, half_labelled(y))
-    with pytest.raises(ValueError, match="'n_clusters' parameter .* links say"):
+    with pytest.raises(ValueError, match="'n_clusters' parameter .* links do not tell"):
         make("auto").fit(X, must_link=[[0, 3]])
     with pytest.raises(ValueError, match="must be None where links are given"):
         make().fit(X, y, must_link=[[0, 3]])
@@ -652,3 +653,20 @@ def test_batches_hold_neighbours_that_are_linked(global_random_seed):
         assert (linked & ~of_a_class).sum() > len(rows) - same.sum()
         seen.append(rows[labels[rows] < 0])
     assert len(np.unique(np.concatenate(seen))) >= 40
+
+
+@pytest.mark.few_epochs
+def test_pipeline_of_the_guide_finds_classes_and_their_number(global_random_seed):
+    """Two of six classes have no label, and nobody tells the clusterer how many."""
+    rng = np.random.RandomState(global_random_seed)
+    y = np.arange(300) % 6
+    X = 8 * np.eye(6)[y] + rng.normal(size=(300, 6))
+    labels = np.where((y >= 2) & (np.arange(300) % 4 < 2), y, -1)
+    assert set(labels) == {-1, 2, 3, 4, 5}
+    embedding = SpanningForestEmbedding(6, max_iter=5, random_state=0)
+    model = make_pipeline(embedding, SpanningForestClustering("auto"))
+    found = model.fit(X, labels).predict(X)
+    assert model[-1].n_clusters_ == 6
+    assert adjusted_rand_score(y, found) > 0.95
+    unnamed = y < 2
+    assert adjusted_rand_score(y[unnamed], found[unnamed]) > 0.95
