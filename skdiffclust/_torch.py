@@ -449,12 +449,12 @@ def gather_over_processes(tensor):
 
     Parameters
     ----------
-    tensor : tensor of shape (n_rows, ...)
+    tensor : tensor of shape (n_samples, ...)
         Samples of this process; their number may differ between processes.
 
     Returns
     -------
-    tensor of shape (n_rows of all processes, ...)
+    tensor of shape (n_samples of all processes, ...)
         In the order of the ranks; the tensor itself where there is one process.
 
     Examples

@@ -32,7 +32,7 @@ class Step:
 class SparsePath:
     """The steps of :meth:`skdiffclust.SparseGEMINI.path`, by increasing penalty.
 
-    The first step has no penalty. All arrays have one entry, or row, a step.
+    The first step has no penalty. All arrays have one entry, or row, per step.
 
     Attributes
     ----------

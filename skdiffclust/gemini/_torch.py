@@ -93,11 +93,11 @@ class GEMINILoss(nn.Module):
 
         Parameters
         ----------
-        logits : tensor of shape (n_rows, n_clusters)
+        logits : tensor of shape (n_samples, n_clusters)
             Output of the network.
         relation : tensor, default=None
-            Features (n_rows, ...), flattened, or a matrix (n_rows, n_rows); not
-            differentiated. The f-divergences take none.
+            Features (n_samples, ...), flattened, or a matrix (n_samples, n_samples);
+            not differentiated. The f-divergences take none.
 
         Returns
         -------

@@ -377,10 +377,10 @@ class AssociativeMemory(nn.Module):
     >>> import torch
     >>> from skdiffclust.nn import AssociativeMemory
     >>> layer = AssociativeMemory(2, 1, inverse_temperature=9.0, memories=[[0.], [4.]])
-    >>> rows = torch.tensor([[0.3], [3.0]])
-    >>> layer(rows).detach().round().abs().T
+    >>> samples = torch.tensor([[0.3], [3.0]])
+    >>> layer(samples).detach().round().abs().T
     tensor([[0., 4.]])
-    >>> loss = layer.loss(rows)
+    >>> loss = layer.loss(samples)
     >>> loss.backward()
     """
 

@@ -27,7 +27,7 @@ from skdiffclust import (
 from skdiffclust._history import EpochLoop
 from skdiffclust.forests._trees import _euclidean
 
-# Cheap enough to fit a hundred rows in a moment.
+# Cheap enough to fit a hundred rows at once.
 QUICK = {
     "ClAM": ClAM(3, n_init=2),
     "GEMINI": GEMINI(3, learning_rate=0.1),

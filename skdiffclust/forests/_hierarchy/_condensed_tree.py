@@ -25,15 +25,15 @@ class CondensedTree:
 
     Attributes
     ----------
-    parent : ndarray of shape (n_rows,), int64
+    parent : ndarray of shape (n_nodes - 1,), int64
         The cluster that each node but the root is a part of.
-    child : ndarray of shape (n_rows,), int64
+    child : ndarray of shape (n_nodes - 1,), int64
         The node, all samples first.
-    density : ndarray of shape (n_rows,), float64
+    density : ndarray of shape (n_nodes - 1,), float64
         Density at which it leaves its parent: the inverse of the length of the merge,
         `lambda_val` of hdbscan. Zero for parts that no edge joins, infinite for equal
         samples.
-    size : ndarray of shape (n_rows,), float64
+    size : ndarray of shape (n_nodes - 1,), float64
         Sum of the sample weights below the node; `child_size` of hdbscan.
     n_samples : int
         Number of samples. Node `n_samples` is the root.
