@@ -505,6 +505,7 @@ def test_wrong_graphs_are_refused(graph, match, blobs):
         PRCut(4, **QUICK).fit(blobs[0], graph=graph)
 
 
+@pytest.mark.few_epochs
 def test_more_parts_than_clusters_are_put_together_whole(blobs):
     blocks = [np.ones((size, size)) for size in (50, 40, 30)]
     parts = sp.block_diag(blocks, format="csr")
