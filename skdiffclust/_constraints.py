@@ -12,7 +12,10 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-_LABELS = "an array of shape (n_samples,) of integers, with -1 where unknown"
+_LABELS = (
+    "an array of shape (n_samples,) of integers, or an object array of strings, with "
+    "-1 where unknown"
+)
 _PAIRS = "index pairs of shape (n_links, 2)"
 _INCIDENCE = "a sparse incidence matrix of shape (n_samples, n_links)"
 _GROUPS = "group ids of shape (n_samples,) with -1 for none"
@@ -69,7 +72,8 @@ def as_constraints(n_samples, partial_labels=None, must_link=None, cannot_link=N
     n_samples : int
         Number of samples of X.
     partial_labels : array-like of shape (n_samples,), default=None
-        Integers (integral floats are accepted), -1 where unknown.
+        Integers (integral floats are accepted), or strings in an object array; -1
+        where unknown.
     must_link : array-like or sparse matrix, default=None
         Index pairs (n_links, 2), group ids (n_samples,) with -1 for none, or sparse
         incidence (n_samples, n_links) with two non-zeros in a column. A pair of a
@@ -100,6 +104,7 @@ def as_constraints(n_samples, partial_labels=None, must_link=None, cannot_link=N
     labels = np.full(n_samples, -1, dtype=np.int64)
     if partial_labels is not None:
         title = "The 'partial_labels' parameter of fit"
+        partial_labels = _numbers_of_names(partial_labels)
         labels = _check_labels(partial_labels, n_samples, title, _LABELS)
     must = cannot = no_pairs
     if must_link is not None:
@@ -306,6 +311,23 @@ def _check_labels(labels, n_samples, title, what):
             "may be negative."
         )
     return labels
+
+
+def _numbers_of_names(labels):
+    """Return strings (n,) as integers by their order, -1 as it is.
+
+    Whatever else is left for `_check_labels` to refuse.
+    """
+    names = np.asarray(labels) if hasattr(labels, "__array__") else None
+    if names is None or names.dtype != object or names.ndim != 1:
+        return labels
+    is_name = np.array([isinstance(name, str) for name in names], dtype=bool)
+    is_unknown = [isinstance(name, numbers.Integral) and name == -1 for name in names]
+    if not is_name.any() or not (is_name | is_unknown).all():
+        return labels
+    found = np.full(len(names), -1, dtype=np.int64)
+    found[is_name] = np.unique(names[is_name].astype(str), return_inverse=True)[1]
+    return found
 
 
 def _check_must_link(links, n_samples):

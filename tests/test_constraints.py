@@ -143,6 +143,17 @@ def test_unsigned_labels_do_not_wrap():
     assert_array_equal(constraints.classes, [0, 1])
 
 
+def test_labels_may_be_strings():
+    names = np.array(["low", -1, "high", "low"], dtype=object)
+    constraints = as_constraints(4, partial_labels=names)
+    expected = as_constraints(4, partial_labels=[1, -1, 0, 1])
+    assert_array_equal(constraints.classes, expected.classes)
+    assert_array_equal(constraints.groups, expected.groups)
+    frame = pd.DataFrame({"name": names})
+    constraints = as_constraints(4, partial_labels=frame["name"])
+    assert_array_equal(constraints.classes, expected.classes)
+
+
 @pytest.mark.parametrize(
     "labels, message",
     [

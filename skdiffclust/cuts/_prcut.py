@@ -409,8 +409,8 @@ class PRCut(
             `affinity`; the latter still relates new samples to these. Not within a
             cross-validation, which takes its rows but not its columns.
         partial_labels : array-like of shape (n_samples,), default=None
-            Integers, -1 where unknown. Samples of one label share a cluster, samples of
-            two labels do not.
+            Integers, or strings in an object array; -1 where unknown. Samples of one
+            label share a cluster, samples of two labels do not.
         must_link : array-like or sparse matrix, default=None
             Samples that share a cluster: index pairs (n_links, 2), group ids
             (n_samples,) with -1 for none, or a sparse incidence matrix (n_samples,

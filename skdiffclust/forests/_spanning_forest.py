@@ -317,8 +317,8 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
             `min_samples`. Samples of weight zero take no part: they get the label of
             the nearest other sample, and in `edges_` they are its leaves.
         partial_labels : array-like of shape (n_samples,), default=None
-            Integers: samples with the same label share a cluster, samples with
-            different ones do not; -1 where unknown.
+            Integers, or strings in an object array: samples with the same label
+            share a cluster, samples with different ones do not; -1 where unknown.
         must_link : array-like or sparse matrix, default=None
             Samples that share a cluster: index pairs (n_links, 2), group ids
             (n_samples,) with -1 for none, or a sparse incidence matrix

@@ -280,8 +280,9 @@ class GEMINI(BaseGEMINI):
             of `kernel` or `metric`: the model is a function of X, and the objective
             compares samples by this matrix. Not with "precomputed".
         partial_labels : array-like of shape (n_samples,), default=None
-            Integers: samples with the same label should share a cluster, samples with
-            different ones should not; -1 where unknown.
+            Integers, or strings in an object array: samples with the same label
+            should share a cluster, samples with different ones should not; -1 where
+            unknown.
         must_link : array-like or sparse matrix, default=None
             Samples that should share a cluster: index pairs (n_links, 2), group ids
             (n_samples,) with -1 for none, or a sparse incidence matrix
