@@ -448,6 +448,7 @@ class SpanningForestEmbedding(
 
         The samples are clustered in batches of `batch_size`, in their order, as in the
         paper, and pairs of samples of one batch that both have a label are counted.
+        It does not choose the number of clusters, which the classes decide.
 
         Parameters
         ----------
@@ -591,5 +592,6 @@ class SpanningForestEmbedding(
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = False
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         tags.input_tags.sparse = isinstance(self.encoder, str)
         return tags

@@ -146,6 +146,9 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
     def score(self, X, y=None, *, affinity=None):
         """Compute the objective, without penalties, of the predictions for X.
 
+        It compares fits with one number of clusters. It does not choose that number,
+        since the objective grows with it.
+
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)

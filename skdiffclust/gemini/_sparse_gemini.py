@@ -342,7 +342,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         affinity : array-like of shape (n_samples, n_samples), default=None
             Kernel or distances between the samples; see :meth:`GEMINI.fit`.
         partial_labels : array-like of shape (n_samples,), default=None
-            Integers, -1 where unknown; see :meth:`GEMINI.fit`.
+            Integers or strings, -1 where unknown; see :meth:`GEMINI.fit`.
         must_link : array-like or sparse matrix, default=None
             Samples that should share a cluster; see :meth:`GEMINI.fit`.
         cannot_link : array-like or sparse matrix, default=None
@@ -433,7 +433,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         affinity : array-like of shape (n_samples, n_samples), default=None
             Kernel or distances between the samples; see :meth:`GEMINI.fit`.
         partial_labels : array-like of shape (n_samples,), default=None
-            Integers, -1 where unknown; see :meth:`GEMINI.fit`.
+            Integers or strings, -1 where unknown; see :meth:`GEMINI.fit`.
         must_link : array-like or sparse matrix, default=None
             Samples that should share a cluster; see :meth:`GEMINI.fit`.
         cannot_link : array-like or sparse matrix, default=None
@@ -874,6 +874,11 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
             "n_iter_no_change": self.n_iter_no_change,
             "n_init": None,
         }
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
 
     def _get_support_mask(self):
         """Return which features (d,) are selected."""

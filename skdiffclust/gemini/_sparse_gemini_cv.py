@@ -515,6 +515,11 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
             candidates[number // self.n_resamples].found.append(Outcome(**arrays))
         return store, len(records)
 
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
     def _get_support_mask(self):
         """Return which features (d,) are selected."""
         check_is_fitted(self)

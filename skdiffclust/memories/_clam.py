@@ -412,8 +412,8 @@ class ClAM(
         sample_weight : array-like of shape (n_samples,), default=None
             Weight of each sample in the loss, in the seeds and in the scale of X.
         partial_labels : array-like of shape (n_samples,), default=None
-            Integers: samples with the same label share a cluster, samples with
-            different ones do not; -1 where unknown.
+            Integers, or strings in an object array: samples with the same label
+            share a cluster, samples with different ones do not; -1 where unknown.
         must_link : array-like or sparse matrix, default=None
             Samples that share a cluster: index pairs (n_links, 2), group ids
             (n_samples,) with -1 for none, or a sparse incidence matrix (n_samples,
@@ -1022,6 +1022,9 @@ class ClAM(
 
     def score(self, X, y=None, sample_weight=None):
         """Return minus the mean squared error of unmasked recall.
+
+        It compares fits with one number of clusters. It does not choose that number,
+        since more memories recall better.
 
         Parameters
         ----------
