@@ -1,0 +1,499 @@
+"""One table: our methods beside nine others, on all that anyone can obtain.
+
+    OMP_NUM_THREADS=1 python benchmarks/bench_all.py [--seeds N] [--cache FILE] [--show]
+
+Every method has its default parameters, the true number of clusters, and once more its
+own way to choose one, where it has any: "auto" of ours, HDBSCAN, and what is usual for
+k-means (largest silhouette of 2 to 20 clusters) and for Gaussian mixtures (least BIC of
+2 to 20). Spectral clustering alone is not at its defaults: its kernel of width 1 suits
+no raw data, so that it gets the graph of neighbours.
+
+The sets are generators of scikit-learn and of `skdiffclust.datasets`, the tables in
+scikit-learn's wheel, and those of `skdiffclust._data`. At most 2000 samples are drawn
+of each, by seed 0. Features with units of their own are standardised. Classes are used
+to count, not to choose.
+
+Each fit runs in a forked process of its own, after a small one of the same method in
+the parent, so that imports and compilation cost nothing. Time is of the processor,
+memory what the process grew by at its peak. A fit that takes longer than 30 s of the
+processor is ended, and then none of that method is started on sets that are at least as
+large. Results go to a JSON file after each fit, and a second run computes only what is
+not in it. Methods without randomness run once, the others for each seed.
+
+Where a peer is not installed (``pip install -r benchmarks/requirements.txt``), it is
+left out.
+"""
+
+import argparse
+import json
+import os
+import resource
+import signal
+import time
+import warnings
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # before NumPy: a fork has one thread
+
+import numpy as np
+from sklearn import datasets
+from sklearn.cluster import (
+    HDBSCAN,
+    AgglomerativeClustering,
+    KMeans,
+    MiniBatchKMeans,
+    SpectralClustering,
+)
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import (
+    adjusted_mutual_info_score,
+    adjusted_rand_score,
+    silhouette_score,
+)
+from sklearn.mixture import GaussianMixture
+from sklearn.preprocessing import StandardScaler
+
+from skdiffclust import GEMINI, ClAM, PRCut, SpanningForestClustering
+from skdiffclust._data import has_data, load_data
+from skdiffclust.datasets import (
+    add_noise_background,
+    make_celeux_one,
+    make_celeux_two,
+    make_gaussian_mixture,
+    make_student_mixture,
+)
+
+LARGEST = 2000  # samples of a set
+LIMIT = 30  # processor seconds of a fit
+CANDIDATES = range(2, 21)  # numbers of clusters, where a criterion chooses one
+
+
+def spirals(n_arms, rng):
+    """Return samples (600, 2) of arms that wind around each other."""
+    turns = np.sqrt(rng.uniform(0.05, 1, 600)) * 2.5 * np.pi
+    y = np.arange(600) % n_arms
+    angle = turns + 2 * np.pi * y / n_arms
+    X = turns[:, None] * np.column_stack([np.cos(angle), np.sin(angle)])
+    return X + rng.normal(scale=0.25, size=X.shape), y
+
+
+def rings(rng):
+    """Return samples (900, 2) of three rings around each other."""
+    y = np.arange(900) % 3
+    angle = rng.uniform(0, 2 * np.pi, 900)
+    X = (1 + y[:, None]) * np.column_stack([np.cos(angle), np.sin(angle)])
+    return X + rng.normal(scale=0.08, size=X.shape), y
+
+
+def tubes(rng):
+    """Return samples (800, 10) along four curves in ten dimensions."""
+    y = np.arange(800) % 4
+    along = rng.uniform(-1, 1, 800)
+    basis = rng.normal(size=(4, 3, 10))
+    powers = np.stack([np.ones(800), along, along**2], axis=1)
+    X = np.einsum("nj,njd->nd", powers, basis[y])
+    return X + rng.normal(scale=0.05, size=X.shape), y
+
+
+def ball_and_shell(rng):
+    """Return samples (800, 5): a ball, and the shell around it."""
+    y = np.arange(800) % 2
+    X = rng.normal(size=(800, 5))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    return X * (0.3 + 1.2 * y + rng.normal(scale=0.08, size=800))[:, None], y
+
+
+def generated():
+    """Yield (name, X, y) of problems that are drawn, as they are."""
+    rng = np.random.RandomState(170)
+    blobs = partial(datasets.make_blobs, random_state=30)
+    yield (
+        "circles",
+        *datasets.make_circles(500, factor=0.5, noise=0.05, random_state=30),
+    )
+    yield "moons", *datasets.make_moons(500, noise=0.05, random_state=30)
+    yield "moons, noisy", *datasets.make_moons(1000, noise=0.15, random_state=30)
+    yield "blobs", *blobs(500)
+    X, y = datasets.make_blobs(500, random_state=170)
+    yield "anisotropic", X @ np.array([[0.6, -0.6], [-0.4, 0.8]]), y
+    stds = [1.0, 2.5, 0.5]
+    yield "varied", *datasets.make_blobs(500, cluster_std=stds, random_state=170)
+    X, y = blobs(475)
+    noise = rng.uniform(X.min(axis=0), X.max(axis=0), (25, 2))
+    yield "blobs, 5 % noise", np.r_[X, noise], np.r_[y, np.full(25, -1)]
+    noise = rng.uniform(X.min(axis=0), X.max(axis=0), (95, 2))
+    yield "blobs, 20 % noise", np.r_[X, noise], np.r_[y, np.full(95, -1)]
+    sizes = [1000, 500, 250, 125, 60, 30]
+    yield "blobs of 30 to 1000", *blobs(sizes, n_features=4, center_box=(-15, 15))
+    yield "10 blobs in 10 d", *blobs(1000, centers=10, n_features=10, cluster_std=3.0)
+    yield "30 blobs in 5 d", *blobs(1500, centers=30, n_features=5)
+    yield "5 blobs in 100 d", *blobs(500, centers=5, n_features=100, cluster_std=8.0)
+    grid = 4.0 * np.stack(np.meshgrid(range(5), range(5)), axis=-1).reshape(25, 2)
+    yield "25 blobs on a grid", *blobs(1500, centers=grid)
+    yield "2 spirals", *spirals(2, rng)
+    yield "3 spirals", *spirals(3, rng)
+    yield "3 rings", *rings(rng)
+    yield "4 curves in 10 d", *tubes(rng)
+    yield "ball and shell", *ball_and_shell(rng)
+    for n_clusters, apart in ((3, 1.0), (5, 1.5), (8, 2.0)):
+        yield (
+            f"hypercube, {n_clusters} classes",
+            *datasets.make_classification(
+                1000,
+                n_features=12,
+                n_informative=6,
+                n_redundant=2,
+                n_classes=n_clusters,
+                n_clusters_per_class=1,
+                class_sep=apart,
+                random_state=30,
+            ),
+        )
+    for scenario in range(1, 6):
+        problem = make_celeux_one(scenario, random_state=30)
+        yield f"Celeux one, {scenario}", problem.X, problem.y
+    problem = make_celeux_two(random_state=30)
+    yield "Celeux two", problem.X, problem.y
+    means = rng.normal(scale=4.0, size=(6, 5))
+    roots = rng.normal(size=(6, 5, 5))
+    covariances = roots @ roots.transpose(0, 2, 1) / 2 + 0.1 * np.eye(5)
+    shares = np.array([0.3, 0.25, 0.2, 0.12, 0.08, 0.05])
+    problem = make_gaussian_mixture(
+        1200, means, covariances, proportions=shares, random_state=30
+    )
+    yield "6 ellipsoids in 5 d", problem.X, problem.y
+    means = 6.0 * np.eye(4)
+    for degrees in (2.0, 5.0):
+        problem = make_student_mixture(
+            800, means, np.array(4 * [np.eye(4)]), degrees=degrees, random_state=30
+        )
+        yield f"Student, {degrees:g} degrees", problem.X, problem.y
+
+
+def tables():
+    """Yield (name, X, y) of real data."""
+    for name in ("iris", "wine", "breast_cancer"):
+        X, y = getattr(datasets, f"load_{name}")(return_X_y=True)
+        yield name, StandardScaler().fit_transform(X), y
+    X, y = datasets.load_digits(return_X_y=True)
+    yield "digits", X, y
+    yield "digits, noise behind", add_noise_background(X, random_state=30), y
+    for name in ("ctg", "ecoli", "heart_statlog", "letter", "movlib", "zoo"):
+        if has_data(name):
+            X, y = load_data(name)
+            yield name, StandardScaler().fit_transform(X.astype(float)), y
+    for name in ("house_votes_84", "isolet", "mnist_t10k", "usps_train"):
+        if has_data(name):
+            X, y = load_data(name)
+            yield name, X.astype(float), y
+
+
+def data_sets():
+    """Return [(name, X, y)], the small ones first."""
+    found = []
+    for name, X, y in (*generated(), *tables()):
+        chosen = np.random.RandomState(0).permutation(len(X))[:LARGEST]
+        found.append((name, np.ascontiguousarray(X[chosen], float), y[chosen]))
+    return sorted(found, key=lambda one: one[1].size)
+
+
+def by_silhouette(X, seed):
+    """Return labels of k-means of largest silhouette."""
+    fits = [KMeans(k, random_state=seed).fit_predict(X) for k in CANDIDATES]
+    return max(fits, key=lambda labels: silhouette_score(X, labels))
+
+
+def by_bic(X, seed):
+    """Return labels of a Gaussian mixture of least BIC."""
+    fits = [GaussianMixture(k, random_state=seed).fit(X) for k in CANDIDATES]
+    return min(fits, key=lambda model: model.bic(X)).predict(X)
+
+
+def spectral(X, n_clusters, seed):
+    """Return labels of spectral clustering of the graph of neighbours."""
+    model = SpectralClustering(
+        n_clusters, affinity="nearest_neighbors", random_state=seed
+    )
+    return model.fit_predict(X)
+
+
+def genie(X, n_clusters, seed):
+    """Return labels of genieclust."""
+    from genieclust import Genie
+
+    return Genie(n_clusters).fit_predict(X)
+
+
+def lumbermark(X, n_clusters, seed):
+    """Return labels of lumbermark."""
+    from lumbermark import Lumbermark
+
+    return Lumbermark(n_clusters).fit_predict(X)
+
+
+def gemclus(X, n_clusters, seed):
+    """Return labels of gemclus's counterpart of our GEMINI."""
+    from gemclus.linear import LinearMMD
+
+    return LinearMMD(n_clusters, random_state=seed).fit_predict(X)
+
+
+def ours(cls):
+    """Return how one of our clusterers is fitted."""
+
+    def fitted(X, n_clusters, seed):
+        return cls(n_clusters, random_state=seed).fit_predict(X)
+
+    return fitted
+
+
+def of_k(cls, has_seed=True):
+    """Return how a clusterer of scikit-learn is fitted."""
+
+    def fitted(X, n_clusters, seed):
+        seeded = {"random_state": seed} if has_seed else {}
+        return cls(n_clusters, **seeded).fit_predict(X)
+
+    return fitted
+
+
+# Name -> (with the true number or None, with its own choice or None, whether it draws).
+OURS = {
+    "SpanningForestClustering": (ours(SpanningForestClustering), "auto", False),
+    "ClAM": (ours(ClAM), "auto", True),
+    "PRCut": (ours(PRCut), "auto", True),
+    "GEMINI": (ours(GEMINI), "auto", True),
+}
+PEERS = {
+    "k-means": (of_k(KMeans), by_silhouette, True),
+    "mini-batch k-means": (of_k(MiniBatchKMeans), None, True),
+    "Gaussian mixture": (of_k(GaussianMixture), by_bic, True),
+    "Ward": (of_k(AgglomerativeClustering, has_seed=False), None, False),
+    "spectral": (spectral, None, True),
+    "HDBSCAN": (None, lambda X, seed: HDBSCAN(copy=True).fit_predict(X), False),
+    "Genie": (genie, None, False),
+    "Lumbermark": (lumbermark, None, False),
+    "gemclus": (gemclus, None, True),
+}
+METHODS = OURS | PEERS
+PACKAGES = {"Genie": "genieclust", "Lumbermark": "lumbermark", "gemclus": "gemclus"}
+KINDS = ("true", "auto")
+
+
+def fit_function(method, kind, n_clusters):
+    """Return f(X, seed) -> labels, or None where the method has no such way."""
+    with_k, own, _ = METHODS[method]
+    if kind == "true":
+        return with_k and (lambda X, seed: with_k(X, n_clusters, seed))
+    if own == "auto":
+        return lambda X, seed: with_k(X, "auto", seed)
+    return own
+
+
+def memory(field):
+    """Return a size of this process in MB: "VmRSS", or its peak, "VmHWM"."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(field)) / 1e3
+
+
+def measure(fit, X, y, seed):
+    """Return what is written down of one fit, in the process that calls this."""
+    Path("/proc/self/clear_refs").write_text("5")  # forget the peak of the parent
+    before = memory("VmRSS")
+    start = time.process_time()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        labels = np.asarray(fit(X, seed))
+    seconds = time.process_time() - start
+    known = y >= 0
+    sizes = np.unique(labels[labels >= 0], return_counts=True)[1]
+    said = {
+        str(w.message) for w in caught if issubclass(w.category, ConvergenceWarning)
+    }
+    return {
+        "ari": adjusted_rand_score(y[known], labels[known]),
+        "ami": adjusted_mutual_info_score(y[known], labels[known]),
+        "seconds": seconds,
+        "megabytes": memory("VmHWM") - before,
+        "n_clusters": len(sizes),
+        "smallest": int(sizes.min(initial=len(labels))),
+        "noise": int(np.sum(labels < 0)),
+        "warnings": sorted(said),
+    }
+
+
+def in_a_child(fit, X, y, seed):
+    """Return `measure` of a forked process, or {"failed": why}."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(read)
+        resource.setrlimit(resource.RLIMIT_CPU, (LIMIT, LIMIT + 5))
+        try:
+            found = measure(fit, X, y, seed)
+        except Exception as error:
+            found = {"failed": f"{type(error).__name__}: {error}"[:200]}
+        with os.fdopen(write, "w") as pipe:
+            json.dump(found, pipe)
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as pipe:
+        said = pipe.read()
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status):
+        over = os.WTERMSIG(status) in (signal.SIGXCPU, signal.SIGKILL)
+        return {"failed": "time" if over else f"signal {os.WTERMSIG(status)}"}
+    return json.loads(said)
+
+
+def is_there(method):
+    """Whether the package of a method is installed."""
+    try:
+        return method not in PACKAGES or bool(version(PACKAGES[method]))
+    except PackageNotFoundError:
+        return False
+
+
+def run(cache, n_seeds):
+    """Fill the cache, a dict that is written to its file after each fit."""
+    sets = data_sets()
+    results = json.loads(cache.read_text()) if cache.is_file() else {}
+    small, _ = datasets.make_blobs(120, centers=3, random_state=0)
+    for seed in range(n_seeds):
+        for method, kind in ((m, kind) for m in METHODS for kind in KINDS):
+            draws = METHODS[method][2]
+            if not is_there(method) or (seed and not draws):
+                continue
+            is_warm = False
+            too_large = np.inf
+            for name, X, y in sets:
+                key = f"{name}|{method}|{kind}|{seed}"
+                fit = fit_function(method, kind, len(np.unique(y[y >= 0])))
+                if fit is None:
+                    continue
+                if key not in results:
+                    if not is_warm:
+                        with warnings.catch_warnings():
+                            warnings.simplefilter("ignore")
+                            fit_function(method, kind, 3)(small, 0)
+                        is_warm = True
+                    results[key] = (
+                        {"failed": "time"}
+                        if X.size >= too_large
+                        else in_a_child(fit, X, y, seed)
+                    )
+                    cache.write_text(json.dumps(results, indent=0, sort_keys=True))
+                if results[key].get("failed") == "time":
+                    too_large = min(too_large, X.size)
+        print(f"seed {seed} is done", flush=True)
+    return sets, results
+
+
+def mean_of(results, name, method, kind, field):
+    """Return the mean of a field over seeds, NaN where a fit failed."""
+    values = [
+        found.get(field, np.nan)
+        for key, found in results.items()
+        if key.rsplit("|", 1)[0] == f"{name}|{method}|{kind}"
+    ]
+    return np.mean(values) if values else np.nan
+
+
+def n_right(results, sets, method):
+    """Return how often the number of clusters is that of the classes, in sets."""
+    shares = []
+    for name, _, y in sets:
+        truth = len(np.unique(y[y >= 0]))
+        found = [
+            one.get("n_clusters") == truth
+            for key, one in results.items()
+            if key.rsplit("|", 1)[0] == f"{name}|{method}|auto"
+        ]
+        shares.append(np.mean(found) if found else 0.0)
+    return sum(shares)
+
+
+def collapses(results, sets):
+    """Yield fits with too few or too small clusters and no warning of it."""
+    truth = {name: (len(X), len(np.unique(y[y >= 0]))) for name, X, y in sets}
+    for key, found in sorted(results.items()):
+        name, method, kind, _ = key.split("|")
+        if kind != "true" or method not in OURS or "failed" in found:
+            continue
+        n, k = truth[name]
+        too_few = found["n_clusters"] < k
+        if (too_few or found["smallest"] < 0.01 * n / k) and not found["warnings"]:
+            yield key, found["n_clusters"], found["smallest"]
+
+
+def show(sets, results):
+    """Print the tables, as they are in the documentation."""
+    methods = [m for m in METHODS if any(f"|{m}|" in key for key in results)]
+    names = [name for name, *_ in sets]
+
+    def column(method, kind, field):
+        return [mean_of(results, name, method, kind, field) for name in names]
+
+    def cell(values, form, failed=0.0):
+        values = np.array(values)
+        if np.isnan(values).all():
+            return "–"
+        return format(np.nanmean(np.where(np.isnan(values), failed, values)), form)
+
+    print(f"{len(names)} sets; a fit that failed or took too long counts as ARI 0.")
+    print("method, ARI, AMI, failed, s, MB; own number: ARI, AMI, right, s")
+    for method in methods:
+        failed = int(np.isnan(column(method, "true", "ari")).sum())
+        seconds = np.nan_to_num(column(method, "true", "seconds"), nan=LIMIT)
+        own = np.nan_to_num(column(method, "auto", "seconds"), nan=LIMIT)
+        has_k = METHODS[method][0] is not None
+        has_own = METHODS[method][1] is not None
+        print(
+            f"   {method}",
+            cell(column(method, "true", "ari"), ".3f"),
+            cell(column(method, "true", "ami"), ".3f"),
+            failed if has_k else "–",
+            format(np.mean(seconds), ".2f") if has_k else "–",
+            cell(column(method, "true", "megabytes"), ".0f", np.nan),
+            cell(column(method, "auto", "ari"), ".3f"),
+            cell(column(method, "auto", "ami"), ".3f"),
+            format(n_right(results, sets, method), ".0f") if has_own else "–",
+            format(np.mean(own), ".2f") if has_own else "–",
+            sep=", ",
+        )
+    for kind in KINDS:
+        shown = [m for m in methods if fit_function(m, kind, 2) is not None]
+        print(f"\nARI of each set, {kind} number of clusters")
+        print("set, n, d, k", *shown, sep=", ")
+        for name, X, y in sets:
+            values = (mean_of(results, name, m, kind, "ari") for m in shown)
+            print(
+                f'   "{name}"',
+                *X.shape,
+                len(np.unique(y[y >= 0])),
+                *("–" if np.isnan(v) else f"{v:.2f}" for v in values),
+                sep=", ",
+            )
+    print("\ncollapses without a warning, of ours at the true number:")
+    for collapse in collapses(results, sets):
+        print("  ", *collapse)
+
+
+def main():
+    """Run what is missing, and print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--cache", type=Path, default=Path("bench_all.json"))
+    parser.add_argument("--show", action="store_true", help="compute nothing")
+    arguments = parser.parse_args()
+    if arguments.show:
+        sets, results = data_sets(), json.loads(arguments.cache.read_text())
+    else:
+        sets, results = run(arguments.cache, arguments.seeds)
+    show(sets, results)
+
+
+if __name__ == "__main__":
+    main()
