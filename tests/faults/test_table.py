@@ -1,4 +1,4 @@
-"""The table of faults in doc/reliability.rst is what its tests find.
+"""The table of faults, `tables/fault_table.py`, is what its tests find.
 
 For every cell the behaviour that it is about is broken in the estimator of its column,
 and the test that the cell names has to fail. What is broken is what the estimator does
@@ -9,60 +9,21 @@ estimator, or does not look, is found out, and renaming what is private changes 
 
 import contextlib
 import functools
-import io
 import os
-import re
 import threading
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
+from fault_table import FAULTS
+from proven import COLUMNS, Dash, run_cell
 from scipy import sparse
-from sklearn.base import BaseEstimator
 from threadpoolctl import threadpool_limits
 
 import skdiffclust
 from skdiffclust import _checkpoint
 
-ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "doc" / "reliability.rst").read_text(encoding="utf-8")
-COLUMNS = [
-    "ClAM",
-    "GEMINI",
-    "PRCut",
-    "SpanningForestClustering",
-    "SpanningForestEmbedding",
-    "SparseGEMINI",
-    "SparseGEMINICV",
-]
-# (fault, estimator) that cannot happen: no links, no graph, no device, no checkpoint,
-# no batches, no training, nothing between all rows.
-CANNOT = {
-    8: {"SpanningForestEmbedding"},
-    9: {"SparseGEMINICV"},
-    10: {"SparseGEMINICV"},
-    11: {*COLUMNS} - {"SpanningForestClustering", "SpanningForestEmbedding"},
-    12: {*COLUMNS} - {"PRCut", "SpanningForestClustering"},
-    13: {*COLUMNS} - {"GEMINI", "PRCut", "SpanningForestClustering"},
-    14: {*COLUMNS} - {"GEMINI", "PRCut", "SpanningForestClustering"},
-    15: {"ClAM", "SpanningForestClustering", "SpanningForestEmbedding"},
-    16: {"SpanningForestClustering", "SpanningForestEmbedding"},
-    23: {"SpanningForestClustering"},
-    24: {"SpanningForestClustering"},
-    25: {*COLUMNS} - {"ClAM", "PRCut", "SpanningForestEmbedding"},
-    26: {*COLUMNS} - {"ClAM", "PRCut", "SpanningForestEmbedding"},
-    28: {*COLUMNS} - {"ClAM", "SpanningForestEmbedding", "SparseGEMINI"},
-    29: {*COLUMNS} - {"ClAM", "SpanningForestEmbedding", "SparseGEMINI"},
-    34: {"ClAM", "SpanningForestEmbedding"},
-    35: {*COLUMNS} - {"SpanningForestClustering"},
-    39: {"SparseGEMINICV"},
-}
-ROWS = {
-    int(number): dict(zip(COLUMNS, cells.split(", "), strict=True))
-    for number, cells in re.findall(r'^   "(\d+) .*?", (.*)$', PAGE, re.MULTILINE)
-}
-TESTS = re.findall(r"^(\d+)\. ``(.*?)``\n +``(.*?)``$", PAGE, re.MULTILINE)
+ROWS = {int(title.split()[0]): row for title, row in FAULTS.rows.items()}
 
 
 # How an estimator is broken: each takes (monkeypatch, class).
@@ -462,7 +423,7 @@ CELLS = [
     (fault, column)
     for fault, cells in ROWS.items()
     for column, cell in cells.items()
-    if cell != r"\-" and fault in MUTANTS
+    if not isinstance(cell, Dash) and fault in MUTANTS
 ]
 # Rows whose tests take a moment; one or two families of each.
 QUICK = [
@@ -492,70 +453,8 @@ QUICK = [
 ]
 
 
-class Watch:
-    """Run the cases of a test that are about one estimator; note how they end."""
-
-    def __init__(self, column):
-        self.column, self.failed, self.n_passed = column, [], 0
-
-    def pytest_collection_modifyitems(self, config, items):
-        chosen = [item for item in items if self.is_about(item)]
-        items[:] = chosen or items
-
-    def is_about(self, item):
-        """Whether a parameter of a case is the estimator, or its name."""
-        if not hasattr(item, "callspec"):
-            return False
-        return any(
-            type(value).__name__ == self.column
-            or getattr(value, "__name__", "") in OF_FUNCTIONS.get(self.column, ())
-            or (isinstance(value, str) and value.split("-")[0] == self.column)
-            for value in item.callspec.params.values()
-            if isinstance(value, str | BaseEstimator) or callable(value)
-        ) or self.column in item.callspec.id.split("-")
-
-    def pytest_runtest_logreport(self, report):
-        if report.when == "call" and report.failed:
-            self.failed.append(report.nodeid)
-        elif report.when == "call" and report.passed:
-            self.n_passed += 1
-
-
-# The functions that tests of checkpoints are parametrised by.
-OF_FUNCTIONS = {
-    "ClAM": {"fit_deep_clam"},
-    "SpanningForestEmbedding": {"fit_embedding"},
-    "SparseGEMINI": {"walk_path"},
-}
-
-
-def run_cell(fault, column):
-    """Run the test of a cell on its estimator; return how it ended."""
-    _, file, name = TESTS[int(ROWS[fault][column]) - 1]
-    watch = Watch(column)
-    arguments = [f"{ROOT / 'tests' / file}::{name}", "-c", str(ROOT / "setup.cfg")]
-    arguments += [f"--rootdir={ROOT}", "-x", "-q", "-s", "-p", "no:cacheprovider"]
-    with contextlib.redirect_stdout(io.StringIO()) as said:
-        pytest.main(arguments, plugins=[watch])
-    watch.said = said.getvalue()
-    return watch
-
-
-def test_every_fault_has_a_row_and_every_number_a_test():
+def test_every_fault_has_a_row():
     assert list(ROWS) == list(range(1, 40))
-    assert [int(number) for number, *_ in TESTS] == list(range(1, len(TESTS) + 1))
-    used = {cell for cells in ROWS.values() for cell in cells.values()} - {r"\-"}
-    assert used == {number for number, *_ in TESTS}
-    for _, file, name in TESTS:
-        source = (ROOT / "tests" / file).read_text(encoding="utf-8")
-        assert f"def {name}(" in source, (file, name)
-
-
-@pytest.mark.parametrize("fault", ROWS)
-def test_no_cell_is_empty_where_the_fault_can_happen(fault):
-    for column, cell in ROWS[fault].items():
-        cannot = column in CANNOT.get(fault, ())
-        assert (cell == r"\-") == cannot, column
 
 
 def test_every_row_and_family_has_a_mutant_and_thirty_are_quick():
@@ -578,12 +477,12 @@ def test_every_row_and_family_has_a_mutant_and_thirty_are_quick():
 def test_a_broken_estimator_is_found_out(fault, column, monkeypatch):
     mutant = OF_ONE.get((fault, column)) or MUTANTS[fault]
     mutant(monkeypatch, getattr(skdiffclust, column))
-    watch = run_cell(fault, column)
+    watch = run_cell(ROWS[fault][column], column)
     assert watch.failed, watch.said[-2000:]
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("fault, column", CELLS)
 def test_an_estimator_that_is_whole_passes(fault, column):
-    watch = run_cell(fault, column)
+    watch = run_cell(ROWS[fault][column], column)
     assert watch.n_passed and not watch.failed, watch.said[-2000:]

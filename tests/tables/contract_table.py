@@ -1,0 +1,119 @@
+"""The contract of all estimators: what one can do all can, or a reason why not."""
+
+from proven import Dash, Gap, Table, cells
+
+HERE = "test_contract.py::"
+SEARCH = "test_search.py::"
+VALUES = "faults/test_values.py::"
+RESUME = "test_checkpoint_resume.py::"
+CHECK = "test_common.py::test_scikit_learn_check"
+PREDICTS_NOTHING = Dash(
+    "a transformer: a clusterer or classifier behind it predicts, and its labels are y"
+)
+ONE_OF_A_PATH = Dash(
+    "a fit at one penalty; SparseGEMINICV chooses among candidates, path() writes "
+    "checkpoints"
+)
+NOTHING_TRAINED = Dash(
+    "nothing is trained: the tree is exact, and a new sample may change any edge of "
+    "it; minimum_spanning_tree_by_blocks grows one"
+)
+NO_OBJECTIVE = Dash("the forest is defined on its own samples only, not on new ones")
+NO_TRANSFORM = Dash("transforms nothing: a clusterer with labels only")
+OWN_LAYER = Dash("the penalty is on the weights of a first layer, which must be known")
+WHOLE_PATHS = Dash("a path needs all of its samples at once")
+NO_WEIGHTS = Dash(
+    "its loss is of pairs of samples in batches, and what a weight of a pair would be "
+    "is not defined"
+)
+ROWS = {
+    "sparse X in float32 and float64, 64-bit indices, Euclidean": cells(
+        HERE + "test_sparse_samples"
+    ),
+    "sparse X by cosines": cells(HERE + "test_sparse_samples_by_cosines"),
+    "a square sparse X is features": cells(HERE + "test_a_square_sparse_x_is_features"),
+    "``sample_weight``: repeats; sizes of PRCut": cells(
+        CHECK,
+        ClAM=HERE + "test_weights_are_repeats_in_loss_and_gradient",
+        PRCut="cuts/test_prcut.py::test_weights_of_samples_divide_the_ratio_cut",
+        SparseGEMINICV=Gap(HERE + "test_weights_are_taken", "fit takes no weights"),
+        SpanningForestEmbedding=NO_WEIGHTS,
+    ),
+    "``partial_labels``, or ``y``: integers or strings": cells(
+        HERE + "test_labels_of_some",
+        SparseGEMINICV=Gap(HERE + "test_labels_of_some", "fit takes no labels"),
+    ),
+    "``must_link``, ``cannot_link``": cells(
+        HERE + "test_links",
+        SparseGEMINICV=Gap(HERE + "test_links", "fit takes no links"),
+    ),
+    '``n_clusters="auto"``, its curve, and its warning': cells(
+        SpanningForestClustering="forests/test_spanning_forest.py::"
+        "test_no_clear_structure_is_a_warning",
+        ClAM=Gap(
+            HERE + "test_number_of_clusters",
+            "the curve is not kept, and nothing is said where it decides nothing",
+        ),
+        PRCut="cuts/test_choice.py::test_samples_without_clusters_are_warned_of",
+        GEMINI="gemini/test_stability.py::test_one_gaussian_has_no_clear_number",
+        SparseGEMINI=ONE_OF_A_PATH,
+        SparseGEMINICV="gemini/test_sparse_gemini_cv.py::"
+        "test_number_and_mode_are_chosen_with_the_penalty",
+        SpanningForestEmbedding=PREDICTS_NOTHING,
+    ),
+    "``predict``, ``predict_proba``": cells(
+        HERE + "test_predictions", SpanningForestEmbedding=PREDICTS_NOTHING
+    ),
+    "``partial_fit``": cells(
+        HERE + "test_a_stream",
+        SpanningForestClustering=NOTHING_TRAINED,
+        GEMINI=Gap(HERE + "test_a_stream", "has no partial_fit"),
+        SparseGEMINI=WHOLE_PATHS,
+        SparseGEMINICV=WHOLE_PATHS,
+    ),
+    "callbacks": cells(
+        SEARCH + "test_callbacks_in_a_search",
+        SpanningForestClustering=HERE + "test_a_progress_bar",
+        SparseGEMINICV=SEARCH + "test_a_search_over_paths",
+        SpanningForestEmbedding="forests/test_spanning_forest_embedding.py::"
+        "test_callbacks_through_a_search_of_pipelines",
+    ),
+    "Ctrl-C within a check": cells("faults/test_interruption.py::test_control_c"),
+    "``ConvergenceWarning``": cells(
+        HERE + "test_what_has_not_converged_says_so",
+        SpanningForestClustering=NOTHING_TRAINED,
+    ),
+    "``checkpoint=``, ``resume=``": cells(
+        RESUME + "test_from_every_step_on",
+        SpanningForestClustering=NOTHING_TRAINED,
+        PRCut="cuts/test_resuming.py::test_a_resumed_fit_has_the_bits_of_a_whole_one",
+        GEMINI=Gap(HERE + "test_a_checkpoint", "fit takes no checkpoint"),
+        SparseGEMINICV="gemini/test_sparse_gemini_cv.py::"
+        "test_a_fit_goes_on_from_its_checkpoint",
+    ),
+    "torch module as encoder, ``device``": cells(
+        SpanningForestClustering=NOTHING_TRAINED,
+        ClAM="memories/test_deep.py::test_module_is_copied_and_trained",
+        PRCut="cuts/test_torch.py::test_a_module_is_copied_trained_and_kept_on_the_cpu",
+        GEMINI=Gap(HERE + "test_a_module", "takes no module"),
+        SparseGEMINI=OWN_LAYER,
+        SparseGEMINICV=OWN_LAYER,
+        SpanningForestEmbedding="forests/test_spanning_forest_embedding.py::"
+        "test_module_on_images",
+    ),
+    "``score``: its objective, not to choose k": cells(
+        HERE + "test_score", SpanningForestClustering=NO_OBJECTIVE
+    ),
+    "NaN: an imputer is named; ClAM completes": cells(
+        VALUES + "test_missing_values_are_answered_with_an_imputer",
+        ClAM=VALUES + "test_rows_that_are_not_finite",
+    ),
+    "``set_output``, names, float32 kept": cells(
+        HERE + "test_output", SpanningForestClustering=NO_TRANSFORM, GEMINI=NO_TRANSFORM
+    ),
+    "metadata routing": cells(
+        HERE + "test_metadata_routing",
+        SparseGEMINICV=Gap(HERE + "test_metadata_routing", "fit takes no labels"),
+    ),
+}
+CONTRACT = Table("contract", "what", ROWS)

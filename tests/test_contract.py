@@ -1,0 +1,461 @@
+"""One contract for all estimators: a test for each cell of `tables/contract_table.py`.
+
+Where a test of another file proves a cell, the table names it, and nothing is repeated.
+"""
+
+import inspect
+import warnings
+
+import numpy as np
+import pytest
+import sklearn
+from contract_table import CONTRACT
+from numpy.testing import assert_allclose, assert_array_equal
+from proven import Gap, proof_of, run_cell
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.callback import ProgressBar
+from sklearn.datasets import make_blobs
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import adjusted_rand_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import skdiffclust
+from skdiffclust import (
+    GEMINI,
+    ClAM,
+    PRCut,
+    SpanningForestClustering,
+    SpanningForestEmbedding,
+    SparseGEMINI,
+    SparseGEMINICV,
+)
+from skdiffclust.memories._dynamics import Dynamics
+from skdiffclust.memories._training import completion_with_gradient
+
+TRAINING = {"mode": "ovo", "n_init": 1, "learning_rate": 0.05, "link_weight": 10.0}
+# Each with settings for a few samples in three groups.
+MODELS = {
+    "SpanningForestClustering": SpanningForestClustering(3),
+    "ClAM": ClAM(3, n_init=2, random_state=0),
+    "PRCut": PRCut(3, n_init=2, random_state=0),
+    "GEMINI": GEMINI(3, **TRAINING, random_state=0),
+    "SparseGEMINI": SparseGEMINI(3, **TRAINING, random_state=0),
+    "SparseGEMINICV": SparseGEMINICV(
+        3, n_alphas=2, n_resamples=2, **TRAINING, random_state=0
+    ),
+    "SpanningForestEmbedding": SpanningForestEmbedding(
+        3, n_components=2, max_iter=3, n_perturbations=4, random_state=0
+    ),
+}
+X, Y = make_blobs(
+    60, centers=[[2, 2], [11, 2], [2, 11]], cluster_std=0.6, random_state=0
+)
+X.setflags(write=False)
+# Two of the three groups are one class, on purpose: what is said must be obeyed.
+MERGED = np.where(Y == 2, 1, Y)
+pytestmark = [
+    # Few epochs, by choice, and groups that no edge of a graph of neighbours joins.
+    pytest.mark.filterwarnings("ignore:The graph of PRCut has 3 parts:UserWarning"),
+    pytest.mark.filterwarnings(
+        r"ignore:\w+ did not converge:sklearn.exceptions.ConvergenceWarning"
+    ),
+]
+
+
+def over(row):
+    """Parametrise a test over the estimators that a row of the contract names it for.
+
+    A gap is an expected failure.
+    """
+
+    def decorate(function):
+        test = f"test_contract.py::{function.__name__}"
+        cases = [
+            pytest.param(
+                column,
+                marks=[pytest.mark.xfail(reason=cell.reason, strict=True)]
+                if isinstance(cell, Gap)
+                else [],
+            )
+            for column, cell in CONTRACT.rows[row].items()
+            if proof_of(cell) == test
+        ]
+        assert cases, test
+        return pytest.mark.parametrize("name", cases)(function)
+
+    return decorate
+
+
+def fit(model, X, **known):
+    """Fit a clone; an embedding learns of classes."""
+    if isinstance(model, SpanningForestEmbedding) and not known:
+        known = {"y": Y[: X.shape[0]]}
+    return clone(model).fit(X, **known)
+
+
+def answer(model, X):
+    """Return labels, or the embedding."""
+    return model.predict(X) if hasattr(model, "predict") else model.transform(X)
+
+
+def assert_alike(found, expected):
+    """Compare labels exactly, embeddings up to rounding."""
+    if found.ndim == 1:
+        assert adjusted_rand_score(found, expected) == 1
+    else:
+        assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+def with_64_bit_indices(X):
+    """Return X (n, d) as CSR with indices of 64 bits."""
+    rows = sparse.csr_array(X)
+    rows.indices = rows.indices.astype(np.int64)
+    rows.indptr = rows.indptr.astype(np.int64)
+    return rows
+
+
+@over("sparse X in float32 and float64, 64-bit indices, Euclidean")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sparse_samples(name, dtype):
+    rng = np.random.RandomState(0)
+    noise = rng.uniform(size=(60, 4)) * (rng.rand(60, 4) < 0.3)
+    dense = np.hstack([X, noise]).astype(dtype)
+    rows = with_64_bit_indices(dense)
+    model = fit(MODELS[name], rows)
+    assert_alike(answer(model, rows), answer(fit(MODELS[name], dense), dense))
+    if hasattr(model, "labels_"):
+        assert_array_equal(model.predict(rows), model.labels_)
+
+
+@over("sparse X by cosines")
+def test_sparse_samples_by_cosines(name):
+    by_cosine = {"metric": "cosine"}
+    if "GEMINI" in name:
+        by_cosine = {"kernel": "cosine"}
+    if name == "SpanningForestEmbedding":
+        by_cosine = {"similarity": "cosine"}
+    model = clone(MODELS[name]).set_params(**by_cosine)
+    # On a ray each, at any distance: by Euclidean distances they are no groups.
+    rng = np.random.RandomState(0)
+    dense = np.eye(3)[Y] + 0.05 * rng.uniform(size=(60, 3)) * (rng.rand(60, 3) < 0.5)
+    dense *= rng.uniform(1, 100, size=(60, 1))
+    rows = with_64_bit_indices(dense)
+    found = answer(fit(model, rows), rows)
+    assert_alike(found, answer(fit(model, dense), dense))
+    if found.ndim == 1:
+        assert adjusted_rand_score(Y, found) == 1
+
+
+@over("a square sparse X is features")
+def test_a_square_sparse_x_is_features(name):
+    # As a matrix of distances or a graph, these would be refused: negative, asymmetric.
+    rng = np.random.RandomState(0)
+    dense = (10.0 * Y[:30, None] + rng.normal(size=(30, 30))) * (rng.rand(30, 30) < 0.7)
+    assert (dense < 0).any()
+    rows = sparse.csr_array(dense)
+    model = fit(MODELS[name], rows)
+    assert model.n_features_in_ == 30
+    assert_alike(answer(model, rows), answer(fit(MODELS[name], dense), dense))
+
+
+@over("``sample_weight``: repeats; sizes of PRCut")
+def test_weights_are_repeats_in_loss_and_gradient(name):
+    # What draws batches and masks by sample cannot give the same fit; the loss that is
+    # minimised is the same at any memories.
+    rng = np.random.RandomState(0)
+    memories = rng.normal(size=(2, 3, 2)) + 5
+    counts = rng.randint(0, 3, size=60)
+    dynamics = Dynamics(
+        inverse_temperature=0.3, n_steps=3, step_size=1.0, metric="euclidean"
+    )
+    log_weights = np.zeros((2, 3))
+    results = []
+    for rows, weight in ((X, counts), (np.repeat(X, counts, axis=0), None)):
+        groups = [(slice(0, len(rows)), slice(0, 1))]
+        weight = np.ones(len(rows)) if weight is None else weight.astype(float)
+        results.append(
+            completion_with_gradient(
+                rows,
+                memories,
+                log_weights,
+                dynamics,
+                groups=groups,
+                fill=np.zeros(2),
+                sample_weight=weight,
+            )
+        )
+    weighted, repeated = results
+    assert weighted.loss.shape == (2,)
+    assert_allclose(weighted.loss, repeated.loss, rtol=1e-10)
+    assert_allclose(weighted.gradient, repeated.gradient, rtol=1e-10)
+    assert_allclose(weighted.weight_gradient, repeated.weight_gradient, rtol=1e-10)
+
+
+@over("``sample_weight``: repeats; sizes of PRCut")
+def test_weights_are_taken(name):
+    weight = np.ones(60)
+    assert_array_equal(
+        clone(MODELS[name]).fit(X, sample_weight=weight).labels_,
+        fit(MODELS[name], X).labels_,
+    )
+
+
+@over("``partial_labels``, or ``y``: integers or strings")
+def test_labels_of_some(name):
+    is_embedding = name == "SpanningForestEmbedding"
+    names = np.array(["first", "other"], dtype=object)[MERGED]
+    model = clone(MODELS[name]).set_params(n_clusters=2)
+    known = np.where(np.arange(60) % 4, MERGED, -1)
+    known_names = np.where(known >= 0, names, -1)
+    if is_embedding:
+        found = answer(fit(model, X, y=known), X)
+        assert_array_equal(answer(fit(model, X, y=known_names), X), found)
+        return
+    found = fit(model, X, partial_labels=known).labels_
+    assert adjusted_rand_score(MERGED[known >= 0], found[known >= 0]) == 1
+    assert_array_equal(fit(model, X, partial_labels=known_names).labels_, found)
+
+
+@over("``must_link``, ``cannot_link``")
+def test_links(name):
+    model = clone(MODELS[name]).set_params(n_clusters=2)
+    first, other, third = (np.flatnonzero(Y == label) for label in range(3))
+    must_link = np.column_stack([other, third])
+    cannot_link = np.column_stack([first, other])
+    found = answer(fit(model, X, must_link=must_link, cannot_link=cannot_link), X)
+    if found.ndim == 1:
+        assert adjusted_rand_score(MERGED, found) == 1
+    else:
+        assert not np.array_equal(found, answer(fit(model, X, must_link=must_link), X))
+
+
+@over('``n_clusters="auto"``, its curve, and its warning')
+def test_number_of_clusters(name):
+    model = clone(MODELS[name]).set_params(n_clusters="auto")
+    rng = np.random.RandomState(0)
+    groups = rng.normal(size=(120, 4)) + 8 * np.eye(4)[np.arange(120) % 3]
+    found = clone(model).fit(groups)
+    assert found.n_clusters_ == 3
+    with pytest.warns(ConvergenceWarning, match="no clear"):
+        clone(model).fit(rng.normal(size=(120, 4)))
+
+
+@over("``predict``, ``predict_proba``")
+def test_predictions(name):
+    model = clone(MODELS[name])
+    if name == "SpanningForestClustering":
+        model.set_params(consensus=True, n_perturbations=10, random_state=0)
+    model.fit(X)
+    assert_array_equal(model.predict(X), model.labels_)
+    new = X[:20] + 0.1
+    probabilities = model.predict_proba(new)
+    assert_allclose(probabilities.sum(axis=1), 1)
+    assert_array_equal(probabilities.argmax(axis=1), model.predict(new))
+
+
+@over("``partial_fit``")
+def test_a_stream(name):
+    model = clone(MODELS[name])
+    if name == "PRCut":
+        model.set_params(encoder="linear")
+    for rows in np.split(np.random.RandomState(0).permutation(60), 2):
+        known = {"y": Y[rows]} if name == "SpanningForestEmbedding" else {}
+        model.partial_fit(X[rows], **known)
+    found = answer(model, X)
+    assert len(found) == 60
+    before = answer(model, X)
+    model.partial_fit(X, **({"y": Y} if known else {}))
+    assert found.ndim == 1 or not np.array_equal(answer(model, X), before)
+    if found.ndim == 1:
+        assert adjusted_rand_score(Y, answer(model, X)) > 0.5
+
+
+@over("callbacks")
+def test_a_progress_bar(name, capsys):
+    pytest.importorskip("rich")
+    model = clone(MODELS[name]).set_params(n_perturbations=5, random_state=0)
+    model.set_callbacks(ProgressBar()).fit(X)
+    assert name in capsys.readouterr().out
+
+
+@over("``ConvergenceWarning``")
+def test_what_has_not_converged_says_so(name):
+    model = clone(MODELS[name]).set_params(max_iter=1)
+    rng = np.random.RandomState(0)
+    mixed = rng.normal(size=(60, 5))
+    if name == "PRCut":
+        model.set_params(encoder="linear", init="random", local_search=False)
+    if name == "SparseGEMINICV":
+        model.set_params(batch_size=20)  # all samples at once would be solved for
+    with pytest.warns(ConvergenceWarning, match="did not converge|found|max_iter"):
+        fit(model, mixed)
+
+
+@over("``checkpoint=``, ``resume=``")
+def test_a_checkpoint(name, tmp_path):
+    whole = fit(MODELS[name], X)
+    for resume in (False, True):
+        again = clone(MODELS[name]).fit(X, checkpoint=tmp_path, resume=resume)
+        assert_array_equal(again.labels_, whole.labels_)
+
+
+@pytest.mark.torch
+@over("torch module as encoder, ``device``")
+def test_a_module(name):
+    import torch
+
+    model = clone(MODELS[name]).set_params(model=torch.nn.Linear(2, 3))
+    assert_array_equal(model.fit(X).labels_, model.predict(X))
+
+
+@over("``score``: its objective, not to choose k")
+def test_score(name):
+    model = fit(MODELS[name], X)
+    known = (Y,) if name == "SpanningForestEmbedding" else ()
+    score = model.score(X, *known)
+    assert isinstance(score, float)
+    assert model.score(X, *known) == score
+    # Larger is better: these have no groups.
+    wrong = np.random.RandomState(0).uniform(1, 12, size=X.shape)
+    assert model.score(wrong, *known) < score
+    said = " ".join(inspect.getdoc(type(model).score).split())
+    assert "number" in said and "choose" in said
+
+
+@over("``set_output``, names, float32 kept")
+def test_output(name):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X.astype(np.float32), columns=["width", "price"])
+    model = clone(MODELS[name])
+    if name == "PRCut":
+        model.set_params(encoder="linear")
+    tags = model.__sklearn_tags__()
+    assert set(tags.transformer_tags.preserves_dtype) == {"float64", "float32"}
+    model.set_output(transform="pandas")
+    known = {"y": Y} if name == "SpanningForestEmbedding" else {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        out = model.fit(frame, **known).transform(frame)
+    assert list(out.columns) == list(model.get_feature_names_out())
+    assert set(out.dtypes) == {np.dtype(np.float32)}
+
+
+@over("metadata routing")
+def test_metadata_routing(name):
+    given = {
+        "sample_weight": np.linspace(0.5, 1.5, 60),
+        "partial_labels": np.where(np.arange(60) % 4, MERGED, -1),
+        "must_link": np.where(np.arange(60) % 4, MERGED, -1),
+        "cannot_link": sparse.csr_array(
+            (np.ones(2), ([int(np.argmax(Y == 0)), int(np.argmax(Y == 1))], [0, 0])),
+            shape=(60, 1),
+        ),
+    }
+    model = clone(MODELS[name]).set_params(n_clusters=2)
+    known = {
+        key: value
+        for key, value in given.items()
+        if key in inspect.signature(model.fit).parameters
+    }
+    assert known
+    scaled = StandardScaler().fit_transform(X)
+    with sklearn.config_context(enable_metadata_routing=True):
+        model.set_fit_request(**dict.fromkeys(known, True))
+        scaler = StandardScaler().set_fit_request(sample_weight=False)
+        pipeline = make_pipeline(scaler, clone(model)).fit(X, **known)
+        direct = clone(model).fit(scaled, **known)
+    assert_array_equal(answer(pipeline, X), answer(direct, scaled))
+
+
+# What is broken in an estimator, by row: the test of a cell has to fail.
+
+
+def dropping(*names):
+    """Return a fit that forgets some of its arguments."""
+
+    def broken(patch, cls):
+        original = cls.fit
+
+        def fit(self, X, *args, **kwargs):
+            return original(
+                self, X, *args, **{k: v for k, v in kwargs.items() if k not in names}
+            )
+
+        fit.__signature__ = inspect.signature(original)
+        patch.setattr(cls, "fit", fit)
+
+    return broken
+
+
+def answering(change):
+    """Return predictions or embeddings that are changed."""
+
+    def broken(patch, cls):
+        name = "predict" if hasattr(cls, "predict") else "transform"
+        original = cls.__dict__.get(name) or getattr(cls, name)
+        patch.setattr(
+            cls, name, lambda self, X: change(original.__get__(self, cls)(X), X)
+        )
+
+    return broken
+
+
+def without(name):
+    """Return a class whose method does nothing."""
+    return lambda patch, cls: patch.setattr(
+        cls, name, lambda self, *args, **kwargs: 0.0 if name == "score" else self
+    )
+
+
+def of_sparse(found, X):
+    """Change what is answered for sparse samples."""
+    return found[::-1] + np.arange(len(found)).reshape(-1, *[1] * (found.ndim - 1)) * (
+        sparse.issparse(X)
+    )
+
+
+BROKEN = {
+    "sparse X in float32 and float64, 64-bit indices, Euclidean": answering(of_sparse),
+    "sparse X by cosines": answering(of_sparse),
+    "a square sparse X is features": answering(of_sparse),
+    "``partial_labels``, or ``y``: integers or strings": dropping(
+        "partial_labels", "y"
+    ),
+    "``predict``, ``predict_proba``": answering(lambda found, X: found + 1),
+    "``score``: its objective, not to choose k": without("score"),
+    "``partial_fit``": without("partial_fit"),
+    "metadata routing": without("fit"),
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "row, column",
+    [
+        (row, column)
+        for row in BROKEN
+        for column, cell in CONTRACT.rows[row].items()
+        if isinstance(cell, str)
+    ],
+)
+def test_a_broken_estimator_is_found_out(row, column, monkeypatch):
+    BROKEN[row](monkeypatch, getattr(skdiffclust, column))
+    watch = run_cell(CONTRACT.rows[row][column], column)
+    assert watch.failed, watch.said[-2000:]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "row, column",
+    [
+        (row, column)
+        for row, cells in CONTRACT.rows.items()
+        for column, cell in cells.items()
+        if isinstance(cell, str)
+    ],
+)
+def test_an_estimator_that_is_whole_passes(row, column):
+    watch = run_cell(CONTRACT.rows[row][column], column)
+    assert watch.n_passed and not watch.failed, watch.said[-2000:]
