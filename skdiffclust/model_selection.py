@@ -241,8 +241,12 @@ def compare_clusterers(
     -----
     ``1 + 5 n_resamples`` fits for each clusterer. The reference is one Gaussian with
     the mean and the covariance of X, and not X with permuted columns, wherever that is
-    possible: permuted columns keep what lies in a single feature, and of three distant
-    groups they make a grid of groups, on which most clusterers are as stable. Warnings
+    possible. Permuted columns lose the correlations of X, so that a partition along the
+    longest axis of a single correlated Gaussian looks like structure: on six draws (200
+    samples, five features, correlations of 0.9) four clusterers were said to find
+    structure 20 times of 24 with permuted columns, and once with the Gaussian; without
+    correlations it was once with either. Permuted columns also keep what lies in a
+    single feature, and of three distant groups they make a grid of groups. Warnings
     of the fits are collected for the whole process while they run.
 
     Examples
