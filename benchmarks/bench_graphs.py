@@ -90,12 +90,18 @@ def spectral(graph, k, seed):
 METHODS = {
     "PRCut": prcut(),
     "PRCut, ratio": prcut(cut="ratio"),
+    "PRCut, ratio, 40 starts": prcut(cut="ratio", n_init=40),
+    "PRCut, ratio, spectral": prcut(cut="ratio", init="spectral"),
     "PRCut, imbalance .3": prcut(max_imbalance=0.3),
     "METIS": metis,
     "KaHIP": kahip,
     "Leiden": leiden,
     "spectral": spectral,
 }
+
+
+# Asked for by name, where the least ratio-cut is hard to find.
+OF_THE_GRID = ("PRCut, ratio, 40 starts", "PRCut, ratio, spectral")
 
 
 def measure(cut, problem, seed):
@@ -123,7 +129,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--split", nargs="*", default=list(GRAPHS), choices=GRAPHS)
     parser.add_argument("--seeds", type=int, default=2)
-    parser.add_argument("--methods", nargs="*", default=list(METHODS), choices=METHODS)
+    default = [name for name in METHODS if name not in OF_THE_GRID]
+    parser.add_argument("--methods", nargs="*", default=default, choices=METHODS)
     parser.add_argument("names", nargs="*")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -153,7 +160,7 @@ def main():
                     continue
                 means = np.mean(rows, axis=0)
                 print(
-                    f"    {method:20s} {means[0]:9.3f} {means[1]:8.4f} "
+                    f"    {method:24s} {means[0]:9.3f} {means[1]:8.4f} "
                     f"{means[2]:6.3f} {means[3]:6.3f} {means[4]:5.1f} {means[5]:7.2f}",
                     flush=True,
                 )

@@ -30,6 +30,7 @@ from skdiffclust.cuts._fitting import (
     check_rows,
     choose_run,
     continue_training,
+    count_starts,
     find_device,
     free_target,
     is_precomputed,
@@ -176,10 +177,11 @@ class PRCut(
     tol : float, default=1e-5
         Relative progress of the loss that ten epochs must make, unless a linear encoder
         cannot represent the pseudo-labels.
-    n_init : int, default=10
+    n_init : int or "auto", default="auto"
         Starts of the pseudo-labels: runs of k-means inside spectral clustering,
         seedings of "k-means++", or searches of "random", which are combined. Without
-        pseudo-labels: restarts of the training.
+        pseudo-labels: restarts of the training. "auto" is 10, but fewer searches, and
+        at least 2, on graphs of more than three million edges.
     device : str or torch.device, default="auto"
         Where an encoder is trained; "auto" is CUDA if there is one, else the CPU.
     random_state : int, RandomState instance or None, default=None
@@ -310,7 +312,7 @@ class PRCut(
         "batch_size": [Interval(Integral, 1, None, closed="left")],
         "learning_rate": [Interval(Real, 0, None, closed="neither")],
         "tol": [Interval(Real, 0, None, closed="left")],
-        "n_init": [Interval(Integral, 1, None, closed="left")],
+        "n_init": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "device": "no_validation",
         "random_state": ["random_state"],
     }
@@ -341,7 +343,7 @@ class PRCut(
         batch_size=256,
         learning_rate=0.01,
         tol=1e-5,
-        n_init=10,
+        n_init="auto",
         device="auto",
         random_state=None,
     ):
@@ -465,7 +467,7 @@ class PRCut(
             y,
             max_iter=self.max_iter,
             learning_rate=self.learning_rate,
-            n_init=self.n_init if target is None else 1,
+            n_init=count_starts(self, data.graph) if target is None else 1,
             tol=self.tol,
             n_iter_no_change=_PATIENCE,
         )

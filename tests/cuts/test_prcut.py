@@ -18,7 +18,7 @@ from sklearn.neighbors import KNeighborsTransformer
 from sklearn.preprocessing import MinMaxScaler
 
 from skdiffclust import PRCut
-from skdiffclust.cuts import ratio_cut
+from skdiffclust.cuts import _fitting, ratio_cut
 
 # A fit in a tenth of a second.
 QUICK = {
@@ -311,6 +311,24 @@ def test_pynndescent_by_name_and_as_a_transformer():
         np.testing.assert_array_equal(again.predict(new), model.predict(new))
     sparse = PRCut(10, affinity="nndescent", random_state=0).fit(sp.csr_array(train))
     assert adjusted_rand_score(exact.labels_, sparse.labels_) > 0.8
+
+
+def test_large_graphs_have_fewer_starts(blobs, monkeypatch):
+    graph = PRCut(4, **FREE).fit(blobs[0]).affinity_matrix_
+    n_edges = graph.nnz // 2
+    ten = PRCut(4, affinity="precomputed")
+    assert _fitting.count_starts(ten, graph) == 10
+    for budget, expected in ((10 * n_edges, 10), (4 * n_edges, 4), (n_edges, 2)):
+        monkeypatch.setattr(_fitting, "_SEARCHED_EDGES", budget)
+        assert _fitting.count_starts(ten, graph) == expected
+        found, asked = (
+            PRCut(4, affinity="precomputed", n_init=n, random_state=0).fit(graph)
+            for n in ("auto", expected)
+        )
+        np.testing.assert_array_equal(found.labels_, asked.labels_)
+    for parameters in ({"n_init": 7}, {"init": "spectral"}, {"local_search": False}):
+        count = _fitting.count_starts(clone(ten).set_params(**parameters), graph)
+        assert count == parameters.get("n_init", 10)
 
 
 def test_a_precomputed_graph_has_labels_and_no_predict(blobs):
