@@ -926,6 +926,7 @@ def test_weights_of_new_rows_are_checked(blobs):
 
 
 @pytest.mark.torch
+@pytest.mark.few_epochs
 def test_a_stream_goes_on_with_what_it_began_with(blobs):
     import torch
 
