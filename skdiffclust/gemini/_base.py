@@ -178,6 +178,11 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         """Return the logits (n, k) of samples X."""
         check_is_fitted(self)
         X = self._validate(X, reset=False)
+        if hasattr(self, "encoder_"):
+            from skdiffclust.gemini._torch import module_logits
+
+            n_clusters = len(self._columns)
+            return module_logits(self.encoder_, X, n_clusters)[:, self._columns]
         return logits_of_rows(self._fitted_model(), X, self.means_)
 
     def _fitted_model(self):
@@ -188,7 +193,7 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
 
     def _validate(self, X, *, reset):
         """Return X as a finite array (n, d), or as a csr_array in canonical format."""
-        accepted = False if self.__sklearn_tags__().input_tags.pairwise else "csr"
+        accepted = "csr" if self.__sklearn_tags__().input_tags.sparse else False
         X = validate_rows(self, X, reset=reset, accept_sparse=accepted)
         # One memory layout gives the same bits for a list, an array, and a frame.
         return canonical_rows(X) if issparse(X) else np.ascontiguousarray(X)
@@ -486,7 +491,7 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         relation = OBJECTIVES[self.objective].relation
         value = {"kernel": self.kernel, "distance": self.metric}.get(relation)
         tags.input_tags.pairwise = isinstance(value, str) and value == "precomputed"
-        tags.input_tags.sparse = not tags.input_tags.pairwise
+        tags.input_tags.sparse = not (tags.input_tags.pairwise or callable(self.model))
         return tags
 
 

@@ -1,11 +1,17 @@
 """GEMINI: discriminative clustering by a generalised mutual information."""
 
+import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from skdiffclust._assignments import softmax
+from skdiffclust._assignments import order_by_size, softmax
 from skdiffclust._compat import StrOptions, fit_context
 from skdiffclust._constraints import as_constraints
+from skdiffclust._devices import (
+    outside_torch_modes,
+    require_torch,
+    resolve_device,
+)
 from skdiffclust._fitted import drop_stale, reads_whole
 from skdiffclust._history import (
     Training,
@@ -21,7 +27,16 @@ from skdiffclust.gemini._training import OPTIMISERS, train_model
 # Largest number of epochs of a fit that is used to choose the number of clusters.
 _MOST_TRIAL_EPOCHS = 100
 # Attributes that exist only for some models or kernels.
-_BY_MODEL = "assignments_", "means_", "coefs_", "intercepts_", "gamma_"
+_BY_MODEL = (
+    "assignments_",
+    "means_",
+    "coefs_",
+    "intercepts_",
+    "gamma_",
+    "encoder_",
+    "device_",
+    "_columns",
+)
 
 
 @reads_whole("predict", "predict_proba", "score")
@@ -72,9 +87,11 @@ class GEMINI(BaseGEMINI):
         Constant of the kernels "poly", "polynomial" and "sigmoid".
     kernel_params : dict or None, default=None
         Keyword arguments of a kernel that is a function; others ignore them.
-    model : {"linear", "mlp", "free"}, default="linear"
+    model : {"linear", "mlp", "free"} or torch.nn.Module, default="linear"
         Multinomial logistic regression, a perceptron with ReLUs, or probabilities of
         each training sample without any function, which cannot predict other samples.
+        A copy of a module is trained, from the parameters that it has; it maps samples
+        as they are to one logit for each cluster.
     hidden_layer_sizes : int or array-like of int, default=(100,)
         Hidden layers of the perceptron.
     dropout : float, default=0
@@ -101,6 +118,9 @@ class GEMINI(BaseGEMINI):
         Number of restarts; the one with the smallest loss is kept. The first starts
         from the cells of k-means, the others from random weights, and one more from a
         partition (see Notes).
+    device : str or torch.device, default="auto"
+        Where a module is trained; "auto" is CUDA if there is one, else the CPU, where
+        all other models are trained.
     random_state : int, RandomState instance or None, default=None
         Draws the centres of k-means, initial weights, batches and dropout.
 
@@ -114,6 +134,10 @@ class GEMINI(BaseGEMINI):
         Layers of the model, of shapes (n_in, n_out) and (n_out,), on centred features.
     means_ : ndarray of shape (n_features,), float64
         Means that are subtracted from the features before the model.
+    encoder_ : torch.nn.Module
+        Only with a module as `model`: the trained copy, on the CPU.
+    device_ : str
+        Only with a module as `model`: where it was trained.
     assignments_ : ndarray of shape (n_samples, n_clusters)
         Only with ``model="free"``: the probabilities of the training samples; those of
         equal samples are equal.
@@ -161,6 +185,14 @@ class GEMINI(BaseGEMINI):
     two units in each hidden layer for each cluster to start so; with fewer, and without
     features, all restarts are random.
 
+    A module has one run, from the parameters that it has: `n_init`,
+    `hidden_layer_sizes` and `dropout` are not used. The gradient of the objective by
+    its outputs is computed in NumPy, and torch takes it from there. The module sees
+    samples as they are, so that their unit matters. `l2` is the factor of the squares
+    of all its parameters except vectors. "loss" and "objective" are those of all
+    samples after each epoch. The global random streams of torch are seeded during
+    training, and restored: concurrent fits of modules take turns.
+
     **Number of clusters.** With ``n_clusters="auto"`` each number is fitted to ten
     subsets of half of the samples (of 1000 of them, if there are more), and its
     stability s is the mean adjusted Rand index of what pairs of these fits predict for
@@ -199,7 +231,8 @@ class GEMINI(BaseGEMINI):
     _parameter_constraints = {
         **BaseGEMINI._parameter_constraints,
         "n_clusters": [positive, StrOptions({"auto"})],
-        "model": [StrOptions({"linear", "mlp", "free"})],
+        "model": [StrOptions({"linear", "mlp", "free"}), callable],
+        "device": "no_validation",  # `resolve_device` names those that are present
     }
 
     def __init__(
@@ -226,6 +259,7 @@ class GEMINI(BaseGEMINI):
         tol=1e-4,
         n_iter_no_change=10,
         n_init=3,
+        device="auto",
         random_state=None,
     ):
         self.n_clusters = n_clusters
@@ -249,9 +283,11 @@ class GEMINI(BaseGEMINI):
         self.tol = tol
         self.n_iter_no_change = n_iter_no_change
         self.n_init = n_init
+        self.device = device
         self.random_state = random_state
 
     @keep_state_on_error
+    @outside_torch_modes
     @fit_context(prefer_skip_nested_validation=True)
     def fit(
         self,
@@ -321,6 +357,10 @@ class GEMINI(BaseGEMINI):
             self.n_clusters = stability.best
             self._warn_of_chance(stability)
         problem = self._prepare(X, row_weights, means, constraints, affinity)
+        if callable(self.model):
+            self._fit_module(X, y, problem, means, rng)
+            self._affinity_given = affinity is not None
+            return self
         units = problem.units
         gamma = self._gamma_attribute(units, X.shape[1])
         trained = []
@@ -361,8 +401,61 @@ class GEMINI(BaseGEMINI):
         training.finish()
         return self
 
+    def _fit_module(self, X, y, problem, means, rng):
+        """Train a copy of the module on X (n, d), of which `problem` is."""
+        require_torch("GEMINI with a module as model")
+        from skdiffclust._torch import isolated_streams
+        from skdiffclust.gemini._torch import (
+            ModuleModel,
+            module_logits,
+            module_on_cpu,
+            own_module,
+        )
+
+        device = resolve_device(self.device, "GEMINI")
+        module = own_module(self.model)
+        shared = {"means_": means, "device_": device}
+        shared |= self._gamma_attribute(problem.units, X.shape[1])
+
+        def attributes(state, columns):
+            encoder = module_on_cpu(module, state)
+            return shared | {"encoder_": encoder, "_columns": columns}
+
+        params = self._training_params()
+        training = Training(self, X, y, **params, n_init=1)
+        unordered = np.arange(self.n_clusters)
+        with isolated_streams(rng, device):
+            model = ModuleModel(module, self.n_clusters, X, problem, device)
+            for loop in training:
+                model.train(
+                    loop,
+                    self.solver,
+                    self.learning_rate,
+                    self._batch(len(X)),
+                    rng,
+                    lambda: attributes(model.state(), unordered),
+                )
+        best = training.best.best_state
+        encoder = module_on_cpu(module, best)
+        labels = module_logits(encoder, X, self.n_clusters).argmax(axis=1)
+        order = order_by_size(labels, self.n_clusters, problem.row_weights)
+        labels = np.argsort(order)[labels]
+        self.n_clusters_ = self._report(labels, problem.constraints)
+        self.labels_ = labels
+        drop_stale(self, _BY_MODEL)
+        for name, value in attributes(best, order).items():
+            setattr(self, name, value)
+        self.n_iter_ = training.best.n_iter
+        self.history_ = problem.units.history(training.best.history)
+        training.finish()
+
     def _check_auto(self, n_samples, affinity):
         """Refuse n_clusters="auto" if stability cannot be computed."""
+        if callable(self.model):
+            raise ValueError(
+                "The 'n_clusters' parameter of GEMINI must be an integer with a module "
+                "as model, whose width is that number. Got 'auto' instead. Set it."
+            )
         if self.model == "free" or affinity is not None:
             what = "model='free'" if self.model == "free" else "an affinity"
             raise ValueError(

@@ -1,11 +1,25 @@
-"""The objectives as a torch loss, for a training loop and a custom network."""
+"""The objectives as a torch loss, and a torch module as the model of GEMINI."""
 
+import copy
+
+import numpy as np
 import torch
 from torch import nn
 
+from skdiffclust._batches import mini_batches
 from skdiffclust._devices import refuse_other_devices
-from skdiffclust._torch import in_full_precision, sum_over_processes
+from skdiffclust._torch import (
+    in_full_precision,
+    load_module_state,
+    module_outputs,
+    module_state,
+    sum_over_processes,
+    to_numpy,
+    to_tensor,
+    train_module,
+)
 from skdiffclust.gemini._relations import Matrix
+from skdiffclust.gemini._training import logits_loss
 from skdiffclust.gemini._transport import transport
 
 _ROUNDINGS = 8
@@ -228,3 +242,161 @@ def _cost(first, second, matrix, key):
     _, potentials = transport(*arrays, matrix, key)
     u, v = (torch.as_tensor(p).to(first) for p in potentials)
     return first @ u + second @ v
+
+
+# ------------------------------------------------------------------ a module as model
+
+
+class _Stored(torch.autograd.Function):
+    """A value that is known, whose gradient by the logits is known as well."""
+
+    @staticmethod
+    def forward(ctx, logits, value, gradient):
+        ctx.save_for_backward(gradient)
+        return logits.new_tensor(value)
+
+    @staticmethod
+    def backward(ctx, by_value):
+        (gradient,) = ctx.saved_tensors
+        return by_value * gradient, None, None
+
+
+class ModuleModel:
+    """A torch module as p(y|x), trained on samples as they are.
+
+    Objectives, links and relations are those of NumPy: their gradient by the logits is
+    stored, and torch takes it through the module.
+
+    Parameters
+    ----------
+    module : nn.Module
+        Maps (b, d) to logits (b, k); trained in place.
+    n_clusters : int
+    X : ndarray of shape (n, d)
+    problem : Problem
+        Of the same samples.
+    device : str
+    """
+
+    def __init__(self, module, n_clusters, X, problem, device):
+        self.module = module.to(device)
+        self._n_clusters = n_clusters
+        self._X = X
+        self._problem = problem
+        self._parameters = [p for p in module.parameters() if p.requires_grad]
+        if not self._parameters:
+            raise ValueError(
+                "The 'model' parameter of GEMINI must have parameters to train. Got a "
+                f"{type(module).__name__} without any instead."
+            )
+        self._device = device
+        self._dtype = self._parameters[0].dtype
+        # Refuses outputs of another width, and values that are too large.
+        module_logits(module, X[:1], n_clusters)
+
+    def train(self, loop, solver, rate, batch_size, random_state, attributes):
+        """Run the epochs of a loop; its best state is that of the module."""
+        optimizer = OPTIMISERS[solver](self._parameters, rate)
+
+        def close(loop, mean_loss):
+            # Of all samples, in evaluation mode: what is kept is judged by it.
+            logits = module_logits(
+                self.module, self._X, self._n_clusters, block_samples=_BLOCK_SAMPLES
+            )
+            loss, value, _ = logits_loss(self._problem, logits)
+            loop.record(
+                loss + float(self._decay().detach()),
+                state=self.state,
+                attributes=attributes,
+                objective=value,
+            )
+
+        n_samples = len(self._X)
+        train_module(
+            loop,
+            self.module,
+            lambda size: self._batches(n_samples, size, random_state),
+            self._loss_of,
+            optimizer,
+            batch_size=min(batch_size, n_samples),
+            close=close,
+        )
+
+    def state(self):
+        """Return a copy of the parameters and buffers as a dict of arrays."""
+        return module_state(self.module)
+
+    def _batches(self, n_samples, size, random_state):
+        """Yield the rows of batches; one that has all has them in their order."""
+        for rows in mini_batches(n_samples, size, random_state):
+            yield np.arange(n_samples) if len(rows) == n_samples else rows
+
+    def _loss_of(self, rows):
+        """Return the loss of the samples `rows` (b,), None if they have no weight."""
+        if not self._problem.row_weights[rows].any():
+            return None
+        logits = self.module(to_tensor(self._X[rows], self._device, self._dtype))
+        loss, _, gradient = logits_loss(self._problem, to_numpy(logits), rows)
+        gradient = to_tensor(gradient, self._device, logits.dtype)
+        return _Stored.apply(logits, loss, gradient) + self._decay()
+
+    def _decay(self):
+        """Return l2 times the sum of squares of all parameters but vectors."""
+        total = self._parameters[0].new_zeros(())
+        l2 = self._problem.inner_l2
+        if l2:
+            for parameter in self._parameters:
+                if parameter.ndim > 1:
+                    total = total + l2 * parameter.square().sum()
+        return total
+
+
+OPTIMISERS = {
+    "adam": lambda parameters, rate: torch.optim.Adam(parameters, lr=rate),
+    "sgd": lambda parameters, rate: torch.optim.SGD(parameters, lr=rate, momentum=0.9),
+}
+_BLOCK_SAMPLES = 1024
+
+
+def module_logits(module, X, n_clusters, *, block_samples=1):
+    """Return the outputs (n, k) of a module in evaluation mode, as a NumPy array.
+
+    One sample at a time a row's output does not depend on those beside it.
+    """
+    dtype = next(module.parameters()).dtype
+    largest = np.abs(X).max(initial=0.0)
+    if largest > torch.finfo(dtype).max:
+        raise ValueError(
+            f"The 'X' parameter of GEMINI must fit {str(dtype)[6:]}, the dtype of the "
+            f"module. Got values up to {largest:.3g} instead. Rescale X."
+        )
+
+    def check(output, n_rows):
+        found = type(output).__name__
+        if torch.is_tensor(output):
+            found = f"shape {tuple(output.shape)}"
+        if found != f"shape {(n_rows, n_clusters)}":
+            raise ValueError(
+                "The 'model' parameter of GEMINI must map samples to one output for "
+                f"each of {n_clusters} clusters. Got {found} for {n_rows} samples "
+                "instead. Set the width of its last layer to n_clusters."
+            )
+
+    return module_outputs(module, X, check, block_samples=block_samples)
+
+
+def own_module(module):
+    """Return a deep copy of a user's module; TypeError if it is none."""
+    if not isinstance(module, nn.Module):
+        raise TypeError(
+            "The 'model' parameter of GEMINI must be 'linear', 'mlp', 'free' or a "
+            f"torch nn.Module. Got {type(module).__name__} instead."
+        )
+    return copy.deepcopy(module)
+
+
+def module_on_cpu(module, state):
+    """Return a copy of a module on the CPU, with the arrays of a state."""
+    copied = copy.deepcopy(module).cpu()
+    load_module_state(copied, state)
+    return copied.eval()

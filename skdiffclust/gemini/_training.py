@@ -105,11 +105,17 @@ def loss_and_gradients(model, problem, rows=None, random_state=None):
 
 
 def _by_definition(model, problem, X, weights, relation, rows, random_state):
-    """Return what `loss_and_gradients` does, without l2, for samples X of a batch."""
+    """Return what `loss_and_gradients` does, without l2, for the rows X of a batch."""
     masks = None
     if problem.dropout and random_state is not None:
         masks = model.dropout_masks(len(X), problem.dropout, random_state)
     logits, inputs = model.forward(X, masks)
+    loss, value, gradient = _loss_by_logits(problem, logits, weights, relation, rows)
+    return loss, value, model.backward(gradient, inputs, masks)
+
+
+def _loss_by_logits(problem, logits, weights, relation, rows):
+    """Return the loss of logits (b, k), the objective, and the gradient by them."""
     assignments = softmax(logits)
     value, gradient = problem.objective(assignments, weights, relation)
     loss = -value
@@ -120,8 +126,21 @@ def _by_definition(model, problem, X, weights, relation, rows, random_state):
         )
         loss += problem.link_weight * penalty
         gradient += problem.link_weight * penalty_gradient
-    gradients = model.backward(softmax_backward(assignments, gradient), inputs, masks)
-    return loss, value, gradients
+    return loss, value, softmax_backward(assignments, gradient)
+
+
+def logits_loss(problem, logits, rows=None):
+    """Return the loss of logits (b, k), the objective, and the gradient by them.
+
+    `rows` (b,) are those of a batch, None for all. Without l2; the gradient is in the
+    dtype of the logits.
+    """
+    weights = problem.row_weights
+    relation = problem.relation
+    if rows is not None:
+        weights = weights[rows] / weights[rows].sum()
+        relation = None if relation is None else relation.take(rows)
+    return _loss_by_logits(problem, logits, weights, relation, rows)
 
 
 def _add_decay(model, gradients, problem):
