@@ -255,7 +255,7 @@ GENERATORS = {
         centers=6,
         cluster_std=[0.5, 0.5, 1.5, 1.5, 3.0, 3.0],
         random_state=seed,
-    ),  # fmt: skip
+    ),
     "blobs, unequal sizes": lambda seed: make_blobs(
         [800, 400, 200, 100, 50, 25], 6, cluster_std=2.5, random_state=seed
     ),
@@ -315,11 +315,14 @@ def k_means():
             for found, model in zip(labels, models, strict=True):
                 found.append(model.labels_[np.argsort(order)])
         cells = [
-            [np.mean([silhouette_score(X[judged], one[judged]) for one in found]),
-             np.mean([adjusted_rand_score(y, one) for one in found]),
-             agreement(found[:5]), agreement(found[5:])]
+            [
+                np.mean([silhouette_score(X[judged], one[judged]) for one in found]),
+                np.mean([adjusted_rand_score(y, one) for one in found]),
+                agreement(found[:5]),
+                agreement(found[5:]),
+            ]
             for found in labels
-        ]  # fmt: skip
+        ]
         means.append(cells)
         n_right += [
             max(ratios) <= 1.005,

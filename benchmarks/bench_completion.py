@@ -138,9 +138,11 @@ def summarise(sets):
     for peer in ("mean", "knn", "iterative"):
         found = [lines for lines in sets.values() if peer in lines[0]]
         pairs = np.array(
-            [[[line["ours"], line[peer], line["ClAM"]] for line in lines]
-             for lines in found]
-        )  # fmt: skip
+            [
+                [[line["ours"], line[peer], line["ClAM"]] for line in lines]
+                for lines in found
+            ]
+        )
         if not len(pairs):
             continue
         error = pairs[:, :, 0, 0] <= pairs[:, :, 1, 0]
