@@ -272,7 +272,8 @@ class ClAM(
     Missing entries (NaN) of dense X are completed first, in `fit` and in all other
     methods, as :class:`AssociativeImputer` does among at most 2000 of the training
     samples, which are kept for that; clusters and distances are those of completed
-    samples.
+    samples. The inverse temperature of completion is chosen on entries that are hidden
+    for that, and is not `inverse_temperature`.
 
     The "mlp" is trained in NumPy on the CPU; a module as encoder, or another device,
     needs torch. While it trains a module, a fit seeds the global random streams of
