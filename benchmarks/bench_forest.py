@@ -6,10 +6,10 @@
 Each line has the median time of ours, that of the peer, the median of the ratios of
 runs that followed each other, the same ratio of processor time (which a busy machine
 disturbs less), and the relative difference of the total weights of the two trees. A
-peer that takes more than half a minute runs once. Parts: points, few, ten, wide,
-million, dense, dense20000, sparse, metrics, growth3, growth10, growth50, fit, workers,
-memmap, reachability,
-dense_fit, sphere, text.
+peer that takes more than half a minute runs once, one that is not installed not at all.
+Parts: points, few, ten, wide, million, whole, dense, dense20000, dense_fit, sparse,
+reachability, metrics, norms, sphere, text, growth3, growth10, growth50, fit, workers,
+memmap.
 """
 
 import os
@@ -55,10 +55,16 @@ def compare(case, ours, peers, data):
         runs = []
         for _ in range(N_RUNS):
             wall, cpu, weight = clocked(ours, data)
-            peer_wall, peer_cpu, peer_weight = clocked(peer, data)
+            try:
+                peer_wall, peer_cpu, peer_weight = clocked(peer, data)
+            except ModuleNotFoundError:
+                print(f"{case:22} {name:14} is not installed", flush=True)
+                break
             runs.append((wall, peer_wall, peer_wall / wall, peer_cpu / cpu))
             if peer_wall > 30:
                 break
+        if not runs:
+            continue
         wall, peer_wall, ratio, cpu_ratio = np.median(runs, axis=0)
         print(
             f"{case:22} {name:14} ours {wall:8.3f} s  peer {peer_wall:8.3f} s  ratio "
@@ -238,6 +244,39 @@ def sphere():
         )
         peers = {"hdbscan": hdbscan_on_sphere}
         compare(f"sphere {n_samples}", ours_on_sphere, peers, X)
+
+
+def norms():
+    """Trees by metrics that are neither Euclidean nor cosine."""
+    for metric in ("manhattan", "chebyshev"):
+
+        def ours(X, metric=metric):
+            return minimum_spanning_tree(X, metric=metric).lengths.sum()
+
+        def by_hdbscan(X, metric=metric):
+            from hdbscan import HDBSCAN
+
+            model = HDBSCAN(
+                metric=metric,
+                min_samples=1,
+                approx_min_span_tree=False,
+                gen_min_span_tree=True,
+            )
+            return model.fit(X)._min_spanning_tree[:, 2].sum()
+
+        for n_samples, n_features in ((50_000, 2), (50_000, 3), (20_000, 5)):
+            name = f"{n_samples} x {n_features} {metric}"
+            X = normal(n_samples, n_features)
+            compare(name, ours, {"hdbscan": by_hdbscan}, X)
+
+
+def whole():
+    """Trees of whole numbers, with many ties and copies."""
+    rng = np.random.default_rng(0)
+    peers = {"quitefastmst": quitefastmst_on_points}
+    for n_features, largest in ((2, 300), (3, 40)):
+        X = rng.integers(0, largest, (100_000, n_features)).astype(float)
+        compare(f"100 000 x {n_features}, whole", ours_on_points, peers, X)
 
 
 def ours_on_text(X):

@@ -439,6 +439,26 @@ def test_far_outliers_are_no_clusters(far, global_random_seed):
     assert adjusted_rand_score(y, labels[:300]) > 0.9
 
 
+@pytest.mark.parametrize("degrees, gap", [(3, 12), (2, 24), (1.5, 48)])
+def test_heavy_tails_are_no_clusters(degrees, gap, global_random_seed):
+    rng = np.random.default_rng(global_random_seed)
+    y = np.repeat(np.arange(3), 200)
+    X = gap * np.array([[0, 0], [1, 0], [0, 1]])[y]
+    X = X + rng.standard_t(degrees, size=(600, 2))
+    assert adjusted_rand_score(y, SpanningForestClustering(3).fit(X).labels_) > 0.9
+
+
+def test_far_outliers_beside_small_clusters(global_random_seed):
+    X, y = make_blobs(
+        [1000, 1000, 20],
+        centers=[[0, 0], [9, 0], [0, 9]],
+        random_state=global_random_seed,
+    )
+    far = np.random.default_rng(global_random_seed).uniform(-300, 300, (20, 2))
+    labels = SpanningForestClustering(3).fit(np.concatenate([X, far])).labels_
+    assert adjusted_rand_score(y, labels[: len(y)]) > 0.9
+
+
 def test_a_cluster_of_one_percent_is_found(global_random_seed):
     X, y = make_blobs(
         [2000, 20], centers=[[0, 0], [9, 0]], random_state=global_random_seed
