@@ -308,7 +308,7 @@ def cases(n_runs, *choices):
 PARTS = {
     "wasserstein": (run_wasserstein, cases(5, SCENARIOS, MODES, MODELS)),
     "settings": (run_settings, cases(20, VARIANTS, ("ovo", "ova"))),
-    "stability": (run_stability, cases(5, (3,), MODES)),
+    "stability": (run_stability, cases(20, (3,), MODES)),
     "published": (
         run_published,
         [

@@ -85,6 +85,7 @@ REFUSED = {
     ),
     "ClAM with device='cuda' needs torch": "ClAM(3, device='cuda').fit(X)",
     "PRCut with device='cuda:1' needs torch": "PRCut(3, device='cuda:1').fit(X)",
+    "GEMINI with a module as model needs torch": "GEMINI(3, model=abs).fit(X)",
     "PRCut with a module as encoder needs torch": "PRCut(3, encoder=abs).fit(X)",
     "SpanningForestEmbedding with a module as encoder needs torch": (
         "SpanningForestEmbedding(3, encoder=abs).fit(X, y)"
