@@ -261,6 +261,7 @@ def test_distance_matrix_matches_sklearn(metric, global_random_seed):
 FORMS = {
     "euclidean": lambda a, b: np.linalg.norm(a - b),
     "l2": lambda a, b: np.linalg.norm(a - b),
+    "minkowski": lambda a, b: np.linalg.norm(a - b),
     "nan_euclidean": lambda a, b: np.linalg.norm(a - b),
     "sqeuclidean": lambda a, b: np.sum((a - b) ** 2),
     "cosine": lambda a, b: 1 - a @ b / np.linalg.norm(a) / np.linalg.norm(b),
