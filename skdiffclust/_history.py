@@ -60,6 +60,8 @@ _ROUNDING = 1e-8
 STOP_REASONS = ("max_iter", "patience", "diverged", "callback")
 # Number of epochs that progress is judged by if `n_iter_no_change` is None.
 _WINDOW = 10
+# Of the mean size of a cluster: what is smaller divides nothing.
+_LEAST_SIZE = 0.01
 # Attributes that change in an EpochLoop, besides the best state.
 _MOVING = (
     "history",
@@ -95,6 +97,19 @@ def warn_of_convergence(message, *, stacklevel=2):
     """Issue a ConvergenceWarning, unless this fit is a part of another that warns."""
     if not _reported_elsewhere.get():
         warnings.warn(message, ConvergenceWarning, stacklevel=stacklevel + 1)
+
+
+def warn_of_small_clusters(name, sizes, advice, *, stacklevel=2):
+    """Warn of clusters (sizes (k,)) below 1 % of the mean size, but not empty."""
+    least = _LEAST_SIZE * sizes.sum() / len(sizes)
+    small = sizes[(sizes > 0) & (sizes < least)]
+    if len(small):
+        warn_of_convergence(
+            f"{len(small)} of {len(sizes)} clusters of {name} are below 1 % of the "
+            f"mean size (the smallest is {small.min():g}, 1 % is {least:.3g}): "
+            f"{advice}",
+            stacklevel=stacklevel + 1,
+        )
 
 
 def keep_state_on_error(method):

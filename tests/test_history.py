@@ -24,7 +24,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skdiffclust import _history
 from skdiffclust._batches import mini_batches
 from skdiffclust._compat import CallbackSupportMixin, Interval, fit_context
-from skdiffclust._history import EpochLoop, Training, keep_state_on_error
+from skdiffclust._history import (
+    EpochLoop,
+    Training,
+    keep_state_on_error,
+    warn_of_small_clusters,
+)
 
 
 def squared_distances(X, centers):
@@ -757,3 +762,11 @@ def test_only_the_restart_that_is_kept_must_have_converged(X):
     with pytest.warns(ConvergenceWarning, match=text) as caught:
         training.finish(training.loops)
     assert len(caught) == 1
+
+
+def test_clusters_below_one_percent_are_warned_of():
+    with pytest.warns(ConvergenceWarning, match="1 of 3 clusters of ClAM .*1 % is 1.3"):
+        warn_of_small_clusters("ClAM", np.array([300, 99, 1]), "use fewer.")
+    # An error here, if it warned.
+    warn_of_small_clusters("ClAM", np.array([300, 98, 2]), "use fewer.")
+    warn_of_small_clusters("ClAM", np.array([400, 0]), "empty ones are reported else.")

@@ -19,7 +19,7 @@ from skdiffclust._compat import (
 )
 from skdiffclust._constraints import check_feasible
 from skdiffclust._encoder import Encoder
-from skdiffclust._history import warn_of_convergence
+from skdiffclust._history import warn_of_convergence, warn_of_small_clusters
 from skdiffclust._validation import (
     canonical_rows,
     extreme_rows,
@@ -474,6 +474,13 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
                 "or use fewer clusters.",
                 stacklevel=3,
             )
+        warn_of_small_clusters(
+            name,
+            sizes,
+            "they add next to nothing to the objective. Use mode='ovo', or fewer "
+            "clusters.",
+            stacklevel=3,
+        )
         if constraints is not None:
             separated, joined = broken_links(labels, constraints)
             if separated or joined:

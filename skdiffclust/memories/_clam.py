@@ -40,6 +40,7 @@ from skdiffclust._history import (
     Training,
     keep_state_on_error,
     warn_of_convergence,
+    warn_of_small_clusters,
 )
 from skdiffclust._validation import check_dense_size, validate_rows
 from skdiffclust.memories._checks import (
@@ -829,6 +830,13 @@ class ClAM(
                 "raise inverse_temperature, or check X for equal samples.",
                 stacklevel=4,
             )
+        warn_of_small_clusters(
+            "ClAM",
+            sizes,
+            "far outliers take memories of their own. Remove them, or use fewer "
+            "clusters.",
+            stacklevel=4,
+        )
 
     def _assign(self, X):
         """Return the labels (n,) of validated samples."""

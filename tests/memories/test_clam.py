@@ -652,3 +652,11 @@ def test_float32_stays(global_random_seed):
     assert model.transform(X.astype(np.float32)).dtype == np.float32
     double = ClAM(3, random_state=global_random_seed, n_init=2).fit(X)
     assert adjusted_rand_score(model.labels_, double.labels_) == 1.0
+
+
+def test_an_outlier_that_is_a_cluster_is_said(global_random_seed):
+    rng = np.random.RandomState(global_random_seed)
+    X = rng.normal(size=(400, 2)) + 10 * (np.arange(400) % 2)[:, None]
+    X[0] = 1e3
+    with pytest.warns(ConvergenceWarning, match="1 of 3 clusters of ClAM .*below 1 %"):
+        ClAM(3, random_state=global_random_seed).fit(X)
