@@ -47,11 +47,10 @@ def pair_noise(noise, first, last, n, device):
 
     Symmetric; the diagonal is meaningless.
     """
-    samples = torch.arange(first, last, device=device)
+    per_draw = noise.samples_per_draw
+    draws = torch.arange(first // per_draw, -(-last // per_draw), device=device)
     seed = _signed(noise.seed, 64)
-    base = _mix64(
-        seed + (samples // noise.samples_per_draw + 1) * _signed(_hash.GOLDEN, 64)
-    )
+    base = _mix64(seed + (draws + 1) * _signed(_hash.GOLDEN, 64))
     rows = (torch.arange(n, device=device) + 1) * _signed(_hash.ROW, 64)
     keys = _mix64(base[:, None] + rows)
     low = keys.to(torch.int32)
@@ -65,15 +64,20 @@ def pair_noise(noise, first, last, n, device):
     x = (x ^ _shift(x, 15, 32)) * _signed(_hash.SECOND, 32)
     x = x ^ _shift(x, 15, 32)
     pattern = ((x & 0x7FFFFFFF).to(torch.float64) * 2.0 + 1.0).view(torch.int64)
-    antithetic_index = (samples % noise.samples_per_draw).bool()[:, None, None]
-    segment = (pattern >> 48) - (1023 << 4) + N_SEGMENTS * ((x < 0) ^ antithetic_index)
+    # Mirror images share their bits: only the tail is the other one.
+    images = torch.arange(per_draw, device=device).bool()[:, None, None]
+    segment = N_SEGMENTS * ((x < 0)[:, None] ^ images)
+    segment += ((pattern >> 48) - (1023 << 4))[:, None]
     t = (pattern & ((1 << 48) - 1)).to(torch.float64) * 2.0**-48
+    t = t[:, None]
     c0, c1, c2, c3 = (
         to_tensor(np.ascontiguousarray(column), device)[segment]
         for column in noise.table.T
     )
     # One product and one sum at a time: a fused one would round differently.
-    return ((c3 * t + c2) * t + c1) * t + c0
+    values = (((c3 * t + c2) * t + c1) * t + c0).flatten(0, 1)
+    start = first % per_draw
+    return values[start : start + last - first]
 
 
 class BoruvkaSampler:
@@ -109,19 +113,26 @@ class BoruvkaSampler:
     def chunks(self):
         """Yield first and last sample, edges, weights and components of each chunk."""
         n_samples = self.noise.n_samples
-        n = len(self.similarity)
         for first in range(0, n_samples, self.step):
             last = min(first + self.step, n_samples)
-            noise = pair_noise(self.noise, first, last, n, self.similarity.device)
-            weights = self.similarity + self.noise.scale * noise
-            if self.problem is not None:
-                component, edges, values = constrained_trees(weights, self.problem)
-            else:
-                rows = torch.arange(n, device=weights.device).expand(last - first, n)
-                edges = batched_boruvka(weights.clone(), rows)
-                edges, values = heaviest_edges(weights, edges, self.n_edges)
-                component = components_of(edges, rows)
-            yield first, last, edges, values, component
+            yield first, last, *self.solve(self.noisy(first, last))
+
+    def noisy(self, first, last):
+        """Return the noisy copies (s, n, n) of some samples."""
+        n = len(self.similarity)
+        noise = pair_noise(self.noise, first, last, n, self.similarity.device)
+        return self.similarity + self.noise.scale * noise
+
+    def solve(self, weights):
+        """Return edges and weights (s, n_edges) and components (s, n) of copies."""
+        if self.problem is not None:
+            component, edges, values = constrained_trees(weights, self.problem)
+            return edges, values, component
+        rows = torch.arange(weights.shape[1], device=weights.device)
+        rows = rows.expand(weights.shape[:2])
+        edges = batched_boruvka(weights.clone(), rows)
+        edges, values = heaviest_edges(weights, edges, self.n_edges)
+        return edges, values, components_of(edges, rows)
 
     def sums(self, *, connectivity=False):
         """Return A_ε and M_ε (n, n), or None, and the weights (s,) of the samples."""
@@ -191,6 +202,29 @@ class BoruvkaSampler:
             product = (linked * derivative[:, None]).sum(dim=(2, 3))
             products[first:last] = 2.0 * product.flatten()
         return 2.0 * (observed * error).sum(), self.score_gradient(products)
+
+
+def partial_sums(similarity, n_clusters, noise, constraints):
+    """Return A_ε(Σ) - A_ε(Σ; M_Ω) (n, n), and what each sample loses (s,).
+
+    Free and constrained forests are those of the same noisy copies, made once.
+    """
+    free = BoruvkaSampler(similarity, n_clusters, noise)
+    bound = BoruvkaSampler(similarity, n_clusters, noise, constraints)
+    n = len(similarity)
+    counts = similarity.new_zeros(n * n)
+    lost = similarity.new_empty(noise.n_samples)
+    for first in range(0, noise.n_samples, bound.step):
+        last = min(first + bound.step, noise.n_samples)
+        weights = bound.noisy(first, last)
+        edges, values, _ = free.solve(weights)
+        counts.index_add_(0, edges.flatten(), torch.ones_like(values).flatten())
+        lost[first:last] = values.sum(dim=1)
+        edges, values, _ = bound.solve(weights)
+        counts.index_add_(0, edges.flatten(), -torch.ones_like(values).flatten())
+        lost[first:last] -= values.sum(dim=1)
+    upper = (counts / noise.n_samples).view(n, n)
+    return upper + upper.T, lost
 
 
 def _linked(component):

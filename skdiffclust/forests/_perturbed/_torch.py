@@ -11,7 +11,7 @@ from skdiffclust._constraints import constraints_from_matrix
 from skdiffclust._devices import refuse_other_devices
 from skdiffclust._torch import at_least_float32, in_full_precision, to_tensor
 from skdiffclust.forests._perturbed import _fenchel_young, _hash
-from skdiffclust.forests._perturbed._boruvka_torch import BoruvkaSampler
+from skdiffclust.forests._perturbed._boruvka_torch import BoruvkaSampler, partial_sums
 from skdiffclust.forests._perturbed._perturbation import (
     connectivity_of,
     sum_samples,
@@ -133,15 +133,10 @@ def _partial_loss(matrix, request):
             relation, request.constraints, request.n_clusters, request.noise
         )
         return loss, to_tensor(relation.spread(gradient))
-    forests = []
-    totals = []
-    for constraints in (None, request.constraints):
-        sampler = BoruvkaSampler(matrix, request.n_clusters, request.noise, constraints)
-        forest, _, weights = sampler.sums()
-        forests.append(forest)
-        totals.append(weights)
-    loss = 2.0 * (totals[0] - totals[1]).clamp(min=0.0).mean()
-    return loss, forests[0] - forests[1]
+    gradient, lost = partial_sums(
+        matrix, request.n_clusters, request.noise, request.constraints
+    )
+    return 2.0 * lost.clamp(min=0.0).mean(), gradient
 
 
 def _connectivity_loss(matrix, request):

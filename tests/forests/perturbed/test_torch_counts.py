@@ -1,0 +1,70 @@
+"""What the partial loss would ask of a device: calls of kernels, and bytes."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from sklearn.datasets import load_digits  # noqa: E402
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
+
+from skdiffclust._constraints import as_constraints  # noqa: E402
+from skdiffclust.forests._perturbed._boruvka_torch import (  # noqa: E402
+    pair_noise,
+    partial_sums,
+)
+from skdiffclust.forests._perturbed._samplers import Noise  # noqa: E402
+from skdiffclust.forests._perturbed._similarity import (  # noqa: E402
+    standardized_similarity,
+)
+
+N, K, B = 256, 10, 10
+
+
+class Counts(TorchDispatchMode):
+    """Count the calls that are no views, and the bytes that enter and leave them."""
+
+    def __init__(self):
+        super().__init__()
+        self.n_calls = 0
+        self.n_bytes = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        found = func(*args, **(kwargs or {}))
+        if not func.is_view:
+            self.n_calls += 1
+            tensors = torch.utils._pytree.tree_leaves((args, kwargs, found))
+            self.n_bytes += sum(
+                tensor.numel() * tensor.element_size()
+                for tensor in tensors
+                if torch.is_tensor(tensor)
+            )
+        return found
+
+
+def problem():
+    """A standardised similarity (n, n) of digits, and labels of half of them."""
+    X, y = load_digits(return_X_y=True)
+    rows = np.random.RandomState(0).permutation(len(X))[:N]
+    similarity = standardized_similarity(X[rows], "sqeuclidean")
+    labels = np.where(np.arange(N) < N // 2, y[rows], -1)
+    return torch.from_numpy(similarity), as_constraints(N, partial_labels=labels)
+
+
+@pytest.mark.torch
+def test_calls_and_bytes_of_the_partial_loss():
+    similarity, constraints = problem()
+    noise = Noise(0.1, B, "normal", True, np.uint64(1))
+    with Counts() as loss:
+        partial_sums(similarity, K, noise, constraints)
+    with Counts() as draws:
+        pair_noise(noise, 0, B, N, similarity.device)
+    print(
+        f"partial loss, n {N}, B {B}: {loss.n_calls} calls, "
+        f"{loss.n_bytes * 1000 / B / 1e9:.0f} GB for 1000 samples; of which noise "
+        f"{draws.n_calls} calls, {draws.n_bytes * 1000 / B / 1e9:.0f} GB"
+    )
+    # Noise once for both forests, and once for both mirror images: it was 67 of 401 GB.
+    assert draws.n_bytes * 1000 / B <= 25e9
+    assert loss.n_bytes * 1000 / B <= 380e9
+    assert loss.n_calls <= 5000
