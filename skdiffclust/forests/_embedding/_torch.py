@@ -66,7 +66,7 @@ class ModuleTrainer:
         self.rng = random_state
         self.device = device
         # What a module draws is not to change what is drawn later.
-        with torch.random.fork_rng(devices=[]):
+        with isolated_streams(np.random.RandomState(0), device):
             self.rates = rates or start_rates(self, first_weights)
         self.optimizer = torch.optim.Adam(
             module.parameters(),
