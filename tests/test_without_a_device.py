@@ -346,7 +346,9 @@ def step_of_memories(device):
 
 def step_of_an_embedding(device):
     """Take a step of SpanningForestEmbedding."""
-    model = SpanningForestEmbedding(K, n_perturbations=6)
+    model = SpanningForestEmbedding(
+        K, n_perturbations=6, noise_scale=0.1, learning_rate=1e-3
+    )
     rng = np.random.RandomState(0)
     network = nn.Linear(K, 2, device=device, dtype=torch.float64)
     with torch.no_grad():  # which waits there are depends on the weights

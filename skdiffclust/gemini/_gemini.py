@@ -361,6 +361,8 @@ class GEMINI(BaseGEMINI):
             self._fit_module(X, y, problem, means, rng)
             self._affinity_given = affinity is not None
             return self
+        if self.device != "auto":
+            resolve_device(self.device, "GEMINI")
         units = problem.units
         gamma = self._gamma_attribute(units, X.shape[1])
         trained = []

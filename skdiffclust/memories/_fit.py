@@ -252,8 +252,10 @@ class Fit:
             if self._constraints is not None:
                 # Training ignores links: the result of the constrained k-means is kept.
                 loop.stop("constraints")
-            if self._is_guarded and epoch >= _TRIAL_EPOCHS - 1 and self._is_worse(best):
-                loop.stop("k-means")
+            if self._is_guarded and epoch >= _TRIAL_EPOCHS - 1:
+                # Where it overflows, the loss of the next epoch says so.
+                if 0.0 < self._excess_inertia(best) < np.inf:
+                    loop.stop("k-means")
             loop.record(
                 losses[best] * self._scaling.loss_unit,
                 state=descent.copy_state,
@@ -285,7 +287,7 @@ class Fit:
         if self._converged is not None:
             descent.append(*self._converged)
             has_links = self._constraints is not None
-            if has_links or (self._is_guarded and self._is_worse(0)):
+            if has_links or (self._is_guarded and self._excess_inertia(0) > 0.0):
                 descent.keep([len(descent.memories) - 1])
         if len(descent.memories) == 1:
             n_rows = self._Z.shape[0]
@@ -311,15 +313,15 @@ class Fit:
         restart = int(np.lexsort((-np.asarray(merit), -found))[0])
         return restart, float(losses[restart]) * self._scaling.loss_unit
 
-    def _is_worse(self, restart):
-        """Return whether memories have a larger inertia than those of k-means."""
+    def _excess_inertia(self, restart):
+        """Return the inertia of memories less that of k-means; -inf without k-means."""
         if self._converged is None:
-            return False
+            return -np.inf
         if self._converged_inertia is None:
             self._converged_inertia = self._inertia(*self._converged)
         descent = self.descent
         trained = self._inertia(descent.memories[restart], descent.log_weights[restart])
-        return trained > _LOOSER * self._converged_inertia
+        return trained - _LOOSER * self._converged_inertia
 
     def _inertia(self, memories, log_weights):
         """Return the weighted sum of distances of the sample to its memories."""

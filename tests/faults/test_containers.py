@@ -129,7 +129,7 @@ def test_nothing_that_was_passed_is_written(estimator, blobs, fit, answer):
 def test_rows_that_are_no_numbers(estimator, X, error, message):
     estimator.set_params(n_clusters=1)
     if sparse.issparse(X) and estimator.__sklearn_tags__().input_tags.sparse:
-        estimator.fit(X)
+        estimator.fit(X, np.zeros(X.shape[0], dtype=int))
         return
     with pytest.raises(error, match=message):
         estimator.fit(X, np.zeros(2, dtype=int))

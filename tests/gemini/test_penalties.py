@@ -144,6 +144,7 @@ def test_a_group_that_leaves_is_exactly_zero_in_both(dtype, global_random_seed):
 # ------------------------------------------------------------------ factors
 
 
+@pytest.mark.few_epochs
 @pytest.mark.parametrize("model", ["linear", "mlp"])
 def test_a_factor_is_a_scale_of_the_features_that_the_model_sees(model):
     rng = np.random.RandomState(0)

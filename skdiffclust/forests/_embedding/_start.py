@@ -82,7 +82,7 @@ def _blocks(X, unit):
     for first in range(0, X.shape[0], _BLOCK_SAMPLES):
         rows = X[first : first + _BLOCK_SAMPLES]
         rows = rows.toarray() if issparse(rows) else rows
-        yield rows.astype(np.float64) / unit
+        yield rows.astype(np.float64, order="C") / unit
 
 
 def neighbors_of(X, n_neighbors):
