@@ -1,11 +1,12 @@
 """
 ========================================
-Ten digits, clustered through a pipeline
+The spanning forest finds the ten digits
 ========================================
 
-The 1797 handwritten digits of scikit-learn are projected on 20 principal components
-and grouped into ten clusters. Plain single linkage spends all its cuts on outliers; the
-size-weighted cuts of the same spanning tree, the default, find the digits.
+The 1797 handwritten digits of scikit-learn are projected onto 20 principal components
+and grouped into ten clusters, in a pipeline. With the rule of single linkage all cuts
+separate outliers; the default, the size-weighted cuts of the same tree, finds the
+digits.
 """
 
 import sys

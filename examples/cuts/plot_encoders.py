@@ -1,7 +1,7 @@
 """
-===========================
-Encoders and normalised cut
-===========================
+============================================
+An encoder with the cut of the pseudo-labels
+============================================
 
 By default, ``PRCut`` finds labels for the samples of one graph, and a new sample gets
 the label for which the cut of all samples is lowest. An encoder computes the label from
@@ -20,7 +20,7 @@ grid_x, grid_y = np.meshgrid(np.linspace(-1.5, 2.5, 120), np.linspace(-1.1, 1.6,
 grid = np.column_stack([grid_x.ravel(), grid_y.ravel()])
 
 # %%
-# The background is the predicted label of each point of the plane.
+# The background is the predicted cluster of each place.
 
 fig, axes = plt.subplots(1, 3, figsize=(11, 3.2), layout="constrained")
 cuts = {}
@@ -34,7 +34,7 @@ for ax, encoder in zip(axes, (None, "linear", "mlp"), strict=True):
 plt.show()
 
 # %%
-# All three predict every point of the plane. The cut of the linear encoder is more than
+# All three predict new samples. The cut of the linear encoder is more than
 # six times that of the pseudo-labels, which the perceptron reaches.
 
 assert cuts["linear"] > 6 * cuts[None]

@@ -1,12 +1,12 @@
 """
-=============================
-Exact expectation, and bounds
-=============================
+=============================================
+The exact expectation of a cut, and its bound
+=============================================
 
-With soft assignments the ratio-cut is random, and PRCut trains on its expectation. The
-paper holds that to be too expensive and takes a bound. Here are both, from assignments
-that say nothing (left) to the two clusters themselves (right), beside the mean of the
-ratio-cuts of labels that were drawn.
+With soft assignments the ratio-cut is a random variable, and ``PRCut`` trains on its
+expectation. The paper considers that too expensive and uses a bound. Here both are
+compared with the mean ratio-cut of sampled labels, for assignments from uniform (left)
+to the two true clusters (right).
 """
 
 import matplotlib.pyplot as plt

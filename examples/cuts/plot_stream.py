@@ -1,12 +1,11 @@
 """
-=====================
-A stream that drifts
-=====================
+===============================
+Clusters that drift in a stream
+===============================
 
-Samples arrive a hundred at a time, and the three clusters that they come from wander.
-``partial_fit`` takes each batch once; the model labels samples at any moment. ClAM
-keeps some of the samples: of the whole past, or, with ``half_life=200``, mostly late
-ones. Every batch is predicted first, as new data, and learned from afterwards.
+Samples arrive in batches of a hundred, and their three clusters move. Each batch is
+predicted first, as new data, and then passed to ``partial_fit``. ClAM keeps some of the
+samples: of the whole stream or, with ``half_life=200``, mostly recent ones.
 """
 
 import matplotlib.pyplot as plt

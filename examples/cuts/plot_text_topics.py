@@ -1,12 +1,12 @@
 """
-===============
-Topics of texts
-===============
+==================================
+Clusters of texts and their topics
+==================================
 
 The docstrings of ten packages of Python's standard library are texts about ten
-subjects. ``PRCut`` joins each to the ten texts whose words are most alike, by the
-cosine of their weighted counts, and cuts that graph into ten clusters. The words that
-are heavier in a cluster than elsewhere name its topic.
+subjects. ``PRCut`` joins each text to the ten most similar ones, by the cosine of their
+weighted counts, and partitions this graph into ten clusters. The words with larger
+weights in a cluster than elsewhere describe its topic.
 """
 
 import ast

@@ -3,10 +3,10 @@
 Clusters under constraints
 ==========================
 
-Four groups of points, and two clusters wanted: distance alone pairs the groups one way.
-Four labels, one in each group, are enough to have them paired the other way: in the
-constrained forest, rows of one class share a tree and rows of different classes do not.
-Must-links join what distance parts.
+Four groups of samples form two clusters. Without constraints, distances determine which
+groups are joined. Four labels, one in each group, select the other two clusters: in the
+constrained forest, samples of one class are in the same tree and samples of different
+classes are not. A must-link joins two distant groups.
 """
 
 import matplotlib.pyplot as plt
@@ -22,19 +22,19 @@ X, group = make_blobs(200, centers=centers, cluster_std=0.7, random_state=4)
 firsts = np.array([np.argmax(group == g) for g in range(4)])
 
 # %%
-# One row of each group is labelled: left is class 0, right is class 1. Where nothing is
-# known, the label is -1.
+# One sample of each group is labelled, with class 0 on the left and 1 on the right. The
+# label -1 means unknown.
 
 partial_labels = np.full(len(X), -1)
 partial_labels[firsts] = [0, 1, 0, 1]
 
 # %%
-# A must-link is a pair of row indices. This one joins two opposite corners.
+# A must-link is a pair of indices of samples. This one joins two opposite corners.
 
 must_link = [[firsts[0], firsts[3]]]
 
 # %%
-# Dashed are the edges of the plain tree that the forest leaves out.
+# Dashed lines are the edges of the unconstrained tree that are not in the forest.
 
 clusterer = SpanningForestClustering(n_clusters=2)
 runs = {
@@ -54,8 +54,8 @@ axes[2].plot(*X[must_link[0]].T, "k-", linewidth=1.5)
 plt.show()
 
 # %%
-# Distance pairs the groups in rows, four labels pair them in columns, and a must-link
-# makes one cluster of two opposite corners.
+# Without constraints the lower and the upper groups are joined, with four labels the
+# left and the right ones, and the must-link joins two opposite corners.
 
 expected = [group // 2, group % 2, np.array([0, 1, 2, 0])[group]]
 for labels, truth in zip(found.values(), expected, strict=True):

@@ -1,12 +1,12 @@
 """
-===================================
-A forest grows, and with it every k
-===================================
+==========================================
+One tree contains the clusters for every k
+==========================================
 
-A spanning forest of 120 points, one edge after the other: the most similar pair first,
-no cycles. After n - k edges there are k trees, and they are the clusters. The last
-edges are long: they cross what is empty, and leaving them out is single linkage. The
-order of the edges holds the clusters for every k, so one fit is enough.
+A spanning forest of 120 samples is built by adding edges in the order of their length,
+without cycles. After n - k edges there are k trees, which are the clusters. The last
+edges are long and cross empty regions; omitting them is single linkage. The order of
+the edges determines the clusters for every k, so one fit is enough.
 """
 
 import matplotlib.pyplot as plt
@@ -21,8 +21,8 @@ from skdiffclust.plotting import SpanningForestDisplay
 X, _ = make_moons(120, noise=0.08, random_state=3)
 
 # %%
-# The edges of the spanning tree come longest first, so the forest with k trees is the
-# tree without its first k - 1 edges. Rows that are still alone are grey.
+# The edges of the spanning tree are sorted by decreasing length, so the forest with k
+# trees is the tree without its first k - 1 edges. Single samples are grey.
 
 clusterer = SpanningForestClustering(n_clusters=1, cut_rule="longest").fit(X)
 rank = np.arange(len(X) - 1)
@@ -38,9 +38,9 @@ for ax, n_clusters in zip(axes, (80, 25, 5, 2), strict=True):
 plt.show()
 
 # %%
-# With two trees left, they are the two moons; the dashed edge is the one left out. How
-# many trees should be left? ``n_clusters="auto"`` reads the number off the scores of
-# the cuts, where they fall most. The dendrogram is scipy's.
+# The two last trees are the two moons; the dashed edge is omitted.
+# ``n_clusters="auto"`` determines the number of clusters from the largest relative
+# decrease of the scores of the cuts. The dendrogram is that of scipy.
 
 clusterer.set_params(n_clusters="auto", cut_rule="size_weighted").fit(X)
 print(f"number of clusters found: {clusterer.n_clusters_}")
@@ -66,9 +66,9 @@ axes[2].set(title="Calinski-Harabasz index", xlabel="k", xticks=numbers)
 plt.show()
 
 # %%
-# The edge between the moons is long and divides the points in half, so the ratio has
-# its maximum at two, and above 2, which is where structure begins.
-# The Calinski-Harabasz index, made for round clusters, would rather have six arcs.
+# The edge between the moons is long and divides the samples in half, so the ratio has
+# its maximum at two clusters; it is above 2, the threshold for clear clusters. The
+# Calinski-Harabasz index, which favours round clusters, selects six.
 
 ratios = scores[numbers - 2] / scores[numbers - 1]
 assert numbers[np.argmax(ratios)] == 2

@@ -1,16 +1,14 @@
 """
-============================================
-Numbers and categories: a metric of your own
-============================================
+==========================================
+A custom metric for numbers and categories
+==========================================
 
-Tables mix numbers and categories, which no Euclidean distance compares. Gower's
-distance is the mean over the columns of a difference between 0 and 1: of numbers the
-difference over the range, of categories 0 where they are equal and 1 where they
-are not.
+The Euclidean distance does not apply to tables of numbers and categories. Gower's
+distance is the mean over the features of a difference between 0 and 1: for numbers the
+difference divided by the range, for categories 0 if they are equal and 1 otherwise.
 
 :class:`~skdiffclust.SpanningForestClustering` takes it as a function of two samples,
-and needs nothing else of the table: no encoding that makes "red" nearer to "green" than
-to "blue".
+so that categories need no encoding.
 """
 
 # %%

@@ -1,13 +1,13 @@
 """
-===================================
-Categories that leave a path as one
-===================================
+=========================================
+Grouped selection of categorical features
+=========================================
 
 Thirty measurements of the cell nuclei of 569 tumours, each given only as low, middle or
-high. The one-hot code has three columns for a measurement, and ``groups`` makes these
-leave the model together, so that a path of growing penalties drops whole measurements,
-as Table 4 of Ohl et al. (2024) does with votes. The diagnoses are only compared in the
-end.
+high. The one-hot encoding of a measurement has three columns. With ``groups``, these
+leave the model together, so that a path of increasing penalties removes whole
+measurements, as in Table 4 of Ohl et al. (2024). The diagnoses are only used for a
+comparison in the end.
 """
 
 import matplotlib.pyplot as plt

@@ -1,13 +1,13 @@
 """
-====================
-Objectives compared
-====================
+=====================================
+Objectives of GEMINI on toy data sets
+=====================================
 
-A GEMINI compares the rows of clusters by a distance between distributions, and each
-distance has its own idea of a good clustering. The f-divergences (here ``"kl"``) see no
-distances between rows at all: they need the penalty ``l2`` on the weights, and are then
-regularised information maximisation, RIM. After a Nyström transformer the boundaries of
-the same model are no straight lines any more: RIM becomes kernel RIM.
+A GEMINI compares the clusters by a distance between distributions, and each distance
+favours other clusters. The f-divergences (here ``"kl"``) do not depend on distances
+between samples. They need the penalty ``l2`` on the weights, which is regularised
+information maximisation (RIM). After a Nyström transformer the boundaries of the model
+are not linear: RIM becomes kernel RIM.
 """
 
 import warnings
@@ -48,7 +48,7 @@ def models(k):
 
 
 # %%
-# The shade is the cluster of every point of the plane.
+# The background is the predicted cluster of each place.
 
 fig, axes = plt.subplots(3, 5, figsize=(12, 6.8), layout="constrained")
 colours = plt.get_cmap("tab10")
@@ -76,9 +76,9 @@ for row, (problem, (X, y)) in zip(axes, problems.items(), strict=True):
 plt.show()
 
 # %%
-# As long as boundaries are straight, the three hardly differ; bent by the Nyström
-# features they part, and MMD finds moons and circles. All want clusters of one size:
-# none leaves the large blob whole.
+# With linear boundaries the three objectives hardly differ. With the Nyström features
+# MMD separates the moons and the circles. All objectives favour clusters of equal size,
+# and divide the large blob.
 
 for problem in problems:
     straight = [found[problem][name] for name in objectives]

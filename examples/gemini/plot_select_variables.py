@@ -1,11 +1,11 @@
 """
-=========================================
-Five informative variables out of hundred
-=========================================
+====================================================
+Selecting five informative features out of a hundred
+====================================================
 
-Three Gaussian clusters live in five variables; ninety-five others are noise (scenario 5
-of Celeux et al.). A path of growing penalties drops the noise, one variable after
-another, and the objective says where to stop.
+Three Gaussian clusters differ in five features; ninety-five others are noise (scenario
+5 of Celeux et al.). A path of increasing penalties removes the noise, one feature after
+another, and the number of features is selected by the objective.
 """
 
 import matplotlib.pyplot as plt
