@@ -18,6 +18,7 @@ from skdiffclust import (
     GEMINI,
     AssociativeImputer,
     ClAM,
+    Kauri,
     PRCut,
     SpanningForestClustering,
     SpanningForestEmbedding,
@@ -25,7 +26,6 @@ from skdiffclust import (
     SparseGEMINICV,
     _validation,
 )
-from skdiffclust.gemini import Kauri
 
 ESTIMATORS = [
     AssociativeImputer(),

@@ -102,7 +102,7 @@ class Kauri(ClusterMixin, BaseEstimator):
     Examples
     --------
     >>> from sklearn.datasets import load_iris
-    >>> from skdiffclust.gemini import Kauri
+    >>> from skdiffclust import Kauri
     >>> iris = load_iris()
     >>> tree = Kauri(3).fit(iris.data)
     >>> print(tree.export_text(iris.feature_names, decimals=1))

@@ -13,7 +13,7 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.tree import DecisionTreeClassifier, export_text
 
-from skdiffclust.gemini import Kauri
+from skdiffclust import Kauri
 from skdiffclust.gemini._relations import Matrix, make_relation
 from skdiffclust.gemini._splits import best_split, cohesion_of
 
