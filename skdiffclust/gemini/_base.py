@@ -356,6 +356,23 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
             )
         return given_relation(affinity, kind, X.dtype)
 
+    def _check_reference(self, n_samples, has_affinity):
+        """Refuse n_clusters="auto" if no reference can be drawn."""
+        name = type(self).__name__
+        if self.model == "free" or has_affinity:
+            what = "model='free'" if self.model == "free" else "an affinity"
+            raise ValueError(
+                f"The 'n_clusters' parameter of {name} must be an integer with {what}, "
+                "of which no reference can be drawn. Got 'auto' instead. Set it, or "
+                "use a kernel and a model of features."
+            )
+        if n_samples < 16:
+            raise ValueError(
+                f"The 'n_clusters' parameter of {name} must be an integer for fewer "
+                f"than 16 samples. Got 'auto' and n_samples={n_samples} instead. Set "
+                "it, or pass more samples."
+            )
+
     def _problem(self, X, row_weights, means, constraints, affinity=None):
         """Return the Problem for X (n, d), samples with these means or a relation.
 

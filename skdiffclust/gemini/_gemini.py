@@ -17,11 +17,14 @@ from skdiffclust._history import (
     Training,
     keep_state_on_error,
     reported_by_the_whole,
-    warn_of_convergence,
 )
 from skdiffclust.gemini._base import BaseGEMINI, logits_of_rows, ordered, positive
 from skdiffclust.gemini._models import MODELS
-from skdiffclust.gemini._stability import cells_of_subset, stability_of_counts
+from skdiffclust.gemini._stability import (
+    cells_of_subset,
+    stability_of_counts,
+    warn_of_chance,
+)
 from skdiffclust.gemini._training import OPTIMISERS, train_model
 
 # Largest number of epochs of a fit that is used to choose the number of clusters.
@@ -355,7 +358,7 @@ class GEMINI(BaseGEMINI):
             self.stability_ = stability.to_dict()
             # Set on the draft of this fit only; the parameter is unchanged.
             self.n_clusters = stability.best
-            self._warn_of_chance(stability)
+            warn_of_chance("GEMINI", stability)
         problem = self._prepare(X, row_weights, means, constraints, affinity)
         if callable(self.model):
             self._fit_module(X, y, problem, means, rng)
@@ -458,19 +461,7 @@ class GEMINI(BaseGEMINI):
                 "The 'n_clusters' parameter of GEMINI must be an integer with a module "
                 "as model, whose width is that number. Got 'auto' instead. Set it."
             )
-        if self.model == "free" or affinity is not None:
-            what = "model='free'" if self.model == "free" else "an affinity"
-            raise ValueError(
-                "The 'n_clusters' parameter of GEMINI must be an integer with "
-                f"{what}, of which no reference can be drawn. Got 'auto' instead. Set "
-                "it, or use a kernel and a model of features."
-            )
-        if n_samples < 16:
-            raise ValueError(
-                "The 'n_clusters' parameter of GEMINI must be an integer for fewer "
-                f"than 16 samples. Got 'auto' and n_samples={n_samples} instead. Set "
-                "it, or pass more samples."
-            )
+        self._check_reference(n_samples, affinity is not None)
 
     def _cluster_subset(self, X, rows, n_clusters, random_state):
         """Return the labels (n,) of X (n, d) from a fit to some of its samples."""
@@ -484,18 +475,6 @@ class GEMINI(BaseGEMINI):
         )
         with reported_by_the_whole():
             return part.fit(X[rows]).predict(X)
-
-    def _warn_of_chance(self, stability):
-        """Warn if a Gaussian has clusters as stable as those of the samples."""
-        if not stability.is_clear:
-            warn_of_convergence(
-                "GEMINI(n_clusters='auto') sees no clear structure: the stability of "
-                f"{stability.best} clusters has an advantage of "
-                f"{stability.advantage.max():.2f} over samples of one Gaussian, which "
-                f"have up to {stability.by_chance.max():.2f} over each other. It takes "
-                f"{stability.best} clusters. Inspect stability_, or set n_clusters.",
-                stacklevel=4,
-            )
 
     def _prepare(self, X, row_weights, means, constraints, affinity):
         """Return the Problem for samples X, or for X as the matrix between samples."""

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdiffclust._checkpoint import Checkpoint, Field, identify
 from skdiffclust._compat import Interval, StrOptions, fit_context
-from skdiffclust._fitted import reads_whole
+from skdiffclust._fitted import drop_stale, reads_whole
 from skdiffclust._history import (
     Training,
     keep_state_on_error,
@@ -21,11 +21,15 @@ from skdiffclust._history import (
     warn_if_unfinished,
 )
 from skdiffclust.gemini._base import BaseGEMINI, positive
+from skdiffclust.gemini._gemini import GEMINI
 from skdiffclust.gemini._sparse_gemini import SparseGEMINI, arrays_of_rows
 from skdiffclust.gemini._stability import (
     cluster_stability,
     co_assignment_uncertainty,
+    has_reference,
+    stability_of_counts,
     support_stability,
+    warn_of_chance,
 )
 
 _SPARSE_ONLY = (
@@ -58,8 +62,10 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
 
     Parameters
     ----------
-    n_clusters : int or sequence of int, default=2
-        Largest number of clusters, or those to choose from.
+    n_clusters : int, "auto" or sequence of int, default=2
+        Largest number of clusters, or those to choose from; fewer may be found. "auto"
+        tries 2 to 10, at most one for eight samples, see Notes. With 1 in a sequence,
+        it is chosen where no other number is clear.
     n_alphas : int, default=20
         Number of penalties, in geometric progression between that at which the first
         feature is dropped and that at which `min_features` are left, on all samples.
@@ -133,8 +139,12 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         Penalty of the step, on all samples, with the largest product of the two among
         those that keep all clusters and a feature; 0 if none does.
     mode_ : {"ova", "ovo"}
-        The mode of the candidate with the largest such product, which all arrays above
-        and below belong to.
+        The mode of the candidate with the largest such product, among those of the
+        number of clusters that was chosen. All arrays above and below belong to it.
+    stability_ : dict of ndarray
+        Where the number of clusters was chosen by the reference: for each of "counts",
+        the "stability", that of the "reference", and the "advantage" over it, as in
+        :class:`GEMINI`, for the mode in which it is largest.
     results_ : dict of ndarray
         A row for each candidate, a number of clusters and a mode: "n_clusters",
         "mode", and at its best penalty "alpha", "cluster_stability",
@@ -172,8 +182,17 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
     Notes
     -----
     The cost is that of `n_resamples` + 1 paths for each candidate. Candidates share
-    their subsets. Choose among few numbers of clusters; `n_clusters` of :class:`GEMINI`
-    can give a first estimate.
+    their subsets.
+
+    **Number of clusters.** Stability alone prefers few clusters: two halves of any
+    elongated distribution are stable. The number is that with the largest advantage
+    over samples of one Gaussian, by the clusters on all features, as
+    ``n_clusters="auto"`` of :class:`GEMINI` computes it, for each mode. With "auto"
+    paths are computed for this number only; of a sequence, for all numbers, so that
+    `results_` shows them. A ConvergenceWarning is issued if a Gaussian has a larger
+    advantage, and 1 is not in the sequence. The numbers of a sequence are compared by
+    the product of the two stabilities alone where there is no reference: with an
+    affinity, or with fewer than eight samples for each cluster.
 
     References
     ----------
@@ -201,7 +220,7 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         "sample_fraction": [Interval(Real, 0, 1, closed="neither")],
         "min_features": [positive],
         "selection_threshold": [Interval(Real, 0.5, 1, closed="right")],
-        "n_clusters": [positive, "array-like"],
+        "n_clusters": [positive, StrOptions({"auto"}), "array-like"],
         "mode": [StrOptions({"ova", "ovo"}), list, tuple],
         "n_jobs": [Integral, None],
     }
@@ -302,14 +321,16 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         Raises
         ------
         ValueError
-            If X or a parameter is not as described, or a subset has fewer samples than
-            clusters.
+            If X or a parameter is not as described, a subset has fewer samples than
+            clusters, or ``n_clusters="auto"`` comes with an affinity or fewer than 16
+            samples.
 
         Warns
         -----
         ConvergenceWarning
-            If fewer clusters are found than requested, or the loss still falls at
-            `max_iter` in steps of the paths, once for all of them.
+            If fewer clusters are found than requested, no number of clusters is clear,
+            or the loss still falls at `max_iter` in steps of the paths, once for all of
+            them.
         """
         counts, modes = self._candidates()
         X, _, _ = self._check_rows(X, None)
@@ -320,6 +341,7 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         rng = check_random_state(self.random_state)
         seed = rng.randint(2**31 - 1)
         subsets = [self._draw(X.shape[0], rng) for _ in range(self.n_resamples)]
+        counts, chosen = self._choose_count(X, counts, modes, affinity is not None, rng)
         judged = []
         candidates = []
         for n_clusters, mode in itertools.product(counts, modes):
@@ -359,7 +381,8 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
 
         # A callback may have ended the path before its last step.
         complete = [each for each in candidates if len(each.found) >= 2]
-        self._publish(complete)
+        among = [each for each in complete if each.n_clusters in chosen]
+        self._publish(complete, among or complete)
         self._report(self.labels_, None)
         training.finish([])
         warn_if_unfinished("SparseGEMINICV", judged, self.max_iter)
@@ -369,6 +392,9 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         """Return the numbers of clusters and the modes that are tried."""
         counts = self.n_clusters
         modes = self.mode
+        if isinstance(counts, str):
+            # Stands for all numbers from it on, until one of them is chosen.
+            counts = [2]
         counts = [counts] if isinstance(counts, Integral) else list(counts)
         modes = [modes] if isinstance(modes, str) else list(modes)
         for name, values, allowed in (
@@ -382,8 +408,39 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
                     "values to choose from."
                 )
         # Set on the draft of this fit only; the parameter is unchanged.
-        self.n_clusters = int(max(counts))
+        if not isinstance(self.n_clusters, str):
+            self.n_clusters = int(max(counts))
         return [int(count) for count in counts], modes
+
+    def _choose_count(self, X, counts, modes, has_affinity, rng):
+        """Return the numbers of clusters that have paths, and those to choose from.
+
+        The reference leaves one to choose from; without it, all.
+        """
+        drop_stale(self, ["stability_"])
+        is_auto = self.n_clusters == "auto"
+        if is_auto:
+            self._check_reference(X.shape[0], has_affinity)
+        elif len(counts) == 1 or has_affinity or not has_reference(X, max(counts)):
+            return counts, counts
+        several = None if is_auto else sorted({count for count in counts if count > 1})
+        shared = GEMINI().get_params().keys() & self.get_params().keys()
+        params = {name: getattr(self, name) for name in shared}
+        found = []
+        for mode in modes:
+            trial = GEMINI(**params | {"mode": mode, "n_clusters": 2})
+            found.append(stability_of_counts(trial._cluster_subset, X, rng, several))
+        stability = max(found, key=lambda each: each.advantage.max())
+        self.stability_ = stability.to_dict()
+        if is_auto:
+            # The subsets of the paths may be smaller than those it was found on.
+            self._check_subsets(X.shape[0], [stability.best])
+            self.n_clusters = stability.best
+            counts = [stability.best]
+        if 1 in counts and not stability.is_clear:
+            return counts, [1]
+        warn_of_chance("SparseGEMINICV", stability)
+        return counts, [stability.best]
 
     def _sparse(self, n_clusters, mode):
         """Return a SparseGEMINI of these parameters, with a number and a mode."""
@@ -406,11 +463,11 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
             )
         return np.geomspace(path.alphas[1], path.alphas[-1] * 1.05, self.n_alphas)
 
-    def _publish(self, candidates):
-        """Assign the fitted attributes of the best of candidates."""
+    def _publish(self, candidates, among):
+        """Assign the fitted attributes of the best `among` candidates."""
         for each in candidates:
             each.judge()
-        best = max(candidates, key=lambda each: each.product)
+        best = max(among, key=lambda each: each.product)
         step = best.step
         self.n_clusters = best.n_clusters
         self.mode_ = best.mode

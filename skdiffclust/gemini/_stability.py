@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from skdiffclust._history import warn_of_convergence
 from skdiffclust._validation import check_dense_size
 from skdiffclust.gemini._sparse_rows import centered, weighted_means
 from skdiffclust.gemini._starts import ascend, start_partitions
@@ -65,8 +66,11 @@ class CountStability:
         return {name: getattr(self, name).copy() for name in names}
 
 
-def stability_of_counts(cluster, X, random_state):
+def stability_of_counts(cluster, X, random_state, counts=None):
     """Return the CountStability of clusters of dense or sparse X (n, d).
+
+    `counts` are the numbers of clusters that are compared, or None for 2 to 10, at most
+    one for eight samples.
 
     ``cluster(X, rows, n_clusters, random_state)`` fits the samples `rows` of X and
     returns the labels (n,) of all. At most `_MOST_SAMPLES` samples are used. The
@@ -84,7 +88,7 @@ def stability_of_counts(cluster, X, random_state):
         remedy="Set n_clusters, or select features before.",
     )
     largest = min(MOST_CLUSTERS, n_samples // _SAMPLES_PER_CLUSTER)
-    counts = np.arange(2, largest + 1)
+    counts = np.arange(2, largest + 1) if counts is None else np.asarray(counts)
     subsets = [
         np.sort(random_state.choice(n_samples, n_samples // 2, replace=False))
         for _ in range(_N_SUBSETS)
@@ -110,6 +114,25 @@ def stability_of_counts(cluster, X, random_state):
         _advantage(own, references),
         np.array(by_chance),
     )
+
+
+def has_reference(X, n_clusters):
+    """Return whether stability can be compared up to a number of clusters of X."""
+    n_samples = min(X.shape[0], _MOST_SAMPLES)
+    return 2 <= n_clusters <= n_samples // _SAMPLES_PER_CLUSTER
+
+
+def warn_of_chance(name, stability):
+    """Warn if a Gaussian has clusters as stable as those of the samples."""
+    if not stability.is_clear:
+        warn_of_convergence(
+            f"{name} sees no clear structure: the stability of {stability.best} "
+            f"clusters has an advantage of {stability.advantage.max():.2f} over "
+            "samples of one Gaussian, which have up to "
+            f"{stability.by_chance.max():.2f} over each other. It takes "
+            f"{stability.best} clusters. Inspect stability_, or set n_clusters.",
+            stacklevel=4,
+        )
 
 
 def _stability_of(cluster, X, subsets, n_clusters, random_state):

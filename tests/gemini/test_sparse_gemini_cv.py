@@ -15,6 +15,7 @@ from sklearn.metrics import adjusted_rand_score
 from skdiffclust import SparseGEMINICV
 from skdiffclust._assignments import connectivity
 from skdiffclust._history import reported_by_the_whole, warn_of_convergence
+from skdiffclust.gemini import _stability
 from skdiffclust.gemini._sparse_gemini_cv import resample
 from skdiffclust.gemini._stability import (
     cluster_stability,
@@ -233,3 +234,85 @@ def test_candidates_that_are_none(params):
     (name,) = params
     with pytest.raises(ValueError, match=f"'{name}' parameter of SparseGEMINICV must"):
         SparseGEMINICV(**params).fit(three_clusters())
+
+
+# ------------------------------------------------------------------ a number by chance
+
+
+@pytest.fixture
+def few_fits(monkeypatch):
+    """Fewer subsets, references and numbers of clusters than users have."""
+    monkeypatch.setattr(_stability, "_N_SUBSETS", 4)
+    monkeypatch.setattr(_stability, "_N_REFERENCES", 3)
+    monkeypatch.setattr(_stability, "MOST_CLUSTERS", 5)
+
+
+def test_the_number_is_found_with_the_features(few_fits):
+    X = three_clusters()
+    stable = SparseGEMINICV("auto", mode=["ova", "ovo"], **FAST)
+    before = stable.get_params()
+    stable.fit(X)
+    assert stable.get_params() == before
+    assert stable.n_clusters_ == 3
+    assert adjusted_rand_score(stable.labels_, np.arange(90) % 3) > 0.95
+    assert_array_equal(stable.stability_["counts"], np.arange(2, 6))
+    # Paths of this number only, and as if it had been given.
+    assert list(stable.results_["n_clusters"]) == [3, 3]
+    alone = SparseGEMINICV(3, mode=["ova", "ovo"], **FAST).fit(X)
+    assert not hasattr(alone, "stability_")
+    assert_array_equal(alone.coefs_[0], stable.coefs_[0])
+    assert_array_equal(alone.uncertainty_, stable.uncertainty_)
+    other = SparseGEMINICV("auto", mode=["ova", "ovo"], **FAST).fit(X * 2.0**20)
+    assert_array_equal(other.labels_, stable.labels_)
+    assert not hasattr(stable.set_params(n_clusters=3).fit(X), "stability_")
+
+
+def test_a_stable_half_of_the_clusters_is_not_preferred():
+    # Four clusters in two far pairs: two clusters are as stable as four are.
+    rng = np.random.RandomState(0)
+    y = np.arange(120) % 4
+    X = rng.normal(size=(120, 8))
+    X[:, :2] += np.array([[0, 0], [0, 7], [30, 0], [30, 7]])[y]
+    stable = SparseGEMINICV([2, 4], mode="ovo", **FAST).fit(X)
+    assert stable.n_clusters_ == 4
+    assert adjusted_rand_score(stable.labels_, y) > 0.95
+    assert list(stable.results_["n_clusters"]) == [2, 4]
+    found = stable.stability_
+    expected = (found["stability"] - found["reference"]) / (1.05 - found["reference"])
+    assert_allclose(found["advantage"], expected)
+
+
+def test_one_gaussian_has_no_clear_number(few_fits):
+    X = np.random.RandomState(1).normal(size=(90, 4)) * [1, 3, 1, 1]
+    with pytest.warns(ConvergenceWarning, match="SparseGEMINICV sees no clear struct"):
+        SparseGEMINICV("auto", mode="ovo", **FAST).fit(X)
+    # Where it is allowed, one cluster is found, and no warning is needed.
+    one = SparseGEMINICV([1, 2, 3], mode="ovo", **FAST).fit(X)
+    assert one.n_clusters_ == 1
+    assert_array_equal(one.labels_, 0)
+    assert_array_equal(one.uncertainty_, 0)
+    assert list(one.results_["n_clusters"]) == [1, 2, 3]
+    clear = SparseGEMINICV([1, 2, 3], mode="ovo", **FAST).fit(three_clusters())
+    assert clear.n_clusters_ == 3
+
+
+def test_without_a_reference_the_stabilities_decide():
+    X = three_clusters()
+    stable = SparseGEMINICV([2, 3], mode="ovo", **FAST).fit(X, affinity=X @ X.T)
+    assert stable.n_clusters_ == 3
+    assert not hasattr(stable, "stability_")
+    with pytest.raises(ValueError, match="of SparseGEMINICV must be an integer with a"):
+        SparseGEMINICV("auto", **FAST).fit(X, affinity=X @ X.T)
+    with pytest.raises(ValueError, match="for fewer than 16 samples"):
+        SparseGEMINICV("auto", **FAST).fit(X[:15])
+
+
+# With three references one is sometimes as stable as the samples.
+@pytest.mark.filterwarnings("ignore:SparseGEMINICV sees no clear structure")
+def test_a_fit_with_auto_goes_on_from_its_checkpoint(few_fits, tmp_path):
+    X = three_clusters()
+    stable = SparseGEMINICV("auto", mode="ovo", **FAST)
+    whole = clone(stable).fit(X, checkpoint=tmp_path)
+    again = stable.fit(X, checkpoint=tmp_path, resume=True)
+    assert_array_equal(again.coefs_[0], whole.coefs_[0])
+    assert_array_equal(again.cluster_stability_, whole.cluster_stability_)
