@@ -1,12 +1,12 @@
 """
-=============================
-Outliers and the rule of cuts
-=============================
+==================================
+Size-weighted cuts ignore outliers
+==================================
 
-One far point is a cluster of its own in single linkage, and k - 1 of them use up all
-cuts. The default rule weighs the length of an edge by the sizes of the parts that it
-joins, and outliers have hardly any size. The tree is the same; only the choice of cuts
-differs.
+In single linkage every distant outlier forms a cluster, so k - 1 outliers use all cuts.
+The default rule weights the length of an edge by the sizes of the parts that it joins,
+and the size of outliers is close to zero. The tree is the same; only the selected cuts
+differ.
 """
 
 import matplotlib.pyplot as plt
@@ -23,9 +23,9 @@ outliers = rng.uniform([-2, -1.6], [3, 2.1], (20, 2))
 X, y = np.concatenate([X, outliers]), np.concatenate([y, np.full(20, -1)])
 
 # %%
-# The agreement is measured on the points of the moons alone. HDBSCAN leaves outliers
-# unlabelled (black); the forest gives each the label of the cluster that its edge
-# leads to.
+# The adjusted Rand index (ARI) is that of the samples of the moons. HDBSCAN labels
+# outliers as noise (black); the forest assigns each to the cluster that its edge leads
+# to.
 
 clusterers = {
     "single linkage": SpanningForestClustering(2, cut_rule="longest"),
@@ -36,16 +36,15 @@ fig, axes = plt.subplots(1, 3, figsize=(11, 3.3), layout="constrained")
 for ax, (name, clusterer) in zip(axes, clusterers.items(), strict=True):
     labels = clusterer.fit_predict(X)
     score = adjusted_rand_score(y[y >= 0], labels[y >= 0])
-    ax.scatter(*X.T, c=np.where(labels < 0, 10, labels), s=10, cmap="tab10", vmax=10)
-    ax.scatter(*X[labels < 0].T, s=10, color="black")
+    ax.scatter(*X.T, c=[f"C{k}" if k >= 0 else "black" for k in labels], s=10)
     ax.set_title(f"{name}: ARI {score:.2f}")
     ax.set(xticks=[], yticks=[], aspect="equal")
     print(f"{name:25s} ARI {score:.3f}, sizes {np.bincount(labels[labels >= 0])}")
 plt.show()
 
 # %%
-# Single linkage cuts off two outliers and leaves the moons together; weighted by sizes,
-# cuts of the same tree give the two moons.
+# Single linkage separates outliers and leaves the moons together; the size-weighted cut
+# of the same tree separates the two moons.
 
 for name, expected in {"single linkage": 0.0, "size-weighted cut": 1.0}.items():
     labels = clusterers[name].labels_

@@ -1,15 +1,12 @@
 """
-====================
-A forest under noise
-====================
+============================================
+Probabilities of edges in a perturbed forest
+============================================
 
-Noise on the similarity turns the one maximum spanning forest into a distribution of
-forests. How often an edge is in them says how certain it is, and is the gradient of the
-mean weight: the smooth function that one can learn through.
+With noise on the similarity, the maximum spanning forest becomes a random forest. The
+probability that an edge is in the forest measures its certainty. It is also the
+gradient of the expected weight, a smooth function by which encoders can be trained.
 """
-
-import sys
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -23,8 +20,8 @@ similarity = -((X[:, None] - X[None]) ** 2).sum(axis=2)
 similarity = (similarity - similarity.mean()) / similarity.std()
 
 # %%
-# Without noise this is the forest of three trees. With more and more of it, edges that
-# are nearly as good take their turn, and the number of edges stays 37 on average.
+# Without noise this is the forest of three trees. With increasing noise, other edges of
+# similar weight are selected, too. The expected number of edges is always 37.
 
 n_edges = []
 fig, axes = plt.subplots(1, 3, figsize=(10, 3.4), layout="constrained")
@@ -36,23 +33,19 @@ for noise_scale, ax in zip([0.0, 0.05, 0.3], axes, strict=True):
     n_edges.append(len(i))
     assert np.isclose(result.forest.sum() / 2, 37)
     lines = LineCollection(
-        np.stack([X[i], X[j]], axis=1), color="tab:blue", alpha=result.forest[i, j]
+        np.stack([X[i], X[j]], axis=1), color="C0", alpha=result.forest[i, j]
     )
     ax.add_collection(lines)
     ax.scatter(*X.T, s=14, color="black", zorder=2)
-    ax.set_title(f"noise scale {noise_scale}: {len(i)} edges seen")
+    ax.set_title(f"noise scale {noise_scale}: {len(i)} possible edges")
     ax.set(xticks=[], yticks=[])
     print(
         f"{noise_scale}: F = {result.weight:.2f}, edges {result.forest.sum() / 2:.0f}"
     )
 
-if "sphinx_gallery" not in sys.modules:
-    picture = Path("perturbed_forest.png")
-    fig.savefig(picture, dpi=120)
-    print(f"The picture is in {picture.resolve()}.")
+plt.show()
 
 # %%
-# Noise spreads the same 37 edges over ever more pairs: first inside the clusters, then
-# between the two that are near.
+# Noise distributes the 37 edges over more and more pairs of samples.
 
 assert n_edges[0] == 37 < n_edges[1] < n_edges[2]
