@@ -306,11 +306,16 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
                     "objective."
                 )
 
-    def _check_rows(self, X, sample_weight):
-        """Return samples (n, d), weights (n,) that sum to one, and means (d,)."""
+    def _check_rows(self, X, sample_weight, *, first=True):
+        """Return samples (n, d), weights (n,) that sum to one, and means (d,).
+
+        The means and the dtype are those of the first samples of a stream.
+        """
         self._refuse_unused()
-        X = self._validate(X, reset=True)
-        if self.n_clusters != "auto" and self.n_clusters > X.shape[0]:
+        X = self._validate(X, reset=first)
+        if not first:
+            X = X.astype(self.coefs_[0].dtype, copy=False)
+        elif self.n_clusters != "auto" and self.n_clusters > X.shape[0]:
             raise ValueError(
                 f"The 'n_clusters' parameter of {type(self).__name__} must be at most "
                 f"the number of samples, n_samples={X.shape[0]}. Got {self.n_clusters} "
@@ -323,7 +328,7 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         ends = extreme_rows(X)
         refuse_overflow([ends], X.dtype)
         refuse_underflow(ends, X.dtype)
-        return X, weights, weighted_means(X, weights)
+        return X, weights, weighted_means(X, weights) if first else self.means_
 
     def _check_affinity(self, affinity, X):
         """Return an affinity (n, n) that was given as a Matrix, None of None."""
@@ -373,21 +378,24 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
                 "it, or pass more samples."
             )
 
-    def _problem(self, X, row_weights, means, constraints, affinity=None):
+    def _problem(
+        self, X, row_weights, means, constraints, affinity=None, *, units=None
+    ):
         """Return the Problem for X (n, d), samples with these means or a relation.
 
-        `affinity` is what `_check_affinity` returns.
+        `affinity` is what `_check_affinity` returns; `units` are those of X if None.
         """
         if constraints is not None:
             check_feasible(constraints, self.n_clusters)
         row = OBJECTIVES[self.objective]
-        units = Units()
         rows = X
-        if not self.__sklearn_tags__().input_tags.pairwise:
+        if self.__sklearn_tags__().input_tags.pairwise:
+            units = Units()
+        else:
             rows = centered(X, means)
             # A matrix that is given does not depend on the unit of X.
             degree = self._degree() if affinity is None else 0
-            units = Units.of_rows(rows, row_weights, degree)
+            units = units or Units.of_rows(rows, row_weights, degree)
             rows /= X.dtype.type(units.features)
         relation = affinity
         if affinity is None:

@@ -3,6 +3,7 @@
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
 
 from skdiffclust._assignments import order_by_size, softmax
 from skdiffclust._compat import StrOptions, fit_context
@@ -18,13 +19,20 @@ from skdiffclust._history import (
     keep_state_on_error,
     reported_by_the_whole,
 )
-from skdiffclust.gemini._base import BaseGEMINI, logits_of_rows, ordered, positive
+from skdiffclust.gemini._base import (
+    BaseGEMINI,
+    has_features,
+    logits_of_rows,
+    ordered,
+    positive,
+)
 from skdiffclust.gemini._models import MODELS
 from skdiffclust.gemini._stability import (
     cells_of_subset,
     stability_of_counts,
     warn_of_chance,
 )
+from skdiffclust.gemini._stream import check_stream, continue_training
 from skdiffclust.gemini._training import OPTIMISERS, train_model
 
 # Largest number of epochs of a fit that is used to choose the number of clusters.
@@ -39,7 +47,19 @@ _BY_MODEL = (
     "encoder_",
     "device_",
     "_columns",
+    "_units",
+    "_stream",
 )
+
+
+def _has_stream(estimator):
+    """Whether the model is a linear one or a perceptron, trained in NumPy."""
+    if callable(estimator.model):
+        raise AttributeError(
+            "GEMINI with a module as model has no partial_fit. Pass encoder_, which "
+            "was trained on earlier samples, as model, and fit it to the next ones."
+        )
+    return has_features(estimator)
 
 
 @reads_whole("predict", "predict_proba", "score")
@@ -401,9 +421,77 @@ class GEMINI(BaseGEMINI):
         for name, value in (_attributes(model, problem, means) | gamma).items():
             setattr(self, name, value)
         self._affinity_given = affinity is not None
+        self._units = units
         self.n_iter_ = training.best.n_iter
         self.history_ = units.history(training.best.history)
         training.finish()
+        return self
+
+    @available_if(_has_stream)
+    @keep_state_on_error
+    @fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X, y=None, sample_weight=None, *, affinity=None):
+        """Learn from the next samples of a stream.
+
+        The first call is `fit`. Each later one trains the model on its samples alone
+        for ten epochs, in batches of `batch_size`, keeps the weights with the smallest
+        loss, and the moments of the solver for the next call. Clusters keep their
+        numbers, and samples are centred by the means of the first call. The objective
+        compares clusters within a batch: every batch should contain all of them, or the
+        model divides what there is among all clusters.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Samples; at least `n_clusters` in the first call.
+        y : None
+            Ignored, present for API consistency.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the samples; a weight of two is a repeated sample.
+        affinity : array-like of shape (n_samples, n_samples), default=None
+            Kernel or distances between these samples; given in every call or in none.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator; `labels_` are those of these samples, `n_clusters_`
+            counts the clusters that have any, and `history_` and `n_iter_` continue.
+
+        Raises
+        ------
+        ValueError
+            As `fit`, if `n_clusters` is "auto", or if the model is not that of the
+            first call.
+        """
+        if self.n_clusters == "auto":
+            raise ValueError(
+                "The 'n_clusters' parameter of GEMINI must be an integer for "
+                "partial_fit, whose later samples cannot change it. Got 'auto' "
+                "instead. Set it, or fit a sample with 'auto' and set its n_clusters_."
+            )
+        if not hasattr(self, "_units"):
+            return self.fit(X, y, sample_weight, affinity=affinity)
+        check_stream(self, affinity)
+        X, row_weights, means = self._check_rows(X, sample_weight, first=False)
+        problem = self._problem(
+            X,
+            row_weights,
+            means,
+            None,
+            self._check_affinity(affinity, X),
+            units=self._units,
+        )
+        best, loop, self._stream = continue_training(self, problem)
+        model = self._units.model(best)
+        for name, value in _attributes(model, problem, means).items():
+            setattr(self, name, value)
+        self.labels_ = logits_of_rows(model, X, means).argmax(axis=1)
+        self.n_clusters_ = len(np.unique(self.labels_))
+        self.n_iter_ += loop.n_iter
+        self.history_ = {
+            name: self.history_[name] + curve
+            for name, curve in self._units.history(loop.history).items()
+        }
         return self
 
     def _fit_module(self, X, y, problem, means, rng):

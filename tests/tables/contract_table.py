@@ -67,7 +67,6 @@ ROWS = {
     "``partial_fit``": cells(
         HERE + "test_a_stream",
         SpanningForestClustering=NOTHING_TRAINED,
-        GEMINI=Gap(HERE + "test_a_stream", "has no partial_fit"),
         SparseGEMINI=WHOLE_PATHS,
         SparseGEMINICV=WHOLE_PATHS,
     ),

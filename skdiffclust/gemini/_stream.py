@@ -1,0 +1,69 @@
+"""The epochs of GEMINI on the next samples of a stream."""
+
+from copy import deepcopy
+
+from sklearn.utils import check_random_state
+
+from skdiffclust._history import EpochLoop
+from skdiffclust.gemini._models import MODELS
+from skdiffclust.gemini._training import OPTIMISERS, train_model
+
+_EPOCHS = 10
+
+
+def check_stream(gemini, affinity):
+    """Refuse to continue with another model or without what `fit` was given."""
+    sizes = [len(gemini.coefs_[0]), *(len(biases) for biases in gemini.intercepts_)]
+    asked = gemini._layer_sizes(sizes[0])
+    if gemini.model == "linear":
+        asked = [asked[0], asked[-1]]
+    if sizes != asked:
+        raise ValueError(
+            "The 'n_clusters', 'model' and 'hidden_layer_sizes' parameters of GEMINI "
+            "must be those that the stream began with, which give layers of widths "
+            f"{sizes}. Got ones that give {asked} instead. Call fit to begin anew."
+        )
+    if (affinity is not None) != gemini._affinity_given:
+        found, remedy = "a matrix", "Leave it out"
+        if affinity is None:
+            found, remedy = "None", "Pass one between the samples of X"
+        raise ValueError(
+            "The 'affinity' parameter of GEMINI.partial_fit must be given in every "
+            f"call or in none. Got {found} instead. {remedy}, or call fit to begin "
+            "anew."
+        )
+
+
+def continue_training(gemini, problem):
+    """Return the model after some epochs on a problem, its loop, and the next stream.
+
+    The problem is in the units of the first call, and so is the optimiser, whose
+    moments are kept from call to call, with the stream that batches are drawn from.
+    """
+    # The model, copied, in the units of the problem.
+    fitted = gemini._fitted_model()
+    factor = problem.units.features
+    arrays = [
+        array * array.dtype.type(factor) if name in fitted.input_names else array.copy()
+        for name, array in zip(fitted.names, fitted.arrays, strict=True)
+    ]
+    model = MODELS[gemini.model].from_arrays(arrays)
+    kind = OPTIMISERS[gemini.solver]
+    optimiser, random_state = deepcopy(getattr(gemini, "_stream", (None, None)))
+    if not isinstance(optimiser, kind):
+        optimiser = kind(model.arrays, gemini.learning_rate)
+    if random_state is None:
+        random_state = check_random_state(gemini.random_state)
+    optimiser.learning_rate = gemini.learning_rate
+    # The first of all samples at once takes no step, nor does one follow the last.
+    loop = EpochLoop(gemini, max_iter=1 + _EPOCHS, learning_rate=gemini.learning_rate)
+    train_model(
+        model,
+        problem,
+        loop,
+        optimiser,
+        batch_size=gemini._batch(problem.X.shape[0]),
+        random_state=random_state,
+    )
+    best = MODELS[gemini.model].from_arrays(loop.best_state)
+    return best, loop, (optimiser, random_state)
