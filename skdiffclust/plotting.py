@@ -13,7 +13,7 @@ from skdiffclust.forests._display import (
     CutScoresDisplay,
     DendrogramDisplay,
 )
-from skdiffclust.gemini._display import SparsePathDisplay
+from skdiffclust.gemini._display import SelectionProbabilityDisplay, SparsePathDisplay
 
 __all__ = [
     "ClustererComparisonDisplay",
@@ -22,6 +22,7 @@ __all__ = [
     "CutCurveDisplay",
     "CutScoresDisplay",
     "DendrogramDisplay",
+    "SelectionProbabilityDisplay",
     "SpanningForestDisplay",
     "SparsePathDisplay",
     "TrainingHistoryDisplay",

@@ -12,12 +12,18 @@ from sklearn.mixture import GaussianMixture
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skdiffclust import GEMINI, SpanningForestClustering, SparseGEMINI
+from skdiffclust import (
+    GEMINI,
+    SpanningForestClustering,
+    SparseGEMINI,
+    SparseGEMINICV,
+)
 from skdiffclust.plotting import (
     CondensedTreeDisplay,
     ConnectivityDisplay,
     CutScoresDisplay,
     DendrogramDisplay,
+    SelectionProbabilityDisplay,
     SpanningForestDisplay,
     SparsePathDisplay,
     TrainingHistoryDisplay,
@@ -265,6 +271,45 @@ def test_path_on_given_axes():
     assert display.figure_ is fig
     with pytest.raises(ValueError, match="must be three Axes. Got 2"):
         SparsePathDisplay(*columns, chosen=1).plot(ax=axes[:2])
+
+
+@pytest.mark.few_epochs
+def test_selection_probabilities_by_name():
+    pd = pytest.importorskip("pandas")
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(60, 4)) + 6 * np.repeat([[0, 0, 0, 0], [0, 1, 0, 1]], 30, 0)
+    names = ["a", "b", "c", "d"]
+    stable = SparseGEMINICV(n_alphas=5, n_resamples=3, n_init=1, random_state=0)
+    draw = SelectionProbabilityDisplay.from_estimator
+    with pytest.raises(NotFittedError):
+        draw(stable)
+    stable.fit(pd.DataFrame(X, columns=names))
+    display = draw(stable)
+    assert list(display.lines_) == names
+    for name, curve in zip(names, stable.selection_probabilities_.T, strict=True):
+        assert_array_equal(display.lines_[name].get_xdata(), stable.alphas_)
+        assert_array_equal(display.lines_[name].get_ydata(), curve)
+    first, second = display.axes_
+    shown = [text.get_text() for text in first.get_legend().get_texts()]
+    assert shown == [names[i] for i in np.flatnonzero(stable.stable_features_)]
+    assert "b" in shown
+    assert "a" not in shown
+    assert_array_equal(second.lines[0].get_ydata(), stable.cluster_stability_)
+    assert_array_equal(second.lines[1].get_ydata(), stable.support_stability_)
+    for ax in display.axes_:
+        (marker,) = [line for line in ax.lines if line.get_linestyle() == ":"]
+        assert set(marker.get_xdata()) == {stable.alpha_}
+    # Without names, and with others; on given axes.
+    stable.fit(X)
+    assert list(draw(stable).lines_) == ["x0", "x1", "x2", "x3"]
+    fig, axes = plt.subplots(1, 2)
+    other = draw(stable, feature_names=list("wxyz"), ax=axes)
+    assert other.figure_ is fig
+    assert list(other.lines_) == list("wxyz")
+    with pytest.raises(ValueError, match="a name for each of 4 features. Got 2"):
+        draw(stable, feature_names=["a", "b"])
+    with pytest.raises(ValueError, match="must be two Axes. Got 3"):
+        draw(stable, ax=plt.subplots(1, 3)[1])
 
 
 # ------------------------------------------------------------------ hierarchies

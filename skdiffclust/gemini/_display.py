@@ -1,7 +1,8 @@
-"""A plot of a regularisation path."""
+"""Plots of a regularisation path, and of the stability of features along it."""
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
 
 _COLUMNS = {
     "objectives": "GEMINI",
@@ -137,4 +138,156 @@ class SparsePathDisplay:
                 axes.axvline(alphas[self.chosen], color="tab:red", linestyle=":")
             axes.set(xscale="log", xlabel="penalty alpha", ylabel=label)
         self.axes_[1].set_yscale("log")
+        return self
+
+
+class SelectionProbabilityDisplay:
+    """How often each feature is selected over the penalty, beside the stabilities.
+
+    Parameters
+    ----------
+    alphas : array-like of shape (n_alphas,)
+        Penalties.
+    probabilities : array-like of shape (n_alphas, n_features)
+        Share of the subsets that select each feature.
+    cluster_stability, support_stability : array-like of shape (n_alphas,)
+        Agreement of the clusters, and of the supports, of the subsets.
+    feature_names : array-like of shape (n_features,)
+        Names of the features.
+    alpha : float
+        Penalty that is marked.
+    threshold : float
+        Probability from which on a feature is stable; it is drawn as a line.
+
+    Attributes
+    ----------
+    figure_ : matplotlib Figure
+        After `plot`.
+    axes_ : ndarray of 2 matplotlib Axes
+        After `plot`: probabilities and stabilities.
+    lines_ : dict of matplotlib Line2D
+        After `plot`: from the name of a feature to its curve. Those that are stable at
+        `alpha` are coloured and in the legend, the others are grey.
+
+    See Also
+    --------
+    SelectionProbabilityDisplay.from_estimator : Draw those of a fitted estimator.
+    SparsePathDisplay : The path of all samples.
+
+    Examples
+    --------
+    >>> from skdiffclust.plotting import SelectionProbabilityDisplay
+    >>> display = SelectionProbabilityDisplay(
+    ...     [0.1, 0.2], [[1.0, 0.6], [1.0, 0.1]], [0.9, 0.9], [0.4, 0.8],
+    ...     ["length", "width"], alpha=0.2, threshold=0.9)
+    >>> [text.get_text() for text in display.plot().axes_[0].get_legend().get_texts()]
+    ['length']
+    """
+
+    def __init__(
+        self,
+        alphas,
+        probabilities,
+        cluster_stability,
+        support_stability,
+        feature_names,
+        alpha,
+        threshold,
+    ):
+        self.alphas = alphas
+        self.probabilities = probabilities
+        self.cluster_stability = cluster_stability
+        self.support_stability = support_stability
+        self.feature_names = feature_names
+        self.alpha = alpha
+        self.threshold = threshold
+
+    @classmethod
+    def from_estimator(cls, estimator, *, feature_names=None, ax=None):
+        """Draw the selection probabilities of a fitted estimator.
+
+        Parameters
+        ----------
+        estimator : SparseGEMINICV
+            Fitted.
+        feature_names : array-like of shape (n_features,) or None, default=None
+            Names of the features; None is those seen in `fit`, or x0, x1, ... if there
+            were none.
+        ax : array-like of 2 matplotlib Axes or None, default=None
+            Where to draw; None makes a figure.
+
+        Returns
+        -------
+        display : SelectionProbabilityDisplay
+            Drawn.
+        """
+        check_is_fitted(estimator)
+        if feature_names is None:
+            numbered = [f"x{i}" for i in range(estimator.n_features_in_)]
+            feature_names = getattr(estimator, "feature_names_in_", numbered)
+        display = cls(
+            estimator.alphas_,
+            estimator.selection_probabilities_,
+            estimator.cluster_stability_,
+            estimator.support_stability_,
+            feature_names,
+            estimator.alpha_,
+            estimator.selection_threshold,
+        )
+        return display.plot(ax=ax)
+
+    def plot(self, ax=None):
+        """Draw the display.
+
+        Parameters
+        ----------
+        ax : array-like of 2 matplotlib Axes or None, default=None
+            For the probabilities, and the stabilities; None makes a figure.
+
+        Returns
+        -------
+        self : SelectionProbabilityDisplay
+            With the artists as attributes.
+        """
+        alphas = np.asarray(self.alphas)
+        probabilities = np.asarray(self.probabilities)
+        n_features = probabilities.shape[1]
+        if len(self.feature_names) != n_features:
+            raise ValueError(
+                "The 'feature_names' parameter of SelectionProbabilityDisplay must "
+                f"have a name for each of {n_features} features. Got "
+                f"{len(self.feature_names)} instead. Pass one for each column of X."
+            )
+        if ax is None:
+            from matplotlib import pyplot as plt
+
+            _, ax = plt.subplots(1, 2, figsize=(9, 3.5), layout="constrained")
+        self.axes_ = np.asarray(ax, dtype=object).ravel()
+        if len(self.axes_) != 2:
+            raise ValueError(
+                "The 'ax' parameter of SelectionProbabilityDisplay must be two Axes. "
+                f"Got {len(self.axes_)} instead. Make them with plt.subplots(1, 2)."
+            )
+        first, second = self.axes_
+        self.figure_ = first.figure
+        # The chosen step of the path is at the penalty, or just below it.
+        step = min(np.searchsorted(alphas, self.alpha), len(alphas) - 1)
+        self.lines_ = {}
+        for name, curve in zip(self.feature_names, probabilities.T, strict=True):
+            style = {"color": "0.8", "lw": 1, "zorder": 1}
+            if curve[step] >= self.threshold:
+                style = {"label": str(name), "zorder": 2}
+            (self.lines_[str(name)],) = first.plot(alphas, curve, **style)
+        first.axhline(self.threshold, color="0.5", linestyle="--", lw=1)
+        first.set_ylabel("share of subsets that select a feature")
+        if first.get_legend_handles_labels()[0]:
+            first.legend(title="stable features")
+        second.plot(alphas, self.cluster_stability, marker=".", label="clusters")
+        second.plot(alphas, self.support_stability, marker=".", label="features")
+        second.set_ylabel("stability")
+        second.legend()
+        for axes in self.axes_:
+            if self.alpha > 0:
+                axes.axvline(self.alpha, color="tab:red", linestyle=":")
+            axes.set(xscale="log", xlabel="penalty alpha")
         return self
