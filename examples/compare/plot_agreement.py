@@ -1,11 +1,12 @@
 """
-==================================
-Where methods agree on real digits
-==================================
+=================================
+Where methods agree on the digits
+=================================
 
-A partition that several methods with different objectives find is more credible than
-that of a single one. Six methods cluster scikit-learn's digits; a table shows the
-agreement of each pair, and a matrix which samples they put together.
+A partition that is found by several methods with different objectives is more credible
+than that of a single method. Six methods cluster the digits of scikit-learn. A table
+shows the agreement of each pair of methods, and a matrix the samples that they put
+together.
 """
 
 import matplotlib.pyplot as plt
@@ -31,9 +32,9 @@ clusterers = {
 labels = {name: c.fit_predict(X) for name, c in clusterers.items()}
 
 # %%
-# Left, the adjusted Rand index of each pair; the last row is that with the true digits.
-# Right, the fraction of the methods that put two samples into the same cluster; samples
-# are ordered by the clusters of the first method.
+# Left, the adjusted Rand index of each pair of methods, and of each method and the true
+# digits (last row). Right, the fraction of the methods that put two samples into the
+# same cluster; the samples are ordered by the clusters of the first method.
 
 known = labels | {"digits": y}
 names = list(known)
@@ -41,20 +42,23 @@ table = [[adjusted_rand_score(known[a], known[b]) for b in names] for a in names
 fig, axes = plt.subplots(1, 2, figsize=(11.5, 4.8), layout="constrained")
 axes[0].imshow(table, vmin=0, vmax=1, cmap="viridis")
 for i, j in np.ndindex(len(names), len(names)):
+    is_best = {names[i], names[j]} == {"forest", "digits"}
     colour = "black" if table[i][j] > 0.6 else "white"
-    axes[0].text(j, i, f"{table[i][j]:.2f}", ha="center", va="center", color=colour)
+    weight = "bold" if is_best else "normal"
+    text = f"{table[i][j]:.2f}"
+    axes[0].text(j, i, text, ha="center", va="center", color=colour, weight=weight)
 ticks = range(len(names))
 axes[0].set_xticks(ticks, names, rotation=40, ha="right")
 axes[0].set_yticks(ticks, names)
-axes[0].set_title("adjusted Rand index of two methods")
+axes[0].set_title("Adjusted Rand index: the forest is closest to the digits")
 ConnectivityDisplay.from_labels(list(labels.values()), ax=axes[1])
-axes[1].set_title("fraction of methods that agree")
+axes[1].set_title("Fraction of the methods that join two samples")
 plt.show()
 
 # %%
 # The forest is closest to the true digits, and PRCut to the forest. ClAM and GEMINI are
-# nearly the same: both start from k-means. Bright blocks are digits that all methods
-# find; the methods disagree on those whose blocks are broken up.
+# nearly equal, since both start from k-means. Bright blocks are digits that all methods
+# find; the methods disagree on digits whose blocks are divided.
 
 agreement = {
     a: dict(zip(names, row, strict=True)) for a, row in zip(names, table, strict=True)

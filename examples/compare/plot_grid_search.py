@@ -1,12 +1,13 @@
 """
-============================================
-A search for the number of clusters, watched
-============================================
+=========================================================
+A cross-validated search finds the number of wine growers
+=========================================================
 
-No labels are needed to search: the scorers of :mod:`skdiffclust.metrics` judge what a
-fitted pipeline predicts on rows that were held out. The training of the winner is then
-watched by scikit-learn's own callbacks: ``ScoringMonitor`` scores every epoch, and
-``ProgressBar`` (which needs rich) draws a bar.
+A search for the number of clusters needs no labels: the scorers of
+:mod:`skdiffclust.metrics` evaluate the predictions of a pipeline for held-out samples.
+The training of the best pipeline is followed by the callbacks of scikit-learn:
+``ScoringMonitor`` scores every epoch, and ``ProgressBar`` (which needs rich) draws a
+progress bar.
 """
 
 import matplotlib.pyplot as plt
@@ -24,8 +25,8 @@ from skdiffclust.metrics import get_scorer, silhouette_scorer
 X, y = load_wine(return_X_y=True)
 
 # %%
-# The rows of a data set often come in order, so the folds are shuffled: without it,
-# whole clusters would be missing from a fold.
+# Data sets are often sorted by class, so the folds are shuffled. Otherwise whole
+# clusters would be missing from a fold.
 
 candidates = [2, 3, 4, 5, 6]
 model = make_pipeline(StandardScaler(), ClAM(random_state=0))
@@ -41,9 +42,9 @@ ari = adjusted_rand_score(y, search.predict(X))
 print(f"chosen: {search.best_params_}, adjusted Rand index {ari:.2f}")
 
 # %%
-# The best pipeline once more, from random rows, so that there is something to learn. A
-# monitor belongs to the step that trains, and takes scorers in a dictionary; a bar
-# belongs to whatever is fitted outermost.
+# The best pipeline is fitted again, with a random initialisation, since k-means leaves
+# little to learn. A monitor is set on the step that is trained, and takes a dictionary
+# of scorers; a progress bar is set on the outermost estimator.
 
 monitor = ScoringMonitor(scoring={"silhouette": silhouette_scorer})
 best = search.best_estimator_
@@ -53,21 +54,23 @@ logs = monitor.get_logs().data
 epochs = [row["silhouette"] for row in logs if row["task_name"] == "epoch"]
 
 # %%
-# Scores have different units: each is drawn between its least and its greatest value.
+# The mean scores of the held-out samples, with their standard deviation over the folds.
 
-fig, axes = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
-for name in names:
-    scores = search.cv_results_[f"mean_test_{name}"]
-    scaled = (scores - scores.min()) / np.ptp(scores)
-    axes[0].plot(candidates, scaled, "o-", label=name)
-axes[0].set(title="held-out scores, rescaled", xlabel="n_clusters", xticks=candidates)
-axes[0].legend()
-axes[1].plot(np.arange(1, len(epochs) + 1), epochs)
-axes[1].set(title="silhouette while the winner trains", xlabel="epoch")
+fig, axes = plt.subplots(1, 4, figsize=(12, 3.2), layout="constrained")
+for name, ax in zip(names, axes, strict=False):
+    mean = search.cv_results_[f"mean_test_{name}"]
+    std = search.cv_results_[f"std_test_{name}"]
+    ax.errorbar(candidates, mean, std, marker="o", capsize=3)
+    best = np.argmax(mean)
+    ax.plot(candidates[best], mean[best], "o", color="C1", markersize=9)
+    title = f"{name}: {candidates[best]} clusters".replace("_", "-")
+    ax.set(title=title, xlabel="n_clusters", xticks=candidates)
+axes[3].plot(np.arange(1, len(epochs) + 1), epochs)
+axes[3].set(title="Silhouette during training", xlabel="epoch")
 plt.show()
 
 # %%
-# The scores agree on three clusters, and those are the three growers of the wines.
+# All scores are largest for three clusters, which agree with the three growers.
 
 for name in names:
     best_of_score = np.argmax(search.cv_results_[f"mean_test_{name}"])

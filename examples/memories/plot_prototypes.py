@@ -1,10 +1,10 @@
 """
-======================
-Memories become digits
-======================
+===========================
+Memories converge to digits
+===========================
 
-The memories of ClAM are rows of the same space as the data, so they can be looked at
-while they are learned, here from random rows (Figure 6 of Saha et al., ICML 2023).
+The memories of ClAM are in the same space as the samples, so they can be plotted during
+training, here from a random initialisation (Figure 6 of Saha et al., ICML 2023).
 """
 
 import matplotlib.pyplot as plt
@@ -24,7 +24,7 @@ print(f"{clam.n_iter_} epochs, {clam.n_clusters_} clusters, accuracy", end=" ")
 print(round(clustering_accuracy(y, clam.labels_), 3))
 
 # %%
-# One row of pictures an epoch, most of them early, when the memories still move.
+# Each line shows the memories of one epoch, mostly of early epochs.
 
 shown = np.unique(np.geomspace(1, clam.n_iter_, 6).astype(int)) - 1
 fig, axes = plt.subplots(len(shown), 10, figsize=(7, 1.0 * len(shown)))
@@ -36,16 +36,15 @@ for epoch, line in zip(shown, axes, strict=True):
 plt.show()
 
 # %%
-# Half a picture is enough for a memory: the lower half of four digits is hidden, and
-# recall completes it.
+# The lower half of four digits is hidden, and completed by recall.
 
-rows = X[[0, 11, 25, 61]]
+samples = X[[0, 11, 25, 61]]
 seen = np.arange(64) < 32
-start = np.where(seen, rows, X.mean(axis=0))
+start = np.where(seen, samples, X.mean(axis=0))
 completed = recall(start, clam.cluster_centers_, clam.inverse_temperature_, mask=seen)
 fig, axes = plt.subplots(3, 4, figsize=(4, 3.2))
-names = ["row", "lower half hidden", "completed"]
-for name, pictures, line in zip(names, [rows, start, completed], axes, strict=True):
+names = ["sample", "lower half hidden", "completed"]
+for name, pictures, line in zip(names, [samples, start, completed], axes, strict=True):
     for picture, ax in zip(pictures, line, strict=True):
         ax.imshow(picture.reshape(8, 8), cmap="gray_r", vmin=0, vmax=16)
         ax.axis("off")
@@ -53,9 +52,9 @@ for name, pictures, line in zip(names, [rows, start, completed], axes, strict=Tr
 plt.show()
 
 # %%
-# Ten samples become blurred means within some epochs, and in the end nearly every digit
-# is that of most samples of a cluster. Recall fills a hidden half with that of the
-# memory that the sample converges to.
+# Within a few epochs, ten samples become the means of clusters, most of which consist
+# of one digit. Recall replaces the hidden half by that of the memory to which the
+# sample converges.
 
 majority = contingency_matrix(y, clam.labels_).argmax(axis=0)
 print("digits of the clusters:", majority)
