@@ -23,7 +23,7 @@ _TREE_SLACK = 1e-12  # far above the rounding of a sum of _TREE_MAX_FEATURES squ
 # up to the second number if the faster comparison is not compiled yet.
 _COMPARED_BY_NUMPY = 1500
 _COMPARED_BY_NUMPY_AT_FIRST = 4000
-_BLOCK_ENTRIES = 2**22
+_MATRIX_BLOCK_ENTRIES = 2**22
 _SYMMETRY_TOLERANCE = 1e-8
 # Metrics with parameters that are estimated from X.
 _FITTED_METRICS = ("mahalanobis", "seuclidean")
@@ -144,7 +144,7 @@ def _distances_of_sparse(X, metric):
     check_dense_size(n, n, **_DISTANCES)
     X = X.astype(np.float64)
     distances = np.empty((n, n))
-    step = max(16, _BLOCK_ENTRIES // X.shape[1])
+    step = max(16, _MATRIX_BLOCK_ENTRIES // X.shape[1])
     blocks = [slice(start, start + step) for start in range(0, n, step)]
     for i, rows in enumerate(blocks):
         dense = X[rows].toarray()
@@ -225,7 +225,7 @@ def _kernel_of_sparse(X, kernel, kernel_params):
 def _symmetrise_dense(matrix):
     """Replace a square float64 matrix (n, n) by its mean with its transpose."""
     n = len(matrix)
-    step = max(1, _BLOCK_ENTRIES // n)
+    step = max(1, _MATRIX_BLOCK_ENTRIES // n)
     for start in range(0, n, step):
         rows = slice(start, start + step)
         mean = 0.5 * matrix[rows, start:] + 0.5 * matrix[start:, rows].T
@@ -406,7 +406,7 @@ def _check_dense(D, name, kind):
     """Return D (n, n) checked, symmetric and, but for kernels, with zero diagonal."""
     n = len(D)
     keep_diagonal = kind == "kernel"
-    step = max(1, _BLOCK_ENTRIES // n)
+    step = max(1, _MATRIX_BLOCK_ENTRIES // n)
     largest = 0.0
     difference = 0.0
     # Most matrices are valid, which is checked much faster than what is wrong.
@@ -452,7 +452,7 @@ def _is_in_order(D):
 
         if is_finite_and_symmetric(D):
             return True
-    step = max(1, _BLOCK_ENTRIES // n)
+    step = max(1, _MATRIX_BLOCK_ENTRIES // n)
     return all(_is_symmetric(D, start, start + step) for start in range(0, n, step))
 
 
@@ -668,7 +668,7 @@ def _tree_nearest(T, X, k):
         T, X[clear], rows, found[clear, :k].ravel(), k
     )
     tied = np.flatnonzero(tied)
-    step = max(1, _BLOCK_ENTRIES // len(T))
+    step = max(1, _MATRIX_BLOCK_ENTRIES // len(T))
     for start in range(0, len(tied), step):
         block = tied[start : start + step]
         radii = near[block, k - 1] * (1.0 + _TREE_SLACK)
@@ -692,7 +692,7 @@ def _product_nearest(T, X, k):
     c = 4.0 * (T.shape[1] + 8) * np.finfo(np.float64).eps
     columns = np.empty((len(X), k), dtype=np.int64)
     squares = np.empty((len(X), k))
-    step = max(1, _BLOCK_ENTRIES // len(T))
+    step = max(1, _MATRIX_BLOCK_ENTRIES // len(T))
     for start in range(0, len(X), step):
         done = slice(start, start + step)
         centred = X[done] - means
@@ -719,7 +719,7 @@ def _metric_nearest(T, X, k, metric, params):
     # definition.
     number = {row.tobytes(): i for i, row in enumerate(T + 0.0)}
     T_numbers = np.array([number[row.tobytes()] for row in T + 0.0])
-    step = max(1, _BLOCK_ENTRIES // len(T))
+    step = max(1, _MATRIX_BLOCK_ENTRIES // len(T))
     for start in range(0, len(X), step):
         block = X[start : start + step]
         values = block_distances(block, T, metric, params)
@@ -737,7 +737,7 @@ def _metric_nearest(T, X, k, metric, params):
 def _resolve_ties(T, X, rows, columns, k):
     """Return (columns, squared distances) (m, k) among candidate pairs (p,)."""
     squares = np.empty(len(rows))
-    step = max(1, _BLOCK_ENTRIES // T.shape[1])
+    step = max(1, _MATRIX_BLOCK_ENTRIES // T.shape[1])
     for start in range(0, len(rows), step):
         part = slice(start, start + step)
         # Summed along a contiguous axis, so that the bits do not depend on the other

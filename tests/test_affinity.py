@@ -157,7 +157,7 @@ def test_training_rows_find_themselves_in_any_chunk(
         ]
         assert_array_equal(np.concatenate([p[0] for p in parts]), whole[0])
         assert_array_equal(np.concatenate([p[1] for p in parts]), whole[1])
-    monkeypatch.setattr(_affinity, "_BLOCK_ENTRIES", 100)
+    monkeypatch.setattr(_affinity, "_MATRIX_BLOCK_ENTRIES", 100)
     blocked = nearest_sample(T, X, metric=metric, metric_params=params)
     assert_array_equal(blocked[0], whole[0])
     assert_array_equal(blocked[1], whole[1])
@@ -351,7 +351,7 @@ def test_check_precomputed_returns_a_clean_matrix_itself(global_random_seed):
 
 
 def test_check_precomputed_symmetrises_with_a_warning(monkeypatch, global_random_seed):
-    monkeypatch.setattr(_affinity, "_BLOCK_ENTRIES", 20)
+    monkeypatch.setattr(_affinity, "_MATRIX_BLOCK_ENTRIES", 20)
     D = np.random.RandomState(global_random_seed).uniform(size=(9, 9))
     D.flags.writeable = False
     expected = (D + D.T) / 2
@@ -458,7 +458,7 @@ def brute_graph(X, k, metric="euclidean"):
 def test_neighbors_graph_matches_brute_force(
     d, integers, k, metric, monkeypatch, global_random_seed
 ):
-    monkeypatch.setattr(_affinity, "_BLOCK_ENTRIES", 500)
+    monkeypatch.setattr(_affinity, "_MATRIX_BLOCK_ENTRIES", 500)
     X = rows_with_duplicates(k + 1000 * global_random_seed, 40, d, integers=integers)
     edges, D = brute_graph(X, k, metric)
     graph = neighbors_graph(X, k, metric=metric)

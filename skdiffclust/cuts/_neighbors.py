@@ -17,7 +17,7 @@ from skdiffclust._affinity import (
 _TREE_MAX_FEATURES = 10
 _TREE_ROWS = 20_000
 # Entries of a block of products of sparse samples.
-_BLOCK_ENTRIES = 2**22
+_PRODUCT_BLOCK_ENTRIES = 2**22
 # Samples with a smaller cosine are not neighbours by "cosine".
 _LEAST_COSINE = 1e-9
 
@@ -106,7 +106,7 @@ def _acute(links, new, points):
     """Return the links (m, n) of unit rows whose cosine is positive."""
     rows = np.repeat(np.arange(len(new)), np.diff(links.indptr))
     squares = np.empty(len(rows))
-    step = max(1, _BLOCK_ENTRIES // new.shape[1])
+    step = max(1, _PRODUCT_BLOCK_ENTRIES // new.shape[1])
     for start in range(0, len(rows), step):
         part = slice(start, start + step)
         gaps = new[rows[part]] - points[links.indices[part]]
@@ -126,7 +126,7 @@ def _square_blocks(points, new):
     points = points.astype(np.float64)
     transposed = points.T.tocsr()
     squares = points.multiply(points).sum(axis=1)
-    step = max(1, _BLOCK_ENTRIES // points.shape[0])
+    step = max(1, _PRODUCT_BLOCK_ENTRIES // points.shape[0])
     for start in range(0, new.shape[0], step):
         rows = slice(start, min(start + step, new.shape[0]))
         block = sp.csr_array(new[rows]).astype(np.float64)

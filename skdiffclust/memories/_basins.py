@@ -18,7 +18,7 @@ from skdiffclust.memories._seeding import member_sums, on_sphere, seed_memories
 _ATTRACTING = 5  # memories that attract a sample, the nearest ones
 _SHARPNESS = 2.0  # inverse temperature times the squared distance to the last of them
 _RESTARTS = 10  # of k-means among the coordinates of memories
-_BLOCK_ENTRIES = 2**21
+_DISTANCE_BLOCK_ENTRIES = 2**21
 _MOST = 40  # clusters that are counted, at most
 _DRAWS = 10  # of memories, among whose basins clusters are counted
 _SCALES = 400  # numbers of steps of a walk at which basins are counted
@@ -48,7 +48,7 @@ class Basins:
         metric = "cosine" if self.is_spherical else "euclidean"
         for group in range(self.n_groups):
             own = self.memories[self.groups == group]
-            step = max(1, _BLOCK_ENTRIES // len(own))
+            step = max(1, _DISTANCE_BLOCK_ENTRIES // len(own))
             for start in range(0, len(X), step):
                 rows = slice(start, start + step)
                 far[rows, group] = cdist(X[rows], own, metric).min(axis=1)
@@ -81,7 +81,7 @@ def attraction(Z, memories):
     near = np.empty((len(Z), n_near), dtype=np.int64)
     share = np.empty((len(Z), n_near))
     scale = np.empty(len(Z))
-    step = max(1, _BLOCK_ENTRIES // len(memories))
+    step = max(1, _DISTANCE_BLOCK_ENTRIES // len(memories))
     for start in range(0, len(Z), step):
         rows = slice(start, start + step)
         far = cdist(Z[rows], memories, "sqeuclidean")

@@ -14,7 +14,7 @@ import numpy as np
 
 from skdiffclust._products import product_by_sample
 
-_BLOCK_ENTRIES = 2**21
+_COMPLETION_BLOCK_ENTRIES = 2**21
 _EM_STEPS = 20
 _EM_WORK = 2e10  # approximate number of operations of the fit of a normal distribution
 _EM_TOLERANCE = 3e-3  # root mean square change of entries, standardised
@@ -43,7 +43,7 @@ class Completer:
         X = np.asarray(X, dtype=np.float64)
         filled = X.copy()
         rows = np.flatnonzero(np.isnan(X).any(axis=1))
-        step = max(1, _BLOCK_ENTRIES // max(len(self.memories), X.shape[1]))
+        step = max(1, _COMPLETION_BLOCK_ENTRIES // max(len(self.memories), X.shape[1]))
         for start in range(0, len(rows), step):
             chosen = rows[start : start + step]
             seen = ~np.isnan(X[chosen])
@@ -181,7 +181,7 @@ def _recall(Z, seen, memories, beta, itself):
     recalled = np.empty(Z.shape)
     squares = np.ascontiguousarray(np.square(memories).T)
     transposed = np.ascontiguousarray(memories.T)
-    step = max(1, _BLOCK_ENTRIES // max(len(memories), 1))
+    step = max(1, _COMPLETION_BLOCK_ENTRIES // max(len(memories), 1))
     for start in range(0, len(Z), step):
         rows = slice(start, start + step)
         mask = seen[rows].astype(np.float64)
@@ -215,7 +215,7 @@ def _carry_on(rest, seen, precision, with_spread=False):
     for size in np.unique(n_hidden[n_hidden > 0]):
         alike = np.flatnonzero(n_hidden == size)
         where = np.nonzero(~seen[alike])[1].reshape(len(alike), size)
-        step = max(1, _BLOCK_ENTRIES // (4 * size * size))
+        step = max(1, _COMPLETION_BLOCK_ENTRIES // (4 * size * size))
         for start in range(0, len(alike), step):
             rows = alike[start : start + step]
             features = where[start : start + step]

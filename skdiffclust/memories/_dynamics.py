@@ -37,7 +37,7 @@ class Completion:
 
 
 METRICS = ("euclidean", "cosine", "manhattan")
-_BLOCK_ENTRIES = 2**21
+_RECALL_BLOCK_ENTRIES = 2**21
 
 
 def energy(
@@ -387,7 +387,7 @@ class _Field:
     def by_blocks(self, X, function, *others):
         """Apply a function to blocks of rows, so that memory stays bounded."""
         widest = max(len(self.memories), X.shape[1], 1)
-        step = max(1, _BLOCK_ENTRIES // widest)
+        step = max(1, _RECALL_BLOCK_ENTRIES // widest)
         blocks = [slice(start, start + step) for start in range(0, len(X), step)]
         parts = [function(X[b], *(other[b] for other in others)) for b in blocks]
         return np.concatenate(parts)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-_BLOCK_ENTRIES = 2**21
+_SAMPLE_BLOCK_ENTRIES = 2**21
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class MemoryScaling:
 
 def blocks(X):
     """Yield slices of samples of X (n, d) that keep dense temporary arrays small."""
-    step = max(1, _BLOCK_ENTRIES // X.shape[1])
+    step = max(1, _SAMPLE_BLOCK_ENTRIES // X.shape[1])
     for start in range(0, X.shape[0], step):
         yield slice(start, start + step)
 

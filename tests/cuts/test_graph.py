@@ -108,7 +108,7 @@ def sparse_rows(rng, n, d, density=0.3):
 def test_neighbours_of_sparse_rows_are_those_of_dense_ones(
     metric, n_features, global_random_seed, monkeypatch
 ):
-    monkeypatch.setattr(_neighbors, "_BLOCK_ENTRIES", 500)  # several blocks
+    monkeypatch.setattr(_neighbors, "_PRODUCT_BLOCK_ENTRIES", 500)  # several blocks
     rng = np.random.RandomState(global_random_seed)
     X = sparse_rows(rng, 60, n_features)
     new = np.concatenate([sparse_rows(rng, 10, n_features), X[:2]])

@@ -176,7 +176,7 @@ def test_many_samples_few_memories(monkeypatch, global_random_seed):
     assert error(imputer, X, shown) < error(SimpleImputer(), X, shown)
     assert imputer.memories_.shape == (50, 4)
     whole = imputer.transform(shown)
-    monkeypatch.setattr(_completion, "_BLOCK_ENTRIES", 200)
+    monkeypatch.setattr(_completion, "_COMPLETION_BLOCK_ENTRIES", 200)
     np.testing.assert_allclose(imputer.transform(shown), whole, atol=1e-10)
 
 
