@@ -2,6 +2,7 @@
 
     python benchmarks/choose_n_clusters_forest.py               # the reporting half
     python benchmarks/choose_n_clusters_forest.py --half choose
+    python benchmarks/choose_n_clusters_forest.py --no-peers    # without the slow two
 
 Prints, for every family of problems, the mean adjusted Rand index (ARI) with the number
 of clusters unknown: of the rule of the package, of the rule before it, of k-means with
@@ -217,3 +218,90 @@ def problems(half):
             yield name, X[order], y[order]
     if half == "report":
         yield from tables()
+
+
+def before(model, n_samples):
+    """Return k of the rule before, and whether it warned: no ratio above 2."""
+    scores = model.cut_scores_[: min(LARGEST, max(5, n_samples // 10))]
+    ratios = scores[:-1] / scores[1:]
+    above = np.flatnonzero(ratios > 2)
+    return 2 + (above[-1] if len(above) else np.argmax(ratios)), not len(above)
+
+
+def by_silhouette(X):
+    """Return the labels of k-means with the largest silhouette, 2 to 40 clusters."""
+    found = [KMeans(k, n_init=3, random_state=0).fit_predict(X) for k in range(2, 41)]
+    some = np.random.RandomState(0).permutation(len(X))[:1000]
+    return max(found, key=lambda labels: silhouette_score(X[some], labels[some]))
+
+
+def measure(X, y, has_peers):
+    """Return ({column: figure}, true number of clusters) of one problem."""
+    known = y >= 0
+    truth = len(np.unique(y[known]))
+
+    def agreement(labels):
+        return adjusted_rand_score(y[known], labels[known])
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = SpanningForestClustering("auto").fit(X)
+    number, warned = before(model, len(X))
+    row = {
+        "auto": agreement(model.labels_),
+        "before": agreement(model.cut(number)),
+        "true k": agreement(model.cut(truth)),
+        "k": model.n_clusters_ == truth,
+        "k before": number == truth,
+        "warns": any(issubclass(w.category, ConvergenceWarning) for w in caught),
+        "warned": warned,
+    }
+    if has_peers:
+        row["silhouette"] = agreement(by_silhouette(X))
+        row["HDBSCAN"] = agreement(HDBSCAN(15, copy=True).fit_predict(X))
+    return row, truth
+
+
+def main():
+    """Print the table and the sums."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--half", choices=["choose", "report"], default="report")
+    parser.add_argument("--no-peers", action="store_true")
+    options = parser.parse_args()
+    table = {}
+    right, right_before, nothing = [], [], []
+    for name, X, y in problems(options.half):
+        row, truth = measure(X, y, not options.no_peers)
+        table.setdefault(name, []).append(row)
+        if truth == 1:
+            nothing.append((row["warns"], row["warned"]))
+        elif row["k"] and row["auto"] > 0.9:
+            right.append(row["warns"])
+        if truth > 1 and row["k before"] and row["before"] > 0.9:
+            right_before.append(row["warned"])
+    columns = list(row)
+    print(f"{'':28s}" + "".join(f"{column:>11s}" for column in columns))
+    means = {
+        n: [np.mean([r[c] for r in rows]) for c in columns] for n, rows in table.items()
+    }
+    for name, values in means.items():
+        print(f"{name:28s}" + "".join(f"{value:11.3f}" for value in values))
+    empty = NOTHING_CHOOSING | NOTHING_HELD_OUT
+    for title, chosen in (
+        ("mean", means.keys() - empty.keys()),
+        ("mean, held out", HELD_OUT.keys() & means.keys()),
+    ):
+        if chosen:
+            values = np.mean([means[name] for name in chosen], axis=0)
+            print(f"{title:28s}" + "".join(f"{value:11.3f}" for value in values))
+    quiet = [1 - np.mean(found) for found in (right, right_before)]
+    print(
+        f"no warning where k is right and ARI > 0.9: {quiet[0]:.3f} of {len(right)} "
+        f"(before {quiet[1]:.3f} of {len(right_before)})"
+    )
+    rates = np.mean(nothing, axis=0)
+    print(f"warning without structure: {rates[0]:.3f} (before {rates[1]:.3f})")
+
+
+if __name__ == "__main__":
+    main()

@@ -39,6 +39,7 @@ from skdiffclust.forests._hierarchy._core_sizes import (
 from skdiffclust.forests._hierarchy._linkage import linkage_matrix
 from skdiffclust.forests._hierarchy._tree_cuts import (
     MAX_AUTO_CLUSTERS,
+    clear_ratio,
     cut,
     cut_beyond,
     mask,
@@ -203,10 +204,11 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
     `sample_weight` multiplies sizes: a weight of 2 is a sample repeated.
 
     **Number of clusters.** With S_k the score of the cut into k clusters, "auto" is
-    the last k in 2 to min(60, max(5, n_samples / 10)) with S_k > 2 S_(k+1), or else
-    the one with the largest ratio. On data without structure the largest ratio rarely
-    reaches 2, and a `ConvergenceWarning` says so. With ``cut_rule="longest"`` it is the
-    largest ratio of lengths.
+    the last k in 2 to min(60, max(5, n_samples / 10)) with S_k > 2 S_(k+1). If there is
+    none, it is the one whose ratio S_k / S_(k+1) is largest beside 1 + sqrt(2 / k), on
+    a scale of logarithms. Data without structure rarely exceed 1 + sqrt(2 / k), which
+    falls with k as scores come closer, and a `ConvergenceWarning` says so where the
+    ratio does not. With ``cut_rule="longest"`` it is the largest ratio of lengths.
 
     **Memberships.** Each of `n_perturbations` draws multiplies the lengths of the tree
     and of 15 nearest neighbours by ``exp(noise_scale * z)`` with z standard normal,
@@ -783,15 +785,18 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         n_clusters, ratio = n_clusters_by_scores(
             scores, tree.n_parts, n_samples, largest=is_longest
         )
-        if not is_longest and not ratio >= 2 and tree.n_parts == 1:
+        clear = clear_ratio(n_clusters)
+        if not is_longest and not ratio > clear and tree.n_parts == 1:
             found = (
-                "too few cuts" if np.isnan(ratio) else f"a largest ratio of {ratio:.2f}"
+                "there are too few cuts"
+                if np.isnan(ratio)
+                else f"the score of the cut is {ratio:.2f} times the next one, and "
+                f"data without clusters reach {clear:.2f}"
             )
             warnings.warn(
                 "SpanningForestClustering(n_clusters='auto') sees no clear structure: "
-                f"the scores of successive cuts have {found}, and data without "
-                f"clusters reach 2. It takes {n_clusters} clusters. Inspect "
-                "cut_scores_, or set n_clusters.",
+                f"at {n_clusters} clusters, {found}. It takes {n_clusters} clusters. "
+                "Inspect cut_scores_, or set n_clusters.",
                 ConvergenceWarning,
                 stacklevel=5,
             )

@@ -472,6 +472,17 @@ def test_no_clear_structure_is_a_warning(global_random_seed):
         SpanningForestClustering("auto").fit(X)
 
 
+def test_near_blobs_on_a_grid_are_found_without_a_warning(global_random_seed):
+    places = np.stack(np.meshgrid(range(5), range(5)), axis=-1).reshape(25, 2)
+    X, y = make_blobs(1500, centers=4.5 * places, random_state=global_random_seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = SpanningForestClustering("auto").fit(X)
+    assert model.cut_scores_[23] < 2 * model.cut_scores_[24]
+    assert model.n_clusters_ == 25
+    assert adjusted_rand_score(y, model.labels_) > 0.8
+
+
 def test_negative_distances_need_the_longest_rule():
     D = np.array([[0, -1.0, 2], [-1, 0, 3], [2, 3, 0]])
     with pytest.raises(ValueError, match="'cut_rule' parameter.*'longest'"):

