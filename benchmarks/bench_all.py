@@ -95,7 +95,7 @@ def tubes(rng):
     along = rng.uniform(-1, 1, 800)
     basis = rng.normal(size=(4, 3, 10))
     powers = np.stack([np.ones(800), along, along**2], axis=1)
-    X = np.einsum("nj,njd->nd", powers, basis[y])
+    X = np.einsum("ij,ijk->ik", powers, basis[y])
     return X + rng.normal(scale=0.05, size=X.shape), y
 
 
