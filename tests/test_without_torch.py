@@ -38,6 +38,7 @@ estimators = [
     ClAM(3, encoder="mlp", max_iter=5, random_state=0),
     GEMINI(3, n_init=2, max_iter=5, random_state=0),
     GEMINI(3, model="mlp", n_init=1, max_iter=5, random_state=0),
+    Kauri(3),
     PRCut(3, encoder="mlp", max_iter=5, random_state=0),
     PRCut(3, encoder="linear", max_iter=5, random_state=0),
     PRCut(3, encoder=None, random_state=0),
@@ -119,7 +120,7 @@ def without_torch():
 
 
 def test_every_estimator_fits_without_torch(without_torch):
-    assert without_torch.count("\n") == 15
+    assert without_torch.count("\n") == 16
 
 
 @pytest.mark.torch
