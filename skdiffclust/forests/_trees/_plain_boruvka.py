@@ -212,7 +212,7 @@ def _add(total, difference, norm):
 
 
 # The two searches below repeat the walk down the tree. A shared function for it gives
-# the same bits but takes about a tenth more time to compile, and these kernels exist
+# the same bits but takes about a seventh more time to compile, and these kernels exist
 # because they compile fast.
 @compiled(nogil=True)
 def _find_core(
