@@ -2,19 +2,17 @@
 
 import numpy as np
 import pytest
+import torch
+from sklearn.datasets import load_digits
+from torch.utils._python_dispatch import TorchDispatchMode
 
-torch = pytest.importorskip("torch")
-
-from sklearn.datasets import load_digits  # noqa: E402
-from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
-
-from skdiffclust._constraints import as_constraints  # noqa: E402
-from skdiffclust.forests._perturbed._boruvka_torch import (  # noqa: E402
+from skdiffclust._constraints import as_constraints
+from skdiffclust.forests._perturbed._boruvka_torch import (
     pair_noise,
     partial_sums,
 )
-from skdiffclust.forests._perturbed._samplers import Noise  # noqa: E402
-from skdiffclust.forests._perturbed._similarity import (  # noqa: E402
+from skdiffclust.forests._perturbed._samplers import Noise
+from skdiffclust.forests._perturbed._similarity import (
     standardized_similarity,
 )
 
