@@ -1,5 +1,6 @@
 """Shared by all torch modules: arrays, random streams, encoders, the loop."""
 
+import copy
 import functools
 import os
 import threading
@@ -172,6 +173,56 @@ def module_outputs(module, X, check, *, block_samples=1):
             outputs.append(to_numpy(output))
     module.train(was_training)
     return np.concatenate(outputs)
+
+
+def module_on_cpu(module, state):
+    """Return a copy of a module on the CPU, with the arrays of a state."""
+    copied = copy.deepcopy(module).cpu()
+    load_module_state(copied, state)
+    return copied.eval()
+
+
+def cluster_logits(module, X, n_clusters, parameter, owner, *, block_samples=1):
+    """Return the outputs (n, k) of a module in evaluation mode, as a NumPy array.
+
+    One sample at a time, so that an output does not depend on other samples.
+
+    Parameters
+    ----------
+    module : nn.Module
+    X : ndarray of shape (n_samples, n_features)
+    n_clusters : int
+    parameter, owner : str
+        The parameter that the module was given as, and its class, for messages.
+    block_samples : int, default=1
+        See `module_outputs`.
+
+    Raises
+    ------
+    ValueError
+        If X does not fit the dtype of the module, or if it does not map samples to
+        `n_clusters` outputs.
+    """
+    dtype = next(module.parameters()).dtype
+    largest = np.abs(X).max(initial=0.0)
+    if largest > torch.finfo(dtype).max:
+        raise ValueError(
+            f"The 'X' parameter of {owner} must fit {str(dtype)[6:]}, the dtype of the "
+            f"{parameter}. Got values up to {largest:.3g} instead. Rescale X."
+        )
+
+    def check(output, n_rows):
+        found = type(output).__name__
+        if torch.is_tensor(output):
+            found = f"shape {tuple(output.shape)}"
+        if found != f"shape {(n_rows, n_clusters)}":
+            raise ValueError(
+                f"The '{parameter}' parameter of {owner} must map samples to one "
+                f"output for each of {n_clusters} clusters. Got {found} for {n_rows} "
+                "samples instead. Set the width of its last layer to n_clusters."
+            )
+
+    return module_outputs(module, X, check, block_samples=block_samples)
 
 
 class Parts:

@@ -630,15 +630,14 @@ class EncoderTraining:
     def _predictor(self, state, order):
         """Return the predictor whose cluster p is the output column order[p]."""
         if self.scaling is None:
-            from skdiffclust.cuts._torch import module_on_cpu
+            from skdiffclust._torch import module_on_cpu
 
             module = module_on_cpu(self.module, state)
             return EncoderPredictor(ModuleEncoder(module, order), None)
         if self.module is None:
             encoder = Encoder.from_arrays(list(state.values()), self.activation)
         else:
-            from skdiffclust._torch import module_encoder
-            from skdiffclust.cuts._torch import module_on_cpu
+            from skdiffclust._torch import module_encoder, module_on_cpu
 
             module = module_on_cpu(self.module, state)
             encoder = module_encoder(module, self.activation)

@@ -14,6 +14,7 @@ from skdiffclust._torch import (
     MOST_PARTS,
     ModuleState,
     Parts,
+    cluster_logits,
     in_full_precision,
     load_module_state,
     module_identity,
@@ -407,30 +408,10 @@ def identity_of_module(module, rows):
 
 
 def module_logits(module, X, n_clusters, *, block_samples=1):
-    """Return the outputs (n, k) of a module in evaluation mode, as a NumPy array.
-
-    One sample at a time, so that an output does not depend on other samples.
-    """
-    dtype = next(module.parameters()).dtype
-    largest = np.abs(X).max(initial=0.0)
-    if largest > torch.finfo(dtype).max:
-        raise ValueError(
-            f"The 'X' parameter of PRCut must fit {str(dtype)[6:]}, the dtype of the "
-            f"encoder. Got values up to {largest:.3g} instead. Rescale X."
-        )
-
-    def check(output, n_rows):
-        found = type(output).__name__
-        if torch.is_tensor(output):
-            found = f"shape {tuple(output.shape)}"
-        if found != f"shape {(n_rows, n_clusters)}":
-            raise ValueError(
-                "The 'encoder' parameter of PRCut must map samples to one output for "
-                f"each of {n_clusters} clusters. Got {found} for {n_rows} "
-                "samples instead. Set the width of its last layer to n_clusters."
-            )
-
-    return module_outputs(module, X, check, block_samples=block_samples)
+    """Return the outputs (n, k) of an encoder; see `cluster_logits`."""
+    return cluster_logits(
+        module, X, n_clusters, "encoder", "PRCut", block_samples=block_samples
+    )
 
 
 def own_module(module):
@@ -441,10 +422,3 @@ def own_module(module):
             f"nn.Module. Got {type(module).__name__} instead."
         )
     return copy.deepcopy(module)
-
-
-def module_on_cpu(module, state):
-    """Return a copy of a module on the CPU, with the arrays of a state."""
-    copied = copy.deepcopy(module).cpu()
-    load_module_state(copied, state)
-    return copied.eval()

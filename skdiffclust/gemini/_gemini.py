@@ -497,11 +497,10 @@ class GEMINI(BaseGEMINI):
     def _fit_module(self, X, y, problem, means, rng):
         """Train a copy of the module on X (n, d), of which `problem` is."""
         require_torch("GEMINI with a module as model")
-        from skdiffclust._torch import isolated_streams
+        from skdiffclust._torch import isolated_streams, module_on_cpu
         from skdiffclust.gemini._torch import (
             ModuleModel,
             module_logits,
-            module_on_cpu,
             own_module,
         )
 
