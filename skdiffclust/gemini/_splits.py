@@ -163,7 +163,8 @@ def _gains(rows, cuts, whole, clusters):
     at = np.arange(len(cuts))
 
     moved = joins_left[at, best_left] + without_left - worth
-    gains, left = moved, best_left.copy()
+    gains = moved
+    left = best_left.copy()
     moved = joins_right[at, best_right] + without_right - worth
     better = moved > gains
     gains = np.where(better, moved, gains)

@@ -96,7 +96,8 @@ def _draw_centers(points, squares, weights, n_clusters, random_state):
                 distances = np.minimum(nearest, distances)
             potential = float(weights @ distances)
             if potential < best:
-                best, kept = potential, (row, distances)
+                best = potential
+                kept = (row, distances)
         chosen.append(kept[0])
         nearest = kept[1]
     return dense_rows(points, chosen)
@@ -158,7 +159,9 @@ def ascend(X, row_weights, labels, n_clusters, mode, tolerance=1e-12):
         new, *following = _response(X, row_weights, labels, n_clusters, mode)
         if not new > value * (1 + tolerance):
             break
-        cells, value, response = response, new, following
+        cells = response
+        value = new
+        response = following
     return value, *cells
 
 
@@ -198,7 +201,8 @@ def swap(X, row_weights, cells, n_clusters, mode, random_state):
         new, *cells = ascend(X, row_weights, trial, n_clusters, mode, _TOLERANCE)
         n_stalled += 1
         if new > value * (1 + _GAIN):
-            value, best = new, cells
+            value = new
+            best = cells
             labels = _labels_in(X, best)
             n_stalled = 0
         if n_stalled == 10 * n_clusters:

@@ -24,9 +24,11 @@ def check_stream(gemini, affinity):
             f"{sizes}. Got ones that give {asked} instead. Call fit to begin anew."
         )
     if (affinity is not None) != gemini._affinity_given:
-        found, remedy = "a matrix", "Leave it out"
+        found = "a matrix"
+        remedy = "Leave it out"
         if affinity is None:
-            found, remedy = "None", "Pass one between the samples of X"
+            found = "None"
+            remedy = "Pass one between the samples of X"
         raise ValueError(
             "The 'affinity' parameter of GEMINI.partial_fit must be given in every "
             f"call or in none. Got {found} instead. {remedy}, or call fit to begin "
