@@ -2,7 +2,7 @@
 
 from importlib import import_module
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"
 
 # Public name -> the module that defines it. Names are imported on first use, so that
 # `import skdiffclust` does not import NumPy.
