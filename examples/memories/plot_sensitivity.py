@@ -1,12 +1,12 @@
 """
-==============================
-How much do parameters matter?
-==============================
+=============================================
+The parameters of ClAM need no tuning on wine
+=============================================
 
-The paper tunes its inverse temperature β for each data set, over five orders of
-magnitude. Times the total variance of X it has no unit, and what it does to the
-silhouette is the same picture for every T (Figure 7 of Saha et al., ICML 2023). The
-entropy of the attraction (eq. 13) says how soft the assignment is (Figure 14).
+Saha et al. (ICML 2023) tune the inverse temperature β for each data set, over five
+orders of magnitude. Multiplied by the total variance of X, it does not depend on the
+unit of X, and its default is suitable for any number of steps T (their Figure 7). The
+entropy of the attraction (eq. 13) measures how soft the assignments are (Figure 14).
 """
 
 import warnings
@@ -27,7 +27,7 @@ products = np.geomspace(1, 1000, 9)
 
 
 def silhouette(**params):
-    """Return the silhouette of a fit from random rows, as in the paper."""
+    """Return the silhouette of a fit from random samples, as in the paper."""
     model = ClAM(3, init="random", random_state=0).set_params(
         **{"learning_rate": 0.1, **params}
     )
@@ -38,8 +38,7 @@ def silhouette(**params):
 
 
 # %%
-# A fit that finds fewer than three clusters is drawn as a cross: its silhouette, even
-# if high, is that of another partition.
+# Fits with fewer than three clusters are marked by a cross.
 
 fig, axes = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
 near_default = []
@@ -63,6 +62,8 @@ k_means = KMeans(3, n_init=10, random_state=0).fit_predict(X)
 axes[0].axhline(silhouette_score(X, k_means), color="0.5", ls="--", label="k-means")
 axes[0].axvline(60, color="0.8", zorder=0)
 axes[0].set(xlabel="β × total variance (default: 60)", ylabel="silhouette")
+axes[0].set(ylim=(0, 0.35))
+axes[0].set_title("The default is within a wide plateau")
 axes[0].legend()
 
 for product in (10, 60, 300):
@@ -73,19 +74,19 @@ for product in (10, 60, 300):
         histtype="step",
         label=f"β × variance = {product}",
     )
-axes[1].set(xlabel="entropy of attraction", ylabel="rows", yscale="log")
+axes[1].set(xlabel="entropy of attraction", ylabel="samples", yscale="log")
+axes[1].set_title("Larger β: harder assignments")
 axes[1].legend()
 plt.show()
 
 # %%
-# From ten times less than the default to ten times more, all end at the silhouette of
-# k-means or just below: on wine this parameter needs no tuning. The entropy tells soft
-# from hard.
+# From a tenth of the default to ten times the default, the silhouette is that of
+# k-means or slightly below. The entropy decreases as β increases.
 
 # %%
-# On wine, with random starts: learning rate, share and value of the mask, which the
-# paper tunes for each data set, too (its Figures 8 to 10). ``1 / n_steps`` is the
-# paper's step; memories then lie too far out, but rows fall to the same ones.
+# Learning rate, fraction and value of the hidden features, which the paper also tunes
+# for each data set (its Figures 8 to 10), with a random initialisation. ``1 / n_steps``
+# is the step size of the paper, with which the memories are too far out.
 
 axis = {
     "learning_rate": [1e-4, 1e-3, 1e-2, 1e-1, 1.0],
@@ -108,13 +109,14 @@ for ax, (name, values) in zip(axes, axis.items(), strict=True):
 reference = silhouette_score(X, k_means)
 for ax in axes:
     ax.axhline(reference, color="0.5", ls="--")
-axes[0].set_ylabel("silhouette (dashed: k-means)")
+axes[0].set(ylim=(0, 0.35), ylabel="silhouette (dashed: k-means)")
+fig.suptitle("The silhouette hardly depends on the parameters of training")
 axes[0].legend()
 plt.show()
 
 # %%
-# None of them matters much: the silhouette changes by less than 0.03, since every fit
-# also tries where Lloyd's algorithm leads.
+# The silhouette varies by less than 0.03, since every fit also considers the solution
+# of Lloyd's algorithm.
 
 assert max(map(max, spread.values())) < 0.03
 assert min(near_default) > reference - 0.01
