@@ -208,6 +208,38 @@ def check_feasible(constraints, n_clusters):
             )
 
 
+def bounds_of_clusters(constraints):
+    """Return the least and the largest number of clusters for `check_feasible`.
+
+    Of None one and infinity.
+    """
+    if constraints is None:
+        return 1, np.inf
+    least = max(constraints.n_classes, 1)
+    if len(constraints.cannot):
+        least = max(least, len(_greedy_clique(constraints)))
+        if least == 2 and _row_on_odd_cycle(constraints) is not None:
+            least = 3
+    return least, constraints.n_groups
+
+
+def metadata_of(constraints, rows):
+    """Return what `as_constraints` makes the constraints of some samples from, by name.
+
+    `rows` (m,) are their positions; pairs are positions among them. With all samples it
+    makes the same Constraints.
+    """
+    groups = constraints.groups[rows]
+    position = np.full(constraints.n_groups, -1)
+    position[groups] = np.arange(len(groups))
+    pairs = position[constraints.cannot]
+    return {
+        "partial_labels": constraints.classes[rows],
+        "must_link": groups,
+        "cannot_link": pairs[(pairs >= 0).all(axis=1)],
+    }
+
+
 def is_free(constraints):
     """Return (n,) True for samples without a label or link."""
     groups = constraints.groups

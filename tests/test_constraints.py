@@ -13,9 +13,11 @@ from sklearn.model_selection import GridSearchCV
 from skdiffclust._constraints import (
     Constraints,
     as_constraints,
+    bounds_of_clusters,
     check_feasible,
     check_pairs,
     constraints_from_matrix,
+    metadata_of,
 )
 from skdiffclust.metrics import links_to_incidence
 
@@ -103,12 +105,33 @@ def test_nothing_given_is_none():
     assert as_constraints(3) is None
     assert constraints_from_matrix(None, 3) is None
     check_feasible(None, 3)
+    assert bounds_of_clusters(None) == (1, np.inf)
 
 
 def test_constraints_are_frozen():
     constraints = as_constraints(2, partial_labels=[0, 1])
     with pytest.raises(AttributeError):
         constraints.groups = None
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_constraints_of_some_samples(seed, global_random_seed):
+    rng = np.random.default_rng(seed + 1000 * global_random_seed)
+    for _ in range(12):
+        n, labels, must, cannot = random_instance(rng)
+        try:
+            whole = as_constraints(n, labels, must, cannot)
+        except ValueError:
+            continue
+        rows = np.flatnonzero(rng.random(n) < 0.7)
+        if not len(rows):
+            continue
+        part = as_constraints(len(rows), **metadata_of(whole, rows))
+        for found, expected in zip(relations(part), relations(whole), strict=True):
+            assert_array_equal(found, expected[np.ix_(rows, rows)])
+        again = as_constraints(n, **metadata_of(whole, slice(None)))
+        for name, expected in vars(whole).items():
+            assert_array_equal(getattr(again, name), expected)
 
 
 @pytest.mark.parametrize("empty", [[], np.empty((0, 2)), sparse.csr_array((3, 0))])
@@ -463,6 +486,9 @@ def test_feasibility_by_enumeration(seed, global_random_seed):
         except ValueError:
             continue
         possible = possible_numbers_of_clusters(constraints)
+        least, most = bounds_of_clusters(constraints)
+        accepted = [k for k in range(1, n + 2) if not is_refused(constraints, k)]
+        assert accepted == list(range(least, most + 1))
         for n_clusters in range(1, n + 1):
             if is_refused(constraints, n_clusters):
                 assert n_clusters not in possible

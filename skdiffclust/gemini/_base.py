@@ -174,6 +174,13 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
             )
         return self._value(assignments, X, self._check_affinity(affinity, X))
 
+    def _weighted_score(self, X, row_weights, affinity):
+        """Return what `score` does for samples with weights (n,), which sum to one."""
+        assignments = self.predict_proba(X)
+        X = self._validate(X, reset=False)
+        relation = self._check_affinity(affinity, X)
+        return self._value(assignments, X, relation, row_weights)
+
     def _logits(self, X):
         """Return the logits (n, k) of samples X."""
         check_is_fitted(self)
@@ -198,20 +205,21 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         # One memory layout gives the same bits for a list, an array, and a frame.
         return canonical_rows(X) if issparse(X) else np.ascontiguousarray(X)
 
-    def _value(self, assignments, X, affinity):
+    def _value(self, assignments, X, affinity, weights=None):
         """Return the objective of assignments (n, k) on samples X (n, d).
 
-        `affinity` is what `_check_affinity` returns.
+        `affinity` is what `_check_affinity` returns; the samples have weights (n,) that
+        sum to one, or all the same.
         """
+        n_samples = X.shape[0]
+        if weights is None:
+            weights = np.full(n_samples, 1 / n_samples, dtype=X.dtype)
         # The number of the candidate that was chosen, if there were several.
         mode = getattr(self, "mode_", self.mode)
         objective = OBJECTIVES[self.objective].with_gradient(mode)
         if affinity is not None:
-            weights = np.full(X.shape[0], 1 / X.shape[0], dtype=X.dtype)
             return objective(assignments, weights, affinity)[0]
         degree = self._degree()
-        n_samples = X.shape[0]
-        weights = np.full(n_samples, 1 / n_samples, dtype=X.dtype)
         rows = centered(X, self.means_)
         units = Units()
         if degree is not None and not self._scales_gamma():

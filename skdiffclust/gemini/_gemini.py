@@ -7,7 +7,7 @@ from sklearn.utils.metaestimators import available_if
 
 from skdiffclust._assignments import order_by_size, softmax
 from skdiffclust._compat import StrOptions, fit_context
-from skdiffclust._constraints import as_constraints
+from skdiffclust._constraints import as_constraints, bounds_of_clusters
 from skdiffclust._devices import (
     outside_torch_modes,
     require_torch,
@@ -29,6 +29,7 @@ from skdiffclust.gemini._base import (
 from skdiffclust.gemini._models import MODELS
 from skdiffclust.gemini._stability import (
     cells_of_subset,
+    counts_to_try,
     stability_of_counts,
     warn_of_chance,
 )
@@ -227,7 +228,8 @@ class GEMINI(BaseGEMINI):
     one of the Gaussians has a larger advantage. For "mmd" with the linear kernel a fit
     is the best partition of k-means, improved (see above), and the choice takes
     seconds; for others it is a training of at most 100 epochs, and the choice takes 100
-    of these for each number. Links and weights are not used for it.
+    of these for each number. Links and weights are not used for it, but for samples of
+    weight 0, which are left out, and numbers of clusters that links exclude.
 
     References
     ----------
@@ -373,8 +375,10 @@ class GEMINI(BaseGEMINI):
         rng = check_random_state(self.random_state)
         drop_stale(self, ["stability_"])
         if self.n_clusters == "auto":
-            self._check_auto(X.shape[0], affinity)
-            stability = stability_of_counts(self._cluster_subset, X, rng)
+            self._check_auto(np.count_nonzero(row_weights), affinity)
+            present = X[np.flatnonzero(row_weights > 0)]
+            counts = counts_to_try(len(present), *bounds_of_clusters(constraints))
+            stability = stability_of_counts(self._cluster_subset, present, counts, rng)
             self.stability_ = stability.to_dict()
             # Set on the draft of this fit only; the parameter is unchanged.
             self.n_clusters = stability.best

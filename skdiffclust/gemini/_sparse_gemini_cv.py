@@ -12,7 +12,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from skdiffclust._checkpoint import Checkpoint, Field, identify
-from skdiffclust._compat import Interval, StrOptions, fit_context
+from skdiffclust._compat import Interval, StrOptions, check_sample_weight, fit_context
+from skdiffclust._constraints import as_constraints, bounds_of_clusters, metadata_of
 from skdiffclust._fitted import drop_stale, reads_whole
 from skdiffclust._history import (
     Training,
@@ -26,6 +27,7 @@ from skdiffclust.gemini._sparse_gemini import SparseGEMINI, arrays_of_rows
 from skdiffclust.gemini._stability import (
     cluster_stability,
     co_assignment_uncertainty,
+    counts_to_try,
     has_reference,
     stability_of_counts,
     support_stability,
@@ -294,7 +296,19 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
 
     @keep_state_on_error
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None, *, affinity=None, checkpoint=None, resume=False):
+    def fit(
+        self,
+        X,
+        y=None,
+        sample_weight=None,
+        *,
+        affinity=None,
+        partial_labels=None,
+        must_link=None,
+        cannot_link=None,
+        checkpoint=None,
+        resume=False,
+    ):
         """Compute paths on subsets of X, and choose the penalty.
 
         Parameters
@@ -303,8 +317,21 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
             Samples.
         y : None
             Ignored, present for API consistency.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the samples in the paths, in the held-out objective and in the
+            stability of clusters. Samples of weight 0 are in no subset. Repeated
+            samples are not the same as a weight of two, because they may be in
+            different subsets.
         affinity : array-like of shape (n_samples, n_samples), default=None
             Kernel or distances between the samples; see :meth:`GEMINI.fit`.
+        partial_labels : array-like of shape (n_samples,), default=None
+            Integers or strings, -1 where unknown; see :meth:`GEMINI.fit`. A subset has
+            those of its samples.
+        must_link : array-like or sparse matrix, default=None
+            Samples that should share a cluster; see :meth:`GEMINI.fit`. A subset has
+            the links that the transitive closure leaves between its samples.
+        cannot_link : array-like or sparse matrix, default=None
+            Samples that should not share a cluster; see :meth:`GEMINI.fit`.
         checkpoint : path-like or None, default=None
             Folder that the results of each subset are written to; created if it does
             not exist. Requires an integer `random_state`.
@@ -321,35 +348,40 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         Raises
         ------
         ValueError
-            If X or a parameter is not as described, a subset has fewer samples than
-            clusters, or ``n_clusters="auto"`` comes with an affinity or fewer than 16
-            samples.
+            If X or a parameter is not as described, constraints contradict each other
+            or exclude a number of clusters, a subset has fewer samples than clusters,
+            or ``n_clusters="auto"`` comes with an affinity or fewer than 16 samples.
 
         Warns
         -----
         ConvergenceWarning
             If fewer clusters are found than requested, no number of clusters is clear,
-            or the loss still falls at `max_iter` in steps of the paths, once for all of
-            them.
+            links are not satisfied, or the loss still falls at `max_iter` in steps of
+            the paths, once for all of them.
         """
         counts, modes = self._candidates()
-        X, _, _ = self._check_rows(X, None)
-        self._check_subsets(X.shape[0], counts)
+        X, _, _ = self._check_rows(X, sample_weight)
+        weights = check_sample_weight(sample_weight, X, dtype=X.dtype)
+        present = np.flatnonzero(weights > 0)
+        self._check_subsets(len(present), counts)
+        constraints = as_constraints(X.shape[0], partial_labels, must_link, cannot_link)
         relation = self._check_affinity(affinity, X)
         affinity = None if relation is None else relation.matrix
         self._affinity_given = affinity is not None
+        data = Data(X, weights, affinity, constraints)
         rng = check_random_state(self.random_state)
         seed = rng.randint(2**31 - 1)
-        subsets = [self._draw(X.shape[0], rng) for _ in range(self.n_resamples)]
-        counts, chosen = self._choose_count(X, counts, modes, affinity is not None, rng)
+        subsets = [self._draw(present, rng) for _ in range(self.n_resamples)]
+        counts, chosen = self._choose_count(
+            X[present], counts, modes, affinity is not None, rng, constraints
+        )
         judged = []
         candidates = []
         for n_clusters, mode in itertools.product(counts, modes):
             sparse = self._sparse(n_clusters, mode)
             whole, loops = _quiet_path(
                 sparse.set_params(random_state=seed),
-                X,
-                affinity=affinity,
+                data,
                 min_features=self.min_features,
             )
             judged += loops
@@ -358,8 +390,8 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         tasks = [
             (i, rows, seed) for i in range(len(candidates)) for rows, seed in subsets
         ]
-        store, n_done = self._open(checkpoint, resume, X, affinity, candidates)
-        outcomes = self._outcomes(X, affinity, candidates, tasks[n_done:])
+        store, n_done = self._open(checkpoint, resume, data, candidates)
+        outcomes = self._outcomes(data, candidates, tasks[n_done:])
         training = Training(
             self,
             X,
@@ -382,8 +414,8 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         # A callback may have ended the path before its last step.
         complete = [each for each in candidates if len(each.found) >= 2]
         among = [each for each in complete if each.n_clusters in chosen]
-        self._publish(complete, among or complete)
-        self._report(self.labels_, None)
+        self._publish(complete, among or complete, weights)
+        self._report(self.labels_, constraints)
         training.finish([])
         warn_if_unfinished("SparseGEMINICV", judged, self.max_iter)
         return self
@@ -412,7 +444,7 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
             self.n_clusters = int(max(counts))
         return [int(count) for count in counts], modes
 
-    def _choose_count(self, X, counts, modes, has_affinity, rng):
+    def _choose_count(self, X, counts, modes, has_affinity, rng, constraints):
         """Return the numbers of clusters that have paths, and those to choose from.
 
         The reference leaves one to choose from; without it, all.
@@ -421,15 +453,17 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         is_auto = self.n_clusters == "auto"
         if is_auto:
             self._check_reference(X.shape[0], has_affinity)
+            several = counts_to_try(X.shape[0], *bounds_of_clusters(constraints))
         elif len(counts) == 1 or has_affinity or not has_reference(X, max(counts)):
             return counts, counts
-        several = None if is_auto else sorted({count for count in counts if count > 1})
+        else:
+            several = sorted({count for count in counts if count > 1})
         shared = GEMINI().get_params().keys() & self.get_params().keys()
         params = {name: getattr(self, name) for name in shared}
         found = []
         for mode in modes:
             trial = GEMINI(**params | {"mode": mode, "n_clusters": 2})
-            found.append(stability_of_counts(trial._cluster_subset, X, rng, several))
+            found.append(stability_of_counts(trial._cluster_subset, X, several, rng))
         stability = max(found, key=lambda each: each.advantage.max())
         self.stability_ = stability.to_dict()
         if is_auto:
@@ -463,10 +497,13 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
             )
         return np.geomspace(path.alphas[1], path.alphas[-1] * 1.05, self.n_alphas)
 
-    def _publish(self, candidates, among):
-        """Assign the fitted attributes of the best `among` candidates."""
+    def _publish(self, candidates, among, weights):
+        """Assign the fitted attributes of the best `among` candidates.
+
+        The samples have weights (n,).
+        """
         for each in candidates:
-            each.judge()
+            each.judge(weights)
         best = max(among, key=lambda each: each.product)
         step = best.step
         self.n_clusters = best.n_clusters
@@ -488,7 +525,7 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         )
         self.stable_features_ = best.probabilities[step] >= self.selection_threshold
         labels = np.array([outcome.labels[step] for outcome in best.found])
-        self.uncertainty_ = co_assignment_uncertainty(labels)
+        self.uncertainty_ = co_assignment_uncertainty(labels, weights)
         fitted = best.path.select(alpha=best.alpha)
         for name in _FITTED:
             setattr(self, name, getattr(fitted, name))
@@ -499,6 +536,12 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
             raise ValueError(
                 "SparseGEMINICV must have samples to leave out. Got n_samples=1 "
                 "instead. Pass more samples."
+            )
+        if self._subset_size(n_samples) >= n_samples:
+            raise ValueError(
+                "The 'sample_fraction' parameter of SparseGEMINICV must leave at least "
+                f"one of the {n_samples} samples (of positive weight) out. Got "
+                f"{self.sample_fraction} instead. Lower it, or pass more samples."
             )
         if self._subset_size(n_samples) < max(counts):
             raise ValueError(
@@ -511,20 +554,19 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         """Return the number of samples of a subset."""
         return max(round(self.sample_fraction * n_samples), 2)
 
-    def _draw(self, n_samples, rng):
-        """Return the rows of a subset, and the seed of its paths."""
-        size = self._subset_size(n_samples)
-        rows = np.sort(rng.choice(n_samples, size=size, replace=False))
-        return rows, rng.randint(2**31 - 1)
+    def _draw(self, present, rng):
+        """Return rows of those present (m,), a subset, and the seed of its paths."""
+        size = self._subset_size(len(present))
+        chosen = np.sort(rng.choice(len(present), size=size, replace=False))
+        return present[chosen], rng.randint(2**31 - 1)
 
-    def _outcomes(self, X, affinity, candidates, tasks):
+    def _outcomes(self, data, candidates, tasks):
         """Return an iterator of the Outcomes of tasks, in their order."""
         parallel = Parallel(n_jobs=self.n_jobs, return_as="generator")
         return parallel(
             delayed(resample)(
                 self._sparse(candidates[i].n_clusters, candidates[i].mode),
-                X,
-                affinity,
+                data,
                 rows,
                 seed,
                 candidates[i].alphas,
@@ -532,7 +574,7 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
             for i, rows, seed in tasks
         )
 
-    def _open(self, checkpoint, resume, X, affinity, candidates):
+    def _open(self, checkpoint, resume, data, candidates):
         """Return a Checkpoint and how many tasks it has; their Outcomes are restored.
 
         None and zero without a checkpoint.
@@ -540,8 +582,7 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         _check_checkpoint(checkpoint, resume, self.random_state)
         if checkpoint is None:
             return None, 0
-        data = {**arrays_of_rows(X), "affinity": affinity}
-        data |= {
+        arrays = data.arrays() | {
             f"alphas.{i}": candidate.alphas for i, candidate in enumerate(candidates)
         }
         params = self.get_params(deep=False)
@@ -550,7 +591,7 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
             "n_clusters": [candidate.n_clusters for candidate in candidates],
             "mode": [candidate.mode for candidate in candidates],
         }
-        n_samples, n_features = X.shape
+        n_samples, n_features = data.X.shape
         n_alphas = self.n_alphas
         largest = max(candidate.n_clusters for candidate in candidates) - 1
         record = {
@@ -563,7 +604,7 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         store = Checkpoint(
             checkpoint,
             "SparseGEMINICV.fit",
-            identify(data, params),
+            identify(arrays, params),
             record=record,
             state=state,
         )
@@ -597,6 +638,31 @@ _FITTED = (
 )
 
 
+@dataclass(frozen=True)
+class Data:
+    """Samples, their weights (n,), and an affinity (n, n) and constraints or None."""
+
+    X: np.ndarray
+    weights: np.ndarray
+    affinity: np.ndarray | None
+    constraints: object
+
+    def known(self, rows=slice(None)):
+        """Return what `path` is told of the samples `rows` besides X, by name."""
+        known = {"sample_weight": self.weights[rows]}
+        if self.affinity is not None:
+            known["affinity"] = self.affinity[rows][:, rows]
+        if self.constraints is not None:
+            known |= metadata_of(self.constraints, rows)
+        return known
+
+    def arrays(self):
+        """Return all arrays by name, which identify a checkpoint."""
+        arrays = arrays_of_rows(self.X) | {"sample_weight": self.weights}
+        arrays["affinity"] = self.affinity
+        return arrays | (vars(self.constraints) if self.constraints else {})
+
+
 @dataclass
 class Outcome:
     """Results of the path of a subset at each penalty."""
@@ -623,14 +689,15 @@ class Candidate:
     alphas: np.ndarray
     found: list = field(default_factory=list)
 
-    def judge(self):
+    def judge(self, weights):
         """Compute the stabilities, and choose the penalty with the largest product.
 
-        Among those that keep all clusters and a feature; 0 if none does.
+        Among those that keep all clusters and a feature; 0 if none does. The samples
+        have weights (n,).
         """
         labels = np.array([outcome.labels for outcome in self.found])
         supports = np.array([outcome.supports for outcome in self.found])
-        self.cluster_stability = cluster_stability(labels)
+        self.cluster_stability = cluster_stability(labels, weights)
         self.support_stability = support_stability(supports)
         self.probabilities = supports.mean(axis=0)
         self.held_out = np.mean([outcome.held_out for outcome in self.found], axis=0)
@@ -657,28 +724,29 @@ class Candidate:
         }
 
 
-def resample(sparse, X, affinity, rows, seed, alphas):
-    """Return the Outcome of the path of a SparseGEMINI on samples (m,) of X (n, d)."""
-    inside = None if affinity is None else affinity[np.ix_(rows, rows)]
+def resample(sparse, data, rows, seed, alphas):
+    """Return the Outcome of the path of a SparseGEMINI on samples (m,) of Data."""
     # Steps as small as those of the whole path: with coarser ones features would have
     # less time to be dropped. After the last step of a path that ended early nothing
     # changes.
     path, loops = _quiet_path(
         sparse.set_params(random_state=seed),
-        X[rows],
-        affinity=inside,
+        data,
+        rows,
         alpha_init=alphas[0],
         min_features=1,
     )
-    left = np.setdiff1d(np.arange(X.shape[0]), rows)
-    outside = None if affinity is None else affinity[np.ix_(left, left)]
+    X = data.X
+    left = np.setdiff1d(np.flatnonzero(data.weights > 0), rows)
+    shares = data.weights[left] / data.weights[left].sum()
+    outside = None if data.affinity is None else data.affinity[np.ix_(left, left)]
     steps = np.searchsorted(path.alphas, alphas * (1 + 1e-9), side="right") - 1
     labels = []
     held_out = []
     for step in steps:
         fitted = path.select(alpha=path.alphas[step])
         labels.append(fitted.predict(X))
-        held_out.append(fitted.score(X[left], affinity=outside))
+        held_out.append(fitted._weighted_score(X[left], shares, outside))
     return Outcome(
         np.array(labels),
         path.supports[steps],
@@ -694,14 +762,14 @@ def _report(loop, outcome):
         loop.record(-float(np.mean(outcome.objectives)), state=list)
 
 
-def _quiet_path(sparse, X, **options):
-    """Return a path, and the training loops that its convergence is judged by.
+def _quiet_path(sparse, data, rows=slice(None), **options):
+    """Return a path on rows of Data, and the loops that its convergence is judged by.
 
     Fewer clusters are judged by stability, or reported in the end.
     """
     sparse._judged = []
     with reported_by_the_whole():
-        path = sparse.path(X, **options)
+        path = sparse.path(data.X[rows], **data.known(rows), **options)
     return path, sparse._judged
 
 

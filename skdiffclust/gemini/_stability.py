@@ -66,11 +66,19 @@ class CountStability:
         return {name: getattr(self, name).copy() for name in names}
 
 
-def stability_of_counts(cluster, X, random_state, counts=None):
-    """Return the CountStability of clusters of dense or sparse X (n, d).
+def counts_to_try(n_samples, least, most):
+    """Return the numbers of clusters that "auto" stands for.
 
-    `counts` are the numbers of clusters that are compared, or None for 2 to 10, at most
-    one for eight samples.
+    From 2 to 10, and at most one for eight samples, within the bounds that links set.
+    """
+    first = max(2, least)
+    last = min(MOST_CLUSTERS, min(n_samples, _MOST_SAMPLES) // _SAMPLES_PER_CLUSTER)
+    last = min(max(first, last), most)
+    return np.arange(first, max(first, last) + 1)
+
+
+def stability_of_counts(cluster, X, counts, random_state):
+    """Return the CountStability of numbers of clusters of dense or sparse X (n, d).
 
     ``cluster(X, rows, n_clusters, random_state)`` fits the samples `rows` of X and
     returns the labels (n,) of all. At most `_MOST_SAMPLES` samples are used. The
@@ -87,8 +95,7 @@ def stability_of_counts(cluster, X, random_state, counts=None):
         what="the samples that the stability of clusters is compared with",
         remedy="Set n_clusters, or select features before.",
     )
-    largest = min(MOST_CLUSTERS, n_samples // _SAMPLES_PER_CLUSTER)
-    counts = np.arange(2, largest + 1) if counts is None else np.asarray(counts)
+    counts = np.asarray(counts)
     subsets = [
         np.sort(random_state.choice(n_samples, n_samples // 2, replace=False))
         for _ in range(_N_SUBSETS)
@@ -176,10 +183,11 @@ def cells_of_subset(X, rows, n_clusters, mode, random_state):
     return (centered(X, means) @ directions + offsets).argmax(axis=1)
 
 
-def cluster_stability(labels):
+def cluster_stability(labels, weights=None):
     """Return the mean adjusted Rand index of pairs of labels (m, a, n), for each a.
 
-    Labels with a single cluster agree on any data, and count as 0.
+    Labels with a single cluster agree on any data, and count as 0. The samples may have
+    weights (n,).
     """
     scores = np.zeros(labels.shape[1])
     pairs = list(itertools.combinations(range(len(labels)), 2))
@@ -188,42 +196,49 @@ def cluster_stability(labels):
             one = labels[first, a]
             other = labels[second, a]
             if one.min() < one.max() and other.min() < other.max():
-                scores[a] += adjusted_rand(one, other)
+                scores[a] += adjusted_rand(one, other, weights)
     return scores / len(pairs)
 
 
-def co_assignment_uncertainty(labels):
+def co_assignment_uncertainty(labels, weights=None):
     """Return 1 - sum_j c_ij² / sum_j c_ij (n,) of labels (m, n), from 0 on.
 
-    The c_ij are the shares of the m labellings that put i and j together. In O(m² n):
-    sum_j c_ij² is the mean size of what the clusters of i in two of them share.
+    The c_ij are the shares of the m labellings that put i and j together; sums may have
+    weights (n,). In O(m² n): sum_j c_ij² is the mean size of what the clusters of i in
+    two of them share. 0 for samples with whom no weight is ever together.
     """
     n_labels = int(labels.max()) + 1
     n_labellings, n_samples = labels.shape
     together = np.zeros(n_samples)
     squared = np.zeros(n_samples)
     for one in labels:
-        together += np.bincount(one)[one]
+        together += np.bincount(one, weights)[one]
         for other in labels:
             both = one * n_labels + other
-            squared += np.bincount(both)[both]
-    return 1 - squared / (n_labellings * together)
+            squared += np.bincount(both, weights)[both]
+    share = np.ones(n_samples)
+    np.divide(squared, n_labellings * together, out=share, where=together > 0)
+    return 1 - share
 
 
-def adjusted_rand(one, other):
+def adjusted_rand(one, other, weights=None):
     """Return the adjusted Rand index of labels (n,) and labels (n,), from 0 on.
 
-    As scikit-learn's, without its checks, which take most of its time.
+    As scikit-learn's, without its checks, which take most of its time. With weights
+    (n,) a pair of samples counts as much as the product of theirs.
     """
-    n_samples = len(one)
+    total = float(len(one)) if weights is None else float(weights.sum())
+    alone = total if weights is None else float(np.square(weights).sum())
     n_labels = int(other.max()) + 1
-    table = np.bincount(one * n_labels + other, minlength=(one.max() + 1) * n_labels)
+    cells = one * n_labels + other
+    table = np.bincount(cells, weights, minlength=(one.max() + 1) * n_labels)
     table = table.reshape(-1, n_labels).astype(np.float64)
     # Ordered pairs in one cluster of both, of the first, of the second, and all.
-    both = np.square(table).sum() - n_samples
-    first = np.square(table.sum(axis=1)).sum() - n_samples
-    second = np.square(table.sum(axis=0)).sum() - n_samples
-    by_chance = first * second / max(n_samples * (n_samples - 1), 1)
+    both = np.square(table).sum() - alone
+    first = np.square(table.sum(axis=1)).sum() - alone
+    second = np.square(table.sum(axis=0)).sum() - alone
+    pairs = total**2 - alone
+    by_chance = first * second / pairs if pairs > 0 else 0.0
     largest = (first + second) / 2
     return 1.0 if largest == by_chance else (both - by_chance) / (largest - by_chance)
 

@@ -176,6 +176,78 @@ def test_samples_between_clusters_are_uncertain():
     assert found[is_near].mean() > found[~is_near].mean()
 
 
+def with_outliers():
+    """Return samples of which the last ten are far away, and weights of zero there."""
+    X = np.vstack([three_clusters(), 40 + three_clusters(1)[:10]])
+    return X, np.repeat([1.0, 0.0], [90, 10])
+
+
+def test_samples_of_weight_zero_count_for_nothing():
+    X, weight = with_outliers()
+    stable = SparseGEMINICV(3, mode="ovo", **FAST).fit(X, sample_weight=weight)
+    without = SparseGEMINICV(3, mode="ovo", **FAST).fit(X[:90])
+    assert_array_equal(stable.predict(X[:90]), without.labels_)
+    for name in (
+        "alphas_",
+        "cluster_stability_",
+        "support_stability_",
+        "held_out_objective_",
+    ):
+        assert_allclose(getattr(stable, name), getattr(without, name), rtol=1e-6)
+    assert_allclose(stable.uncertainty_[:90], without.uncertainty_, atol=1e-12)
+    assert stable.uncertainty_.shape == (100,)
+    # The unit of weights has no effect, but weights have.
+    half = SparseGEMINICV(3, mode="ovo", **FAST).fit(X, sample_weight=weight / 2)
+    assert_allclose(half.held_out_objective_, stable.held_out_objective_, rtol=1e-9)
+    weight[:30] = 5
+    other = SparseGEMINICV(3, mode="ovo", **FAST).fit(X, sample_weight=weight)
+    assert not np.allclose(other.held_out_objective_, stable.held_out_objective_)
+    with pytest.raises(ValueError, match="must have samples to leave out"):
+        stable.fit(X, sample_weight=np.arange(100) == 3)
+    with pytest.raises(ValueError, match="leave at least one of the 4 samples"):
+        stable.set_params(n_clusters=2, sample_fraction=0.9).fit(X[:4])
+
+
+def test_links_decide_where_clusters_are():
+    # Two clusters of the four are one: the pairs that are said, not the near ones.
+    rng = np.random.RandomState(0)
+    y = np.arange(120) % 4
+    X = rng.normal(size=(120, 6))
+    X[:, :2] += 8 * np.array([[0, 0], [0, 1], [2, 0], [2, 1]])[y]
+    wanted = y % 2
+    params = FAST | {"n_init": 2, "link_weight": 10.0}
+    stable = SparseGEMINICV(2, mode="ovo", **params)
+    assert adjusted_rand_score(stable.fit(X).labels_, y // 2) == 1
+    known = np.where(np.arange(120) % 3, wanted, -1)
+    assert adjusted_rand_score(stable.fit(X, partial_labels=known).labels_, wanted) == 1
+    # It is the other feature that subsets select.
+    share = stable.selection_probabilities_[stable.alphas_ >= stable.alpha_][0]
+    assert share[1] == 1
+    ends = [np.flatnonzero(y == label)[:20] for label in range(4)]
+    must_link = np.vstack([np.c_[ends[0], ends[2]], np.c_[ends[1], ends[3]]])
+    cannot_link = np.c_[ends[0], ends[1]]
+    stable.fit(X, must_link=must_link, cannot_link=cannot_link)
+    assert adjusted_rand_score(stable.labels_, wanted) == 1
+    with pytest.raises(ValueError, match="must be at least 2, the number of classes"):
+        stable.set_params(n_clusters=1).fit(X, partial_labels=known)
+
+
+def test_a_checkpoint_is_of_weights_and_links(tmp_path):
+    X = three_clusters()
+    stable = SparseGEMINICV(3, mode="ovo", **FAST)
+    given = {
+        "sample_weight": np.linspace(1, 2, 90),
+        "partial_labels": np.where(np.arange(90) < 9, np.arange(90) % 3, -1),
+    }
+    whole = clone(stable).fit(X, **given, checkpoint=tmp_path)
+    again = clone(stable).fit(X, **given, checkpoint=tmp_path, resume=True)
+    assert_array_equal(again.cluster_stability_, whole.cluster_stability_)
+    for name in given:
+        other = {key: value for key, value in given.items() if key != name}
+        with pytest.raises(ValueError, match="checkpoint"):
+            stable.fit(X, **other, checkpoint=tmp_path, resume=True)
+
+
 def test_processes_change_nothing():
     X = three_clusters()
     one = SparseGEMINICV(3, mode="ovo", **FAST).fit(X)

@@ -11,15 +11,20 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
 from skdiffclust import GEMINI
+from skdiffclust._assignments import connectivity
 from skdiffclust.gemini import _stability
 from skdiffclust.gemini._stability import (
     CountStability,
     adjusted_rand,
     cells_of_subset,
+    cluster_stability,
+    co_assignment_uncertainty,
+    counts_to_try,
     gaussian_like,
     stability_of_counts,
 )
 
+COUNTS = np.arange(2, 11)
 ADVANTAGES = np.array([0.91, 0.9, 0.8])
 
 
@@ -68,6 +73,37 @@ def test_agreement_is_that_of_scikit_learn(global_random_seed):
             assert_allclose(found, adjusted_rand_score(one, other), atol=1e-12)
 
 
+def test_weighted_stabilities_are_sums_over_pairs(global_random_seed):
+    rng = np.random.RandomState(global_random_seed)
+    labels = rng.randint(3, size=(4, 30))
+    weights = rng.uniform(0, 3, size=30) * (rng.rand(30) < 0.8)
+    together = np.array([connectivity(each) for each in labels])
+    product = np.outer(weights, weights)
+    np.fill_diagonal(product, 0)
+    one, other = together[:2]
+    both = (product * one * other).sum()
+    by_chance = (product * one).sum() * (product * other).sum() / product.sum()
+    largest = ((product * one).sum() + (product * other).sum()) / 2
+    expected = (both - by_chance) / (largest - by_chance)
+    assert_allclose(adjusted_rand(labels[0], labels[1], weights), expected)
+    assert_allclose(cluster_stability(labels[:2, None], 5 * weights), [expected])
+    shares = together.mean(axis=0)
+    expected = 1 - (np.square(shares) @ weights) / (shares @ weights)
+    assert_allclose(co_assignment_uncertainty(labels, weights), expected)
+    equal = np.ones(30)
+    assert_allclose(adjusted_rand(*labels[:2], equal), adjusted_rand_score(*labels[:2]))
+
+
+def test_numbers_that_auto_stands_for():
+    assert_array_equal(counts_to_try(5000, 1, np.inf), np.arange(2, 11))
+    assert_array_equal(counts_to_try(40, 1, np.inf), np.arange(2, 6))
+    # Within the bounds of links, even where few samples or many classes are left.
+    assert_array_equal(counts_to_try(100, 4, 7), np.arange(4, 8))
+    assert_array_equal(counts_to_try(100, 12, 60), [12])
+    assert_array_equal(counts_to_try(100, 3, 3), [3])
+    assert_array_equal(counts_to_try(100, 1, 1), [2])  # which is then refused
+
+
 def test_cells_of_a_subset_label_all_samples(global_random_seed):
     X, y = blobs(seed=global_random_seed)
     rng = np.random.RandomState(0)
@@ -90,7 +126,7 @@ def test_the_advantage_is_what_its_formula_says(monkeypatch):
             return y
         return rng.randint(2, size=len(data))
 
-    found = stability_of_counts(cluster, X, np.random.RandomState(0))
+    found = stability_of_counts(cluster, X, COUNTS, np.random.RandomState(0))
     assert_array_equal(found.counts, np.arange(2, 11))
     assert found.stability[1] == 1
     assert np.abs(found.stability[[0, *range(2, 9)]]).max() < 0.1
@@ -114,7 +150,7 @@ def test_few_samples_of_many_are_used(few_fits, monkeypatch):
         sizes.add((len(data), len(rows)))
         return rng.randint(2, size=len(data))
 
-    stability_of_counts(cluster, X, np.random.RandomState(0))
+    stability_of_counts(cluster, X, COUNTS, np.random.RandomState(0))
     assert sizes == {(80, 40)}
 
 

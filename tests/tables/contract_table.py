@@ -36,17 +36,13 @@ ROWS = {
         CHECK,
         ClAM=HERE + "test_weights_are_repeats_in_loss_and_gradient",
         PRCut="cuts/test_prcut.py::test_weights_of_samples_divide_the_ratio_cut",
-        SparseGEMINICV=Gap(HERE + "test_weights_are_taken", "fit takes no weights"),
+        SparseGEMINICV=HERE + "test_weights_are_taken",
         SpanningForestEmbedding=NO_WEIGHTS,
     ),
     "``partial_labels``, or ``y``: integers or strings": cells(
-        HERE + "test_labels_of_some",
-        SparseGEMINICV=Gap(HERE + "test_labels_of_some", "fit takes no labels"),
+        HERE + "test_labels_of_some"
     ),
-    "``must_link``, ``cannot_link``": cells(
-        HERE + "test_links",
-        SparseGEMINICV=Gap(HERE + "test_links", "fit takes no links"),
-    ),
+    "``must_link``, ``cannot_link``": cells(HERE + "test_links"),
     '``n_clusters="auto"``, its curve, and its warning': cells(
         SpanningForestClustering="forests/test_spanning_forest.py::"
         "test_no_clear_structure_is_a_warning",
@@ -110,9 +106,6 @@ ROWS = {
     "``set_output``, names, float32 kept": cells(
         HERE + "test_output", SpanningForestClustering=NO_TRANSFORM, GEMINI=NO_TRANSFORM
     ),
-    "metadata routing": cells(
-        HERE + "test_metadata_routing",
-        SparseGEMINICV=Gap(HERE + "test_metadata_routing", "fit takes no labels"),
-    ),
+    "metadata routing": cells(HERE + "test_metadata_routing"),
 }
 CONTRACT = Table("contract", "what", ROWS)
