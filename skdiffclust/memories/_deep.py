@@ -6,7 +6,7 @@ Many memories among its codes are merged into clusters by `find_basins`, so that
 clusters can have any shape. Then encoder, decoder and one memory per cluster are
 trained by one loss, the reconstruction error from the recalled code plus minus the log
 share of the cluster's memory in the attraction; every few epochs clusters are found
-again, until they no longer change.
+again and the memories move to their means, until the clusters no longer change.
 
 .. [1] "Deep Clustering with Associative Memories", 2026.
 """
@@ -17,6 +17,7 @@ from math import ceil
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
+from scipy.spatial.distance import cdist
 
 from skdiffclust._affinity import refuse_overflow
 from skdiffclust._batches import mini_batches
@@ -54,7 +55,8 @@ _ROUND = 160  # and those between two looks for clusters,
 _ROUNDS = 4  # of which there are so many
 _MEMORIES = 300  # among which clusters are looked for
 _MEMBERS = 4  # samples for each of them, at least
-_CONCENTRATION = 8.0
+_CONCENTRATION = 8.0  # inverse temperature times the variance of the codes, and
+_SEPARATION = 6.0  # times the squared distance between neighbouring memories, at least
 _PATIENCE = 10  # epochs of pretraining that together must lower its loss
 _EXACT = 1e-12  # loss, in training units, that is rounding
 _REASONS = ("rounds", "stable")
@@ -213,6 +215,8 @@ class DeepTraining:
             if self._stage == 0:
                 self._find_clusters()
                 self._stage = 1
+            else:
+                self._settle()
 
     def _streams(self):
         """Return a context in which modules' random numbers depend on the seed only."""
@@ -294,7 +298,7 @@ class DeepTraining:
         return checked_codes(np.concatenate(codes)).astype(np.float64)
 
     def _find_clusters(self):
-        """Find clusters among the codes; the first time, move the memories there."""
+        """Find clusters among the codes, and move the memories to their means."""
         memories = self._network.memories
         k, codes = len(memories), self._codes(np.arange(len(self._X)))
         sample, weight = codes[self._chosen], self._weight[self._chosen]
@@ -303,22 +307,35 @@ class DeepTraining:
             sample, weight.astype(np.float64), k, n_memories, self._random_state
         )[0]
         labels = basins.assign(codes)
-        if self._stage:
-            self._labels = _matched(labels, self._labels, k)
-            return
-        self._labels = labels
+        self._labels = _matched(labels, self._labels, k) if self._stage else labels
+        self._put_memories(codes)
+
+    def _settle(self):
+        """Move the memories to the means of the codes that are nearest to each.
+
+        In training the codes of a cluster move away from the other clusters, and not
+        towards their memory: in the end memories can be so near each other that
+        several attract the same samples.
+        """
+        codes = self._codes(np.arange(len(self._X)))
+        self._labels = _nearest(codes, self._network.memories)
         self._put_memories(codes)
 
     def _put_memories(self, codes):
-        """Move the memories to the means of their codes (n, p)."""
+        """Move the memories to the means of their codes (n, p).
+
+        A memory without codes stays or, the first time, moves to any code.
+        """
         memories = self._network.memories
         weight, k = self._weight.astype(np.float64), len(memories)
         sizes = np.bincount(self._labels, weight, minlength=k)
         for m in np.flatnonzero(sizes):
             own = self._labels == m
             memories[m] = weight[own] @ codes[own] / sizes[m]
-        empty = np.flatnonzero(sizes == 0)
-        memories[empty] = codes[self._random_state.randint(len(codes), size=len(empty))]
+        if self._stage == 0:
+            empty = np.flatnonzero(sizes == 0)
+            chosen = self._random_state.randint(len(codes), size=len(empty))
+            memories[empty] = codes[chosen]
         self._network.memories = memories
         self._network.restart()
         self._set_temperature(codes)
@@ -329,15 +346,22 @@ class DeepTraining:
         size = float(np.square(codes).sum(axis=1).mean())
         if variance <= 1e-10 * size:  # rounding: all codes are equal
             variance = size
-        variance = max(variance, 1e-12)
         given = self._clam.inverse_temperature
-        self._beta = _CONCENTRATION / variance if given == "auto" else float(given)
+        if given != "auto":
+            self._beta = float(given)
+            return
+        self._beta = _CONCENTRATION / max(variance, 1e-12)
+        memories = self._network.memories.astype(np.float64)
+        far = cdist(memories, memories, "sqeuclidean")
+        np.fill_diagonal(far, np.inf)
+        apart = float(far.min(axis=1).mean())
+        if 1e-10 * size < apart < np.inf:
+            self._beta = max(self._beta, _SEPARATION / apart)
 
     def _go_on_from(self, centers):
         """Start in the first round, from memories (k, p) of the last fit."""
         codes = self._codes(np.arange(len(self._X)))
-        far = np.square(codes).sum(axis=1)[:, None] - 2.0 * codes @ centers.T
-        self._labels = (far + np.square(centers).sum(axis=1)).argmin(axis=1)
+        self._labels = _nearest(codes, centers)
         self._network.memories = centers.astype(self._X.dtype)
         self._network.restart()
         self._set_temperature(codes)
@@ -494,6 +518,13 @@ class _DeepCheckpoint:
         history = snapshot["history"]
         record = {name: history[name][-1] for name in ("loss", "learning_rate")}
         self._checkpoint.append(record, state)
+
+
+def _nearest(codes, memories):
+    """Return the number (n,) of the memory (k, p) nearest to each code (n, p)."""
+    memories = memories.astype(np.float64)
+    far = np.square(codes).sum(axis=1)[:, None] - 2.0 * codes @ memories.T
+    return (far + np.square(memories).sum(axis=1)).argmin(axis=1)
 
 
 def _matched(labels, before, n_clusters):

@@ -4,10 +4,12 @@ import pickle
 import shutil
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
 import torch
+from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.callback import ScoringMonitor
 from sklearn.datasets import make_blobs
@@ -113,6 +115,22 @@ def test_training_ends_where_clusters_no_longer_change(global_random_seed):
     losses = model.history_["loss"]
     assert losses[49] < 0.8 * losses[0]
     assert len(model.history_["cluster_centers"]) == model.n_iter_ == len(losses)
+
+
+@pytest.mark.few_epochs
+def test_memories_are_means_that_do_not_attract_the_same_samples(global_random_seed):
+    X, _ = make_blobs(300, 10, centers=30, random_state=global_random_seed)
+    fast = {**FAST, "max_iter": 60}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # clusters of few samples
+        model = ClAM(30, encoder="mlp", **fast).fit(X)
+    code = _deep.encode(model.encoder_, model._input_scaling.transform(X))
+    centers, labels = model.cluster_centers_, model.labels_
+    means = [code[labels == m].mean(axis=0) for m in range(30)]
+    spread = np.sqrt(code.var(axis=0).sum())
+    assert np.linalg.norm(centers - means, axis=1).max() < 0.1 * spread
+    apart = cdist(centers, centers, "sqeuclidean") + np.diag(np.full(30, np.inf))
+    assert (model.inverse_temperature_ * apart.min(axis=1)).mean() > 5.9
 
 
 def test_a_decoder_of_the_user(global_random_seed):
