@@ -13,10 +13,11 @@ def axes_of(ax):
 
 
 def label_colours(labels):
-    """Return a colour (n, 4) for each label, ten in turn; grey where it is negative."""
-    from matplotlib import colormaps
+    """Return a colour (n, 4) for each label, "C0" for 0 and so on; grey if negative."""
+    from matplotlib.colors import to_rgba_array
 
-    labels = np.asarray(labels)
-    colours = colormaps["tab10"](labels % 10)
+    labels = np.asarray(labels, dtype=np.int64)
+    shades = [f"C{i}" for i in range(max(labels.max(initial=0) + 1, 1))]
+    colours = to_rgba_array(shades)[labels]
     colours[labels < 0] = (0.7, 0.7, 0.7, 1.0)
     return colours

@@ -577,7 +577,7 @@ class ClustererComparisonDisplay:
         comparison = self.comparison
         means = [comparison.stability[name].mean() for name in names]
         has_structure = comparison.has_structure
-        colours = ["tab:blue" if has_structure[name] else "0.75" for name in names]
+        colours = ["C0" if has_structure[name] else "0.75" for name in names]
         self.bars_ = ax.barh(range(len(names)), means, color=colours)
         self.null_points_ = []
         for i, name in enumerate(names):

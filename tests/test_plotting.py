@@ -376,6 +376,21 @@ def test_strips_of_a_condensed_tree(moons):
     assert np.allclose(grey.strips_.get_facecolors()[:, :3], 0.7)
 
 
+def test_colours_of_clusters_are_those_of_the_style():
+    import matplotlib
+    from cycler import cycler
+    from matplotlib.colors import to_rgba_array
+
+    from skdiffclust._drawing import label_colours
+
+    with matplotlib.rc_context({"axes.prop_cycle": cycler(color=["k", "r", "y"])}):
+        colours = label_colours([2, 0, -1, 4])
+    assert_array_equal(colours[[0, 1, 3]], to_rgba_array(["y", "k", "r"]))
+    assert_array_equal(colours[2], [0.7, 0.7, 0.7, 1])
+    assert label_colours([]).shape == (0, 4)
+    assert_array_equal(label_colours([-1]), [[0.7, 0.7, 0.7, 1]])
+
+
 def test_hierarchies_of_equal_samples_and_of_parts():
     forest = SpanningForestClustering(1).fit([[0.0], [0.0]])
     assert len(CondensedTreeDisplay.from_estimator(forest).strips_.get_paths()) == 1

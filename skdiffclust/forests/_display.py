@@ -94,7 +94,7 @@ class CutScoresDisplay:
         self.ax_, self.figure_ = axes_of(ax)
         scores = np.asarray(self.scores, dtype=np.float64)
         drawn = np.flatnonzero(np.isfinite(scores))
-        style = {"marker": ".", "color": "tab:blue"} | (line_kw or {})
+        style = {"marker": ".", "color": "C0"} | (line_kw or {})
         (self.line_,) = self.ax_.plot(drawn + 2, scores[drawn], **style)
         mark_style = {"color": "tab:red", "linestyle": "--", "linewidth": 1.0}
         self.mark_ = self.ax_.axvline(self.n_clusters, **mark_style | (mark_kw or {}))
