@@ -1,0 +1,60 @@
+"""
+=======================================
+Memberships and the condensed tree
+=======================================
+
+A partition says nothing about how certain it is, or which other clusters the data have.
+``SpanningForestClustering`` has two answers. Memberships are the frequencies of the
+clusters of a sample in trees under noise. The condensed tree, that of HDBSCAN, has the
+clusters at every density, and the samples that leave them.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.datasets import make_blobs
+
+from skdiffclust import SpanningForestClustering
+from skdiffclust.plotting import CondensedTreeDisplay
+
+X, y = make_blobs(
+    [150, 150, 100, 40],
+    centers=[[0, 0], [3.2, 0], [1.5, 6], [8, 3]],
+    cluster_std=[0.8, 0.8, 0.9, 0.3],
+    random_state=0,
+)
+noise = np.random.default_rng(0).uniform(X.min(axis=0) - 1, X.max(axis=0) + 1, (20, 2))
+X = np.vstack([X, noise])
+forest = SpanningForestClustering(
+    4, n_perturbations=100, consensus=True, min_samples=5, random_state=0
+).fit(X)
+tree = forest.condensed_tree(min_cluster_size=15)
+found = tree.labels()
+print("sizes of the clusters:", np.bincount(forest.labels_))
+print("clusters of HDBSCAN:", found.max() + 1, "and", np.sum(found < 0), "outliers")
+
+# %%
+# On the left, the larger the black ring of a sample, the more often it was in another
+# cluster than that of its colour. On the right is the condensed tree in the colours of
+# the same clusters: a strip is as wide as its cluster has samples.
+
+certainty = forest.memberships_.max(axis=1)
+fig, axes = plt.subplots(1, 2, figsize=(10, 4.4), layout="constrained")
+axes[0].scatter(*X.T, c=[f"C{label}" for label in forest.labels_], s=12)
+rings = {"facecolors": "none", "edgecolors": "k", "linewidths": 0.8}
+axes[0].scatter(*X.T, s=150 * (1 - certainty), **rings)
+axes[0].set(title="Uncertain samples are between clusters", xticks=[], yticks=[])
+CondensedTreeDisplay(tree, labels=forest.labels_).plot(ax=axes[1])
+axes[1].set_title("Two clusters divide at a higher density only")
+plt.show()
+
+# %%
+# The uncertain samples of the four clusters are all where the two lower ones meet; the
+# other ones are noise. These two are still joined at the density of HDBSCAN's clusters,
+# of which there are three.
+
+uncertain = certainty[: len(y)] < 0.8
+print("uncertain samples of each cluster:", np.bincount(y[uncertain], minlength=4))
+assert uncertain.sum() >= 5
+assert set(y[uncertain]) == {0, 1}
+assert found.max() + 1 == 3
+assert forest.n_clusters_ == 4
