@@ -1,11 +1,11 @@
 """
-========================================
+=======================================
 Clusters in the codes of an autoencoder
-========================================
+=======================================
 
 With an encoder, ``ClAM`` trains an autoencoder together with its memories: codes are
-recalled among the memories before they are decoded. The clusters of the codes are closer
-to the digits than the clusters of the pixels. The default encoder needs no torch.
+recalled among the memories before they are decoded. Clusters of the codes are closer to
+the digits than clusters of the pixels. The encoder "mlp" needs no torch.
 """
 
 import matplotlib.pyplot as plt
