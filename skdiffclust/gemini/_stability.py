@@ -8,13 +8,23 @@ the data.
 
 import itertools
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
+from scipy.sparse import issparse
 
 from skdiffclust._history import warn_of_convergence
 from skdiffclust._validation import check_dense_size
 from skdiffclust.gemini._sparse_rows import centered, weighted_means
-from skdiffclust.gemini._starts import ascend, start_partitions
+from skdiffclust.gemini._starts import (
+    MAX_ITER,
+    TOLERANCE,
+    ascend,
+    number_of_draws,
+    order_of,
+    run_on_rows,
+    start_partitions,
+)
 
 # Largest number of clusters tried, samples per cluster, and samples used.
 MOST_CLUSTERS = 10
@@ -176,11 +186,43 @@ def cells_of_subset(X, rows, n_clusters, mode, random_state):
     weights = np.full(len(rows), 1 / len(rows))
     means = weighted_means(part, weights)
     points = centered(part, means)
-    weights = weights.astype(X.dtype)
-    partitions = start_partitions(points, weights, n_clusters, random_state, _N_RUNS)
-    found = [ascend(points, weights, labels, n_clusters, mode) for labels in partitions]
+    run, improve = run_on_rows, partial(ascend, points)
+    if not issparse(X):
+        columns = np.ascontiguousarray(points.T, dtype=np.float64)
+        run, improve = partial(_run_on_columns, columns), partial(_ascend, columns)
+    else:
+        weights = weights.astype(X.dtype)
+    partitions = start_partitions(
+        points, weights, n_clusters, random_state, _N_RUNS, run
+    )
+    found = [improve(weights, labels, n_clusters, mode) for labels in partitions]
     _, directions, offsets = max(found, key=lambda cells: cells[0])
     return (centered(X, means) @ directions + offsets).argmax(axis=1)
+
+
+def _run_on_columns(columns, points, squares, weights, n_clusters, random_state):
+    """Return what `run_on_rows` does from the points as columns (d, n), compiled.
+
+    There are thousands of runs. The few of a fit are not worth the compilation.
+    """
+    from skdiffclust.gemini._starts_kernels import draw_centers, lloyd
+
+    order = order_of(points, random_state)
+    n_draws = number_of_draws(n_clusters)
+    shares = random_state.uniform(size=1 + (n_clusters - 1) * n_draws)
+    chosen = draw_centers(columns, squares, weights, order, shares, n_draws)
+    centers = points[chosen]
+    return lloyd(columns, squares, weights, centers, MAX_ITER, TOLERANCE)
+
+
+def _ascend(columns, weights, labels, n_clusters, mode):
+    """Return what `ascend` does from the samples as columns (d, n), compiled."""
+    from skdiffclust.gemini._starts_kernels import ascend_columns
+
+    value, directions, offsets = ascend_columns(
+        columns, weights, labels, n_clusters, mode == "ovo", MAX_ITER, 1e-12
+    )
+    return value, directions.T, offsets
 
 
 def cluster_stability(labels, weights=None):

@@ -23,10 +23,10 @@ from skdiffclust.gemini._training import loss_and_gradients
 # Runs of k-means. It does not depend on the number of samples, since a weight of two is
 # a repeated sample.
 _N_RUNS = 10
-_MAX_ITER = 100
+MAX_ITER = 100
 # A run ends when an iteration lowers the inertia by less than this share, and so does
 # the improvement of all partitions but the best.
-_TOLERANCE = 1e-4
+TOLERANCE = 1e-4
 # Share of the probability of a sample that its cluster has in a soft start, on average.
 _SOFT = 0.9
 # A partition is sharp enough if sharpening it further gains less than this share of the
@@ -41,11 +41,20 @@ _MOST_WORK = 10**8
 _OVERHEAD = 30
 
 
-def start_partitions(points, row_weights, n_clusters, random_state, n_runs=_N_RUNS):
+def run_on_rows(points, squares, weights, n_clusters, random_state):
+    """Return the inertia of a run of k-means on points (n, d), and its labels (n,)."""
+    centers = _draw_centers(points, squares, weights, n_clusters, random_state)
+    return _lloyd(points, squares, weights, centers)
+
+
+def start_partitions(
+    points, row_weights, n_clusters, random_state, n_runs=_N_RUNS, run=run_on_rows
+):
     """Return the partitions (n,) of several runs of k-means, the best one first.
 
     `points` (n, d) are centred. The draws do not depend on the order of the points, and
-    a point of weight two is drawn like two points. O(n d k) an iteration.
+    a point of weight two is drawn like two points. O(n d k) an iteration. `run` is a
+    function like `run_on_rows`.
     """
     if not isinstance(points, SparseRows):
         points = np.asarray(points, dtype=np.float64)
@@ -53,8 +62,7 @@ def start_partitions(points, row_weights, n_clusters, random_state, n_runs=_N_RU
     squares = squared_norms(points)
     found = []
     for _ in range(n_runs):
-        centers = _draw_centers(points, squares, weights, n_clusters, random_state)
-        found.append(_lloyd(points, squares, weights, centers))
+        found.append(run(points, squares, weights, n_clusters, random_state))
     order = np.argsort([inertia for inertia, _ in found], kind="stable")
     labels = []
     for i in order:
@@ -63,7 +71,12 @@ def start_partitions(points, row_weights, n_clusters, random_state, n_runs=_N_RU
     return labels
 
 
-def _order_of(points, random_state):
+def number_of_draws(n_clusters):
+    """Return how many samples are drawn for each centre but the first."""
+    return 2 + int(np.log(n_clusters))
+
+
+def order_of(points, random_state):
     """Return an order of points (n, d) that is that of their values, for draws."""
     return np.argsort(points @ random_state.normal(size=points.shape[1]))
 
@@ -80,12 +93,12 @@ def _draw_centers(points, squares, weights, n_clusters, random_state):
 
     Greedy k-means++: of 2 + log k draws the one that leaves the smallest distances.
     """
-    order = _order_of(points, random_state)
+    order = order_of(points, random_state)
     chosen = []
     nearest = np.ones(len(points))
     for _ in range(n_clusters):
         cumulated = np.cumsum((weights * nearest)[order])
-        n_draws = 2 + int(np.log(n_clusters)) if chosen else 1
+        n_draws = number_of_draws(n_clusters) if chosen else 1
         best = np.inf
         for share in random_state.uniform(size=n_draws):
             row = order[_draw(cumulated, share)]
@@ -107,13 +120,13 @@ def _lloyd(points, squares, weights, centers):
     """Return the weighted inertia of k-means from centres (k, d), and labels (n,)."""
     previous = np.inf
     rows = np.arange(len(points))
-    for _ in range(_MAX_ITER):
+    for _ in range(MAX_ITER):
         offsets = np.einsum("ij,ij->i", centers, centers) / 2
         scores = points @ centers.T - offsets
         labels = scores.argmax(axis=1)
         distances = squares - 2 * scores[rows, labels]
         inertia = float(weights @ distances)
-        if not inertia < previous * (1 - _TOLERANCE):
+        if not inertia < previous * (1 - TOLERANCE):
             break
         previous = inertia
         assigned = weights[:, None] * (labels[:, None] == np.arange(len(centers)))
@@ -154,7 +167,7 @@ def ascend(X, row_weights, labels, n_clusters, mode, tolerance=1e-12):
     cells = voronoi(X, row_weights, labels, n_clusters)
     value, *_ = _response(X, row_weights, _labels_in(X, cells), n_clusters, mode)
     _, *response = _response(X, row_weights, labels, n_clusters, mode)
-    for _ in range(_MAX_ITER):
+    for _ in range(MAX_ITER):
         labels = _labels_in(X, response)
         new, *following = _response(X, row_weights, labels, n_clusters, mode)
         if not new > value * (1 + tolerance):
@@ -180,7 +193,7 @@ def swap(X, row_weights, cells, n_clusters, mode, random_state):
     number that the size of the data limits. O(n d k) a move.
     """
     squares = squared_norms(X)
-    order = _order_of(X, random_state)
+    order = order_of(X, random_state)
     value, *best = cells
     labels = _labels_in(X, best)
     n_stalled = 0
@@ -198,7 +211,7 @@ def swap(X, row_weights, cells, n_clusters, mode, random_state):
         means[:, moved] = dense_rows(X, [row])[0]
         offsets[moved] = -squares[row] / 2
         trial = _labels_in(X, (means, offsets))
-        new, *cells = ascend(X, row_weights, trial, n_clusters, mode, _TOLERANCE)
+        new, *cells = ascend(X, row_weights, trial, n_clusters, mode, TOLERANCE)
         n_stalled += 1
         if new > value * (1 + _GAIN):
             value = new

@@ -1,6 +1,7 @@
 """The number of clusters by stability, and its parts."""
 
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -15,6 +16,8 @@ from skdiffclust._assignments import connectivity
 from skdiffclust.gemini import _stability
 from skdiffclust.gemini._stability import (
     CountStability,
+    _ascend,
+    _run_on_columns,
     adjusted_rand,
     cells_of_subset,
     cluster_stability,
@@ -23,6 +26,7 @@ from skdiffclust.gemini._stability import (
     gaussian_like,
     stability_of_counts,
 )
+from skdiffclust.gemini._starts import ascend, run_on_rows, start_partitions
 
 COUNTS = np.arange(2, 11)
 ADVANTAGES = np.array([0.91, 0.9, 0.8])
@@ -102,6 +106,31 @@ def test_numbers_that_auto_stands_for():
     assert_array_equal(counts_to_try(100, 12, 60), [12])
     assert_array_equal(counts_to_try(100, 3, 3), [3])
     assert_array_equal(counts_to_try(100, 1, 1), [2])  # which is then refused
+
+
+@pytest.mark.parametrize("n_clusters", [1, 2, 7])
+def test_compiled_runs_are_those_of_array_operations(n_clusters, global_random_seed):
+    rng = np.random.RandomState(global_random_seed)
+    X = rng.normal(size=(600, 4)) * [0.5, 1, 1.5, 2]
+    X[5:60] = X[5]  # the draws of centres meet copies, and clusters become empty
+    weights = rng.uniform(0.5, 1.5, 600)
+    weights[::7] = 0
+    weights /= weights.sum()
+    X -= weights @ X
+    columns = np.ascontiguousarray(X.T)
+    state = rng.get_state()
+    runs = []
+    for run in (run_on_rows, partial(_run_on_columns, columns)):
+        rng.set_state(state)
+        runs.append(start_partitions(X, weights, n_clusters, rng, 3, run)[0])
+    assert adjusted_rand_score(*runs) > 0.99
+    for mode in ("ova", "ovo"):
+        # Of a partition with an empty cluster as well.
+        for labels in (runs[0], np.minimum(runs[0], max(n_clusters - 2, 1))):
+            found = _ascend(columns, weights, labels, n_clusters, mode)
+            expected = ascend(X, weights, labels, n_clusters, mode)
+            for one, other in zip(found, expected, strict=True):
+                assert_allclose(one, other, rtol=1e-9, atol=1e-12)
 
 
 def test_cells_of_a_subset_label_all_samples(global_random_seed):
