@@ -19,7 +19,7 @@ from skdiffclust._compat import (
 )
 from skdiffclust._constraints import check_feasible
 from skdiffclust._encoder import Encoder
-from skdiffclust._history import warn_of_convergence, warn_of_small_clusters
+from skdiffclust._history import EpochLoop, warn_of_convergence, warn_of_small_clusters
 from skdiffclust._validation import (
     canonical_rows,
     extreme_rows,
@@ -49,7 +49,12 @@ from skdiffclust.gemini._starts import (
     soft_factor,
 )
 from skdiffclust.gemini._supervision import broken_links
-from skdiffclust.gemini._training import Problem, fused_mmd
+from skdiffclust.gemini._training import (
+    OPTIMISERS,
+    Problem,
+    fused_mmd,
+    train_model,
+)
 from skdiffclust.gemini._units import Units, degree_of, scale_gamma, takes_gamma
 
 positive = Interval(Integral, 1, None, closed="left")
@@ -67,6 +72,8 @@ def has_features(estimator):
     return True
 
 
+# Of more than twice as many samples, restarts are compared on so many of them.
+_SOME_SAMPLES = 10_000
 # Parameters that define or change a relation, and their defaults.
 _RELATION_DEFAULTS = {
     "kernel": "linear",
@@ -434,9 +441,10 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         )
 
     def _starts(self, problem, kind, rng, trained):
-        """Yield `n_init` initial models and a last one, which is sharp.
+        """Yield `_n_starts` initial models and a last one, which is sharp.
 
         The first one is soft and made from the cells of k-means, the others are random.
+        Of many samples these are trained on some first, and the best is yielded alone.
         The sharp one is made from the best of the cells of k-means and of the models in
         the list `trained`, to which the caller appends. Without features, or with too
         few hidden units, all are random.
@@ -462,19 +470,63 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
             labels = (problem.X @ cells[0] + cells[1]).argmax(axis=1)
             return family_of_labels(labels, numbered.X, n_clusters, dtype)
 
-        if not self._has_cells(kind, sizes):
-            yield template
+        def first_models():
+            if partitions is None:
+                yield template
+            else:
+                first = family(partitions)
+                yield first(soft_factor(first, numbered))
             yield from (new() for _ in range(self.n_init - 1))
+
+        partitions = None
+        if self._has_cells(kind, sizes):
+            partitions = partitions_of(problem, n_clusters, rng, linear)
+        if self._n_starts(problem, kind) < self.n_init:
+            yield self._best_on_some(first_models(), problem, rng)
+        else:
+            yield from first_models()
+        if partitions is None:
             return
-        partitions = partitions_of(problem, n_clusters, rng, linear)
-        first = family(partitions)
-        yield first(soft_factor(first, numbered))
-        yield from (new() for _ in range(self.n_init - 1))
         if linear:
             for model in trained:
                 logits, _ = model.forward(numbered.X)
                 partitions.append(logits.argmax(axis=1))
         yield sharpen(family(partitions, rng), numbered)
+
+    def _n_starts(self, problem, kind):
+        """Return how many initial models are trained on all samples of a problem."""
+        n_samples = np.count_nonzero(problem.row_weights)
+        is_plain = kind != "free" and problem.constraints is None
+        is_whole = self._batch(len(problem.X)) >= len(problem.X)
+        if is_plain and is_whole and n_samples > 2 * _SOME_SAMPLES:
+            return 1
+        return self.n_init
+
+    def _best_on_some(self, models, problem, rng):
+        """Return the model of the smallest loss after training on some samples."""
+        present = np.flatnonzero(problem.row_weights)
+        rows = np.sort(rng.choice(present, _SOME_SAMPLES, replace=False))
+        some = problem.take(rows)
+        loops = []
+        for model in models:
+            loop = EpochLoop(
+                self,
+                max_iter=self.max_iter,
+                learning_rate=self.learning_rate,
+                tol=self.tol,
+                n_iter_no_change=self.n_iter_no_change,
+            )
+            train_model(
+                model,
+                some,
+                loop,
+                OPTIMISERS[self.solver](model.arrays, self.learning_rate),
+                batch_size=len(rows),
+                random_state=rng,
+            )
+            loops.append(loop)
+        best = min(loops, key=lambda loop: loop.best_loss)
+        return type(model).from_arrays(best.best_state)
 
     def _has_cells(self, kind, sizes):
         """Return whether a model of layers of sizes can start from a partition."""

@@ -201,7 +201,9 @@ class GEMINI(BaseGEMINI):
     The cells of k-means are those of a linear model. The first restart begins at the
     best of several runs of k-means, softened, because a hard partition has no gradient.
     The hard partition is a candidate for the best restart as well, so that the
-    objective of the result is never lower than that of k-means, up to rounding. For
+    objective of the result is never lower than that of k-means, up to rounding. With
+    more than 20000 samples, all at once and without links, the restarts are trained on
+    10000 of them, and the best one on all. For
     "mmd" with the linear kernel that partition, and those of the other restarts, are
     improved first: each sample goes to the cluster to which the objective pulls it
     most, for as long as the objective grows. In the best of them single clusters are
@@ -394,7 +396,7 @@ class GEMINI(BaseGEMINI):
         gamma = self._gamma_attribute(units, X.shape[1])
         trained = []
         starts = self._starts(problem, self.model, rng, trained)
-        n_starts = self.n_init + self._has_cells(
+        n_starts = self._n_starts(problem, self.model) + self._has_cells(
             self.model, self._layer_sizes(X.shape[1])
         )
         if self.model == "free":

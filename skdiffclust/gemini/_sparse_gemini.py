@@ -672,11 +672,12 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         all are tried on a few penalties. Its clusters are in the order of the best one,
         with labels (n,).
         """
+        n_starts = self._n_starts(problem, self._kind())
         if not self._is_exact(len(problem.X)):
-            losses = [loop.best_loss for loop in training.loops[: self.n_init]]
+            losses = [loop.best_loss for loop in training.loops[:n_starts]]
             start = trained[int(np.argmin(losses))]
         else:
-            candidates = (best, *trained[: self.n_init])
+            candidates = (best, *trained[:n_starts])
             candidates = [softened(model, problem) for model in candidates]
             penalty = self._penalty(problem)
             start = best_along_path(candidates, problem, penalty)

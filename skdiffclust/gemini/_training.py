@@ -38,6 +38,18 @@ class Problem:
     # Factors by which features and the objective were divided.
     units: Units = Units()
 
+    def take(self, rows):
+        """Return the problem of samples `rows` (m,) only, without links."""
+        weights = self.row_weights[rows]
+        return replace(
+            self,
+            X=self.X[rows],
+            row_weights=weights / weights.sum(),
+            relation=None if self.relation is None else self.relation.take(rows),
+            transposed=None,
+            constraints=None,
+        )
+
     def on_numbers(self):
         """Return the problem for free assignments, whose X numbers distinct samples."""
         return replace(self, X=numbers_of_rows(self.X), fused=None)

@@ -6,15 +6,16 @@ from itertools import product
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_iris, load_wine, make_blobs
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 from sklearn.preprocessing import scale
 
-from skdiffclust import GEMINI
+from skdiffclust import GEMINI, SparseGEMINI
 from skdiffclust.datasets import make_celeux_one
-from skdiffclust.gemini import gemini_score
+from skdiffclust.gemini import _base, _gemini, gemini_score
 from skdiffclust.gemini._models import new_model
 from skdiffclust.gemini._starts import (
     ascend,
@@ -23,6 +24,7 @@ from skdiffclust.gemini._starts import (
     swap,
     voronoi,
 )
+from skdiffclust.gemini._training import train_model
 
 
 def data(seed, n=40, d=3):
@@ -193,6 +195,48 @@ def test_gemini_is_not_below_k_means(model, number, mode):
         labels = KMeans(3, n_init=10, random_state=seed).fit_predict(X)
         bound = gemini_score(hard(labels, 3), X, mode=mode)
         assert gemini_score(P, X, mode=mode) >= (1 - 1e-4) * bound
+
+
+@pytest.mark.parametrize("kind", ["linear", "mlp"])
+def test_restarts_of_many_samples_are_compared_on_some(kind, monkeypatch):
+    X, y = make_blobs(150, centers=4, n_features=3, random_state=2)
+    X = scale(X)
+    gemini = GEMINI(4, mode="ovo", model=kind, learning_rate=0.05, random_state=0)
+    all_samples = clone(gemini).fit(X)
+    sizes = []
+
+    def train(model, problem, *args, **kwargs):
+        sizes.append(len(problem.X))
+        return train_model(model, problem, *args, **kwargs)
+
+    monkeypatch.setattr(_base, "_SOME_SAMPLES", 60)
+    for module in (_base, _gemini):
+        monkeypatch.setattr(module, "train_model", train)
+    some = clone(gemini).fit(X)
+    # Three restarts on some; the best of them and the sharp one on all.
+    assert sizes == [60, 60, 60, 150, 150]
+    assert some.score(X) > (1 - 1e-3) * all_samples.score(X)
+    assert adjusted_rand_score(y, some.labels_) > 0.95
+    # Not if links may be between any samples, nor in batches.
+    sizes.clear()
+    clone(gemini).fit(X, partial_labels=np.where(np.arange(150) < 20, y, -1))
+    clone(gemini).set_params(batch_size=100).fit(X)
+    assert sizes == [150] * 8
+    # Samples of weight 0 are none of them.
+    weight = np.where(np.arange(150) < 110, 0.0, 1.0)
+    sizes.clear()
+    clone(gemini).fit(X, sample_weight=weight)
+    assert sizes == [150] * 4
+
+
+def test_a_path_of_many_samples_starts_from_the_best_of_some(monkeypatch):
+    X = make_celeux_one(4, random_state=0).X[:130]
+    sparse = SparseGEMINI(3, mode="ovo", random_state=0)
+    whole = clone(sparse).path(X, alpha_multiplier=1.3)
+    monkeypatch.setattr(_base, "_SOME_SAMPLES", 60)
+    some = clone(sparse).path(X, alpha_multiplier=1.3)
+    assert np.nanmax(some.kkts) <= 0.01
+    assert some.objectives[0] > (1 - 1e-3) * whole.objectives[0]
 
 
 def test_other_objectives_may_keep_the_partition_of_k_means():
