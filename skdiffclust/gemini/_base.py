@@ -27,7 +27,7 @@ from skdiffclust._validation import (
     validate_rows,
 )
 from skdiffclust.gemini._models import SkipPerceptron, new_model
-from skdiffclust.gemini._objectives import OBJECTIVES
+from skdiffclust.gemini._objectives import OBJECTIVES, mode_for
 from skdiffclust.gemini._relations import (
     KERNELS,
     METRICS,
@@ -96,7 +96,7 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
     _parameter_constraints = {
         "n_clusters": [positive],
         "objective": [StrOptions(set(OBJECTIVES))],
-        "mode": [StrOptions({"ova", "ovo"})],
+        "mode": [StrOptions({"auto", "ova", "ovo"})],
         "kernel": [*KERNELS, PRECOMPUTED],
         "metric": [*METRICS, PRECOMPUTED],
         "gamma": [StrOptions({"scale"}), not_negative, None],
@@ -211,6 +211,10 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         X = validate_rows(self, X, reset=reset, accept_sparse=accepted)
         # One memory layout gives the same bits for a list, an array, and a frame.
         return canonical_rows(X) if issparse(X) else np.ascontiguousarray(X)
+
+    def _mode(self):
+        """Return "ova" or "ovo"."""
+        return mode_for(OBJECTIVES[self.objective].relation, self.mode)
 
     def _value(self, assignments, X, affinity, weights=None):
         """Return the objective of assignments (n, k) on samples X (n, d).
@@ -417,9 +421,10 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
             gamma = self._scaled_gamma(units, X.shape[1])
             relation = self._relation(rows, X, units, gamma)
         fused = transposed = None
+        mode = self._mode()
         is_plain = constraints is None and not isinstance(rows, SparseRows)
         if self.objective == "mmd" and self.model == "linear" and is_plain:
-            fused = fused_mmd(self.mode, relation, self.n_clusters)
+            fused = fused_mmd(mode, relation, self.n_clusters)
         n_samples, n_features = X.shape
         if fused and n_features > n_samples and self._batch(n_samples) >= n_samples:
             transposed = np.ascontiguousarray(rows.T)
@@ -428,10 +433,10 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
             rows,
             row_weights,
             relation,
-            row.with_gradient(self.mode),
+            row.with_gradient(mode),
             constraints=constraints,
             link_weight=self.link_weight,
-            is_one_vs_one=self.mode == "ovo",
+            is_one_vs_one=mode == "ovo",
             fused=fused,
             transposed=transposed,
             units=units,
@@ -461,7 +466,7 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
 
         template = new()
         linear = hasattr(problem.relation, "features") and self.kernel == "linear"
-        mode = self.mode if linear else None
+        mode = self._mode() if linear else None
 
         def family(partitions, rng=None):
             cells = best_cells(problem, partitions, n_clusters, mode, rng)
@@ -552,18 +557,20 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         sizes = np.bincount(labels, minlength=self.n_clusters)
         n_found = int(np.count_nonzero(sizes))
         name = type(self).__name__
+        is_ova = self._mode() == "ova"
+        other_mode = "mode='ovo', " if is_ova else ""
         if n_found < self.n_clusters:
             warn_of_convergence(
                 f"{name} found {n_found} clusters instead of {self.n_clusters}: the "
-                f"sizes are {sizes.tolist()}. Use mode='ovo', more restarts (n_init), "
-                "or use fewer clusters.",
+                f"sizes are {sizes.tolist()}. Use {other_mode}more restarts (n_init), "
+                "or fewer clusters.",
                 stacklevel=3,
             )
         warn_of_small_clusters(
             name,
             sizes,
-            "they add next to nothing to the objective. Use mode='ovo', or fewer "
-            "clusters.",
+            "they add next to nothing to the objective. Use "
+            f"{other_mode}more restarts (n_init), or fewer clusters.",
             stacklevel=3,
         )
         if constraints is not None:

@@ -88,8 +88,10 @@ class GEMINI(BaseGEMINI):
         mutual information, which with `l2` is the regularised information
         maximisation (RIM) [2]_, "tv", "hellinger" and "chi2" are like it. The last
         four do not use distances and need `l2`.
-    mode : {"ova", "ovo"}, default="ova"
-        One-vs-all or one-vs-one. One-vs-one uses all its clusters more often.
+    mode : {"auto", "ova", "ovo"}, default="auto"
+        One-vs-all or one-vs-one. One-vs-one uses all its clusters more often. "auto" is
+        "ovo" for "mmd" and "wasserstein"; for the others, some of which have no bound
+        one-vs-one, it is "ova".
     kernel : str, callable or transformer, default="linear"
         A kernel of :func:`sklearn.metrics.pairwise.pairwise_kernels`, a function of
         two samples, "precomputed" (X is the kernel, only with ``model="free"``; else
@@ -267,7 +269,7 @@ class GEMINI(BaseGEMINI):
         n_clusters=2,
         *,
         objective="mmd",
-        mode="ova",
+        mode="auto",
         kernel="linear",
         metric="euclidean",
         gamma=None,
@@ -559,7 +561,7 @@ class GEMINI(BaseGEMINI):
     def _cluster_subset(self, X, rows, n_clusters, random_state):
         """Return the labels (n,) of X (n, d) from a fit to some of its samples."""
         if self.objective == "mmd" and self.kernel == "linear":
-            return cells_of_subset(X, rows, n_clusters, self.mode, random_state)
+            return cells_of_subset(X, rows, n_clusters, self._mode(), random_state)
         part = clone(self).set_params(
             n_clusters=n_clusters,
             n_init=1,

@@ -37,8 +37,20 @@ class Objective:
     is_smooth: bool = True
 
     def with_gradient(self, mode):
-        """Return the function for mode "ova" or "ovo"."""
+        """Return the function for mode "auto", "ova" or "ovo"."""
+        mode = mode_for(self.relation, mode)
         return self.one_vs_all if mode == "ova" else self.one_vs_one
+
+
+def mode_for(relation, mode):
+    """Return "ova" or "ovo": what "auto" stands for, or the mode itself.
+
+    Where distances between samples count, one-vs-one: it has more to gain from clusters
+    in the middle. One-vs-one KL and chi-squared divergences are not bounded.
+    """
+    if mode != "auto":
+        return mode
+    return "ova" if relation is None else "ovo"
 
 
 # ------------------------------------------------------------------ maximum mean

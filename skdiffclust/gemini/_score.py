@@ -36,7 +36,7 @@ def available_objectives():
 @validate_params(
     {
         "objective": [StrOptions(set(OBJECTIVES))],
-        "mode": [StrOptions({"ova", "ovo"})],
+        "mode": [StrOptions({"auto", "ova", "ovo"})],
         "kernel": [*KERNELS, PRECOMPUTED],
         "metric": [*METRICS, PRECOMPUTED],
         "gamma": [StrOptions({"scale"}), Interval(Real, 0, None, closed="left"), None],
@@ -52,7 +52,7 @@ def gemini_score(
     X,
     *,
     objective="mmd",
-    mode="ova",
+    mode="auto",
     kernel="linear",
     metric="euclidean",
     gamma=None,
@@ -83,8 +83,8 @@ def gemini_score(
         "wasserstein", the cost of transport under a metric; the f-divergences "kl"
         (one-vs-all is the mutual information), "tv" (half the sum of absolute
         differences), "hellinger" (one minus the affinity) and "chi2".
-    mode : {"ova", "ovo"}, default="ova"
-        One-vs-all or one-vs-one.
+    mode : {"auto", "ova", "ovo"}, default="auto"
+        One-vs-all or one-vs-one; "auto" as in :class:`GEMINI`.
     kernel : str, callable or transformer, default="linear"
         For "mmd": a kernel of :func:`sklearn.metrics.pairwise.pairwise_kernels`, a
         function of two samples, "precomputed", or a transformer of explicit features

@@ -94,8 +94,10 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         mutual information, which with `l2` is the regularised information
         maximisation (RIM), "tv", "hellinger" and "chi2" are like it. The last
         four do not use distances and need `l2`.
-    mode : {"ova", "ovo"}, default="ova"
-        One-vs-all or one-vs-one. One-vs-one uses all its clusters more often.
+    mode : {"auto", "ova", "ovo"}, default="auto"
+        One-vs-all or one-vs-one. One-vs-one uses all its clusters more often. "auto" is
+        "ovo" for "mmd" and "wasserstein"; for the others, some of which have no bound
+        one-vs-one, it is "ova".
     kernel : str, callable or transformer, default="linear"
         A kernel of :func:`sklearn.metrics.pairwise.pairwise_kernels`, a function of two
         samples, or a transformer of explicit features such as
@@ -263,7 +265,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         *,
         alpha=0.01,
         objective="mmd",
-        mode="ova",
+        mode="auto",
         kernel="linear",
         metric="euclidean",
         gamma=None,

@@ -23,6 +23,7 @@ from skdiffclust._history import (
 )
 from skdiffclust.gemini._base import BaseGEMINI, positive
 from skdiffclust.gemini._gemini import GEMINI
+from skdiffclust.gemini._objectives import OBJECTIVES, mode_for
 from skdiffclust.gemini._sparse_gemini import SparseGEMINI, arrays_of_rows
 from skdiffclust.gemini._stability import (
     cluster_stability,
@@ -81,8 +82,8 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         Smallest share of the subsets that select a feature of `stable_features_`.
     objective : str, default="mmd"
         As in :class:`SparseGEMINI`.
-    mode : {"ova", "ovo"} or sequence of these, default="ova"
-        One-vs-all or one-vs-one, or those to choose from.
+    mode : {"auto", "ova", "ovo"} or sequence of these, default="auto"
+        One-vs-all or one-vs-one, or those to choose from; "auto" as in :class:`GEMINI`.
     kernel, metric : str or callable
         As in :class:`SparseGEMINI`.
     gamma : float, "scale" or None, default=None
@@ -223,7 +224,7 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         "min_features": [positive],
         "selection_threshold": [Interval(Real, 0.5, 1, closed="right")],
         "n_clusters": [positive, StrOptions({"auto"}), "array-like"],
-        "mode": [StrOptions({"ova", "ovo"}), list, tuple],
+        "mode": [StrOptions({"auto", "ova", "ovo"}), list, tuple],
         "n_jobs": [Integral, None],
     }
 
@@ -237,7 +238,7 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         min_features=1,
         selection_threshold=0.9,
         objective="mmd",
-        mode="ova",
+        mode="auto",
         kernel="linear",
         metric="euclidean",
         gamma=None,
@@ -431,7 +432,7 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         modes = [modes] if isinstance(modes, str) else list(modes)
         for name, values, allowed in (
             ("n_clusters", counts, positive),
-            ("mode", modes, StrOptions({"ova", "ovo"})),
+            ("mode", modes, StrOptions({"auto", "ova", "ovo"})),
         ):
             if not values or not all(map(allowed.is_satisfied_by, values)):
                 raise ValueError(
@@ -442,6 +443,8 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         # Set on the draft of this fit only; the parameter is unchanged.
         if not isinstance(self.n_clusters, str):
             self.n_clusters = int(max(counts))
+        relation = OBJECTIVES[self.objective].relation
+        modes = [mode_for(relation, mode) for mode in modes]
         return [int(count) for count in counts], modes
 
     def _choose_count(self, X, counts, modes, has_affinity, rng, constraints):

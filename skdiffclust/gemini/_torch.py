@@ -17,6 +17,7 @@ from skdiffclust._torch import (
     to_tensor,
     train_module,
 )
+from skdiffclust.gemini._objectives import mode_for
 from skdiffclust.gemini._relations import Matrix
 from skdiffclust.gemini._training import logits_loss
 from skdiffclust.gemini._transport import transport
@@ -41,8 +42,8 @@ class GEMINILoss(nn.Module):
     ----------
     objective : str, default="mmd"
         One of :func:`~skdiffclust.gemini.available_objectives`.
-    mode : {"ova", "ovo"}, default="ova"
-        One-vs-all or one-vs-one.
+    mode : {"auto", "ova", "ovo"}, default="auto"
+        One-vs-all or one-vs-one; "auto" as in :class:`GEMINI`.
     relation : {"features", "matrix"}, default="features"
         Kind of the second argument of the call, for "mmd" and "wasserstein": explicit
         features of the samples, whose linear kernel or Euclidean distance is taken (a
@@ -82,12 +83,12 @@ class GEMINILoss(nn.Module):
     """
 
     def __init__(
-        self, objective="mmd", *, mode="ova", relation="features", reduce=None
+        self, objective="mmd", *, mode="auto", relation="features", reduce=None
     ):
         super().__init__()
         for name, value, choices in (
             ("objective", objective, sorted({*GENERATORS, "mmd", "wasserstein"})),
-            ("mode", mode, ["ova", "ovo"]),
+            ("mode", mode, ["auto", "ova", "ovo"]),
             ("relation", relation, ["features", "matrix"]),
         ):
             if value not in choices:
@@ -96,7 +97,7 @@ class GEMINILoss(nn.Module):
                     f"Got {value!r} instead. Choose one of them."
                 )
         self.objective = objective
-        self.mode = mode
+        self.mode = mode_for(None if objective in GENERATORS else objective, mode)
         self.relation = relation
         self.reduce = sum_over_processes if reduce is None else reduce
 

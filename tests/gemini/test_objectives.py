@@ -354,3 +354,13 @@ def test_every_parameter_of_the_score_is_refused_by_its_name():
         gemini_score(np.ma.masked_array(P, P > 0.5), X)
     _, gradient = gemini_score(P.astype(np.float32), X, return_gradient=True)
     assert gradient.dtype == np.float32
+
+
+@pytest.mark.parametrize("name", available_objectives())
+def test_auto_is_one_vs_one_where_that_has_a_bound(name, global_random_seed):
+    X, P, _ = problem(global_random_seed)
+    mode = "ovo" if name in ("mmd", "wasserstein") else "ova"
+    expected = gemini_score(P, X, objective=name, mode=mode)
+    assert gemini_score(P, X, objective=name) == expected
+    other = {"ova": "ovo", "ovo": "ova"}[mode]
+    assert gemini_score(P, X, objective=name, mode=other) != expected

@@ -122,7 +122,9 @@ def test_directions_are_those_of_a_dense_update(global_random_seed):
         assert_allclose(found, expected, rtol=1e-7, atol=1e-9)
 
 
-@pytest.mark.parametrize("params", [{}, {"mode": "ovo"}, {"objective": "hellinger"}])
+@pytest.mark.parametrize(
+    "params", [{"mode": "ova"}, {"mode": "ovo"}, {"objective": "hellinger"}]
+)
 @pytest.mark.parametrize("shape", [(20, 6), (9, 14)])
 def test_flat_loss_and_gradient_are_those_of_the_model(params, shape):
     rng = np.random.RandomState(0)
@@ -146,7 +148,7 @@ def test_flat_loss_and_gradient_are_those_of_the_model(params, shape):
 @pytest.mark.parametrize(
     "params",
     [
-        {},
+        {"mode": "ova"},
         {"mode": "ovo"},
         {"mode": "ovo", "l2": 0.01},
         {"kernel": "rbf", "gamma": "scale"},

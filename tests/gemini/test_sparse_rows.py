@@ -165,7 +165,7 @@ def test_the_score_is_that_of_dense_rows(objective, kernel):
 @pytest.mark.parametrize(
     "params",
     [
-        {},
+        {"mode": "ova"},
         {"mode": "ovo", "batch_size": 30},
         {"kernel": "rbf", "gamma": "scale"},
         {"kernel": "cosine"},
@@ -173,7 +173,7 @@ def test_the_score_is_that_of_dense_rows(objective, kernel):
         {"kernel": Nystroem(n_components=20, gamma=0.05, random_state=0)},
         {"objective": "wasserstein", "max_iter": 3},
         {"objective": "kl", "l2": 0.01},
-        {"model": "mlp", "hidden_layer_sizes": 8},
+        {"mode": "ova", "model": "mlp", "hidden_layer_sizes": 8},
         {"model": "free"},
     ],
     ids=str,

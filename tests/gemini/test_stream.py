@@ -44,7 +44,9 @@ def one_vs_all(outputs, X):
 
 def test_steps_are_those_of_autograd_and_the_moments_are_kept():
     streams = [X for X, _ in batches(0, n_batches=3)]
-    model = GEMINI(4, max_iter=5, learning_rate=1e-3, random_state=0).fit(streams[0])
+    model = GEMINI(4, mode="ova", max_iter=5, learning_rate=1e-3, random_state=0).fit(
+        streams[0]
+    )
     # Far from any optimum, so that the last step is the best.
     model.coefs_ = [0.1 * np.random.RandomState(0).normal(size=(2, 4))]
     means = streams[0].mean(axis=0)
