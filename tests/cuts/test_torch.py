@@ -1,5 +1,6 @@
 """RatioCutLoss against NumPy, the dense formula and two processes; torch encoders."""
 
+import os
 import socket
 
 import numpy as np
@@ -205,7 +206,8 @@ def _process(rank, port, blocks, logits, folder):
     # DistributedDataParallel averages the gradients of processes.
     left, right = (gradient.numpy() / 2 for gradient in gradients)
     np.savez(folder / f"{rank}.npz", value=value.item(), left=left, right=right)
-    dist.destroy_process_group()
+    # To destroy the group waits for its threads, with torch 2.6 for ever now and then.
+    os._exit(0)
 
 
 def test_two_processes_have_the_loss_of_one(tmp_path):

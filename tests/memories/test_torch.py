@@ -1,5 +1,6 @@
 """The torch twin: equal to NumPy, differentiable, and a layer for any encoder."""
 
+import os
 import socket
 import warnings
 
@@ -239,7 +240,8 @@ def _process(rank, port, parts, folder):
     )
     losses, gradients = deep_losses(parts[rank])
     np.savez(folder / f"{rank}.npz", *gradients, **losses)
-    dist.destroy_process_group()
+    # To destroy the group waits for its threads, with torch 2.6 for ever now and then.
+    os._exit(0)
 
 
 def test_two_processes_have_the_loss_and_gradient_of_one(tmp_path):
