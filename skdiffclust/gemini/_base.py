@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdiffclust._affinity import refuse_overflow, refuse_underflow
 from skdiffclust._assignments import order_by_size, softmax
+from skdiffclust._checkpoint import identify, probe_rows
 from skdiffclust._compat import (
     CallbackSupportMixin,
     Interval,
@@ -37,6 +38,7 @@ from skdiffclust.gemini._relations import (
 )
 from skdiffclust.gemini._sparse_rows import (
     SparseRows,
+    arrays_of_rows,
     centered,
     weighted_means,
 )
@@ -532,6 +534,33 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
             loops.append(loop)
         best = min(loops, key=lambda loop: loop.best_loss)
         return type(model).from_arrays(best.best_state)
+
+    def _identity(self, problem, options=None):
+        """Return what identifies a problem and the parameters, for a checkpoint.
+
+        `options` are further parameters.
+        """
+        data = {
+            **arrays_of_rows(problem.X),
+            "unit": np.array(problem.units.features),
+            "sample_weight": problem.row_weights,
+        }
+        if problem.constraints is not None:
+            data |= vars(problem.constraints)
+        if self._affinity_given:
+            data["affinity"] = problem.relation.matrix
+        params = {**self.get_params(deep=False), **(options or {})}
+        used = {"kernel": "kernel", "distance": "metric"}.get(
+            OBJECTIVES[self.objective].relation
+        )
+        for name in {"kernel", "metric"} - {used}:
+            del params[name]
+        outputs = {}
+        if used is not None and not isinstance(params[used], str):
+            relation = problem.relation.take(probe_rows(len(problem.X)))
+            has_features = hasattr(relation, "features")
+            outputs[used] = relation.features if has_features else relation.matrix
+        return identify(data, params, outputs)
 
     def _has_cells(self, kind, sizes):
         """Return whether a model of layers of sizes can start from a partition."""

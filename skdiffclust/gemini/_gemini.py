@@ -15,6 +15,7 @@ from skdiffclust._devices import (
 )
 from skdiffclust._fitted import drop_stale, reads_whole
 from skdiffclust._history import (
+    EpochLoop,
     Training,
     keep_state_on_error,
     reported_by_the_whole,
@@ -26,7 +27,8 @@ from skdiffclust.gemini._base import (
     ordered,
     positive,
 )
-from skdiffclust.gemini._models import MODELS
+from skdiffclust.gemini._models import MODELS, new_model
+from skdiffclust.gemini._resume import RestartsCheckpoint, check_checkpoint
 from skdiffclust.gemini._stability import (
     cells_of_subset,
     counts_to_try,
@@ -328,6 +330,8 @@ class GEMINI(BaseGEMINI):
         partial_labels=None,
         must_link=None,
         cannot_link=None,
+        checkpoint=None,
+        resume=False,
     ):
         """Train the model on X.
 
@@ -355,6 +359,13 @@ class GEMINI(BaseGEMINI):
             use one of the last two, since pairs do not follow the samples.
         cannot_link : array-like or sparse matrix, default=None
             Samples that should not share a cluster, as pairs or incidence matrix.
+        checkpoint : path-like or None, default=None
+            Folder that each restart is written to when it has ended; created if it does
+            not exist. Requires an integer `random_state`. Not with a module, which has
+            one run: fit it for few epochs, and pass `encoder_` as `model` to continue.
+        resume : bool, default=False
+            Continue from the checkpoint, if there is one: restarts that have ended are
+            not trained again. The result is that without the interruption, bit for bit.
 
         Returns
         -------
@@ -365,7 +376,8 @@ class GEMINI(BaseGEMINI):
         ------
         ValueError
             If X or a parameter is not as described, constraints contradict each other,
-            or the loss diverges at once.
+            the loss diverges at once, or the checkpoint is not one of the same data and
+            parameters.
 
         Warns
         -----
@@ -373,6 +385,7 @@ class GEMINI(BaseGEMINI):
             If fewer clusters are found than requested, links are not satisfied, the
             loss diverges, or it still falls at `max_iter`.
         """
+        check_checkpoint("GEMINI", checkpoint, resume, self.random_state)
         X, row_weights, means = self._check_rows(X, sample_weight)
         constraints = as_constraints(X.shape[0], partial_labels, must_link, cannot_link)
         affinity = self._check_affinity(affinity, X)
@@ -388,9 +401,15 @@ class GEMINI(BaseGEMINI):
             self.n_clusters = stability.best
             warn_of_chance("GEMINI", stability)
         problem = self._prepare(X, row_weights, means, constraints, affinity)
+        self._affinity_given = affinity is not None
         if callable(self.model):
+            if checkpoint is not None:
+                raise ValueError(
+                    "The 'checkpoint' parameter of GEMINI.fit must be None with a "
+                    f"module as model, which has one run. Got {checkpoint!r} instead. "
+                    "Fit it for few epochs, and pass encoder_ as model to continue."
+                )
             self._fit_module(X, y, problem, means, rng)
-            self._affinity_given = affinity is not None
             return self
         if self.device != "auto":
             resolve_device(self.device, "GEMINI")
@@ -405,7 +424,14 @@ class GEMINI(BaseGEMINI):
             problem = problem.on_numbers()
 
         training = Training(self, X, y, **self._training_params(), n_init=n_starts)
+        store = None
+        if checkpoint is not None:
+            store = self._restarts(problem, X.shape[1], checkpoint, resume)
         for loop, model in zip(training, starts, strict=False):
+            number = len(trained)
+            if store is not None and store.restore(number, loop, rng):
+                trained.append(MODELS[self.model].from_arrays(loop.best_state))
+                continue
             train_model(
                 model,
                 problem,
@@ -418,6 +444,8 @@ class GEMINI(BaseGEMINI):
                 ),
             )
             trained.append(MODELS[self.model].from_arrays(loop.best_state))
+            if store is not None:
+                store.append(loop, rng)
 
         best = MODELS[self.model].from_arrays(training.best.best_state)
         model = units.model(best)
@@ -428,7 +456,6 @@ class GEMINI(BaseGEMINI):
         drop_stale(self, _BY_MODEL)
         for name, value in (_attributes(model, problem, means) | gamma).items():
             setattr(self, name, value)
-        self._affinity_given = affinity is not None
         self._units = units
         self.n_iter_ = training.best.n_iter
         self.history_ = units.history(training.best.history)
@@ -548,6 +575,25 @@ class GEMINI(BaseGEMINI):
         self.n_iter_ = training.best.n_iter
         self.history_ = problem.units.history(training.best.history)
         training.finish()
+
+    def _restarts(self, problem, n_features, folder, resume):
+        """Return the RestartsCheckpoint of a problem in a folder."""
+        n_distinct = int(problem.X.max()) + 1 if self.model == "free" else None
+        model = new_model(
+            self.model,
+            n_distinct,
+            self._layer_sizes(n_features),
+            np.random.RandomState(0),
+            problem.row_weights.dtype,
+        )
+        return RestartsCheckpoint(
+            folder,
+            self._identity(problem),
+            model,
+            EpochLoop(self, **self._training_params()),
+            self.max_iter,
+            resume=resume,
+        )
 
     def _check_auto(self, n_samples, affinity):
         """Refuse n_clusters="auto" if stability cannot be computed."""

@@ -5,13 +5,11 @@ from dataclasses import replace
 from numbers import Real
 
 import numpy as np
-from scipy.sparse import issparse
 from sklearn.base import clone
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from skdiffclust._checkpoint import identify, probe_rows
 from skdiffclust._compat import (
     Interval,
     StrOptions,
@@ -53,7 +51,7 @@ from skdiffclust.gemini._solver import (
     TRAINED_TOLERANCE,
     best_along_path,
 )
-from skdiffclust.gemini._sparse_rows import SparseRows, have_equal_columns
+from skdiffclust.gemini._sparse_rows import have_equal_columns
 from skdiffclust.gemini._starts import matched, softened
 from skdiffclust.gemini._training import OPTIMISERS, train_model
 from skdiffclust.gemini._walk import Walk, advance_to, first_alpha, walk_path
@@ -581,29 +579,9 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
 
     def _checkpoint(self, folder, problem, options):
         """Return the PathCheckpoint of these data, parameters and options."""
-        data = {
-            **arrays_of_rows(problem.X),
-            "unit": np.array(problem.units.features),
-            "sample_weight": problem.row_weights,
-        }
-        if problem.constraints is not None:
-            data |= vars(problem.constraints)
-        if self._affinity_given:
-            data["affinity"] = problem.relation.matrix
-        params = {**self.get_params(deep=False), **options}
-        used = {"kernel": "kernel", "distance": "metric"}.get(
-            OBJECTIVES[self.objective].relation
-        )
-        for name in {"kernel", "metric"} - {used}:
-            del params[name]
-        outputs = {}
-        if used is not None and not isinstance(params[used], str):
-            relation = problem.relation.take(probe_rows(len(problem.X)))
-            has_features = hasattr(relation, "features")
-            outputs[used] = relation.features if has_features else relation.matrix
         return PathCheckpoint(
             folder,
-            identify(data, params, outputs),
+            self._identity(problem, options),
             self._new_model(problem.X, np.random.RandomState(0)),
             len(problem.X),
         )
@@ -903,18 +881,6 @@ _PATH_CONSTRAINTS = {
     "checkpoint": [str, os.PathLike, None],
     "resume": ["boolean"],
 }
-
-
-def arrays_of_rows(X):
-    """Return the arrays that dense or sparse samples X (n, d) consist of, by name."""
-    means = {}
-    if isinstance(X, SparseRows):
-        means = {"means": X.means}
-        X = X.matrix
-    if not issparse(X):
-        return {"X": X}
-    parts = ("data", "indices", "indptr")
-    return means | {f"X.{part}": getattr(X, part) for part in parts}
 
 
 def _check_path(options, keep_threshold, checkpoint, resume):

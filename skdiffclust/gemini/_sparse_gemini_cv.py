@@ -1,7 +1,6 @@
 """SparseGEMINICV: the penalty chosen by the stability of clusters and of supports."""
 
 import itertools
-import os
 from dataclasses import dataclass, field
 from numbers import Integral, Real
 
@@ -24,7 +23,9 @@ from skdiffclust._history import (
 from skdiffclust.gemini._base import BaseGEMINI, positive
 from skdiffclust.gemini._gemini import GEMINI
 from skdiffclust.gemini._objectives import OBJECTIVES, mode_for
-from skdiffclust.gemini._sparse_gemini import SparseGEMINI, arrays_of_rows
+from skdiffclust.gemini._resume import check_checkpoint
+from skdiffclust.gemini._sparse_gemini import SparseGEMINI
+from skdiffclust.gemini._sparse_rows import arrays_of_rows
 from skdiffclust.gemini._stability import (
     cluster_stability,
     co_assignment_uncertainty,
@@ -582,7 +583,7 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
 
         None and zero without a checkpoint.
         """
-        _check_checkpoint(checkpoint, resume, self.random_state)
+        check_checkpoint("SparseGEMINICV", checkpoint, resume, self.random_state)
         if checkpoint is None:
             return None, 0
         arrays = data.arrays() | {
@@ -774,23 +775,3 @@ def _quiet_path(sparse, data, rows=slice(None), **options):
     with reported_by_the_whole():
         path = sparse.path(data.X[rows], **data.known(rows), **options)
     return path, sparse._judged
-
-
-def _check_checkpoint(checkpoint, resume, random_state):
-    """Refuse a checkpoint that could not be resumed, or that is not a path."""
-    if not isinstance(checkpoint, str | os.PathLike | None):
-        raise ValueError(
-            "The 'checkpoint' parameter of SparseGEMINICV.fit must be a folder or "
-            f"None. Got {checkpoint!r} instead. Name a folder."
-        )
-    if resume and checkpoint is None:
-        raise ValueError(
-            "The 'checkpoint' parameter of SparseGEMINICV.fit must be a folder with "
-            "resume=True. Got None instead. Name the one that was written."
-        )
-    if checkpoint is not None and not isinstance(random_state, Integral):
-        raise ValueError(
-            "The 'random_state' parameter of SparseGEMINICV must be an integer with a "
-            f"checkpoint, so that the subsets are drawn again. Got {random_state!r} "
-            "instead. Set it."
-        )

@@ -187,3 +187,15 @@ def have_equal_columns(X):
 def numbers_of_rows(X):
     """Return group ids (n,) int64, in order of first row, equal where rows are."""
     return equal_rows(X.matrix if isinstance(X, SparseRows) else X)
+
+
+def arrays_of_rows(X):
+    """Return the arrays that dense or sparse samples X (n, d) consist of, by name."""
+    means = {}
+    if isinstance(X, SparseRows):
+        means = {"means": X.means}
+        X = X.matrix
+    if not issparse(X):
+        return {"X": X}
+    parts = ("data", "indices", "indptr")
+    return means | {f"X.{part}": getattr(X, part) for part in parts}

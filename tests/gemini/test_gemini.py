@@ -24,7 +24,7 @@ from sklearn.preprocessing import (
 )
 
 from skdiffclust import GEMINI
-from skdiffclust.gemini import _training, available_objectives, gemini_score
+from skdiffclust.gemini import _gemini, _training, available_objectives, gemini_score
 from skdiffclust.metrics import links_to_incidence, silhouette_scorer
 
 FAST = {"max_iter": 1000, "n_init": 1, "random_state": 0, "learning_rate": 0.1}
@@ -556,3 +556,53 @@ def test_defaults_and_what_is_of_use_are_accepted():
         warnings.simplefilter("ignore", ConvergenceWarning)
         search.fit(X)
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+# ------------------------------------------------------------------ checkpoints
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {},
+        {"model": "mlp", "hidden_layer_sizes": 8, "dropout": 0.2, "batch_size": 20},
+        {"model": "free", "kernel": "rbf"},
+    ],
+    ids=str,
+)
+@pytest.mark.filterwarnings("ignore:GEMINI did not converge")
+def test_a_fit_goes_on_from_its_checkpoint(params, tmp_path, monkeypatch):
+    X, _ = blobs()
+    gemini = GEMINI(3, mode="ovo", max_iter=20, random_state=0, **params)
+    whole = clone(gemini).fit(X)
+    n_calls = 0
+
+    def interrupted(*args, **kwargs):
+        nonlocal n_calls
+        n_calls += 1
+        if n_calls == 3:
+            raise KeyboardInterrupt
+        return _training.train_model(*args, **kwargs)
+
+    monkeypatch.setattr(_gemini, "train_model", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        gemini.fit(X, checkpoint=tmp_path)
+    assert not hasattr(gemini, "labels_")
+    for n_left in (2, 0):  # of four, two have ended; then all
+        n_calls = -10
+        gemini.fit(X, checkpoint=tmp_path, resume=True)
+        assert n_calls == n_left - 10
+        assert_array_equal(gemini.labels_, whole.labels_)
+        assert gemini.history_ == whole.history_
+        assert gemini.n_iter_ == whole.n_iter_
+        if "coefs_" in vars(whole):
+            for found, expected in zip(gemini.coefs_, whole.coefs_, strict=True):
+                assert_array_equal(found, expected)
+    with pytest.raises(ValueError, match="checkpoint"):
+        gemini.fit(X + 1e-3, checkpoint=tmp_path, resume=True)
+    with pytest.raises(ValueError, match="checkpoint"):
+        gemini.fit(X, np.arange(60), np.arange(60.0), checkpoint=tmp_path, resume=True)
+    with pytest.raises(ValueError, match="'random_state' parameter of GEMINI must"):
+        clone(gemini).set_params(random_state=None).fit(X, checkpoint=tmp_path)
+    with pytest.raises(ValueError, match="must be a folder with resume=True"):
+        gemini.fit(X, resume=True)
