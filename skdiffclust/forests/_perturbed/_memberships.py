@@ -85,7 +85,8 @@ def perturbed_tree(edges, lengths, n_samples, noise_scale, rng):
     order = np.argsort(noisy, kind="stable")
     ranks = np.empty(len(order))
     ranks[order] = np.arange(1, len(order) + 1)
-    graph = csr_array((ranks, edges.T), shape=(n_samples, n_samples))
+    ends = edges.T.astype(np.int32)  # scipy 1.15 takes no others
+    graph = csr_array((ranks, ends), shape=(n_samples, n_samples))
     chosen = order[minimum_spanning_tree(graph).data.astype(np.int64) - 1]
     in_order = chosen[cut_order(edges[chosen], noisy[chosen])]
     return CutTree(edges[in_order], noisy[in_order], noisy[in_order] > 0)
