@@ -4,16 +4,22 @@
 ``paths``: certificates along default paths, and whether `fit` and `path` agree.
 ``sparse``: whole paths on sparse X, of documents.
 ``kmeans``: the objective beside that of the partition of k-means, on 15 data sets.
+``many``: restarts compared on some of many samples, or on all.
+``supports``: what perceptrons select, under permuted columns and other seeds.
+``evaluation``: the objective with its gradient beside two matrix products.
 
 Real data are read from the folder that SKDIFFCLUST_DATA names; times are of the
 processor::
 
-    OMP_NUM_THREADS=1 python benchmarks/certify_gemini.py solver paths kmeans sparse
+    OMP_NUM_THREADS=1 python benchmarks/certify_gemini.py solver paths kmeans sparse \
+        many supports evaluation
 """
 
+import itertools
 import sys
 import time
 import warnings
+from unittest import mock
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -35,7 +41,7 @@ from skdiffclust import GEMINI, SparseGEMINI
 from skdiffclust._data import load_data
 from skdiffclust._encoder import Encoder
 from skdiffclust.datasets import make_celeux_one, make_celeux_two
-from skdiffclust.gemini import gemini_score
+from skdiffclust.gemini import _base, gemini_score
 from skdiffclust.gemini._training import loss_and_gradients
 
 
@@ -203,7 +209,89 @@ def bench_sparse():
         )
 
 
+def bench_many(n_samples=30_000, n_features=20):
+    """Print what it costs and saves to compare restarts on some of many samples."""
+    rng = np.random.RandomState(7)
+    skewed = rng.normal(size=(n_samples, n_features))
+    skewed[:, :3] = np.exp(skewed[:, :3])
+    data = [("skewed", skewed, 4)]
+    for n_clusters, spread in ((3, 1.5), (6, 0.8)):
+        centers = rng.normal(scale=spread, size=(n_clusters, n_features))
+        X = centers[rng.randint(n_clusters, size=n_samples)]
+        X += rng.normal(size=X.shape)
+        data.append((f"{n_clusters} groups", X, n_clusters))
+    for name, X, n_clusters in data:
+        found = []
+        for size in (_base._SOME_SAMPLES, n_samples):
+            gemini = GEMINI(n_clusters, mode="ovo", random_state=0)
+            with mock.patch.object(_base, "_SOME_SAMPLES", size):
+                spent, _ = seconds(gemini.fit, X)
+            found.append((spent, gemini.score(X)))
+        (some, value), (whole, best) = found
+        print(
+            f"{name}, {n_samples} x {n_features}: {some:.1f} s, on all {whole:.1f} s; "
+            f"objective {value / best:.7f} of that on all",
+            flush=True,
+        )
+
+
+def jaccard(one, other):
+    """Return the share of the features in either support (d,) that are in both."""
+    return np.sum(one & other) / max(np.sum(one | other), 1)
+
+
+def bench_supports(n_fits=6):
+    """Print how alike the supports of default paths of perceptrons are.
+
+    Each of several seeds has its own permutation of the columns.
+    """
+    for scenario, mode in itertools.product((4, 5), ("ova", "ovo")):
+        X = make_celeux_one(scenario, random_state=0).X
+        supports = []
+        for seed in range(n_fits):
+            order = np.random.RandomState(seed).permutation(X.shape[1])
+            sparse = SparseGEMINI(3, mode=mode, model="mlp", random_state=seed)
+            sparse.path(X[:, order])
+            supports.append(np.zeros(X.shape[1], dtype=bool))
+            supports[-1][order] = sparse.get_support()
+        pairs = itertools.combinations(supports, 2)
+        alike = [jaccard(one, other) for one, other in pairs]
+        sizes = [int(support.sum()) for support in supports]
+        print(
+            f"scenario {scenario} {mode}: Jaccard of {len(alike)} pairs at least "
+            f"{min(alike):.2f}, on average {np.mean(alike):.2f}; features {sizes}",
+            flush=True,
+        )
+
+
+def bench_evaluation(n_samples=100_000, n_features=50, n_clusters=3, n_rounds=15):
+    """Print the time of an evaluation over that of X @ V and X.T @ A."""
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(n_samples, n_features))
+    V = rng.normal(size=(n_features, n_clusters))
+    A = rng.normal(size=(n_samples, n_clusters))
+    for mode in ("ova", "ovo"):
+        gemini = GEMINI(n_clusters, mode=mode)
+        rows, weights, means = gemini._check_rows(X, None)
+        problem = gemini._problem(rows, weights, means, None)
+        model = Encoder([V.copy()], [np.zeros(n_clusters)])
+        loss_and_gradients(model, problem)
+        ratios = []
+        for _ in range(n_rounds):
+            ours, _ = seconds(loss_and_gradients, model, problem)
+            products, _ = seconds(lambda: (X @ V, X.T @ A))
+            ratios.append(ours / products)
+        print(
+            f"{n_samples} x {n_features}, k={n_clusters}, {mode}: "
+            f"{np.median(ratios):.1f} times the two products (median of {n_rounds} "
+            "alternating rounds)",
+            flush=True,
+        )
+
+
+NAMES = ["solver", "paths", "kmeans", "sparse", "many", "supports", "evaluation"]
+
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    for name in sys.argv[1:] or ["solver", "paths", "kmeans", "sparse"]:
+    for name in sys.argv[1:] or NAMES:
         globals()[f"bench_{name}"]()
