@@ -470,8 +470,10 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         linear = hasattr(problem.relation, "features") and self.kernel == "linear"
         mode = self._mode() if linear else None
 
+        improved = []
+
         def family(partitions, rng=None):
-            cells = best_cells(problem, partitions, n_clusters, mode, rng)
+            cells = best_cells(problem, partitions, n_clusters, mode, rng, improved)
             if kind != "free":
                 return family_of_cells(kind, *cells, template)
             labels = (problem.X @ cells[0] + cells[1]).argmax(axis=1)

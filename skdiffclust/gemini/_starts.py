@@ -381,22 +381,25 @@ def group_means(points, row_weights, groups):
     return means[groups]
 
 
-def best_cells(problem, partitions, n_clusters, linear_mode, random_state=None):
+def best_cells(
+    problem, partitions, n_clusters, linear_mode, random_state=None, known=None
+):
     """Return weights (d, k) and biases (k,) of the cells of the best of partitions.
 
     `linear_mode` is "ova" or "ovo" for the MMD with a linear kernel, for which all
     partitions are improved first, and the best one by `swap` if there is a
     `random_state`; None for all else, where it is the first partition. The improvement
-    ignores links: with links the first one is kept if its loss is smaller.
+    ignores links: with links the first one is kept if its loss is smaller. The list
+    `known` has the first of partitions improved, of an earlier call, and gets the rest.
     """
     X = problem.X
     row_weights = problem.row_weights
     if linear_mode is None:
         return voronoi(X, row_weights, partitions[0], n_clusters)
-    found = [
-        ascend(X, row_weights, labels, n_clusters, linear_mode) for labels in partitions
-    ]
-    best = max(found, key=lambda cells: cells[0])
+    known = [] if known is None else known
+    for labels in partitions[len(known) :]:
+        known.append(ascend(X, row_weights, labels, n_clusters, linear_mode))
+    best = max(known, key=lambda cells: cells[0])
     if problem.constraints is not None:
         linked = voronoi(X, row_weights, partitions[0], n_clusters)
         return min((linked, best[1:]), key=lambda cells: _sharp_loss(problem, cells))
