@@ -422,7 +422,7 @@ def _check_dense(D, name, kind):
         largest = max(largest, np.abs(block).max())
         gap = float(np.abs(0.5 * block - 0.5 * mirror).max())
         difference = max(difference, 2.0 * gap)
-    if difference == 0 and (keep_diagonal or not np.any(D.diagonal())):
+    if difference == 0 and (keep_diagonal or not D.diagonal().any()):
         return D
     D = np.array(D, order="C")
     if not keep_diagonal:
@@ -470,7 +470,7 @@ def _is_compiled(D):
 def _is_symmetric(D, start, stop):
     """Whether rows start to stop of D (n, n) are finite and equal to their columns."""
     block = D[start:stop]
-    return np.array_equal(block, D[:, start:stop].T) and np.isfinite(block).all()
+    return (block == D[:, start:stop].T).all() and np.isfinite(block).all()
 
 
 def _check_sparse(D, name):

@@ -5,8 +5,11 @@ All of it is loaded by ``import sklearn.cluster`` anyway, so this module costs n
 that ``sklearn.callback.with_callbacks`` is not needed.
 """
 
+from functools import wraps as _wraps
 from inspect import signature as _signature
 
+from sklearn import config_context as _config_context
+from sklearn import get_config as _get_config
 from sklearn.base import _fit_context as fit_context
 from sklearn.callback import CallbackSupportMixin
 from sklearn.cluster._hierarchical_fast import single_linkage_label
@@ -21,6 +24,7 @@ from sklearn.utils._param_validation import (
     StrOptions,
     validate_parameter_constraints,
 )
+from sklearn.utils._param_validation import make_constraint as _make_constraint
 from sklearn.utils._param_validation import Interval as _Interval
 from sklearn.utils._param_validation import validate_params as _validate_params
 from sklearn.utils.metaestimators import available_if as _available_if
@@ -94,14 +98,39 @@ def method_available_if(check, name):
 def validate_params(constraints, *, prefer_skip_nested_validation):
     """`validate_params` of scikit-learn, for functions that are called in loops.
 
-    It works the signature out at every call, 0.05 ms, unless it is written down.
+    That takes 0.1 ms. Here what a call passes is compared with rules that are made
+    once; scikit-learn is asked where one is broken, and has the message.
     """
     decorate = _validate_params(
         constraints, prefer_skip_nested_validation=prefer_skip_nested_validation
     )
+    rules = {
+        name: [_make_constraint(rule) for rule in allowed]
+        for name, allowed in constraints.items()
+    }
 
-    def write_signature_down(function):
-        function.__signature__ = _signature(function)
-        return decorate(function)
+    def check_fast(function):
+        asked = decorate(function)
+        names = tuple(_signature(function).parameters)
 
-    return write_signature_down
+        def is_valid(args, kwargs):
+            passed = [*zip(names, args, strict=False), *kwargs.items()]
+            return all(
+                any(rule.is_satisfied_by(value) for rule in rules[name])
+                for name, value in passed
+                if name in rules
+            )
+
+        @_wraps(asked)
+        def checked(*args, **kwargs):
+            skips = _get_config()["skip_parameter_validation"]
+            if skips or not is_valid(args, kwargs):
+                return asked(*args, **kwargs)
+            if not prefer_skip_nested_validation:
+                return function(*args, **kwargs)
+            with _config_context(skip_parameter_validation=True):
+                return function(*args, **kwargs)
+
+        return checked
+
+    return check_fast

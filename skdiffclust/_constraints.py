@@ -148,8 +148,7 @@ def constraints_from_matrix(constraints, n_samples):
         constraints = _as_array(constraints, title, what)
         if constraints.ndim == 1:
             labels = _check_labels(constraints, n_samples, title, what)
-            no_pairs = np.empty((0, 2), dtype=np.int64)
-            return _close(n_samples, labels, no_pairs, no_pairs)
+            return _without_links(labels)
     must, cannot = _pairs_of_matrix(constraints, n_samples, title, what)
     closed = _close(n_samples, np.full(n_samples, -1), must, cannot)
     return _clique_as_classes(closed)
@@ -474,6 +473,26 @@ def _close(n_samples, labels, must, cannot):
     class_of_group[groups] = classes
     implied = (class_of_group[ends] >= 0).all(axis=1)
     return Constraints(groups, classes, np.unique(ends[~implied], axis=0))
+
+
+def _without_links(labels):
+    """Return the Constraints of labels (n,) alone, as `_close` does."""
+    rows = np.arange(len(labels))
+    known = labels >= 0
+    values, first, inverse = np.unique(
+        labels[known], return_index=True, return_inverse=True
+    )
+    # The first row of the class stands for it; every other row for itself.
+    first = rows[known][first]
+    leader = rows.copy()
+    leader[known] = first[inverse]
+    is_first = leader == rows
+    groups = (np.cumsum(is_first) - 1)[leader]
+    rank = np.empty(len(values), dtype=np.int64)
+    rank[np.argsort(first)] = np.arange(len(values))
+    classes = np.full(len(labels), -1, dtype=np.int64)
+    classes[known] = rank[inverse]
+    return Constraints(groups, classes, np.empty((0, 2), dtype=np.int64))
 
 
 def _propagate(labels, component):

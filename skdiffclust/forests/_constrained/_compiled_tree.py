@@ -49,6 +49,9 @@ class Search(NamedTuple):
         it, and the difference of the two, or an upper bound of it, in units.
     is_known : ndarray of shape (n_groups,), bool
         Whether the loss is known.
+    inner, inner_least : ndarray of shape (n,)
+        At the first row of a group, the weight of the tree of the group alone, NaN
+        until it is grown, and of the lightest edge of that tree.
     ways, piece, some, others : ndarray of shape (n,)
         Scratch.
     """
@@ -75,6 +78,8 @@ class Search(NamedTuple):
     lost: np.ndarray
     gains: np.ndarray
     is_known: np.ndarray
+    inner: np.ndarray
+    inner_least: np.ndarray
     ways: np.ndarray
     piece: np.ndarray
     some: np.ndarray
@@ -97,6 +102,20 @@ def improve_forest(similarity, labels, problem):
     """Move groups to other components while the forest gets heavier."""
     component = labels.copy()
     search = new_search(problem)
+    improve(similarity, component, problem, search)
+    return component, search.up
+
+
+@compiled(nogil=True)
+def improve(similarity, component, problem, search):
+    """Do what `improve_forest` does, in place, by a search that may have been used.
+
+    The edges are left in ``search.up``.
+    """
+    search.changed[:] = True
+    search.may_join[:] = True
+    search.is_known[:] = False
+    search.inner[:] = np.nan
     n_groups = len(problem.conflicts)
     unit = gain_unit(similarity)
     for _ in range(MAX_ROUNDS):
@@ -108,7 +127,6 @@ def improve_forest(similarity, labels, problem):
         if not search.used.any():
             break
     grow_trees(similarity, component, problem, search)
-    return component, search.up
 
 
 @compiled(nogil=True)
@@ -147,6 +165,8 @@ def new_search(problem):
         np.empty(n_groups),
         np.empty(n_groups),
         np.zeros(n_groups, dtype=np.bool_),
+        np.full(n, np.nan),
+        np.empty(n),
         np.empty(n),
         np.empty(n, dtype=np.int64),
         np.empty(n, dtype=np.int64),
@@ -158,10 +178,19 @@ def new_search(problem):
 def gain_unit(similarity):
     """Unit in which gains are compared."""
     top = 0.0
-    for i in range(len(similarity)):
-        for j in range(i + 1, len(similarity)):
-            top = max(top, abs(similarity[i, j]))
+    for i in range(len(similarity) - 1):
+        top = max(top, _largest(similarity[i, i + 1 : len(similarity)]))
     return UNIT * top if top > 0.0 else 1.0
+
+
+# A maximum is the same in any order.
+@compiled(nogil=True, fastmath={"reassoc", "nsz", "nnan"})
+def _largest(values):
+    """Largest absolute value (m,)."""
+    top = 0.0
+    for value in values:
+        top = max(top, abs(value))
+    return top
 
 
 @compiled(nogil=True)
@@ -231,10 +260,13 @@ def weigh_moves(similarity, component, problem, search, unit, first, last):
         for c in range(k):
             if asked[c]:
                 is_exact[g, c] = False
-                added[g, c] = bounds[c] if is_single else np.inf
+                added[g, c] = bounds[c]
+                rows = search.rows[starts[c] : starts[c + 1]]
                 if search.clashes[g]:
-                    rows = search.rows[starts[c] : starts[c + 1]]
                     search.may_join[g, c] = _may_join(g, rows, problem)
+                if not is_single and search.may_join[g, c]:
+                    least = search.least[c]
+                    added[g, c] = _bound_group(similarity, own, rows, least, search)
         if search.changed[home]:
             search.is_known[g] = False
         search.targets[g] = -1
@@ -247,6 +279,11 @@ def weigh_moves(similarity, component, problem, search, unit, first, last):
         # that.
         low = search.best[v]
         if not is_single:
+            is_open = False
+            for c in range(k):
+                is_open |= c != home and search.may_join[g, c]
+            if not is_open:
+                continue
             low = _least_loss(similarity, own, component, search)
         top = np.rint(low / unit)
         for c in range(k):
@@ -287,6 +324,39 @@ def _bound_joining(values, rows, starts, least, asked, bounds):
             top = max(top, value)
             total += max(value - floor, 0.0)
         bounds[c] = total + min(top, floor)
+
+
+@compiled(nogil=True)
+def _weigh_group(similarity, own, search):
+    """Grow the tree of the rows `own` (a,) of a group alone, if it is not known."""
+    first = own[0]
+    if not np.isnan(search.inner[first]):
+        return
+    rows = own.copy()
+    search.inner[first] = tree_of_rows(similarity, rows, search.piece)
+    least = np.inf
+    for v in rows[1:]:
+        least = min(least, similarity[v, search.piece[v]])
+    search.inner_least[first] = least
+
+
+@compiled(nogil=True)
+def _bound_group(similarity, own, rows, least, search):
+    """Bound from above what the rows `own` (a,) add to the tree of `rows` (m,).
+
+    As `_bound_joining`: of the edges between the two, all but one replace an edge of
+    the tree of `rows`, whose lightest weighs `least`, or of that of the group.
+    """
+    _weigh_group(similarity, own, search)
+    floor = min(least, search.inner_least[own[0]])
+    top = -np.inf
+    total = 0.0
+    for v in own:
+        values = similarity[v]
+        for u in rows:
+            top = max(top, values[u])
+            total += max(values[u] - floor, 0.0)
+    return search.inner[own[0]] + total + min(top, floor)
 
 
 @compiled(nogil=True)
@@ -434,7 +504,8 @@ def _least_loss(similarity, own, component, search):
         for u in rows:
             if search.piece[u] and similarity[v, u] > top:
                 top = similarity[v, u]
-    return top + tree_of_rows(similarity, own.copy(), search.piece)
+    _weigh_group(similarity, own, search)
+    return top + search.inner[own[0]]
 
 
 @compiled(nogil=True)

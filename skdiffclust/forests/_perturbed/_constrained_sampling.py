@@ -1,18 +1,45 @@
 """Constrained forests of noisy copies of a dense similarity."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from skdiffclust._compiled import compiled
 from skdiffclust.forests._constrained._compiled_tree import (
     constrained_tree,
-    improve_forest,
+    improve,
+    new_search,
 )
 from skdiffclust.forests._constrained._partition import joined_components
 from skdiffclust.forests._perturbed._noise import hash_keys, pair_bits, quantiles
+from skdiffclust.forests._perturbed._sampling import heaviest_forest, workspace
 
 _BAND = 32
 # Where n is a power of 2, the rows of a band would share one line of the cache.
 _PADDING = 8
+
+
+class Merging(NamedTuple):
+    """Edges that can join the components of labelled samples, and their forests.
+
+    Attributes
+    ----------
+    heads, columns : ndarray of shape (m,), int32
+        Rows that each edge joins.
+    first_blocks, second_blocks : ndarray of shape (m,), int32
+        Vertices of the contracted graph that it joins.
+    n_edges : int
+        Edges of each forest of that graph.
+    cuts : ndarray
+        From `cuts_of`.
+    """
+
+    heads: np.ndarray
+    columns: np.ndarray
+    first_blocks: np.ndarray
+    second_blocks: np.ndarray
+    n_edges: int
+    cuts: np.ndarray
 
 
 @compiled(nogil=True)
@@ -107,12 +134,11 @@ def _results(n_samples, n, n_clusters):
 
 @compiled(nogil=True)
 def sample_labelled(
-    seed, samples, samples_per_draw, scale, table, weights, problem, merged, ends
+    seed, samples, samples_per_draw, scale, table, weights, problem, merging
 ):
     """Solve the samples first <= s < last of all pairs of weights (m,), under labels.
 
-    problem is a ConstrainedProblem; merged (s, e) are the edges of the contracted graph
-    that join components, as positions in `ends`, two arrays.
+    problem is a ConstrainedProblem; merging is a Merging.
     Returns what `sample_free` returns, with edges as positions in the row-major list of
     all pairs.
     """
@@ -123,16 +149,32 @@ def sample_labelled(
     forests, labels, totals, minimum_weights = _results(
         n_samples, n, problem.n_clusters
     )
+    values = np.empty(len(merging.heads))
+    work = workspace(len(values), n)
+    accepted = work[8]
+    search = new_search(problem)
     for s in range(n_samples):
         sample = samples[0] + s
         _perturb(
             seed, sample, s == 0, samples_per_draw, scale, table, weights, noise, noisy
         )
-        heads = ends[0][merged[s]]
-        tails = ends[1][merged[s]]
-        component = joined_components(problem.groups, problem.colours, heads, tails)
-        labels[s], up = improve_forest(noisy, component, problem)
-        totals[s], minimum_weights[s] = _record(up, noisy, forests[s])
+        for e in range(len(values)):
+            values[e] = noisy[merging.heads[e], merging.columns[e]]
+        n_edges = heaviest_forest(
+            values,
+            merging.first_blocks,
+            merging.second_blocks,
+            merging.n_edges,
+            merging.cuts,
+            work,
+        )
+        joining = accepted[:n_edges]
+        heads = merging.heads[joining]
+        columns = merging.columns[joining]
+        component = joined_components(problem.groups, problem.colours, heads, columns)
+        improve(noisy, component, problem, search)
+        labels[s] = component
+        totals[s], minimum_weights[s] = _record(search.up, noisy, forests[s])
     return forests, labels, totals, minimum_weights
 
 

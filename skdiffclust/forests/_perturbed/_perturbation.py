@@ -1,5 +1,6 @@
 """Perturbed spanning forests: their means and the gradients of these."""
 
+import math
 from dataclasses import dataclass
 from numbers import Integral, Real
 
@@ -341,11 +342,16 @@ def score_gradient(relation, plan, products):
 
 def _standard_error(values, plan):
     """Standard error of the mean of sample values (s,) over the draws."""
-    draws = np.arange(len(values)) // plan.samples_per_draw
-    means = np.bincount(draws, values) / np.bincount(draws)
-    if len(means) == 1:
+    starts = np.arange(0, len(values), plan.samples_per_draw)
+    means = np.add.reduceat(values, starts)
+    means[:-1] /= plan.samples_per_draw
+    means[-1] /= len(values) - starts[-1]
+    n_draws = len(means)
+    if n_draws == 1:
         return float("nan") if plan.scale > 0 else 0.0
-    return float(means.std(ddof=1) / np.sqrt(len(means)))
+    deviations = means - means.sum() / n_draws
+    variance = (deviations * deviations).sum() / (n_draws - 1)
+    return math.sqrt(variance / n_draws)
 
 
 def _standard_errors(counts, plan):

@@ -3,6 +3,11 @@
 import numpy as np
 
 from skdiffclust._compiled import compiled
+from skdiffclust.forests._perturbed._sampling import (
+    cuts_of,
+    heaviest_forest,
+    workspace,
+)
 from skdiffclust.forests._trees._union_find import find, singletons, union
 
 
@@ -103,3 +108,33 @@ def kept_edges(enters, edges):
         (weights[kept], starts, columns[kept], heads[kept], tails[kept]),
         kept,
     )
+
+
+@compiled(nogil=True)
+def prune(edges, n, n_edges, slack, margin, most_above):
+    """Prepare an edge list for the samples of its forests of `n_edges` edges.
+
+    Returns how many edges the clean forest has; where that is all of them, also the
+    edge list of those that can enter, unless `slack` is infinite, their positions, and
+    the cuts of `heaviest_forest`: the first has about `margin` times the edges above
+    it that weigh no less than the lightest of the clean forest, at most `most_above`.
+    """
+    weights, _, _, heads, tails = edges
+    work = workspace(len(weights), n)
+    n_found = heaviest_forest(
+        weights, heads, tails, n_edges, cuts_of(weights, 2.0 * n), work
+    )
+    accepted = work[8][:n_found]
+    lowest = weights[accepted[-1]] if n_found else np.inf
+    if n_found == n_edges and slack < np.inf:
+        enters = can_enter(accepted, weights, heads, tails, n, slack)
+        left, kept = kept_edges(enters, edges)
+    else:
+        left, kept = kept_edges(np.zeros(len(weights), dtype=np.bool_), edges)
+    # One chunk above the lowest accepted weight holds nearly all noisy forests.
+    n_above = 0
+    values = left[0] if slack < np.inf else weights
+    for value in values:
+        n_above += value >= lowest
+    cuts = cuts_of(values, min(margin * n_above, most_above))
+    return n_found, left, kept, cuts

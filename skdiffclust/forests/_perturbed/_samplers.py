@@ -104,39 +104,32 @@ class FreeSampler:
     """
 
     def __init__(self, relation, n_clusters, noise):
-        from skdiffclust.forests._perturbed._pruning import can_enter, kept_edges
-        from skdiffclust.forests._perturbed._sampling import (
-            cuts_of,
-            heaviest_forest,
-            workspace,
-        )
+        from skdiffclust.forests._perturbed._pruning import prune
 
         n = relation.n_samples
         self.noise = noise
         self.n_edges = n - n_clusters
-        weights, _, _, heads, tails = self.edges = relation.edges
-        work = workspace(len(weights), n)
-        cuts = cuts_of(weights, 2.0 * n)
-        n_found = heaviest_forest(weights, heads, tails, self.n_edges, cuts, work)
+        weights = relation.weights
+        n_pairs = n * (n - 1) / 2
+        slack = np.inf
+        if noise.kind == "normal" and len(weights) > _PRUNED_DENSITY * n_pairs:
+            slack = noise_width(noise) + 1e-12 * np.abs(weights).max(initial=0.0)
+        n_found, edges, self.kept, cuts = prune(
+            relation.edges, n, self.n_edges, slack, _MARGIN, _MOST_ABOVE * n
+        )
         if n_found < self.n_edges:
             raise ValueError(
                 f"The 'n_clusters' parameter must be at least {n - n_found}, the "
                 f"number of components of the graph. Got {n_clusters} instead. Use "
                 "more clusters, or give the graph more edges."
             )
-        self.kept = None
-        n_pairs = n * (n - 1) / 2
-        if noise.kind == "normal" and len(weights) > _PRUNED_DENSITY * n_pairs:
-            slack = noise_width(noise) + 1e-12 * np.abs(weights).max(initial=0.0)
-            enters = can_enter(work[-1][:n_found], weights, heads, tails, n, slack)
-            self.edges, self.kept = kept_edges(enters, self.edges)
-            freeze(*self.edges[1:])
-        # One chunk above the lowest accepted weight holds nearly all noisy forests.
-        lowest = weights[work[-1][n_found - 1]] if n_found else np.inf
-        n_above = np.count_nonzero(self.edges[0] >= lowest)
-        self.cuts = cuts_of(
-            self.edges[0], float(min(_MARGIN * n_above, _MOST_ABOVE * n))
-        )
+        self.cuts = cuts
+        if slack < np.inf:
+            self.edges = edges
+            freeze(*edges[1:])
+        else:
+            self.edges = relation.edges
+            self.kept = None
         self.seconds = _SECONDS_FREE * (len(self.edges[0]) + 10 * n)
 
     def sample(self, first, last):
@@ -178,11 +171,7 @@ class ConstrainedSampler:
         self.weights = relation.weights
         self.merging = None
         if not problem.greedy:
-            colours = problem.colours[problem.groups]
-            kept, self.merging = _between(
-                relation, problem.groups, colours, n_clusters, noise
-            )
-            self.ends = relation.heads[kept], relation.columns[kept]
+            self.merging = _merging(relation, problem, noise)
         self.problem = problem
         n = relation.n_samples
         per_pair = _SECONDS_LINKED if problem.greedy else _SECONDS_LABELLED
@@ -207,8 +196,7 @@ class ConstrainedSampler:
         )
         if self.merging is None:
             return Samples(*sample_linked(*arguments))
-        merged = self.merging.sample(first, last).forests.astype(np.int64)
-        return Samples(*sample_labelled(*arguments, merged, self.ends))
+        return Samples(*sample_labelled(*arguments, self.merging))
 
 
 class ContractedSampler:
@@ -272,6 +260,22 @@ def _between(relation, groups, colours, n_clusters, noise):
     kept = np.flatnonzero(blocks[relation.heads] != blocks[relation.columns])
     part = _part(relation, kept, blocks)
     return kept, FreeSampler(part, relation.n_samples - n_edges, noise)
+
+
+def _merging(relation, problem, noise):
+    """Return the Merging of labelled samples."""
+    from skdiffclust.forests._perturbed._constrained_sampling import Merging
+
+    colours = problem.colours[problem.groups]
+    kept, sampler = _between(
+        relation, problem.groups, colours, problem.n_clusters, noise
+    )
+    if sampler.kept is not None:
+        kept = kept[sampler.kept]
+    *_, first_blocks, second_blocks = sampler.edges
+    ends = relation.heads[kept], relation.columns[kept]
+    freeze(*ends)
+    return Merging(*ends, first_blocks, second_blocks, sampler.n_edges, sampler.cuts)
 
 
 def _check_spans(relation, inside, constraints):
@@ -353,6 +357,10 @@ def run_samples(new_sums, add_chunk, noise, seconds):
 
     n_draws = -(-n_samples // samples_per_draw)
     n_threads = _threads_for(n_samples * seconds)
+    if n_threads == 1 and n_samples * seconds <= _CHUNK_SECONDS:
+        own = new_sums()
+        add_chunk(own, 0, n_samples)
+        return [own]
     size = min(
         -(-n_draws // n_threads), int(_CHUNK_SECONDS / (samples_per_draw * seconds))
     )
