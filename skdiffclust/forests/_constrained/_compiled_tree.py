@@ -41,7 +41,8 @@ class Search(NamedTuple):
     loads : ndarray of shape (n_groups,)
         Weight of the samples of each group.
     added : ndarray of shape (n_groups, k), float64
-        What a tree gains with a group, or an upper bound of it.
+        What a tree gains with a group; or an upper bound of it, without the tree of the
+        group alone.
     is_exact, may_join : ndarray of shape (n_groups, k), bool
         Whether that is exact; whether the component has no conflict with the group.
     targets, top, lost, gains : ndarray of shape (n_groups,)
@@ -49,9 +50,6 @@ class Search(NamedTuple):
         it, and the difference of the two, or an upper bound of it, in units.
     is_known : ndarray of shape (n_groups,), bool
         Whether the loss is known.
-    inner, inner_least : ndarray of shape (n,)
-        At the first row of a group, the weight of the tree of the group alone, NaN
-        until it is grown, and of the lightest edge of that tree.
     ways, piece, some, others : ndarray of shape (n,)
         Scratch.
     """
@@ -78,8 +76,6 @@ class Search(NamedTuple):
     lost: np.ndarray
     gains: np.ndarray
     is_known: np.ndarray
-    inner: np.ndarray
-    inner_least: np.ndarray
     ways: np.ndarray
     piece: np.ndarray
     some: np.ndarray
@@ -115,7 +111,6 @@ def improve(similarity, component, problem, search):
     search.changed[:] = True
     search.may_join[:] = True
     search.is_known[:] = False
-    search.inner[:] = np.nan
     n_groups = len(problem.conflicts)
     unit = gain_unit(similarity)
     for _ in range(MAX_ROUNDS):
@@ -165,8 +160,6 @@ def new_search(problem):
         np.empty(n_groups),
         np.empty(n_groups),
         np.zeros(n_groups, dtype=np.bool_),
-        np.full(n, np.nan),
-        np.empty(n),
         np.empty(n),
         np.empty(n, dtype=np.int64),
         np.empty(n, dtype=np.int64),
@@ -241,68 +234,86 @@ def grow_trees(similarity, component, problem, search):
 def weigh_moves(similarity, component, problem, search, unit, first, last):
     """Find the best component for the groups first <= g < last, in place."""
     k = problem.n_clusters
-    bounds = np.empty(problem.n_clusters)
+    bounds = np.empty(k)
     asked = np.empty(k, dtype=np.bool_)
-    starts = search.starts
+    # Taken out of the tuple once, which costs more than reading an entry.
     added = search.added
+    changed = search.changed
+    firsts = search.firsts
     is_exact = search.is_exact
+    least = search.least
+    masses = search.masses
+    may_join = search.may_join
+    order = search.rows
+    starts = search.starts
     for g in range(first, last):
-        own = search.members[search.firsts[g] : search.firsts[g + 1]]
+        own = search.members[firsts[g] : firsts[g + 1]]
         v = own[0]
-        home = component[own[0]]
+        home = component[v]
         is_single = len(own) == 1
         for c in range(k):
-            asked[c] = search.changed[c] and c != home
+            asked[c] = changed[c] and c != home
+        if search.clashes[g]:
+            for c in range(k):
+                if asked[c]:
+                    rows = order[starts[c] : starts[c + 1]]
+                    may_join[g, c] = _may_join(g, rows, problem)
+                    asked[c] = may_join[g, c]
         if is_single:
-            _bound_joining(
-                similarity[v], search.rows, starts, search.least, asked, bounds
-            )
+            _bound_joining(similarity[v], order, starts, least, asked, bounds)
+        else:
+            _bound_group(similarity, own, order, starts, least, asked, bounds)
         for c in range(k):
             if asked[c]:
                 is_exact[g, c] = False
                 added[g, c] = bounds[c]
-                rows = search.rows[starts[c] : starts[c + 1]]
-                if search.clashes[g]:
-                    search.may_join[g, c] = _may_join(g, rows, problem)
-                if not is_single and search.may_join[g, c]:
-                    least = search.least[c]
-                    added[g, c] = _bound_group(similarity, own, rows, least, search)
-        if search.changed[home]:
+        if changed[home]:
             search.is_known[g] = False
         search.targets[g] = -1
         search.gains[g] = 0.0
         if starts[home + 1] - starts[home] == len(own):
             continue
-        if search.masses[home] - search.loads[g] < problem.min_size:
+        if masses[home] - search.loads[g] < problem.min_size:
             continue
         # A row takes its heaviest edge along, so the rows left behind lose at least
-        # that.
-        low = search.best[v]
+        # that; a group takes its own tree as well, here and in what it adds.
+        reach = search.best[v]
+        inner = 0.0
         if not is_single:
-            is_open = False
-            for c in range(k):
-                is_open |= c != home and search.may_join[g, c]
-            if not is_open:
+            reach = _reach(similarity, own, component, search)
+            if not _is_some_open(added[g], is_exact[g], may_join[g], home, reach):
                 continue
-            low = _least_loss(similarity, own, component, search)
+            inner = tree_of_rows(similarity, own.copy(), search.piece)
+        low = reach + inner
         top = np.rint(low / unit)
         for c in range(k):
-            if c == home or not search.may_join[g, c] or added[g, c] <= low:
+            if c == home or not may_join[g, c]:
                 continue
             if not is_exact[g, c]:
-                rows = search.rows[starts[c] : starts[c + 1]]
+                if added[g, c] <= reach:
+                    continue
+                rows = order[starts[c] : starts[c + 1]]
                 if is_single:
                     added[g, c] = _added(similarity, v, rows, search)
                 else:
                     added[g, c] = _added_group(similarity, own, rows, component, search)
                 is_exact[g, c] = True
-            if np.rint(added[g, c] / unit) > top:
+            if added[g, c] > low and np.rint(added[g, c] / unit) > top:
                 top = np.rint(added[g, c] / unit)
                 search.targets[g] = c
         if search.targets[g] >= 0:
             search.top[g] = top
             lost = search.lost[g] if search.is_known[g] else np.rint(low / unit)
             search.gains[g] = top - lost
+
+
+@compiled(nogil=True)
+def _is_some_open(added, is_exact, may_join, home, reach):
+    """Whether a group may gain by joining a component other than `home`, all (k,)."""
+    for c in range(len(added)):
+        if c != home and may_join[c] and (is_exact[c] or added[c] > reach):
+            return True
+    return False
 
 
 # The order of a sum may change: the bound leaves room for rounding.
@@ -327,36 +338,30 @@ def _bound_joining(values, rows, starts, least, asked, bounds):
 
 
 @compiled(nogil=True)
-def _weigh_group(similarity, own, search):
-    """Grow the tree of the rows `own` (a,) of a group alone, if it is not known."""
-    first = own[0]
-    if not np.isnan(search.inner[first]):
-        return
-    rows = own.copy()
-    search.inner[first] = tree_of_rows(similarity, rows, search.piece)
-    least = np.inf
-    for v in rows[1:]:
-        least = min(least, similarity[v, search.piece[v]])
-    search.inner_least[first] = least
+def _bound_group(similarity, own, rows, starts, least, asked, bounds):
+    """Bound what the rows `own` (a,) add to trees, as `_bound_joining` does for one.
 
-
-@compiled(nogil=True)
-def _bound_group(similarity, own, rows, least, search):
-    """Bound from above what the rows `own` (a,) add to the tree of `rows` (m,).
-
-    As `_bound_joining`: of the edges between the two, all but one replace an edge of
-    the tree of `rows`, whose lightest weighs `least`, or of that of the group.
+    Without the weight of the tree of the rows alone. Of the edges between the two, all
+    but one replace an edge of either tree, none of which is lighter than the lightest
+    pair of `own` or the lightest edge of the other tree.
     """
-    _weigh_group(similarity, own, search)
-    floor = min(least, search.inner_least[own[0]])
-    top = -np.inf
-    total = 0.0
+    lightest = np.inf
     for v in own:
-        values = similarity[v]
-        for u in rows:
-            top = max(top, values[u])
-            total += max(values[u] - floor, 0.0)
-    return search.inner[own[0]] + total + min(top, floor)
+        for u in own:
+            if u > v:
+                lightest = min(lightest, similarity[v, u])
+    for c in range(len(least)):
+        if not asked[c]:
+            continue
+        floor = min(least[c], lightest)
+        top = -np.inf
+        total = 0.0
+        for v in own:
+            for p in range(starts[c], starts[c + 1]):
+                value = similarity[v, rows[p]]
+                top = max(top, value)
+                total += max(value - floor, 0.0)
+        bounds[c] = total + min(top, floor)
 
 
 @compiled(nogil=True)
@@ -487,25 +492,26 @@ def _insert(values, v, nodes, up, above, m):
 
 
 @compiled(nogil=True)
-def _least_loss(similarity, own, component, search):
-    """A lower bound of what the tree of a group's component loses without it.
+def _reach(similarity, own, component, search):
+    """Heaviest edge between the rows `own` (a,) of a group and others of its component.
 
-    The heaviest edge between the rows `own` (a,) and the others can join the tree of
-    the others to that of the group; the tree of all is no lighter.
+    Such an edge can join the tree of the others to that of the group, and the tree of
+    all is no lighter: what it loses without the group is at least this and the weight
+    of the tree of the group.
     """
     home = component[own[0]]
     rows = search.rows[search.starts[home] : search.starts[home + 1]]
+    piece = search.piece
     for u in rows:
-        search.piece[u] = 1
+        piece[u] = 1
     for u in own:
-        search.piece[u] = 0
+        piece[u] = 0
     top = -np.inf
     for v in own:
         for u in rows:
-            if search.piece[u] and similarity[v, u] > top:
+            if piece[u] and similarity[v, u] > top:
                 top = similarity[v, u]
-    _weigh_group(similarity, own, search)
-    return top + search.inner[own[0]]
+    return top
 
 
 @compiled(nogil=True)

@@ -11,9 +11,10 @@ from skdiffclust.forests._constrained import _constrained_tree as definition
 from skdiffclust.forests._constrained._compiled_tree import (
     _added,
     _added_group,
-    _least_loss,
+    _bound_group,
     _lost,
     _lost_with_row,
+    _reach,
     constrained_tree,
     grow_trees,
     improve_forest,
@@ -205,13 +206,20 @@ def test_the_weight_of_a_tree_and_some_more_or_some_less_rows(ties, global_rando
         expected = weight_of(similarity, np.zeros(n)) - search.totals[0]
         args = similarity, own, rows, component, search
         assert _added_group(*args) == pytest.approx(expected)
+        bounds = np.empty(2)
+        asked = np.array([True, False])
+        trees = search.rows, search.starts, search.least
+        _bound_group(similarity, own, *trees, asked, bounds)
+        alone = weight_of(similarity[np.ix_(own, own)], np.zeros(size))
+        assert bounds[0] + alone >= expected - 1e-12
 
         search = new_search(problem._replace(n_clusters=1))
         grow_trees(similarity, np.zeros(n, dtype=np.int64), problem, search)
         together = np.zeros(n, dtype=np.int64)
         lost = _lost(similarity, 0, together, search)
         assert lost == pytest.approx(expected)
-        assert _least_loss(similarity, own, together, search) <= lost + 1e-12
+        alone = weight_of(similarity[np.ix_(own, own)], np.zeros(size))
+        assert _reach(similarity, own, together, search) + alone <= lost + 1e-12
 
 
 def solved(solve, similarity, constraints, k):
