@@ -86,9 +86,9 @@ def split(name, seed):
     return X[train], labels, X[test], y[test], is_withheld[test], k
 
 
-def ours(encoder, X, labels, k, seed):
-    """Return the embedding function of the estimator, with its defaults."""
-    model = SpanningForestEmbedding(k, encoder=encoder, random_state=seed)
+def ours(encoder, X, labels, k, seed, init="pca"):
+    """Return the embedding function of the estimator, otherwise with its defaults."""
+    model = SpanningForestEmbedding(k, encoder=encoder, init=init, random_state=seed)
     return model.fit(X, labels).transform
 
 
@@ -187,6 +187,7 @@ def umap(X, labels, k, seed):
 METHODS = {
     "raw": lambda X, labels, k, seed: lambda X: X,
     "ours": lambda *args: ours("linear", *args),
+    "ours, lda": lambda *args: ours("linear", *args, init="lda"),
     "contrastive": lambda *args: contrastive("mlp", *args),
     "contrastive, linear": lambda *args: contrastive("linear", *args),
     "cross-entropy": lambda *args: cross_entropy("mlp", *args),

@@ -5,6 +5,7 @@ import sys
 from numbers import Real
 
 import pytest
+from sklearn import config_context, get_config
 from sklearn.base import BaseEstimator
 
 from skdiffclust import _compat
@@ -14,6 +15,7 @@ from skdiffclust._compat import (
     Interval,
     StrOptions,
     fit_context,
+    validate_params,
 )
 
 
@@ -62,6 +64,28 @@ class Constrained(CallbackSupportMixin, BaseEstimator):
 def test_fit_context_refuses_wrong_parameters(parameter, text):
     with pytest.raises(ValueError, match=text):
         Constrained(**parameter).fit([[0.0]])
+
+
+@validate_params(
+    {"rate": [Interval(Real, 0, 1, closed="right")], "any": "no_validation"},
+    prefer_skip_nested_validation=True,
+)
+def function(rate, any=None, *, name="a"):
+    return rate, any, name, get_config()["skip_parameter_validation"]
+
+
+def test_functions_refuse_what_scikit_learn_refuses():
+    assert function(1, "x", name="b") == (1, "x", "b", True)
+    assert function(rate=0.5) == (0.5, None, "a", True)
+    for arguments in ((0.0,), (True,), ("1",), (None,)):
+        with pytest.raises(ValueError, match="'rate' parameter of function must be"):
+            function(*arguments)
+    with config_context(skip_parameter_validation=True):
+        assert function(7)[0] == 7
+    assert not get_config()["skip_parameter_validation"]
+    for args, kwargs in (((), {}), ((1, 2, 3), {}), ((1,), {"b": 2})):
+        with pytest.raises(TypeError):
+            function(*args, **kwargs)
 
 
 def test_fit_context_tears_callbacks_down():

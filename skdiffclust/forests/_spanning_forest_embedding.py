@@ -31,7 +31,10 @@ from skdiffclust._validation import (
 )
 from skdiffclust.forests._embedding._informed_batches import InformedBatches
 from skdiffclust.forests._embedding._start import (
+    STEP,
+    STEP_FROM_DISCRIMINANTS,
     Rates,
+    discriminant_encoder,
     neighbors_of,
     principal_encoder,
 )
@@ -78,10 +81,14 @@ class SpanningForestEmbedding(
     encoder : {"linear", "mlp"} or torch.nn.Module, default="linear"
         What embeds samples. A module is copied, takes X of any shape (n_samples, ...)
         and returns (n_samples, n_components).
-    init : {"pca", "random"}, default="pca"
-        Where "linear" starts: at the principal components of X, labelled or not, so
-        that the distances of X are what training changes, or at random weights, as
-        "mlp" always does.
+    init : {"pca", "lda", "random"}, default="pca"
+        Where "linear" starts. "pca": the principal components of X, labelled or not, so
+        that the distances of X are what training changes. "lda": directions of large
+        variance over all samples relative to that among samples which share a class or
+        a must-link, as in linear discriminant analysis; the latter is shrunk, and the
+        default steps are small, since distances are good from the start. It helps where
+        classes differ in features of little variance; it is "pca" where no two samples
+        are known to belong together. "random": random weights, as "mlp" always has.
     n_components : int, default=32
         Dimension of the embedding; not for a module.
     hidden_layer_sizes : int or array-like of int, default=(100,)
@@ -117,7 +124,8 @@ class SpanningForestEmbedding(
         Samples of a batch.
     learning_rate : float or "auto", default="auto"
         Step size of Adam. "auto" is a fiftieth of the root mean square of the first
-        layer's weights at the start, and 0.001 for a module.
+        layer's weights at the start, a thousandth from ``init="lda"``, and 0.001 for a
+        module.
     n_iter_no_change : int or None, default=None
         Stop after so many epochs without improvement; None never does.
     device : str or torch.device, default="auto"
@@ -200,7 +208,7 @@ class SpanningForestEmbedding(
             StrOptions({"auto"}),
         ],
         "encoder": [StrOptions({"linear", "mlp"}), callable],
-        "init": [StrOptions({"pca", "random"})],
+        "init": [StrOptions({"pca", "lda", "random"})],
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "hidden_layer_sizes": [
             "array-like",
@@ -332,7 +340,7 @@ class SpanningForestEmbedding(
         rng = check_random_state(self.random_state)
         left, held_out = split_labelled(y, self.validation_fraction, rng)
         batches = self._batches(X, left, must_link, cannot_link, n_clusters)
-        trainer = self._trainer(X, n_clusters, rng, device, resume=self.warm_start)
+        trainer = self._trainer(X, batches, rng, device, resume=self.warm_start)
         if checkpoint is not None:
             checkpoint = trainer.checkpoint(
                 checkpoint, vars(known), has_held_out=len(held_out) > 0, resume=resume
@@ -395,7 +403,7 @@ class SpanningForestEmbedding(
             # An integer gives different noise at every call, but the same in every run.
             rng = np.random.RandomState([self.random_state % 2**32, self.n_iter_])
         batches = self._batches(X, y, must_link, cannot_link, n_clusters)
-        trainer = self._trainer(X, n_clusters, rng, device, resume=not begins)
+        trainer = self._trainer(X, batches, rng, device, resume=not begins)
         loop = EpochLoop(
             self,
             max_iter=1,
@@ -505,23 +513,26 @@ class SpanningForestEmbedding(
         if callable(self.similarity):
             require_torch(f"{name} with a function as similarity")
 
-    def _trainer(self, X, n_clusters, rng, device, *, resume):
+    def _trainer(self, X, batches, rng, device, *, resume):
         """Return the trainer of the encoder, from new weights or those of the last fit.
 
         Explicit gradients in NumPy, or autograd where there are none: for modules,
         similarities that are functions of tensors, and other devices.
         """
         is_named = isinstance(self.encoder, str)
+        n_clusters = batches.n_clusters
+        groups = batches.constraints.groups
         rates = self._kept_rates() if resume else None
         if is_named and device == "cpu" and not callable(self.similarity):
-            encoder = self._start_encoder(X, rng, resume=resume)
-            return EncoderTrainer(self, encoder, X, n_clusters, rng, rates)
+            encoder, step = self._start_encoder(X, groups, rng, resume=resume)
+            return EncoderTrainer(self, encoder, X, n_clusters, rng, rates, step)
         from skdiffclust._torch import encoder_module, isolated_streams
         from skdiffclust.forests._embedding._torch import ModuleTrainer
 
         first_weights = None
+        step = STEP
         if is_named:
-            encoder = self._start_encoder(X, rng, resume=resume)
+            encoder, step = self._start_encoder(X, groups, rng, resume=resume)
             first_weights = encoder.weights[0]
             module = encoder_module(encoder)
         else:
@@ -529,7 +540,7 @@ class SpanningForestEmbedding(
             with isolated_streams(rng):
                 module = copy.deepcopy(self.encoder_ if resume else self.encoder)
         return ModuleTrainer(
-            self, module, X, n_clusters, rng, device, rates, first_weights
+            self, module, X, n_clusters, rng, device, rates, first_weights, step
         )
 
     def _kept_rates(self):
@@ -542,20 +553,27 @@ class SpanningForestEmbedding(
             *(k if a == "auto" else float(a) for k, a in zip(kept, asked, strict=True))
         )
 
-    def _start_encoder(self, X, rng, *, resume):
-        """Return the encoder to train: new, or a copy of that of the last fit."""
+    def _start_encoder(self, X, groups, rng, *, resume):
+        """Return the encoder to train, new or a copy of that of the last fit, its step.
+
+        The step is what "auto" is, in root mean squares of the first layer's weights.
+        """
         if resume and hasattr(self, "coefs_"):
             # As it was when training ended, before the change of units.
             center, scale = self._units
             encoder = Encoder(self.coefs_, self.intercepts_).copy()
-            return encoder.scaled(scale).shifted(center)
+            return encoder.scaled(scale).shifted(center), STEP
         hidden = hidden_widths(self)
-        if self.encoder == "linear" and self.init == "pca":
-            return principal_encoder(X, self.n_components, rng)
+        if self.encoder == "linear" and self.init == "lda":
+            encoder = discriminant_encoder(X, groups, self.n_components, rng)
+            if encoder is not None:
+                return encoder, STEP_FROM_DISCRIMINANTS
+        if self.encoder == "linear" and self.init != "random":
+            return principal_encoder(X, self.n_components, rng), STEP
         if self.encoder == "linear":
             hidden = []
         sizes = [X.shape[1], *hidden, self.n_components]
-        return Encoder.with_random_weights(sizes, rng, X.dtype)
+        return Encoder.with_random_weights(sizes, rng, X.dtype), STEP
 
     def _fitted(self, trainer):
         """Return the attributes that transform and score need, as of now."""

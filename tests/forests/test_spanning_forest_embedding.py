@@ -69,6 +69,29 @@ def test_few_labels_find_the_signal(global_random_seed):
 
 
 @pytest.mark.few_epochs
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+def test_discriminant_directions_have_the_signal(container, global_random_seed):
+    X, y = hidden_signal(seed=global_random_seed)
+    # Four samples with a label, and a class without any.
+    labels = np.where((np.arange(len(y)) < 6) & (y < 2), y, -1)
+    model = SpanningForestEmbedding(
+        3,
+        init="lda",
+        n_components=1,
+        n_neighbors=None,
+        max_iter=1,
+        random_state=0,
+    )
+    model.fit(container(X), labels)
+    assert model.score(container(X), y) > -0.2
+    links = np.argwhere(y[:6, None] == y[:6])
+    linked = model.fit(X, must_link=links[links[:, 0] < links[:, 1]])
+    # Three links already turn it away from the principal component.
+    weights = np.abs(linked.coefs_[0][:, 0])
+    assert weights[0] > weights[1]
+
+
+@pytest.mark.few_epochs
 def test_a_class_without_labels_is_found():
     X, y = hidden_signal()
     labels = np.where(y == 2, -1, y)
@@ -575,8 +598,9 @@ def test_the_unit_changes_neither_the_score_nor_what_training_goes_on_from():
     ours, theirs = model.transform(X), raw.transform(X)
     np.testing.assert_allclose(ours * scale + center, theirs, atol=1e-12)
     assert model.score(X, y) == pytest.approx(raw.score(X, y))
-    start = model._start_encoder(X, np.random.RandomState(0), resume=True)
-    other = raw._start_encoder(X, np.random.RandomState(0), resume=True)
+    rng = np.random.RandomState(0)
+    start, _ = model._start_encoder(X, None, rng, resume=True)
+    other, _ = raw._start_encoder(X, None, rng, resume=True)
     for ours, theirs in zip(start.arrays, other.arrays, strict=True):
         np.testing.assert_allclose(ours, theirs, atol=1e-12)
 

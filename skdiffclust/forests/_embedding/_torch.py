@@ -17,6 +17,7 @@ from skdiffclust._torch import (
     to_tensor,
     train_module,
 )
+from skdiffclust.forests._embedding._start import STEP
 from skdiffclust.forests._embedding._training import (
     dense_batch,
     loop_checkpoint,
@@ -46,6 +47,8 @@ class ModuleTrainer:
         Scales to continue with; None is those of the estimator.
     first_weights : ndarray of shape (n_features, n_out) or None, default=None
         Of a named encoder, at the start.
+    step : float, default=STEP
+        What "auto" steps are, in root mean squares of these.
     """
 
     def __init__(
@@ -58,6 +61,7 @@ class ModuleTrainer:
         device,
         rates=None,
         first_weights=None,
+        step=STEP,
     ):
         self.settings = estimator
         self.module = module.to(device)
@@ -67,7 +71,7 @@ class ModuleTrainer:
         self.device = device
         # What a module draws is not to change what is drawn later.
         with isolated_streams(np.random.RandomState(0), device):
-            self.rates = rates or start_rates(self, first_weights)
+            self.rates = rates or start_rates(self, first_weights, step)
         self.optimizer = torch.optim.Adam(
             module.parameters(),
             lr=self.rates.learning_rate,

@@ -8,6 +8,7 @@ from skdiffclust._loop_checkpoint import ArraysState, LoopCheckpoint
 from skdiffclust._optimisers import Adam
 from skdiffclust.forests._constrained._spanning import maximum_spanning_forest
 from skdiffclust.forests._embedding._start import (
+    STEP,
     Rates,
     learning_rate_of,
     noise_scale_of,
@@ -42,17 +43,28 @@ class EncoderTrainer:
     random_state : RandomState
     rates : Rates or None, default=None
         Scales to continue with; None is those of the estimator.
+    step : float, default=STEP
+        What "auto" steps are, in root mean squares of the first layer's weights.
     """
 
     device = "cpu"
 
-    def __init__(self, estimator, encoder, X, n_clusters, random_state, rates=None):
+    def __init__(
+        self,
+        estimator,
+        encoder,
+        X,
+        n_clusters,
+        random_state,
+        rates=None,
+        step=STEP,
+    ):
         self.settings = estimator
         self.encoder = encoder
         self.X = X
         self.n_clusters = n_clusters
         self.rng = random_state
-        self.rates = rates or start_rates(self, encoder.weights[0])
+        self.rates = rates or start_rates(self, encoder.weights[0], step)
         self.optimiser = Adam(encoder.arrays, self.rates.learning_rate)
         self.trained = ArraysState(encoder.names, encoder.arrays, self.optimiser)
 
@@ -158,10 +170,11 @@ def noise_of_batch(trainer):
     )
 
 
-def start_rates(trainer, first_weights):
+def start_rates(trainer, first_weights, step):
     """Return the Rates of a trainer whose encoder is as at the start.
 
-    `first_weights` (n_in, n_out) are those of the first layer, None for a module.
+    `first_weights` (n_in, n_out) are those of the first layer, None for a module; a
+    step of Adam is `step` of them.
     """
     settings = trainer.settings
     similarity_of = similarity_function(settings.similarity)
@@ -172,7 +185,8 @@ def start_rates(trainer, first_weights):
         settings.batch_size,
         trainer.rng,
     )
-    return Rates(noise_scale, learning_rate_of(settings.learning_rate, first_weights))
+    learning_rate = learning_rate_of(settings.learning_rate, first_weights, step)
+    return Rates(noise_scale, learning_rate)
 
 
 def similarity_function(kind):

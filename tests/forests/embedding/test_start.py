@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
+from scipy.linalg import eigh
 from scipy.spatial.distance import pdist
+from sklearn.covariance import ledoit_wolf
 from sklearn.decomposition import PCA
 from sklearn.neighbors import NearestNeighbors
 
@@ -39,6 +41,104 @@ def test_more_components_than_features_keep_distances():
     assert embedding.shape == (30, 9)
     assert_allclose(pdist(embedding), pdist(X), rtol=1e-10)
     assert_allclose(embedding.mean(axis=0), 0.0, atol=1e-10)
+
+
+def grouped(n=60, d=5, n_classes=3, seed=0):
+    """Samples of classes, of which the last one has no label, and groups of samples."""
+    rng = np.random.RandomState(seed)
+    y = np.arange(n) % (n_classes + 1)
+    X = rng.normal(size=(n_classes + 1, d))[y] * 3.0
+    X += rng.normal(size=(n, d)) * (2.0 ** np.arange(d))
+    return X, np.where(y < n_classes, y, np.arange(n) + n)
+
+
+def discriminants(X, groups, n_directions):
+    """The definition, by scikit-learn and without blocks."""
+    rows = np.flatnonzero(np.bincount(groups)[groups] > 1)
+    _, numbers = np.unique(groups[rows], return_inverse=True)
+    means = np.array([X[rows][numbers == g].mean(axis=0) for g in np.unique(numbers)])
+    residuals = X[rows] - means[numbers]
+    shrinkage = np.sqrt(ledoit_wolf(residuals, assume_centered=True)[1])
+    within = residuals.T @ residuals / (len(rows) - len(means))
+    variance = np.trace(within) / X.shape[1]
+    shrunk = (1 - shrinkage) * within + shrinkage * variance * np.eye(X.shape[1])
+    values, vectors = eigh(np.cov(X.T, bias=True), shrunk)
+    return np.sqrt(variance) * vectors[:, ::-1][:, :n_directions], values[::-1]
+
+
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("scale", [1e-150, 1.0, 1e150])
+def test_discriminant_directions(container, scale, monkeypatch):
+    monkeypatch.setattr(_start, "_BLOCK_SAMPLES", 16)
+    X, groups = grouped()
+    expected, values = discriminants(X, groups, 3)
+    assert values[0] > 1.5 * values[2]  # they are determined
+    found, mean = _start.discriminant_directions(container(X * scale), groups, 3)
+    assert_allclose(mean, X.mean(axis=0) * scale, rtol=1e-12)
+    signs = np.sign((expected * found).sum(axis=0))
+    assert_allclose(found * signs, expected, rtol=1e-6, atol=1e-8)
+
+
+def test_discriminant_directions_of_more_features_than_are_decomposed(monkeypatch):
+    # In the space of the principal directions, here all of it.
+    X, groups = grouped()
+    expected = _start.discriminant_directions(X, groups, 3)[0]
+    monkeypatch.setattr(_start, "_MOST_FEATURES", 4)
+    found = _start.discriminant_directions(sparse.csr_array(X), groups, 3)[0]
+    assert_allclose(found, expected, rtol=1e-6, atol=1e-8)
+
+
+def test_large_groups_are_divided_and_single_samples_left_out(monkeypatch):
+    monkeypatch.setattr(_start, "_BLOCK_SAMPLES", 4)
+    groups = np.array([3, 0, 3, 3, 1, 3, 0, 3, 3, 2])
+    blocks = list(_start._pieces(groups))
+    rows = np.concatenate([rows for rows, _ in blocks])
+    assert sorted(rows) == [0, 1, 2, 3, 5, 6, 7, 8]
+    for rows, numbers in blocks:
+        assert len(rows) <= 4 and (np.bincount(numbers) > 1).all()
+        for number in np.unique(numbers):
+            assert len(np.unique(groups[rows[numbers == number]])) == 1
+
+
+@pytest.mark.few_epochs
+def test_no_discriminants_without_pairs_or_variance_inside_groups():
+    X, groups = grouped()
+    alone = np.arange(len(X))
+    assert _start.discriminant_encoder(X, alone, 2, None) is None
+    same = X[groups % 3]
+    assert _start.discriminant_encoder(same, groups % 3, 2, None) is None
+    y = np.where(alone < 3, alone, -1)
+    options = {"n_components": 2, "max_iter": 1, "random_state": 0}
+    found, pca = (
+        SpanningForestEmbedding(4, init=init, **options).fit(X, y)
+        for init in ("lda", "pca")
+    )
+    assert_array_equal(found.coefs_[0], pca.coefs_[0])
+    assert found.learning_rate_ == pca.learning_rate_
+
+
+def test_more_components_than_features_keep_discriminant_distances():
+    X, groups = grouped()
+    few = _start.discriminant_encoder(X, groups, 5, None).outputs(X)
+    many = _start.discriminant_encoder(X, groups, 9, np.random.RandomState(0))
+    assert_allclose(pdist(many.outputs(X)), pdist(few), rtol=1e-9)
+    assert_allclose(few.mean(axis=0), 0.0, atol=1e-10)
+
+
+@pytest.mark.few_epochs
+def test_held_out_labels_do_not_choose_the_start():
+    X, groups = grouped()
+    y = np.where(groups < 60, groups, -1)
+    options = {"init": "lda", "max_iter": 1, "learning_rate": 1e-12}
+    coefs = [
+        SpanningForestEmbedding(
+            4, validation_fraction=fraction, random_state=0, **options
+        )
+        .fit(X, y)
+        .coefs_[0]
+        for fraction in (0.0, 0.4)
+    ]
+    assert not np.allclose(*coefs, rtol=1e-3)
 
 
 def test_fewer_samples_than_components_and_constant_features():
