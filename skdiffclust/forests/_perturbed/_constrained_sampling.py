@@ -11,8 +11,8 @@ from skdiffclust.forests._constrained._compiled_tree import (
     new_search,
 )
 from skdiffclust.forests._constrained._partition import joined_components
+from skdiffclust.forests._perturbed._heaviest_forest import heaviest_forest, workspace
 from skdiffclust.forests._perturbed._noise import hash_keys, pair_bits, quantiles
-from skdiffclust.forests._perturbed._sampling import heaviest_forest, workspace
 
 _BAND = 32
 # Where n is a power of 2, the rows of a band would share one line of the cache.

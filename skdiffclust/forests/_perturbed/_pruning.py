@@ -3,7 +3,7 @@
 import numpy as np
 
 from skdiffclust._compiled import compiled
-from skdiffclust.forests._perturbed._sampling import (
+from skdiffclust.forests._perturbed._heaviest_forest import (
     cuts_of,
     heaviest_forest,
     workspace,

@@ -7,15 +7,17 @@ from hypothesis import strategies as st
 from scipy.sparse.csgraph import minimum_spanning_tree
 
 from skdiffclust.forests._constrained._dense_trees import heaviest_first, tree_of_rows
+from skdiffclust.forests._perturbed._heaviest_forest import (
+    cuts_of,
+    heaviest_forest,
+    workspace,
+)
 from skdiffclust.forests._perturbed._noise import quantile_table
 from skdiffclust.forests._perturbed._pruning import can_enter, kept_edges
 from skdiffclust.forests._perturbed._relation import relation_of
 from skdiffclust.forests._perturbed._samplers import FreeSampler, Noise, noise_width
 from skdiffclust.forests._perturbed._sampling import (
-    cuts_of,
-    heaviest_forest,
     sample_free,
-    workspace,
 )
 
 

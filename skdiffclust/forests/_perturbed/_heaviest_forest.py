@@ -1,0 +1,159 @@
+"""Kruskal on noisy copies of an edge list: the kernel of perturbed forests.
+
+An edge list holds pairs i < j in row-major order, so the index of an edge is its rank
+among ties: the heavier edge first, then the smaller (i, j), as everywhere.
+"""
+
+import numpy as np
+
+from skdiffclust._compiled import compiled
+from skdiffclust.forests._trees._union_find import find, union
+
+_N_BUCKETS = 2048
+_SHIFTS_PER_EDGE = 8  # an insertion sort that needs more was given a clump
+_GROWTH = 4  # of the number of edges from one cut to the next
+
+
+@compiled(nogil=True)
+def cuts_of(weights, wanted):
+    """Values above which there are about `wanted` weights (m,), 4 wanted, and so on.
+
+    Decreasing, the last one -inf: where `heaviest_forest` divides its work. O(m).
+    """
+    m = len(weights)
+    cuts = np.empty(_N_BUCKETS + 1)
+    n_cuts = 0
+    high, low = (weights.max(), weights.min()) if m else (0.0, 0.0)
+    if high - low > 1e-300:
+        scale = (_N_BUCKETS - 1) / (high - low)
+        counts = np.zeros(_N_BUCKETS, dtype=np.int64)
+        for e in range(m):
+            counts[np.int32((high - weights[e]) * scale)] += 1
+        total = 0
+        for b in range(_N_BUCKETS - 1):
+            total += counts[b]
+            if total >= wanted:
+                cuts[n_cuts] = high - (b + 1) / scale
+                n_cuts += 1
+                wanted = _GROWTH * total
+    cuts[n_cuts] = -np.inf
+    return cuts[: n_cuts + 1]
+
+
+@compiled(nogil=True)
+def _sort_chunk(keys, chunk, n, work):
+    """Sort the n edges of `chunk` by decreasing key into `order`, ties kept. O(n).
+
+    Buckets of one edge on average, then an insertion sort; a merge sort for clumps.
+    """
+    starts, placed, order = work
+    high = low = keys[0]
+    for c in range(n):
+        high = max(high, keys[c])
+        low = min(low, keys[c])
+    scale = (n - 1) / (high - low) if high - low > 1e-300 * n else 0.0
+    starts[: n + 1] = 0
+    for c in range(n):
+        starts[np.int32((high - keys[c]) * scale) + 1] += 1
+    for b in range(n):
+        starts[b + 1] += starts[b]
+    for c in range(n):
+        b = np.int32((high - keys[c]) * scale)
+        placed[starts[b]] = keys[c]
+        order[starts[b]] = chunk[c]
+        starts[b] += 1
+    n_shifts = 0
+    for c in range(1, n):
+        key = placed[c]
+        e = order[c]
+        d = c
+        while d > 0 and placed[d - 1] < key:
+            placed[d] = placed[d - 1]
+            order[d] = order[d - 1]
+            d -= 1
+        placed[d] = key
+        order[d] = e
+        n_shifts += c - d
+        if n_shifts > _SHIFTS_PER_EDGE * n:
+            ranks = np.argsort(-keys[:n], kind="mergesort")
+            for r in range(n):
+                order[r] = chunk[ranks[r]]
+            return
+
+
+@compiled(nogil=True)
+def _edges_between(values, low, high, heads, tails, component, keys, chunk):
+    """List the edges of values in [low, high) that join components; return how many.
+
+    Every edge is written, and stays if it counts: no branch to mispredict.
+    """
+    n_chunk = 0
+    if high == np.inf:  # the first ones: no components yet
+        for e in range(len(values)):
+            keys[n_chunk] = values[e]
+            chunk[n_chunk] = e
+            n_chunk += values[e] >= low
+        return n_chunk
+    for e in range(len(values)):
+        value = values[e]
+        keys[n_chunk] = value
+        chunk[n_chunk] = e
+        joins = component[heads[e]] != component[tails[e]]
+        n_chunk += (value >= low) & (value < high) & joins
+    return n_chunk
+
+
+@compiled(nogil=True)
+def heaviest_forest(values, heads, tails, n_edges, cuts, work):
+    """Accept up to n_edges edges of the maximum spanning forest, the heaviest first.
+
+    values (m,) belong to edges between vertices heads and tails (m,). The edges between
+    two cuts are sorted at a time, without those inside a component by then. `work` is
+    from `workspace`; its last array holds the accepted edges. Returns their number.
+    """
+    keys, chunk, starts, placed, order, parents, sizes, component, accepted = work
+    n = len(parents)
+    for v in range(n):
+        parents[v] = v
+        sizes[v] = 1
+        component[v] = v
+    n_accepted = 0
+    above = np.inf
+    for cut in cuts:
+        if n_accepted == n_edges:
+            break
+        n_chunk = _edges_between(
+            values, cut, above, heads, tails, component, keys, chunk
+        )
+        if n_chunk:
+            _sort_chunk(keys, chunk, n_chunk, (starts, placed, order))
+        for c in range(n_chunk):
+            e = order[c]
+            root = find(parents, heads[e])
+            other = find(parents, tails[e])
+            if root != other:
+                union(parents, sizes, root, other)
+                accepted[n_accepted] = e
+                n_accepted += 1
+                if n_accepted == n_edges:
+                    break
+        for v in range(n):
+            component[v] = find(parents, v)
+        above = cut
+    return n_accepted
+
+
+@compiled(nogil=True)
+def workspace(m, n):
+    """Scratch arrays of `heaviest_forest` for m edges and n vertices."""
+    return (
+        np.empty(m),
+        np.empty(m, dtype=np.int32),
+        np.empty(m + 1, dtype=np.int32),
+        np.empty(m),
+        np.empty(m, dtype=np.int32),
+        np.empty(n, dtype=np.int64),
+        np.empty(n, dtype=np.int64),
+        np.empty(n, dtype=np.int64),
+        np.empty(n, dtype=np.int32),
+    )
