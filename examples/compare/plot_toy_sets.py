@@ -1,11 +1,11 @@
 """
-===============================
-Which shapes does a method see?
-===============================
+===============================================
+Toy data sets and the methods that cluster them
+===============================================
 
-The toy sets of scikit-learn's comparison of clusterers, with the methods of this
-package beside four of scikit-learn. Every method is told the true number of clusters
-(HDBSCAN, which has no such parameter, chooses its own), and nothing else is tuned.
+The data sets of scikit-learn's comparison of clusterers, with four methods of
+scikit-learn and those of this package. ``n_clusters`` is the true number of clusters
+(HDBSCAN has no such parameter); all other parameters have their defaults.
 """
 
 import warnings
@@ -75,7 +75,7 @@ for row, (X, y) in zip(axes, sets, strict=True):
         start = perf_counter()
         labels = clusterer.fit_predict(X)
         seconds = perf_counter() - start
-        ax.scatter(*X.T, c=np.where(labels < 0, 7, labels), s=4, cmap="tab10", vmax=9)
+        ax.scatter(*X.T, c=[f"C{k}" if k >= 0 else "0.6" for k in labels], s=4)
         # The sum makes a zero of minus zero.
         ari = None if y is None else round(adjusted_rand_score(y, labels), 2) + 0.0
         found[name].append(ari)

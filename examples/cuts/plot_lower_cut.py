@@ -1,11 +1,11 @@
 """
-=================================
-A lower cut, and new rows at once
-=================================
+===================================
+Lower cuts than spectral clustering
+===================================
 
-Spectral clustering relaxes the ratio-cut of the neighbours graph and stops there.
-``PRCut`` lowers the cut itself: first by moving single digits, then, without any
-eigenvectors, by a search. Its encoder then labels digits that it has never seen.
+Spectral clustering minimises a relaxation of the ratio-cut of a graph of neighbours.
+``PRCut`` minimises the cut itself: by moving single samples from the labels of spectral
+clustering, or by a search without eigenvectors. An encoder then predicts new digits.
 """
 
 import matplotlib.pyplot as plt
@@ -22,8 +22,8 @@ X, y = load_digits(return_X_y=True)
 X, X_new, y, y_new = train_test_split(X, y, test_size=0.2, random_state=0)
 
 # %%
-# All see the same graph: each digit is joined to its ten nearest. An empty cluster
-# would lower the cut, so the sizes stand beside it.
+# All methods use the same graph, in which each digit is joined to its ten nearest
+# neighbours. Empty clusters would decrease the cut, so the smallest size is printed.
 
 free = PRCut(10, cut="ratio", init="spectral", random_state=0).fit(X)
 graph = free.affinity_matrix_
@@ -34,14 +34,14 @@ encoder = PRCut(
 )
 encoder.fit(X, graph=graph)
 
-rows = {
+models = {
     "spectral clustering": spectral,
     "PRCut, spectral start": free,
     "PRCut, search": searched,
     "PRCut, search, perceptron": encoder,
 }
 print(f"{'':26s} ratio-cut  clusters  smallest  accuracy")
-for name, model in rows.items():
+for name, model in models.items():
     cut = ratio_cut(graph, model.labels_)
     accuracy = clustering_accuracy(y, model.labels_)
     print(
@@ -51,10 +51,11 @@ for name, model in rows.items():
 print(f"new digits: accuracy {clustering_accuracy(y_new, encoder.predict(X_new)):.3f}")
 
 # %%
-# What leaves each cluster, divided by its size, is its share of the ratio-cut.
+# The share of a cluster in the ratio-cut is the weight of the edges that leave it,
+# divided by its size.
 
 fig, ax = plt.subplots(figsize=(7, 3.2), layout="constrained")
-for name, model in list(rows.items())[:3]:
+for name, model in list(models.items())[:3]:
     labels = model.labels_
     shares = []
     for cluster in range(10):
@@ -64,16 +65,16 @@ for name, model in list(rows.items())[:3]:
 ax.set(
     xlabel="clusters, most cut first",
     ylabel="cut / size",
-    title="Shares of the ratio-cut",
+    title="The search lowers the largest shares",
     xticks=range(10),
 )
 ax.legend()
 plt.show()
 
 # %%
-# Moving single digits lowers the cuts of spectral clustering's most cut clusters, and
-# the search, which never saw an eigenvector, ends at least as low.
+# Moving single digits decreases the cut of spectral clustering, and the search, which
+# computes no eigenvectors, finds a cut that is at least as low.
 
-cuts = {name: ratio_cut(graph, model.labels_).value for name, model in rows.items()}
+cuts = {name: ratio_cut(graph, model.labels_).value for name, model in models.items()}
 assert cuts["PRCut, search"] <= cuts["PRCut, spectral start"]
 assert cuts["PRCut, spectral start"] < cuts["spectral clustering"]
