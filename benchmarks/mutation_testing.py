@@ -98,6 +98,10 @@ TARGETS = {
         "forests/perturbed/test_sampling",
         "forests/perturbed/test_perturbation",
     ],
+    "forests/_perturbed/_heaviest_forest": [
+        "forests/perturbed/test_sampling",
+        "forests/perturbed/test_perturbation",
+    ],
     "forests/_perturbed/_sampling": [
         "forests/perturbed/test_sampling",
         "forests/perturbed/test_perturbation",
