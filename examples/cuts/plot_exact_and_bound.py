@@ -22,8 +22,8 @@ graph = 0.5 * (graph + graph.T)
 rng = np.random.default_rng(0)
 
 # %%
-# A row is in its moon with probability p. The expectation is an integral, exact by 24
-# nodes of a Gauss-Legendre rule; a draw is one set of labels.
+# A sample is in its moon with probability p. The expectation is an integral, which 24
+# nodes of a Gauss-Legendre rule give exactly; a draw is one set of labels.
 
 certainty = np.linspace(0.5, 1.0, 21)
 exact, bound, drawn = [], [], []

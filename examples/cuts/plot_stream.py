@@ -64,7 +64,7 @@ fig, axes = plt.subplots(1, 2, figsize=(9.5, 3.8), layout="constrained")
 for (X, source), marker, alpha in zip(
     batches[::n_batches], "x.", (0.35, 1), strict=True
 ):
-    colours = plt.get_cmap("tab10")(source)
+    colours = [f"C{number}" for number in source]
     axes[0].scatter(*X.T, c=colours, marker=marker, s=22, alpha=alpha)
 for memory in np.swapaxes(track, 0, 1):
     axes[0].plot(*memory.T, "k-", lw=1)

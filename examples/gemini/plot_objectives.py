@@ -14,6 +14,7 @@ import warnings
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.colors import to_rgba_array
 from sklearn.datasets import make_blobs, make_circles, make_moons
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_approximation import Nystroem
@@ -51,7 +52,7 @@ def models(k):
 # The background is the predicted cluster of each place.
 
 fig, axes = plt.subplots(3, 5, figsize=(12, 6.8), layout="constrained")
-colours = plt.get_cmap("tab10")
+colours = to_rgba_array([f"C{cluster}" for cluster in range(10)])
 found, largest = ({problem: {} for problem in problems} for _ in range(2))
 for row, (problem, (X, y)) in zip(axes, problems.items(), strict=True):
     row[0].set_ylabel(problem, fontsize=12)
@@ -64,10 +65,10 @@ for row, (problem, (X, y)) in zip(axes, problems.items(), strict=True):
             # Training is kept short.
             warnings.simplefilter("ignore", ConvergenceWarning)
             labels = model.fit(X).predict(X)
-        shade = colours(model.predict(plane)).reshape(*across.shape, 4)
+        shade = colours[model.predict(plane)].reshape(*across.shape, 4)
         extent = [low[0], high[0], low[1], high[1]]
         ax.imshow(shade, origin="lower", extent=extent, alpha=0.25, aspect="auto")
-        ax.scatter(*X.T, color=colours(labels), s=6)
+        ax.scatter(*X.T, color=colours[labels], s=6)
         ari = round(adjusted_rand_score(y, labels), 2) + 0.0
         found[problem][name] = ari
         largest[problem][name] = np.bincount(labels).max()
