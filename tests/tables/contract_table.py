@@ -82,7 +82,7 @@ ROWS = {
         RESUME + "test_from_every_step_on",
         SpanningForestClustering=NOTHING_TRAINED,
         PRCut="cuts/test_resuming.py::test_a_resumed_fit_has_the_bits_of_a_whole_one",
-        GEMINI="gemini/test_gemini.py::test_a_fit_goes_on_from_its_checkpoint",
+        GEMINI=HERE + "test_a_checkpoint",
         SparseGEMINICV="gemini/test_sparse_gemini_cv.py::"
         "test_a_fit_goes_on_from_its_checkpoint",
     ),
