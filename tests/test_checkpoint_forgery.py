@@ -33,7 +33,7 @@ def walk_path(folder, resume=False):
     X = rng.normal(size=(30, 6))
     X[:10, 0] += 6
     X[10:20, 1] += 6
-    sparse = SparseGEMINI(3, max_iter=10, random_state=0, n_init=1)
+    sparse = SparseGEMINI(3, mode="ova", max_iter=10, random_state=0, n_init=1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         sparse.path(
