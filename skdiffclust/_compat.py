@@ -95,6 +95,13 @@ def method_available_if(check, name):
     return decorate
 
 
+def _satisfies_one(rules, value):
+    for rule in rules:
+        if rule.is_satisfied_by(value):
+            return True
+    return False
+
+
 def validate_params(constraints, *, prefer_skip_nested_validation):
     """`validate_params` of scikit-learn, for functions that are called in loops.
 
@@ -114,13 +121,12 @@ def validate_params(constraints, *, prefer_skip_nested_validation):
         asked = decorate(function)
         names = tuple(_signature(function).parameters)
 
+        # Loops, because Ctrl-C is lost where a generator is left before its end.
         def is_valid(args, kwargs):
-            passed = [*zip(names, args, strict=False), *kwargs.items()]
-            return all(
-                any(rule.is_satisfied_by(value) for rule in rules[name])
-                for name, value in passed
-                if name in rules
-            )
+            for name, value in [*zip(names, args, strict=False), *kwargs.items()]:
+                if name in rules and not _satisfies_one(rules[name], value):
+                    return False
+            return True
 
         @_wraps(asked)
         def checked(*args, **kwargs):
