@@ -84,7 +84,7 @@ def gemini_score(
         (one-vs-all is the mutual information), "tv" (half the sum of absolute
         differences), "hellinger" (one minus the affinity) and "chi2".
     mode : {"auto", "ova", "ovo"}, default="auto"
-        One-vs-all or one-vs-one; "auto" as in :class:`GEMINI`.
+        One-vs-all or one-vs-one; "auto" as in :class:`~skdiffclust.GEMINI`.
     kernel : str, callable or transformer, default="linear"
         For "mmd": a kernel of :func:`sklearn.metrics.pairwise.pairwise_kernels`, a
         function of two samples, "precomputed", or a transformer of explicit features
