@@ -570,7 +570,7 @@ def test_defaults_and_what_is_of_use_are_accepted():
     ],
     ids=str,
 )
-@pytest.mark.filterwarnings("ignore:GEMINI did not converge")
+@pytest.mark.few_epochs
 def test_a_fit_goes_on_from_its_checkpoint(params, tmp_path, monkeypatch):
     X, _ = blobs()
     gemini = GEMINI(3, mode="ovo", max_iter=20, random_state=0, **params)

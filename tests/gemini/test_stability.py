@@ -40,14 +40,6 @@ def blobs(n_clusters=3, seed=0, n=120, d=4):
     return X, y
 
 
-@pytest.fixture
-def few_fits(monkeypatch):
-    """Fewer subsets, references and numbers of clusters than users have."""
-    monkeypatch.setattr(_stability, "_N_SUBSETS", 4)
-    monkeypatch.setattr(_stability, "_N_REFERENCES", 3)
-    monkeypatch.setattr(_stability, "MOST_CLUSTERS", 5)
-
-
 # ------------------------------------------------------------------ parts
 
 
