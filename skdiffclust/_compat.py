@@ -96,6 +96,7 @@ def method_available_if(check, name):
 
 
 def _satisfies_one(rules, value):
+    """Return whether a value satisfies one of the rules of a parameter."""
     for rule in rules:
         if rule.is_satisfied_by(value):
             return True

@@ -175,6 +175,20 @@ def module_outputs(module, X, check, *, block_samples=1):
     return np.concatenate(outputs)
 
 
+def own_module(module, parameter, others):
+    """Return a deep copy of a user's module; TypeError if it is not a module.
+
+    `parameter` is "'encoder' parameter of PRCut", say, and `others` names what else it
+    can be, for the message.
+    """
+    if not isinstance(module, nn.Module):
+        raise TypeError(
+            f"The {parameter} must be {others} or a torch nn.Module. Got "
+            f"{type(module).__name__} instead."
+        )
+    return copy.deepcopy(module)
+
+
 def module_on_cpu(module, state):
     """Return a copy of a module on the CPU, with the arrays of a state."""
     copied = copy.deepcopy(module).cpu()

@@ -522,11 +522,14 @@ class EncoderTraining:
 
     def _copy_module(self, encoder):
         """Train a copy of the user's module, on unscaled samples."""
-        from skdiffclust.cuts._torch import ModuleModel, own_module
+        from skdiffclust._torch import own_module
+        from skdiffclust.cuts._torch import ModuleModel
 
         self.scaling = None
         self.X = self.data.rows
-        self.module = own_module(encoder)
+        self.module = own_module(
+            encoder, "'encoder' parameter of PRCut", "'mlp', 'linear', None"
+        )
         self.model = ModuleModel(
             self.module, self.data.n_clusters, self.weight_decay, self.device
         )

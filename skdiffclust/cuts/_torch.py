@@ -1,6 +1,5 @@
 """Torch face of the cuts: the loss for a training loop, and modules as encoders."""
 
-import copy
 from numbers import Integral
 
 import numpy as np
@@ -412,13 +411,3 @@ def module_logits(module, X, n_clusters, *, block_samples=1):
     return cluster_logits(
         module, X, n_clusters, "encoder", "PRCut", block_samples=block_samples
     )
-
-
-def own_module(module):
-    """Return a deep copy of a user's module; TypeError if it is not a module."""
-    if not isinstance(module, nn.Module):
-        raise TypeError(
-            "The 'encoder' parameter of PRCut must be 'mlp', 'linear', None or a torch "
-            f"nn.Module. Got {type(module).__name__} instead."
-        )
-    return copy.deepcopy(module)

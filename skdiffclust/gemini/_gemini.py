@@ -532,15 +532,13 @@ class GEMINI(BaseGEMINI):
     def _fit_module(self, X, y, problem, means, rng):
         """Train a copy of the module on X (n, d), of which `problem` is."""
         require_torch("GEMINI with a module as model")
-        from skdiffclust._torch import isolated_streams, module_on_cpu
-        from skdiffclust.gemini._torch import (
-            ModuleModel,
-            module_logits,
-            own_module,
-        )
+        from skdiffclust._torch import isolated_streams, module_on_cpu, own_module
+        from skdiffclust.gemini._torch import ModuleModel, module_logits
 
         device = resolve_device(self.device, "GEMINI")
-        module = own_module(self.model)
+        module = own_module(
+            self.model, "'model' parameter of GEMINI", "'linear', 'mlp', 'free'"
+        )
         shared = {"means_": means, "device_": device}
         shared |= self._gamma_attribute(problem.units, X.shape[1])
 

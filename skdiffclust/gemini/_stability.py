@@ -186,12 +186,14 @@ def cells_of_subset(X, rows, n_clusters, mode, random_state):
     weights = np.full(len(rows), 1 / len(rows))
     means = weighted_means(part, weights)
     points = centered(part, means)
-    run, improve = run_on_rows, partial(ascend, points)
-    if not issparse(X):
-        columns = np.ascontiguousarray(points.T, dtype=np.float64)
-        run, improve = partial(_run_on_columns, columns), partial(_ascend, columns)
-    else:
+    if issparse(X):
         weights = weights.astype(X.dtype)
+        run = run_on_rows
+        improve = partial(ascend, points)
+    else:
+        columns = np.ascontiguousarray(points.T, dtype=np.float64)
+        run = partial(_run_on_columns, columns)
+        improve = partial(_ascend, columns)
     partitions = start_partitions(
         points, weights, n_clusters, random_state, _N_RUNS, run
     )

@@ -1,7 +1,5 @@
 """The objectives as a torch loss, and a torch module as the model of GEMINI."""
 
-import copy
-
 import numpy as np
 import torch
 from torch import nn
@@ -17,7 +15,7 @@ from skdiffclust._torch import (
     to_tensor,
     train_module,
 )
-from skdiffclust.gemini._objectives import mode_for
+from skdiffclust.gemini._objectives import OBJECTIVES, mode_for
 from skdiffclust.gemini._relations import Matrix
 from skdiffclust.gemini._training import logits_loss
 from skdiffclust.gemini._transport import transport
@@ -97,7 +95,7 @@ class GEMINILoss(nn.Module):
                     f"Got {value!r} instead. Choose one of them."
                 )
         self.objective = objective
-        self.mode = mode_for(None if objective in GENERATORS else objective, mode)
+        self.mode = mode_for(OBJECTIVES[objective].relation, mode)
         self.relation = relation
         self.reduce = sum_over_processes if reduce is None else reduce
 
@@ -363,13 +361,3 @@ def module_logits(module, X, n_clusters, *, block_samples=1):
     return cluster_logits(
         module, X, n_clusters, "model", "GEMINI", block_samples=block_samples
     )
-
-
-def own_module(module):
-    """Return a deep copy of a user's module; TypeError if it is none."""
-    if not isinstance(module, nn.Module):
-        raise TypeError(
-            "The 'model' parameter of GEMINI must be 'linear', 'mlp', 'free' or a "
-            f"torch nn.Module. Got {type(module).__name__} instead."
-        )
-    return copy.deepcopy(module)

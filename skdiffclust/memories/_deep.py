@@ -38,6 +38,7 @@ from skdiffclust.memories._basins import find_basins
 from skdiffclust.memories._dynamics import Dynamics, check_weights
 from skdiffclust.memories._merging import count_clusters
 from skdiffclust.memories._seeding import (
+    nearest_memory,
     on_sphere,
     sample_rows,
     seed_memories,
@@ -216,7 +217,7 @@ class DeepTraining:
                 self._find_clusters()
                 self._stage = 1
             else:
-                self._settle()
+                self._centre_memories()
 
     def _streams(self):
         """Return a context in which modules' random numbers depend on the seed only."""
@@ -310,7 +311,7 @@ class DeepTraining:
         self._labels = _matched(labels, self._labels, k) if self._stage else labels
         self._put_memories(codes)
 
-    def _settle(self):
+    def _centre_memories(self):
         """Move the memories to the means of the codes that are nearest to each.
 
         In training the codes of a cluster move away from the other clusters, and not
@@ -318,7 +319,7 @@ class DeepTraining:
         several attract the same samples.
         """
         codes = self._codes(np.arange(len(self._X)))
-        self._labels = _nearest(codes, self._network.memories)
+        self._labels, _ = nearest_memory(codes, self._network.memories)
         self._put_memories(codes)
 
     def _put_memories(self, codes):
@@ -361,7 +362,7 @@ class DeepTraining:
     def _go_on_from(self, centers):
         """Start in the first round, from memories (k, p) of the last fit."""
         codes = self._codes(np.arange(len(self._X)))
-        self._labels = _nearest(codes, centers)
+        self._labels, _ = nearest_memory(codes, centers)
         self._network.memories = centers.astype(self._X.dtype)
         self._network.restart()
         self._set_temperature(codes)
@@ -518,13 +519,6 @@ class _DeepCheckpoint:
         history = snapshot["history"]
         record = {name: history[name][-1] for name in ("loss", "learning_rate")}
         self._checkpoint.append(record, state)
-
-
-def _nearest(codes, memories):
-    """Return the number (n,) of the memory (k, p) nearest to each code (n, p)."""
-    memories = memories.astype(np.float64)
-    far = np.square(codes).sum(axis=1)[:, None] - 2.0 * codes @ memories.T
-    return (far + np.square(memories).sum(axis=1)).argmin(axis=1)
 
 
 def _matched(labels, before, n_clusters):
