@@ -79,6 +79,7 @@ def test_a_new_divergence_in_torch(mode, monkeypatch, global_random_seed):
 
     change = worked("add_a_divergence")
     ((name, row),) = change.ROW.items()
+    monkeypatch.setitem(OBJECTIVES, name, row)
     monkeypatch.setitem(GENERATORS, name, change.GENERATOR[name])
     logits = torch.tensor(
         np.random.RandomState(global_random_seed).normal(size=(9, 3)),
