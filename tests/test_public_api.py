@@ -191,4 +191,4 @@ def test_readme_commands_are_one_line_each():
         assert "\n" not in command
         assert command.startswith("python3 -m venv .venv && ")
     assert (ROOT / main_job.split()[-1]).is_file()
-    assert tests.endswith("-m pytest")
+    assert tests.endswith("-m pytest -n 2 --dist loadfile")
