@@ -1,12 +1,16 @@
 """Pages of the documentation whose code and output are promised to agree."""
 
+import argparse
+import ast
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 from textwrap import dedent
 
+import pytest
 from sklearn.datasets import make_moons
 
 import skdiffclust
@@ -78,3 +82,96 @@ def test_what_is_said_to_those_who_come_from_elsewhere():
     forest = names["SpanningForestClustering"](2).fit(X)
     for method in re.findall(r"forest\.(\w+)", text):
         assert hasattr(forest, method), method
+
+
+ROOT = DOC.parent
+PAGES = [
+    page
+    for page in sorted([*DOC.rglob("*.rst"), *ROOT.glob("*.rst"), *ROOT.glob("*.md")])
+    if not {"auto_examples", "generated"}.intersection(page.parts)
+]
+
+
+def literals(page):
+    """Return the inline literals of a page and the lines of its literal blocks."""
+    text = page.read_text(encoding="utf-8").replace("\\\n", " ")
+    inline = re.compile(r"``(.+?)``", flags=re.DOTALL)
+    found = [" ".join(literal.split()) for literal in inline.findall(text)]
+    return found + re.findall(
+        r"^ {3,}(\S.*)$", inline.sub("", text), flags=re.MULTILINE
+    )
+
+
+def commands(script):
+    """Return the commands of the pages that run one of the scripts, as words."""
+    name = f"benchmarks/{script}"
+    found = {
+        literal[literal.index(name) :]
+        for page in PAGES
+        for literal in literals(page)
+        if re.match(r"(\w+=\S+ )*(python3? )?" + re.escape(name), literal)
+    }
+    return [shlex.split(command)[1:] for command in sorted(found)]
+
+
+def parser_of(tree):
+    """Return the parser that a script builds, without the types of its arguments.
+
+    The calls of ``add_argument`` are read, not run: a script imports its peers.
+    """
+    parser = argparse.ArgumentParser(exit_on_error=False)
+    for call in ast.walk(tree):
+        if not isinstance(call, ast.Call):
+            continue
+        if getattr(call.func, "attr", None) != "add_argument":
+            continue
+        options = {}
+        for keyword in call.keywords:
+            if keyword.arg in ("nargs", "action", "choices"):
+                try:
+                    options[keyword.arg] = ast.literal_eval(keyword.value)
+                except ValueError:
+                    continue  # the names of a dictionary: sought in the text below
+        parser.add_argument(*map(ast.literal_eval, call.args), **options)
+    return parser
+
+
+SCRIPTS = sorted(
+    {
+        name
+        for page in PAGES
+        for name in re.findall(r"benchmarks/(\w+\.py)", page.read_text("utf-8"))
+    }
+)
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_the_commands_of_the_pages_can_be_run(script):
+    """Look for the script, for its options, and for every name that it is given."""
+    source = (ROOT / "benchmarks" / script).read_text(encoding="utf-8")
+    known = source + (ROOT / "skdiffclust" / "_data.py").read_text(encoding="utf-8")
+    known += (ROOT / "benchmarks" / "cut_graphs.py").read_text(encoding="utf-8")
+    parser = parser_of(ast.parse(source))
+    for words in commands(script):
+        if "sys.argv" in source:
+            values = words
+        else:
+            values = []
+            for value in vars(parser.parse_args(words)).values():
+                values += value if isinstance(value, list) else [value]
+        for word in map(str, filter(None, values)):
+            if not re.fullmatch(r"[\d.-]+|True|.*[./].*", word):
+                name = re.escape(word.partition(":")[0])
+                assert re.search(rf"(?<![a-z]){name}(?![a-z])", known), (script, word)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_files_and_markers_of_the_commands_exist(page):
+    for literal in literals(page):
+        for path in re.findall(
+            r"(?:^|[\s\"])((?:\.ci|tests|examples)/[\w/.*-]+)", literal
+        ):
+            assert list(ROOT.glob(path)), (page.name, path)
+        for marker in re.findall(r"pytest.* -m \"?(\w+)", literal):
+            markers = (ROOT / "setup.cfg").read_text(encoding="utf-8")
+            assert re.search(rf"^    {marker}:", markers, flags=re.MULTILINE), marker
