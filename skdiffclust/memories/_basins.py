@@ -12,6 +12,11 @@ from scipy import sparse
 from scipy.spatial.distance import cdist
 
 from skdiffclust._assignments import order_by_size
+from skdiffclust.memories._counting import (
+    N_REFERENCES,
+    CountCurve,
+    gaussian_references,
+)
 from skdiffclust.memories._scaling import directions
 from skdiffclust.memories._seeding import member_sums, on_sphere, seed_memories
 
@@ -21,6 +26,11 @@ _RESTARTS = 10  # of k-means among the coordinates of memories
 _DISTANCE_BLOCK_ENTRIES = 2**21
 _MOST = 40  # clusters that are counted, at most
 _DRAWS = 10  # of memories, among whose basins clusters are counted
+# Clear are basins that last over a larger share of scales than those of one Gaussian,
+# by this difference, or samples that are one basin over less than the second share.
+_CLEAR = 0.15
+_ONE = 0.5
+_REFERENCE_DRAWS = 2  # of memories of each sample without clusters
 _SCALES = 400  # numbers of steps of a walk at which basins are counted
 
 
@@ -99,7 +109,8 @@ def attraction(Z, memories):
 
 def find_basins(X, weight, n_clusters, n_memories, random_state, *, spherical=False):
     """Return the `Basins` of samples X (n, d) with weights (n,), largest first, their
-    labels (n,), and the inverse temperature that is their mean.
+    labels (n,), the inverse temperature that is their mean, and the `CountCurve` of
+    persistence, None if the number of clusters is given.
     """
     basins = Basins(np.zeros((1, X.shape[1])), np.zeros(1, np.int64), 1, spherical)
     Z = basins._enter(X)
@@ -118,10 +129,13 @@ def find_basins(X, weight, n_clusters, n_memories, random_state, *, spherical=Fa
     is_used = weight @ shares > 0
     memories = memories[is_used]
     shares = shares[:, np.flatnonzero(is_used)]
+    curve = None
     if counts:
         drawn = [np.unique(other.astype(np.float64), axis=0) for other in seeds[1:]]
         others = [attraction(Z, other)[0] for other in drawn]
-        n_clusters = count_basins([shares, *others], weight)
+        draws = [shares, *others]
+        curve = count_basins(draws, Z, weight, n_memories, random_state)
+        n_clusters = curve.best
     groups = merge_memories(shares, weight, n_clusters, random_state)
     basins = replace(
         basins, memories=memories, groups=groups, n_groups=groups.max() + 1
@@ -129,32 +143,59 @@ def find_basins(X, weight, n_clusters, n_memories, random_state, *, spherical=Fa
     order = order_by_size(basins.assign(X), basins.n_groups)
     basins = replace(basins, groups=np.argsort(order)[groups])
     width = float(weight @ scale) / float(weight.sum())
-    return basins, basins.assign(X), _SHARPNESS / width if width > 0 else _SHARPNESS
+    inverse_temperature = _SHARPNESS / width if width > 0 else _SHARPNESS
+    return basins, basins.assign(X), inverse_temperature, curve
 
 
-def count_basins(draws, weight):
-    """Return the number of clusters that persists over the longest range of scales.
+def persistence(draws, weight):
+    """Return the share of scales (41,) at which there are 0, 1, 2, ... basins.
 
     `draws` are shares (n, m) of samples, each for other memories. A random walk of t
     steps from memory to memory, by the samples that they share, has the eigenvalues of
     the graph to the power of t. At a scale t there are as many basins as eigenvalues
-    before the largest gap; the number that persists over the longest range of log t,
-    from one step to a thousand, in all draws together, is returned. At least two,
-    unless there is one memory.
+    before the largest gap; scales are log t, from one step to a thousand, in all draws.
     """
     lasting = np.zeros(_MOST + 1)
     for shares in draws:
         shares = shares[:, np.flatnonzero(weight @ shares > 0)]
         n_values = min(_MOST + 1, shares.shape[1])
         if n_values < 3:
-            return n_values
+            lasting[n_values] += _SCALES
+            continue
         graph = _graph(shares, weight, weight @ shares)
         values = np.linalg.eigvalsh(graph)[::-1][:n_values]
         powers = np.clip(values, 0.0, 1.0)[:, None] ** np.logspace(0, 3, _SCALES)
         found = np.argmax(powers[:-1] - powers[1:], axis=0) + 1
         lasting += np.bincount(found, minlength=len(lasting))
-    lasting[:2] = 0.0
-    return int(np.argmax(lasting)) if lasting.any() else 2
+    return lasting / (len(draws) * _SCALES)
+
+
+def count_basins(draws, Z, weight, n_memories, random_state):
+    """Return the `CountCurve` of persistence, by draws of shares of samples Z (n, d).
+
+    The number that persists longest is at least two, unless there is one memory.
+    """
+    if draws[0].shape[1] == 1:
+        return CountCurve.single()
+    lasting = persistence(draws, weight)
+    reference = np.zeros(len(lasting))
+    for rows in gaussian_references(Z, weight, random_state):
+        equal = np.ones(len(rows))
+        most = min(n_memories, len(rows))
+        seeds, _ = seed_memories(
+            rows, equal, most, "k-means++", _REFERENCE_DRAWS, random_state
+        )
+        draws = [attraction(rows, one)[0] for one in seeds]
+        reference += persistence(draws, equal) / N_REFERENCES
+    numbers = np.arange(2, len(lasting))
+    best = 2 + int(np.argmax(lasting[2:]))
+    excess = lasting[best] - reference[best]
+    finding = (
+        f"there is one basin over {lasting[1]:.2f} of the scales, and there are {best} "
+        f"over {lasting[best]:.2f} of them, for one Gaussian {reference[best]:.2f}"
+    )
+    is_clear = bool(lasting[1] < _ONE or excess > _CLEAR)
+    return CountCurve(best, numbers, lasting[2:], reference[2:], is_clear, finding)
 
 
 def merge_memories(shares, weight, n_clusters, random_state):

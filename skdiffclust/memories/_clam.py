@@ -120,10 +120,11 @@ class ClAM(
     n_clusters : int or "auto", default=8
         Number of memories. "auto" starts from the square root of n_samples, at most
         40, merges two at a time by Ward's rule, and takes the number at which samples
-        are on average nearest to their memory relative to the second nearest. It never
-        gives one cluster while samples differ; see the user guide for how often it
-        errs. With `n_memories` it is the number of basins of the energy that persists
-        longest from fine scales to coarse ones.
+        are on average nearest to their memory relative to the second nearest. With
+        `n_memories` it is the number of basins of the energy that persists longest from
+        fine scales to coarse ones. It never gives one cluster while samples differ, but
+        warns where samples of one Gaussian have nearly the same score; see
+        `n_clusters_curve_`, and the user guide for how often it errs.
     inverse_temperature : float or "auto", default="auto"
         The paper's β, in units of one over the squared distance (over the distance for
         "manhattan"). "auto" is 60 over the total variance of X: the unit of X has no
@@ -223,6 +224,12 @@ class ClAM(
         Clusters by decreasing size.
     n_clusters_ : int
         Clusters that have samples.
+    n_clusters_curve_ : dict of ndarrays, or None
+        With ``n_clusters="auto"``, by number: "n_clusters", the "score" whose largest
+        value is chosen, from 0 to 1, and the "reference", the mean score of samples of
+        one Gaussian with the covariance of X. The score is the mean over samples of one
+        minus the ratio of the distances to the nearest two memories; with `n_memories`,
+        the share of scales at which there are so many basins.
     inertia_ : float
         Sum over samples of the squared distance to the memory of their cluster (of the
         distance, with "cosine" and "manhattan").
@@ -446,8 +453,8 @@ class ClAM(
         Warns
         -----
         ConvergenceWarning
-            If fewer clusters are found than requested, training diverges, or the loss
-            still falls at `max_iter`.
+            If fewer clusters are found than requested, training diverges, the loss
+            still falls at `max_iter`, or ``n_clusters="auto"`` sees no clear structure.
         """
         continues = self.warm_start and hasattr(self, "cluster_centers_")
         continues = continues and (self.encoder_ is None) == (self.encoder is None)
@@ -466,6 +473,7 @@ class ClAM(
             "tol": self.tol,
         }
         training = Training(self, X, y, **options)
+        self.n_clusters_curve_ = None
         if self.n_memories is not None:
             self._fit_basins(training, X, weight, random_state)
             return self
@@ -505,7 +513,7 @@ class ClAM(
         # numba is imported here, because it would slow down the import of the package.
         from skdiffclust.memories._basins import find_basins
 
-        basins, labels, inverse_temperature = find_basins(
+        basins, labels, inverse_temperature, curve = find_basins(
             X,
             weight,
             self.n_clusters,
@@ -513,6 +521,8 @@ class ClAM(
             random_state,
             spherical=self.metric == "cosine",
         )
+        if curve is not None:
+            self._read_number(curve, stacklevel=4)
         if self.inverse_temperature != "auto":
             inverse_temperature = float(self.inverse_temperature)
         centers = basins.centers(X, weight, labels).astype(X.dtype)
@@ -580,6 +590,7 @@ class ClAM(
             X = self._learn_missing(X, random_state)
             moments = None
             past = None
+            self.n_clusters_curve_ = None
             scaling = self._scaling_of(X, weight)
         else:
             scaling, moments, random_state, past = self._stream
@@ -682,6 +693,8 @@ class ClAM(
             require_torch(f"ClAM with device={self.device!r}")
         scaling = self._scaling_of(X, weight, "euclidean")
         deep = DeepTraining(self, X, weight, scaling, random_state, device, centers)
+        if deep.curve is not None:
+            self._read_number(deep.curve, stacklevel=4)
         if checkpoint is not None:
             deep.checkpoint(checkpoint, resume=resume)
 
@@ -738,7 +751,7 @@ class ClAM(
             n_clusters = len(memories)
             memories = scaling.transform(memories)
         elif n_clusters == "auto":
-            n_clusters = run.count_clusters()
+            n_clusters = self._read_number(run.count_clusters(), stacklevel=4)
             if constraints is not None:
                 n_clusters = max(n_clusters, constraints.n_classes)
         if continues:
@@ -755,6 +768,12 @@ class ClAM(
                 f"Got {self.device!r} instead. Sparse samples are trained on the CPU."
             )
         return run.start(self, memories, log_weights, complete)
+
+    def _read_number(self, curve, *, stacklevel):
+        """Return the number of clusters of a curve; keep it, warn where it is flat."""
+        self.n_clusters_curve_ = curve.to_dict()
+        curve.warn_if_unclear(stacklevel=stacklevel + 1)
+        return curve.best
 
     def _resolve_device(self, size):
         """Return the name of the device, and its loss with gradient if not the CPU."""

@@ -85,6 +85,7 @@ class DeepTraining:
         self._weight = (weight * (len(weight) / weight.sum())).astype(X.dtype)
         self._random_state = random_state
         self._chosen = sample_rows(weight, random_state)
+        self.curve = None
         is_flag = isinstance(clam.weighted, (bool, np.bool_))
         n_clusters = self._n_clusters() if centers is None else len(centers)
         self._log_weights = np.log(
@@ -109,11 +110,13 @@ class DeepTraining:
         return min(self._clam.batch_size, _BATCH, few, n_samples)
 
     def _n_clusters(self):
-        """Return the number of memories."""
+        """Return the number of memories; keep the curve that it was read from."""
         if self._clam.n_clusters != "auto":
             return self._clam.n_clusters
         Z = self._scaling.transform(self._X[self._chosen])
-        return count_clusters(Z, self._weight[self._chosen], self._random_state)
+        weight = self._weight[self._chosen]
+        self.curve = count_clusters(Z, weight, self._random_state)
+        return self.curve.best
 
     def _n_epochs(self, stage):
         """Return the epochs of pretraining (stage 0), or of a round."""

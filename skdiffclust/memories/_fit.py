@@ -74,7 +74,7 @@ class Fit:
         self._sample_weight = self._weight[sample]
 
     def count_clusters(self):
-        """Return the number of clusters that merging memories finds."""
+        """Return the `CountCurve` of merging memories."""
         return count_clusters(self._Z, self._sample_weight, self._random_state)
 
     def start(self, clam, memories, log_weights, complete=None):

@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
 from skdiffclust import ClAM
-from skdiffclust.memories._basins import attraction, count_basins, embed_memories
+from skdiffclust.memories._basins import attraction, embed_memories, persistence
 
 
 def moons(seed):
@@ -192,6 +192,8 @@ def test_basins_are_counted_by_gaps_that_last():
     for i in range(3):
         shares[2 * i : 2 * i + 2, 2 * i : 2 * i + 2] = 0.5
     shares /= shares.sum(axis=1, keepdims=True)
-    assert count_basins([sparse.csr_array(shares)] * 2, np.ones(6)) == 3
-    assert count_basins([sparse.csr_array(np.ones((4, 1)))], np.ones(4)) == 1
-    assert count_basins([sparse.csr_array(np.eye(2))], np.ones(2)) == 2
+    lasting = persistence([sparse.csr_array(shares)] * 2, np.ones(6))
+    assert np.argmax(lasting) == 3
+    np.testing.assert_allclose(lasting.sum(), 1.0)
+    for m in (1, 2):
+        assert persistence([sparse.csr_array(np.eye(m))], np.ones(m))[m] == 1.0

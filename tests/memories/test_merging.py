@@ -2,13 +2,15 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.datasets import load_wine, make_blobs
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 from sklearn.preprocessing import StandardScaler
 
 from skdiffclust import ClAM
-from skdiffclust.memories._merging import merging_path
+from skdiffclust.memories._counting import gaussian_references
+from skdiffclust.memories._merging import count_clusters, merging_path
 
 
 @pytest.mark.parametrize("k", [2, 3, 5, 8])
@@ -75,3 +77,62 @@ def test_nothing_is_said_where_all_is_found(recwarn, global_random_seed):
     X, _ = make_blobs(100, random_state=global_random_seed + 3)
     ClAM("auto", random_state=global_random_seed).fit(X)
     assert not [w for w in recwarn if w.category is ConvergenceWarning]
+
+
+@pytest.mark.few_epochs
+@pytest.mark.parametrize("params", [{}, {"n_memories": 60}, {"encoder": "mlp"}])
+def test_samples_without_clusters_are_warned_of(params, global_random_seed):
+    X = np.random.RandomState(global_random_seed).normal(size=(300, 5))
+    model = ClAM("auto", max_iter=2, n_init=1, random_state=0, **params)
+    with pytest.warns(ConvergenceWarning, match="no clear structure.*set n_clusters"):
+        model.fit(X)
+    curve = model.n_clusters_curve_
+    assert model.n_clusters_ == curve["n_clusters"][np.argmax(curve["score"])]
+    groups = X + 12 * np.eye(5)[np.arange(300) % 3]
+    curve = model.fit(groups).n_clusters_curve_
+    at = np.argmax(curve["score"])
+    assert curve["n_clusters"][at] == 3
+    assert (curve["score"] - curve["reference"])[at] > 0.2
+
+
+def test_a_stream_warns_and_a_given_number_has_no_curve():
+    X = np.random.RandomState(0).normal(size=(200, 3))
+    model = ClAM("auto", max_iter=2, n_init=1, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="no clear structure"):
+        model.partial_fit(X)
+    assert model.partial_fit(X).n_clusters_curve_ is not None
+    model.set_params(n_clusters=2, max_iter=50).fit(X)
+    assert model.n_clusters_curve_ is None
+    curve = ClAM("auto").fit(np.ones((20, 2))).n_clusters_curve_
+    assert [len(column) for column in curve.values()] == [0, 0, 0]
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_sparse_samples_are_counted(metric, global_random_seed):
+    rng = np.random.RandomState(global_random_seed)
+    blocks = np.kron(np.eye(3), np.ones((60, 20)))
+    X = blocks * (rng.uniform(size=blocks.shape) < 0.5)
+    model = ClAM("auto", metric=metric, random_state=0).fit(sparse.csr_array(X))
+    assert model.n_clusters_ == 3
+    weight = rng.uniform(1, 2, size=len(X))
+    dense, stored = (
+        count_clusters(Z, weight, np.random.RandomState(1))
+        for Z in (X, sparse.csr_array(X))
+    )
+    np.testing.assert_allclose(dense.scores, stored.scores)
+    np.testing.assert_allclose(dense.reference, stored.reference, atol=0.1)
+
+
+@pytest.mark.parametrize("shape", [(400, 6), (60, 90)])
+@pytest.mark.parametrize("as_stored", [np.asarray, sparse.csr_array])
+def test_references_have_the_covariance_of_the_samples(shape, as_stored):
+    rng = np.random.RandomState(0)
+    Z = rng.normal(size=shape) * np.linspace(1, 3, shape[1]) + 5
+    weight = rng.uniform(0.5, 2, size=len(Z))
+    covariance = np.cov(Z.T, aweights=weight, ddof=0)
+    expected = np.sort(np.linalg.eigvalsh(covariance))[::-1][: min(shape)]
+    rows = np.concatenate(list(gaussian_references(as_stored(Z), weight, rng)))
+    assert rows.shape == (5 * len(Z), min(shape))
+    found = np.sort(rows.var(axis=0))[::-1]
+    np.testing.assert_allclose(found.sum(), expected.sum(), rtol=0.05)
+    np.testing.assert_allclose(found[:5], expected[:5], rtol=0.35)
