@@ -21,6 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from skdiffclust import SpanningForestEmbedding
 from skdiffclust._constraints import as_constraints
 from skdiffclust.cuts import _torch as cuts
+from skdiffclust.forests._constrained import _constrained_torch as constrained
 from skdiffclust.forests._embedding._torch import ModuleTrainer
 from skdiffclust.forests._perturbed import _torch as forests
 from skdiffclust.memories import _torch as memories
@@ -143,12 +144,12 @@ FINITE = {
         "a similarity that is not finite has no forest, and none is searched for"
     )
 }
+HOST = "once a round: the few moves of all samples are carried out on the host"
 CONSTRAINED = {
-    ("boolean index", "forests: improve_forests"): (
-        "once a round of moves: samples without another move leave the batch"
-    ),
-    ("nonzero", "forests: _proposals"): (
-        "twice a round: only groups with a chance are given a tree of their own"
+    ("cpu", "_torch.py: to_numpy"): HOST,
+    ("numpy", "_torch.py: to_numpy"): HOST,
+    ("nonzero", "forests: _moves_of_singles"): (
+        "twice a round: only samples with a chance are given trees of their own"
     ),
     ("_local_scalar_dense", "forests: _tree_weights"): (
         "once a list of such trees: the largest says how many fit in memory at once"
@@ -266,9 +267,22 @@ def built_there(monkeypatch):
     monkeypatch.setattr(nn.Module, "to", to)
 
 
+@pytest.fixture
+def moves_once(monkeypatch):
+    """Carry out one move of tensors without data, and then no other."""
+    n_asked = 0
+
+    def to_numpy(tensor):
+        nonlocal n_asked
+        n_asked += 1
+        return np.full(tuple(tensor.shape), n_asked <= 5, dtype=np.int64)
+
+    monkeypatch.setattr(constrained, "to_numpy", to_numpy)
+
+
 @pytest.mark.parametrize("answer", [True, False])
 @pytest.mark.parametrize("name", [n for n in LOSSES if "wasserstein" not in n])
-def test_no_loss_mixes_devices(name, answer, built_there):
+def test_no_loss_mixes_devices(name, answer, built_there, moves_once):
     loss_of, _ = LOSSES[name]
     with FakeTensorMode(allow_non_fake_inputs=True), Answers(True) as answers:
         rows = torch.empty(N, K, device="meta", requires_grad=True)
@@ -378,7 +392,7 @@ STEPS = {
 
 
 @pytest.mark.parametrize("name", STEPS)
-def test_no_step_mixes_devices(name, built_there, monkeypatch):
+def test_no_step_mixes_devices(name, built_there, moves_once, monkeypatch):
     step, _ = STEPS[name]
 
     def to_numpy(tensor):

@@ -22,6 +22,7 @@ if HAS_TORCH:
     from skdiffclust.forests._constrained import _constrained_torch as batched
     from skdiffclust.forests._perturbed import _torch
     from skdiffclust.forests._perturbed._boruvka_torch import BoruvkaSampler
+    from skdiffclust.forests._trees._boruvka_torch import ranked_matrices
 
 
 def edges_of(up):
@@ -50,7 +51,7 @@ def solve_by_torch(similarity, problem):
 
 def as_tensors(similarity, problem):
     problem = batched.TorchProblem(problem, torch.device("cpu"))
-    return torch.from_numpy(np.array(similarity))[None], problem
+    return ranked_matrices(torch.from_numpy(np.array(similarity))[None]), problem
 
 
 def improve_by_torch(similarity, labels, problem):

@@ -1,25 +1,33 @@
 """Forests under constraints of many matrices at once: the torch twin.
 
 It finds the forests that `_constrained_tree` defines. All moves of a round are
-evaluated together. What every tree gains with every row follows from the rounds of
-Borůvka's algorithm, which are a tree of depth log n with the bottlenecks of the forest
-(King 1997). What a tree loses is computed only for rows whose move may be an
-improvement, each by a tree of its own.
+evaluated together. What a tree gains with a sample follows from the rounds of Borůvka's
+algorithm, which are a tree of depth log n with the bottlenecks of the forest
+(King 1997). It is computed for samples that an upper bound allows to move; what their
+own tree loses, for those whose move may be an improvement, each by a tree of its own.
 """
 
 import numpy as np
 import torch
 
-from skdiffclust._torch import to_tensor
+from skdiffclust._torch import to_numpy, to_tensor
 from skdiffclust.forests._constrained._constrained_tree import MAX_ROUNDS, UNIT
 from skdiffclust.forests._trees._boruvka_torch import (
-    batched_boruvka,
-    components_of,
-    heaviest_edges,
+    NO_WAY,
+    NONE,
+    SELF,
+    contracted,
+    spanning_forest,
+    trees_of,
 )
 
-# Entries of the matrices whose trees are grown together, of 8 bytes, a few times.
+# Entries of the matrices whose trees are grown together, of 4 bytes, a few times.
 _ENTRIES_AT_ONCE = 2**25
+# Components at which their bottlenecks are computed: there are more of these matrices
+# than samples.
+_FEW_OF_MANY = 16
+# And for the trees of all samples, of which each keeps a component.
+_FEW_OF_TREES = 48
 
 
 class TorchProblem:
@@ -33,25 +41,29 @@ class TorchProblem:
 
     def __init__(self, problem, device):
         groups = problem.groups
-        colours = problem.colours[problem.groups]
-        n = len(groups)
+        colours = problem.colours[groups]
         self.n_clusters = problem.n_clusters
         self.greedy = problem.greedy
         self.min_size = float(problem.min_size)
-        blocks = np.unique(np.where(colours >= 0, -1, groups), return_inverse=True)[1]
-        n_colours = int(colours.max(initial=-1)) + 1
-        n_parts = int(blocks.max()) + 1 - (n_colours > 0) + n_colours
-        self.n_between = n_parts - problem.n_clusters
-        joined = np.where(colours >= 0, n + colours, groups)
+        # Nodes of the contracted graph: the colours, then all other groups.
+        self.n_colours = int(colours.max(initial=-1)) + 1
+        nodes = np.unique(
+            np.where(colours >= 0, colours, len(groups) + groups), return_inverse=True
+        )[1]
+        self.n_nodes = int(nodes.max()) + 1
+        self.is_contracted = bool((nodes != np.arange(len(nodes))).any())
         sizes = np.bincount(groups)
         firsts = np.unique(groups, return_index=True)[1]
         singles = np.flatnonzero(sizes == 1)
         several = np.flatnonzero(sizes > 1)
-        self.has_conflicts = bool(problem.conflicts.any())
+        if not problem.greedy:
+            # With as many classes as clusters, no group with a class can move.
+            n_conflicts = problem.conflicts.sum(axis=1)
+            several = several[n_conflicts[several] < problem.n_clusters - 1]
+        self.has_conflicts = bool(problem.conflicts[singles].any())
         arrays = {
             "groups": groups,
-            "blocks": _first_rows(blocks),
-            "joined": _first_rows(joined),
+            "nodes": nodes,
             "firsts": firsts,
             "singles": singles,
             "several": several,
@@ -64,13 +76,12 @@ class TorchProblem:
             setattr(self, name, to_tensor(np.ascontiguousarray(array), device))
 
 
-def constrained_trees(weights, problem):
+def constrained_trees(matrices, problem):
     """Return the constrained forests of dense matrices.
 
     Parameters
     ----------
-    weights : tensor of shape (s, n, n), float64
-        Symmetric; the diagonal is finite and does not matter.
+    matrices : RankedMatrices
     problem : TorchProblem
 
     Returns
@@ -82,19 +93,38 @@ def constrained_trees(weights, problem):
     values : tensor of shape (s, n - n_clusters), float64
         Their weights.
     """
-    labels = contract(weights, problem)
+    labels = contract(matrices, problem)
     if problem.greedy:
-        merged, is_done = merge_greedily(weights, problem)
+        merged, is_done = merge_greedily(matrices.matrices, problem)
         labels = torch.where(is_done[:, None], merged, labels)
-    return improve_forests(weights, labels, problem)
+    return improve_forests(matrices, labels, problem)
 
 
-def contract(weights, problem):
+def contract(matrices, problem):
     """Partitions (s, n) of the best forests in which every colour is one component."""
-    shape = weights.shape[:2]
-    edges = batched_boruvka(weights.clone(), problem.blocks.expand(shape))
-    edges, _ = heaviest_edges(weights, edges, problem.n_between)
-    return _by_first_row(components_of(edges, problem.joined.expand(shape)))
+    ranks = matrices.ranks
+    n_samples = len(ranks)
+    n_hubs = problem.n_colours
+    if problem.is_contracted:
+        nodes = problem.nodes.expand(n_samples, -1)
+        ranks = contracted(ranks, nodes, problem.n_nodes)
+        ranks[:, :n_hubs, :n_hubs] = NONE
+        ranks.diagonal(dim1=1, dim2=2).fill_(SELF)
+    forest = spanning_forest(ranks, n_trees=0 if n_hubs else 1, n_hubs=n_hubs)
+    n_cut = problem.n_clusters - max(n_hubs, 1)
+    if n_cut:
+        # The trees of the edges that are left are those of all pairs no lighter.
+        n_edges = problem.n_nodes - problem.n_clusters
+        if n_edges:
+            light = ranks < forest.edges[:, n_edges - 1, None, None]
+        else:
+            light = torch.ones_like(ranks, dtype=torch.bool)
+        ranks = ranks.masked_fill(light, NONE)
+        ranks.diagonal(dim1=1, dim2=2).fill_(SELF)
+        forest = spanning_forest(
+            ranks, n_trees=problem.n_clusters - n_hubs, n_hubs=n_hubs
+        )
+    return _by_first_row(trees_of(forest)[:, problem.nodes])
 
 
 def merge_greedily(weights, problem):
@@ -133,147 +163,253 @@ def merge_greedily(weights, problem):
     return _by_first_row(part.gather(1, groups)), n_parts == problem.n_clusters
 
 
-def improve_forests(weights, labels, problem):
+def improve_forests(matrices, labels, problem):
     """Move groups to other components while their trees get heavier.
 
     As `improve_forest` defines it for each sample; returns what `constrained_trees`
     does. Samples without another move leave the batch.
     """
+    k = problem.n_clusters
     labels = labels.clone()
-    unit = _gain_unit(weights)
-    active = torch.arange(len(weights), device=weights.device)
-    for _ in range(MAX_ROUNDS if problem.n_clusters > 1 else 0):
-        part = weights if len(active) == len(weights) else weights[active]
-        homes, targets, gains = _proposals(part, labels[active], problem, unit[active])
-        is_moved = _carry_out(homes, targets, gains, problem.n_clusters)
-        moved = torch.where(is_moved, targets, homes)
-        labels[active] = moved[:, problem.groups]
-        # The host waits for the device here, once a round, to learn which samples are
-        # left.
-        active = active[is_moved.any(dim=1)]
-        if not len(active):
-            break
-    edges = batched_boruvka(_inside(weights, labels), _rows(labels))
-    n_edges = labels.shape[1] - problem.n_clusters
-    return labels, *heaviest_edges(weights, edges, n_edges)
+    (n_samples, n) = labels.shape
+    trees = torch.empty((n_samples, n - k), dtype=torch.int32, device=labels.device)
+    unit = _gain_unit(matrices)
+    active = torch.arange(n_samples, device=labels.device)
+    can_move = k > 1 and len(problem.singles) + len(problem.several) > 0
+    for _ in range(MAX_ROUNDS if can_move else 0):
+        part = labels if len(active) == n_samples else labels[active]
+        forest = _own_trees(matrices, active, part, k)
+        trees[active] = forest.edges[:, : n - k]
+        moves = _proposals(matrices, active, part, problem, unit, forest)
+        # The host waits for the device here, once a round: it carries out the moves,
+        # of which there are few, and learns which samples are left.
+        samples, groups, targets = _carry_out(*moves)
+        if not len(samples):
+            return labels, *matrices.edges(trees)
+        index = [to_tensor(a, labels.device) for a in (samples, groups, targets)]
+        homes = part[:, problem.firsts]
+        homes[index[0], index[1]] = index[2]
+        labels[active] = homes[:, problem.groups]
+        active = active[to_tensor(np.unique(samples), labels.device)]
+    forest = _own_trees(matrices, active, labels[active], k)
+    trees[active] = forest.edges[:, : n - k]
+    return labels, *matrices.edges(trees)
 
 
-def _gain_unit(weights):
+def _own_trees(matrices, active, labels, k):
+    """Trees of the components (a, n) of some samples (a,), a RankedForest."""
+    ranks = matrices.ranks if len(active) == len(matrices) else matrices.ranks[active]
+    apart = labels[:, :, None] != labels[:, None, :]
+    ranks = ranks.masked_fill(apart, NONE)
+    return spanning_forest(ranks, n_trees=k, few=_FEW_OF_TREES)
+
+
+def _gain_unit(matrices):
     """Unit (s,) in which gains are compared."""
-    n = weights.shape[1]
-    above = torch.ones(n, n, dtype=torch.bool, device=weights.device).triu(1)
-    top = weights.abs().masked_fill(~above, 0.0).amax(dim=(1, 2))
-    return torch.where(top > 0, UNIT * top, torch.ones_like(top))
+    top = matrices.weights.abs().amax(dim=1)
+    return torch.where(top > 0, UNIT * top, 1.0)
 
 
-def _proposals(weights, labels, problem, unit):
-    """Return the origin, target and gain of each group's move, (s, n_groups) each."""
+def _proposals(matrices, active, labels, problem, unit, forest):
+    """Return the moves that groups propose: one array (p,) on the host for each part.
+
+    These are the number of the sample in `active`, the group, its origin, its target
+    and the gain, in units, which is positive.
+    """
     k = problem.n_clusters
     (n_samples, n) = labels.shape
-    n_groups = len(problem.sizes)
-    unit = unit[:, None]
-    levels = []
-    edges = batched_boruvka(_inside(weights, labels), _rows(labels), levels)
-    rows = edges.clamp(min=0)
-    values = weights.flatten(1).gather(1, rows).masked_fill(edges < 0, 0.0)
-    totals = weights.new_zeros(n_samples, k)
-    totals.scatter_add_(1, labels.gather(1, rows // n), values)
+    ranks = forest.edges[:, : n - k]
+    places = matrices.places(ranks)
+    if len(active) == len(matrices):
+        values, order = matrices.values, matrices.order
+    else:
+        values, order = matrices.values[active], matrices.order[active]
+    lengths = values.gather(1, places)
+    tree = labels.gather(1, matrices.triangle.heads[order.gather(1, places)])
+    totals = lengths.new_zeros(n_samples, k).scatter_add_(1, tree, lengths)
+    least = lengths.new_full((n_samples, k), torch.inf)
+    least.scatter_reduce_(1, tree, lengths, "amin")
 
     homes = labels[:, problem.firsts]
-    added = weights.new_full((n_samples, n_groups, k), -torch.inf)
-    added[:, problem.singles] = _added(weights, labels, levels, k)[
-        :, problem.firsts[problem.singles]
-    ]
     barred = homes[:, :, None] == torch.arange(k, device=homes.device)
-    in_component = barred.to(weights.dtype)
-    if problem.has_conflicts:
-        barred |= (problem.conflicts.to(weights.dtype) @ in_component) > 0
-    sizes = torch.zeros_like(totals).scatter_add_(
-        1, homes, problem.sizes.to(weights.dtype).expand(homes.shape)
-    )
-    masses = torch.zeros_like(totals).scatter_add_(
-        1, labels, problem.weights.expand(labels.shape)
-    )
+    sizes = problem.sizes.to(lengths.dtype).expand(homes.shape)
+    sizes = torch.zeros_like(totals).scatter_add_(1, homes, sizes)
     stays = sizes.gather(1, homes) - problem.sizes < 1
-    stays |= masses.gather(1, homes) - problem.loads < problem.min_size
-    barred |= stays[:, :, None]
+    if problem.min_size > 0:
+        masses = torch.zeros_like(totals).scatter_add_(
+            1, labels, problem.weights.expand(labels.shape)
+        )
+        stays |= masses.gather(1, homes) - problem.loads < problem.min_size
+    if problem.has_conflicts or len(problem.several):
+        inside = barred.to(lengths.dtype)
+        barred = barred | ((problem.conflicts.to(lengths.dtype) @ inside) > 0)
+    barred = barred | stays[:, :, None]
+    state = (matrices, active, labels, problem, unit[active], totals)
+    moves = []
+    if len(problem.singles):
+        moves.append(_moves_of_singles(state, values, homes, barred, least, forest))
     if len(problem.several):
-        s, g, c = (~barred[:, problem.several]).nonzero(as_tuple=True)
-        g = problem.several[g]
-        members = (labels[s] == c[:, None]) | (problem.groups == g[:, None])
-        added[s, g, c] = _tree_weights(weights, s, members) - totals[s, c]
-    added = (added / unit[:, :, None]).round().masked_fill_(barred, -torch.inf)
-    top, targets = added.max(dim=2)
+        moves.append(_moves_of_several(state, homes, barred))
+    found = [torch.cat(parts) for parts in zip(*moves, strict=True)]
+    return [to_numpy(part) for part in found]
 
+
+def _moves_of_singles(state, values, homes, barred, least, forest):
+    """Return the moves of groups of one row, as `_proposals` does, on the device."""
+    matrices, active, labels, problem, unit, totals = state
+    rows = problem.firsts[problem.singles]
+    weights = matrices.matrices
+    if len(active) < len(matrices):
+        weights = weights[active]
     # A row takes its heaviest edge along, so the rows left behind lose at least that.
-    least = weights.new_full((n_samples, n_groups), -torch.inf)
-    best = levels[0].top.masked_fill(levels[0].top == torch.inf, -torch.inf)
-    least[:, problem.singles] = best[:, problem.firsts[problem.singles]]
-    s, g = (top > (least / unit).round()).nonzero(as_tuple=True)
-    members = (labels[s] == homes[s, g][:, None]) & (problem.groups != g[:, None])
-    lost = totals[s, homes[s, g]] - _tree_weights(weights, s, members)
-    gains = torch.zeros_like(top)
-    gains[s, g] = top[s, g] - (lost / unit[s, 0]).round()
-    return homes, targets, gains
+    reach = (forest.levels[0].top if forest.levels else forest.inner.amax(dim=2))[
+        :, rows
+    ]
+    reach = values.gather(1, matrices.places(reach.clamp(min=SELF + 1)))
+    low = (reach / unit[:, None]).round()
+    bounds = _bounds(weights[:, rows], labels, least)
+    hopeful = bounds > (reach - unit[:, None])[:, :, None]
+    hopeful &= ~barred[:, problem.singles]
+    s, g = hopeful.any(dim=2).nonzero(as_tuple=True)
+    added = _added(weights[s, rows[g]], s, values, matrices, labels, forest, least)
+    added = (added / unit[s, None]).round().masked_fill_(~hopeful[s, g], -torch.inf)
+    top, targets = added.max(dim=1)
+    (better,) = (top > low[s, g]).nonzero(as_tuple=True)
+    s, g, top, targets = (part[better] for part in (s, g, top, targets))
+    row = rows[g]
+    home = labels[s, row]
+    members = (labels[s] == home[:, None]) & (
+        torch.arange(labels.shape[1], device=row.device) != row[:, None]
+    )
+    lost = totals[s, home] - _tree_weights(matrices, active[s], members)
+    gains = top - (lost / unit[s]).round()
+    return s, problem.singles[g], home, targets, gains
 
 
-def _added(weights, labels, levels, k):
-    """What each row would add to each tree, (s, n, k).
+def _moves_of_several(state, homes, barred):
+    """Return the moves of groups of several rows, as `_moves_of_singles` does."""
+    matrices, active, labels, problem, unit, totals = state
+    several = problem.several
+    s, a, c = (~barred[:, several]).nonzero(as_tuple=True)
+    g = several[a]
+    members = (labels[s] == c[:, None]) | (problem.groups == g[:, None])
+    gained = _tree_weights(matrices, active[s], members) - totals[s, c]
+    added = unit.new_full((len(labels), len(several), barred.shape[2]), -torch.inf)
+    added[s, a, c] = (gained / unit[s]).round()
+    top, targets = added.max(dim=2)
+    s, a = (top > -torch.inf).nonzero(as_tuple=True)
+    g = several[a]
+    home = homes[s, g]
+    members = (labels[s] == home[:, None]) & (problem.groups != g[:, None])
+    lost = totals[s, home] - _tree_weights(matrices, active[s], members)
+    gains = top[s, a] - (lost / unit[s]).round()
+    return s, g, home, targets[s, a], gains
 
-    From the leaves of the rounds up, each component compares its heaviest connection to
-    the row with its heaviest edge: the lighter of the two is passed on to the component
-    that it becomes a part of, the heavier one stays.
+
+def _bounds(weights, labels, least):
+    """Bound from above what rows of weights (s, u, n) add to each tree, (s, u, k).
+
+    The sum of the heaviest edge and, for every further edge, what it exceeds the
+    lightest edge of the tree (s, k) by, since each of these replaces an edge.
     """
-    ways = weights
-    added = torch.zeros_like(weights)
-    for component, top in levels:
-        into = component[:, None, :].expand(weights.shape)
-        top = top[:, None, :]
-        added = added + (ways - top).clamp(min=0.0)
-        ways = torch.minimum(ways, top)
-        ways = torch.full_like(ways, -torch.inf).scatter_reduce_(2, into, ways, "amax")
-        added = torch.zeros_like(added).scatter_add_(2, into, added)
-    roots = labels.new_zeros(len(labels), k).scatter_(1, labels, component)
-    roots = roots[:, None, :].expand(-1, weights.shape[1], -1)
-    return (ways + added).gather(2, roots)
+    (n_samples, k) = least.shape
+    floor = least.gather(1, labels)[:, None]
+    members = least.new_zeros(n_samples, labels.shape[1], k)
+    members.scatter_(2, labels[:, :, None], 1.0)
+    total = (weights - floor).clamp_(min=0.0) @ members
+    top = weights.new_full(total.shape, NO_WAY)
+    top.scatter_reduce_(2, labels[:, None].expand(weights.shape), weights, "amax")
+    return total.add_(torch.minimum(top, least[:, None]))
 
 
-def _tree_weights(weights, samples, members):
+def _added(ways, samples, values, matrices, labels, forest, least):
+    """What rows of weights `ways` (q, n) add to each tree of their samples, (q, k).
+
+    From the samples up, each component compares its heaviest connection to the row with
+    its heaviest edge: the lighter of the two is passed on to the component that it
+    becomes a part of, the heavier one stays.
+    """
+    (n_samples, k) = least.shape
+    whole = ways  # what stays, and what is passed on
+    if forest.levels:
+        tops = torch.cat([level.top for level in forest.levels], dim=1)
+        intos = torch.cat([level.into for level in forest.levels], dim=1)[samples]
+        heaviest = values.gather(1, matrices.places(tops.clamp(min=SELF + 1)))
+        heaviest = torch.where(tops > SELF, heaviest, torch.inf)[samples]
+        widths = [level.top.shape[1] for level in forest.levels]
+        sizes = [*widths[1:], forest.inner.shape[1]]
+        parts = (heaviest.split(widths, 1), intos.split(widths, 1), sizes)
+        for top, into, size in zip(*parts, strict=True):
+            passed = torch.minimum(ways, top)
+            stays = ways.new_zeros(len(ways), size)
+            stays.scatter_add_(1, into, whole - passed)
+            ways = torch.full_like(stays, NO_WAY)
+            ways.scatter_reduce_(1, into, passed, "amax")
+            whole = stays + ways
+    # The best ways to what is left, from the heaviest down: a further one replaces the
+    # lightest edge between its end and those of the ways before it.
+    if forest.bottlenecks is not None:
+        between = forest.bottlenecks
+        between = values.gather(
+            1,
+            matrices.places(
+                between.clamp(SELF + 1, matrices.triangle.n_pairs + SELF)
+            ).flatten(1),
+        ).view(between.shape)
+        apart = forest.bottlenecks == NONE
+        between = between.masked_fill_(apart, -torch.inf)
+        place = ways.argsort(dim=1, descending=True, stable=True).argsort(dim=1)
+        before = place[:, None, :] < place[:, :, None]
+        replaced = torch.where(before, between[samples], -torch.inf).amax(dim=2)
+        replaced = torch.minimum(ways, replaced)
+        whole = whole - torch.where(replaced > -torch.inf, replaced, 0.0)
+    trees = labels.new_full((n_samples, forest.inner.shape[1]), k)
+    trees.scatter_(1, forest.nodes, labels)
+    added = ways.new_zeros(len(ways), k + 1)
+    return added.scatter_add_(1, trees[samples], whole)[:, :k]
+
+
+def _tree_weights(matrices, samples, members):
     """Weights (m,) of the trees of members (m, n), bool, in the samples (m,)."""
-    found = [weights.new_empty(0)]
+    found = [matrices.values.new_empty(0)]
     size = int(members.sum(dim=1).max()) if len(members) else 0
-    step = max(1, _ENTRIES_AT_ONCE // max(size, 1) ** 2)
+    entries = size**2 + min(size, _FEW_OF_MANY) ** 3
+    step = max(1, _ENTRIES_AT_ONCE // max(entries, 1))
     for first in range(0, len(members), step):
         part = samples[first : first + step]
         inside = members[first : first + step]
         order = inside.int().argsort(dim=1, descending=True, stable=True)[:, :size]
         padded = ~inside.gather(1, order)
-        own = weights[part[:, None, None], order[:, :, None], order[:, None, :]]
-        own.masked_fill_(padded[:, :, None] | padded[:, None, :], -torch.inf)
-        edges = batched_boruvka(own.clone(), _rows(order))
-        values = own.flatten(1).gather(1, edges.clamp(min=0))
-        found.append(values.masked_fill(edges < 0, 0.0).sum(dim=1))
+        own = matrices.ranks[part[:, None, None], order[:, :, None], order[:, None, :]]
+        own.masked_fill_(padded[:, :, None] | padded[:, None, :], NONE)
+        own.diagonal(dim1=1, dim2=2).fill_(SELF)
+        edges = spanning_forest(own, few=_FEW_OF_MANY).edges[:, : max(size - 1, 0)]
+        places = matrices.places(edges.clamp(min=SELF + 1))
+        values = matrices.values[part[:, None], places]
+        found.append(values.masked_fill_(edges <= SELF, 0.0).sum(dim=1))
     return torch.cat(found)
 
 
-def _carry_out(homes, targets, gains, k):
-    """Mark the proposals (s, n_groups) that are carried out, the largest gain first."""
-    is_moved = torch.zeros_like(gains, dtype=torch.bool)
-    is_free = is_moved.new_ones(len(gains), k)
-    for _ in range(k // 2):
-        is_open = is_free.gather(1, homes) & is_free.gather(1, targets)
-        gain, group = (gains * is_open).max(dim=1, keepdim=True)
-        moves = gain > 0
-        is_moved.scatter_(1, group, is_moved.gather(1, group) | moves)
-        for ends in (homes, targets):
-            end = ends.gather(1, group)
-            is_free.scatter_(1, end, is_free.gather(1, end) & ~moves)
-    return is_moved
+def _carry_out(samples, groups, homes, targets, gains):
+    """Return the moves (m,) that are carried out, the largest gain of a sample first.
 
-
-def _inside(weights, labels):
-    """Return the weights inside components, -inf between them."""
-    return weights.masked_fill(labels[:, :, None] != labels[:, None, :], -torch.inf)
+    One after another, unless they touch a component that has changed. Arrays: samples,
+    groups and targets.
+    """
+    order = np.lexsort((groups, -gains, samples))
+    order = order[gains[order] > 0]
+    done = []
+    while len(order):
+        first = order[np.unique(samples[order], return_index=True)[1]]
+        done.append(first)
+        # The move of the same sample that was just carried out, for each that is left.
+        last = first[np.searchsorted(samples[first], samples[order])]
+        apart = np.ones(len(order), dtype=bool)
+        for end in (homes, targets):
+            apart &= (end[order] != homes[last]) & (end[order] != targets[last])
+        order = order[apart]
+    done = np.concatenate(done) if done else np.empty(0, dtype=np.intp)
+    return samples[done], groups[done], targets[done]
 
 
 def _rows(like):
@@ -293,9 +429,3 @@ def _by_first_row(component):
     first.scatter_reduce_(1, component, rows, "amin")
     first = first.gather(1, component)
     return ((first == rows).cumsum(dim=1) - 1).gather(1, first)
-
-
-def _first_rows(ids):
-    """Return for every row the first row with the same id, (n,) int64."""
-    _, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
-    return first[inverse]

@@ -1,6 +1,5 @@
 """Maximum spanning forests of noisy copies, solved together in torch."""
 
-import numpy as np
 import torch
 
 from skdiffclust._torch import to_tensor
@@ -12,15 +11,19 @@ from skdiffclust.forests._constrained._problem import constrained_problem
 from skdiffclust.forests._perturbed import _hash
 from skdiffclust.forests._perturbed._noise import N_SEGMENTS
 from skdiffclust.forests._trees._boruvka_torch import (
-    batched_boruvka,
-    components_of,
-    heaviest_edges,
+    NONE,
+    SELF,
+    RankedMatrices,
+    Triangle,
+    spanning_forest,
+    trees_of,
 )
 
-# Scratch of a chunk of samples, in bytes an entry of every noisy matrix: of free and of
-# constrained forests.
+# Scratch of a chunk of samples, in bytes an entry of every noisy matrix: of free and
+# of constrained forests; of these also for what the ways of samples to trees replace.
 _BYTES_PER_ENTRY = 64
 _BYTES_CONSTRAINED = 160
+_BYTES_PER_WAY = 8
 _CPU_BYTES = 2**28
 
 
@@ -42,42 +45,54 @@ def _mix64(h):
     return h ^ _shift(h, 31, 64)
 
 
-def pair_noise(noise, first, last, n, device):
-    """Return the values (s, n, n) of samples as the kernels have them, bit for bit.
+def pair_noise(noise, first, last, triangle):
+    """Return the values (s, m) of samples as the kernels have them, bit for bit.
 
-    Symmetric; the diagonal is meaningless.
+    Of the pairs of a Triangle.
     """
     per_draw = noise.samples_per_draw
+    device = triangle.heads.device
     draws = torch.arange(first // per_draw, -(-last // per_draw), device=device)
     seed = _signed(noise.seed, 64)
     base = _mix64(seed + (draws + 1) * _signed(_hash.GOLDEN, 64))
-    rows = (torch.arange(n, device=device) + 1) * _signed(_hash.ROW, 64)
+    rows = (torch.arange(triangle.n, device=device) + 1) * _signed(_hash.ROW, 64)
     keys = _mix64(base[:, None] + rows)
     low = keys.to(torch.int32)
     high = _shift(keys, 32, 64).to(torch.int32)
-    index = torch.arange(n, device=device, dtype=torch.int32)
-    smaller = torch.minimum(index[:, None], index).long()
-    larger = torch.maximum(index[:, None], index)
-    x = larger * _signed(_hash.COLUMN, 32) + low[:, smaller]
+    x = triangle.tails.to(torch.int32) * _signed(_hash.COLUMN, 32)
+    x = x + low.index_select(1, triangle.heads)
     x = (x ^ _shift(x, 16, 32)) * _signed(_hash.FIRST, 32)
-    x = x ^ high[:, smaller]
+    x = x ^ high.index_select(1, triangle.heads)
     x = (x ^ _shift(x, 15, 32)) * _signed(_hash.SECOND, 32)
     x = x ^ _shift(x, 15, 32)
-    pattern = ((x & 0x7FFFFFFF).to(torch.float64) * 2.0 + 1.0).view(torch.int64)
+    pattern = (x & 0x7FFFFFFF).to(torch.float64).mul_(2.0).add_(1.0).view(torch.int64)
+    # One of the 512 segments of an octave's position, of the lower or the upper tail.
+    segment = (pattern >> 48) - (1023 << 4)
+    segment += (x >> 31) & N_SEGMENTS
+    t = (pattern & ((1 << 48) - 1)).to(torch.float64).mul_(2.0**-48)
+    table = to_tensor(noise.table, device)
+    values = _cubic(table[segment], t)
+    if per_draw == 1:
+        return values
     # Mirror images share their bits: only the tail is the other one.
-    images = torch.arange(per_draw, device=device).bool()[:, None, None]
-    segment = N_SEGMENTS * ((x < 0)[:, None] ^ images)
-    segment += ((pattern >> 48) - (1023 << 4))[:, None]
-    t = (pattern & ((1 << 48) - 1)).to(torch.float64) * 2.0**-48
-    t = t[:, None]
-    c0, c1, c2, c3 = (
-        to_tensor(np.ascontiguousarray(column), device)[segment]
-        for column in noise.table.T
-    )
-    # One product and one sum at a time: a fused one would round differently.
-    values = (((c3 * t + c2) * t + c1) * t + c0).flatten(0, 1)
+    if noise.is_symmetric:
+        images = -values
+    else:
+        images = _cubic(table[segment ^ N_SEGMENTS], t)
+    values = torch.stack([values, images], dim=1).flatten(0, 1)
     start = first % per_draw
     return values[start : start + last - first]
+
+
+def _cubic(coefficients, t):
+    """Values at t (d, m) of cubics (d, m, 4).
+
+    One product and one sum at a time: a fused one would round differently.
+    """
+    values = coefficients[..., 3] * t
+    for power in (2, 1):
+        values = values.add_(coefficients[..., power]).mul_(t)
+    return values.add_(coefficients[..., 0])
 
 
 class BoruvkaSampler:
@@ -96,12 +111,17 @@ class BoruvkaSampler:
         self.noise = noise
         n = len(similarity)
         device = similarity.device
+        self.n_clusters = n_clusters
         self.n_edges = n - n_clusters
+        self.triangle = Triangle(n, device)
+        self.clean = similarity.flatten()[self.triangle.pairs]
         self.problem = None
         if constraints is not None:
             problem = constrained_problem(constraints, n_clusters)
             self.problem = TorchProblem(problem, device)
-        entry = n * n * (_BYTES_CONSTRAINED if constraints else _BYTES_PER_ENTRY)
+        entry = n * n * _BYTES_PER_ENTRY
+        if constraints is not None:
+            entry = n * n * _BYTES_CONSTRAINED + n * min(n, 48) ** 2 * _BYTES_PER_WAY
         free = _CPU_BYTES
         if device.type == "cuda":
             free = torch.cuda.mem_get_info(device)[0] // 2
@@ -112,27 +132,47 @@ class BoruvkaSampler:
 
     def chunks(self):
         """Yield first and last sample, edges, weights and components of each chunk."""
+        for first, last in self.parts():
+            matrices = self.noisy(first, last)
+            if self.problem is None:
+                yield first, last, *self.solve_free(matrices, components=True)
+            else:
+                yield first, last, *self.solve_constrained(matrices)
+
+    def parts(self):
+        """Yield the first sample and the last of each chunk."""
         n_samples = self.noise.n_samples
         for first in range(0, n_samples, self.step):
-            last = min(first + self.step, n_samples)
-            yield first, last, *self.solve(self.noisy(first, last))
+            yield first, min(first + self.step, n_samples)
 
     def noisy(self, first, last):
-        """Return the noisy copies (s, n, n) of some samples."""
-        n = len(self.similarity)
-        noise = pair_noise(self.noise, first, last, n, self.similarity.device)
-        return self.similarity + self.noise.scale * noise
+        """Return the RankedMatrices of the noisy copies of some samples."""
+        noise = pair_noise(self.noise, first, last, self.triangle)
+        weights = noise.new_zeros(len(noise), self.triangle.n_pairs + 1)
+        torch.add(self.clean, noise.mul_(self.noise.scale), out=weights[:, :-1])
+        return RankedMatrices(weights, self.triangle)
 
-    def solve(self, weights):
-        """Return edges and weights (s, n_edges) and components (s, n) of copies."""
-        if self.problem is not None:
-            component, edges, values = constrained_trees(weights, self.problem)
-            return edges, values, component
-        rows = torch.arange(weights.shape[1], device=weights.device)
-        rows = rows.expand(weights.shape[:2])
-        edges = batched_boruvka(weights.clone(), rows)
-        edges, values = heaviest_edges(weights, edges, self.n_edges)
-        return edges, values, components_of(edges, rows)
+    def solve_free(self, matrices, *, components=False):
+        """Return edges and weights (s, n_edges) and components (s, n), or None."""
+        forest = spanning_forest(matrices.ranks)
+        edges = forest.edges[:, : self.n_edges]
+        component = None
+        if components and self.n_clusters == 1:
+            component = torch.zeros_like(forest.nodes)
+        elif components and not self.n_edges:
+            component = torch.arange(len(self.similarity), device=edges.device)
+            component = component.expand(len(matrices), -1)
+        elif components:
+            light = matrices.ranks < edges[:, -1, None, None]
+            heavy = matrices.ranks.masked_fill(light, NONE)
+            heavy.diagonal(dim1=1, dim2=2).fill_(SELF)
+            component = trees_of(spanning_forest(heavy, n_trees=self.n_clusters))
+        return *matrices.edges(edges), component
+
+    def solve_constrained(self, matrices):
+        """Return edges and weights (s, n_edges) and components (s, n)."""
+        component, edges, values = constrained_trees(matrices, self.problem)
+        return edges, values, component
 
     def sums(self, *, connectivity=False):
         """Return A_ε and M_ε (n, n), or None, and the weights (s,) of the samples."""
@@ -163,7 +203,6 @@ class BoruvkaSampler:
     def score_gradient(self, products):
         """Return the gradient (n, n) that `_perturbation.score_gradient` defines."""
         noise = self.noise
-        n = len(self.similarity)
         draws = (
             torch.arange(noise.n_samples, device=products.device)
             // noise.samples_per_draw
@@ -175,13 +214,12 @@ class BoruvkaSampler:
         if len(sizes) > 1:
             products = products - ((means.sum() - means) / (len(sizes) - 1))[draws]
         coefficients = products / (len(sizes) * sizes[draws] * noise.scale)
-        gradient = self.similarity.new_zeros((n, n))
-        for first in range(0, noise.n_samples, self.step):
-            last = min(first + self.step, noise.n_samples)
-            values = pair_noise(noise, first, last, n, products.device)
+        gradient = self.similarity.new_zeros(1, self.triangle.n_pairs + 1)
+        for first, last in self.parts():
+            values = pair_noise(noise, first, last, self.triangle)
             scores = 1.0 - torch.exp(-values) if noise.kind == "gumbel" else values
-            gradient += torch.einsum("s,sij->ij", coefficients[first:last], scores)
-        return 0.5 * gradient.fill_diagonal_(0.0)
+            gradient[0, :-1] += coefficients[first:last] @ scores
+        return 0.5 * self.triangle.spread(gradient)[0]
 
     def connectivity_loss(self, observed, target):
         """Return the unbiased connectivity loss and its gradient (n, n)."""
@@ -209,18 +247,16 @@ def partial_sums(similarity, n_clusters, noise, constraints):
 
     Free and constrained forests are those of the same noisy copies, made once.
     """
-    free = BoruvkaSampler(similarity, n_clusters, noise)
-    bound = BoruvkaSampler(similarity, n_clusters, noise, constraints)
+    sampler = BoruvkaSampler(similarity, n_clusters, noise, constraints)
     n = len(similarity)
     counts = similarity.new_zeros(n * n)
     lost = similarity.new_empty(noise.n_samples)
-    for first in range(0, noise.n_samples, bound.step):
-        last = min(first + bound.step, noise.n_samples)
-        weights = bound.noisy(first, last)
-        edges, values, _ = free.solve(weights)
+    for first, last in sampler.parts():
+        matrices = sampler.noisy(first, last)
+        edges, values, _ = sampler.solve_free(matrices)
         counts.index_add_(0, edges.flatten(), torch.ones_like(values).flatten())
         lost[first:last] = values.sum(dim=1)
-        edges, values, _ = bound.solve(weights)
+        edges, values, _ = sampler.solve_constrained(matrices)
         counts.index_add_(0, edges.flatten(), -torch.ones_like(values).flatten())
         lost[first:last] -= values.sum(dim=1)
     upper = (counts / noise.n_samples).view(n, n)

@@ -66,6 +66,11 @@ class Noise:
 
         return quantile_table(self.kind)
 
+    @property
+    def is_symmetric(self):
+        """Whether mirror images are the negative of each other, bit for bit."""
+        return self.kind == "normal"
+
 
 class Samples(NamedTuple):
     """Forests of s noisy copies of a relation, as all samplers return them.

@@ -1,121 +1,257 @@
-"""Borůvka's algorithm on many dense matrices at once, in torch."""
+"""Maximum spanning forests of many dense matrices at once, in torch.
 
+Pairs are ranked by weight once, so that no two are equal and one maximum gives the edge
+of a component and the component at its other end. The matrix is contracted after each
+round of Borůvka's algorithm; what is left of it is solved by its bottlenecks. A device
+is asked for few calls, and for less memory traffic in each.
+"""
+
+from functools import cached_property
 from typing import NamedTuple
 
-import numpy as np
 import torch
 
-
-class BoruvkaRound(NamedTuple):
-    """A round of `batched_boruvka`.
-
-    Attributes
-    ----------
-    component : tensor of shape (s, n), int64
-        Root of each row after the round.
-    top : tensor of shape (s, n), float64
-        At every root before it, the weight of its heaviest edge, infinite if it has
-        none.
-    """
-
-    component: torch.Tensor
-    top: torch.Tensor
+# Ranks of no pair, and of a sample with itself; those of pairs follow.
+NONE = 0
+SELF = 1
+# The components of a matrix below which its bottlenecks are computed: c³ numbers each.
+_FEW = 32
+# What is added to a tree by a way that there is not; -inf less itself would be NaN.
+NO_WAY = -1e300
 
 
-def _jump(parents, n_times):
-    """Follow parents (s, n) to their roots by doubling."""
-    for _ in range(n_times):
-        parents = parents.gather(1, parents)
-    return parents
-
-
-def _hook(component, found, other, index, n_times):
-    """Hook components (s, n) that found an edge onto the component at its other end.
-
-    Of two that chose the same edge the smaller one stays a root. `found` and `other`
-    are per root. Returns the new components and which roots were hooked.
-    """
-    target = torch.where(found, other, index)
-    mutual = (target.gather(1, target) == index) & (index < target)
-    hooked = found & ~mutual & (target != index)
-    parents = torch.where(hooked, target, index)
-    return _jump(parents, n_times).gather(1, component), hooked
-
-
-def batched_boruvka(weights, component, levels=None):
-    """Grow maximum spanning forests of dense matrices, all samples at once.
+class Triangle:
+    """The pairs i < j of n samples, row by row, and where a matrix has them.
 
     Parameters
     ----------
-    weights : tensor of shape (s, n, n), float64
-        Symmetric, -inf where there is no edge. Written to.
-    component : tensor of shape (s, n), int64
-        First row of the block that each row is in; blocks are contracted.
-    levels : list, default=None
-        Takes a `BoruvkaRound` for each round.
+    n : int
+    device : torch.device
 
-    Returns
-    -------
-    edges : tensor of shape (s, n), int64
-        i * n + j with i < j, of the edge by which a row's block was joined; -1 where
-        none was. In the total order of edges the forest is unique.
+    Attributes
+    ----------
+    heads, tails : tensor of shape (m,), int64
+        The samples i and j of each pair.
+    pairs : tensor of shape (m,), int64
+        i * n + j.
+    positions : tensor of shape (n * n,), int64
+        Pair of each entry of a matrix; m on the diagonal.
     """
-    n_samples, n = component.shape
-    n_rounds = max(int(np.ceil(np.log2(max(n, 2)))), 1)
-    index = torch.arange(n, device=weights.device).expand(n_samples, n)
-    edges = torch.full_like(component, -1)
-    last = n * n
-    for _ in range(n_rounds):
-        weights.masked_fill_(component[:, :, None] == component[:, None, :], -torch.inf)
-        top = weights.max(dim=2).values
-        nearest = weights.argmax(dim=2)
-        rank = torch.minimum(index, nearest) * n + torch.maximum(index, nearest)
-        best = torch.full_like(top, -torch.inf)
-        best.scatter_reduce_(1, component, top, "amax")
-        wins = (top == best.gather(1, component)) & (top > -torch.inf)
-        ranks = torch.full_like(component, last)
-        ranks.scatter_reduce_(
-            1, component, rank.where(wins, rank.new_tensor(last)), "amin"
+
+    def __init__(self, n, device):
+        self.n = n
+        self.n_pairs = n * (n - 1) // 2
+        self.heads, self.tails = torch.triu_indices(n, n, 1, device=device)
+        self.pairs = self.heads * n + self.tails
+        pairs = torch.arange(self.n_pairs, device=device)
+        positions = torch.full((n * n,), self.n_pairs, device=device)
+        positions[self.pairs] = pairs
+        positions[self.tails * n + self.heads] = pairs
+        self.positions = positions
+
+    def spread(self, weights):
+        """Return the matrices (s, n, n) of weights (s, m + 1), the last the diagonal's.
+
+        Symmetric.
+        """
+        return weights.index_select(1, self.positions).unflatten(1, (self.n, self.n))
+
+
+class RankedMatrices:
+    """Symmetric matrices, whose pairs are ranked by weight.
+
+    Parameters
+    ----------
+    weights : tensor of shape (s, m + 1), float64
+        Of the pairs of a Triangle; the last column is 0.
+    triangle : Triangle
+
+    Attributes
+    ----------
+    ranks : tensor of shape (s, n, n), int32
+        Rank of each pair, from the lightest up; of equal weights the pair that comes
+        first is the heavier one. `SELF` on the diagonal.
+    order : tensor of shape (s, m), int64
+        Pairs, the heaviest first.
+    values : tensor of shape (s, m), float64
+        Their weights.
+    """
+
+    def __init__(self, weights, triangle):
+        self.weights = weights
+        self.triangle = triangle
+        m = triangle.n_pairs
+        self.values, self.order = weights[:, :m].sort(
+            dim=1, descending=True, stable=True
         )
-        found = ranks < last
-        i = ranks.clamp(max=last - 1) // n
-        j = ranks.clamp(max=last - 1) % n
-        ends = component.gather(1, i), component.gather(1, j)
-        other = torch.where(ends[0] == index, ends[1], ends[0])
-        component, hooked = _hook(component, found, other, index, n_rounds)
-        edges = torch.where(hooked, ranks, edges)
-        if levels is not None:
-            levels.append(BoruvkaRound(component, torch.where(found, best, torch.inf)))
-    return edges
+        places = torch.arange(
+            m + SELF, SELF, -1, device=weights.device, dtype=torch.int32
+        )
+        ranks = torch.full_like(weights, SELF, dtype=torch.int32)
+        ranks[:, :m].scatter_(1, self.order, places.expand(len(weights), m))
+        self.ranks = triangle.spread(ranks)
+
+    def __len__(self):
+        return len(self.weights)
+
+    @cached_property
+    def matrices(self):
+        """The matrices (s, n, n), with a zero diagonal."""
+        return self.triangle.spread(self.weights)
+
+    def places(self, ranks):
+        """Return the columns of `order` and `values` that have ranks (s, ...)."""
+        return self.triangle.n_pairs + SELF - ranks.long()
+
+    def edges(self, ranks):
+        """Return the edges (s, e), i * n + j, and the weights (s, e), of ranks (s, e).
+
+        All are ranks of pairs.
+        """
+        places = self.places(ranks)
+        return (
+            self.triangle.pairs[self.order.gather(1, places)],
+            self.values.gather(1, places),
+        )
 
 
-def heaviest_edges(weights, edges, n_edges):
-    """Return the heaviest n_edges (s, n_edges) of edges (s, n) and their weights."""
-    last = weights.shape[1] ** 2
-    edges = torch.where(edges < 0, last, edges).sort(dim=1).values
-    values = weights.flatten(1).gather(1, edges.clamp(max=last - 1))
-    values = torch.where(edges < last, values, -torch.inf)
-    values, order = values.sort(dim=1, descending=True, stable=True)
-    return edges.gather(1, order)[:, :n_edges], values[:, :n_edges]
+def ranked_matrices(matrices):
+    """Return the RankedMatrices of symmetric matrices (s, n, n)."""
+    (n_samples, n) = matrices.shape[:2]
+    triangle = Triangle(n, matrices.device)
+    weights = matrices.new_zeros(n_samples, triangle.n_pairs + 1)
+    weights[:, :-1] = matrices.flatten(1)[:, triangle.pairs]
+    return RankedMatrices(weights, triangle)
 
 
-def components_of(edges, component):
-    """Return the components (s, n) that edges (s, m) make of blocks (s, n)."""
-    n_samples, n = component.shape
-    m = edges.shape[1]
-    n_rounds = max(int(np.ceil(np.log2(max(n, 2)))), 1)
-    index = torch.arange(n, device=edges.device).expand(n_samples, n)
-    positions = torch.arange(m, device=edges.device).expand(n_samples, m)
-    if not m:
-        return component
-    for _ in range(n_rounds):
-        ends = component.gather(1, edges // n), component.gather(1, edges % n)
-        open_edges = torch.where(ends[0] == ends[1], m, positions)
-        first = torch.full_like(index, m)
-        for end in ends:
-            first.scatter_reduce_(1, end, open_edges, "amin")
-        chosen = first.clamp(max=m - 1)
-        one, two = (end.gather(1, chosen) for end in ends)
-        other = torch.where(one == index, two, one)
-        component, _ = _hook(component, first < m, other, index, n_rounds)
-    return component
+class Level(NamedTuple):
+    """A round of Borůvka's algorithm on c components.
+
+    Attributes
+    ----------
+    top : tensor of shape (s, c), int32
+        Rank of the heaviest edge of each component, at most `SELF` without any.
+    into : tensor of shape (s, c), int64
+        Component that it is a part of after the round.
+    """
+
+    top: torch.Tensor
+    into: torch.Tensor
+
+
+class RankedForest(NamedTuple):
+    """Maximum spanning forests of ranked matrices, and how they were found.
+
+    Attributes
+    ----------
+    edges : tensor of shape (s, e), int32
+        Ranks of the edges, the heaviest first, then `NONE`.
+    levels : list of Level
+    nodes : tensor of shape (s, n), int64
+        Component, after the last level, that each sample is in.
+    inner : tensor of shape (s, c, c), int32
+        Ranks of the edges between such components, `NONE` elsewhere.
+    bottlenecks : tensor of shape (s, c, c), int32, or None
+        The largest rank so that edges of at least this rank join two components,
+        `NONE` if none do; on the diagonal more than every rank. None if every tree is
+        one component.
+    """
+
+    edges: torch.Tensor
+    levels: list
+    nodes: torch.Tensor
+    inner: torch.Tensor
+    bottlenecks: torch.Tensor
+
+
+def contracted(ranks, into, size):
+    """Contract nodes of ranks (s, c, c) into `size` nodes, whose numbers are (s, c)."""
+    (n_samples, c) = into.shape
+    rows = ranks.new_zeros(n_samples, size, c).scatter_reduce_(
+        1, into[:, :, None].expand(-1, -1, c), ranks, "amax"
+    )
+    return ranks.new_zeros(n_samples, size, size).scatter_reduce_(
+        2, into[:, None, :].expand(-1, size, -1), rows, "amax"
+    )
+
+
+def bottlenecks_of(ranks):
+    """Return the bottlenecks (s, c, c) of ranks (s, c, c), the diagonal not read."""
+    ranks = ranks.clone()
+    ranks.diagonal(dim1=1, dim2=2).fill_(torch.iinfo(ranks.dtype).max)
+    for _ in range(max(ranks.shape[1] - 2, 0).bit_length()):
+        ranks = torch.minimum(ranks[:, :, None], ranks[:, None]).amax(dim=3)
+    return ranks
+
+
+def spanning_forest(ranks, n_trees=1, n_hubs=0, few=_FEW):
+    """Return the maximum spanning forests of ranked graphs, as a RankedForest.
+
+    Parameters
+    ----------
+    ranks : tensor of shape (s, c, c), int32
+        Symmetric. No two pairs are equal but those of rank `NONE`, which are no edges;
+        `SELF` on the diagonal.
+    n_trees : int, default=1
+        Upper bound of the number of trees without a hub. All other nodes, past those
+        bounded, come last and have no edges.
+    n_hubs : int, default=0
+        The first nodes, which count as one and have no edges between them.
+    few : int, default=32
+        Stop to contract at so many components.
+    """
+    n_rounds = ranks.shape[1].bit_length()
+    levels = []
+    found = []
+    nodes = torch.arange(ranks.shape[1], device=ranks.device).expand(ranks.shape[:2])
+    while ranks.shape[1] > few and len(levels) < n_rounds:
+        c = ranks.shape[1]
+        index = torch.arange(c, device=ranks.device)
+        top, other = ranks.max(dim=2)
+        if n_hubs:
+            other[:, :n_hubs] = index[:n_hubs]
+        # Of two that chose the same edge the first stays a root.
+        is_mutual = other.gather(1, other) == index
+        parents = torch.where(is_mutual, torch.minimum(other, index), other)
+        is_root = parents == index
+        found.append(top.masked_fill(is_root, NONE))
+        for _ in range((c - 1).bit_length()):
+            parents = parents.gather(1, parents)
+        size = n_hubs + (c - n_hubs + n_trees) // 2
+        # Nodes without edges past those that n_trees counts share the last number.
+        numbers = (is_root.cumsum(dim=1) - 1).clamp_(max=size - 1)
+        into = numbers.gather(1, parents)
+        ranks = contracted(ranks, into, size)
+        if n_hubs:
+            ranks[:, :n_hubs, :n_hubs] = NONE
+        ranks.diagonal(dim1=1, dim2=2).fill_(SELF)
+        levels.append(Level(top, into))
+        nodes = into.gather(1, nodes) if len(levels) > 1 else into
+    bottlenecks = None
+    inner = ranks
+    if ranks.shape[1] <= few:
+        through = ranks.clone() if n_hubs else ranks
+        if n_hubs:
+            through[:, :n_hubs, :n_hubs] = torch.iinfo(ranks.dtype).max
+        bottlenecks = bottlenecks_of(through)
+        inner = torch.where(ranks == bottlenecks, ranks, NONE)
+        # Every edge is there twice.
+        last = 2 * (ranks.shape[1] - 1)
+        inside = inner.flatten(1).sort(dim=1, descending=True).values
+        found.append(inside[:, :last:2])
+    edges = found[0]
+    if len(found) > 1:
+        edges = torch.cat(found, dim=1).sort(dim=1, descending=True).values
+    elif levels:
+        edges = edges.sort(dim=1, descending=True).values
+    return RankedForest(edges, levels, nodes, inner, bottlenecks)
+
+
+def trees_of(forest):
+    """Return a number (s, n) for the tree that each sample is in, hubs apart."""
+    if forest.bottlenecks is None:
+        return forest.nodes
+    linked = bottlenecks_of(forest.inner) > NONE
+    index = torch.arange(linked.shape[1], device=linked.device)
+    first = torch.where(linked, index, len(index)).amin(dim=2)
+    return first.gather(1, forest.nodes)
