@@ -52,6 +52,9 @@ _BALANCE = 10.0
 _LABELLED_BALANCE = 1.0
 # Least target proportion of a cluster in the balance term, times n_clusters.
 _LEAST_PRIOR = 0.02
+# n_neighbors="auto", of neighbours that count alike, and of those weighted by rank.
+_NEIGHBORS = 10
+_RANKED_NEIGHBORS = 40
 # A cluster below this share of the mean size causes a warning.
 _LEAST_SIZE = 0.01
 # Starts with n_init="auto"; searches so many that all of them see so many edges, which
@@ -60,7 +63,7 @@ _STARTS = 10
 _LEAST_STARTS = 2
 _SEARCHED_EDGES = 30_000_000
 # Parameters of the affinity, which are unused if X is the graph.
-_OF_ROWS = {"n_neighbors": 10, "metric": "euclidean", "temperature": 1.0}
+_OF_ROWS = {"n_neighbors": "auto", "metric": "euclidean", "temperature": 1.0}
 # Epochs on each batch of a stream after the first, not counting that without a step.
 _STREAM_EPOCHS = 10
 
@@ -319,7 +322,13 @@ def make_affinity(estimator):
     """Return the `Affinity` of the parameters of an estimator."""
     kind = estimator.affinity
     metric = estimator.metric
-    of_neighbors = isinstance(kind, str) and kind in ("nearest_neighbors", "nndescent")
+    n_neighbors = estimator.n_neighbors
+    if isinstance(kind, str) and kind == "auto":
+        kind = "nearest_neighbors" if estimator.encoder is None else "ranked_neighbors"
+    is_ranked = isinstance(kind, str) and kind == "ranked_neighbors"
+    if n_neighbors == "auto":
+        n_neighbors = _RANKED_NEIGHBORS if is_ranked else _NEIGHBORS
+    of_neighbors = isinstance(kind, str) and kind.endswith(("_neighbors", "nndescent"))
     if metric != "euclidean" and not of_neighbors:
         raise ValueError(
             "The 'metric' parameter of PRCut must be 'euclidean' where 'affinity' is "
@@ -327,9 +336,9 @@ def make_affinity(estimator):
             f"{metric!r} with affinity={kind!r} instead. Leave it out."
         )
     if isinstance(kind, str) and kind == "nndescent":
-        kind = nndescent(estimator)
+        kind = nndescent(estimator, n_neighbors)
         metric = "euclidean"  # the transformer has its own
-    return Affinity(kind, estimator.n_neighbors, metric, estimator.temperature, "PRCut")
+    return Affinity(kind, n_neighbors, metric, estimator.temperature, "PRCut")
 
 
 def _check_precomputed(estimator, X, graph, reset):

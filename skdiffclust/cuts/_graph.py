@@ -9,7 +9,12 @@ from sklearn.base import clone
 from skdiffclust._affinity import distance_matrix, unit_rows
 from skdiffclust._products import product_by_sample
 from skdiffclust._validation import check_dense_size
-from skdiffclust.cuts._neighbors import as_points, neighbor_links, neighbors_graph
+from skdiffclust.cuts._neighbors import (
+    as_points,
+    neighbor_links,
+    neighbors_graph,
+    ranked,
+)
 from skdiffclust.cuts._ratio_cut import check_graph
 
 
@@ -18,7 +23,8 @@ class Affinity:
 
     Parameters
     ----------
-    kind : {"nearest_neighbors", "rbf", "cosine"}, callable or neighbours transformer
+    kind : {"nearest_neighbors", "ranked_neighbors", "rbf", "cosine"}, callable or \
+            neighbours transformer
     n_neighbors : int
         Clipped to what the number of samples allows.
     metric : {"euclidean", "cosine"}
@@ -48,6 +54,10 @@ class Affinity:
         elif self.kind == "nearest_neighbors":
             k = min(self.n_neighbors, X.shape[0] - 1)
             graph = either_way(neighbors_graph(self.points, k, self.metric))
+        elif self.kind == "ranked_neighbors":
+            k = min(self.n_neighbors, X.shape[0] - 1)
+            graph = ranked(neighbors_graph(self.points, k, self.metric))
+            graph = sp.csr_array(graph + graph.T)
         else:
             graph = self._weights(X)
         return check_graph(graph, caller=self.owner, name="affinity")
@@ -67,7 +77,7 @@ class Affinity:
         """Return the weights, a csr_array (m, n), of new samples X to fitted ones."""
         if hasattr(self.kind, "fit_transform"):
             return _pattern(self.transformer.transform(X))
-        if self.kind != "nearest_neighbors":
+        if not isinstance(self.kind, str) or self.kind in ("rbf", "cosine"):
             links = sp.csr_array(self._weights(X))
             if not (links.data >= 0).all() or np.isinf(links.data).any():
                 raise ValueError(
@@ -78,7 +88,8 @@ class Affinity:
             return links
         k = min(self.n_neighbors, self.X.shape[0])
         new = as_points(X, self.metric)
-        return neighbor_links(self.points, new, k, self.metric)
+        links = neighbor_links(self.points, new, k, self.metric)
+        return ranked(links) if self.kind == "ranked_neighbors" else links
 
     def _weights(self, X):
         """Return the weights (m, n), sparse only if a callable returns that."""
@@ -116,7 +127,7 @@ class Affinity:
         return np.exp(-(distance_matrix(X, self.X) ** 2) / self.temperature)
 
 
-def nndescent(estimator):
+def nndescent(estimator, n_neighbors):
     """Return pynndescent's transformer with the parameters of an estimator."""
     try:
         from pynndescent import PyNNDescentTransformer
@@ -127,7 +138,7 @@ def nndescent(estimator):
             "skdiffclust[nndescent]), or use affinity='nearest_neighbors'."
         ) from error
     return PyNNDescentTransformer(
-        n_neighbors=estimator.n_neighbors,
+        n_neighbors=n_neighbors,
         metric=estimator.metric,
         random_state=estimator.random_state,
     )

@@ -18,6 +18,8 @@ _TREE_MAX_FEATURES = 10
 _TREE_ROWS = 20_000
 # Entries of a block of products of sparse samples.
 _PRODUCT_BLOCK_ENTRIES = 2**22
+# The weight of the r-th neighbour is 1 / (r - 1 + this).
+_FIRST_RANK = 5.0
 # Samples with a smaller cosine are not neighbours by "cosine".
 _LEAST_COSINE = 1e-9
 
@@ -44,7 +46,8 @@ def as_points(X, metric):
 def neighbors_graph(points, n_neighbors, metric):
     """Return the 0/1 csr_array (n, n) of the nearest other rows of each of points.
 
-    By "cosine", samples at right angles or beyond are not neighbours.
+    Those of a row are in order of distance. By "cosine", samples at right angles or
+    beyond are not neighbours.
     """
     n = points.shape[0]
     if n_neighbors < 1:
@@ -70,6 +73,16 @@ def neighbor_links(points, new, n_neighbors, metric):
     shape = len(new), len(points)
     links = sp.csr_array((np.ones(found.size), found.ravel(), starts), shape=shape)
     return _acute(links, new, points) if metric == "cosine" else links
+
+
+def ranked(links):
+    """Return links (m, n), neighbours in order of distance, weighted by their rank.
+
+    The r-th neighbour has the weight 1 / (r + 4).
+    """
+    ranks = np.arange(links.nnz) - np.repeat(links.indptr[:-1], np.diff(links.indptr))
+    weights = 1.0 / (ranks + _FIRST_RANK)
+    return sp.csr_array((weights, links.indices, links.indptr), shape=links.shape)
 
 
 def nearest_point(points, new):

@@ -92,9 +92,12 @@ class PRCut(
     n_clusters : int or "auto", default=8
         Number of clusters. "auto" reads it off `cut_curve_`, and warns where that shows
         no clear number; see Notes.
-    affinity : str, callable or neighbours transformer, default="nearest_neighbors"
+    affinity : str, callable or neighbours transformer, default="auto"
         Similarity of two samples. "nearest_neighbors" is 1 if either is among the
-        `n_neighbors` nearest of the other, else 0; "rbf" is ``exp(-d² / temperature)``
+        `n_neighbors` nearest of the other, else 0; "ranked_neighbors" is
+        ``1 / (r + 4)`` if one is the r-th nearest of the other, summed over both
+        directions; "auto" is the latter with an encoder, whose smooth map suits the
+        wider graph, and the former without. "rbf" is ``exp(-d² / temperature)``
         and "cosine" ``exp((cos - 1) / temperature)``, both dense. "precomputed": X is
         the graph, a symmetric matrix of weights >= 0, which needs ``encoder=None``. A
         callable maps (X, Y) to weights (n_X, n_Y). Of a transformer, such as
@@ -103,10 +106,11 @@ class PRCut(
         of pynndescent, which must be installed (the extra ``nndescent``): approximate
         neighbours, for many samples of more than ten features. It compiles for about a
         minute when it is first used.
-    n_neighbors : int, default=10
+    n_neighbors : int or "auto", default="auto"
         Neighbours of a sample, itself not counted; at most n_samples - 1 are taken.
+        "auto" is 40 where they are ranked, else 10.
     metric : {"euclidean", "cosine"}, default="euclidean"
-        Distance of "nearest_neighbors". By "cosine" the length of a sample does not
+        Distance of the nearest neighbours. By "cosine" the length of a sample does not
         count, as for text, and samples without a feature in common, or at right angles
         or beyond, are no neighbours.
     temperature : float, default=1.0
@@ -280,12 +284,23 @@ class PRCut(
         ],
         "affinity": [
             StrOptions(
-                {"nearest_neighbors", "nndescent", "rbf", "cosine", "precomputed"}
+                {
+                    "auto",
+                    "nearest_neighbors",
+                    "ranked_neighbors",
+                    "nndescent",
+                    "rbf",
+                    "cosine",
+                    "precomputed",
+                }
             ),
             callable,
             HasMethods("fit_transform"),
         ],
-        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
+        "n_neighbors": [
+            Interval(Integral, 1, None, closed="left"),
+            StrOptions({"auto"}),
+        ],
         "metric": [StrOptions({"euclidean", "cosine"})],
         "temperature": [Interval(Real, 0, None, closed="neither")],
         "cut": [StrOptions({"normalized", "ratio"})],
@@ -321,8 +336,8 @@ class PRCut(
         self,
         n_clusters=8,
         *,
-        affinity="nearest_neighbors",
-        n_neighbors=10,
+        affinity="auto",
+        n_neighbors="auto",
         metric="euclidean",
         temperature=1.0,
         cut="normalized",

@@ -47,6 +47,26 @@ def test_links_of_new_rows_are_to_their_nearest(global_random_seed):
     np.testing.assert_array_equal(affinity.links(new).toarray(), near)
 
 
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+@pytest.mark.parametrize("n_features", [3, 12])
+def test_ranked_neighbours_weigh_less_the_farther_they_are(
+    metric, n_features, global_random_seed
+):
+    rng = np.random.RandomState(global_random_seed)
+    X = rng.random_sample((30, n_features))
+    new = rng.random_sample((5, n_features))
+    far = cdist(np.concatenate([X, new]), X, metric)
+    far[np.arange(30), np.arange(30)] = np.inf
+    ranks = far.argsort(axis=1, kind="stable").argsort(axis=1) + 1
+    weights = np.where(ranks <= 6, 1 / (ranks + 4.0), 0.0)
+    for rows, others in ((X, new), (sp.csr_array(X), sp.csr_array(new))):
+        affinity = Affinity("ranked_neighbors", 6, metric, 1.0, "test")
+        graph = affinity.fit(rows).toarray()
+        np.testing.assert_allclose(graph, weights[:30] + weights[:30].T, rtol=1e-12)
+        links = affinity.links(others).toarray()
+        np.testing.assert_allclose(links, weights[30:], rtol=1e-12)
+
+
 def test_a_graph_that_is_clean_is_taken_as_it_is():
     graph = check_graph(np.ones((4, 4)), caller="test")
     again = check_graph(graph, caller="test")

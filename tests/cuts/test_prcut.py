@@ -212,6 +212,27 @@ def test_affinity_of_a_callable_and_of_a_transformer(blobs):
     assert set(model.affinity_matrix_.data) == {1.0}  # distances are not weights
 
 
+@pytest.mark.few_epochs
+def test_encoders_are_trained_on_ranked_neighbours_unless_others_are_asked_for(blobs):
+    X, _ = blobs
+    alike = {"affinity": "nearest_neighbors", "n_neighbors": 10}
+    ranked = {"affinity": "ranked_neighbors", "n_neighbors": 40}
+    for encoder, other, expected in (
+        (None, {}, alike),
+        (None, {"affinity": "ranked_neighbors"}, ranked),
+        (None, {"n_neighbors": 15}, alike | {"n_neighbors": 15}),
+        ("mlp", {}, ranked),
+        ("mlp", {"n_neighbors": 15}, ranked | {"n_neighbors": 15}),
+        ("mlp", {"affinity": "nearest_neighbors"}, alike),
+    ):
+        parameters = QUICK | {"encoder": encoder, "max_iter": 1}
+        found = PRCut(4, **parameters, **other).fit(X)
+        same = PRCut(4, **parameters, **expected).fit(X)
+        difference = found.affinity_matrix_ - same.affinity_matrix_
+        assert not difference.nnz
+        np.testing.assert_array_equal(found.predict(X), found.labels_)
+
+
 @pytest.mark.parametrize("init", ["auto", "spectral", "k-means++"])
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
 def test_sparse_samples_have_the_labels_of_dense_ones(init, metric, global_random_seed):
