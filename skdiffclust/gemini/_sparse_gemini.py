@@ -439,10 +439,11 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         cannot_link : array-like or sparse matrix, default=None
             Samples that should not share a cluster; see :meth:`GEMINI.fit`.
         alpha_init : float or None, default=None
-            First penalty; None is a thousandth of a bound for the largest one, or less
-            if few features are left there. If the model is trained (see Notes of the
-            class), it is just below the penalty at which the first feature is dropped
-            in a trial, though a few may be dropped there in further training.
+            First penalty; None is a thousandth of a bound for the largest one, less if
+            few features are left there, or more if `max_iter` iterations do not solve
+            it. If the model is trained (see Notes of the class), it is just below the
+            penalty at which the first feature is dropped in a trial, though a few may
+            be dropped there in further training.
         alpha_multiplier : float, default=1.05
             Factor from one penalty to the next.
         min_features : int, default=2

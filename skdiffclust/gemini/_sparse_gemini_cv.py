@@ -467,7 +467,11 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         found = []
         for mode in modes:
             trial = GEMINI(**params | {"mode": mode, "n_clusters": 2})
-            found.append(stability_of_counts(trial._cluster_subset, X, several, rng))
+            found.append(
+                stability_of_counts(
+                    trial._cluster_subset, X, several, rng, trial._finds_cells()
+                )
+            )
         stability = max(found, key=lambda each: each.advantage.max())
         self.stability_ = stability.to_dict()
         if is_auto:

@@ -313,10 +313,10 @@ class Walk:
 def first_alpha(walk, loops, max_iter):
     """Return the first penalty of a path; None if a callback stopped it.
 
-    If steps are solved it is a thousandth of `largest_alpha`, or less if few features
-    are left there. If they are trained, the penalty is doubled until a feature is
-    dropped, and the penalty before is returned; it begins where shrinking alone,
-    without any gradient, could not empty the smallest group.
+    If steps are solved it is a thousandth of `largest_alpha`, less if few features are
+    left there, or more if it is not solved. If they are trained, the penalty is doubled
+    until a feature is dropped, and the penalty before is returned; it begins where
+    shrinking alone, without any gradient, could not empty the smallest group.
     """
     if walk.is_exact:
         return _first_solved_alpha(walk, loops)
@@ -336,25 +336,39 @@ def first_alpha(walk, loops, max_iter):
 
 
 def _first_solved_alpha(walk, loops):
-    """Return what `first_alpha` returns for steps that are solved."""
+    """Return what `first_alpha` returns for steps that are solved.
+
+    A penalty that is too small to be solved within the iterations of a step, as where
+    the samples are separated with room to spare, is not taken if a larger one is.
+    """
     problem = walk.problem_of(walk.support)
-    smaller = largest_alpha(problem, walk.model, walk.penalty) * SMALLEST_SHARE
-    alpha = smaller
-    most = -1
-    for _ in range(_MOST_TENTHS):
+    largest = largest_alpha(problem, walk.model, walk.penalty)
+
+    def tried(alpha):
         before = walk.snapshot()
-        step = walk.advance(smaller, loops)
+        step = walk.advance(alpha, loops)
         walk.restore(before)
-        if step is None:
+        return step
+
+    alpha = largest * SMALLEST_SHARE
+    step = tried(alpha)
+    if step is None:
+        return None
+    if step.kkt > TOLERANCE:
+        larger = tried(10 * alpha)
+        if larger is None:
             return None
+        return alpha if larger.kkt > TOLERANCE else 10 * alpha
+    for _ in range(_MOST_TENTHS - 1):
         n_in = np.count_nonzero(step.support)
-        if n_in <= most:
-            break
-        alpha = smaller
-        most = n_in
         if n_in >= _SHARE_IN * len(step.support):
             break
-        smaller /= 10
+        step = tried(alpha / 10)
+        if step is None:
+            return None
+        if step.kkt > TOLERANCE or np.count_nonzero(step.support) <= n_in:
+            break
+        alpha /= 10
     return alpha
 
 

@@ -212,6 +212,21 @@ def test_wide_data_are_solved_on_what_is_in():
     assert np.count_nonzero(solver.arrays(float)[0].any(axis=1)) < 30
 
 
+def test_a_path_of_wide_data_begins_where_it_can_be_solved():
+    # Separated with room to spare: a tenth of the first penalty selects more features,
+    # and is not solved within these iterations.
+    X = np.random.RandomState(0).normal(size=(40, 400))
+    shifts = np.random.RandomState(1).normal(size=(3, 60))
+    X[:, :60] += shifts[np.arange(40) % 3]
+    sparse = SparseGEMINI(3, max_iter=150, random_state=0)
+    path = sparse.path(X, alpha_multiplier=1.3)
+    assert len(path) > 20 and (path.kkts[1:] <= 0.01).all()
+    # Fewer iterations do not solve it there either, but at ten times that penalty.
+    later = sparse.set_params(max_iter=45, n_init=1).path(X, alpha_multiplier=1.3)
+    assert_allclose(later.alphas[1], 10 * path.alphas[1])
+    assert (later.kkts[1:] <= 0.01).all()
+
+
 @pytest.mark.parametrize("mode", ["ova", "ovo"])
 @pytest.mark.parametrize(
     "name", ["wine", "cancer", 1, 2, 3, pytest.param(5, marks=pytest.mark.long)]

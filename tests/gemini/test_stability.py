@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
+from scipy.spatial.distance import pdist
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
@@ -24,6 +25,7 @@ from skdiffclust.gemini._stability import (
     co_assignment_uncertainty,
     counts_to_try,
     gaussian_like,
+    leading_components,
     stability_of_counts,
 )
 from skdiffclust.gemini._starts import ascend, run_on_rows, start_partitions
@@ -173,6 +175,37 @@ def test_few_samples_of_many_are_used(few_fits, monkeypatch):
 
     stability_of_counts(cluster, X, COUNTS, np.random.RandomState(0))
     assert sizes == {(80, 40)}
+
+
+@pytest.mark.parametrize("shape", [(40, 12), (12, 40)])
+def test_leading_components_keep_most_of_the_distances(shape, global_random_seed):
+    rng = np.random.RandomState(global_random_seed)
+    X = rng.normal(size=shape) * 3.0 ** -np.arange(shape[1]) + 5
+    for form in (X, sparse.csr_array(X)):
+        # All of them have the distances of X, few are those of the largest variance.
+        whole = leading_components(form, min(shape))
+        assert_allclose(pdist(whole), pdist(X), rtol=1e-6)
+        few = leading_components(form, 3)
+        assert few.shape == (shape[0], 3) and few.dtype == np.float64
+        variances = np.linalg.svd(X - X.mean(axis=0), compute_uv=False)[:3] ** 2
+        assert_allclose(np.sort(few.var(axis=0)), np.sort(variances) / shape[0])
+        assert_allclose(few.mean(axis=0), 0, atol=1e-8)
+
+
+def test_cells_are_found_in_few_components_of_wide_samples(monkeypatch):
+    monkeypatch.setattr(_stability, "_MOST_COMPONENTS", 2)
+    X, _ = blobs()
+    widths = set()
+
+    def cluster(data, rows, n_clusters, rng):
+        widths.add(data.shape[1])
+        return rng.randint(2, size=len(data))
+
+    for is_linear, width in ((True, 2), (False, 4)):
+        rng = np.random.RandomState(0)
+        stability_of_counts(cluster, X, COUNTS, rng, is_linear)
+        assert widths == {width}
+        widths.clear()
 
 
 # ------------------------------------------------------------------ the estimator
