@@ -9,7 +9,8 @@ disturbs less), and the relative difference of the total weights of the two tree
 peer that takes more than half a minute runs once, one that is not installed not at all.
 Parts: points, few, ten, wide, million, whole, dense, dense20000, dense_fit, sparse,
 reachability, metrics, norms, sphere, text, growth3, growth10, growth50, fit, workers,
-memmap.
+memmap, dask (with dask.distributed; a thread a process, so set OMP_NUM_THREADS=1 and
+NUMBA_NUM_THREADS=1).
 """
 
 import os
@@ -487,6 +488,45 @@ def memmap():
         print(f"differs from the weight of the tree at once by {error:.0e}")
 
 
+def dask():
+    """200 000 rows of a file: two processes of dask beside one process."""
+    import joblib
+    from distributed import Client, LocalCluster
+
+    from skdiffclust.forests import minimum_spanning_tree_by_blocks
+
+    def by_dask(X):
+        with joblib.parallel_config("dask"):
+            return minimum_spanning_tree_by_blocks(X)
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/X.npy"
+        np.save(path, normal(200_000, 10))
+        before = peak_memory()
+        X = np.load(path, mmap_mode="r")
+        with (
+            LocalCluster(2, threads_per_worker=1, dashboard_address=None) as cluster,
+            Client(cluster) as client,
+        ):
+            by_dask(X[:5000])  # kernels are loaded
+            two = [clocked(by_dask, X) for _ in range(N_RUNS)]
+            workers = client.run(peak_memory).values()
+            coordinator = peak_memory()
+        one = [clocked(minimum_spanning_tree, X) for _ in range(N_RUNS)]
+    same = all(
+        np.array_equal(tree.edges, one[0][2].edges)
+        and np.array_equal(tree.lengths, one[0][2].lengths)
+        for *_, tree in two
+    )
+    seconds = [np.median([run[0] for run in runs]) for runs in (one, two)]
+    print(
+        f"200 000 x 10: one process {seconds[0]:.1f} s, two of dask {seconds[1]:.1f} s "
+        f"({seconds[0] / seconds[1]:.2f} x), same tree: {same}, peak memory of the "
+        f"coordinator {coordinator / 2**20:.0f} MiB ({before / 2**20:.0f} before), of "
+        f"workers {', '.join(f'{size / 2**20:.0f}' for size in workers)} MiB"
+    )
+
+
 def installed(name):
     """Return a name with its version, or that it is not there."""
     try:
@@ -496,9 +536,11 @@ def installed(name):
 
 
 def main(parts):
-    names = "scipy scikit-learn fastcluster hdbscan fast_hdbscan quitefastmst".split()
+    names = "scipy scikit-learn fastcluster hdbscan fast_hdbscan quitefastmst dask"
+    names = names.split()
     print(", ".join(installed(name) for name in ["numpy", "numba", *names]))
-    skdiffclust.warmup()
+    if parts != ["dask"]:  # that has the memory of its own kernels only
+        skdiffclust.warmup()
     for part in parts:
         globals()[part]()
 

@@ -189,9 +189,5 @@ def test_cluster_more_samples_than_memory_holds(tmp_path):
     np.save(tmp_path / "samples.npy", X)
     samples = np.load(tmp_path / "samples.npy", mmap_mode="r")
     tree = minimum_spanning_tree_by_blocks(samples, n_blocks=4)
-    i, j = tree.edges.T
-    graph = csr_array(
-        (np.tile(tree.lengths, 2), (np.r_[i, j], np.r_[j, i])), shape=(len(X), len(X))
-    )
-    forest = SpanningForestClustering(3, metric="precomputed").fit(graph)
+    forest = SpanningForestClustering(3).fit(samples, tree=tree)
     assert adjusted_rand_score(y, forest.labels_) == 1

@@ -56,7 +56,12 @@ from skdiffclust.forests._trees._distances import (
     lengths_of_matrix,
     mutual_reachability,
 )
-from skdiffclust.forests._trees._tree import CutTree, components, cut_order
+from skdiffclust.forests._trees._tree import (
+    CutTree,
+    components,
+    cut_order,
+    tree_of_points,
+)
 
 # Lengths computed at a time, 8 MB of them.
 _LENGTHS_AT_ONCE = 2**20
@@ -302,6 +307,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         partial_labels=None,
         must_link=None,
         cannot_link=None,
+        tree=None,
     ):
         """Grow the tree of X and cut it.
 
@@ -329,6 +335,12 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         cannot_link : array-like or sparse matrix, default=None
             Samples that do not share a cluster: index pairs or a sparse incidence
             matrix. Needs the list of all edges, O(n²) memory.
+        tree : SpanningTree, default=None
+            The Euclidean minimum spanning tree of X, for example of
+            :func:`~skdiffclust.forests.minimum_spanning_tree_by_blocks`, which is cut
+            instead of being grown again. That it spans X and has the lengths of its
+            edges is checked, that it is the shortest is not. Not with constraints,
+            `min_samples` or samples of weight zero.
 
         Returns
         -------
@@ -363,7 +375,11 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         if n_clusters is not None:
             check_feasible(constraints, n_clusters)
         how = {"algorithm": self.algorithm, "n_jobs": self.n_jobs}
-        tree = grow_tree(lengths, constraints, n_clusters=n_clusters, **how)
+        if tree is None:
+            tree = grow_tree(lengths, constraints, n_clusters=n_clusters, **how)
+        else:
+            self._refuse_tree(lengths, constraints, kept)
+            tree = tree_of_points(tree, lengths.points)
         _check_request(tree, self.n_clusters, self.distance_threshold)
         plain = tree
         if constraints is not None:
@@ -649,6 +665,18 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
                 "The 'n_perturbations' parameter of SpanningForestClustering must be 0 "
                 f"with {what}. Got {self.n_perturbations} instead. Cuts under noise "
                 "are defined for a number of clusters, without constraints."
+            )
+
+    def _refuse_tree(self, lengths, constraints, kept):
+        """Refuse a given tree where it is not that of the fit."""
+        is_euclidean = self.metric in ("euclidean", "l2") and lengths.points is not None
+        is_free = constraints is None and kept is None and lengths.core is None
+        if not (is_euclidean and is_free):
+            raise ValueError(
+                "The 'tree' parameter of SpanningForestClustering.fit must be None, "
+                "unless X is dense, metric='euclidean', min_samples=None, no sample "
+                "has weight zero and there are no constraints. Got a tree instead. "
+                "Leave it out: it is grown again."
             )
 
     def _perturb(self, graph, sizes, weights, kept, min_size, task):

@@ -15,7 +15,11 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics import adjusted_rand_score
 
 from skdiffclust import SpanningForestClustering
-from skdiffclust.forests import maximum_spanning_forest
+from skdiffclust.forests import (
+    SpanningTree,
+    maximum_spanning_forest,
+    minimum_spanning_tree_by_blocks,
+)
 
 
 def plain(n_clusters=2, **params):
@@ -555,3 +559,52 @@ def test_outliers_have_the_highest_scores(cut_rule, global_random_seed):
     moved = SpanningForestClustering(3, cut_rule=cut_rule)
     moved.fit(np.concatenate([X, far]) * 1024)
     assert np.array_equal(moved.outlier_scores_, scores)
+
+
+def test_a_given_tree_is_cut(global_random_seed):
+    X, _ = make_blobs(300, centers=4, random_state=global_random_seed)
+    grown = SpanningForestClustering(4).fit(X)
+    tree = minimum_spanning_tree_by_blocks(X, n_blocks=3)
+    given = SpanningForestClustering(4).fit(X, tree=tree)
+    shuffled = np.random.default_rng(global_random_seed).permutation(len(X) - 1)
+    turned = SpanningTree(tree.edges[shuffled, ::-1], tree.lengths[shuffled])
+    for model in (given, SpanningForestClustering(4).fit(X, tree=turned)):
+        for name in ("edges_", "edge_lengths_", "labels_", "outlier_scores_"):
+            assert np.array_equal(getattr(model, name), getattr(grown, name))
+        assert np.array_equal(model.predict(X + 0.1), grown.predict(X + 0.1))
+        assert np.array_equal(model.cut(2), grown.cut(2))
+
+
+def test_the_given_tree_is_used():
+    X = np.array([[0.0], [1.0], [3.0]])
+    # Not the shortest.
+    tree = SpanningTree(np.array([[0, 2], [0, 1]]), np.array([3.0, 1.0]))
+    model = SpanningForestClustering(2, min_cluster_size=1).fit(X, tree=tree)
+    assert model.edges_.tolist() == [[0, 2], [0, 1]]
+
+
+def test_trees_of_other_samples_are_refused():
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    tree = minimum_spanning_tree_by_blocks(X)
+    model = SpanningForestClustering(2)
+    cycle = SpanningTree(tree.edges[[0, *range(28)]], tree.lengths[[0, *range(28)]])
+    beyond = SpanningTree(tree.edges + 1, tree.lengths)
+    for wrong, samples, message in (
+        (tree, X[:20], "must have 19 edges for 20 samples"),
+        (cycle, X, "must join all samples"),
+        (beyond, X, "must join all samples"),
+        (tree, X[::-1].copy(), "as its lengths"),
+        (tree, 1000 * X, "as its lengths"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            model.fit(samples, tree=wrong)
+    for parameters, arguments in (
+        ({"metric": "cosine"}, {}),
+        ({"min_samples": 3}, {}),
+        ({}, {"sample_weight": [0.0] + [1.0] * 29}),
+        ({}, {"must_link": [[0, 1]]}),
+    ):
+        with pytest.raises(ValueError, match="The 'tree' parameter .* must be None"):
+            SpanningForestClustering(2, **parameters).fit(X, tree=tree, **arguments)
+    with pytest.raises(ValueError, match="X is dense"):
+        model.fit(csr_array(X), tree=tree)

@@ -1,9 +1,12 @@
 """The minimum spanning tree block by block, for data beyond memory or many workers."""
 
+from functools import lru_cache
+from hashlib import blake2b
 from numbers import Integral
+from typing import NamedTuple
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import Parallel, delayed, effective_n_jobs
 from sklearn.utils import check_array
 
 from skdiffclust._affinity import refuse_overflow
@@ -15,6 +18,42 @@ from skdiffclust.forests._trees._tree import SpanningTree, cut_order
 _BYTES = 2**27
 # Edge lists are merged once they hold this many edges per sample.
 _WAITING = 6
+
+
+class _InFile(NamedTuple):
+    """Consecutive samples of a file, which is opened where they are read."""
+
+    filename: str
+    dtype: np.dtype
+    offset: int
+    shape: tuple
+
+    @classmethod
+    def of(cls, X):
+        """Return the place of a memmap in C order."""
+        # Of a view, `offset` is that of the array that it is a view of.
+        whole = X
+        while isinstance(whole.base, np.memmap):
+            whole = whole.base
+        skipped = X.ctypes.data - whole.ctypes.data
+        return cls(X.filename, X.dtype, whole.offset + skipped, X.shape)
+
+    def between(self, start, stop):
+        """Return the place of samples `start` to `stop`."""
+        skipped = start * self.shape[1] * self.dtype.itemsize
+        shape = stop - start, self.shape[1]
+        return self._replace(offset=self.offset + skipped, shape=shape)
+
+    def opened(self):
+        """Return the samples."""
+        return np.memmap(self.filename, self.dtype, "r", self.offset, self.shape)
+
+
+class _Block(NamedTuple):
+    """Samples `rows` (m,) of X, ascending, which are among the consecutive `part`."""
+
+    part: object
+    rows: np.ndarray
 
 
 @validate_params(
@@ -29,18 +68,19 @@ def minimum_spanning_tree_by_blocks(X, *, n_blocks=None, n_jobs=None):
     """Return the Euclidean minimum spanning tree of samples beyond memory.
 
     The tree is that of :func:`minimum_spanning_tree`, bit for bit. Samples are split
-    into blocks; a task grows the tree inside a block, or that of the edges between two
-    blocks, and Kruskal's algorithm merges what the tasks found. No pair of samples is
-    in two tasks, and a task holds the samples of two blocks.
+    into blocks. A task reads the blocks that it needs, grows the trees inside a block
+    or between two, and merges them by Kruskal's algorithm; further tasks merge what the
+    first ones found, two by two. No pair of samples is in two tasks.
 
     Parameters
     ----------
-    X : array-like of shape (n_samples, n_features)
-        Samples; an :class:`numpy.memmap` of float64 is read block by block.
+    X : array-like or dask array of shape (n_samples, n_features)
+        Samples. An :class:`numpy.memmap` in C order and an array of dask are read
+        inside the tasks, block by block; of another array a task gets its blocks.
     n_blocks : int or None, default=None
-        Number of blocks p, for p (p + 1) / 2 tasks. By default as few as keep the
-        samples of a task within 128 MiB, and at least as many as give every worker a
-        task.
+        Number of blocks p, for p (p + 1) / 2 trees. By default as few as keep the
+        samples of two blocks within 128 MiB, and at least as many as give every worker
+        a task.
     n_jobs : int or None, default=None
         Number of workers, as in :class:`joblib.Parallel`, with any backend of
         :func:`joblib.parallel_config`. None means 1, which uses threads.
@@ -57,9 +97,10 @@ def minimum_spanning_tree_by_blocks(X, *, n_blocks=None, n_jobs=None):
 
     Notes
     -----
-    Each task takes as long as :func:`minimum_spanning_tree` on its samples, and O(n d /
-    p) memory. Everything else takes about 200 bytes per sample of X. To cluster with
-    the tree, pass it as a sparse graph, which is its own spanning tree.
+    Growing a tree takes as long as :func:`minimum_spanning_tree` on its samples, and
+    O(n d / p) memory. Equal samples are found by 128-bit hashes. The caller holds no
+    samples, but about 200 bytes for each. To cluster with the tree, pass it to
+    :meth:`SpanningForestClustering.fit`.
 
     Examples
     --------
@@ -70,36 +111,105 @@ def minimum_spanning_tree_by_blocks(X, *, n_blocks=None, n_jobs=None):
     >>> tree.edges.tolist(), tree.lengths.tolist()
     ([[1, 2], [1, 3], [0, 2]], [4.0, 2.0, 1.0])
     """
-    from skdiffclust.forests._trees._duplicates import join_duplicates
-    from skdiffclust.forests._trees._kruskal import merge_edges
-
-    refuse_silent_conversion(X)
-    X = check_array(X, dtype=[np.float64, np.float32])
-    refuse_overflow([X])
-    edges, kept, _ = join_duplicates(X, np.arange(len(X)))
-    found = edges, np.zeros(len(edges))
-    tasks = list(_tasks(_split(kept, n_blocks or _block_count(X, n_jobs))))
-    # Not a generator of results, which some backends do not support.
-    at_once = max(1, _WAITING * len(X) // max(1, _most_edges(tasks)))
+    X = _readable(X)
+    n_workers = effective_n_jobs(n_jobs)
+    least = max(1, 16 * X.shape[0] * X.shape[1] // _BYTES)
     with Parallel(n_jobs=n_jobs) as parallel:
-        for start in range(0, len(tasks), at_once):
-            part = tasks[start : start + at_once]
-            grown = parallel(delayed(_edges_of)(X, *blocks) for blocks in part)
-            found = merge_edges([found, *grown], np.arange(len(X)))
-    edges, lengths = found
+        parts = _split(np.arange(X.shape[0]), max(least, n_workers))
+        seen = parallel(delayed(_look)(_block(X, rows)) for rows in parts)
+        refuse_overflow([box for box, _ in seen])
+        duplicates, kept = _equal_samples(np.concatenate([keys for _, keys in seen]))
+        side = _side(n_workers)
+        blocks = [
+            _block(X, rows) for rows in _split(kept, n_blocks or max(least, side))
+        ]
+        found = parallel(
+            delayed(_grow)({b: blocks[b] for pair in pairs for b in pair}, pairs)
+            for pairs in _tasks(len(blocks), side)
+        )
+        found.append((duplicates, np.zeros(len(duplicates))))
+        while len(found) > 1:
+            found = parallel(
+                delayed(_merge)(found[i : i + 2]) for i in range(0, len(found), 2)
+            )
+    edges, lengths = found[0]
     order = cut_order(edges, lengths)
     return SpanningTree(edges[order], np.sqrt(lengths[order]))
 
 
-def _block_count(X, n_jobs):
-    """Return the default number of blocks."""
-    from joblib import effective_n_jobs
+def _readable(X):
+    """Return X as something whose blocks a task can read."""
+    if _is_lazy(X):
+        if X.ndim != 2 or X.dtype.kind not in "fiub" or np.isnan(X.shape[0]):
+            raise ValueError(
+                "The 'X' parameter of minimum_spanning_tree_by_blocks must be real and "
+                f"two-dimensional, of known size. Got {X} instead. Call "
+                "compute_chunk_sizes() where sizes are unknown."
+            )
+        return X
+    refuse_silent_conversion(X)
+    if (
+        isinstance(X, np.memmap)
+        and X.filename is not None
+        and X.ndim == 2
+        and X.flags.c_contiguous
+        and X.dtype.kind in "fiub"
+    ):
+        return _InFile.of(X)
+    return check_array(X, dtype=[np.float64, np.float32])
 
-    n_workers = effective_n_jobs(n_jobs)
-    n_blocks = max(1, 2 * 8 * X.size // _BYTES)
-    while n_workers > 1 and n_blocks * (n_blocks + 1) // 2 < 2 * n_workers:
-        n_blocks += 1
-    return n_blocks
+
+def _is_lazy(X):
+    """Whether X is an array of dask, or like one."""
+    return hasattr(X, "__dask_graph__") and hasattr(X, "compute")
+
+
+def _block(X, rows):
+    """Return samples `rows` of X, ascending, as a task gets them."""
+    start = rows[0]
+    stop = rows[-1] + 1
+    if isinstance(X, _InFile):
+        return _Block(X.between(start, stop), rows)
+    if _is_lazy(X):
+        from dask import optimize
+
+        # Of the graph, what these samples need.
+        return _Block(optimize(X[start:stop])[0], rows)
+    return _Block(X[start:stop], rows)
+
+
+def _values(block):
+    """Return the samples of a block (m, d), float64."""
+    part = block.part
+    if isinstance(part, _InFile):
+        part = part.opened()
+    elif _is_lazy(part):
+        part = part.compute(scheduler="synchronous")
+    if len(part) > len(block.rows):
+        part = part[block.rows - block.rows[0]]
+    return np.ascontiguousarray(part, dtype=np.float64)
+
+
+def _look(block):
+    """Return the box (2, d) of samples, and a hash (m, 2) of each; refuse NaN."""
+    X = check_array(_values(block), input_name="X")
+    box = np.stack([X.min(axis=0), X.max(axis=0)])
+    # Adding 0 makes 0.0 of -0.0.
+    keys = [blake2b(row, digest_size=16).digest() for row in X + 0.0]
+    return box, np.frombuffer(b"".join(keys), dtype=np.uint64).reshape(-1, 2)
+
+
+def _equal_samples(keys):
+    """Return the edges (m, 2) that join equal samples, and the first of each kind.
+
+    As `join_duplicates` joins them: the first to the others.
+    """
+    order = np.lexsort(keys.T)
+    is_new = np.append(True, (keys[order[1:]] != keys[order[:-1]]).any(axis=1))
+    firsts = order[is_new]
+    sizes = np.diff(np.flatnonzero(is_new), append=len(keys))
+    edges = np.column_stack([np.repeat(firsts, sizes), order])[~is_new]
+    return edges, np.sort(firsts)
 
 
 def _split(rows, n_blocks):
@@ -113,28 +223,71 @@ def _split(rows, n_blocks):
     return [block for block in np.split(rows, np.cumsum(sizes)[:-1]) if len(block)]
 
 
-def _most_edges(tasks):
-    """Return the largest number of edges that a task finds."""
-    return max(sum(len(block) for block in task) for task in tasks)
+def _side(n_workers):
+    """Return how many parts of the blocks make three lists of pairs for two workers.
+
+    More parts balance better, but their trees take more work in all.
+    """
+    side = 1
+    while n_workers > 1 and side * (side + 1) < 3 * n_workers:
+        side += 1
+    return side
 
 
-def _tasks(blocks):
-    """Return every block, then every pair of blocks."""
-    for block in blocks:
-        yield (block,)
-    for b, second in enumerate(blocks):
-        for first in blocks[:b]:
-            yield first, second
+def _tasks(n_blocks, side):
+    """Return lists of pairs (first, second) of blocks, each pair in one of them.
+
+    A list has the pairs of two of the `side` parts of the blocks, or those inside one.
+    Long lists are first.
+    """
+    parts = _split(np.arange(n_blocks), side)
+    lists = [
+        [(a, b) for b in second for a in first if a <= b]
+        for j, second in enumerate(parts)
+        for first in parts[: j + 1]
+    ]
+    return sorted(lists, key=len, reverse=True)
 
 
-def _edges_of(X, *blocks):
-    """Edges and squared lengths of the tree inside a block, or between two."""
+def _grow(blocks, pairs):
+    """Return edges and squared lengths of the forest of some pairs of blocks, merged.
+
+    `blocks` are those of the pairs, by their numbers.
+    """
+    n_samples = sum(len(block.rows) for block in blocks.values())
+    values = lru_cache(maxsize=2)(lambda b: _values(blocks[b]))
+    found = []
+    for first, second in pairs:
+        numbers = [first] if first == second else [first, second]
+        rows = np.concatenate([blocks[b].rows for b in numbers])
+        points = np.concatenate([values(b) for b in numbers])
+        found.append(_edges_of(rows, points, is_split=first != second))
+        if sum(len(edges) for edges, _ in found) > _WAITING * n_samples:
+            found = [_merge(found)]
+    return _merge(found)
+
+
+def _edges_of(rows, points, *, is_split):
+    """Edges and squared lengths of the tree of samples, or between their halves."""
     from skdiffclust._threads import thread_count
     from skdiffclust.forests._trees._euclidean import euclidean_boruvka
 
-    rows = np.concatenate(blocks)
-    points = np.ascontiguousarray(X[rows], dtype=np.float64)
     edges, lengths = euclidean_boruvka(
-        points, np.arange(len(rows)), thread_count(None), is_split=len(blocks) == 2
+        points, np.arange(len(rows)), thread_count(None), is_split=is_split
     )
     return rows[edges], lengths
+
+
+def _merge(found):
+    """Return the minimum spanning forest of lists of edges and squared lengths."""
+    from skdiffclust.forests._trees._kruskal import merge_edges
+
+    if len(found) == 1:
+        return found[0]
+    edges = np.concatenate([edges for edges, _ in found])
+    lengths = np.concatenate([lengths for _, lengths in found])
+    rows, places = np.unique(edges, return_inverse=True)
+    places, lengths = merge_edges(
+        [(places.reshape(edges.shape), lengths)], np.arange(len(rows))
+    )
+    return rows[places], lengths

@@ -70,6 +70,41 @@ def join_parts(parts, may_cut, lengths):
     return CutTree(edges[order], lengths.finish(values[order]), may_cut[order])
 
 
+def tree_of_points(tree, points):
+    """Return the CutTree of a given SpanningTree of points (n, d).
+
+    Raises ValueError unless it spans them, with Euclidean lengths. That no other tree
+    is shorter is not checked. O(n d).
+    """
+    n_samples = len(points)
+    edges = np.sort(tree.edges, axis=1).astype(np.int64, copy=False)
+    lengths = np.asarray(tree.lengths, dtype=np.float64)
+    if edges.shape != (n_samples - 1, 2) or lengths.shape != (n_samples - 1,):
+        raise ValueError(
+            "The 'tree' parameter of SpanningForestClustering.fit must have "
+            f"{n_samples - 1} edges for {n_samples} samples. Got edges of shape "
+            f"{edges.shape} and lengths of shape {lengths.shape} instead."
+        )
+    is_inside = not edges.size or (edges.min() >= 0 and edges.max() < n_samples)
+    if not is_inside or components(edges, n_samples).any():
+        raise ValueError(
+            "The 'tree' parameter of SpanningForestClustering.fit must join all "
+            "samples of X. Got edges that do not."
+        )
+    squares = np.zeros(n_samples - 1)
+    for feature in points.T:
+        squares += np.square(feature[edges[:, 0]] - feature[edges[:, 1]])
+    if not np.allclose(np.sqrt(squares), lengths, rtol=1e-6, atol=0.0):
+        raise ValueError(
+            "The 'tree' parameter of SpanningForestClustering.fit must have the "
+            "Euclidean distances between samples of X as its lengths. Got others: is "
+            "it a tree of other samples, or of samples in another order or unit?"
+        )
+    order = cut_order(edges, lengths)
+    everywhere = np.ones(n_samples - 1, dtype=bool)
+    return CutTree(edges[order], lengths[order], everywhere)
+
+
 def cut_order(edges, lengths):
     """Permutation that sorts edges by decreasing (length, i, j)."""
     order = np.argsort(lengths)

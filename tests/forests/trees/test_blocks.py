@@ -1,11 +1,20 @@
 """The tree by blocks, against the tree at once."""
 
+import pickle
+
 import joblib
 import numpy as np
 import pytest
 
 from skdiffclust.forests import minimum_spanning_tree, minimum_spanning_tree_by_blocks
-from skdiffclust.forests._trees._blocks import _split, _tasks
+from skdiffclust.forests._trees._blocks import (
+    _block,
+    _readable,
+    _side,
+    _split,
+    _tasks,
+    _values,
+)
 
 
 def rows_of(seed):
@@ -16,11 +25,9 @@ def rows_of(seed):
     return X + 1e6 * (seed % 2)
 
 
-def assert_same_tree(X, **options):
-    tree, expected = (
-        minimum_spanning_tree_by_blocks(X, **options),
-        minimum_spanning_tree(X),
-    )
+def assert_same_tree(X, in_memory=None, **options):
+    tree = minimum_spanning_tree_by_blocks(X, **options)
+    expected = minimum_spanning_tree(X if in_memory is None else in_memory)
     assert np.array_equal(tree.edges, expected.edges)
     assert np.array_equal(tree.lengths, expected.lengths)
 
@@ -61,15 +68,41 @@ def test_backends_of_joblib(backend, tmp_path):
     return None
 
 
-def test_every_pair_of_rows_is_in_one_task():
+@pytest.mark.parametrize("n_workers", [1, 2, 7])
+def test_every_pair_of_rows_is_in_one_task(n_workers):
     blocks = _split(np.arange(23), 5)
     assert [len(block) for block in blocks] == [4, 4, 5, 5, 5]
+    tasks = _tasks(len(blocks), _side(n_workers))
+    assert 2 * len(tasks) >= 3 * n_workers or n_workers == 1
     seen = np.zeros((23, 23), dtype=int)
-    for task in _tasks(blocks):
-        pairs = np.zeros_like(seen)
-        pairs[np.ix_(task[0], task[-1])] = 1
-        seen += np.triu(pairs, 1)
-    assert np.array_equal(seen, np.triu(np.ones_like(seen), 1))
+    for first, second in (pair for pairs in tasks for pair in pairs):
+        seen[np.ix_(blocks[first], blocks[second])] += 1
+    assert np.array_equal(np.triu(seen, 1), np.triu(np.ones_like(seen), 1))
+
+
+def test_a_task_reads_a_file_itself(tmp_path, global_random_seed):
+    X = np.random.default_rng(global_random_seed).normal(size=(90, 3))
+    np.save(tmp_path / "X.npy", np.vstack([X, X[:30]]).astype(np.float32))
+    X = np.load(tmp_path / "X.npy", mmap_mode="r")
+    block = _block(_readable(X[40:]), np.array([20, 21, 25]))
+    # 50 samples would take more.
+    assert len(pickle.dumps(block)) < 600
+    assert np.array_equal(_values(block), X[[60, 61, 65]])
+    assert_same_tree(X[10:], n_blocks=3)
+    assert_same_tree(X[::2], n_blocks=3)  # not consecutive: held in memory
+    assert_same_tree(np.asfortranarray(X[:, :2]), n_blocks=2)
+
+
+def test_chunks_of_dask(global_random_seed):
+    da = pytest.importorskip("dask.array", reason="dask is not installed.")
+    X = np.random.default_rng(global_random_seed).normal(size=(200, 3)).round(1)
+    chunks = da.from_array(X, chunks=(33, 3))
+    assert len(pickle.dumps(_block(chunks, np.arange(5, 30)))) < X.nbytes / 2
+    assert_same_tree(chunks, X, n_blocks=4)
+    with pytest.raises(ValueError, match="contains NaN"):
+        minimum_spanning_tree_by_blocks(chunks * np.nan)
+    with pytest.raises(ValueError, match="must be real and two-dimensional"):
+        minimum_spanning_tree_by_blocks(chunks[chunks[:, 0] > 0])
 
 
 def test_bad_rows():
