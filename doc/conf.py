@@ -98,7 +98,22 @@ html_theme_options = {
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
-html_sidebars = {"index": []}
+# Pages without pages below them have no use for an empty list of these on the left.
+html_sidebars = {
+    page: []
+    for page in (
+        "index",
+        "getting_started",
+        "which_method",
+        "coming_from*",
+        "contract",
+        "reliability",
+        "notation",
+        "add_*",
+        "whats_new",
+        "contributing",
+    )
+}
 if PUBLISHED:
     html_baseurl = f"{PUBLISHED['site']}/stable/"
     html_theme_options |= {

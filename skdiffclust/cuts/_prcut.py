@@ -81,17 +81,17 @@ class PRCut(
 ):
     r"""Cluster by the cut of a similarity graph, and predict new samples.
 
-    Like :class:`~sklearn.cluster.SpectralClustering` it cuts a graph of the samples
-    into clusters that few edges leave, but it works on the cut itself, the normalised
-    cut or the ratio-cut: a multilevel search without eigenvectors finds labels,
-    optionally within bounds on the sizes of clusters. An encoder may be trained on the
-    probabilistic cut of [1]_ from there.
+    Like :class:`~sklearn.cluster.SpectralClustering`, it partitions a graph of the
+    samples so that few edges join different clusters. It minimises the normalised cut
+    or the ratio-cut directly, by a multilevel search without eigenvectors, optionally
+    with bounds on the sizes of clusters. In addition, an encoder can be trained on the
+    probabilistic cut of [1]_.
 
     Parameters
     ----------
     n_clusters : int or "auto", default=8
-        Number of clusters. "auto" reads it off `cut_curve_`, and warns where that shows
-        no clear number; see Notes.
+        Number of clusters. "auto" determines it from `cut_curve_`, and issues a warning
+        if there is no clear number; see Notes.
     affinity : str, callable or neighbours transformer, default="auto"
         Similarity of two samples. "nearest_neighbors" is 1 if either is among the
         `n_neighbors` nearest of the other, else 0; "ranked_neighbors" is
@@ -104,28 +104,29 @@ class PRCut(
         :class:`~sklearn.neighbors.KNeighborsTransformer`, every stored entry is an
         edge of weight 1, so distances are not read as similarities. "nndescent" is that
         of pynndescent, which must be installed (the extra ``nndescent``): approximate
-        neighbours, for many samples of more than ten features. It compiles for about a
-        minute when it is first used.
+        neighbours, for many samples of more than ten features. It takes about a minute
+        to compile when it is first used.
     n_neighbors : int or "auto", default="auto"
-        Neighbours of a sample, itself not counted; at most n_samples - 1 are taken.
-        "auto" is 40 where they are ranked, else 10.
+        Number of neighbours of a sample, not including itself; at most n_samples - 1
+        are used. "auto" is 40 if they are ranked, else 10.
     metric : {"euclidean", "cosine"}, default="euclidean"
-        Distance of the nearest neighbours. By "cosine" the length of a sample does not
-        count, as for text, and samples without a feature in common, or at right angles
-        or beyond, are no neighbours.
+        Distance of the nearest neighbours. With "cosine", for example for text, the
+        length of a sample has no influence, and samples whose cosine is not positive,
+        such as those without a common feature, are never neighbours.
     temperature : float, default=1.0
         Scale of "rbf" and "cosine".
     cut : {"normalized", "ratio"}, default="normalized"
-        What is minimised: the sum over the clusters of the weight of the edges that
-        leave a cluster, divided by the sum of the degrees of its samples ("normalized")
-        or by their number ("ratio"). On graphs whose degrees differ a lot, the minimum
-        of the ratio-cut has clusters of single samples.
+        The objective: the sum over the clusters of the weight of the edges that leave a
+        cluster, divided by the sum of the degrees of its samples ("normalized") or by
+        their number ("ratio"). If the degrees differ a lot, the minimum of the
+        ratio-cut has clusters of single samples.
     min_cluster_size : float, default=1
-        Least size of a cluster: samples, or their weight. Every move of the
-        pseudo-labels respects it; a warning is issued if the encoder does not.
+        Smallest size of a cluster, in samples or in their total weight. The
+        pseudo-labels satisfy it; a warning is issued if the encoder does not.
     max_imbalance : float, default=None
-        Largest difference of the size of a cluster from the mean, relative to the mean:
-        with .3 sizes are within 70 % and 130 % of it. None: any size.
+        Largest difference between the size of a cluster and the mean size, relative to
+        the mean: with .3, sizes are between 70 % and 130 % of it. None does not limit
+        sizes.
     small_components : {"place", "noise"}, default="place"
         How to label samples in connected components of the graph that are too small to
         be clusters: parts below a tenth of the mean size of a cluster, single nodes,
@@ -135,16 +136,15 @@ class PRCut(
         clusters; where there are more of them than clusters, whole parts are put
         together, the largest first, each to the smallest cluster so far.
     objective : {"exact", "bound"}, default="exact"
-        What trains soft assignments: the bound of the expected ratio-cut, its gradient
-        taken once a batch, or the exact expectation, whose value and gradient differ
-        from the bound's by terms that are taken every tenth epoch. See
-        :func:`~skdiffclust.cuts.expected_ratio_cut`. "exact" needs
+        Objective of soft assignments: the bound of the expected ratio-cut, or the exact
+        expectation, of which the terms that are not in the bound are updated every
+        tenth epoch. See :func:`~skdiffclust.cuts.expected_ratio_cut`. "exact" requires
         ``sampling="full"``; with other samplings the bound is used.
     encoder : {"mlp", "linear"}, None or torch.nn.Module, default=None
-        Map from samples to logits. With None, labels are the pseudo-labels, of the
-        lowest cut found, and new samples go to the cluster where they raise it least. A
-        module takes samples as they are and gives `n_clusters` outputs; it is copied,
-        never written.
+        Model that maps samples to logits. With None, labels are the pseudo-labels with
+        the lowest cut found, and new samples are assigned to the cluster that increases
+        it least. A module maps samples, which are not scaled, to `n_clusters` outputs;
+        a copy of it is trained.
     hidden_layer_sizes : int or array-like of int, default=(128,)
         Widths of the hidden layers of "mlp".
     activation : {"gelu", "relu", "tanh"}, default="gelu"
@@ -156,9 +156,10 @@ class PRCut(
         Source of the pseudo-labels. "random" with `local_search` is a multilevel search
         that coarsens the graph in random order, without eigenvectors; "auto" is that.
     local_search : bool, default=True
-        Move nodes, one by one and in short sequences, as long as that lowers the cut of
-        the pseudo-labels. With False and ``init="random"`` there are no pseudo-labels:
-        soft assignments are trained from random ones, as in the paper.
+        Whether to improve the pseudo-labels by moving nodes, one by one and in short
+        sequences, as long as the cut decreases. With False and ``init="random"`` there
+        are no pseudo-labels, and training starts from random soft assignments, as in
+        the paper.
     balance_weight : float or "auto", default="auto"
         Weight :math:`\gamma` of the KL divergence of the mean assignments to the
         proportions of the pseudo-labels (uniform without any). "auto" is 10 without
@@ -179,13 +180,13 @@ class PRCut(
         Step of Adam, which falls linearly to a tenth. Twice that for "linear",
         thirty times for free assignments.
     tol : float, default=1e-5
-        Relative progress of the loss that ten epochs must make, unless a linear encoder
-        cannot represent the pseudo-labels.
+        Training stops if the relative decrease of the loss over ten epochs is smaller,
+        unless a linear encoder cannot represent the pseudo-labels.
     n_init : int or "auto", default="auto"
-        Starts of the pseudo-labels: runs of k-means inside spectral clustering,
-        seedings of "k-means++", or searches of "random", which are combined. Without
-        pseudo-labels: restarts of the training. "auto" is 10, but fewer searches, and
-        at least 2, on graphs of more than three million edges.
+        Number of initialisations of the pseudo-labels: runs of k-means in spectral
+        clustering, draws of "k-means++", or searches of "random", which are combined.
+        Without pseudo-labels, number of restarts of the training. "auto" is 10; on
+        graphs of more than three million edges there are fewer searches, at least 2.
     device : str or torch.device, default="auto"
         Where an encoder is trained; "auto" is CUDA if there is one, else the CPU.
     random_state : int, RandomState instance or None, default=None
@@ -235,28 +236,28 @@ class PRCut(
 
     Notes
     -----
-    With ``init="spectral"`` the labels of scikit-learn's spectral clustering with the
-    same `random_state` are the start, and no move raises the cut. **Number of
-    clusters.** With ``n_clusters="auto"`` the graph is cut into 1 to 31 clusters, fewer
-    where that leaves them fewer than three nodes, and with :math:`c_k` the normalised
-    cut into k, the k with the largest :math:`(c_{k+1} - 2 c_k + c_{k-1}) / (c_{k+1} +
-    .2)` is taken: up to there clusters cost little, and the next one costs much. Sizes
-    are not bounded for this. Where the best score is less than nine standard deviations
-    (by the median absolute deviation) above the median, as on samples without clusters,
-    a warning says so.
+    With ``init="spectral"``, the search starts from the labels of scikit-learn's
+    spectral clustering with the same `random_state`, and never returns a higher cut.
+
+    **Number of clusters.** With ``n_clusters="auto"`` the graph is partitioned into 1
+    to 31 clusters (fewer if they would have less than three nodes on average). With
+    :math:`c_k` the normalised cut into k clusters, the k with the largest
+    :math:`(c_{k+1} - 2 c_k + c_{k-1}) / (c_{k+1} + .2)` is selected, after which the
+    cut increases faster than before. Sizes are not bounded for this. A warning is
+    issued if the best score is less than nine standard deviations (estimated from the
+    median absolute deviation) above the median, as for data without clusters.
 
     Samples with given labels or links (`partial_labels`, `must_link`, `cannot_link`)
     keep the labels that the search gave them, also where the encoder would predict
     others; it is trained on the graph with the links as edges. Restarts are compared by
-    the cut of their labels, those that use all clusters first. Samples that are equal
-    move as one. The cut grows with the number of clusters: do not choose `n_clusters`
-    by `score`. Starts run in threads where the graph is large, with the same labels for
-    any number of them. Signed graphs are refused: with negative weights the quotient of
-    a cut by a size has no meaning.
+    the cut of their labels, those that use all clusters first. Equal samples are moved
+    together. The cut increases with the number of clusters: do not choose `n_clusters`
+    by `score`. For large graphs, searches run in threads; the labels do not depend on
+    the number of threads. Graphs with negative weights raise an error.
 
     With ``encoder=None`` the training samples are kept in the fitted estimator, because
-    `predict` needs them; an encoder keeps none, but `affinity_matrix_` shows which
-    samples were near each other.
+    `predict` needs them. With an encoder they are not, but `affinity_matrix_` shows
+    which samples were close to each other.
 
     While it trains a module, a fit seeds the global random streams of torch, from which
     its dropout draws, and restores them at the end; a lock makes concurrent fits of

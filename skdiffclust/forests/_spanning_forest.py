@@ -82,24 +82,24 @@ def _has_consensus(estimator):
 class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator):
     """Cluster by cutting the minimum spanning tree, with cuts weighted by size.
 
-    The default cuts edges that are long *and* divide their tree into large parts, so
-    that outliers do not use up the clusters. With ``cut_rule="longest"`` the result is
-    exactly the maximum spanning k-forest of [1]_, Definition 2, which is single
-    linkage: the k - 1 longest edges are cut.
+    Edges are cut that are long *and* divide their tree into large parts, so that
+    outliers do not form clusters. With ``cut_rule="longest"`` the k - 1 longest edges
+    are cut, as in single linkage; the result is then exactly the maximum spanning
+    k-forest of [1]_, Definition 2.
 
-    It finds well-separated clusters of any shape and size, and gives every number of
-    clusters from one fit. Clusters that touch have no gap to cut: there, k-means or a
-    mixture does better.
+    The estimator finds well-separated clusters of any shape and size, and one fit gives
+    the labels for every number of clusters. Clusters that touch are not separated by
+    gaps: use k-means or a mixture for them.
 
     Parameters
     ----------
     n_clusters : int, "auto" or None, default=2
-        Number of clusters. "auto" reads it off `cut_scores_`; see Notes. None needs a
-        `distance_threshold`.
+        Number of clusters. "auto" determines it from `cut_scores_`; see Notes. None
+        requires a `distance_threshold`.
     distance_threshold : float or None, default=None
         Cut every edge at least as long as this, whatever the rule, as
-        `sklearn.cluster.AgglomerativeClustering` does; needs ``n_clusters=None``. An
-        edge of length zero is not cut even then.
+        `sklearn.cluster.AgglomerativeClustering` does; requires ``n_clusters=None``.
+        Edges of length zero are never cut.
     metric : str or callable, default="euclidean"
         A metric of :func:`sklearn.metrics.pairwise_distances`, or "precomputed": X is
         then a symmetric matrix of distances, dense, or sparse, where every stored entry
@@ -114,9 +114,9 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         the parts into which it divides its tree; see Notes. "longest" takes the
         longest edge: single linkage.
     min_cluster_size : int, default=1
-        A cut leaves at least so many samples on both sides. If no edge qualifies, it
-        is halved, with a warning, until one does. Constraints come first: the parts
-        that they separate may be of any size.
+        Smallest number of samples on each side of a cut. If no edge satisfies it, it
+        is halved, with a warning, until one does. Parts that are separated by
+        constraints may be smaller.
     min_samples : int or None, default=None
         If given, distances are first raised to the mutual reachability of HDBSCAN:
         at least the distance of either end to its `min_samples`-th neighbour, itself
@@ -124,25 +124,25 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         than that of the package hdbscan and than M of quitefastmst and genieclust,
         which do not count the sample. Equal samples stay at distance zero.
     n_perturbations : int, default=0
-        Number of trees under noise from which `memberships_` are computed, 100 for
-        example. With 0 there are no memberships.
+        Number of perturbed trees from which `memberships_` are computed, for example
+        100. With 0 there are no memberships.
     noise_scale : float, default=0.2
-        Standard deviation of the logarithm of the factors by which they multiply
-        lengths.
+        Scale of the perturbations: the standard deviation of the logarithm of the
+        random factors that multiply the lengths of the edges.
     consensus : bool, default=False
-        Whether `labels_` are those of the largest membership, in place of the cut of
-        the tree without noise. Needs `n_perturbations`. On tables of measurements it
-        agrees better with known classes, on shapes it rarely differs; see Notes.
+        Whether `labels_` are the clusters of the largest memberships, instead of the
+        cut of the tree without noise. Requires `n_perturbations`. If clusters overlap,
+        it usually agrees better with known classes; see Notes.
     algorithm : {"auto", "prim", "boruvka", "kruskal"}, default="auto"
-        How the tree is grown. All give the same tree; "auto" chooses the fastest by a
-        probe of the data. "boruvka" searches a k-d tree, for Euclidean distances of low
-        intrinsic dimension; "kruskal" sorts all pairs of samples in O(n²) memory and
-        serves to check the others.
+        Algorithm that computes the tree. All give the same tree; "auto" chooses the
+        fastest by a trial on a subset. "boruvka" searches a k-d tree, for Euclidean
+        distances of low intrinsic dimension; "kruskal" sorts all pairs of samples, in
+        O(n²) memory, and is meant for tests.
     n_jobs : int or None, default=None
-        Number of threads of the compiled kernels; None uses all that the settings of
-        joblib and OpenMP allow, -1 all processors. The forest does not depend on it.
+        Number of threads of the compiled kernels; None uses as many as the settings of
+        joblib and OpenMP allow, -1 all processors. The result does not depend on it.
     random_state : int, RandomState instance or None, default=None
-        Seeds the noise of the perturbations; nothing else is random.
+        Determines the noise of the perturbations; nothing else is random.
 
     Attributes
     ----------
@@ -150,15 +150,15 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         Clusters 0 to ``n_clusters_ - 1`` by decreasing size.
     n_clusters_ : int
         Number of clusters found. Equal samples always share a cluster, so it is smaller
-        than requested where there are fewer distinct samples.
+        than requested if there are fewer distinct samples.
     outlier_scores_ : ndarray of shape (n_samples,), float64
-        How sparse each sample lies for its cluster, from 0 to 1: with r the length at
-        which single linkage joins it to a component of five samples, and m the median
-        of these lengths in its cluster, 1 - min(1, m / r). Like GLOSH of HDBSCAN, it
-        compares a sample with its own cluster, but with the median of the cluster in
-        place of its densest sample.
+        Outlier score of each sample relative to its cluster, from 0 to 1: with r the
+        length at which single linkage joins it to a component of five samples, and m
+        the median of these lengths in its cluster, 1 - min(1, m / r). Like GLOSH of
+        HDBSCAN, it compares the density at a sample with that of its own cluster, but
+        with the median of the cluster instead of its densest sample.
     memberships_ : ndarray of shape (n_samples, n_clusters), float64
-        Fraction of the trees under noise in which each sample is in each cluster; rows
+        Fraction of the perturbed trees in which each sample is in each cluster; rows
         sum to one. Only with `n_perturbations`.
     edges_ : ndarray of shape (n_samples - 1, 2), int64
         Minimum spanning tree, in cut order: the longest edge first, ties by the larger
@@ -167,15 +167,15 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
     edge_lengths_ : ndarray of shape (n_samples - 1,), float64
         Their lengths, in the unit of the metric.
     forest_edges_ : ndarray of shape (`n_samples - n_clusters_`, 2), int64
-        The forest that `labels_` is made of, with ``consensus=True`` that of the cut
-        without noise.
+        Edges of the forest whose trees are the clusters; with ``consensus=True``, that
+        of the cut without noise.
     search_ : {"exact", "moves", "greedy"}
-        How that forest was found. "exact" without constraints. Under constraints the
+        How that forest was found. "exact" without constraints. With constraints the
         heaviest forest is NP-hard to find: the cut of the greedy tree is followed by
-        "moves" of samples and groups to other clusters, as long as the forest gets
-        shorter and no cluster smaller than allowed. It is left as it is ("greedy")
-        where a matrix of all distances would exceed 2 GiB (more than 16384 samples),
-        for a sparse graph, and with a `distance_threshold`, which moves might exceed.
+        "moves" of samples and groups to other clusters, as long as the forest becomes
+        shorter and no cluster smaller than allowed. There are no moves ("greedy") if a
+        matrix of all distances would exceed 2 GiB (more than 16384 samples), for a
+        sparse graph, and with a `distance_threshold`, which moves might exceed.
     children_, distances_, linkage_ : ndarray
         The tree as in :class:`~sklearn.cluster.AgglomerativeClustering` and as scipy's
         linkage matrix (n_samples - 1, 4); always the plain, unconstrained tree.
@@ -210,26 +210,27 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
 
     **Number of clusters.** With S_k the score of the cut into k clusters, "auto" is
     the last k in 2 to min(60, max(5, n_samples / 10)) with S_k > 2 S_(k+1). If there is
-    none, it is the one whose ratio S_k / S_(k+1) is largest beside 1 + sqrt(2 / k), on
-    a scale of logarithms. Data without structure rarely exceed 1 + sqrt(2 / k), which
-    falls with k as scores come closer, and a `ConvergenceWarning` says so where the
-    ratio does not. With ``cut_rule="longest"`` it is the largest ratio of lengths.
+    none, it is the k with the largest log(S_k / S_(k+1)) / log(1 + sqrt(2 / k)). In
+    data without clusters this quotient rarely exceeds 1; if it does not, a
+    `ConvergenceWarning` is issued. With ``cut_rule="longest"`` it is the k with the
+    largest ratio of lengths.
 
     **Memberships.** Each of `n_perturbations` draws multiplies the lengths of the tree
     and of 15 nearest neighbours by ``exp(noise_scale * z)`` with z standard normal,
     grows the tree anew and cuts it into as many clusters by the same rule. Its clusters
     are matched one to one with those of `labels_`, such that most samples agree. With
-    ``consensus=True``, samples go to the cluster that they are with most often and
-    clusters are matched again, until none moves. Clusters that no draw agrees on may
-    be left empty, and `n_clusters_` is smaller then. Memberships say what noise of this
-    scale changes, not how probable a class is where clusters overlap.
+    ``consensus=True``, samples are assigned to the cluster of their largest membership
+    and clusters are matched again, until no sample changes. A cluster that the draws
+    do not agree on may become empty; `n_clusters_` is then smaller. Memberships
+    measure how much labels depend on noise of this scale, not how probable a class is
+    if clusters overlap.
 
     Ties are broken by a total order (length, smaller index, larger index), so the tree
     is unique, and without ties labels do not depend on the order of the samples. With
     many equal lengths, as on a grid of integers, there are many minimum spanning
-    trees, and which of them is cut depends on that order. At most O(n² d) time, near
-    O(n log n) where the data fill few dimensions, and O(n d) memory. The training
-    samples are kept in the fitted estimator, because `predict` needs them.
+    trees, and which of them is cut depends on that order. A fit takes at most O(n² d)
+    time, close to O(n log n) if the intrinsic dimension is low, and O(n d) memory. The
+    training samples are kept in the fitted estimator, because `predict` needs them.
 
     References
     ----------

@@ -65,25 +65,25 @@ class SpanningForestEmbedding(
 ):
     """Learn an embedding whose spanning forest agrees with labels or links.
 
-    Mini-batches are embedded, and the partial Fenchel-Young loss of [1]_ between the
-    perturbed spanning forests of the embedding and what is known of the batch is
-    lowered by Adam. Few labels are enough, and some classes may have none: unlabelled
-    samples take part in the forests. ``make_pipeline(SpanningForestEmbedding(10),
-    SpanningForestClustering(10))`` then clusters, and a logistic regression in the
-    second place is the linear probe of the paper.
+    An encoder is trained on mini-batches by the partial Fenchel-Young loss of [1]_,
+    which compares perturbed spanning forests of the embedded samples with those that
+    satisfy the labels or links of the batch. Few labels are sufficient, and some
+    classes may have none, because unlabelled samples are vertices of the forests, too.
+    To cluster, use ``make_pipeline(SpanningForestEmbedding(10),
+    SpanningForestClustering(10))``; to classify, use a classifier as the second step.
 
     Parameters
     ----------
     n_clusters : int or "auto", default="auto"
-        Number of clusters, classes without labels among them. In a batch it is clipped
-        to what the batch can have. "auto" counts the classes, where every sample has
-        one.
+        Number of clusters, including classes without labelled samples. In a batch it is
+        reduced to the largest possible number. "auto" is the number of classes, if
+        every sample is labelled.
     encoder : {"linear", "mlp"} or torch.nn.Module, default="linear"
-        What embeds samples. A module is copied, takes X of any shape (n_samples, ...)
-        and returns (n_samples, n_components).
+        Model that embeds the samples. A module, of which a copy is trained, takes X of
+        any shape (n_samples, ...) and returns (n_samples, n_components).
     init : {"pca", "lda", "random"}, default="pca"
-        Where "linear" starts. "pca": the principal components of X, labelled or not, so
-        that the distances of X are what training changes. "lda": directions of large
+        Initial weights of "linear". "pca": the principal components of all samples, so
+        that training starts from the distances of X. "lda": directions of large
         variance over all samples relative to that among samples which share a class or
         a must-link, as in linear discriminant analysis; the latter is shrunk, and the
         default steps are small, since distances are good from the start. It helps where
@@ -104,18 +104,19 @@ class SpanningForestEmbedding(
     n_perturbations : int, default=20
         Number of samples of the noise in a batch.
     labelled_fraction : float, default=0.5
-        Share of a batch that is drawn from samples with a label, or from the ends of
-        links together with their partners.
+        Fraction of a batch that is drawn from labelled samples, or from linked samples
+        together with their partners.
     n_neighbors : int or None, default=3
-        Half of the samples without a label, in a batch, are drawn together with one of
-        their so many nearest neighbours in X, and joined to it by a must-link, unless
-        what is known separates the two. This is what classes without any label learn
-        from. None draws single samples.
+        Half of the unlabelled samples of a batch are drawn together with one of their
+        `n_neighbors` nearest neighbours in X, and linked to it by a must-link, unless
+        labels or links separate the two. This separates classes without any labelled
+        sample. None draws single samples.
     weight_decay : float, default=1e-4
         Penalty on the squared weights.
     validation_fraction : float, default=0
-        Share of the labelled samples that is held out; the weights with the least
-        connectivity error on them are kept. With 0 those of the least loss are.
+        Fraction of the labelled samples that is held out; the weights with the smallest
+        connectivity error on them are kept. With 0, the weights with the smallest loss
+        are kept.
     warm_start : bool, default=False
         Start from the weights of the last fit.
     max_iter : int, default=20
@@ -127,11 +128,11 @@ class SpanningForestEmbedding(
         layer's weights at the start, a thousandth from ``init="lda"``, and 0.001 for a
         module.
     n_iter_no_change : int or None, default=None
-        Stop after so many epochs without improvement; None never does.
+        Stop after this many epochs without improvement; None never stops early.
     device : str or torch.device, default="auto"
-        Where it is trained; "auto" is CUDA if there is one.
+        Device for the training; "auto" is CUDA if it is available.
     random_state : int, RandomState instance or None, default=None
-        Source of weights, batches and noise.
+        Determines initial weights, batches and noise.
 
     Attributes
     ----------

@@ -108,12 +108,12 @@ class ClAM(
 ):
     r"""Cluster with associative memories (ClAM), a relaxation of k-means.
 
-    Samples are attracted by `n_clusters` memories, which are trained so that hidden
-    features of a sample are recalled (eq. 9 of [1]_), or whole samples (eq. 8, without
-    `self_supervised`). The memories are then centres of clusters, and a sample belongs
-    to the memory that it converges to. Choose it for samples with missing entries,
-    which it completes, or if k-means would do but a differentiable loss, weights of
-    clusters, or another geometry is needed.
+    Samples are attracted by `n_clusters` memories, which are trained to reconstruct
+    hidden features of a sample (eq. 9 of [1]_), or all of its features (eq. 8, without
+    `self_supervised`). The memories are the centres of clusters, and a sample belongs
+    to the memory that it converges to. The estimator is suitable for missing values,
+    which it imputes, and whenever k-means would be adequate but constraints, streams,
+    other metrics, clusters of any shape or a differentiable loss are needed.
 
     Parameters
     ----------
@@ -136,29 +136,28 @@ class ClAM(
         n_steps`` a sample ends 65 % of the way to its memory, so that the memories lie
         1.5 times too far out.
     mask_probability : float, default=0.15
-        Share of the features that are hidden from a masked sample, at most 0.5. Half of
-        the samples of a batch are masked.
+        Fraction of the features that are hidden from a masked sample, at most 0.5. Half
+        of the samples of a batch are masked.
     mask_value : {"mean", "min", "max"}, default="mean"
         Initial value of a hidden feature, over the samples of `fit`.
     self_supervised : bool, default=True
-        Whether features are hidden from half of the samples (eq. 9), or all samples are
-        recalled whole (eq. 8). Whole samples give the inertia of k-means, and take half
-        the time on small sets: see the user guide.
+        Whether features are hidden from half of the samples (eq. 9), or no features are
+        hidden (eq. 8), as in k-means, which takes half of the time on small data.
     metric : {"euclidean", "cosine", "manhattan"}, default="euclidean"
-        Geometry: squared Euclidean distance, the cosine on the unit sphere, or the
-        city-block distance, which resists outliers.
+        Distance: the squared Euclidean distance, the cosine distance on the unit
+        sphere, or the city-block distance, which is robust to outliers.
     weighted : bool or array-like of shape (n_clusters,), default=False
-        Attraction of each memory (eq. 10): equal, learned (True), or given.
+        Weights of the memories (eq. 10): equal (False), learned (True), or given.
     n_memories : int or None, default=None
-        Number of memories from which clusters are made. None is one per cluster. More,
-        50 to 300, find clusters of any shape: memories that attract the same samples
-        are merged, until `n_clusters` are left. Memories are then those of k-means, and
-        nothing is trained.
+        Number of memories. None is one per cluster. With more, such as 50 to 300,
+        clusters of any shape are found: memories that attract the same samples are
+        merged, until `n_clusters` clusters are left. The memories are then the centres
+        of k-means and are not trained.
     init : {"k-means++", "random"} or array-like, default="k-means++"
-        Initial memories: the best solution of k-means from `n_init` draws of k-means++
-        (spherical k-means for "cosine", k-medians for "manhattan"), on at most 8192
-        samples and then run to convergence on all; samples drawn at random; or the
-        given ones, (n_clusters, n_features).
+        Initial memories. "k-means++" is the best solution of k-means from `n_init`
+        draws of k-means++ (spherical k-means for "cosine", k-medians for "manhattan"),
+        on at most 8192 samples, followed by iterations on all samples; "random" draws
+        samples; an array of shape (n_clusters, n_features) has the memories.
     selection : {"loss", "silhouette"}, default="loss"
         Which restart is kept. "loss" trains only the best solution of k-means. The
         trained memories replace it if their loss is lower and, with the defaults of
@@ -185,15 +184,15 @@ class ClAM(
         Whether `fit` continues from the memories, and the encoder, of the last fit.
     half_life : int or None, default=None
         For `partial_fit` on a stream that drifts: number of samples after which half
-        of those that are kept have given way to later ones; at least `n_clusters`.
-        None keeps a sample of the whole past.
+        of the samples that are kept have been replaced by later ones; at least
+        `n_clusters`. None keeps a sample of the whole stream.
     max_iter : int, default=200
         Largest number of epochs.
     batch_size : int, default=1024
-        Samples of a batch.
+        Number of samples of a batch.
     learning_rate : float, default=0.05
-        First step of Adam, in units of the size of a feature of X. It halves on a
-        plateau of the loss; training ends at one 32nd of it.
+        Initial step size of Adam, relative to the scale of the features of X. It is
+        halved when the loss stops decreasing; training ends at 1/32 of it.
     tol : float, default=1e-3
         Smallest relative decrease of the loss that is not a plateau.
     n_iter_no_change : int, default=5
@@ -202,12 +201,11 @@ class ClAM(
     n_init : int, default=10
         Number of restarts. With an array as `init`, one.
     device : str, default="auto"
-        Device of the gradients: "cpu" uses explicit ones, any other device of torch its
-        autograd. "auto" is CUDA if it is available and an epoch of all restarts takes
-        at least 1e10 multiplications, else the CPU, which is then faster; an encoder is
-        trained on CUDA whenever it is available.
+        Device of the training. "auto" is CUDA if it is available and an epoch of all
+        restarts takes at least 1e10 multiplications, else the CPU, which is faster for
+        small data; an encoder is trained on CUDA whenever it is available.
     random_state : int, RandomState instance or None, default=None
-        Seeds, order of the samples, masks.
+        Determines initial memories, the order of the samples and the masks.
 
     Attributes
     ----------
@@ -240,9 +238,9 @@ class ClAM(
     inverse_temperature_ : float
         The paper's β that was used.
     n_iter_ : int
-        Epochs; of the encoder, if there is one.
+        Number of epochs; with an encoder, of its training.
     device_ : str
-        Where it was trained.
+        Device that was used for training.
     encoder_ : tuple of lists of ndarray, torch.nn.Module or None
         Weights and biases of the "mlp"; the trained copy of a module, on the CPU.
     decoder_ : tuple of lists of ndarray, torch.nn.Module or None
@@ -257,25 +255,25 @@ class ClAM(
 
     See Also
     --------
-    AssociativeImputer : Completes missing entries, for other estimators.
-    sklearn.cluster.KMeans : The limit of high inverse temperature without masks.
+    AssociativeImputer : Impute missing values for other estimators.
+    sklearn.cluster.KMeans : The limit of a high inverse temperature without masks.
 
     Notes
     -----
     An epoch costs O(n (k d + T k²)) for each restart: the cost of the T steps does not
     depend on d. Beyond X it needs memory for one batch.
 
-    We differ from the paper. Half of the samples of a batch are masked, in groups that
-    hide one block of features each, so that each feature is hidden equally often in
-    every batch; the others are recalled whole. The loss is a mean over scored entries.
-    Seeds are run through Lloyd's steps first, because soft steps from raw seeds lose
-    memories; a memory that attracts no sample in an epoch is moved to a sample far from
-    all memories. Restarts are chosen by loss, as the text of the paper says; its code
-    chooses by silhouette. The solution of k-means is always one of the candidates: on
-    complete data, training alone found no better clusters, and less stable ones. With
-    "cosine" memories are kept on the unit sphere. Sparse X is never converted to dense
-    as a whole: nothing is hidden from it (eq. 8), and only its products with the
-    memories are needed.
+    The implementation differs from the paper. Half of the samples of a batch are
+    masked, in groups with the same block of hidden features, so that each feature is
+    hidden equally often in every batch; the others are reconstructed from all features.
+    The loss is a mean over the reconstructed entries. Initial memories are first
+    improved by Lloyd's iterations; a memory that attracts no sample in an epoch is
+    moved to a sample far from all memories. Restarts are selected by the loss, as in
+    the text of the paper; its code selects by the silhouette. The solution of k-means
+    is always one of the candidates: on complete data, training alone finds no better
+    clusters and less stable ones. With "cosine", memories stay on the unit sphere.
+    Sparse X is never converted to a dense array; none of its features are hidden
+    (eq. 8).
 
     Missing entries (NaN) of dense X are completed first, in `fit` and in all other
     methods, as :class:`AssociativeImputer` does among at most 2000 of the training
@@ -289,7 +287,7 @@ class ClAM(
     concurrent fits of modules take turns, so that they give the same results as alone.
 
     Sample weights multiply the loss of a sample. A sample of weight two is not exactly
-    two samples, because batches and masks are drawn by sample index.
+    equivalent to two samples, because batches and masks are drawn by sample index.
 
     References
     ----------

@@ -23,39 +23,40 @@ from skdiffclust.memories._completion import fit_completer
 
 @reads_whole("transform", "get_feature_names_out")
 class AssociativeImputer(TransformerMixin, BaseEstimator):
-    r"""Complete missing entries by the attraction of many memories.
+    r"""Impute missing values from similar samples, with a linear correction.
 
-    The training samples are the memories. A sample is attracted by those that are near
-    to it in the features that are seen of it, and takes its missing features from their
-    mean (one attraction step, eq. 4 of [1]_, with the seen features fixed). The
-    residuals of the seen features then correct the missing ones by linear regression.
-    Choose it if missing entries can be predicted from neighbours, by a regression, or
-    by both: how strongly near memories are preferred, and whether the correction helps,
-    is determined by hiding known entries.
+    The training samples are the memories of an associative memory. A sample is
+    attracted by those that are close to it in its observed features, and its missing
+    features are imputed with their weighted mean (one attraction step, eq. 4 of [1]_,
+    with the observed features fixed). A linear regression on the residuals of the
+    observed features then corrects the imputed ones. How strongly close memories are
+    preferred, and whether the correction is used, is determined by hiding a part of the
+    observed values. The imputer thus lies between
+    :class:`~sklearn.impute.KNNImputer` and a linear regression.
 
     Parameters
     ----------
     inverse_temperature : float or "auto", default="auto"
         The paper's β, in units of one over the squared distance of standardised
-        samples; 0 attracts all memories equally, which leaves the linear regression.
-        "auto" hides a tenth of the seen entries of at most 500 samples and takes the
-        best of 0 and 5, 10, 20, 40 and 80 over the total variance.
+        samples. With 0 all memories have the same weight, which leaves the linear
+        regression. "auto" hides a tenth of the observed values of at most 500 samples
+        and selects the best of 0 and 5, 10, 20, 40 and 80 over the total variance.
     linear_correction : bool or "auto", default="auto"
-        Whether the residuals of the seen features correct the missing ones. "auto"
-        decides on the same hidden entries.
+        Whether to correct imputed values by a linear regression on the residuals of the
+        observed features. "auto" decides on the same hidden values.
     n_memories : int, default=5000
-        Largest number of memories; if there are more training samples, this many are
-        drawn.
+        Largest number of memories; if there are more training samples, a random subset
+        of this size is used.
     missing_values : float or NaN, default=np.nan
-        Value that marks a missing entry. NaN in X is refused if it is not NaN.
+        The placeholder of missing values. If it is not NaN, NaN in X raises an error.
     add_indicator : bool, default=False
-        Whether a :class:`~sklearn.impute.MissingIndicator` of the features that had
-        missing entries in `fit` is stacked onto the result.
+        Whether to append a :class:`~sklearn.impute.MissingIndicator` of the features
+        that had missing values in `fit`.
     keep_empty_features : bool, default=False
-        Whether features without any entry in `fit` are kept, as zeros. They are
-        dropped otherwise.
+        Whether to keep features without any observed value in `fit`, as zeros. By
+        default they are dropped.
     random_state : int, RandomState instance or None, default=None
-        Draws memories and the entries that are hidden.
+        Determines the subset of memories and the values that are hidden.
 
     Attributes
     ----------
@@ -64,9 +65,9 @@ class AssociativeImputer(TransformerMixin, BaseEstimator):
     linear_correction_ : bool
         Whether the correction is used.
     memories_ : ndarray of shape (n_memories_used, n_features_kept), float64
-        The completed memories, in the units of X.
+        The memories, with imputed values, in the units of X.
     indicator_ : :class:`~sklearn.impute.MissingIndicator` or None
-        Marks missing entries if `add_indicator` is True.
+        The indicator of missing values if `add_indicator` is True.
     n_features_in_ : int
         Number of features seen during `fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -74,9 +75,9 @@ class AssociativeImputer(TransformerMixin, BaseEstimator):
 
     See Also
     --------
-    sklearn.impute.KNNImputer : The mean of a number of near samples.
-    sklearn.impute.IterativeImputer : A regression of each feature on the others.
-    ClAM : Clusters samples with missing entries.
+    sklearn.impute.KNNImputer : Impute the mean of the nearest samples.
+    sklearn.impute.IterativeImputer : Predict each feature from the others.
+    ClAM : Cluster samples with missing values.
 
     Notes
     -----
@@ -88,8 +89,8 @@ class AssociativeImputer(TransformerMixin, BaseEstimator):
     samples.
 
     The residuals are modelled as normal with one covariance, shrunk towards its
-    diagonal by at least 2 %. The linear correction is ours: the paper completes by
-    attraction alone.
+    diagonal by at least 2 %. The paper imputes by attraction alone, without the linear
+    correction.
 
     References
     ----------
