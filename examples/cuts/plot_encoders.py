@@ -4,13 +4,14 @@ An encoder with the cut of the pseudo-labels
 ============================================
 
 By default, ``PRCut`` finds labels for the samples of one graph, and a new sample gets
-the label for which the cut of all samples is lowest. An encoder computes the label from
+the label for which the cut of all samples is lowest. An encoder predicts the label from
 the features. The decision boundary of a linear encoder is a line, so its cut is higher;
 here, a multilayer perceptron reaches the cut of the pseudo-labels.
 """
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.colors import ListedColormap
 from sklearn.datasets import make_moons
 
 from skdiffclust import PRCut
@@ -20,17 +21,19 @@ grid_x, grid_y = np.meshgrid(np.linspace(-1.5, 2.5, 120), np.linspace(-1.1, 1.6,
 grid = np.column_stack([grid_x.ravel(), grid_y.ravel()])
 
 # %%
-# The background is the predicted cluster of each place.
+# The background shows the cluster that is predicted for each place.
 
+colors = ListedColormap(["C0", "C1"])
 fig, axes = plt.subplots(1, 3, figsize=(11, 3.2), layout="constrained")
 cuts = {}
 for ax, encoder in zip(axes, (None, "linear", "mlp"), strict=True):
     model = PRCut(2, encoder=encoder, random_state=0).fit(X)
     shade = model.predict(grid).reshape(grid_x.shape)
-    ax.contourf(grid_x, grid_y, shade, levels=1, cmap="coolwarm", alpha=0.25)
-    ax.scatter(*X.T, c=model.labels_, cmap="coolwarm", s=8)
+    ax.contourf(grid_x, grid_y, shade, levels=1, cmap=colors, alpha=0.25)
+    ax.scatter(*X.T, c=model.labels_, cmap=colors, s=8)
     cuts[encoder] = model.normalized_cut_
     ax.set_title(f"encoder={encoder!r}: normalised cut {model.normalized_cut_:.4f}")
+fig.suptitle("A linear boundary cuts the moons, a perceptron does not")
 plt.show()
 
 # %%

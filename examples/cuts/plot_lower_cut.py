@@ -51,8 +51,8 @@ for name, model in models.items():
 print(f"new digits: accuracy {clustering_accuracy(y_new, encoder.predict(X_new)):.3f}")
 
 # %%
-# The share of a cluster in the ratio-cut is the weight of the edges that leave it,
-# divided by its size.
+# The contribution of a cluster to the ratio-cut is the weight of the edges that leave
+# it, divided by its size.
 
 fig, ax = plt.subplots(figsize=(7, 3.2), layout="constrained")
 for name, model in list(models.items())[:3]:
@@ -63,9 +63,9 @@ for name, model in list(models.items())[:3]:
         shares.append(graph[inside][:, ~inside].sum() / inside.sum())
     ax.plot(np.sort(shares)[::-1], "o-", label=name)
 ax.set(
-    xlabel="clusters, most cut first",
-    ylabel="cut / size",
-    title="The search lowers the largest shares",
+    xlabel="clusters in the order of their contribution",
+    ylabel="contribution to the ratio-cut",
+    title="PRCut lowers the largest contributions",
     xticks=range(10),
 )
 ax.legend()

@@ -19,7 +19,7 @@ rng = np.random.RandomState(0)
 
 
 def draw(time):
-    """Return 100 rows and their sources; the sources go round a third of a circle."""
+    """Return 100 samples and their sources, which move along a third of a circle."""
     angle = 2 * np.pi / 3 * (np.arange(3) + time / 40)
     centers = 4 * np.column_stack([np.cos(angle), np.sin(angle)])
     source = rng.randint(3, size=100)
@@ -27,8 +27,9 @@ def draw(time):
 
 
 # %%
-# The first batch gives each cluster the name of its source. Names must hold from then
-# on: at the end, each source is where another one was at the beginning.
+# After the first batch, each cluster is identified with its source. A clusterer has to
+# keep this correspondence: at the end, each source is where another one was at the
+# beginning.
 
 X, source = draw(0)
 streams = {
@@ -57,8 +58,8 @@ for time in range(1, n_batches + 1):
     track.append(followed.cluster_centers_)
 
 # %%
-# Left the first and the last batch, by source, and the way of ClAM's memories with a
-# half-life of two batches.
+# On the left, the first batch (crosses) and the last one (dots), coloured by source,
+# and the path of ClAM's memories with a half-life of two batches.
 
 fig, axes = plt.subplots(1, 2, figsize=(9.5, 3.8), layout="constrained")
 for (X, source), marker, alpha in zip(
@@ -69,22 +70,23 @@ for (X, source), marker, alpha in zip(
 for memory in np.swapaxes(track, 0, 1):
     axes[0].plot(*memory.T, "k-", lw=1)
     axes[0].plot(*memory[-1], "k*", markersize=12)
-axes[0].set(
-    title="crosses: first batch, dots: last", aspect="equal", xticks=[], yticks=[]
-)
+axes[0].set(title="Memories follow the clusters", aspect="equal", xticks=[], yticks=[])
 for name, scores in accuracy.items():
     axes[1].plot(np.arange(1, n_batches + 1), scores, label=name)
     print(f"{name:20s} last batch {scores[-1]:.2f}")
 axes[1].set(
-    xlabel="batch", ylabel="right before it was learned from", ylim=(-0.03, 1.03)
+    xlabel="batch",
+    ylabel="accuracy on the next batch",
+    ylim=(-0.03, 1.03),
+    title="Without forgetting, clusters are lost",
 )
 axes[1].legend()
 plt.show()
 
 # %%
-# ClAM with a half-life and PRCut's perceptron follow the clusters. The running means of
-# k-means and the memories of ClAM without a half-life weigh the whole past alike, which
-# suits a stream that arrives sorted and not one that drifts: both fall behind.
+# ClAM with a half-life and the perceptron of PRCut follow the clusters. Mini-batch
+# k-means and ClAM without a half-life give all batches the same weight, which suits a
+# sorted stream, but not one that drifts.
 
 assert min(accuracy[name][-1] for name in ("PRCut", "ClAM, half_life=200")) > 0.9
 assert max(accuracy[name][-1] for name in ("ClAM", "mini-batch k-means")) < 0.5

@@ -66,7 +66,7 @@ n_topics = len(np.unique(y))
 print(f"{len(texts)} docstrings of {n_topics} packages")
 
 # %%
-# Counts of words are sparse, and stay so.
+# The TF-IDF features are a sparse matrix, which is never converted to a dense one.
 
 vectorizer = TfidfVectorizer(
     stop_words="english",
@@ -76,13 +76,13 @@ vectorizer = TfidfVectorizer(
     sublinear_tf=True,
 )
 X = vectorizer.fit_transform(texts)
-worded = X.getnnz(axis=1) > 0  # texts whose words are all rare have no direction
+worded = X.getnnz(axis=1) > 0  # texts without any word of the vocabulary are dropped
 X = X[worded]
 y = y[worded]
 print(f"{X.shape[1]} words, {X.nnz / X.shape[0]:.0f} of them in a text")
 
 with warnings.catch_warnings():
-    # A text whose words no other has goes to the cluster of the nearest one.
+    # A text without a word in common with others is put into the nearest cluster.
     warnings.filterwarnings("ignore", message="The graph of PRCut")
     model = PRCut(n_topics, metric="cosine", random_state=0).fit(X)
 kmeans = KMeans(n_topics, n_init=10, random_state=0).fit(X)
@@ -93,7 +93,8 @@ print(f"k-means {agreement_of_kmeans:.2f}")
 assert agreement > agreement_of_kmeans
 
 # %%
-# The topics, by the words whose mean weight inside exceeds that of all texts most.
+# Each topic is described by the words whose mean weight in the cluster exceeds that in
+# all texts most.
 
 words = vectorizer.get_feature_names_out()
 overall = np.asarray(X.mean(axis=0)).ravel()
@@ -110,6 +111,8 @@ counts = np.array(
         for cluster in range(n_topics)
     ]
 )
+is_one_package = counts.max(axis=1) > 0.8 * counts.sum(axis=1)
+assert is_one_package.sum() > n_topics / 2
 fig, ax = plt.subplots(figsize=(7.5, 4), layout="constrained")
 ax.imshow(counts / counts.sum(axis=1, keepdims=True), cmap="Blues", aspect="auto")
 for row, column in np.argwhere(counts):
@@ -118,11 +121,12 @@ for row, column in np.argwhere(counts):
     ax.text(column, row, counts[row, column], ha="center", va="center", color=color)
 ax.set_xticks(range(len(names)), names, rotation=35, ha="right")
 ax.set_yticks(range(n_topics), topics)
-ax.set_title("Clusters, by their words, and the packages of their texts")
+fig.suptitle("Most clusters contain the texts of one package")
+ax.set(ylabel="cluster", xlabel="package")
 plt.show()
 
 # %%
-# A new text is put where it raises the cut least.
+# A new text is assigned to the cluster that increases the cut least.
 
 new = ["Wait until the event loop has run the callback of the future."]
 label = model.predict(vectorizer.transform(new))[0]

@@ -53,16 +53,20 @@ dendrogram(
     color_threshold=clusterer.cut_distance_,
     above_threshold_color="0.6",
 )
-axes[0].set_title("dendrogram, cut where labels_ are")
+axes[0].set_title("The longest gap separates two clusters")
 
 numbers = np.arange(2, 11)
 scores = clusterer.cut_scores_
 axes[1].plot(numbers, scores[numbers - 2] / scores[numbers - 1], "o-")
 axes[1].axhline(2, color="0.6", linestyle="--")
-axes[1].set(title="ratio of successive cut scores", xlabel="k", xticks=numbers)
+axes[1].set(
+    title="Ratios of cut scores select two", xlabel="number of clusters", xticks=numbers
+)
 curve = calinski_harabasz_curve(X, clusterer.linkage_)
 axes[2].plot(numbers, curve[numbers], "o-")
-axes[2].set(title="Calinski-Harabasz index", xlabel="k", xticks=numbers)
+axes[2].set(
+    title="Calinski-Harabasz selects six", xlabel="number of clusters", xticks=numbers
+)
 plt.show()
 
 # %%

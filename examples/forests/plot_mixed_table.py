@@ -45,22 +45,24 @@ by_gower = SpanningForestClustering(3, metric=gower).fit(X)
 by_numbers = SpanningForestClustering(3).fit(StandardScaler().fit_transform(X[:, :2]))
 
 # %%
-# What both find, over the two numbers. The categories tell apart what ages and incomes
-# leave together.
+# The clusters of both, plotted over the two numbers. The categories separate customers
+# of similar age and income.
 figure, axes = plt.subplots(1, 2, figsize=(8, 3.6), layout="constrained")
 scores = {}
 for ax, (name, model) in zip(
     axes,
-    {"two numbers": by_numbers, "Gower, all columns": by_gower}.items(),
+    {"Two numbers": by_numbers, "Gower, all columns": by_gower}.items(),
     strict=True,
 ):
     scores[name] = adjusted_rand_score(kind, model.labels_)
-    ax.scatter(age, income, c=model.labels_, cmap="viridis", s=12)
+    ax.scatter(age, income, c=[f"C{label}" for label in model.labels_], s=12)
     ax.set(title=f"{name}: ARI {scores[name]:.2f}", xlabel="age", ylabel="income")
+figure.suptitle("With the categories, the three kinds of customers are found")
+plt.show()
 
 # %%
-# New samples are predicted by the same distance.
+# The same distance is used to predict new samples.
 new = np.array([[31.0, 29.0, 0, 0], [61.0, 42.0, 2, 2]])
 print(by_gower.predict(new))
 print({name: round(float(score), 2) for name, score in scores.items()})
-assert scores["Gower, all columns"] > scores["two numbers"]
+assert scores["Gower, all columns"] > max(0.95, scores["Two numbers"])

@@ -3,11 +3,11 @@
 Grouped selection of categorical features
 =========================================
 
-Thirty measurements of the cell nuclei of 569 tumours, each given only as low, middle or
-high. The one-hot encoding of a measurement has three columns. With ``groups``, these
-leave the model together, so that a path of increasing penalties removes whole
-measurements, as in Table 4 of Ohl et al. (2024). The diagnoses are only used for a
-comparison in the end.
+The breast cancer data have thirty measurements of cell nuclei for each of 569 tumours.
+Here each measurement is only known as low, middle or high, so that its one-hot encoding
+has three columns. With ``groups``, these leave the model together, so that a path of
+increasing penalties removes whole measurements, as in Table 4 of Ohl et al. (2024). The
+diagnoses are only used to evaluate the result.
 """
 
 import matplotlib.pyplot as plt
@@ -28,7 +28,7 @@ X = encoder.fit_transform(thirds)
 measurement_of_column = np.repeat(np.arange(30), [len(c) for c in encoder.categories_])
 
 # %%
-# Two clusters are made from the categories alone.
+# Two clusters are fitted to the categories alone.
 
 sparse = SparseGEMINI(
     2, mode="ovo", groups=measurement_of_column, max_iter=100, tol=0.01, random_state=0
@@ -45,14 +45,15 @@ print(f"the chosen {len(chosen)}: {ari[path.chosen]:.2f}, accuracy {accuracy:.2f
 print(", ".join(tumours.feature_names[chosen]))
 
 # %%
-# A measurement is in with all of its columns or with none.
+# Each measurement is selected with all of its columns or with none of them.
 
 for support, measurements in zip(path.supports, supports, strict=True):
     assert np.array_equal(support, np.isin(measurement_of_column, measurements))
 
 # %%
-# Left, the penalty at which each measurement leaves, green for those of the chosen
-# step; right, the agreement of the clusters with the diagnoses along the path.
+# On the left, the penalty at which each measurement is removed, green for those of the
+# selected step (dotted line); on the right, the agreement of the clusters with the
+# diagnoses along the path.
 
 leaves = [sparse.feature_importances_[3 * m : 3 * m + 3].max() for m in range(30)]
 order = np.argsort(leaves)
@@ -60,10 +61,14 @@ colours = np.where(np.isin(order, chosen), "tab:green", "0.8")
 fig, axes = plt.subplots(1, 2, figsize=(10, 5), layout="constrained")
 axes[0].barh(tumours.feature_names[order], np.take(leaves, order), color=colours)
 axes[0].tick_params(axis="y", labelsize=7)
-axes[0].set(xlabel="penalty at leaving", title="green: in the chosen step")
+axes[0].set(xlabel="penalty at removal", title="Selected measurements (green)")
 axes[1].plot(n_measurements, ari, "o-")
 axes[1].axvline(len(chosen), color="tab:red", ls=":")
-axes[1].set(xlabel="number of measurements", ylabel="adjusted Rand index")
+axes[1].set(
+    xlabel="number of measurements",
+    ylabel="adjusted Rand index",
+    title="They agree better with the diagnoses than all",
+)
 axes[1].set_xlim(31, 0)
 plt.show()
 

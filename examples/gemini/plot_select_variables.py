@@ -30,22 +30,24 @@ print(f"ARI, all variables:            {adjusted_rand_score(y, path.labels[0]):.
 print(f"ARI, chosen variables:         {adjusted_rand_score(y, sparse.labels_):.2f}")
 
 # %%
-# Any other step is one call away: ``path.select(n_features=3)`` is a fitted estimator.
+# ``path.select(n_features=3)`` returns the fitted estimator of another step.
 
 print(path.select(n_features=3).get_support(indices=True))
 
 # %%
-# Left the objective, then the number of variables and the weights of each: green those
-# of the informative variables. The dotted line is the chosen step.
+# The plots show the objective, the number of features and the norm of the weights of
+# each feature, green for the informative ones. The dotted line is the selected step.
 
 display = path.plot()
 for line, is_informative in zip(display.lines_["weights"], informative, strict=True):
     line.set_color("tab:green" if is_informative else "lightgrey")
+display.figure_.suptitle("The selected step has exactly the five informative features")
 plt.show()
 
 # %%
-# The objective stays while the noise leaves, and falls when the informative variables
-# begin to shrink; the chosen step has these five and nothing else.
+# The objective hardly changes while noise features are removed, and decreases when the
+# weights of the informative ones begin to shrink. The selected step has exactly these
+# five.
 
 assert np.array_equal(sparse.get_support(), informative)
 assert adjusted_rand_score(y, sparse.labels_) > adjusted_rand_score(y, path.labels[0])

@@ -24,7 +24,7 @@ print(f"{clam.n_iter_} epochs, {clam.n_clusters_} clusters, accuracy", end=" ")
 print(round(clustering_accuracy(y, clam.labels_), 3))
 
 # %%
-# Each line shows the memories of one epoch, mostly of early epochs.
+# Each row of the figure shows the memories after one epoch.
 
 shown = np.unique(np.geomspace(1, clam.n_iter_, 6).astype(int)) - 1
 fig, axes = plt.subplots(len(shown), 10, figsize=(7, 1.0 * len(shown)))
@@ -33,10 +33,11 @@ for epoch, line in zip(shown, axes, strict=True):
         ax.imshow(memory.reshape(8, 8), cmap="gray_r", vmin=0, vmax=16)
         ax.axis("off")
     line[0].set_title(f"epoch {epoch + 1}", fontsize=8, loc="left")
+fig.suptitle("Memories become means of digits")
 plt.show()
 
 # %%
-# The lower half of four digits is hidden, and completed by recall.
+# The lower half of four digits is hidden and then completed by the memories.
 
 samples = X[[0, 11, 25, 61]]
 seen = np.arange(64) < 32
@@ -49,6 +50,7 @@ for name, pictures, line in zip(names, [samples, start, completed], axes, strict
         ax.imshow(picture.reshape(8, 8), cmap="gray_r", vmin=0, vmax=16)
         ax.axis("off")
     line[0].set_title(name, fontsize=8, loc="left")
+fig.suptitle("Memories complete hidden halves", fontsize=10)
 plt.show()
 
 # %%
