@@ -32,9 +32,10 @@ clusterers = {
 labels = {name: c.fit_predict(X) for name, c in clusterers.items()}
 
 # %%
-# Left, the adjusted Rand index of each pair of methods, and of each method and the true
-# digits (last row). Right, the fraction of the methods that put two samples into the
-# same cluster; the samples are ordered by the clusters of the first method.
+# On the left, the adjusted Rand index of each pair of methods, and of each method and
+# the true digits (last row). On the right, the fraction of methods that put two samples
+# into the same cluster, with the samples in the order of the clusters of the first
+# method.
 
 known = labels | {"digits": y}
 names = list(known)

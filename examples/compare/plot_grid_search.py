@@ -42,9 +42,9 @@ ari = adjusted_rand_score(y, search.predict(X))
 print(f"chosen: {search.best_params_}, adjusted Rand index {ari:.2f}")
 
 # %%
-# The best pipeline is fitted again, with a random initialisation, since k-means leaves
-# little to learn. A monitor is set on the step that is trained, and takes a dictionary
-# of scorers; a progress bar is set on the outermost estimator.
+# The best pipeline is fitted again, with a random initialisation, because training
+# hardly changes the solution of k-means. A monitor is set on the step that is trained,
+# and takes a dictionary of scorers; a progress bar is set on the pipeline.
 
 monitor = ScoringMonitor(scoring={"silhouette": silhouette_scorer})
 best = search.best_estimator_

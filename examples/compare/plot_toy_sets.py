@@ -25,8 +25,8 @@ from skdiffclust import GEMINI, ClAM, PRCut, SpanningForestClustering
 n_samples = 300
 
 # %%
-# Six sets: two that no straight line parts, three of blobs (stretched, of unequal
-# width, round), and one without any structure.
+# Two of the six data sets cannot be separated by straight lines, three consist of blobs
+# (stretched, of unequal width, and round), and one has no structure.
 
 blobs = {"n_samples": n_samples, "random_state": 170}
 stretched, stretched_y = datasets.make_blobs(**blobs)

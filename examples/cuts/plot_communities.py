@@ -72,8 +72,8 @@ packages = np.array([name.split(".")[0] for name in np.array(names)[largest]])
 print(f"{len(graph)} modules, {int(graph.sum()) // 2} imports")
 
 # %%
-# The number of communities is given. ``n_clusters="auto"`` looks for one, and warns
-# that none is clear here.
+# The number of communities is set. ``n_clusters="auto"`` would issue a warning here,
+# since no number is clear.
 
 model = PRCut(10, affinity="precomputed", random_state=0).fit(csr_array(graph))
 agreement = adjusted_rand_score(packages, model.labels_)
@@ -109,8 +109,8 @@ axes[1].set(yticks=range(len(table)), ylabel="community")
 plt.show()
 
 # %%
-# A package is named where a community contains at least five of its modules. What the
-# communities divide or join is no mistake: the packages for the web import each other.
+# A package is named if a community contains at least five of its modules. Communities
+# may divide or join packages: those for the web, for example, import each other.
 
 share = table.max(axis=1).sum() / table.sum()
 print(f"adjusted Rand index with the packages: {agreement:.2f}")

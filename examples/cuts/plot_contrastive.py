@@ -40,8 +40,8 @@ images = place(digits)
 
 # %%
 # Two views of an image are copies that are shifted at random around the frame. The loss
-# asks that the two views of an image are more similar than views of different images.
-# As usual in contrastive learning, the last layer serves the loss only, and the
+# is small if the two views of an image are more similar than views of different images.
+# As usual in contrastive learning, the last layer is only used for the loss, and the
 # representation is its input.
 
 

@@ -68,9 +68,9 @@ fig.colorbar(image, ax=axes[1], label="mean expression, standardised")
 plt.show()
 
 # %%
-# The number of types is found, and so are the types; the genes that distinguish the
-# clusters are markers. Without the normalisation, the number of clusters was given, and
-# they still mix types, since cells with similar sums of counts are neighbours.
+# Both the number of types and the types are found, and the genes that distinguish the
+# clusters are marker genes. Without the normalisation, clusters mix types even with the
+# true number of clusters, since cells with similar sums of counts are neighbours.
 
 are_markers = np.isin(top, markers).mean()
 print(f"{are_markers:.0%} of the genes of the picture are markers")

@@ -3,10 +3,10 @@
 Memberships and the condensed tree
 =======================================
 
-A partition says nothing about how certain it is, or which other clusters the data have.
-``SpanningForestClustering`` has two answers. Memberships are the frequencies of the
-clusters of a sample in trees under noise. The condensed tree, that of HDBSCAN, has the
-clusters at every density, and the samples that leave them.
+A partition does not show how certain its labels are, or which other clusters the data
+have. ``SpanningForestClustering`` has two tools for this. Memberships are the fractions
+of randomly perturbed trees in which a sample belongs to each cluster. The condensed
+tree of HDBSCAN shows the clusters at every density.
 """
 
 import matplotlib.pyplot as plt
@@ -48,9 +48,8 @@ axes[1].set_title("Two clusters divide at a higher density only")
 plt.show()
 
 # %%
-# The uncertain samples of the four clusters are all where the two lower ones meet; the
-# other ones are noise. These two are still joined at the density of HDBSCAN's clusters,
-# of which there are three.
+# The uncertain samples are noise, or lie where the two lower clusters meet. HDBSCAN
+# joins these two, and finds three clusters.
 
 uncertain = certainty[: len(y)] < 0.8
 print("uncertain samples of each cluster:", np.bincount(y[uncertain], minlength=4))

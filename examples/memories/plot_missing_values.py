@@ -3,11 +3,10 @@
 Filling in half of the image
 ============================
 
-Half of the pixels of handwritten digits are missing, at random. ``AssociativeImputer``
-completes a sample from training samples that are similar where it was observed, and is
-compared with scikit-learn's imputers, by the error of the missing entries and by the
-clusters that k-means then finds. ``ClAM`` takes the samples with missing values as they
-are.
+Half of the pixels of handwritten digits are missing at random. ``AssociativeImputer``
+imputes them from training samples with similar observed pixels. It is compared with
+scikit-learn's imputers by the error of the imputed values and by the clusters of
+k-means after imputation. ``ClAM`` accepts samples with missing values.
 """
 
 import matplotlib.pyplot as plt
@@ -53,8 +52,8 @@ for share in shares:
         pictures = {"digit": X, "half is missing": holes, **pictures}
 
 # %%
-# Rows of images: the digits, what was observed of them, and what each imputer makes of
-# that.
+# The rows of images are the digits, their observed pixels, and the digits as completed
+# by each imputer.
 
 shown = [0, 1, 2, 3, 4, 5, 6, 7]
 fig, axes = plt.subplots(5, len(shown), figsize=(7, 4.6), layout="constrained")
@@ -67,7 +66,7 @@ fig.suptitle("Similar samples complete a digit, means do not")
 plt.show()
 
 # %%
-# Both measures for more and more missing entries.
+# Both measures for an increasing fraction of missing values.
 
 colours = {"means": "C3", "5 nearest neighbours": "C1", "AssociativeImputer": "C0"}
 fig, axes = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
