@@ -8,42 +8,42 @@ VALUES = "faults/test_values.py::"
 RESUME = "test_checkpoint_resume.py::"
 CHECK = "test_common.py::test_scikit_learn_check"
 PREDICTS_NOTHING = Dash(
-    "a transformer: a clusterer or classifier behind it predicts, and its labels are y"
+    "is a transformer: the clusterer or classifier after it predicts, and labels are y"
 )
 ONE_OF_A_PATH = Dash(
-    "a fit at one penalty; SparseGEMINICV chooses among candidates, path() writes "
-    "checkpoints"
+    "fits one penalty; SparseGEMINICV chooses the number of clusters, and path() "
+    "writes checkpoints"
 )
 NOTHING_TRAINED = Dash(
     "nothing is trained: the tree is exact, and a new sample may change any edge of "
-    "it; minimum_spanning_tree_by_blocks grows one"
+    "it; for data larger than memory there is minimum_spanning_tree_by_blocks"
 )
-NO_OBJECTIVE = Dash("the forest is defined on its own samples only, not on new ones")
-NO_TRANSFORM = Dash("transforms nothing: a clusterer with labels only")
-OWN_LAYER = Dash("the penalty is on the weights of a first layer, which must be known")
-WHOLE_PATHS = Dash("a path needs all of its samples at once")
+NO_OBJECTIVE = Dash("the objective is only defined for the training samples")
+NO_TRANSFORM = Dash("has no transform")
+OWN_LAYER = Dash("the penalty needs the weights of the first layer")
+WHOLE_PATHS = Dash("a path needs all samples at once")
 NO_WEIGHTS = Dash(
-    "its loss is of pairs of samples in batches, and what a weight of a pair would be "
-    "is not defined"
+    "its loss is a function of pairs of samples, for which weights of samples are not "
+    "defined"
 )
 ROWS = {
     "sparse X in float32 and float64, 64-bit indices, Euclidean": cells(
         HERE + "test_sparse_samples"
     ),
-    "sparse X by cosines": cells(HERE + "test_sparse_samples_by_cosines"),
-    "a square sparse X is features": cells(HERE + "test_a_square_sparse_x_is_features"),
-    "``sample_weight``: repeats; sizes of PRCut": cells(
+    "sparse X, cosine": cells(HERE + "test_sparse_samples_by_cosines"),
+    "square sparse X as features": cells(HERE + "test_a_square_sparse_x_is_features"),
+    "``sample_weight``": cells(
         CHECK,
         ClAM=HERE + "test_weights_are_repeats_in_loss_and_gradient",
         PRCut="cuts/test_prcut.py::test_weights_of_samples_divide_the_ratio_cut",
         SparseGEMINICV=HERE + "test_weights_are_taken",
         SpanningForestEmbedding=NO_WEIGHTS,
     ),
-    "``partial_labels``, or ``y``: integers or strings": cells(
+    "``partial_labels`` or ``y``, integers or strings": cells(
         HERE + "test_labels_of_some"
     ),
     "``must_link``, ``cannot_link``": cells(HERE + "test_links"),
-    '``n_clusters="auto"``, its curve, and its warning': cells(
+    '``n_clusters="auto"``, with a warning if it is not clear': cells(
         SpanningForestClustering="forests/test_spanning_forest.py::"
         "test_no_clear_structure_is_a_warning",
         ClAM=HERE + "test_number_of_clusters",
@@ -70,7 +70,7 @@ ROWS = {
         SpanningForestEmbedding="forests/test_spanning_forest_embedding.py::"
         "test_callbacks_through_a_search_of_pipelines",
     ),
-    "Ctrl-C within a check": cells("faults/test_interruption.py::test_control_c"),
+    "interruption by Ctrl-C": cells("faults/test_interruption.py::test_control_c"),
     "``ConvergenceWarning``": cells(
         HERE + "test_what_has_not_converged_says_so",
         SpanningForestClustering=NOTHING_TRAINED,
@@ -93,14 +93,14 @@ ROWS = {
         SpanningForestEmbedding="forests/test_spanning_forest_embedding.py::"
         "test_module_on_images",
     ),
-    "``score``: its objective, not to choose k": cells(
+    "``score``, the objective": cells(
         HERE + "test_score", SpanningForestClustering=NO_OBJECTIVE
     ),
-    "NaN: an imputer is named; ClAM completes": cells(
+    "NaN: an error that names imputers; accepted by ClAM": cells(
         VALUES + "test_missing_values_are_answered_with_an_imputer",
         ClAM=VALUES + "test_rows_that_are_not_finite",
     ),
-    "``set_output``, names, float32 kept": cells(
+    "``set_output``, feature names, float32": cells(
         HERE + "test_output", SpanningForestClustering=NO_TRANSFORM, GEMINI=NO_TRANSFORM
     ),
     "metadata routing": cells(HERE + "test_metadata_routing"),
