@@ -54,7 +54,7 @@ _LABELLED_BALANCE = 1.0
 _LEAST_PRIOR = 0.02
 # n_neighbors="auto", of neighbours that count alike, and of those weighted by rank.
 _NEIGHBORS = 10
-_RANKED_NEIGHBORS = 40
+_RANKED_NEIGHBORS = 20
 # A cluster below this share of the mean size causes a warning.
 _LEAST_SIZE = 0.01
 # Starts with n_init="auto"; searches so many that all of them see so many edges, which

@@ -19,7 +19,7 @@ _TREE_ROWS = 20_000
 # Entries of a block of products of sparse samples.
 _PRODUCT_BLOCK_ENTRIES = 2**22
 # The weight of the r-th neighbour is 1 / (r - 1 + this).
-_FIRST_RANK = 5.0
+_FIRST_RANK = 2.0
 # Samples with a smaller cosine are not neighbours by "cosine".
 _LEAST_COSINE = 1e-9
 
@@ -78,7 +78,7 @@ def neighbor_links(points, new, n_neighbors, metric):
 def ranked(links):
     """Return links (m, n), neighbours in order of distance, weighted by their rank.
 
-    The r-th neighbour has the weight 1 / (r + 4).
+    The r-th neighbour has the weight 1 / (r + 1).
     """
     ranks = np.arange(links.nnz) - np.repeat(links.indptr[:-1], np.diff(links.indptr))
     weights = 1.0 / (ranks + _FIRST_RANK)

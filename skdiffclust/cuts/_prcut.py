@@ -95,7 +95,7 @@ class PRCut(
     affinity : str, callable or neighbours transformer, default="auto"
         Similarity of two samples. "nearest_neighbors" is 1 if either is among the
         `n_neighbors` nearest of the other, else 0; "ranked_neighbors" is
-        ``1 / (r + 4)`` if one is the r-th nearest of the other, summed over both
+        ``1 / (r + 1)`` if one is the r-th nearest of the other, summed over both
         directions; "auto" is the latter with an encoder, whose smooth map suits the
         wider graph, and the former without. "rbf" is ``exp(-d² / temperature)``
         and "cosine" ``exp((cos - 1) / temperature)``, both dense. "precomputed": X is
@@ -108,7 +108,7 @@ class PRCut(
         to compile when it is first used.
     n_neighbors : int or "auto", default="auto"
         Number of neighbours of a sample, not including itself; at most n_samples - 1
-        are used. "auto" is 40 if they are ranked, else 10.
+        are used. "auto" is 20 if they are ranked, else 10.
     metric : {"euclidean", "cosine"}, default="euclidean"
         Distance of the nearest neighbours. With "cosine", for example for text, the
         length of a sample has no influence, and samples whose cosine is not positive,

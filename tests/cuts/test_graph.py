@@ -58,7 +58,7 @@ def test_ranked_neighbours_weigh_less_the_farther_they_are(
     far = cdist(np.concatenate([X, new]), X, metric)
     far[np.arange(30), np.arange(30)] = np.inf
     ranks = far.argsort(axis=1, kind="stable").argsort(axis=1) + 1
-    weights = np.where(ranks <= 6, 1 / (ranks + 4.0), 0.0)
+    weights = np.where(ranks <= 6, 1 / (ranks + 1.0), 0.0)
     for rows, others in ((X, new), (sp.csr_array(X), sp.csr_array(new))):
         affinity = Affinity("ranked_neighbors", 6, metric, 1.0, "test")
         graph = affinity.fit(rows).toarray()

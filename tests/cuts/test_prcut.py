@@ -216,7 +216,7 @@ def test_affinity_of_a_callable_and_of_a_transformer(blobs):
 def test_encoders_are_trained_on_ranked_neighbours_unless_others_are_asked_for(blobs):
     X, _ = blobs
     alike = {"affinity": "nearest_neighbors", "n_neighbors": 10}
-    ranked = {"affinity": "ranked_neighbors", "n_neighbors": 40}
+    ranked = {"affinity": "ranked_neighbors", "n_neighbors": 20}
     for encoder, other, expected in (
         (None, {}, alike),
         (None, {"affinity": "ranked_neighbors"}, ranked),
