@@ -282,6 +282,11 @@ def outcomes(names):
         problem = data(name, 10, n_rows=n_rows)
         bounded = "PRCut, imbalance .3"
         problems[f"{name}, bounded"] = (lambda seed, p=problem: p, bounded, 5)
+        if name == "isolet":
+            tighter = "PRCut, imbalance .25"
+            problems[f"{name}, .25"] = (lambda seed, p=problem: p, tighter, 5)
+        problem = data(name, 20, n_rows=n_rows, ranked=True)
+        problems[f"{name}, ranked, bounded"] = (lambda seed, p=problem: p, bounded, 5)
     for name in ("pymetis", "scikit-learn"):
         try:
             print(name, version(name))

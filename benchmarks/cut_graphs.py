@@ -14,6 +14,7 @@ from sklearn.neighbors import kneighbors_graph
 from sklearn.preprocessing import StandardScaler
 
 from skdiffclust._data import load_data
+from skdiffclust.cuts._graph import Affinity
 from skdiffclust.cuts._ratio_cut import check_graph
 
 
@@ -134,8 +135,11 @@ def neighbours(X, k):
     return check_graph(graph.maximum(graph.T), caller="benchmark")
 
 
-def data(name, n_neighbors, *, scaled=False, n_rows=None):
-    """Return the neighbours graph of a data set, and its classes."""
+def data(name, n_neighbors, *, scaled=False, n_rows=None, ranked=False):
+    """Return the neighbours graph of a data set, and its classes.
+
+    With `ranked` the edges have the weights of affinity="ranked_neighbors".
+    """
     if name == "digits":
         X, y = load_digits(return_X_y=True)
     else:
@@ -146,7 +150,11 @@ def data(name, n_neighbors, *, scaled=False, n_rows=None):
         X, y = X[rows], y[rows]
     if scaled:
         X = StandardScaler().fit_transform(X)
-    return Problem(neighbours(X, n_neighbors), y, len(np.unique(y)))
+    if ranked:
+        graph = Affinity("ranked_neighbors", n_neighbors, "euclidean", 1.0, "").fit(X)
+    else:
+        graph = neighbours(X, n_neighbors)
+    return Problem(graph, y, len(np.unique(y)))
 
 
 def unequal_blobs(seed):
