@@ -784,6 +784,7 @@ def test_float32_stays_float32(blobs):
     assert model.predict_proba(X).dtype == np.float32
 
 
+@pytest.mark.few_epochs
 @pytest.mark.parametrize("batch_size", [7, 119, 1000])
 def test_any_batch_size_works(batch_size, blobs):
     for sampling in ("full", "pairs", "neighbors"):
