@@ -1,10 +1,10 @@
 """How many clusters ClAM(n_clusters="auto") finds, and when it warns.
 
-    python benchmarks/choose_n_clusters_clam.py [--half choose|report]
+    python benchmarks/choose_n_clusters_clam.py [--half choose|report] [--states N]
 
 The problems are those of `choose_n_clusters_forest.py`, mixtures in 10 to 500
 dimensions, random blobs, the Gaussian mixtures of `choose_n_clusters_gemini.py`, and
-data without clusters; three random states each. The constants were chosen on the one
+data without clusters. The constants were chosen on the one
 half; the other half, the default, has other families and other random states. Real
 data sets are in both. A line has the true number, how often ``ClAM("auto")`` and
 ``ClAM("auto", n_memories=100)`` find it, how often they warn that there is no clear
@@ -48,7 +48,6 @@ FILES = (
     "mnist_t10k"
 ).split()
 MOST = 1500
-STATES = range(3)
 
 
 def high_mixture(rng, n_features):
@@ -133,10 +132,10 @@ def problems(half):
             yield name, X, len(np.unique(y))
 
 
-def found_by(model, X):
+def found_by(model, X, n_states):
     """Return the numbers of clusters and whether each fit warned, by random state."""
     rows = []
-    for state in STATES:
+    for state in range(n_states):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             number = model.set_params(random_state=state).fit(X).n_clusters_
@@ -157,14 +156,16 @@ def main():
     """Print a line for each family and real data set, and the sums."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--half", choices=["choose", "report"], default="report")
+    parser.add_argument("--states", type=int, default=3, help="random states")
     parser.add_argument("--no-peer", action="store_true")
     options = parser.parse_args()
     table = {}
     for name, X, truth in problems(options.half):
         models = ClAM("auto"), ClAM("auto", n_memories=min(100, len(X) // 4))
-        found = [found_by(model, X) for model in models]
+        found = [found_by(model, X, options.states) for model in models]
         peer = 0 if options.no_peer else by_silhouette(X)
         table.setdefault(name, []).append((truth, *found, peer))
+        print(f"{name}: {truth}", *found[0], *found[1], peer, flush=True)
     print("                            k     right       warns      found")
     cells = {"drawn": [], "real": [], "nothing": []}
     for name, lines in table.items():

@@ -156,7 +156,18 @@ def methods(name):
             title: lambda X, k, p=params: [ClAM(k, **p)]
             for title, params in single.items()
         },
+        "ClAM, many memories, by silhouette": many_memories,
     }
+
+
+def many_memories(X, k):
+    """Return ten ClAM whose clusters are made of 30, or of up to 100 memories."""
+    numbers = sorted({min(30, len(X) // 2), min(100, len(X) // 2)})
+    return [
+        ClAM(k, n_memories=number, random_state=state)
+        for number in numbers
+        for state in range(5)
+    ]
 
 
 def best_by_silhouette(X, models):
