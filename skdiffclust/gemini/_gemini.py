@@ -232,7 +232,7 @@ class GEMINI(BaseGEMINI):
     - m), is chosen, and among those within 0.03 of it the largest, because two clusters
     that are merged into one are as stable as both. A ConvergenceWarning is issued if
     one of the Gaussians has a larger advantage. For "mmd" with the linear kernel a fit
-    is the best partition of k-means, improved (see above), along the leading 50
+    is the best partition of k-means, improved (see above), along the leading 32
     principal components if there are more features [4]_, and the choice takes seconds;
     for others it is a training of at most 100 epochs, and the choice takes 100 of these
     for each number. Links and weights are not used for it, but for samples of weight 0,

@@ -34,7 +34,7 @@ _MOST_SAMPLES = 1000
 # Principal components of the samples that cells are found in. The best clusters of the
 # leading k / e have an inertia of at most 1 + e times the smallest one of k clusters
 # (Cohen et al., "Dimensionality Reduction for k-Means Clustering", STOC 2015).
-_MOST_COMPONENTS = 50
+_MOST_COMPONENTS = 32
 # Subsets of half of the samples, and samples of the reference.
 _N_SUBSETS = 10
 _N_REFERENCES = 9
