@@ -19,10 +19,12 @@ from skdiffclust._compat import (
 from skdiffclust._constraints import as_constraints
 from skdiffclust._fitted import reads_whole
 from skdiffclust._history import (
+    EpochLoop,
     Training,
     keep_state_on_error,
     warn_of_convergence,
 )
+from skdiffclust._optimisers import Momentum
 from skdiffclust.gemini._base import (
     BaseGEMINI,
     logits_of_rows,
@@ -55,6 +57,9 @@ from skdiffclust.gemini._sparse_rows import have_equal_columns
 from skdiffclust.gemini._starts import matched, softened
 from skdiffclust.gemini._training import OPTIMISERS, train_model
 from skdiffclust.gemini._walk import Walk, advance_to, first_alpha, walk_path
+
+# Most epochs at each of the penalties that starts of trained paths are compared on.
+_MOST_TRIAL_EPOCHS = 100
 
 
 @reads_whole(
@@ -157,7 +162,8 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
     n_init : int, default=3
         Number of restarts of the first stage, from k-means and at random, as in
         :class:`GEMINI`. The path starts from the one with the lowest penalised losses
-        on a few penalties where those are solved (see Notes), and else from the best.
+        on a few penalties where steps have a certificate (see Notes), and else from the
+        best.
     random_state : int, RandomState instance or None, default=None
         Draws the centres of k-means, initial weights, batches and dropout.
 
@@ -649,20 +655,52 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
     def _start_of_path(self, problem, best, trained, training, labels):
         """Return the model that the path starts from.
 
-        The best one may be sharp, without a gradient; if it is fast, soft versions of
-        all are tried on a few penalties. Its clusters are in the order of the best one,
-        with labels (n,).
+        The best one may be sharp, without a gradient; where penalties are solved, soft
+        versions of all are tried on a few. Where they are trained for with a
+        certificate, so are the models as they are. The clusters of the start are in the
+        order of the best one, with labels (n,).
         """
         n_starts = self._n_starts(problem, self._kind())
-        if not self._is_exact(len(problem.X)):
-            losses = [loop.best_loss for loop in training.loops[:n_starts]]
-            start = trained[int(np.argmin(losses))]
-        else:
+        penalty = self._penalty(problem)
+        if self._is_exact(len(problem.X)):
             candidates = (best, *trained[:n_starts])
             candidates = [softened(model, problem) for model in candidates]
-            penalty = self._penalty(problem)
             start = best_along_path(candidates, problem, penalty)
+        else:
+            losses = [loop.best_loss for loop in training.loops[:n_starts]]
+            candidates = [trained[i] for i in np.argsort(losses, kind="stable")]
+            start = candidates[0]
+            if self._tolerance(len(problem.X)) is not None:
+                start = best_along_path(
+                    candidates, problem, penalty, self._loss_of_training
+                )
         return matched(start, start.forward(problem.X)[0].argmax(axis=1), labels)
+
+    def _loss_of_training(self, model, problem, penalty, alphas):
+        """Return the sum of losses at penalties (a,) that training leads to."""
+        arrays = [array.copy() for array in model.arrays]
+        trial = MODELS[self._kind()].from_arrays(arrays)
+        optimiser = Momentum(arrays, self.learning_rate)
+        total = 0.0
+        for alpha in alphas:
+            loop = EpochLoop(
+                self,
+                max_iter=min(self.max_iter, _MOST_TRIAL_EPOCHS),
+                learning_rate=self.learning_rate,
+                tol=self.tol,
+                n_iter_no_change=self.n_iter_no_change,
+            )
+            train_model(
+                trial,
+                problem,
+                loop,
+                optimiser,
+                batch_size=len(problem.X),
+                random_state=None,
+                penalty=penalty.at(alpha),
+            )
+            total += loop.best_loss
+        return total
 
     def _is_exact(self, n_samples):
         """Return whether the penalised problem is solved exactly, not by training."""

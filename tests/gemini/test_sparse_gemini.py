@@ -335,6 +335,45 @@ def _sparsity(sparse, X, alpha):
     return HierarchicalLasso(groups, alpha, hierarchy=sparse.hierarchy)
 
 
+def test_a_path_of_perceptrons_starts_where_penalised_losses_are_lowest(monkeypatch):
+    X, _ = overlapping(60)
+    compute = SparseGEMINI._loss_of_training
+    tried = []
+    started = []
+
+    def loss_of_training(self, model, task, penalty, alphas):
+        before = [array.copy() for array in model.arrays]
+        total = compute(self, model, task, penalty, alphas)
+        for array, old in zip(model.arrays, before, strict=True):
+            assert_array_equal(array, old)
+        # Training lowers the losses that it starts from.
+        start = sum(
+            loss_and_gradients(model, task)[0] + alpha * penalty.value(model)
+            for alpha in alphas
+        )
+        assert total < start
+        tried.append(model.forward(task.X)[0].argmax(axis=1))
+        return -len(tried)
+
+    def walk_from(self, model, task, *args):
+        started.append(model.forward(task.X)[0].argmax(axis=1))
+        return make_walk(self, model, task, *args)
+
+    make_walk = SparseGEMINI._walk_from
+    monkeypatch.setattr(SparseGEMINI, "_loss_of_training", loss_of_training)
+    monkeypatch.setattr(SparseGEMINI, "_walk_from", walk_from)
+    params = FAST | {"model": "mlp", "n_init": 3, "max_iter": 4}
+    quiet(SparseGEMINI(3, **params).fit, X)
+    # The last of those that differ, with its clusters in another order.
+    assert len(tried) > 1
+    assert adjusted_rand_score(started[0], tried[-1]) == 1
+    assert adjusted_rand_score(started[0], tried[0]) < 1
+    # There is nothing to compare by where steps have no certificate.
+    tried.clear()
+    quiet(SparseGEMINI(3, **params, dropout=0.2).fit, X)
+    assert not tried
+
+
 def test_path_plots_and_tabulates(global_random_seed):
     X, _ = problem(seed=global_random_seed)
     path = SparseGEMINI(3, **FAST).path(X)
