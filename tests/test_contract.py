@@ -129,7 +129,7 @@ def test_sparse_samples(name, dtype):
         assert_array_equal(model.predict(rows), model.labels_)
 
 
-@over("sparse X by cosines")
+@over("sparse X, cosine")
 def test_sparse_samples_by_cosines(name):
     by_cosine = {"metric": "cosine"}
     if "GEMINI" in name:
@@ -148,7 +148,7 @@ def test_sparse_samples_by_cosines(name):
         assert adjusted_rand_score(Y, found) == 1
 
 
-@over("a square sparse X is features")
+@over("square sparse X as features")
 def test_a_square_sparse_x_is_features(name):
     # As a matrix of distances or a graph, these would be refused: negative, asymmetric.
     rng = np.random.RandomState(0)
@@ -160,7 +160,7 @@ def test_a_square_sparse_x_is_features(name):
     assert_alike(answer(model, rows), answer(fit(MODELS[name], dense), dense))
 
 
-@over("``sample_weight``: repeats; sizes of PRCut")
+@over("``sample_weight``")
 def test_weights_are_repeats_in_loss_and_gradient(name):
     # What draws batches and masks by sample cannot give the same fit; the loss that is
     # minimised is the same at any memories.
@@ -193,7 +193,7 @@ def test_weights_are_repeats_in_loss_and_gradient(name):
     assert_allclose(weighted.weight_gradient, repeated.weight_gradient, rtol=1e-10)
 
 
-@over("``sample_weight``: repeats; sizes of PRCut")
+@over("``sample_weight``")
 def test_weights_are_taken(name):
     weight = np.ones(60)
     assert_array_equal(
@@ -202,7 +202,7 @@ def test_weights_are_taken(name):
     )
 
 
-@over("``partial_labels``, or ``y``: integers or strings")
+@over("``partial_labels`` or ``y``, integers or strings")
 def test_labels_of_some(name):
     is_embedding = name == "SpanningForestEmbedding"
     names = np.array(["first", "other"], dtype=object)[MERGED]
@@ -231,7 +231,7 @@ def test_links(name):
         assert not np.array_equal(found, answer(fit(model, X, must_link=must_link), X))
 
 
-@over('``n_clusters="auto"``, its curve, and its warning')
+@over('``n_clusters="auto"``, with a warning if it is not clear')
 def test_number_of_clusters(name):
     model = clone(MODELS[name]).set_params(n_clusters="auto")
     rng = np.random.RandomState(0)
@@ -303,7 +303,7 @@ def test_a_checkpoint(name, tmp_path):
         assert_array_equal(again.labels_, whole.labels_)
 
 
-@over("``score``: its objective, not to choose k")
+@over("``score``, the objective")
 def test_score(name):
     model = fit(MODELS[name], X)
     known = (Y,) if name == "SpanningForestEmbedding" else ()
@@ -317,7 +317,7 @@ def test_score(name):
     assert "number" in said and "choose" in said
 
 
-@over("``set_output``, names, float32 kept")
+@over("``set_output``, feature names, float32")
 def test_output(name):
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(X.astype(np.float32), columns=["width", "price"])
@@ -411,13 +411,11 @@ def of_sparse(found, X):
 
 BROKEN = {
     "sparse X in float32 and float64, 64-bit indices, Euclidean": answering(of_sparse),
-    "sparse X by cosines": answering(of_sparse),
-    "a square sparse X is features": answering(of_sparse),
-    "``partial_labels``, or ``y``: integers or strings": dropping(
-        "partial_labels", "y"
-    ),
+    "sparse X, cosine": answering(of_sparse),
+    "square sparse X as features": answering(of_sparse),
+    "``partial_labels`` or ``y``, integers or strings": dropping("partial_labels", "y"),
     "``predict``, ``predict_proba``": answering(lambda found, X: found + 1),
-    "``score``: its objective, not to choose k": without("score"),
+    "``score``, the objective": without("score"),
     "``partial_fit``": without("partial_fit"),
     "metadata routing": without("fit"),
 }
