@@ -100,7 +100,7 @@ def minimum_spanning_tree_by_blocks(X, *, n_blocks=None, n_jobs=None):
     Growing a tree takes as long as :func:`minimum_spanning_tree` on its samples, and
     O(n d / p) memory. Equal samples are found by 128-bit hashes. The caller holds no
     samples, but about 200 bytes for each. To cluster with the tree, pass it to
-    :meth:`SpanningForestClustering.fit`.
+    :meth:`~skdiffclust.SpanningForestClustering.fit`.
 
     Examples
     --------
