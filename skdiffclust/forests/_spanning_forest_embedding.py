@@ -37,6 +37,7 @@ from skdiffclust.forests._embedding._start import (
     discriminant_encoder,
     neighbors_of,
     principal_encoder,
+    tells_unseen_classes,
 )
 from skdiffclust.forests._embedding._targets import (
     check_number_of_clusters,
@@ -81,14 +82,18 @@ class SpanningForestEmbedding(
     encoder : {"linear", "mlp"} or torch.nn.Module, default="linear"
         Model that embeds the samples. A module, of which a copy is trained, takes X of
         any shape (n_samples, ...) and returns (n_samples, n_components).
-    init : {"pca", "lda", "random"}, default="pca"
+    init : {"auto", "pca", "lda", "random"}, default="auto"
         Initial weights of "linear". "pca": the principal components of all samples, so
         that training starts from the distances of X. "lda": directions of large
         variance over all samples relative to that among samples which share a class or
         a must-link, as in linear discriminant analysis; the latter is shrunk, and the
         default steps are small, since distances are good from the start. It helps where
         classes differ in features of little variance; it is "pca" where no two samples
-        are known to belong together. "random": random weights, as "mlp" always has.
+        are known to belong together. "auto": "lda" if such directions also tell classes
+        apart that they do not come from, else "pca". To see this, a quarter of the
+        classes at a time is left out, and its samples are counted whose nearest
+        labelled sample is of their class; with fewer than four classes it is "pca".
+        "random": random weights, as "mlp" always has.
     n_components : int, default=32
         Dimension of the embedding; not for a module.
     hidden_layer_sizes : int or array-like of int, default=(100,)
@@ -125,7 +130,7 @@ class SpanningForestEmbedding(
         Samples of a batch.
     learning_rate : float or "auto", default="auto"
         Step size of Adam. "auto" is a fiftieth of the root mean square of the first
-        layer's weights at the start, a thousandth from ``init="lda"``, and 0.001 for a
+        layer's weights at the start, a thousandth if that is "lda", and 0.001 for a
         module.
     n_iter_no_change : int or None, default=None
         Stop after this many epochs without improvement; None never stops early.
@@ -209,7 +214,7 @@ class SpanningForestEmbedding(
             StrOptions({"auto"}),
         ],
         "encoder": [StrOptions({"linear", "mlp"}), callable],
-        "init": [StrOptions({"pca", "lda", "random"})],
+        "init": [StrOptions({"auto", "pca", "lda", "random"})],
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "hidden_layer_sizes": [
             "array-like",
@@ -242,7 +247,7 @@ class SpanningForestEmbedding(
         n_clusters="auto",
         *,
         encoder="linear",
-        init="pca",
+        init="auto",
         n_components=32,
         hidden_layer_sizes=(100,),
         similarity="sqeuclidean",
@@ -522,10 +527,10 @@ class SpanningForestEmbedding(
         """
         is_named = isinstance(self.encoder, str)
         n_clusters = batches.n_clusters
-        groups = batches.constraints.groups
+        known = batches.constraints
         rates = self._kept_rates() if resume else None
         if is_named and device == "cpu" and not callable(self.similarity):
-            encoder, step = self._start_encoder(X, groups, rng, resume=resume)
+            encoder, step = self._start_encoder(X, known, rng, resume=resume)
             return EncoderTrainer(self, encoder, X, n_clusters, rng, rates, step)
         from skdiffclust._torch import encoder_module, isolated_streams
         from skdiffclust.forests._embedding._torch import ModuleTrainer
@@ -533,7 +538,7 @@ class SpanningForestEmbedding(
         first_weights = None
         step = STEP
         if is_named:
-            encoder, step = self._start_encoder(X, groups, rng, resume=resume)
+            encoder, step = self._start_encoder(X, known, rng, resume=resume)
             first_weights = encoder.weights[0]
             module = encoder_module(encoder)
         else:
@@ -554,7 +559,7 @@ class SpanningForestEmbedding(
             *(k if a == "auto" else float(a) for k, a in zip(kept, asked, strict=True))
         )
 
-    def _start_encoder(self, X, groups, rng, *, resume):
+    def _start_encoder(self, X, known, rng, *, resume):
         """Return the encoder to train, new or a copy of that of the last fit, its step.
 
         The step is what "auto" is, in root mean squares of the first layer's weights.
@@ -565,11 +570,17 @@ class SpanningForestEmbedding(
             encoder = Encoder(self.coefs_, self.intercepts_).copy()
             return encoder.scaled(scale).shifted(center), STEP
         hidden = hidden_widths(self)
-        if self.encoder == "linear" and self.init == "lda":
-            encoder = discriminant_encoder(X, groups, self.n_components, rng)
+        init = self.init
+        if self.encoder == "linear" and init == "auto":
+            unseen = tells_unseen_classes(
+                X, known.groups, known.classes, self.n_components, rng
+            )
+            init = "lda" if unseen else "pca"
+        if self.encoder == "linear" and init == "lda":
+            encoder = discriminant_encoder(X, known.groups, self.n_components, rng)
             if encoder is not None:
                 return encoder, STEP_FROM_DISCRIMINANTS
-        if self.encoder == "linear" and self.init != "random":
+        if self.encoder == "linear" and init != "random":
             return principal_encoder(X, self.n_components, rng), STEP
         if self.encoder == "linear":
             hidden = []

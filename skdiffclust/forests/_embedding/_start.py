@@ -6,7 +6,7 @@ import numpy as np
 from scipy.linalg import eigh
 from scipy.sparse import issparse
 from scipy.sparse.linalg import LinearOperator, svds
-from sklearn.neighbors import kneighbors_graph
+from sklearn.neighbors import NearestNeighbors, kneighbors_graph
 
 from skdiffclust._affinity import neighbors_graph
 from skdiffclust._encoder import Encoder
@@ -23,6 +23,9 @@ STEP_FROM_DISCRIMINANTS = 0.001
 # features than can be decomposed.
 _N_KEPT = 512
 _ROUNDING = 1e-24  # of variances, relative
+# Parts of the classes that are left out in turn, and samples that are compared.
+_N_PARTS = 4
+_MOST_COMPARED = 4096
 _MODULE_LEARNING_RATE = 1e-3
 # Batches that the scale of the noise is read from, and its least value.
 _N_BATCHES = 8
@@ -71,6 +74,38 @@ def _encoder_of(directions, mean, n_components, dtype, random_state):
     return Encoder([directions.astype(dtype)], [bias.astype(dtype)])
 
 
+class _Spread(NamedTuple):
+    """The covariance of samples X (n, d) over a unit, in a basis.
+
+    Attributes
+    ----------
+    mean : ndarray of shape (d,)
+        In the units of X.
+    unit : float
+    basis : ndarray of shape (d, m)
+    covariance : ndarray of shape (m, m)
+    """
+
+    mean: np.ndarray
+    unit: float
+    basis: np.ndarray
+    covariance: np.ndarray
+
+
+def _spread_of(X):
+    """Return the _Spread of X (n, d); from 2049 features on, in 512 directions."""
+    basis, mean = principal_directions(X, min(_N_KEPT, *X.shape))
+    if X.shape[1] <= _MOST_FEATURES:
+        basis = np.eye(X.shape[1])
+    unit = float(np.abs(extreme_rows(X)).max()) or 1.0
+    center = mean / unit
+    covariance = np.zeros((basis.shape[1], basis.shape[1]))
+    for rows in _blocks(X, unit):
+        rows = (rows - center) @ basis
+        covariance += rows.T @ rows
+    return _Spread(mean, unit, basis, covariance / X.shape[0])
+
+
 def discriminant_directions(X, groups, n_directions):
     """Return directions (d, n_directions) of X (n, d) that tell groups apart, the mean.
 
@@ -81,17 +116,15 @@ def discriminant_directions(X, groups, n_directions):
     more than they advise, since W is that of few classes and used for all. O(n d² +
     d³); from 2049 features on, in the space of the first 512 principal directions.
     """
-    basis, mean = principal_directions(X, min(_N_KEPT, *X.shape))
-    if X.shape[1] <= _MOST_FEATURES:
-        basis = np.eye(X.shape[1])
-    d = basis.shape[1]
-    unit = float(np.abs(extreme_rows(X)).max()) or 1.0
-    center = mean / unit
-    total = np.zeros((d, d))
-    for rows in _blocks(X, unit):
-        rows = (rows - center) @ basis
-        total += rows.T @ rows
-    total /= X.shape[0]
+    spread = _spread_of(X)
+    directions = _directions_of_groups(X, groups, n_directions, spread)
+    return None if directions is None else (directions, spread.mean)
+
+
+def _directions_of_groups(X, groups, n_directions, spread):
+    """Return what `discriminant_directions` does, for the _Spread of X, or None."""
+    _, unit, basis, total = spread
+    d = len(total)
     within = np.zeros((d, d))
     fourth = 0.0
     n_rows = 0
@@ -117,7 +150,58 @@ def discriminant_directions(X, groups, n_directions):
     shrunk += 1e-9 * np.eye(d)
     first = d - n_directions
     vectors = eigh(total / variance, shrunk, subset_by_index=(first, d - 1))[1]
-    return _with_signs(basis @ vectors[:, ::-1]), mean
+    return _with_signs(basis @ vectors[:, ::-1])
+
+
+def tells_unseen_classes(X, groups, classes, n_components, random_state):
+    """Whether discriminant directions are better than principal ones for new classes.
+
+    The classes are left out by parts: directions of X (n, d) come from the groups (n,)
+    of the other samples, and count the samples of the classes left out whose nearest
+    labelled one is of their class. As many principal directions of all samples are
+    compared on the same ones. `classes` (n,) are -1 where unknown. False with fewer
+    than four classes of two samples. O(n d² + d³), as `discriminant_directions`, which
+    is computed four times for one covariance of all samples.
+    """
+    rows = np.flatnonzero(classes >= 0)
+    if len(rows) > _MOST_COMPARED:
+        rows = np.sort(random_state.choice(rows, _MOST_COMPARED, replace=False))
+    labels = classes[rows]
+    names, sizes = np.unique(labels, return_counts=True)
+    names = names[sizes > 1]
+    if len(names) < _N_PARTS:
+        return False
+    n_directions = min(n_components, *X.shape)
+    spread = _spread_of(X)
+    basis = spread.basis
+    center = spread.mean / spread.unit
+    samples = np.concatenate(
+        [(block - center) @ basis for block in _blocks(X[rows], spread.unit)]
+    )
+    d = len(spread.covariance)
+    principal = eigh(spread.covariance, subset_by_index=(d - n_directions, d - 1))[1]
+    is_alike = _has_alike_neighbor(samples @ principal, labels)
+    balance = 0
+    # A single sample is a group without a pair.
+    alone = groups.max() + 1 + np.arange(len(groups))
+    for first in range(_N_PARTS):
+        left_out = names[first::_N_PARTS]
+        seen = np.where(np.isin(classes, left_out), alone, groups)
+        directions = _directions_of_groups(X, seen, n_directions, spread)
+        if directions is None:
+            return False
+        judged = np.isin(labels, left_out)
+        balance += np.count_nonzero(
+            _has_alike_neighbor(samples @ (basis.T @ directions), labels)[judged]
+        )
+        balance -= np.count_nonzero(is_alike[judged])
+    return balance > 0
+
+
+def _has_alike_neighbor(points, labels):
+    """Whether the nearest other one of points (n, m) has the same label (n,)."""
+    nearest = NearestNeighbors(n_neighbors=1).fit(points)
+    return labels[nearest.kneighbors(return_distance=False)[:, 0]] == labels
 
 
 def _pieces(groups):

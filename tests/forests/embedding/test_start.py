@@ -141,6 +141,54 @@ def test_held_out_labels_do_not_choose_the_start():
     assert not np.allclose(*coefs, rtol=1e-3)
 
 
+def classes_beside_noise(noise, n_classes=8, n_each=12, seed=0):
+    """Samples (n, 12): six features of the classes, six others of `noise` alone."""
+    rng = np.random.RandomState(seed)
+    y = np.repeat(np.arange(n_classes), n_each)
+    signal = 3.0 * rng.normal(size=(n_classes, 6))[y] + rng.normal(size=(len(y), 6))
+    return np.hstack([signal, noise * rng.normal(size=(len(y), 6))]), y
+
+
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("most_features", [2048, 4])
+def test_discriminants_are_taken_where_they_tell_unseen_classes(
+    container, most_features, monkeypatch, global_random_seed
+):
+    monkeypatch.setattr(_start, "_MOST_FEATURES", most_features)
+    X, y = classes_beside_noise(10.0, seed=global_random_seed)
+    classes = np.where(np.arange(len(y)) % 2, -1, y)
+    groups = np.where(classes < 0, len(y) + np.arange(len(y)), classes)
+
+    def tells(X, classes):
+        return _start.tells_unseen_classes(
+            container(X), groups, classes, 4, np.random.RandomState(0)
+        )
+
+    assert tells(X, classes) and tells(1e150 * X, classes)
+    monkeypatch.setattr(_start, "_MOST_COMPARED", 40)
+    assert tells(X, classes)
+    # Three classes are too few, and equal samples tell nothing.
+    assert not tells(X, np.where(classes < 3, classes, -1))
+    assert not tells(np.ones_like(X), classes)
+
+
+@pytest.mark.few_epochs
+def test_the_automatic_start_is_one_of_the_two(global_random_seed):
+    for noise, init in ((10.0, "lda"), (0.01, "pca")):
+        X, y = classes_beside_noise(noise, seed=global_random_seed)
+        if init == "pca":
+            # Each class differs from the others where no other one does.
+            X = 10.0 * np.eye(8)[y]
+            X += np.random.RandomState(global_random_seed).normal(size=X.shape)
+        options = {"n_components": 4, "max_iter": 1, "random_state": 0}
+        found, named = (
+            SpanningForestEmbedding(8, init=init, **options).fit(X, y)
+            for init in ("auto", init)
+        )
+        assert_array_equal(found.coefs_[0], named.coefs_[0])
+        assert found.learning_rate_ == named.learning_rate_
+
+
 def test_fewer_samples_than_components_and_constant_features():
     for X in (anisotropic(3, 5), np.ones((4, 2)), np.zeros((4, 2))):
         encoder = _start.principal_encoder(X, 6, np.random.RandomState(0))
