@@ -10,6 +10,7 @@ estimator, or does not look, is found out, and renaming what is private changes 
 import contextlib
 import functools
 import os
+import sys
 import threading
 import warnings
 
@@ -156,7 +157,7 @@ def defaults_for_nan(self, X, kwargs):
 
 def wrapped_integers(self, X, kwargs):
     if isinstance(X, np.ndarray) and X.dtype == np.uint8:
-        return X * np.uint8(3)
+        return X - np.uint8(X.mean())
     return X
 
 
@@ -340,8 +341,10 @@ def negative_loss(self):
 
 def stream_from_the_start(patch, cls):
     """Resume a computation, but its random stream not."""
-    for module in ("skdiffclust._torch", "skdiffclust.gemini._walk"):
-        patch.setattr(f"{module}.restore_stream", lambda *args: True)
+    name = _checkpoint.restore_stream.__name__
+    for module in list(sys.modules.values()):
+        if module.__name__.startswith("skdiffclust") and hasattr(module, name):
+            patch.setattr(module, name, lambda *args: True)
 
 
 def believed(patch, cls):
