@@ -199,7 +199,7 @@ def make_gaussian_mixture(
     Raises
     ------
     ValueError
-        If a parameter is not as described, or shapes do not fit.
+        If a parameter is invalid, or shapes do not fit.
 
     Examples
     --------
@@ -251,7 +251,7 @@ def make_student_mixture(
     Raises
     ------
     ValueError
-        If a parameter is not as described, or shapes do not fit.
+        If a parameter is invalid, or shapes do not fit.
 
     Examples
     --------

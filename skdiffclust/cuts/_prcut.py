@@ -453,7 +453,7 @@ class PRCut(
         Raises
         ------
         ValueError
-            If X, the graph or a parameter is not as described, or training diverges
+            If X, the graph or a parameter is invalid, or training diverges
             before there are any finite weights.
 
         Warns

@@ -145,7 +145,7 @@ def expected_ratio_cut(graph, assignments, *, normalized=False, return_gradient=
     Raises
     ------
     ValueError
-        If the graph or the assignments are not as described.
+        If the graph or the assignments are invalid.
 
     Notes
     -----
@@ -212,7 +212,7 @@ def ratio_cut_bound(graph, assignments, *, return_gradient=False):
     Raises
     ------
     ValueError
-        If the graph or the assignments are not as described.
+        If the graph or the assignments are invalid.
 
     Warns
     -----

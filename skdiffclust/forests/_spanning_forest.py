@@ -351,7 +351,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         Raises
         ------
         ValueError
-            If X or a parameter is not as described, or constraints contradict each
+            If X or a parameter is invalid, or constraints contradict each
             other or the number of clusters.
 
         Warns

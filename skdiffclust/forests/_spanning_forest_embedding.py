@@ -328,7 +328,7 @@ class SpanningForestEmbedding(
         ------
         ValueError
             If there are neither labels nor links, `y` is neither integers nor strings,
-            the number of clusters is not known, X is not as described, or the
+            the number of clusters is not known, X is invalid, or the
             checkpoint is not one of the same data and parameters.
 
         Warns

@@ -121,7 +121,7 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
 
     @available_if(has_features)
     def predict(self, X):
-        """Give each sample its most probable cluster.
+        """Predict the most probable cluster of each sample.
 
         Parameters
         ----------
@@ -131,13 +131,14 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         Returns
         -------
         labels : ndarray of shape (n_samples,), int64
-            Clusters; ``labels_`` for the training samples.
+            Index of the cluster of each sample. Equal to ``labels_`` for the training
+            samples.
         """
         return self._logits(X).argmax(axis=1)
 
     @available_if(has_features)
     def predict_proba(self, X):
-        """Give each sample its probabilities of the clusters.
+        """Predict the probability of each cluster for each sample.
 
         Parameters
         ----------
@@ -155,8 +156,8 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
     def score(self, X, y=None, *, affinity=None):
         """Compute the objective, without penalties, of the predictions for X.
 
-        It compares fits with one number of clusters. It does not choose that number,
-        since the objective grows with it.
+        Use it to compare fits with the same number of clusters. It cannot be used to
+        choose that number, because the objective increases with it.
 
         Parameters
         ----------
@@ -165,13 +166,14 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         y : None
             Ignored, present for API consistency.
         affinity : array-like of shape (n_samples, n_samples), default=None
-            Kernel or distances between these samples; must be given if it was for
-            `fit`.
+            Kernel or distances between these samples. Required if `fit` was called
+            with an affinity.
 
         Returns
         -------
         score : float
-            What `gemini_score` gives for ``predict_proba(X)`` on X; larger is better.
+            :func:`~skdiffclust.gemini.gemini_score` of ``predict_proba(X)`` on X.
+            Larger is better.
         """
         assignments = self.predict_proba(X)
         X = self._validate(X, reset=False)

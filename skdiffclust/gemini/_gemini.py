@@ -69,116 +69,134 @@ def _has_stream(estimator):
 class GEMINI(BaseGEMINI):
     r"""Cluster by maximising a generalised mutual information.
 
-    A model p(y|x), here linear or a perceptron, is trained so that the clusters are
-    distributed as differently as possible: from all samples (one-vs-all),
+    A discriminative model p(y|x) is trained so that the distributions of the clusters
+    differ as much as possible, either from the distribution of all samples
+    (one-vs-all),
 
     .. math:: \mathcal{I}^{ova} = \sum_k \pi_k D(p(x|y=k), p(x)),
 
-    or from each other (one-vs-one, equations (2) and (3) of [1]_). It is the right
-    choice where a clustering must be a function of the features, simple and the same
-    for new samples, and its number of clusters only an upper bound.
+    or from one another (one-vs-one; equations (2) and (3) of [1]_). Use it when the
+    clustering should be a simple function of the features that also applies to new
+    samples, and when only an upper bound on the number of clusters is known.
 
     Parameters
     ----------
     n_clusters : int or "auto", default=2
-        Largest number of clusters; fewer may be found. "auto" tries 2 to 10, at most
-        one for every eight samples, and takes the number whose clusters are most stable
-        over subsets of the samples; see Notes.
+        Maximum number of clusters; fewer may be found. With "auto", the numbers from 2
+        to 10 (at most one cluster per eight samples) are tried, and the one whose
+        clusters are most stable over subsets of the samples is chosen; see Notes.
     objective : str, default="mmd"
-        One of :func:`~skdiffclust.gemini.available_objectives`. "mmd" compares means
-        under `kernel`, "wasserstein" whole distributions under `metric`; "kl" is the
-        mutual information, which with `l2` is the regularised information
-        maximisation (RIM) [2]_, "tv", "hellinger" and "chi2" are like it. The last
-        four do not use distances and need `l2`.
+        Divergence between distributions, one of
+        :func:`~skdiffclust.gemini.available_objectives`. "mmd" compares means in the
+        space of `kernel`, and "wasserstein" compares distributions under `metric`. "kl"
+        is the mutual information; together with `l2` it gives regularised information
+        maximisation (RIM) [2]_. "kl", "tv", "hellinger" and "chi2" take no distances
+        into account and should be used with `l2`.
     mode : {"auto", "ova", "ovo"}, default="auto"
-        One-vs-all or one-vs-one. One-vs-one uses all its clusters more often. "auto" is
-        "ovo" for "mmd" and "wasserstein"; for the others, some of which have no bound
-        one-vs-one, it is "ova".
+        Whether clusters are compared with all samples ("ova", one-vs-all) or with one
+        another ("ovo", one-vs-one). One-vs-one leaves clusters empty less often. "auto"
+        selects "ovo" for "mmd" and "wasserstein", and "ova" for the other objectives,
+        some of which are unbounded in one-vs-one mode.
     kernel : str, callable or transformer, default="linear"
-        A kernel of :func:`sklearn.metrics.pairwise.pairwise_kernels`, a function of
-        two samples, "precomputed" (X is the kernel, only with ``model="free"``; else
-        see `affinity` of :meth:`fit`), or a transformer of explicit features such as
-        :class:`~sklearn.kernel_approximation.Nystroem`, of which a copy is fitted: give
-        it a `random_state`. A linear kernel and a transformer need no n × n matrix.
+        Kernel of the objective "mmd":
+
+        - a name of :func:`sklearn.metrics.pairwise.pairwise_kernels`;
+        - a function of two samples;
+        - "precomputed", if X is the kernel matrix. This requires ``model="free"``; for
+          the other models, see `affinity` of :meth:`fit`;
+        - a transformer to explicit features, such as
+          :class:`~sklearn.kernel_approximation.Nystroem`. It is cloned before it is
+          fitted; set its `random_state` to obtain reproducible results.
+
+        The linear kernel and transformers do not require an n × n matrix.
     metric : str or callable, default="euclidean"
-        A metric of :func:`sklearn.metrics.pairwise_distances`, or "precomputed" (only
-        with ``model="free"``).
+        Metric of the objective "wasserstein": a metric of
+        :func:`sklearn.metrics.pairwise_distances`, or "precomputed", which requires
+        ``model="free"``.
     gamma : float, "scale" or None, default=None
         Coefficient of the kernels "rbf", "laplacian", "chi2", "poly", "polynomial" and
-        "sigmoid"; None is scikit-learn's default for each, 1 / n_features for most.
-        "scale" is one over the sum of the variances of the features (for "laplacian"
-        and "chi2", over the root of n_features times that sum), and makes the result
-        independent of the unit of X.
+        "sigmoid". None uses the default of scikit-learn, 1 / n_features for most
+        kernels. "scale" uses one over the sum of the variances of the features (for
+        "laplacian" and "chi2", one over the square root of n_features times that sum),
+        which makes the result independent of the unit of X.
     degree : float, default=3
         Degree of the kernels "poly" and "polynomial".
     coef0 : float, default=1
         Constant of the kernels "poly", "polynomial" and "sigmoid".
     kernel_params : dict or None, default=None
-        Keyword arguments of a kernel that is a function; others ignore them.
+        Keyword arguments of a callable `kernel`. Ignored otherwise.
     model : {"linear", "mlp", "free"} or torch.nn.Module, default="linear"
-        Multinomial logistic regression, a perceptron with ReLUs, or probabilities of
-        each training sample without any function, which cannot predict other samples.
-        A copy of a module is trained, from the parameters that it has; it maps samples
-        as they are to one logit for each cluster.
+        Model of p(y|x):
+
+        - "linear": multinomial logistic regression;
+        - "mlp": multilayer perceptron with ReLU activations;
+        - "free": one vector of probabilities per training sample, which cannot predict
+          other samples;
+        - a module that maps samples, which are passed as they are, to one logit per
+          cluster. A copy of it is trained, starting from its current parameters.
     hidden_layer_sizes : int or array-like of int, default=(100,)
-        Hidden layers of the perceptron.
+        Numbers of units in the hidden layers of ``model="mlp"``.
     dropout : float, default=0
-        Probability with which a hidden unit is left out of a step.
+        Probability of dropping a hidden unit in a training step.
     l2 : float, default=0
-        Factor of the sum of squared weights (not of biases) in the loss.
+        Factor of the L2 penalty: the sum of the squared weights, biases excluded.
     link_weight : float, default=1
-        Factor of the penalty for links and partial labels in the loss, where they are
-        given: minus the mean log-probability that they are satisfied.
+        Factor of the penalty for must-links, cannot-links and partial labels: minus the
+        mean log-probability that they are satisfied. Ignored if none are passed.
     solver : {"adam", "sgd"}, default="adam"
-        Adam, or gradient descent with momentum 0.9.
+        Adam, or stochastic gradient descent with momentum 0.9.
     max_iter : int, default=1000
-        Largest number of epochs of a restart.
+        Maximum number of epochs of a restart.
     batch_size : int or None, default=None
-        Samples of a batch. The objective of a batch is that of its samples only, so
-        small batches are biased; None takes all samples.
+        Number of samples in a batch; None uses all samples. The objective is computed
+        on each batch separately, so small batches give a biased gradient.
     learning_rate : float, default=0.01
         Step size of the solver.
     tol : float, default=1e-4
-        Smallest relative improvement of the loss that counts as progress.
+        Smallest relative decrease of the loss that counts as an improvement.
     n_iter_no_change : int or None, default=10
-        Stop after this many epochs without progress; None never stops early.
+        Number of epochs without improvement after which training stops. With None,
+        training always runs for `max_iter` epochs.
     n_init : int, default=3
-        Number of restarts; the one with the smallest loss is kept. The first starts
-        from the cells of k-means, the others from random weights, and one more from a
-        partition (see Notes).
+        Number of restarts, of which the one with the smallest loss is kept. The first
+        restart is initialized with the clusters of k-means and the others with random
+        weights; a hard partition is an additional candidate, see Notes.
     device : str or torch.device, default="auto"
-        Where a module is trained; "auto" is CUDA if there is one, else the CPU, where
-        all other models are trained.
+        Device on which a module is trained. "auto" selects CUDA if it is available and
+        the CPU otherwise. The other models are always trained on the CPU.
     random_state : int, RandomState instance or None, default=None
-        Draws the centres of k-means, initial weights, batches and dropout.
+        Determines the initial centres of k-means, the initial weights, the batches and
+        the dropout. Pass an int for reproducible results across function calls.
 
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,), int64
-        Clusters 0 to ``n_clusters_ - 1`` by decreasing size (sum of sample weights).
+        Cluster of each training sample, from 0 to ``n_clusters_ - 1`` in order of
+        decreasing size (sum of sample weights).
     n_clusters_ : int
-        Number of clusters that have samples.
+        Number of non-empty clusters.
     coefs_, intercepts_ : list of ndarray
-        Layers of the model, of shapes (n_in, n_out) and (n_out,), on centred features.
+        Weights and biases of the layers of the model, of shapes (n_in, n_out) and
+        (n_out,). They apply to centred features.
     means_ : ndarray of shape (n_features,), float64
-        Means that are subtracted from the features before the model.
+        Means of the features, which are subtracted before the model is applied.
     encoder_ : torch.nn.Module
-        Only with a module as `model`: the trained copy, on the CPU.
+        The trained module, on the CPU. Only available if `model` is a module.
     device_ : str
-        Only with a module as `model`: where it was trained.
+        Device on which the module was trained. Only available if `model` is a module.
     assignments_ : ndarray of shape (n_samples, n_clusters)
-        Only with ``model="free"``: the probabilities of the training samples; those of
-        equal samples are equal.
+        Probabilities of the training samples; equal samples have equal probabilities.
+        Only available with ``model="free"``.
     n_iter_ : int
-        Number of epochs of the restart that is kept.
+        Number of epochs of the best restart.
     history_ : dict of lists
-        "loss" and "objective" at each of its epochs.
+        "loss" and "objective" after each epoch of the best restart.
     gamma_ : float
-        Only with ``gamma="scale"``: its value.
+        Value of gamma. Only available with ``gamma="scale"``.
     stability_ : dict of ndarray
-        Only with ``n_clusters="auto"``: for each of "counts", the numbers of clusters,
-        their "stability", that of samples of one Gaussian, "reference", and the
-        "advantage" of the first over the second.
+        Stability of each number of clusters in "counts": its "stability", the
+        "reference", which is the stability of samples drawn from a Gaussian, and the
+        "advantage" over the reference. Only available with ``n_clusters="auto"``.
     n_features_in_ : int
         Number of features seen during `fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -186,57 +204,64 @@ class GEMINI(BaseGEMINI):
 
     See Also
     --------
-    SparseGEMINI : Selects variables as well.
+    SparseGEMINI : Also selects features.
 
     Notes
     -----
-    An epoch costs O(n d k) for "mmd" with a linear kernel, see
-    :func:`~skdiffclust.gemini.gemini_score` for the others, plus the model. Features
-    are centred for the model and for the linear kernel; other kernels and distances are
-    of X as it is. Internally, they are divided by the root of the mean of their
-    variances, so that the result does not depend on the unit of X; use a StandardScaler
-    if features have different units. `l2` and `alpha` are in the unit of X: if
-    multiplying X by c multiplies the objective by c^q (q is 1 for "mmd" with the linear
-    kernel), then it multiplies `alpha` of :class:`SparseGEMINI` by c^(q + 1), `l2` of a
-    linear model by c^(q + 2) and that of later layers by c^q. `link_weight` has no
-    unit, it is relative to the objective of the scaled features. The weights of the
-    epoch with the smallest loss are kept.
+    **Cost.** An epoch costs O(n d k) for "mmd" with the linear kernel, plus the forward
+    and backward pass of the model. See :func:`~skdiffclust.gemini.gemini_score` for the
+    other objectives.
 
-    The cells of k-means are those of a linear model. The first restart begins at the
-    best of several runs of k-means, softened, because a hard partition has no gradient.
-    The hard partition is a candidate for the best restart as well, so that the
-    objective of the result is never lower than that of k-means, up to rounding. With
-    more than 20000 samples, all at once and without links, the restarts are trained on
-    10000 of them, and the best one on all. For
-    "mmd" with the linear kernel that partition, and those of the other restarts, are
-    improved first: each sample goes to the cluster to which the objective pulls it
-    most, for as long as the objective grows. In the best of them single clusters are
-    moved away on trial, which leaves optima that such steps do not. A perceptron needs
-    two units in each hidden layer for each cluster to start so; with fewer, and without
-    features, all restarts are random.
+    **Scaling.** The features are centred for the model and for the linear kernel; other
+    kernels and distances are computed from X as it is. The model divides the features
+    by the square root of their mean variance, so that the result does not depend on the
+    unit of X. Use :class:`~sklearn.preprocessing.StandardScaler` if the features have
+    different units. The penalties `l2` and `alpha` refer to the unit of X: if
+    multiplying X by c multiplies the objective by c^q (q = 1 for "mmd" with the linear
+    kernel), then it multiplies the equivalent `alpha` of :class:`SparseGEMINI` by
+    c^(q + 1), `l2` of a linear model by c^(q + 2), and `l2` of later layers by c^q.
+    `link_weight` has no unit; it is relative to the objective of the scaled features.
 
-    A module has one run, from the parameters that it has: `n_init`,
-    `hidden_layer_sizes` and `dropout` are not used. The gradient of the objective by
-    its outputs is computed in NumPy, and torch takes it from there. The module sees
-    samples as they are, so that their unit matters. `l2` is the factor of the squares
-    of all its parameters except vectors. "loss" and "objective" are those of all
-    samples after each epoch. The global random streams of torch are seeded during
-    training, and restored: concurrent fits of modules take turns.
+    **Initialization.** The clusters of k-means can be represented by a linear model.
+    The first restart starts from a softened version of the best of several runs of
+    k-means, because the gradient vanishes at a hard partition. The hard partition is
+    itself a candidate for the result, so that its objective is never lower than that
+    of k-means, up to rounding. For "mmd" with the linear kernel, this partition and
+    those of the other restarts are improved first: each sample is moved to the cluster
+    that increases the linearised objective most, as long as the objective grows, and
+    then clusters of the best partition are relocated one at a time if this increases
+    the objective, in order to escape local optima. A perceptron can start from a
+    partition if each hidden layer has at least two units per cluster; otherwise, and
+    with ``model="free"``, all restarts are random.
+    With more than 20000 samples, if ``batch_size=None`` and no links are passed, the
+    restarts are trained on 10000 samples and only the best one on all of them. The
+    weights of the epoch with the smallest loss are kept.
 
-    **Number of clusters.** With ``n_clusters="auto"`` each number is fitted to ten
-    subsets of half of the samples (of 1000 of them, if there are more), and its
-    stability s is the mean adjusted Rand index of what pairs of these fits predict for
-    all. The reference m is the mean of s on nine times as many samples drawn from a
-    Gaussian with the covariance of X, as in [3]_, because two halves of any elongated
-    distribution are stable, too. The number with the largest advantage, (s - m) / (1.05
-    - m), is chosen, and among those within 0.03 of it the largest, because two clusters
-    that are merged into one are as stable as both. A ConvergenceWarning is issued if
-    one of the Gaussians has a larger advantage. For "mmd" with the linear kernel a fit
-    is the best partition of k-means, improved (see above), along the leading 32
-    principal components if there are more features [4]_, and the choice takes seconds;
-    for others it is a training of at most 100 epochs, and the choice takes 100 of these
-    for each number. Links and weights are not used for it, but for samples of weight 0,
-    which are left out, and numbers of clusters that links exclude.
+    **Modules.** A module is trained once, from its current parameters: `n_init`,
+    `hidden_layer_sizes` and `dropout` are ignored. The gradient of the objective with
+    respect to the outputs of the module is computed in NumPy and propagated by torch.
+    The samples are not scaled, so their unit matters. `l2` applies to all parameters of
+    the module except vectors. `history_` holds the loss and the objective of all
+    samples after each epoch. The global random generators of torch are seeded during
+    training and restored afterwards; concurrent fits of modules therefore wait for one
+    another.
+
+    **Number of clusters.** With ``n_clusters="auto"``, each candidate is fitted to ten
+    random halves of the samples (of 1000 samples, if there are more). Its stability s
+    is the mean adjusted Rand index between the predictions of pairs of these fits for
+    all samples. Because halves of any elongated distribution are stable as well, s is
+    compared with a reference m, the mean stability of nine data sets of as many samples
+    drawn from a Gaussian with the covariance of X, as in [3]_. Among the candidates
+    whose advantage (s - m) / (1.05 - m) is within 0.03 of the largest, the largest
+    number is chosen, because a clustering with two clusters merged is as stable as one
+    that separates them. A ConvergenceWarning is issued if the advantage of one of the
+    Gaussian data sets is larger. For "mmd" with the linear kernel, each fit is an
+    improved partition of k-means (see above), computed along the 32 leading principal
+    components if there are more features [4]_, and the choice takes seconds. For the
+    other objectives and kernels, each fit is a training of at most 100 epochs, and each
+    candidate needs 100 of them. Links and sample weights are not used by the choice,
+    except that samples of weight 0 are left out, and numbers of clusters that
+    contradict the links are not tried.
 
     References
     ----------
@@ -341,34 +366,38 @@ class GEMINI(BaseGEMINI):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Samples, which may be sparse, or the dense matrix between samples where
-            `kernel` or `metric` is "precomputed".
+            Samples, or the dense (n_samples, n_samples) matrix of kernels or distances
+            between them if `kernel` or `metric` is "precomputed".
         y : None
             Ignored, present for API consistency.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the samples; a weight of two is a repeated sample.
+            Weights of the samples. A sample of weight 2 counts as two equal samples.
         affinity : array-like of shape (n_samples, n_samples), default=None
-            A kernel ("mmd") or distances ("wasserstein") between the samples, in place
-            of `kernel` or `metric`: the model is a function of X, and the objective
-            compares samples by this matrix. Not with "precomputed".
+            Kernel (objective "mmd") or distances (objective "wasserstein") between the
+            samples, to be used instead of `kernel` or `metric`. The model is still a
+            function of X. Cannot be combined with "precomputed".
         partial_labels : array-like of shape (n_samples,), default=None
-            Integers, or strings in an object array: samples with the same label
-            should share a cluster, samples with different ones should not; -1 where
-            unknown.
+            Known classes, as integers or as strings in an object array, with -1 for
+            unknown: samples of the same class should share a cluster, and samples of
+            different classes should not.
         must_link : array-like or sparse matrix, default=None
-            Samples that should share a cluster: index pairs (n_links, 2), group ids
-            (n_samples,) with -1 for none, or a sparse incidence matrix
-            (n_samples, n_links) with two non-zeros in a column. In a cross-validation
-            use one of the last two, since pairs do not follow the samples.
+            Samples that should share a cluster: pairs of indices of shape (n_links, 2),
+            group identifiers of shape (n_samples,) with -1 for no group, or a sparse
+            incidence matrix of shape (n_samples, n_links) with two non-zeros per
+            column. Use one of the last two in cross-validation, where indices of pairs
+            do not follow the samples.
         cannot_link : array-like or sparse matrix, default=None
-            Samples that should not share a cluster, as pairs or incidence matrix.
+            Samples that should not share a cluster, as pairs of indices or as an
+            incidence matrix.
         checkpoint : path-like or None, default=None
-            Folder that each restart is written to when it has ended; created if it does
-            not exist. Requires an integer `random_state`. Not with a module, which has
-            one run: fit it for few epochs, and pass `encoder_` as `model` to continue.
+            Folder to which each restart is written once it is finished; created if it
+            does not exist. Requires an integer `random_state`. Not available if `model`
+            is a module: fit it for a few epochs and pass `encoder_` as `model` to
+            continue.
         resume : bool, default=False
-            Continue from the checkpoint, if there is one: restarts that have ended are
-            not trained again. The result is that without the interruption, bit for bit.
+            Whether to continue from the checkpoint, if there is one. Finished restarts
+            are not trained again, and the result is identical to that of an
+            uninterrupted fit.
 
         Returns
         -------
@@ -378,15 +407,15 @@ class GEMINI(BaseGEMINI):
         Raises
         ------
         ValueError
-            If X or a parameter is not as described, constraints contradict each other,
-            the loss diverges at once, or the checkpoint is not one of the same data and
+            If X or a parameter is invalid, constraints contradict each other, the loss
+            diverges in the first epoch, or the checkpoint was written for other data or
             parameters.
 
         Warns
         -----
         ConvergenceWarning
             If fewer clusters are found than requested, links are not satisfied, the
-            loss diverges, or it still falls at `max_iter`.
+            loss diverges, or training has not converged after `max_iter` epochs.
         """
         check_checkpoint("GEMINI", checkpoint, resume, self.random_state)
         X, row_weights, means = self._check_rows(X, sample_weight)
@@ -473,35 +502,37 @@ class GEMINI(BaseGEMINI):
     def partial_fit(self, X, y=None, sample_weight=None, *, affinity=None):
         """Learn from the next samples of a stream.
 
-        The first call is `fit`. Each later one trains the model on its samples alone
-        for ten epochs, in batches of `batch_size`, keeps the weights with the smallest
-        loss, and the moments of the solver for the next call. Clusters keep their
-        numbers, and samples are centred by the means of the first call. The objective
-        compares clusters within a batch: every batch should contain all of them, or the
-        model divides what there is among all clusters.
+        The first call is equivalent to `fit`. Each later call trains the model for ten
+        epochs on the samples passed, in batches of `batch_size`, and keeps the weights
+        with the smallest loss. The state of the solver is carried over to the next
+        call, clusters keep their numbers, and samples are centred by the means of the
+        first call. Since the objective compares the clusters within a batch, each batch
+        should contain samples of all clusters; otherwise, the samples that it contains
+        are distributed among all clusters.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Samples; at least `n_clusters` in the first call.
+            Samples. The first call requires at least `n_clusters` samples.
         y : None
             Ignored, present for API consistency.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the samples; a weight of two is a repeated sample.
+            Weights of the samples. A sample of weight 2 counts as two equal samples.
         affinity : array-like of shape (n_samples, n_samples), default=None
-            Kernel or distances between these samples; given in every call or in none.
+            Kernel or distances between these samples. Must be passed either in every
+            call or in none.
 
         Returns
         -------
         self : object
-            The fitted estimator; `labels_` are those of these samples, `n_clusters_`
-            counts the clusters that have any, and `history_` and `n_iter_` continue.
+            The fitted estimator. `labels_` and `n_clusters_` refer to the samples of
+            this call; `history_` and `n_iter_` accumulate over calls.
 
         Raises
         ------
         ValueError
-            As `fit`, if `n_clusters` is "auto", or if the model is not that of the
-            first call.
+            For the same reasons as in `fit`, if `n_clusters` is "auto", or if the
+            model differs from that of the first call.
         """
         if self.n_clusters == "auto":
             raise ValueError(

@@ -24,60 +24,66 @@ _SHARED = "kernel", "gamma", "degree", "coef0", "kernel_params"
 
 @reads_whole("predict", "score", "apply", "export_text")
 class Kauri(ClusterMixin, BaseEstimator):
-    r"""Cluster by a decision tree that is grown for kernel k-means.
+    r"""Cluster by a decision tree that minimises the kernel k-means criterion.
 
-    Each split of a leaf, by a threshold of one feature, is the one that raises
+    The tree is grown greedily: each step splits a leaf by a threshold on one feature so
+    as to increase
 
     .. math:: \sum_k \frac{1}{|C_k|} \sum_{i, j \in C_k} \kappa(x_i, x_j)
 
-    most, which is to lower the squared distances to the means of the clusters in the
-    space of the kernel, over all leaves, features, thresholds, and clusters that the
-    two parts may go to: their own, another, or a new one. It is the right choice where
-    clusters must be explained by a few rules on features.
+    most, which is equivalent to decreasing the sum of squared distances to the means of
+    the clusters in the space of the kernel. The best split is searched over all leaves,
+    features and thresholds, and over the clusters to which the two parts are assigned:
+    that of the leaf, another one, or a new one. Use it when the clusters must be
+    explained by a few rules on the features.
 
     Parameters
     ----------
     n_clusters : int, default=2
-        Largest number of clusters.
+        Maximum number of clusters; fewer may be found.
     kernel : str, callable or transformer, default="linear"
-        As in :class:`~skdiffclust.GEMINI`, without "precomputed": see `affinity` of
-        :meth:`fit`. A linear kernel and a transformer need no n × n matrix.
+        Kernel, as in :class:`~skdiffclust.GEMINI`, except for "precomputed": pass a
+        kernel matrix as `affinity` to :meth:`fit` instead. The linear kernel and
+        transformers do not require an n × n matrix.
     gamma : float, "scale" or None, default=None
-        Coefficient of a kernel, as in :class:`~skdiffclust.GEMINI`.
+        Coefficient of the kernel, as in :class:`~skdiffclust.GEMINI`.
     degree : float, default=3
         Degree of the kernels "poly" and "polynomial".
     coef0 : float, default=1
         Constant of the kernels "poly", "polynomial" and "sigmoid".
     kernel_params : dict or None, default=None
-        Keyword arguments of a kernel that is a function; others ignore them.
+        Keyword arguments of a callable `kernel`. Ignored otherwise.
     max_leaf_nodes : int or None, default=None
-        Largest number of leaves. None is `n_clusters`: one rule for each cluster.
-        With more, a cluster may have several leaves, and comes nearer to k-means.
+        Maximum number of leaves. None uses `n_clusters`, so that each cluster is
+        described by one rule. With more leaves, a cluster may have several of them, and
+        the clustering comes closer to that of k-means.
     max_depth : int or None, default=None
-        Largest number of questions on the way to a leaf.
+        Maximum depth of the tree. With None, the depth is not limited.
     min_samples_leaf : int, default=1
-        Smallest number of samples of a leaf.
+        Minimum number of samples in a leaf.
 
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,), int64
-        Clusters 0 to ``n_clusters_ - 1`` by decreasing size.
+        Cluster of each training sample, from 0 to ``n_clusters_ - 1`` in order of
+        decreasing size.
     n_clusters_ : int
-        Number of clusters that have samples.
+        Number of non-empty clusters.
     n_leaves_ : int
         Number of leaves.
     depth_ : int
-        Largest number of questions on the way to a leaf.
+        Depth of the tree.
     children_left_, children_right_ : ndarray of shape (n_nodes,), int64
-        Children of each node, -1 for a leaf; node 0 is the root.
+        Left and right child of each node, -1 for leaves. Node 0 is the root.
     feature_ : ndarray of shape (n_nodes,), int64
-        Feature that a node asks for, -1 for a leaf.
+        Feature on which each node is split, -1 for leaves.
     threshold_ : ndarray of shape (n_nodes,), float64
-        Samples with at most this value go to the left; NaN for a leaf.
+        Threshold of each node, NaN for leaves. Samples with at most this value go to
+        the left child.
     leaf_labels_ : ndarray of shape (n_nodes,), int64
-        Cluster of a leaf, -1 for an inner node.
+        Cluster of each leaf, -1 for inner nodes.
     gamma_ : float
-        Only with ``gamma="scale"``: its value.
+        Value of gamma. Only available with ``gamma="scale"``.
     n_features_in_ : int
         Number of features seen during `fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -85,14 +91,14 @@ class Kauri(ClusterMixin, BaseEstimator):
 
     See Also
     --------
-    skdiffclust.GEMINI : A linear model, a perceptron or a network for the same kernels.
+    skdiffclust.GEMINI : Linear models, perceptrons or networks with the same kernels.
 
     Notes
     -----
-    A leaf of m samples costs O(d m (r + k r)) with a linear kernel of r features, and
-    O(d m²) with a matrix, once; O(d m log m) to sort. The tree is greedy: a split is
-    never taken back, but a cluster may receive parts of several leaves. Nothing is
-    random. X must be dense.
+    A leaf of m samples is evaluated once, at a cost of O(d m log m) for sorting plus
+    O(d m (r + k r)) with a linear kernel or transformer of r features, or O(d m²) with
+    a kernel matrix. The tree is greedy: a split is never undone, but a cluster may
+    receive parts of several leaves. The algorithm is deterministic. X must be dense.
 
     References
     ----------
@@ -151,7 +157,7 @@ class Kauri(ClusterMixin, BaseEstimator):
     @keep_state_on_error
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None, *, affinity=None):
-        """Grow the tree on X.
+        """Grow the tree on the samples X.
 
         Parameters
         ----------
@@ -160,8 +166,8 @@ class Kauri(ClusterMixin, BaseEstimator):
         y : None
             Ignored, present for API consistency.
         affinity : array-like of shape (n_samples, n_samples), default=None
-            A kernel between the samples, in place of `kernel`, which must then be
-            "linear", its default: the tree asks for the features of X.
+            Kernel between the samples, to be used instead of `kernel`, which must then
+            have its default "linear". The tree still splits on the features of X.
 
         Returns
         -------
@@ -171,7 +177,7 @@ class Kauri(ClusterMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If X or a parameter is not as described.
+            If X or a parameter is invalid.
 
         Warns
         -----
@@ -208,7 +214,7 @@ class Kauri(ClusterMixin, BaseEstimator):
         return self
 
     def predict(self, X):
-        """Give each sample the cluster of its leaf.
+        """Predict the cluster of each sample, which is that of its leaf.
 
         Parameters
         ----------
@@ -218,13 +224,14 @@ class Kauri(ClusterMixin, BaseEstimator):
         Returns
         -------
         labels : ndarray of shape (n_samples,), int64
-            Clusters; ``labels_`` for the training samples.
+            Index of the cluster of each sample. Equal to ``labels_`` for the training
+            samples.
         """
         leaves = self.apply(X)
         return self.leaf_labels_[leaves]
 
     def apply(self, X):
-        """Find the leaf of each sample.
+        """Return the index of the leaf of each sample.
 
         Parameters
         ----------
@@ -234,7 +241,7 @@ class Kauri(ClusterMixin, BaseEstimator):
         Returns
         -------
         leaves : ndarray of shape (n_samples,), int64
-            Numbers of nodes.
+            Index of the leaf among the nodes of the tree.
         """
         check_is_fitted(self)
         X = self._validate(X, reset=False)
@@ -251,8 +258,8 @@ class Kauri(ClusterMixin, BaseEstimator):
     def score(self, X, y=None, *, affinity=None):
         """Compute minus the mean squared distance to the means of the clusters.
 
-        In the space of the kernel, with the clusters that `predict` gives X, about
-        their means on X; 0 is the largest.
+        Distances are those in the space of the kernel. The clusters are predicted for
+        X, and their means are computed from X. The largest possible score is 0.
 
         Parameters
         ----------
@@ -261,7 +268,7 @@ class Kauri(ClusterMixin, BaseEstimator):
         y : None
             Ignored, present for API consistency.
         affinity : array-like of shape (n_samples, n_samples), default=None
-            Kernel between these samples; must be given if it was for `fit`.
+            Kernel between these samples. Required if `fit` was called with an affinity.
 
         Returns
         -------
@@ -280,20 +287,20 @@ class Kauri(ClusterMixin, BaseEstimator):
         return float((cohesion.total(labels) - cohesion.squares.sum()) / len(X))
 
     def export_text(self, feature_names=None, *, decimals=2):
-        """Write the rules of the tree as :func:`sklearn.tree.export_text` does.
+        """Export the rules of the tree as text, as :func:`sklearn.tree.export_text`.
 
         Parameters
         ----------
         feature_names : sequence of str of length n_features, default=None
-            Names of the features; None is `feature_names_in_`, or "feature_0" and so
-            on.
+            Names of the features. None uses `feature_names_in_` if it is defined, and
+            "feature_0", "feature_1", ... otherwise.
         decimals : int, default=2
-            Digits of the thresholds after the point.
+            Number of decimals of the thresholds.
 
         Returns
         -------
         text : str
-            A line for each answer and each cluster.
+            The rules, one line per branch and one per leaf.
         """
         check_is_fitted(self)
         names = getattr(self, "feature_names_in_", None)

@@ -118,7 +118,7 @@ def gemini_score(
     Raises
     ------
     ValueError
-        If a parameter is not as described.
+        If a parameter is invalid.
 
     Notes
     -----

@@ -72,133 +72,150 @@ _MOST_TRIAL_EPOCHS = 100
     "get_feature_names_out",
 )
 class SparseGEMINI(SelectorMixin, BaseGEMINI):
-    r"""Cluster by a generalised mutual information, and select variables for it.
+    r"""Cluster by a generalised mutual information and select features.
 
-    Add a group-lasso penalty on the weights of each feature, or group of features,
+    A group-lasso penalty is put on the weights of each feature, or of each group of
+    features,
 
-    .. math:: \max_\theta \mathcal{I}(x; y|\theta) - \alpha \sum_j \|W_j\|_2,
+    .. math:: \max_\theta \mathcal{I}(x; y|\theta) - \alpha \sum_j \|W_j\|_2
 
-    (equations (7) and (9) of [1]_), so that features leave exactly. With
-    ``model="mlp"`` W is a linear skip connection beside a perceptron, whose input
-    weights are bounded by it (LassoNet [2]_, equation (10)). `fit` is for one given
-    penalty; `path`, the usual way, increases the penalty from zero, records every step,
-    and chooses among them.
+    (equations (7) and (9) of [1]_), which sets the weights of irrelevant features to
+    exactly zero. With ``model="mlp"``, W is a linear skip connection in parallel with a
+    perceptron, whose input weights are bounded by those of the connection (LassoNet
+    [2]_, equation (10)). `fit` solves the problem for one value of the penalty. `path`,
+    which is recommended in most cases, solves it for increasing penalties, records all
+    solutions, and selects one of them.
 
     Parameters
     ----------
     n_clusters : int, default=2
-        Largest number of clusters; fewer may be found.
+        Maximum number of clusters; fewer may be found.
     alpha : float, default=0.01
-        Factor of the penalty, for `fit` only. It is in the unit of the objective times
-        that of the features.
+        Factor of the penalty. Only used by `fit`. Its unit is that of the objective
+        times that of the features.
     objective : str, default="mmd"
-        One of :func:`~skdiffclust.gemini.available_objectives`. "mmd" compares means
-        under `kernel`, "wasserstein" whole distributions under `metric`; "kl" is the
-        mutual information, which with `l2` is the regularised information
-        maximisation (RIM), "tv", "hellinger" and "chi2" are like it. The last
-        four do not use distances and need `l2`.
+        Divergence between distributions, one of
+        :func:`~skdiffclust.gemini.available_objectives`. "mmd" compares means in the
+        space of `kernel`, and "wasserstein" compares distributions under `metric`. "kl"
+        is the mutual information; together with `l2` it gives regularised information
+        maximisation (RIM). "kl", "tv", "hellinger" and "chi2" take no distances into
+        account and should be used with `l2`.
     mode : {"auto", "ova", "ovo"}, default="auto"
-        One-vs-all or one-vs-one. One-vs-one uses all its clusters more often. "auto" is
-        "ovo" for "mmd" and "wasserstein"; for the others, some of which have no bound
-        one-vs-one, it is "ova".
+        Whether clusters are compared with all samples ("ova", one-vs-all) or with one
+        another ("ovo", one-vs-one). One-vs-one leaves clusters empty less often. "auto"
+        selects "ovo" for "mmd" and "wasserstein", and "ova" for the other objectives,
+        some of which are unbounded in one-vs-one mode.
     kernel : str, callable or transformer, default="linear"
-        A kernel of :func:`sklearn.metrics.pairwise.pairwise_kernels`, a function of two
-        samples, or a transformer of explicit features such as
-        :class:`~sklearn.kernel_approximation.Nystroem`, of which a copy is fitted: give
-        it a `random_state`. A linear kernel and a transformer need no n × n matrix.
+        Kernel of the objective "mmd": a name of
+        :func:`sklearn.metrics.pairwise.pairwise_kernels`, a function of two samples, or
+        a transformer to explicit features, such as
+        :class:`~sklearn.kernel_approximation.Nystroem`. A transformer is cloned before
+        it is fitted; set its `random_state` to obtain reproducible results. The linear
+        kernel and transformers do not require an n × n matrix.
     metric : str or callable, default="euclidean"
-        A metric of :func:`sklearn.metrics.pairwise_distances`.
+        Metric of the objective "wasserstein", one of
+        :func:`sklearn.metrics.pairwise_distances`.
     gamma : float, "scale" or None, default=None
         Coefficient of the kernels "rbf", "laplacian", "chi2", "poly", "polynomial" and
-        "sigmoid"; None is scikit-learn's default for each, 1 / n_features for most.
-        "scale" is one over the sum of the variances of the features (for "laplacian"
-        and "chi2", over the root of n_features times that sum), and makes the result
-        independent of the unit of X.
+        "sigmoid". None uses the default of scikit-learn, 1 / n_features for most
+        kernels. "scale" uses one over the sum of the variances of the features (for
+        "laplacian" and "chi2", one over the square root of n_features times that sum),
+        which makes the result independent of the unit of X.
     degree : float, default=3
         Degree of the kernels "poly" and "polynomial".
     coef0 : float, default=1
         Constant of the kernels "poly", "polynomial" and "sigmoid".
     kernel_params : dict or None, default=None
-        Keyword arguments of a kernel that is a function; others ignore them.
+        Keyword arguments of a callable `kernel`. Ignored otherwise.
     model : {"linear", "mlp"}, default="linear"
-        Multinomial logistic regression, or that plus a perceptron with ReLUs.
+        Multinomial logistic regression, or its sum with a multilayer perceptron with
+        ReLU activations.
     hidden_layer_sizes : int or array-like of int, default=(100,)
-        Hidden layers of the perceptron.
+        Numbers of units in the hidden layers of ``model="mlp"``.
     groups : array-like of shape (n_features,), default=None
-        Integers or names: features with the same one are kept or dropped together, as
-        the one-hot columns of a category should be. None for each on its own.
+        Group of each feature, as integers or names. The features of a group, such as
+        the one-hot encoded columns of a category, are selected or dropped together.
+        With None, each feature is its own group.
     penalty_factor : array-like, "redundancy" or None, default=None
-        Positive factors (n_features,) of the penalties, the same within a group: those
-        with a smaller one stay longer. "redundancy" is the root of the share of the
-        variance of each feature that the others do not explain linearly, which keeps
-        features that others repeat with noise; it needs more samples than features.
+        Positive factors of the penalties, of shape (n_features,) and equal within a
+        group. Features with smaller factors are dropped later. "redundancy" uses the
+        square root of the share of each feature's variance that is not explained
+        linearly by the other features, which keeps features of which others are noisy
+        copies; it requires more samples than features.
     hierarchy : float, default=10
-        M of equation (10): how far a feature's input weights to the perceptron may
-        exceed the norm of its skip weights. 0 leaves the linear model.
+        M of equation (10): largest ratio between the input weights of a feature in the
+        perceptron and the norm of its skip weights. With 0, the model is linear.
     dynamic : bool, default=False
-        Whether `path` computes the kernel or distance of a step from the features that
-        are in (Appendix A). Objectives of different steps are then not comparable.
+        Whether `path` computes the kernel or distance of each step from the selected
+        features only (Appendix A). The objectives of different steps are then not
+        comparable.
     dropout : float, default=0
-        Probability with which a hidden unit is left out of a step.
+        Probability of dropping a hidden unit in a training step.
     l2 : float, default=0
-        Factor of the sum of squared weights (not of biases) in the loss.
+        Factor of the L2 penalty: the sum of the squared weights, biases excluded.
     link_weight : float, default=1
-        Factor of the penalty for links and partial labels in the loss, where they are
-        given: minus the mean log-probability that they are satisfied.
+        Factor of the penalty for must-links, cannot-links and partial labels: minus the
+        mean log-probability that they are satisfied. Ignored if none are passed.
     solver : {"adam", "sgd"}, default="adam"
-        For the first stage, without penalty; see Notes for the steps with one.
+        Solver of the first stage, without penalty. See Notes for the penalised steps.
     max_iter : int, default=1000
-        Largest number of epochs of the first stage, and of epochs or iterations of each
+        Maximum number of epochs of the first stage, and of epochs or iterations of each
         step.
     batch_size : int or None, default=None
-        Samples of a batch. The objective of a batch is that of its samples only, so
-        small batches are biased; None takes all samples.
+        Number of samples in a batch; None uses all samples. The objective is computed
+        on each batch separately, so small batches give a biased gradient.
     learning_rate : float, default=0.01
-        Step size of the first stage and of the steps that are trained.
+        Step size of the first stage, and of the steps that are trained by gradient
+        descent.
     tol : float, default=1e-3
-        Smallest relative improvement of the loss that counts as progress.
+        Smallest relative decrease of the loss that counts as an improvement.
     n_iter_no_change : int or None, default=10
-        Stop a stage or a step after so many epochs without progress.
+        Number of epochs without improvement after which a stage or step ends.
     n_init : int, default=3
-        Number of restarts of the first stage, from k-means and at random, as in
-        :class:`GEMINI`. The path starts from the one with the lowest penalised losses
-        on a few penalties where steps have a certificate (see Notes), and else from the
-        best.
+        Number of restarts of the first stage, one from k-means and the others from
+        random weights, as in :class:`GEMINI`. Where `kkt_` is available (see Notes),
+        the path starts from the restart with the lowest penalised losses at a few
+        penalties, and otherwise from the restart with the lowest loss.
     random_state : int, RandomState instance or None, default=None
-        Draws the centres of k-means, initial weights, batches and dropout.
+        Determines the initial centres of k-means, the initial weights, the batches and
+        the dropout. Pass an int for reproducible results across function calls.
 
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,), int64
-        Clusters 0 to ``n_clusters_ - 1``, by decreasing size after the first stage.
+        Cluster of each training sample, from 0 to ``n_clusters_ - 1`` in order of
+        decreasing size after the first stage.
     n_clusters_ : int
-        Number of clusters that have samples.
+        Number of non-empty clusters.
     alpha_ : float
-        Penalty of the model.
+        Penalty of the fitted model.
     feature_norms_ : ndarray of shape (n_features,)
-        Norm of the (skip) weights of each feature's group; zero for features that are
-        out.
+        Norm of the (skip) weights of the group of each feature; zero for features that
+        are not selected.
     feature_importances_ : ndarray of shape (n_features,)
-        Only after `path`: the penalty at which the feature was dropped for good, and
-        the next number above the largest one for those that never were.
+        Penalty at which each feature was dropped for good. For features that were never
+        dropped, the next floating-point number above the largest penalty. Only
+        available after `path`.
     skip_weights_ : ndarray of shape (n_features, n_clusters) or None
-        Skip connection of ``model="mlp"``.
+        Weights of the skip connection of ``model="mlp"``.
     coefs_, intercepts_ : list of ndarray
-        Layers of the model, of shapes (n_in, n_out) and (n_out,), on centred features.
+        Weights and biases of the layers of the model, of shapes (n_in, n_out) and
+        (n_out,). They apply to centred features.
     means_ : ndarray of shape (n_features,), float64
-        Means that are subtracted from the features before the model.
+        Means of the features, which are subtracted before the model is applied.
     n_iter_ : int
         Number of epochs, or of iterations of the solver, at the penalty `alpha_`.
     kkt_ : float
-        How far the model is from a solution at `alpha_`: the largest norm, over all
-        groups g of weights w with gradient u of the loss without the penalty, of w -
-        prox(w - u), with features scaled to a mean variance of one, divided by the
-        penalty of the group, or the norm of the gradient by the biases, divided by the
-        penalty. If it exceeds 0.01, or 0.05 with ``model="mlp"``, a warning is issued.
-        NaN if training ends for lack of progress instead: without a penalty, with
-        batches or dropout, and with the objectives "tv" and "wasserstein".
+        Violation of the optimality (KKT) conditions at `alpha_`, relative to the
+        penalty. For a group with weights w and gradient u of the unpenalised loss, with
+        features scaled to a mean variance of one, the violation is the norm of
+        w - prox(w - u) divided by the penalty of the group; for the biases, it is the
+        norm of their gradient divided by the penalty. `kkt_` is the largest of these. A
+        warning is issued if it exceeds 0.01, or 0.05 with ``model="mlp"``. It is NaN
+        where training stops for lack of progress instead: without penalty, with batches
+        or dropout, and with the objectives "tv" and "wasserstein".
     history_ : dict of lists
-        Only after `fit`: "loss" and "objective" of each epoch or iteration.
+        "loss" and "objective" of each epoch or iteration. Only available after `fit`.
     n_features_in_ : int
         Number of features seen during `fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -206,24 +223,26 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
 
     See Also
     --------
-    GEMINI : Without selection.
-    SparseGEMINICV : Chooses the penalty by stability.
+    GEMINI : The same model without feature selection.
+    SparseGEMINICV : Chooses the penalty by the stability of clusters and features.
 
     Notes
     -----
     With a linear model, full batches and an objective other than "tv" and
-    "wasserstein", each penalty is solved by L-BFGS on the features that are in, and all
-    features are checked at the end; see `kkt_`. The problem is not convex, so this is a
-    stationary point. `fit` follows the default path up to `alpha`, so that it finds the
-    same solution as `path`. Otherwise the model is trained at each penalty by proximal
-    gradient descent with momentum 0.9, until the loss makes no more progress, and with
-    ``model="mlp"`` on until `kkt_` is at most 0.05. The momentum is that of the
-    iterates after the proximal step, so that its fixed points are solutions of the
-    problem above. The code published with [1]_ keeps the momentum of the gradients,
-    whose fixed points are solutions for a tenth of its penalty: its :math:`\lambda` is
-    about ten of our alpha.
+    "wasserstein", the problem at each penalty is solved by L-BFGS on the selected
+    features, and the optimality conditions of all features are checked at the end; see
+    `kkt_`. The problem is not convex, so the solution is a stationary point. `fit`
+    follows the default path up to `alpha`, so that it finds the same solution as
+    `path`. Otherwise, the model is trained at each penalty by proximal gradient descent
+    with momentum 0.9 until the loss stops improving and, with ``model="mlp"``, `kkt_`
+    is at most 0.05. The momentum is computed from the iterates after the proximal step,
+    so that its fixed points are solutions of the problem above. The code published with
+    [1]_ computes it from the gradients, and its fixed points are solutions for a tenth
+    of the penalty: a value of 10 for its :math:`\lambda` corresponds to an `alpha` of
+    about 1.
 
-    Features that are out may come back. X is scaled internally as in :class:`GEMINI`.
+    A feature that has been dropped can be selected again at a later step. X is scaled
+    internally as in :class:`GEMINI`.
 
     References
     ----------
@@ -335,7 +354,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         must_link=None,
         cannot_link=None,
     ):
-        """Train on X at the penalty `alpha`, after a stage without penalty.
+        """Fit the model to X at the penalty `alpha`, after a stage without penalty.
 
         Parameters
         ----------
@@ -344,11 +363,12 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         y : None
             Ignored, present for API consistency.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the samples; a weight of two is a repeated sample.
+            Weights of the samples. A sample of weight 2 counts as two equal samples.
         affinity : array-like of shape (n_samples, n_samples), default=None
             Kernel or distances between the samples; see :meth:`GEMINI.fit`.
         partial_labels : array-like of shape (n_samples,), default=None
-            Integers or strings, -1 where unknown; see :meth:`GEMINI.fit`.
+            Known classes as integers or strings, with -1 for unknown; see
+            :meth:`GEMINI.fit`.
         must_link : array-like or sparse matrix, default=None
             Samples that should share a cluster; see :meth:`GEMINI.fit`.
         cannot_link : array-like or sparse matrix, default=None
@@ -362,14 +382,15 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         Raises
         ------
         ValueError
-            If X or a parameter is not as described, constraints contradict each other,
-            or the loss diverges at once.
+            If X or a parameter is invalid, constraints contradict each other,
+            or the loss diverges in the first epoch.
 
         Warns
         -----
         ConvergenceWarning
-            If fewer clusters are found than requested, no feature is in, links are not
-            satisfied, the loss diverges, or it still falls at `max_iter`.
+            If fewer clusters are found than requested, no feature is selected, links
+            are not satisfied, the loss diverges, or training has not converged after
+            `max_iter` epochs.
         """
         links = (partial_labels, must_link, cannot_link)
         X, row_weights, means = self._check_rows(X, sample_weight)
@@ -422,11 +443,11 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         checkpoint=None,
         resume=False,
     ):
-        """Increase the penalty until few features are left, and choose among the steps.
+        """Fit the model for increasing penalties and select one of the solutions.
 
-        After the first stage, without penalty, each step starts from the last. The
-        estimator becomes that of the chosen step, with ``alpha_`` its penalty; its
-        parameters stay as they are, `alpha` is not used.
+        After a first stage without penalty, each step starts from the solution of the
+        previous one. The fitted attributes are those of the selected step, whose
+        penalty is ``alpha_``. The parameter `alpha` is not used.
 
         Parameters
         ----------
@@ -439,51 +460,55 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         affinity : array-like of shape (n_samples, n_samples), default=None
             Kernel or distances between the samples; see :meth:`GEMINI.fit`.
         partial_labels : array-like of shape (n_samples,), default=None
-            Integers or strings, -1 where unknown; see :meth:`GEMINI.fit`.
+            Known classes as integers or strings, with -1 for unknown; see
+            :meth:`GEMINI.fit`.
         must_link : array-like or sparse matrix, default=None
             Samples that should share a cluster; see :meth:`GEMINI.fit`.
         cannot_link : array-like or sparse matrix, default=None
             Samples that should not share a cluster; see :meth:`GEMINI.fit`.
         alpha_init : float or None, default=None
-            First penalty; None is a thousandth of a bound for the largest one, less if
-            few features are left there, or more if `max_iter` iterations do not solve
-            it. If the model is trained (see Notes of the class), it is just below the
-            penalty at which the first feature is dropped in a trial, though a few may
-            be dropped there in further training.
+            First penalty. With None, it is a thousandth of an upper bound for the
+            largest penalty; a smaller value is used if only few features are selected
+            there, and a larger one if the problem is not solved within `max_iter`
+            iterations. For models trained by gradient descent (see Notes of the class),
+            it is just below the penalty at which a trial run drops its first feature;
+            the path itself may drop a few features at its first step.
         alpha_multiplier : float, default=1.05
-            Factor from one penalty to the next.
+            Factor between consecutive penalties.
         min_features : int, default=2
-            End when at most this many features are left.
+            The path ends when at most this many features are selected.
         keep_threshold : float or None, default=None
-            Choose the fewest features with at least this share of the largest
-            objective; None is 0.9. With ``dynamic=True`` it must be None, and the last
-            step that has features is chosen.
+            Select the step with the fewest features whose objective is at least this
+            fraction of the largest objective; None uses 0.9. With ``dynamic=True`` it
+            must be None, and the last step with any features is selected.
         refine : bool, default=False
-            If more than one group is dropped at once, go back and try penalties in
-            between (down to a ratio of 1.0005), against the collapse of Section 5.6.
+            Whether to go back and try intermediate penalties (down to a ratio of
+            1.0005) when more than one group is dropped in a step. This prevents the
+            collapse described in Section 5.6.
         checkpoint : path-like or None, default=None
-            Folder that each step is written to, including the first stage; created if
-            it does not exist.
+            Folder to which the first stage and each step are written; created if it
+            does not exist.
         resume : bool, default=False
-            Continue from the checkpoint, if there is one; bit for bit what the path
-            would have been without the interruption, for an integer `random_state`.
+            Whether to continue from the checkpoint, if there is one. For an integer
+            `random_state`, the result is identical to that of an uninterrupted path.
 
         Returns
         -------
         path : SparsePath
-            The steps; ``path.select(...)`` returns an estimator for any of them.
+            The steps of the path. ``path.select(...)`` returns an estimator for any of
+            them.
 
         Raises
         ------
         ValueError
-            If X or a parameter is not as described, or the checkpoint is not one of
-            the same data and parameters.
+            If X or a parameter is invalid, or the checkpoint was written for other data
+            or parameters.
 
         Warns
         -----
         ConvergenceWarning
-            If it was interrupted (the finished steps are kept), or as in `fit`, once
-            for all steps.
+            If the path was interrupted, in which case the finished steps are kept, or
+            for the same reasons as in `fit`, once for all steps.
         """
         options = {
             "alpha_init": alpha_init,

@@ -56,124 +56,135 @@ _SPARSE_ONLY = (
     "get_feature_names_out",
 )
 class SparseGEMINICV(SelectorMixin, BaseGEMINI):
-    """Choose the penalty of SparseGEMINI by stability over resamples.
+    """Choose the penalty of SparseGEMINI by stability over random subsets.
 
-    There are no classes to predict, so folds cannot be scored by their error. Instead,
-    stability measures whether the same clusters and the same features are found in
-    other samples: paths over a grid of penalties are computed on random subsets of the
-    samples, and the penalty at which they agree most is chosen. The fractions of
-    subsets that select a feature are the selection probabilities of [1]_.
+    Without classes, the folds of a cross-validation cannot be scored by a prediction
+    error. Instead, paths over a grid of penalties are computed on random subsets of the
+    samples, and the penalty is chosen at which the clusters and the selected features
+    of the subsets agree most. The fraction of subsets in which a feature is selected is
+    its selection probability [1]_.
 
     Parameters
     ----------
     n_clusters : int, "auto" or sequence of int, default=2
-        Largest number of clusters, or those to choose from; fewer may be found. "auto"
-        tries 2 to 10, at most one for eight samples, see Notes. With 1 in a sequence,
-        it is chosen where no other number is clear.
+        Maximum number of clusters, or the numbers to choose from; fewer clusters may be
+        found. "auto" tries the numbers from 2 to 10 (at most one cluster per eight
+        samples), see Notes. If 1 is in the sequence, it is chosen when no other number
+        is supported by the data.
     n_alphas : int, default=20
-        Number of penalties, in geometric progression between that at which the first
-        feature is dropped and that at which `min_features` are left, on all samples.
+        Number of penalties. They form a geometric sequence from the penalty at which
+        the first feature is dropped to the penalty at which `min_features` features are
+        left, both computed on all samples.
     n_resamples : int, default=10
-        Number of subsets.
+        Number of random subsets.
     sample_fraction : float, default=0.5
-        Share of the samples in a subset.
+        Fraction of the samples in each subset.
     min_features : int, default=1
-        Number of features at which the grid ends.
+        Number of features at the last penalty of the grid.
     selection_threshold : float, default=0.9
-        Smallest share of the subsets that select a feature of `stable_features_`.
+        Smallest selection probability of a feature in `stable_features_`.
     objective : str, default="mmd"
-        As in :class:`SparseGEMINI`.
+        Divergence between distributions, as in :class:`SparseGEMINI`.
     mode : {"auto", "ova", "ovo"} or sequence of these, default="auto"
-        One-vs-all or one-vs-one, or those to choose from; "auto" as in :class:`GEMINI`.
+        One-vs-all, one-vs-one, or the modes to choose from; "auto" is resolved as in
+        :class:`GEMINI`.
     kernel, metric : str or callable
-        As in :class:`SparseGEMINI`.
+        Kernel and metric of the objective, as in :class:`SparseGEMINI`.
     gamma : float, "scale" or None, default=None
-        Coefficient of a kernel, as in :class:`GEMINI`.
+        Coefficient of the kernel, as in :class:`GEMINI`.
     degree : float, default=3
         Degree of the kernels "poly" and "polynomial".
     coef0 : float, default=1
         Constant of the kernels "poly", "polynomial" and "sigmoid".
     kernel_params : dict or None, default=None
-        Keyword arguments of a kernel that is a function; others ignore them.
+        Keyword arguments of a callable `kernel`. Ignored otherwise.
     model : {"linear", "mlp"}, default="linear"
-        As in :class:`SparseGEMINI`.
+        Model, as in :class:`SparseGEMINI`.
     hidden_layer_sizes : int or array-like of int, default=(100,)
-        Hidden layers of the perceptron.
+        Numbers of units in the hidden layers of ``model="mlp"``.
     groups : array-like of shape (n_features,), default=None
-        Integers or names: features with the same one are kept or dropped together.
+        Group of each feature, as integers or names. The features of a group are
+        selected or dropped together.
     penalty_factor : array-like of shape (n_features,), "redundancy" or None, \
             default=None
-        As in :class:`SparseGEMINI`.
+        Factors of the penalties of the features, as in :class:`SparseGEMINI`.
     hierarchy : float, default=10
-        As in :class:`SparseGEMINI`.
+        Bound on the weights of the perceptron, as in :class:`SparseGEMINI`.
     dropout, l2, link_weight : float
-        As in :class:`SparseGEMINI`.
+        Regularisation and weight of constraints, as in :class:`SparseGEMINI`.
     solver : {"adam", "sgd"}, default="adam"
-        For the stage without penalty.
+        Solver of the first stage, without penalty.
     max_iter : int, default=1000
-        Largest number of epochs of the first stage, and of each step.
+        Maximum number of epochs of the first stage, and of each step.
     batch_size : int or None, default=None
-        Samples of a batch; None takes all.
+        Number of samples in a batch; None uses all samples.
     learning_rate : float, default=0.01
         Step size.
     tol : float, default=1e-3
-        Smallest relative improvement of the loss that counts as progress.
+        Smallest relative decrease of the loss that counts as an improvement.
     n_iter_no_change : int or None, default=10
-        Stop a stage or a step after this many epochs without progress.
+        Number of epochs without improvement after which a stage or step ends.
     n_init : int, default=3
         Number of restarts of the first stage.
     n_jobs : int or None, default=None
-        Number of processes that compute the paths of subsets; None is 1, or what a
-        :obj:`joblib.parallel_backend` sets. The result does not depend on it.
+        Number of processes used to compute the paths of the subsets. None means 1
+        unless in a :obj:`joblib.parallel_backend` context. The result does not depend
+        on it.
     random_state : int, RandomState instance or None, default=None
-        Draws subsets, initial weights, batches and dropout.
+        Determines the subsets, the initial weights, the batches and the dropout. Pass
+        an int for reproducible results across function calls.
 
     Attributes
     ----------
     alphas_ : ndarray of shape (n_alphas,)
-        Penalties.
+        Penalties of the grid.
     cluster_stability_ : ndarray of shape (n_alphas,)
-        Mean adjusted Rand index, on all samples, between pairs of subsets.
+        Mean adjusted Rand index between the clusterings of all samples by the models of
+        pairs of subsets.
     support_stability_ : ndarray of shape (n_alphas,)
-        Agreement of the supports beyond chance [2]_, at most 1; 0 where all features
-        or none are in, since nothing was selected.
+        Agreement of the sets of selected features, adjusted for chance [2]_; at most 1,
+        and 0 where all features or no features are selected.
     selection_probabilities_ : ndarray of shape (n_alphas, n_features)
-        Share of the subsets that select each feature.
+        Fraction of the subsets in which each feature is selected.
     alpha_ : float
-        Penalty of the step, on all samples, with the largest product of the two among
-        those that keep all clusters and a feature; 0 if none does.
+        Chosen penalty: the one with the largest product of the two stabilities among
+        those at which the path on all samples keeps all clusters and at least one
+        feature; 0 if there is none.
     mode_ : {"ova", "ovo"}
-        The mode of the candidate with the largest such product, among those of the
-        number of clusters that was chosen. All arrays above and below belong to it.
+        Chosen mode: the one with the largest such product for the chosen number of
+        clusters. All other attributes refer to this mode.
     stability_ : dict of ndarray
-        Where the number of clusters was chosen by the reference: for each of "counts",
-        the "stability", that of the "reference", and the "advantage" over it, as in
-        :class:`GEMINI`, for the mode in which it is largest.
+        For each number of clusters in "counts", its "stability", the "reference", and
+        the "advantage" over the reference, as in :class:`GEMINI`, for the mode in which
+        the advantage is largest. Only available if the number of clusters was chosen by
+        comparison with the reference.
     results_ : dict of ndarray
-        A row for each candidate, a number of clusters and a mode: "n_clusters",
-        "mode", and at its best penalty "alpha", "cluster_stability",
-        "support_stability" and "held_out_objective".
+        Results of all candidates, which are combinations of a number of clusters and a
+        mode: "n_clusters", "mode", the best penalty "alpha", and at this penalty
+        "cluster_stability", "support_stability" and "held_out_objective".
     held_out_objective_ : ndarray of shape (n_alphas,)
-        Mean objective of the samples that a subset leaves out.
+        Mean objective on the samples that are not in the subset.
     false_selections_ : ndarray of shape (n_alphas,)
-        Bound for the expected number of features that are selected with a probability
-        of at least `selection_threshold` though no better than others [1]_:
+        Upper bound on the expected number of features whose selection probability
+        reaches `selection_threshold` by chance [1]_:
         q² / ((2 selection_threshold - 1) n_features), where q is the mean number of
-        features that a subset selects.
+        features selected in a subset.
     stable_features_ : ndarray of shape (n_features,), bool
-        Features with at least that probability at `alpha_`.
+        Features whose selection probability at `alpha_` is at least
+        `selection_threshold`.
     uncertainty_ : ndarray of shape (n_samples,)
-        How much the cluster of each sample changes from subset to subset at `alpha_`:
-        with c_ij the share of the subsets that put i and j together, 1 - sum_j c_ij² /
-        sum_j c_ij. 0 for always the same samples.
+        Variability of the cluster of each sample over the subsets at `alpha_`:
+        1 - sum_j c_ij² / sum_j c_ij, where c_ij is the fraction of the subsets that
+        assign i and j to the same cluster. 0 if a sample is always grouped with the
+        same samples.
     path_ : SparsePath
-        The path of all samples.
+        Path on all samples.
     labels_, n_clusters_, feature_norms_, feature_importances_ : ndarray or int
-        As in :class:`SparseGEMINI`, of the path on all samples.
+        As in :class:`SparseGEMINI`, for the path on all samples.
     skip_weights_, coefs_, intercepts_, means_ : ndarray or list of ndarray
-        The model.
+        Parameters of the model, as in :class:`SparseGEMINI`.
     n_iter_ : int
-        Number of epochs at the chosen step.
+        Number of epochs at the chosen penalty.
     n_features_in_ : int
         Number of features seen during `fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -181,22 +192,23 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
 
     See Also
     --------
-    SparseGEMINI : One penalty, or a path.
+    SparseGEMINI : Solves the problem for one penalty or for a path of penalties.
 
     Notes
     -----
-    The cost is that of `n_resamples` + 1 paths for each candidate. Candidates share
-    their subsets.
+    The cost is that of `n_resamples` + 1 paths per candidate. All candidates use the
+    same subsets.
 
-    **Number of clusters.** Stability alone prefers few clusters: two halves of any
-    elongated distribution are stable. The number is that with the largest advantage
-    over samples of one Gaussian, by the clusters on all features, as
-    ``n_clusters="auto"`` of :class:`GEMINI` computes it, for each mode. With "auto"
-    paths are computed for this number only; of a sequence, for all numbers, so that
-    `results_` shows them. A ConvergenceWarning is issued if a Gaussian has a larger
-    advantage, and 1 is not in the sequence. The numbers of a sequence are compared by
-    the product of the two stabilities alone where there is no reference: with an
-    affinity, or with fewer than eight samples for each cluster.
+    **Number of clusters.** Stability alone favours few clusters, because halves of any
+    elongated distribution are stable. The number of clusters is therefore the one with
+    the largest advantage over samples drawn from a Gaussian, computed for each mode
+    from clusterings on all features as with ``n_clusters="auto"`` in :class:`GEMINI`.
+    With "auto", paths are computed for this number only; with a sequence, they are
+    computed for all its numbers, so that `results_` shows them. A ConvergenceWarning is
+    issued if a Gaussian has a larger advantage and 1 is not in the sequence. If the
+    reference is not available, i.e. with an affinity or with fewer than eight samples
+    per cluster, the numbers of a sequence are compared by the product of the two
+    stabilities alone.
 
     References
     ----------
@@ -311,7 +323,7 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         checkpoint=None,
         resume=False,
     ):
-        """Compute paths on subsets of X, and choose the penalty.
+        """Compute paths on subsets of X and choose the penalty.
 
         Parameters
         ----------
@@ -320,27 +332,27 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         y : None
             Ignored, present for API consistency.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the samples in the paths, in the held-out objective and in the
-            stability of clusters. Samples of weight 0 are in no subset. Repeated
-            samples are not the same as a weight of two, because they may be in
-            different subsets.
+            Weights of the samples in the paths, the held-out objective and the
+            stability of clusters. Samples of weight 0 are not drawn. A sample of weight
+            2 is not equivalent to two equal samples, which may be drawn into different
+            subsets.
         affinity : array-like of shape (n_samples, n_samples), default=None
             Kernel or distances between the samples; see :meth:`GEMINI.fit`.
         partial_labels : array-like of shape (n_samples,), default=None
-            Integers or strings, -1 where unknown; see :meth:`GEMINI.fit`. A subset has
-            those of its samples.
+            Known classes as integers or strings, with -1 for unknown; see
+            :meth:`GEMINI.fit`.
         must_link : array-like or sparse matrix, default=None
-            Samples that should share a cluster; see :meth:`GEMINI.fit`. A subset has
-            the links that the transitive closure leaves between its samples.
+            Samples that should share a cluster; see :meth:`GEMINI.fit`. In a subset,
+            samples remain linked if a chain of links connects them in all samples.
         cannot_link : array-like or sparse matrix, default=None
             Samples that should not share a cluster; see :meth:`GEMINI.fit`.
         checkpoint : path-like or None, default=None
-            Folder that the results of each subset are written to; created if it does
+            Folder to which the results of each subset are written; created if it does
             not exist. Requires an integer `random_state`.
         resume : bool, default=False
-            Continue from the checkpoint, if there is one; only the paths of all samples
-            are computed again. The result is that without the interruption, bit for
-            bit.
+            Whether to continue from the checkpoint, if there is one. Only the paths on
+            all samples are computed again, and the result is identical to that of an
+            uninterrupted fit.
 
         Returns
         -------
@@ -350,16 +362,16 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         Raises
         ------
         ValueError
-            If X or a parameter is not as described, constraints contradict each other
-            or exclude a number of clusters, a subset has fewer samples than clusters,
-            or ``n_clusters="auto"`` comes with an affinity or fewer than 16 samples.
+            If X or a parameter is invalid, constraints contradict each other or exclude
+            a number of clusters, a subset has fewer samples than clusters, or
+            ``n_clusters="auto"`` is used with an affinity or fewer than 16 samples.
 
         Warns
         -----
         ConvergenceWarning
-            If fewer clusters are found than requested, no number of clusters is clear,
-            links are not satisfied, or the loss still falls at `max_iter` in steps of
-            the paths, once for all of them.
+            If fewer clusters are found than requested, no number of clusters is
+            supported by the data, links are not satisfied, or steps of the paths have
+            not converged after `max_iter` epochs, once for all of them.
         """
         counts, modes = self._candidates()
         X, _, _ = self._check_rows(X, sample_weight)

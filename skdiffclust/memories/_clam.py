@@ -445,7 +445,7 @@ class ClAM(
         Raises
         ------
         ValueError
-            If X or a parameter is not as described, or the checkpoint is not one of
+            If X or a parameter is invalid, or the checkpoint is not one of
             the same data and parameters.
 
         Warns
@@ -578,7 +578,7 @@ class ClAM(
         Raises
         ------
         ValueError
-            If X or a parameter is not as described.
+            If X or a parameter is invalid.
         """
         first = not hasattr(self, "_stream")
         X, weight = self._check(X, sample_weight, first=first)

@@ -83,7 +83,7 @@ def energy(
     Raises
     ------
     ValueError
-        If an argument is not as described.
+        If an argument is invalid.
 
     Notes
     -----
@@ -151,7 +151,7 @@ def attraction_step(
     Raises
     ------
     ValueError
-        If an argument is not as described.
+        If an argument is invalid.
 
     References
     ----------
@@ -223,7 +223,7 @@ def recall(
     Raises
     ------
     ValueError
-        If an argument is not as described.
+        If an argument is invalid.
 
     References
     ----------
@@ -329,7 +329,7 @@ def entropy(
     Raises
     ------
     ValueError
-        If an argument is not as described.
+        If an argument is invalid.
 
     References
     ----------

@@ -159,7 +159,7 @@ class AssociativeImputer(TransformerMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If X or a parameter is not as described.
+            If X or a parameter is invalid.
         """
         X = self._validate(X, reset=True)
         self.indicator_ = None

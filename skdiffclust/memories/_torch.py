@@ -365,7 +365,7 @@ class AssociativeMemory(nn.Module):
     Raises
     ------
     ValueError
-        If an argument is not as described.
+        If an argument is invalid.
 
     References
     ----------
