@@ -94,7 +94,7 @@ def split(X, y, seed):
     fitted = order[:n_fit]
     new = order[n_fit : n_fit + _N_NEW]
     k = len(np.unique(y))
-    model = PRCut(k, affinity="ranked_neighbors", random_state=seed)
+    model = PRCut(k, random_state=seed)
     labels = model.fit(X[fitted]).labels_
     return Split(X[fitted], X[new], y[new], k, labels, seed)
 

@@ -21,15 +21,13 @@ grid_x, grid_y = np.meshgrid(np.linspace(-1.5, 2.5, 120), np.linspace(-1.1, 1.6,
 grid = np.column_stack([grid_x.ravel(), grid_y.ravel()])
 
 # %%
-# The background shows the cluster that is predicted for each place. All three have the
-# same graph; by default, encoders are trained on a wider one.
+# The background shows the cluster that is predicted for each place.
 
 colors = ListedColormap(["C0", "C1"])
 fig, axes = plt.subplots(1, 3, figsize=(11, 3.2), layout="constrained")
 cuts = {}
 for ax, encoder in zip(axes, (None, "linear", "mlp"), strict=True):
-    model = PRCut(2, affinity="nearest_neighbors", encoder=encoder, random_state=0)
-    model.fit(X)
+    model = PRCut(2, encoder=encoder, random_state=0).fit(X)
     shade = model.predict(grid).reshape(grid_x.shape)
     ax.contourf(grid_x, grid_y, shade, levels=1, cmap=colors, alpha=0.25)
     ax.scatter(*X.T, c=model.labels_, cmap=colors, s=8)

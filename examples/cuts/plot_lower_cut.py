@@ -22,8 +22,9 @@ X, y = load_digits(return_X_y=True)
 X, X_new, y, y_new = train_test_split(X, y, test_size=0.2, random_state=0)
 
 # %%
-# All methods use the same graph, in which each digit is joined to its ten nearest
-# neighbours. Empty clusters would decrease the cut, so the smallest size is printed.
+# All methods use the same graph, in which each digit is joined to its twenty nearest
+# neighbours, with weights that decrease with their rank. Empty clusters would decrease
+# the cut, so the smallest size is printed.
 
 free = PRCut(10, cut="ratio", init="spectral", random_state=0).fit(X)
 graph = free.affinity_matrix_

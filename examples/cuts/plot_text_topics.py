@@ -4,7 +4,7 @@ Clusters of texts and their topics
 ==================================
 
 The docstrings of ten packages of Python's standard library are texts about ten
-subjects. ``PRCut`` joins each text to the ten most similar ones, by the cosine of their
+subjects. ``PRCut`` joins each text to the most similar ones, by the cosine of their
 weighted counts, and partitions this graph into ten clusters. The words with larger
 weights in a cluster than elsewhere describe its topic.
 """

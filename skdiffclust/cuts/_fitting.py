@@ -52,9 +52,6 @@ _BALANCE = 10.0
 _LABELLED_BALANCE = 1.0
 # Least target proportion of a cluster in the balance term, times n_clusters.
 _LEAST_PRIOR = 0.02
-# n_neighbors="auto", of neighbours that count alike, and of those weighted by rank.
-_NEIGHBORS = 10
-_RANKED_NEIGHBORS = 20
 # A cluster below this share of the mean size causes a warning.
 _LEAST_SIZE = 0.01
 # Starts with n_init="auto"; searches so many that all of them see so many edges, which
@@ -322,12 +319,6 @@ def make_affinity(estimator):
     """Return the `Affinity` of the parameters of an estimator."""
     kind = estimator.affinity
     metric = estimator.metric
-    n_neighbors = estimator.n_neighbors
-    if isinstance(kind, str) and kind == "auto":
-        kind = "nearest_neighbors" if estimator.encoder is None else "ranked_neighbors"
-    is_ranked = isinstance(kind, str) and kind == "ranked_neighbors"
-    if n_neighbors == "auto":
-        n_neighbors = _RANKED_NEIGHBORS if is_ranked else _NEIGHBORS
     of_neighbors = isinstance(kind, str) and kind.endswith(("_neighbors", "nndescent"))
     if metric != "euclidean" and not of_neighbors:
         raise ValueError(
@@ -336,9 +327,9 @@ def make_affinity(estimator):
             f"{metric!r} with affinity={kind!r} instead. Leave it out."
         )
     if isinstance(kind, str) and kind == "nndescent":
-        kind = nndescent(estimator, n_neighbors)
+        kind = nndescent(estimator)
         metric = "euclidean"  # the transformer has its own
-    return Affinity(kind, n_neighbors, metric, estimator.temperature, "PRCut")
+    return Affinity(kind, estimator.n_neighbors, metric, estimator.temperature, "PRCut")
 
 
 def _check_precomputed(estimator, X, graph, reset):

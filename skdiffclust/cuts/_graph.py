@@ -10,7 +10,9 @@ from skdiffclust._affinity import distance_matrix, unit_rows
 from skdiffclust._products import product_by_sample
 from skdiffclust._validation import check_dense_size
 from skdiffclust.cuts._neighbors import (
+    N_ALIKE,
     as_points,
+    count_ranked,
     neighbor_links,
     neighbors_graph,
     ranked,
@@ -25,8 +27,8 @@ class Affinity:
     ----------
     kind : {"nearest_neighbors", "ranked_neighbors", "rbf", "cosine"}, callable or \
             neighbours transformer
-    n_neighbors : int
-        Clipped to what the number of samples allows.
+    n_neighbors : int or "auto"
+        Clipped to what the number of samples allows; "auto" is chosen from X.
     metric : {"euclidean", "cosine"}
         Of nearest neighbours.
     temperature : float
@@ -47,7 +49,7 @@ class Affinity:
         Neighbours are exact: by a tree up to 10 features, by scikit-learn's beyond,
         which are O(n² d) from some 15 features on; of sparse samples by products.
         """
-        self.X = X
+        self._keep(X)
         if hasattr(self.kind, "fit_transform"):
             self.transformer = clone(self.kind)
             graph = either_way(_pattern(self.transformer.fit_transform(X)))
@@ -69,9 +71,16 @@ class Affinity:
 
     def relate(self, X):
         """Keep the samples X (n, d) that new ones are linked to, without a graph."""
-        self.X = X
+        self._keep(X)
         if hasattr(self.kind, "fit_transform"):
             self.transformer = clone(self.kind).fit(X)
+
+    def _keep(self, X):
+        """Keep the samples X (n, d), and choose the number of their neighbours."""
+        self.X = X
+        if self.n_neighbors == "auto":
+            is_ranked = isinstance(self.kind, str) and self.kind == "ranked_neighbors"
+            self.n_neighbors = count_ranked(*X.shape) if is_ranked else N_ALIKE
 
     def links(self, X):
         """Return the weights, a csr_array (m, n), of new samples X to fitted ones."""
@@ -127,7 +136,7 @@ class Affinity:
         return np.exp(-(distance_matrix(X, self.X) ** 2) / self.temperature)
 
 
-def nndescent(estimator, n_neighbors):
+def nndescent(estimator):
     """Return pynndescent's transformer with the parameters of an estimator."""
     try:
         from pynndescent import PyNNDescentTransformer
@@ -137,6 +146,9 @@ def nndescent(estimator, n_neighbors):
             "pynndescent, which is not installed. Install it (pip install "
             "skdiffclust[nndescent]), or use affinity='nearest_neighbors'."
         ) from error
+    n_neighbors = estimator.n_neighbors
+    if n_neighbors == "auto":
+        n_neighbors = N_ALIKE
     return PyNNDescentTransformer(
         n_neighbors=n_neighbors,
         metric=estimator.metric,

@@ -1,5 +1,7 @@
 """Exact nearest neighbours of dense and sparse samples, by distance or cosine."""
 
+import math
+
 import numpy as np
 import scipy.sparse as sp
 from scipy.spatial import cKDTree
@@ -18,6 +20,12 @@ _TREE_MAX_FEATURES = 10
 _TREE_ROWS = 20_000
 # Entries of a block of products of sparse samples.
 _PRODUCT_BLOCK_ENTRIES = 2**22
+# n_neighbors="auto": of neighbours of equal weight, and bounds of those weighted by
+# rank. Up to this many features, where clusters may be thin, few samples have fewer.
+N_ALIKE = 10
+_LEAST_RANKED = 10
+_MOST_RANKED = 20
+_FEW_FEATURES = 3
 # The weight of the r-th neighbour is 1 / (r - 1 + this).
 _FIRST_RANK = 2.0
 # Samples with a smaller cosine are not neighbours by "cosine".
@@ -41,6 +49,13 @@ def as_points(X, metric):
     data = X.data / np.repeat(np.maximum.reduceat(np.abs(X.data), starts), counts)
     data /= np.repeat(np.sqrt(np.add.reduceat(np.square(data), starts)), counts)
     return sp.csr_array((data, X.indices, X.indptr), shape=X.shape)
+
+
+def count_ranked(n_samples, n_features):
+    """Return the number of neighbours, weighted by rank, that "auto" stands for."""
+    if n_features > _FEW_FEATURES:
+        return _MOST_RANKED
+    return min(max(round(math.sqrt(n_samples) / 2), _LEAST_RANKED), _MOST_RANKED)
 
 
 def neighbors_graph(points, n_neighbors, metric):

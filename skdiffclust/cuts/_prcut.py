@@ -92,12 +92,12 @@ class PRCut(
     n_clusters : int or "auto", default=8
         Number of clusters. "auto" determines it from `cut_curve_`, and issues a warning
         if there is no clear number; see Notes.
-    affinity : str, callable or neighbours transformer, default="auto"
-        Similarity of two samples. "nearest_neighbors" is 1 if either is among the
-        `n_neighbors` nearest of the other, else 0; "ranked_neighbors" is
-        ``1 / (r + 1)`` if one is the r-th nearest of the other, summed over both
-        directions; "auto" is the latter with an encoder, whose smooth map suits the
-        wider graph, and the former without. "rbf" is ``exp(-d² / temperature)``
+    affinity : str, callable or neighbours transformer, \
+            default="ranked_neighbors"
+        Similarity of two samples. "ranked_neighbors" is ``1 / (r + 1)`` if one is the
+        r-th nearest of the other, up to `n_neighbors`, summed over both directions;
+        "nearest_neighbors" is 1 if either is among the `n_neighbors` nearest of the
+        other, else 0. "rbf" is ``exp(-d² / temperature)``
         and "cosine" ``exp((cos - 1) / temperature)``, both dense. "precomputed": X is
         the graph, a symmetric matrix of weights >= 0, which needs ``encoder=None``. A
         callable maps (X, Y) to weights (n_X, n_Y). Of a transformer, such as
@@ -108,7 +108,9 @@ class PRCut(
         to compile when it is first used.
     n_neighbors : int or "auto", default="auto"
         Number of neighbours of a sample, not including itself; at most n_samples - 1
-        are used. "auto" is 20 if they are ranked, else 10.
+        are used. "auto" is 10 where they are not ranked. Where they are, it is 20, or
+        for up to three features half the square root of n_samples, from 10 to 20:
+        clusters may be thin there, and many neighbours of few samples join them.
     metric : {"euclidean", "cosine"}, default="euclidean"
         Distance of the nearest neighbours. With "cosine", for example for text, the
         length of a sample has no influence, and samples whose cosine is not positive,
@@ -286,7 +288,6 @@ class PRCut(
         "affinity": [
             StrOptions(
                 {
-                    "auto",
                     "nearest_neighbors",
                     "ranked_neighbors",
                     "nndescent",
@@ -337,7 +338,7 @@ class PRCut(
         self,
         n_clusters=8,
         *,
-        affinity="auto",
+        affinity="ranked_neighbors",
         n_neighbors="auto",
         metric="euclidean",
         temperature=1.0,

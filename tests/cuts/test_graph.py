@@ -67,6 +67,19 @@ def test_ranked_neighbours_weigh_less_the_farther_they_are(
         np.testing.assert_allclose(links, weights[30:], rtol=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("shape", "expected"),
+    [((100, 3), 10), ((700, 2), 13), ((2000, 3), 20), ((100, 4), 20)],
+)
+def test_few_samples_of_few_features_have_few_ranked_neighbours(shape, expected):
+    X = np.random.RandomState(0).normal(size=shape)
+    affinity = Affinity("ranked_neighbors", "auto", "euclidean", 1.0, "test")
+    other = Affinity("ranked_neighbors", expected, "euclidean", 1.0, "test")
+    difference = affinity.fit(X) - other.fit(X)
+    assert not difference.nnz
+    assert not (affinity.links(X[:9]) - other.links(X[:9])).nnz
+
+
 def test_a_graph_that_is_clean_is_taken_as_it_is():
     graph = check_graph(np.ones((4, 4)), caller="test")
     again = check_graph(graph, caller="test")

@@ -213,14 +213,14 @@ def test_affinity_of_a_callable_and_of_a_transformer(blobs):
 
 
 @pytest.mark.few_epochs
-def test_encoders_are_trained_on_ranked_neighbours_unless_others_are_asked_for(blobs):
+def test_neighbours_are_ranked_unless_others_are_asked_for(blobs):
     X, _ = blobs
     alike = {"affinity": "nearest_neighbors", "n_neighbors": 10}
-    ranked = {"affinity": "ranked_neighbors", "n_neighbors": 20}
+    ranked = {"affinity": "ranked_neighbors", "n_neighbors": 10}  # 120 x 2
     for encoder, other, expected in (
-        (None, {}, alike),
-        (None, {"affinity": "ranked_neighbors"}, ranked),
-        (None, {"n_neighbors": 15}, alike | {"n_neighbors": 15}),
+        (None, {}, ranked),
+        (None, {"affinity": "nearest_neighbors"}, alike),
+        (None, {"n_neighbors": 15}, ranked | {"n_neighbors": 15}),
         ("mlp", {}, ranked),
         ("mlp", {"n_neighbors": 15}, ranked | {"n_neighbors": 15}),
         ("mlp", {"affinity": "nearest_neighbors"}, alike),
