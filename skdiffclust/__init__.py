@@ -58,12 +58,12 @@ __all__ = [
 def show_versions():
     """Print the versions of Python, the package and its dependencies.
 
-    For a bug report. Nothing is imported: versions are read from the metadata of what
-    is installed.
+    Include the output in bug reports. The versions are read from the metadata of the
+    installed packages, which are not imported.
 
     See Also
     --------
-    sklearn.show_versions : The same for scikit-learn, with its BLAS and OpenMP.
+    sklearn.show_versions : The same for scikit-learn, including BLAS and OpenMP.
 
     Examples
     --------

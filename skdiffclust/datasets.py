@@ -32,16 +32,16 @@ _SCENARIOS = {
 class SyntheticClusters:
     """Samples with known clusters and known informative features.
 
-    Unpacks as ``X, y, informative``.
+    It can be unpacked as ``X, y, informative``.
 
     Attributes
     ----------
     X : ndarray of shape (n_samples, n_features), float64
         Samples.
     y : ndarray of shape (n_samples,), int64
-        Component that the sample was drawn from.
+        Component from which each sample was drawn.
     informative : ndarray of shape (n_features,), bool
-        Which features distinguish the components, without redundant ones.
+        Mask of the features that distinguish the components, redundant ones excluded.
     """
 
     X: np.ndarray
@@ -54,29 +54,30 @@ class SyntheticClusters:
 
 
 def make_celeux_one(scenario=5, *, random_state=None):
-    r"""Three Gaussian clusters in five features, among features of noise.
+    r"""Generate three Gaussian clusters in five features, followed by noise features.
 
-    The first problem of [1]_ and Section 5.3 of [2]_: components of equal proportions,
-    identity covariance and means :math:`\alpha \mathbf 1`, :math:`-\alpha \mathbf 1`
-    and 0 in five features; p features of standard normal noise after them.
+    This is the first problem of [1]_ and of Section 5.3 of [2]_: components of equal
+    proportions with identity covariance and means :math:`\alpha \mathbf 1`,
+    :math:`-\alpha \mathbf 1` and 0 in five features, followed by p features of standard
+    normal noise.
 
     Parameters
     ----------
     scenario : {1, 2, 3, 4, 5}, default=5
-        (n, p, alpha) is (30, 20, 0.6), (30, 20, 1.7), (300, 20, 0.6), (300, 20, 1.7)
-        or (300, 95, 1.7).
+        Values of (n, p, alpha): (30, 20, 0.6), (30, 20, 1.7), (300, 20, 0.6),
+        (300, 20, 1.7) or (300, 95, 1.7), where n is the number of samples.
     random_state : int, RandomState instance or None, default=None
-        Draws components and features.
+        Determines the components and features. Pass an int for reproducible results.
 
     Returns
     -------
     data : SyntheticClusters
-        ``X, y, informative``.
+        The samples, their components, and the mask of informative features.
 
     Raises
     ------
     ValueError
-        If the scenario is none of these.
+        If `scenario` is not one of these numbers.
 
     References
     ----------
@@ -109,24 +110,26 @@ def make_celeux_one(scenario=5, *, random_state=None):
 
 @validate_params({"n_samples": [_POSITIVE]}, prefer_skip_nested_validation=True)
 def make_celeux_two(n_samples=2000, *, random_state=None):
-    r"""Four Gaussian clusters in two features, and others that depend on those.
+    r"""Generate four Gaussian clusters in two features, followed by redundant ones.
 
-    The second problem of [1]_ and Section 5.3 of [2]_: means (0, 0), (4, 0), (0, 2) and
-    (4, 2), equal proportions, identity covariance. Features 3 to 11 are linear in the
-    first two plus Gaussian noise (equations (16) and (17)), so they are redundant;
-    features 12 to 14 are normal with means 3.2, 3.6 and 4.
+    This is the second problem of [1]_ and of Section 5.3 of [2]_: components of equal
+    proportions with identity covariance and means (0, 0), (4, 0), (0, 2) and (4, 2).
+    Features 3 to 11 are redundant: they are linear functions of the first two plus
+    Gaussian noise (equations (16) and (17)). Features 12 to 14 are normal noise with
+    means 3.2, 3.6 and 4.
 
     Parameters
     ----------
     n_samples : int, default=2000
         Number of samples.
     random_state : int, RandomState instance or None, default=None
-        Draws components and features.
+        Determines the components and features. Pass an int for reproducible results.
 
     Returns
     -------
     data : SyntheticClusters
-        ``X, y, informative``; informative are the first two.
+        The samples, their components, and the mask of informative features, which are
+        the first two.
 
     References
     ----------
@@ -185,21 +188,22 @@ def make_gaussian_mixture(
     means : array-like of shape (n_components, n_features)
         Means of the components.
     covariances : array-like of shape (n_components, n_features, n_features)
-        Their covariances.
+        Covariance matrices of the components.
     proportions : array-like of shape (n_components,), default=None
-        Their probabilities; None for equal ones.
+        Probabilities of the components. With None, they are equal.
     random_state : int, RandomState instance or None, default=None
-        Draws components and samples.
+        Determines the components and samples. Pass an int for reproducible results.
 
     Returns
     -------
     data : SyntheticClusters
-        ``X, y, informative``; all features are informative.
+        The samples, their components, and the mask of informative features, which is
+        True everywhere.
 
     Raises
     ------
     ValueError
-        If a parameter is invalid, or shapes do not fit.
+        If a parameter is invalid or the shapes are inconsistent.
 
     Examples
     --------
@@ -224,9 +228,10 @@ def make_student_mixture(
 ):
     """Draw samples from a mixture of multivariate Student-t components.
 
-    A sample is its mean plus a Gaussian of the scale matrix, divided by the root of an
-    independent chi-square variable over its degrees of freedom: with few degrees far
-    outliers are common, and with two or fewer there is no variance.
+    Each sample is the location of its component plus a Gaussian vector with the scale
+    matrix as covariance, divided by the square root of an independent chi-square
+    variable over its degrees of freedom. With few degrees of freedom, distant outliers
+    are common; with two or fewer, the variance is not finite.
 
     Parameters
     ----------
@@ -235,23 +240,24 @@ def make_student_mixture(
     means : array-like of shape (n_components, n_features)
         Locations of the components.
     scales : array-like of shape (n_components, n_features, n_features)
-        Their scale matrices.
+        Scale matrices of the components.
     degrees : float, default=2
         Degrees of freedom of all components.
     proportions : array-like of shape (n_components,), default=None
-        Their probabilities; None for equal ones.
+        Probabilities of the components. With None, they are equal.
     random_state : int, RandomState instance or None, default=None
-        Draws components and samples.
+        Determines the components and samples. Pass an int for reproducible results.
 
     Returns
     -------
     data : SyntheticClusters
-        ``X, y, informative``; all features are informative.
+        The samples, their components, and the mask of informative features, which is
+        True everywhere.
 
     Raises
     ------
     ValueError
-        If a parameter is invalid, or shapes do not fit.
+        If a parameter is invalid or the shapes are inconsistent.
 
     Examples
     --------
@@ -269,20 +275,20 @@ def make_student_mixture(
 
 
 def add_noise_background(images, *, random_state=None):
-    """Replace the black background of images by uniform noise (as MNIST-BR does).
+    """Replace the black background of images by uniform noise, as in MNIST-BR.
 
     Parameters
     ----------
     images : array-like of shape (n_samples, n_pixels)
-        Grey levels, not negative.
+        Non-negative grey levels.
     random_state : int, RandomState instance or None, default=None
-        Draws the noise.
+        Determines the noise. Pass an int for reproducible results.
 
     Returns
     -------
     images : ndarray of shape (n_samples, n_pixels), float64
-        Where the image is black, noise that is uniform up to the largest grey level;
-        elsewhere the image.
+        Images in which black pixels are replaced by noise, drawn uniformly between 0
+        and the largest grey level.
 
     Raises
     ------

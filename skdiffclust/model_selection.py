@@ -37,36 +37,38 @@ class ClustererComparison:
     Attributes
     ----------
     names : tuple of str
-        The clusterers that were run, in the order given.
+        Names of the clusterers that were run, in the order in which they were passed.
     labels : dict of str to ndarray of shape (n_samples,), int64
-        Labels of the fit to all samples. -1 is noise, or a sample that a clusterer
-        without `predict` did not see because the budget allowed a subsample only.
+        Labels from the fit to all samples. -1 marks noise and, for clusterers without
+        `predict`, samples that are not in the subsample to which the clusterer was
+        fitted.
     n_clusters : dict of str to int
-        Number of clusters, without noise.
+        Number of clusters, noise excluded.
     n_fitted : dict of str to int
-        Number of samples that the clusterer was fitted to: all of them, or those of the
-        subsample that the budget allowed.
+        Number of samples to which the clusterer was fitted: all of them, or a subsample
+        if the time budget did not allow for more.
     fit_seconds : dict of str to float
         Elapsed time of that fit.
     stability : dict of str to ndarray of shape (n_resamples,)
-        Adjusted Rand index of the labels of that fit and those of a fit to 80 % of its
-        samples, on these; 0 where one cluster holds more than 95 % of the samples.
+        Adjusted Rand index between the labels of that fit and of a fit to 80 % of its
+        samples, computed on these samples; 0 if one cluster contains more than 95 % of
+        them.
     null_stability : dict of str to ndarray of shape (2 * n_resamples,)
-        The same on data without clusters, drawn anew for each value: see `reference`.
+        The same on data without clusters, drawn anew for each value; see `reference`.
     reference : {"gaussian", "permuted columns"}
-        Kind of the data without clusters: draws from one Gaussian with the mean and the
-        covariance of X or, if X is sparse, not numeric or has missing values, X with
-        its columns permuted independently of each other.
+        How the data without clusters are generated: drawn from a Gaussian with the mean
+        and the covariance of X or, if X is sparse, not numeric or has missing values,
+        by permuting the columns of X independently of each other.
     scores : dict of str to dict of str to float
         "silhouette", "calinski_harabasz" and "davies_bouldin" (smaller is better) in
-        the space of X; NaN with fewer than two clusters, and where X is not numeric.
+        the space of X; NaN with fewer than two clusters, or if X is not numeric.
     agreement : ndarray of shape (n_clusterers, n_clusterers)
-        Adjusted Rand index of each pair, in the order of `names`, on the samples to
-        which both give a cluster.
+        Adjusted Rand index between the labels of each pair of clusterers, in the order
+        of `names`, on the samples that both assign to a cluster.
     messages : dict of str to tuple of str
-        Warnings of the fit to all samples, each once.
+        Distinct warnings issued by the fit to all samples.
     left_out : dict of str to str
-        Why a clusterer was not run: the budget, or the error that it raised.
+        Reason why a clusterer is missing: the time budget, or the error that it raised.
 
     See Also
     --------
@@ -105,13 +107,13 @@ class ClustererComparison:
         }
 
     def to_frame(self):
-        """Return the comparison as a table, a row for each clusterer.
+        """Return the comparison as a table with one row per clusterer.
 
         Returns
         -------
         pandas.DataFrame
-            Indexed by name, the most stable clusterer first. Those that were left out
-            are last, with the reason in the column "note".
+            Table indexed by name, with the most stable clusterer first. Clusterers that
+            were not run come last, with the reason in the column "note".
 
         Raises
         ------
@@ -197,57 +199,61 @@ def compare_clusterers(
 ):
     """Fit several clusterers to the same samples and compare what they find.
 
-    Each clusterer is fitted to all samples, to `n_resamples` random subsets of 80 % of
-    them, the same ones for every clusterer, and twice as often to reference data
-    without clusters and to a subset of these. A partition that is found again in the
-    subsets, unlike that of reference data, is a property of the samples. Nothing is
-    recommended: a stable partition need not be the one that you are looking for.
+    Each clusterer is fitted to all samples and to `n_resamples` random subsets of 80 %
+    of them, which are the same for all clusterers. In addition, it is fitted to
+    ``2 * n_resamples`` sets of reference data without clusters and to a subset of each.
+    A partition that is reproduced on the subsets, more reliably than on the reference
+    data, reflects structure in the samples. No clusterer is recommended, because a
+    stable partition is not necessarily the one of interest.
 
     Parameters
     ----------
     X : array-like or sparse matrix of shape (n_samples, n_features)
-        Samples, in whatever form the clusterers take.
+        Samples, in any form that the clusterers accept.
     estimators : dict of str to estimator, list of estimators or None, default=None
-        Clusterers of scikit-learn's interface, or pipelines that end in one. They are
-        cloned, and where a `random_state` is None it is drawn from `random_state`. None
-        compares the clusterers of this package that choose the number of clusters
-        themselves with `sklearn.cluster.HDBSCAN`.
+        Clusterers with scikit-learn's interface, or pipelines that end in one. They are
+        cloned, and a `random_state` that is None is set to a number drawn from
+        `random_state`. With None, the clusterers of this package that choose the number
+        of clusters are compared with :class:`sklearn.cluster.HDBSCAN`.
     n_resamples : int, default=5
         Number of subsets.
     time_budget : float, default=60
-        Seconds after which no fit is started. The time of each clusterer is predicted
-        from fits to 256 and 512 samples. One that would exceed its share of what is
-        left is fitted to a subsample and, if it has `predict`, labels the other samples
-        by it; one that could be fitted to fewer than 50 samples only is left out, by
-        name. A fit that has begun is not interrupted.
+        Time in seconds after which no more fits are started. The time of each clusterer
+        is predicted from fits to 256 and 512 samples. A clusterer that would exceed its
+        share of the remaining time is fitted to a subsample; if it has a `predict`
+        method, the other samples are labelled by prediction. A clusterer that could be
+        fitted to fewer than 50 samples only is not run, and is listed in `left_out`. A
+        fit is never interrupted.
     n_jobs : int or None, default=None
-        Number of processes for the fits to subsets, as in joblib.
+        Number of processes used for the fits to subsets, as in joblib.
     random_state : int, RandomState instance or None, default=None
-        Draws the subsets, the permutations and the seeds of the clusterers. An int
-        makes the result reproducible, unless the budget runs out.
+        Determines the subsets, the reference data and the seeds of the clusterers. Pass
+        an int for reproducible results, which requires a sufficient time budget.
 
     Returns
     -------
     comparison : ClustererComparison
-        Its `to_frame` is a table, and
-        `skdiffclust.plotting.ClustererComparisonDisplay` draws it.
+        Result of the comparison. Its method `to_frame` returns a table, and
+        :class:`~skdiffclust.plotting.ClustererComparisonDisplay` plots it.
 
     Raises
     ------
     ValueError
-        If there are fewer than four samples, or two clusterers of one name.
+        If there are fewer than four samples, or if two clusterers have the same name.
 
     Notes
     -----
-    ``1 + 5 n_resamples`` fits for each clusterer. The reference is one Gaussian with
-    the mean and the covariance of X, and not X with permuted columns, wherever that is
-    possible. Permuted columns lose the correlations of X, so that a partition along the
-    longest axis of a single correlated Gaussian looks like structure: on six draws (200
-    samples, five features, correlations of 0.9) four clusterers were said to find
-    structure 20 times of 24 with permuted columns, and once with the Gaussian; without
-    correlations it was once with either. Permuted columns also keep what lies in a
-    single feature, and of three distant groups they make a grid of groups. Warnings
-    of the fits are collected for the whole process while they run.
+    Each clusterer is fitted ``1 + 5 * n_resamples`` times. Warnings are collected for
+    the whole process while the fits are running.
+
+    Where possible, the reference data are drawn from a Gaussian with the mean and the
+    covariance of X rather than obtained by permuting columns. Permuted columns have no
+    correlations, so that a partition along the longest axis of a single correlated
+    Gaussian looks like structure: on six draws of 200 samples with five features and
+    correlations of 0.9, four clusterers were found to detect structure in 20 of 24
+    cases with permuted columns, and in one case with the Gaussian (without
+    correlations, in one case with either). Permuted columns also retain the structure
+    of single features, and turn three distant groups into a grid of groups.
 
     Examples
     --------

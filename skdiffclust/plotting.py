@@ -85,7 +85,7 @@ class SpanningForestDisplay:
         positions : array-like of shape (n_samples, 2)
             Where the training samples are drawn.
         ax : matplotlib Axes or None, default=None
-            Where to draw; None makes a figure.
+            Axes to plot on. With None, a new figure is created.
         **kwargs : dict
             Passed to `plot`.
 
@@ -118,7 +118,7 @@ class SpanningForestDisplay:
         Parameters
         ----------
         ax : matplotlib Axes or None, default=None
-            Where to draw; None makes a figure.
+            Axes to plot on. With None, a new figure is created.
         point_kw : dict or None, default=None
             Passed to `Axes.scatter`.
         edge_kw, cut_kw : dict or None, default=None
@@ -217,7 +217,7 @@ class ConnectivityDisplay:
         max_samples : int, default=500
             If there are more samples, this many are drawn, always the same ones.
         ax : matplotlib Axes or None, default=None
-            Where to draw; None makes a figure.
+            Axes to plot on. With None, a new figure is created.
         **kwargs : dict
             Passed to `plot`.
 
@@ -247,7 +247,7 @@ class ConnectivityDisplay:
         max_samples : int, default=500
             If there are more samples, this many are drawn, always the same ones.
         ax : matplotlib Axes or None, default=None
-            Where to draw; None makes a figure.
+            Axes to plot on. With None, a new figure is created.
         **kwargs : dict
             Passed to `plot`.
 
@@ -270,7 +270,7 @@ class ConnectivityDisplay:
         Parameters
         ----------
         ax : matplotlib Axes or None, default=None
-            Where to draw; None makes a figure.
+            Axes to plot on. With None, a new figure is created.
         colorbar : bool, default=True
             Whether to draw one beside the heat map.
         image_kw : dict or None, default=None
@@ -485,7 +485,7 @@ class ClustererComparisonDisplay:
             The samples, numeric and without missing values. Of others, pass your own
             positions to the class.
         figure : matplotlib Figure, SubFigure or None, default=None
-            Where to draw; None makes a figure.
+            Axes to plot on. With None, a new figure is created.
         **kwargs : dict
             Passed to `plot`.
 
@@ -511,7 +511,7 @@ class ClustererComparisonDisplay:
         Parameters
         ----------
         figure : matplotlib Figure, SubFigure or None, default=None
-            Where to draw; None makes a figure.
+            Axes to plot on. With None, a new figure is created.
         max_samples : int, default=2000
             If there are more samples, this many are drawn, always the same ones.
         point_kw : dict or None, default=None

@@ -55,8 +55,8 @@ def ratio_cut(graph, labels, *, normalized=False):
     Parameters
     ----------
     graph : array-like or sparse matrix of shape (n_samples, n_samples)
-        Symmetric similarity W, without negative weights; the diagonal is ignored. What
-        is not symmetric is symmetrised, with a warning.
+        Symmetric matrix W of non-negative similarities. The diagonal is ignored. A
+        matrix that is not symmetric is symmetrised, with a warning.
     labels : array-like of shape (n_samples,)
         Cluster of each sample, as integers. Every value is a cluster, including -1.
     normalized : bool, default=False
@@ -71,13 +71,14 @@ def ratio_cut(graph, labels, *, normalized=False):
     Raises
     ------
     ValueError
-        If the graph is not square, not finite or has a negative weight, or the labels
-        do not fit it.
+        If the graph is not square, not finite or has a negative weight, or if the
+        number of labels is wrong.
 
     Notes
     -----
-    Exact, in float64; O(n_edges) time and memory. Equations (1) and (3) of the paper
-    are half of this value, its equation (6) and Theorem 4.1 equal it.
+    The cost is O(n_edges) in time and memory; sums are accumulated in float64.
+    Equations (1) and (3) of the paper are half of this value, equation (6) and Theorem
+    4.1 are equal to it.
 
     References
     ----------
@@ -124,8 +125,8 @@ def expected_ratio_cut(graph, assignments, *, normalized=False, return_gradient=
     Parameters
     ----------
     graph : array-like or sparse matrix of shape (n_samples, n_samples)
-        Symmetric similarity W, without negative weights; the diagonal is ignored. What
-        is not symmetric is symmetrised, with a warning.
+        Symmetric matrix W of non-negative similarities. The diagonal is ignored. A
+        matrix that is not symmetric is symmetrised, with a warning.
     assignments : array-like of shape (n_samples, n_clusters)
         Probabilities; rows sum to one.
     normalized : bool, default=False
@@ -195,8 +196,8 @@ def ratio_cut_bound(graph, assignments, *, return_gradient=False):
     Parameters
     ----------
     graph : array-like or sparse matrix of shape (n_samples, n_samples)
-        Symmetric similarity W, without negative weights; the diagonal is ignored. What
-        is not symmetric is symmetrised, with a warning.
+        Symmetric matrix W of non-negative similarities. The diagonal is ignored. A
+        matrix that is not symmetric is symmetrised, with a warning.
     assignments : array-like of shape (n_samples, n_clusters)
         Probabilities; rows sum to one.
     return_gradient : bool, default=False

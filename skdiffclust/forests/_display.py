@@ -56,7 +56,7 @@ class CutScoresDisplay:
         estimator : SpanningForestClustering
             Fitted, without a `distance_threshold`. Of a pipeline, pass the last step.
         ax : matplotlib Axes or None, default=None
-            Where to draw; None makes a figure.
+            Axes to plot on. With None, a new figure is created.
         **kwargs : dict
             Passed to `plot`.
 
@@ -80,7 +80,7 @@ class CutScoresDisplay:
         Parameters
         ----------
         ax : matplotlib Axes or None, default=None
-            Where to draw; None makes a figure.
+            Axes to plot on. With None, a new figure is created.
         line_kw : dict or None, default=None
             Passed to `Axes.plot`.
         mark_kw : dict or None, default=None
@@ -159,7 +159,7 @@ class DendrogramDisplay:
         n_leaves : int, default=30
             Number of clusters that are leaves, if the tree has so many cuts.
         ax : matplotlib Axes or None, default=None
-            Where to draw; None makes a figure.
+            Axes to plot on. With None, a new figure is created.
         **kwargs : dict
             Passed to `plot`.
 
@@ -201,7 +201,7 @@ class DendrogramDisplay:
         Parameters
         ----------
         ax : matplotlib Axes or None, default=None
-            Where to draw; None makes a figure.
+            Axes to plot on. With None, a new figure is created.
         **kwargs : dict
             Passed to :func:`scipy.cluster.hierarchy.dendrogram`.
 
@@ -279,7 +279,7 @@ class CondensedTreeDisplay:
         min_cluster_size : int, default=5
             Of :meth:`skdiffclust.SpanningForestClustering.condensed_tree`.
         ax : matplotlib Axes or None, default=None
-            Where to draw; None makes a figure.
+            Axes to plot on. With None, a new figure is created.
         **kwargs : dict
             Passed to `plot`.
 
@@ -298,7 +298,7 @@ class CondensedTreeDisplay:
         Parameters
         ----------
         ax : matplotlib Axes or None, default=None
-            Where to draw; None makes a figure.
+            Axes to plot on. With None, a new figure is created.
         **kwargs : dict
             Passed to the `PolyCollection` of the strips.
 

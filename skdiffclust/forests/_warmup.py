@@ -12,20 +12,20 @@ from skdiffclust.forests._trees import _compilation_threshold
 
 
 def warmup():
-    """Compile the kernels of the forests, once for each installation.
+    """Compile the numba kernels of the forests, once per installation.
 
-    :class:`SpanningForestClustering` compiles nothing for up to 3000 samples, or 200
-    with constraints. Above that, it does without its fastest kernels as long as that
-    takes less time than compiling them, and then waits for numba, once. The first call
-    that samples perturbed forests waits as well. What is compiled is kept in numba's
-    cache on disk, and later processes load it. Call this when an image is built, or
-    before times are measured.
+    :class:`SpanningForestClustering` does not need compiled kernels for up to 3000
+    samples, or 200 samples with constraints. For larger data, it compiles its fastest
+    kernels as soon as this takes less time than working without them, and the first
+    call that samples perturbed forests compiles others. Compiled kernels are stored in
+    numba's cache on disk, from which later processes load them. Call this function when
+    building a container image, or before measuring times.
 
     Notes
     -----
-    About a minute of one processor when nothing is cached, three seconds when all is.
-    If numba finds no folder to write its cache to, the compiled code lasts for this
-    process only.
+    It takes about one minute of processor time if nothing is cached, and three seconds
+    if everything is. If numba has no folder that it can write its cache to, the
+    compiled code is only available in the current process.
 
     Examples
     --------

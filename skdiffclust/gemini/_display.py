@@ -69,7 +69,7 @@ class SparsePathDisplay:
         X : array-like of shape (n_samples, n_features)
             Samples.
         ax : array-like of 3 matplotlib Axes or None, default=None
-            Where to draw; None makes a figure.
+            Axes to plot on. With None, a new figure is created.
         **path_params : dict
             Passed to :meth:`skdiffclust.SparseGEMINI.path`.
 
@@ -89,7 +89,7 @@ class SparsePathDisplay:
         path : SparsePath
             What :meth:`skdiffclust.SparseGEMINI.path` returns.
         ax : array-like of 3 matplotlib Axes or None, default=None
-            Where to draw; None makes a figure.
+            Axes to plot on. With None, a new figure is created.
 
         Returns
         -------
@@ -214,7 +214,7 @@ class SelectionProbabilityDisplay:
             Names of the features; None is those seen in `fit`, or x0, x1, ... if there
             were none.
         ax : array-like of 2 matplotlib Axes or None, default=None
-            Where to draw; None makes a figure.
+            Axes to plot on. With None, a new figure is created.
 
         Returns
         -------

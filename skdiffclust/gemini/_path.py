@@ -30,50 +30,52 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class SparsePath:
-    """The steps of :meth:`skdiffclust.SparseGEMINI.path`, by increasing penalty.
+    """Steps of :meth:`skdiffclust.SparseGEMINI.path`, in order of increasing penalty.
 
-    The first step has no penalty. All arrays have one entry, or row, per step.
+    The first step has no penalty. All arrays have one entry, or one row, per step.
 
     Attributes
     ----------
     alphas : ndarray of shape (n_steps,), float64
-        Factors of the penalty.
+        Penalties.
     objectives : ndarray of shape (n_steps,), float64
-        GEMINI of the training samples, without penalty. With ``dynamic=True`` it is
-        that of the features that were in, and values of different steps are not
+        Objective on the training samples, without penalty. With ``dynamic=True``, it is
+        computed from the selected features, and the values of different steps are not
         comparable.
     penalties : ndarray of shape (n_steps,), float64
         Sums of the norms of the groups of weights.
     kkts : ndarray of shape (n_steps,), float64
-        How far each step is from a solution at its penalty, see `kkt_` of
-        :class:`skdiffclust.SparseGEMINI`; NaN where that is not known.
+        Violation of the optimality conditions at each step, see `kkt_` of
+        :class:`skdiffclust.SparseGEMINI`; NaN where it is not available.
     n_features : ndarray of shape (n_steps,), int64
         Numbers of selected features.
     supports : ndarray of shape (n_steps, n_features_in), bool
-        Which features are selected.
+        Masks of the selected features.
     labels : ndarray of shape (n_steps, n_samples), int64
         Clusters of the training samples.
     n_iters : ndarray of shape (n_steps,), int64
         Numbers of epochs.
     chosen : int
-        The step that the estimator has: the best one with the fewest features among
-        those that keep the threshold, or the last one with features if dynamic.
+        Index of the selected step: among the steps whose objective reaches the
+        threshold, the one with the fewest features and, of these, the largest
+        objective. With ``dynamic=True``, the last step with any features.
     keep_threshold : float or None
-        The threshold; None if dynamic.
+        Threshold on the objective, see :meth:`skdiffclust.SparseGEMINI.path`; None with
+        ``dynamic=True``.
     kind : str
-        "linear", or "skip" for the perceptron with a skip connection.
+        Kind of the model: "linear", or "skip" for a perceptron with a skip connection.
     steps : list of Step
-        The same by steps, with the weights of the selected features.
+        Steps with the weights of their selected features.
     template : SparseGEMINI
-        The parameters of the estimators of all steps; not fitted.
+        Unfitted estimator with the parameters of all steps.
     shared : dict
-        Their fitted attributes that do not depend on the step.
+        Fitted attributes that do not depend on the step.
     groups : list of ndarray
         Groups of features, as `groups_by_size` returns them.
 
     See Also
     --------
-    skdiffclust.SparseGEMINI : Its method `path` makes these.
+    skdiffclust.SparseGEMINI : Estimator whose method `path` returns this object.
     """
 
     alphas: np.ndarray
@@ -150,29 +152,30 @@ class SparsePath:
         return len(self.alphas)
 
     def select(self, *, n_features=None, alpha=None, keep_threshold=None):
-        """Return a fitted estimator for one of the steps.
+        """Return the fitted estimator of a step.
 
         Parameters
         ----------
         n_features : int, default=None
-            Take a step with this many features, or with the next smaller number on the
-            path; of several, the one with the largest objective (if dynamic, the
-            first).
+            Select the step with this number of features, or with the next smaller
+            number on the path. If there are several, the one with the largest objective
+            is selected (with ``dynamic=True``, the first one).
         alpha : float, default=None
-            Take the step of largest penalty up to this one.
+            Select the step with the largest penalty that does not exceed this value.
         keep_threshold : float, default=None
-            Take the best step of fewest features with at least this share of the
-            largest objective; not after ``dynamic=True``.
+            Select the step with the fewest features whose objective is at least this
+            fraction of the largest objective. Not available with ``dynamic=True``.
 
         Returns
         -------
         estimator : SparseGEMINI
-            A fitted copy; with none of the three, for the step `chosen`.
+            Fitted estimator. If no argument is passed, it is that of the step `chosen`.
 
         Raises
         ------
         ValueError
-            If more than one is given, there is no such step, or it is not allowed.
+            If more than one argument is passed, there is no such step, or the argument
+            is not available.
         """
         given = {
             "n_features": n_features,
@@ -204,29 +207,29 @@ class SparsePath:
         return estimator
 
     def weights(self, step):
-        """Return the arrays of the model of a step.
+        """Return the weights of the model at a step.
 
         Parameters
         ----------
         step : int
-            Which step.
+            Index of the step.
 
         Returns
         -------
         weights : list of ndarray
-            For the linear model weights (n_features_in, n_clusters) and biases
-            (n_clusters,); for the perceptron the skip weights, then all weights, then
-            all biases.
+            For the linear model, the weights (n_features_in, n_clusters) and the biases
+            (n_clusters,). For the perceptron, the skip weights, followed by the weights
+            of all layers and the biases of all layers.
         """
         return expand(self.kind, self.steps[step].weights, self.supports[step])
 
     def to_dict(self):
-        """Return the columns of a table with one row a step.
+        """Return the path as the columns of a table with one row per step.
 
         Returns
         -------
         columns : dict of ndarray
-            For ``pandas.DataFrame(path.to_dict())``, say.
+            Columns by name, e.g. for ``pandas.DataFrame(path.to_dict())``.
         """
         names = "alphas objectives penalties kkts n_features n_iters".split()
         columns = {name: getattr(self, name) for name in names}
@@ -234,17 +237,17 @@ class SparsePath:
         return columns
 
     def plot(self, ax=None):
-        """Draw objective, number of features and their weights over the penalty.
+        """Plot objective, number of features and their weights over the penalty.
 
         Parameters
         ----------
         ax : array-like of 3 matplotlib Axes or None, default=None
-            Where to draw; None makes a figure.
+            Axes to plot on. With None, a new figure is created.
 
         Returns
         -------
         display : SparsePathDisplay
-            What was drawn.
+            Object that stores the plotted data and artists.
         """
         from skdiffclust.gemini._display import SparsePathDisplay
 
@@ -256,8 +259,9 @@ class SparsePath:
         Returns
         -------
         alphas : ndarray of shape (n_features_in,), float64
-            The penalty of the first step after the last one with the feature; for
-            features that are never dropped, the next number above the largest penalty.
+            Penalty of the first step after the last one at which the feature is
+            selected. For features that are never dropped, the next floating-point
+            number above the largest penalty.
         """
         last_in = len(self) - 1 - np.argmax(self.supports[::-1], axis=0)
         last_in[~self.supports.any(axis=0)] = -1

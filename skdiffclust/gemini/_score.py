@@ -20,9 +20,9 @@ def available_objectives():
     Returns
     -------
     list of str
-        What the `objective` parameter of `gemini_score`,
-        :class:`~skdiffclust.GEMINI` and :class:`~skdiffclust.SparseGEMINI` takes, in
-        alphabetical order.
+        Possible values of the parameter `objective` of
+        :func:`~skdiffclust.gemini.gemini_score`, :class:`~skdiffclust.GEMINI` and
+        :class:`~skdiffclust.SparseGEMINI`, in alphabetical order.
 
     Examples
     --------
@@ -61,59 +61,63 @@ def gemini_score(
     kernel_params=None,
     return_gradient=False,
 ):
-    r"""Compute a generalised mutual information (GEMINI); larger is better.
+    r"""Compute the generalised mutual information (GEMINI) of a clustering.
 
     .. math::
         I^{ova} = \sum_k \pi_k D(p(x|y=k), p(x)), \qquad
         I^{ovo} = \sum_{kl} \pi_k \pi_l D(p(x|y=k), p(x|y=l))
 
-    the mean distance between the distribution of a cluster and that of all samples, or
-    of another cluster (equations (2) and (3) of [1]_).
+    The value is the mean divergence between the distribution of a cluster and that of
+    all samples, or that of another cluster (equations (2) and (3) of [1]_). Larger is
+    better.
 
     Parameters
     ----------
     assignments : array-like of shape (n_samples, n_clusters)
-        Probabilities of the clusters; rows sum to one. float32 is kept.
+        Probabilities of the clusters; rows sum to one. float32 is preserved.
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        Samples, which may be sparse, or the dense matrix (n_samples, n_samples) between
-        them if `kernel` or `metric` is "precomputed".
-        The objectives "kl", "tv", "hellinger" and "chi2" use the assignments only.
+        Samples, or the dense (n_samples, n_samples) matrix of kernels or distances
+        between them if `kernel` or `metric` is "precomputed". Ignored by the objectives
+        "kl", "tv", "hellinger" and "chi2", which depend on the assignments only.
     objective : str, default="mmd"
-        One of `available_objectives`: "mmd", the distance of means under a kernel;
-        "wasserstein", the cost of transport under a metric; the f-divergences "kl"
-        (one-vs-all is the mutual information), "tv" (half the sum of absolute
-        differences), "hellinger" (one minus the affinity) and "chi2".
+        One of :func:`~skdiffclust.gemini.available_objectives`: "mmd", the distance
+        between means in the space of a kernel; "wasserstein", the cost of optimal
+        transport under a metric; or an f-divergence, which is "kl" (its one-vs-all form
+        is the mutual information), "tv" (half the sum of absolute differences),
+        "hellinger" (one minus the affinity) or "chi2".
     mode : {"auto", "ova", "ovo"}, default="auto"
-        One-vs-all or one-vs-one; "auto" as in :class:`~skdiffclust.GEMINI`.
+        One-vs-all or one-vs-one; "auto" is resolved as in :class:`~skdiffclust.GEMINI`.
     kernel : str, callable or transformer, default="linear"
-        For "mmd": a kernel of :func:`sklearn.metrics.pairwise.pairwise_kernels`, a
-        function of two samples, "precomputed", or a transformer of explicit features
+        Kernel of "mmd": a name of :func:`sklearn.metrics.pairwise.pairwise_kernels`, a
+        function of two samples, "precomputed", or a transformer to explicit features
         such as :class:`~sklearn.kernel_approximation.Nystroem`.
     metric : str or callable, default="euclidean"
-        For "wasserstein": a metric of :func:`sklearn.metrics.pairwise_distances`, or
+        Metric of "wasserstein", one of :func:`sklearn.metrics.pairwise_distances` or
         "precomputed".
     gamma : float, "scale" or None, default=None
         Coefficient of the kernels "rbf", "laplacian", "chi2", "poly", "polynomial" and
-        "sigmoid"; None is scikit-learn's default for each, and "scale" one over the sum
-        of the variances of the features (for "laplacian" and "chi2", over the root of
-        n_features times that sum).
+        "sigmoid". None uses the default of scikit-learn. "scale" uses one over the sum
+        of the variances of the features (for "laplacian" and "chi2", one over the
+        square root of n_features times that sum).
     degree : float, default=3
         Degree of the kernels "poly" and "polynomial".
     coef0 : float, default=1
         Constant of the kernels "poly", "polynomial" and "sigmoid".
     kernel_params : dict or None, default=None
-        Keyword arguments of a kernel that is a function; others ignore them.
+        Keyword arguments of a callable `kernel`. Ignored otherwise.
     return_gradient : bool, default=False
         Whether to return the gradient as well.
 
     Returns
     -------
     value : float
-        At least 0; 0 where the clusters do not differ.
+        Objective, which is at least 0, and 0 if the distributions of all clusters are
+        equal.
     gradient : ndarray of shape (n_samples, n_clusters)
-        Derivative by the assignments; only if `return_gradient`. It is that of the
-        formula for any positive numbers; within the simplex, constants added to a
-        sample do not matter. Zero where a distance is zero.
+        Gradient with respect to the assignments. Only returned if `return_gradient` is
+        True. The assignments are treated as free positive numbers; within the simplex,
+        the gradient is defined up to a constant for each sample. It is zero where a
+        distance is zero.
 
     Raises
     ------
@@ -122,15 +126,17 @@ def gemini_score(
 
     Notes
     -----
-    "mmd" costs O(n d k) with a linear kernel or a transformer and O(n² k) with others;
-    f-divergences O(n k) one-vs-all and O(n k²) one-vs-one; "wasserstein" solves k (or k
-    (k - 1) / 2) transport problems between n points exactly, by POT if it is installed
-    and otherwise by :func:`scipy.optimize.linprog`. Its dual potentials need not be
-    unique, and then its gradient is not unique either.
+    "mmd" costs O(n d k) with the linear kernel or a transformer and O(n² k) with other
+    kernels. The f-divergences cost O(n k) in one-vs-all mode and O(n k²) in one-vs-one
+    mode. "wasserstein" solves k (one-vs-one, k (k - 1) / 2) transport problems between
+    n points exactly, with POT if it is installed and with
+    :func:`scipy.optimize.linprog` otherwise. If the dual potentials are not unique,
+    neither is the gradient.
 
-    Probabilities are clipped below at 2e-12 (6e-6 in float32) in f-divergences.
-    One-vs-one, "kl" and "chi2" of hard assignments would otherwise be infinite, and
-    their values (18 and 4e11 for three clusters of equal size) depend on this floor.
+    In f-divergences, probabilities are clipped from below at 2e-12 (6e-6 in float32).
+    Otherwise, "kl" and "chi2" of hard assignments would be infinite in one-vs-one mode.
+    Their values in this case (18 and 4e11 for three clusters of equal size) depend on
+    the clipping.
 
     References
     ----------

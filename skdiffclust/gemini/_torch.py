@@ -41,7 +41,7 @@ class GEMINILoss(nn.Module):
     objective : str, default="mmd"
         One of :func:`~skdiffclust.gemini.available_objectives`.
     mode : {"auto", "ova", "ovo"}, default="auto"
-        One-vs-all or one-vs-one; "auto" as in :class:`~skdiffclust.GEMINI`.
+        One-vs-all or one-vs-one; "auto" is resolved as in :class:`~skdiffclust.GEMINI`.
     relation : {"features", "matrix"}, default="features"
         Kind of the second argument of the call, for "mmd" and "wasserstein": explicit
         features of the samples, whose linear kernel or Euclidean distance is taken (a

@@ -142,12 +142,12 @@ class AssociativeImputer(TransformerMixin, BaseEstimator):
     @keep_state_on_error
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None):
-        """Store samples as memories and choose how they attract.
+        """Store the samples as memories and choose the inverse temperature.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Samples, with missing entries or without.
+            Samples, which may contain missing values.
         y : None
             Ignored, present for API consistency.
 
@@ -184,7 +184,7 @@ class AssociativeImputer(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X):
-        """Complete samples.
+        """Impute the missing values of X.
 
         Parameters
         ----------
@@ -194,8 +194,8 @@ class AssociativeImputer(TransformerMixin, BaseEstimator):
         Returns
         -------
         completed : ndarray of shape (n_samples, n_features_out)
-            X with missing entries filled, in the dtype of X if it is float32, else in
-            float64; seen entries are unchanged.
+            X with imputed values, as float32 if X is float32 and as float64 otherwise.
+            Observed values are unchanged.
         """
         check_is_fitted(self)
         X = self._validate(X, reset=False)
@@ -211,17 +211,17 @@ class AssociativeImputer(TransformerMixin, BaseEstimator):
         return completed
 
     def get_feature_names_out(self, input_features=None):
-        """Return the names of the features of the result.
+        """Return the names of the output features.
 
         Parameters
         ----------
         input_features : array-like of str or None, default=None
-            Names of the features of X; those seen in `fit` if None.
+            Names of the features of X. None uses the names seen in `fit`.
 
         Returns
         -------
         names : ndarray of str objects
-            Names of the features that are kept, then those of the indicator.
+            Names of the features that are kept, followed by those of the indicator.
         """
         check_is_fitted(self, "n_features_in_")
         names = check_feature_names_in(self, input_features)

@@ -14,15 +14,15 @@ def ratio_cut_score(graph, labels):
     .. math:: RC = \mathrm{Tr}(F^\top L F)
               = \sum_l \frac{1}{|C_l|} \sum_{i \in C_l, j \notin C_l} W_{ij}
 
-    Each cluster counts the edges that leave it, so an edge between two clusters counts
-    once for each of them. Compare it with the number of clusters and the size of the
-    smallest: a single cluster scores 0.
+    An edge between two clusters counts once for each of them. The ratio-cut of a single
+    cluster is 0, so take the number of clusters and their sizes into account when
+    comparing partitions.
 
     Parameters
     ----------
     graph : array-like or sparse matrix of shape (n_samples, n_samples)
-        Symmetric similarity W, without negative weights; the diagonal is ignored. What
-        is not symmetric is symmetrised, with a warning.
+        Symmetric matrix W of non-negative similarities. The diagonal is ignored. A
+        matrix that is not symmetric is symmetrised, with a warning.
     labels : array-like of shape (n_samples,)
         Cluster of each sample. Every value is a cluster, including -1.
 
@@ -34,13 +34,14 @@ def ratio_cut_score(graph, labels):
     Raises
     ------
     ValueError
-        If the graph is not square, not finite or has a negative weight, or the labels
-        do not fit it.
+        If the graph is not square, not finite or has a negative weight, or if the
+        number of labels is wrong.
 
     Notes
     -----
-    Exact, accumulated in float64; O(n_edges) time and memory. Equations (1) and (3) of
-    the paper are half of this value, its equation (6) and Theorem 4.1 equal it.
+    The cost is O(n_edges) in time and memory; sums are accumulated in float64.
+    Equations (1) and (3) of the paper are half of this value, equation (6) and Theorem
+    4.1 are equal to it.
 
     References
     ----------
@@ -88,12 +89,13 @@ def cut_of_labels(graph, labels, n_clusters, divisors=None):
 
 
 def links_to_incidence(pairs, n_samples):
-    """Turn index pairs into the incidence matrix that a cross-validation can slice.
+    """Convert pairs of indices to an incidence matrix for use in cross-validation.
 
-    Index pairs name samples of the whole X, and mean others once a search has sliced
-    it; if there are as many pairs as samples, the search even slices the pairs. A row
-    of the incidence matrix goes with its sample of X, and a link that loses an end is
-    dropped: the form of `must_link` and `cannot_link` to pass to a search.
+    Pairs of indices refer to the samples of the whole X, and are wrong once a search
+    has taken a subset of X. If there are as many pairs as samples, the search even
+    takes a subset of the pairs. The rows of an incidence matrix follow the samples, and
+    links of which one sample is missing are dropped. Pass links to a search in this
+    form.
 
     Parameters
     ----------
@@ -105,17 +107,17 @@ def links_to_incidence(pairs, n_samples):
     Returns
     -------
     scipy.sparse.csr_array of shape (n_samples, n_links), int8
-        Two ones in each column.
+        Incidence matrix with two ones in each column.
 
     Raises
     ------
     ValueError
-        If an index is not among the samples, or a pair joins a sample to itself.
+        If an index is out of range, or a pair links a sample to itself.
 
     Notes
     -----
-    O(n_samples + n_links) time and memory. `must_link` may also be group ids of shape
-    (n_samples,), which follow the samples as well.
+    The cost is O(n_samples + n_links) in time and memory. For `must_link`, group
+    identifiers of shape (n_samples,) are an alternative: they follow the samples, too.
 
     Examples
     --------

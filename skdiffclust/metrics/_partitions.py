@@ -6,34 +6,36 @@ from sklearn.metrics.cluster import contingency_matrix
 
 
 def clustering_accuracy(y_true, y_pred):
-    """Fraction of samples in the right class, under the best matching of clusters.
+    """Accuracy under the best one-to-one matching of clusters and classes.
 
-    Each cluster is matched with at most one class and each class with at most one
-    cluster, such that most samples are right. The right choice where clusters are meant
-    to be classes; `connectivity_error` needs no matching.
+    Each cluster is matched with at most one class, and each class with at most one
+    cluster, so that the number of correctly classified samples is largest. Use it when
+    the clusters are expected to be the classes. :func:`connectivity_error` needs no
+    matching.
 
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
-        Classes, as integers or names. Samples where a number is -1 are unknown and left
-        out.
+        Classes, as integers or strings. Samples with the integer -1 have no known class
+        and are ignored.
     y_pred : array-like of shape (n_samples,)
-        Cluster of each sample. Every value is a cluster, -1 too. The number of clusters
-        need not be the number of classes: samples of unmatched clusters are wrong.
+        Cluster of each sample. Every value is a cluster, including -1. The number of
+        clusters may differ from that of classes; samples in unmatched clusters count as
+        errors.
 
     Returns
     -------
     float
-        Between 0 and 1, 1 for equal partitions.
+        Between 0 and 1; 1 for identical partitions.
 
     Raises
     ------
     ValueError
-        If the two differ in length, hold NaN or no known class.
+        If the arrays differ in length, contain NaN, or contain no known class.
 
     Notes
     -----
-    Exact: the assignment problem is solved on the contingency table, in
+    The assignment problem is solved exactly on the contingency table, in
     O(n log n + min(c, k)² max(c, k)) time and O(n + c k) memory for c classes and k
     clusters.
 
@@ -49,36 +51,37 @@ def clustering_accuracy(y_true, y_pred):
 
 
 def connectivity_error(y_true, y_pred):
-    """Fraction of wrong entries in the connectivity matrix: the clustering error.
+    """Fraction of entries in which two connectivity matrices differ.
 
-    The connectivity matrix M of a partition has M_ij = 1 where samples i and j share a
-    cluster, 0 elsewhere. The error is the mean absolute difference of the two over all
-    n_samples² entries, the diagonal (always right) among them. It does not depend on
-    how clusters are named, nor on their number being right.
+    The connectivity matrix M of a partition has M_ij = 1 if samples i and j share a
+    cluster, and M_ij = 0 otherwise. The error is the mean absolute difference of the
+    matrices of both partitions over all n_samples² entries, including the diagonal,
+    which is always equal. It does not depend on the names of the clusters, and is
+    defined for any number of clusters.
 
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
-        Classes, as integers or names. Samples where a number is -1 are unknown and left
-        out: only entries between two known samples count.
+        Classes, as integers or strings. Samples with the integer -1 have no known class
+        and are ignored, as are all matrix entries that involve them.
     y_pred : array-like of shape (n_samples,)
-        Cluster of each sample. Every value is a cluster, -1 too.
+        Cluster of each sample. Every value is a cluster, including -1.
 
     Returns
     -------
     float
-        Between 0 and 1, 0 for equal partitions.
+        Between 0 and 1; 0 for identical partitions.
 
     Raises
     ------
     ValueError
-        If the two differ in length, hold NaN or no known class.
+        If the arrays differ in length, contain NaN, or contain no known class.
 
     Notes
     -----
-    Counted on the contingency table, exactly and without an n × n matrix: O(n log n)
-    time, O(n) memory. The diagonal makes it (n - 1) / n times `1 - rand_score`, which
-    is over pairs i < j.
+    The error is computed exactly from the contingency table, without an n × n matrix,
+    in O(n log n) time and O(n) memory. Because of the diagonal, it is (n - 1) / n times
+    `1 - rand_score`, which is defined on pairs i < j.
 
     References
     ----------
@@ -99,34 +102,34 @@ def connectivity_error(y_true, y_pred):
 
 
 def pair_precision(y_true, y_pred):
-    """Fraction of the pairs that share a cluster which also share a class.
+    """Fraction of pairs in the same class among the pairs in the same cluster.
 
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
-        Classes, as integers or names. Samples where a number is -1 are unknown and left
-        out: only pairs of two known samples count.
+        Classes, as integers or strings. Samples with the integer -1 have no known class
+        and are ignored, as are all pairs that contain them.
     y_pred : array-like of shape (n_samples,)
-        Cluster of each sample. Every value is a cluster, -1 too.
+        Cluster of each sample. Every value is a cluster, including -1.
 
     Returns
     -------
     float
-        Over pairs i < j, between 0 and 1; 1 where no pair shares a cluster.
+        Between 0 and 1, over pairs i < j; 1 if no two samples share a cluster.
 
     Raises
     ------
     ValueError
-        If the two differ in length, hold NaN or no known class.
+        If the arrays differ in length, contain NaN, or contain no known class.
 
     See Also
     --------
-    pair_recall : Its counterpart, which misses links instead of wrong ones.
+    pair_recall : The corresponding recall.
 
     Notes
     -----
-    Exact, O(n log n) time, O(n) memory. Many small clusters are precise: use it
-    together with `pair_recall`.
+    The cost is O(n log n) in time and O(n) in memory. Many small clusters have a high
+    precision, so use it together with :func:`pair_recall`.
 
     Examples
     --------
@@ -140,34 +143,34 @@ def pair_precision(y_true, y_pred):
 
 
 def pair_recall(y_true, y_pred):
-    """Fraction of the pairs that share a class which also share a cluster.
+    """Fraction of pairs in the same cluster among the pairs in the same class.
 
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
-        Classes, as integers or names. Samples where a number is -1 are unknown and left
-        out: only pairs of two known samples count.
+        Classes, as integers or strings. Samples with the integer -1 have no known class
+        and are ignored, as are all pairs that contain them.
     y_pred : array-like of shape (n_samples,)
-        Cluster of each sample. Every value is a cluster, -1 too.
+        Cluster of each sample. Every value is a cluster, including -1.
 
     Returns
     -------
     float
-        Over pairs i < j, between 0 and 1; 1 where no pair shares a class.
+        Between 0 and 1, over pairs i < j; 1 if no two samples share a class.
 
     Raises
     ------
     ValueError
-        If the two differ in length, hold NaN or no known class.
+        If the arrays differ in length, contain NaN, or contain no known class.
 
     See Also
     --------
-    pair_precision : Its counterpart, which counts wrong links.
+    pair_precision : The corresponding precision.
 
     Notes
     -----
-    Exact, O(n log n) time, O(n) memory. A single cluster recalls everything: use it
-    together with `pair_precision`.
+    The cost is O(n log n) in time and O(n) in memory. A single cluster has a recall of
+    1, so use it together with :func:`pair_precision`.
 
     Examples
     --------

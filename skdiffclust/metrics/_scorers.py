@@ -22,12 +22,12 @@ _STABILITY_FLOOR = 0.0
 
 
 def available_scorers():
-    """List the names that `get_scorer` knows.
+    """Return the names of the scorers available from `get_scorer`.
 
     Returns
     -------
     list of str
-        In alphabetical order.
+        Names in alphabetical order.
 
     Examples
     --------
@@ -40,7 +40,7 @@ def available_scorers():
 
 
 def get_scorer(name, **options):
-    """Return a scorer by name, for `scoring=` in a search.
+    """Return a scorer by name, for the parameter `scoring` of a search.
 
     Parameters
     ----------
@@ -52,12 +52,12 @@ def get_scorer(name, **options):
     Returns
     -------
     callable
-        Takes a fitted estimator, X and y; it can be pickled.
+        Scorer with the signature ``scorer(estimator, X, y)``. It can be pickled.
 
     Raises
     ------
     ValueError
-        If there is no scorer of that name.
+        If there is no scorer of this name.
 
     Examples
     --------
@@ -88,50 +88,53 @@ def _scorers():
 
 
 def path_silhouette_scorer(estimator, X, y=None, *, max_samples=500):
-    r"""Silhouette along paths of what a fitted estimator predicts, for a search.
+    r"""Scorer: path-based silhouette of the clusters predicted by an estimator.
 
-    Predicts the labels of X (the held-out fold) and measures their mean silhouette in
-    the space that the last step of a pipeline sees, with paths in place of distances:
+    The score is the mean silhouette coefficient of the predicted clusters of X (the
+    held-out fold), in the input space of the last step of a pipeline. Instead of
+    distances, it uses the lengths of paths through the samples:
 
     .. math:: \delta_{ij} = \min_{i = v_0, v_1, \ldots, v_m = j}
               \sum_{t=1}^m \|v_t - v_{t-1}\|^3
 
-    A path through samples that are close is short, however far it leads, so a long or
-    curved cluster does not count as wide, as it does in `silhouette_scorer`.
+    A path through many close samples is short in this sense, so that elongated and
+    curved clusters are not penalised as they are by :func:`silhouette_scorer`.
 
     Parameters
     ----------
     estimator : estimator with a `predict` method, or a pipeline that ends in one
-        Fitted; neither fitted again nor changed.
+        Fitted estimator. It is neither refitted nor modified.
     X : array-like of shape (n_samples, n_features)
         Samples to predict.
     y : None
-        Ignored, present because a search passes it.
+        Ignored, present for API consistency.
     max_samples : int, default=500
-        Larger folds are measured on this many of their samples, always the same ones.
+        Maximum number of samples to use. Larger folds are subsampled, always in the
+        same way.
 
     Returns
     -------
     float
-        Between -1 and 1, larger is better; -1 where all samples are in one cluster or
-        every sample in its own.
+        Between -1 and 1; larger is better. It is -1 if all samples are in one cluster
+        or each sample is in its own.
 
     Raises
     ------
     TypeError
-        If the estimator has no `predict`.
+        If the estimator has no `predict` method.
     ValueError
-        If it works on a precomputed relation, which has no space to measure in.
+        If the estimator takes a precomputed matrix, so that there is no feature space.
 
     See Also
     --------
-    silhouette_scorer : The same with Euclidean distances.
+    silhouette_scorer : The silhouette coefficient with Euclidean distances.
 
     Notes
     -----
-    Exact, O(m² d + m³) time and O(m²) memory for m samples measured. The third power
-    was chosen on sets other than those of the benchmarks; the first gives the
-    silhouette, a large one the longest gap on a path, which single linkage uses.
+    The cost is O(m² d + m³) in time and O(m²) in memory for m samples. With an exponent
+    of 1 instead of 3, the score is the ordinary silhouette; with a large exponent, only
+    the longest step of a path counts, as in single linkage. The exponent was chosen on
+    data sets that are not part of the benchmarks.
 
     References
     ----------
@@ -161,45 +164,44 @@ def path_silhouette_scorer(estimator, X, y=None, *, max_samples=500):
 
 
 def silhouette_scorer(estimator, X, y=None, *, max_samples=2000):
-    """Silhouette of what a fitted estimator predicts, for `scoring=` in a search.
+    """Scorer: mean silhouette coefficient of the clusters predicted by an estimator.
 
-    Predicts the labels of X (the held-out fold) and measures their mean silhouette in
-    the space that the last step of a pipeline sees.
+    The clusters are predicted for X (the held-out fold), and distances are measured in
+    the input space of the last step of a pipeline.
 
     Parameters
     ----------
     estimator : estimator with a `predict` method, or a pipeline that ends in one
-        Fitted; neither fitted again nor changed.
+        Fitted estimator. It is neither refitted nor modified.
     X : array-like of shape (n_samples, n_features)
         Samples to predict.
     y : None
-        Ignored, present because a search passes it.
+        Ignored, present for API consistency.
     max_samples : int, default=2000
-        Larger folds are measured on this many of their samples, always the same ones.
-        `functools.partial(silhouette_scorer, max_samples=...)` is a scorer, too.
+        Maximum number of samples to use. Larger folds are subsampled, always in the
+        same way. To change it, use ``get_scorer("silhouette", max_samples=...)``.
 
     Returns
     -------
     float
-        Between -1 and 1, larger is better; -1 where all samples are in one cluster or
-        every sample in its own.
+        Between -1 and 1; larger is better. It is -1 if all samples are in one cluster
+        or each sample is in its own.
 
     Raises
     ------
     TypeError
-        If the estimator has no `predict`.
+        If the estimator has no `predict` method.
     ValueError
-        If it works on a precomputed relation, which has no space to measure in.
+        If the estimator takes a precomputed matrix, so that there is no feature space.
 
     See Also
     --------
-    stability_scorer : Does not favour compact clusters.
+    stability_scorer : Scorer that does not favour compact clusters.
 
     Notes
     -----
-    O(m² d) time for m samples measured, and blocks of the distance matrix as memory. In
-    a `ScoringMonitor`, pass a dictionary: ``scoring={"silhouette":
-    silhouette_scorer}``.
+    The cost is O(m² d) for m samples. The distance matrix is computed in blocks. For a
+    `ScoringMonitor`, pass a dictionary: ``scoring={"silhouette": silhouette_scorer}``.
 
     References
     ----------
@@ -226,44 +228,45 @@ def silhouette_scorer(estimator, X, y=None, *, max_samples=2000):
 
 
 def calinski_harabasz_scorer(estimator, X, y=None, *, max_samples=100_000):
-    """Calinski-Harabasz index of what a fitted estimator predicts, for a search.
+    """Scorer: Calinski-Harabasz index of the clusters predicted by an estimator.
 
-    Dispersion between the predicted clusters of X (the held-out fold) over dispersion
-    within them, in the space that the last step of a pipeline sees. Cheap, and made
-    for compact clusters of similar size.
+    The index is the ratio of the dispersion between the predicted clusters of X (the
+    held-out fold) to the dispersion within them, in the input space of the last step of
+    a pipeline. It is fast to compute, and favours compact clusters of similar size.
 
     Parameters
     ----------
     estimator : estimator with a `predict` method, or a pipeline that ends in one
-        Fitted; neither fitted again nor changed.
+        Fitted estimator. It is neither refitted nor modified.
     X : array-like of shape (n_samples, n_features)
         Samples to predict.
     y : None
-        Ignored, present because a search passes it.
+        Ignored, present for API consistency.
     max_samples : int, default=100_000
-        Larger folds are measured on this many of their samples, always the same ones.
+        Maximum number of samples to use. Larger folds are subsampled, always in the
+        same way.
 
     Returns
     -------
     float
-        At least 0, larger is better; 0 where all samples are in one cluster or every
-        sample in its own. It grows with the number of samples: compare it on equal
-        folds.
+        At least 0; larger is better. It is 0 if all samples are in one cluster or each
+        sample is in its own. It grows with the number of samples, so compare it on
+        folds of equal size only.
 
     Raises
     ------
     TypeError
-        If the estimator has no `predict`.
+        If the estimator has no `predict` method.
     ValueError
-        If it works on a precomputed relation, which has no space to measure in.
+        If the estimator takes a precomputed matrix, so that there is no feature space.
 
     See Also
     --------
-    silhouette_scorer : Slower, and on one scale for all data.
+    silhouette_scorer : Slower, but comparable between data sets.
 
     Notes
     -----
-    O(m d) time for m samples measured.
+    The cost is O(m d) for m samples.
 
     References
     ----------
@@ -287,45 +290,46 @@ def calinski_harabasz_scorer(estimator, X, y=None, *, max_samples=100_000):
 
 
 def davies_bouldin_scorer(estimator, X, y=None, *, max_samples=100_000):
-    """Negated Davies-Bouldin index of what a fitted estimator predicts, for a search.
+    """Scorer: negated Davies-Bouldin index of the clusters predicted by an estimator.
 
-    For each predicted cluster of X (the held-out fold) its worst ratio of spread to
-    distance from another cluster, averaged and negated, in the space that the last
-    step of a pipeline sees. Cheap, and made for compact clusters.
+    The index is the average over the predicted clusters of X (the held-out fold) of the
+    largest ratio of spread to distance from another cluster, in the input space of the
+    last step of a pipeline. It is fast to compute, and favours compact clusters.
 
     Parameters
     ----------
     estimator : estimator with a `predict` method, or a pipeline that ends in one
-        Fitted; neither fitted again nor changed.
+        Fitted estimator. It is neither refitted nor modified.
     X : array-like of shape (n_samples, n_features)
         Samples to predict.
     y : None
-        Ignored, present because a search passes it.
+        Ignored, present for API consistency.
     max_samples : int, default=100_000
-        Larger folds are measured on this many of their samples, always the same ones.
+        Maximum number of samples to use. Larger folds are subsampled, always in the
+        same way.
 
     Returns
     -------
     float
-        Between -1e6 and 0, larger is better; -1e6 where all samples are in one cluster
-        or every sample in its own, or where the index is larger than that.
+        Between -1e6 and 0; larger is better. It is -1e6 if all samples are in one
+        cluster, if each sample is in its own, or if the index exceeds 1e6.
 
     Raises
     ------
     TypeError
-        If the estimator has no `predict`.
+        If the estimator has no `predict` method.
     ValueError
-        If it works on a precomputed relation, which has no space to measure in.
+        If the estimator takes a precomputed matrix, so that there is no feature space.
 
     See Also
     --------
-    silhouette_scorer : Slower, and on one scale for all data.
+    silhouette_scorer : Slower, but comparable between data sets.
 
     Notes
     -----
-    O(m d + k² d) time for m samples measured and k clusters. Clusters with one and the
-    same centre get the floor; `sklearn.metrics.davies_bouldin_score` gives them 0, its
-    best value, and a search would choose them.
+    The cost is O(m d + k² d) for m samples and k clusters. If clusters have the same
+    centre, the score is -1e6. :func:`sklearn.metrics.davies_bouldin_score` returns its
+    best value, 0, in this case, so that a search would select such clusters.
 
     References
     ----------
@@ -349,57 +353,59 @@ def davies_bouldin_scorer(estimator, X, y=None, *, max_samples=100_000):
 
 
 def stability_scorer(estimator, X, y=None, *, n_resamples=5, max_samples=2000):
-    """Agreement of an estimator with refits on the held-out fold, for a search.
+    """Scorer: agreement of an estimator with copies refitted on the held-out fold.
 
-    The estimator labels X (the held-out fold); copies of its last step are fitted on
-    random halves of the fold and label all of it, too. The score is the mean adjusted
-    Rand index between the estimator's labels and theirs: a clustering that is found
-    again in unseen samples scores 1, one due to chance scores 0. Unlike the other
-    scorers, it does not favour any shape of the clusters.
+    The estimator predicts the clusters of X (the held-out fold). Copies of its last
+    step are fitted to random halves of the fold and predict the clusters of all its
+    samples. The score is the mean adjusted Rand index between the predictions of the
+    estimator and those of the copies: a clustering that is reproduced on unseen samples
+    scores 1, and one that is due to chance scores 0. Unlike the other scorers, it does
+    not favour clusters of a particular shape.
 
     Parameters
     ----------
     estimator : estimator with a `predict` method, or a pipeline that ends in one
-        Fitted; neither fitted again nor changed. The steps before the last are used as
-        they are.
+        Fitted estimator. It is not modified, and the steps of a pipeline before the
+        last are not refitted.
     X : array-like of shape (n_samples, n_features)
         Samples to predict.
     y : None
-        Ignored, present because a search passes it.
+        Ignored, present for API consistency.
     n_resamples : int, default=5
         Number of refits.
     max_samples : int, default=2000
-        Larger folds are measured on this many of their samples, always the same ones.
+        Maximum number of samples to use. Larger folds are subsampled, always in the
+        same way.
 
     Returns
     -------
     float
-        At most 1, larger is better. 0 where the estimator puts all samples in one
-        cluster or every sample in its own: such a labelling agrees with itself on any
-        data, and is therefore no more evidence of structure than chance.
+        At most 1; larger is better. It is 0 if all samples are in one cluster or each
+        sample is in its own, because such partitions are reproduced on any data.
 
     Raises
     ------
     TypeError
-        If the estimator has no `predict`.
+        If the estimator has no `predict` method.
     ValueError
-        If it works on a precomputed relation, which has no space to measure in, or the
-        half of a fold has too few samples for the estimator.
+        If the estimator takes a precomputed matrix, so that there is no feature space,
+        or if half of a fold has too few samples for the estimator.
 
     See Also
     --------
-    silhouette_scorer : Measures how compact the clusters are.
+    silhouette_scorer : Scorer for compact, well-separated clusters.
 
     Notes
     -----
-    `n_resamples` fits on half of the fold. Deterministic: the halves and the
-    `random_state` of the copies are drawn from one fixed seed. Copies are fitted
-    without callbacks and without partial labels or links.
+    The cost is that of `n_resamples` fits to half of the fold. The score is
+    deterministic: the halves and the `random_state` of the copies are drawn from a
+    fixed seed. The copies are fitted without callbacks, partial labels and links.
 
-    Several numbers of clusters are often stable at once, and a search takes the best,
-    mostly a small one: the largest number whose score is still near 1 is the usual
-    choice. Samples without clusters can be cut into stable parts, too (a square into
-    four): a high score is necessary for structure, not sufficient.
+    Often several numbers of clusters are stable, and a search selects the one with the
+    highest score, which tends to be small. The largest number whose score is close to 1
+    is usually the better choice. Samples without clusters may also be divided into
+    stable parts (a square into four quarters), so a high score does not prove that
+    there are clusters.
 
     References
     ----------

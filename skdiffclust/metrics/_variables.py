@@ -4,28 +4,28 @@ import numpy as np
 
 
 def variable_selection_error_rate(support_true, support):
-    """Fraction of features that were wrongly kept or wrongly dropped.
+    """Fraction of features that are wrongly selected or wrongly dropped (VSER).
 
     Parameters
     ----------
     support_true : array-like of shape (n_features,)
-        Booleans: which features are informative.
+        Boolean mask of the informative features.
     support : array-like of shape (n_features,)
-        Booleans: which were selected, from ``get_support()`` for instance.
+        Boolean mask of the selected features, e.g. from ``get_support()``.
 
     Returns
     -------
     float
-        Between 0 and 1, smaller is better; called VSER.
+        Between 0 and 1; smaller is better.
 
     Raises
     ------
     ValueError
-        If the two are not booleans or differ in length.
+        If the masks are not boolean or differ in length.
 
     See Also
     --------
-    correct_variable_rate : Counts informative features only.
+    correct_variable_rate : Considers the informative features only.
 
     References
     ----------
@@ -44,28 +44,28 @@ def variable_selection_error_rate(support_true, support):
 
 
 def correct_variable_rate(support_true, support):
-    """Fraction of the informative features that were selected.
+    """Fraction of the informative features that are selected (CVR).
 
     Parameters
     ----------
     support_true : array-like of shape (n_features,)
-        Booleans: which features are informative; at least one is.
+        Boolean mask of the informative features, of which there must be at least one.
     support : array-like of shape (n_features,)
-        Booleans: which were selected, from ``get_support()`` for instance.
+        Boolean mask of the selected features, e.g. from ``get_support()``.
 
     Returns
     -------
     float
-        Between 0 and 1, larger is better; called CVR. Selecting all scores 1.
+        Between 0 and 1; larger is better. Selecting all features scores 1.
 
     Raises
     ------
     ValueError
-        If the two are not booleans, differ in length, or no feature is informative.
+        If the masks are not boolean or differ in length, or no feature is informative.
 
     See Also
     --------
-    variable_selection_error_rate : Also counts features that were wrongly kept.
+    variable_selection_error_rate : Also counts features selected by mistake.
 
     Examples
     --------
