@@ -505,22 +505,22 @@ def sum_over_processes(tensor):
 
 
 def gather_over_processes(tensor):
-    """Return the samples of the processes of ``torchrun``, one after the other.
+    """Concatenate the samples of all processes of ``torchrun``.
 
-    For losses between all samples, such as `PartialFenchelYoungLoss`: gather the
-    outputs of the encoder in each process, and let every process compute the loss of
-    the joint batch, with one `seed`. The averaged gradients of DistributedDataParallel
-    are then those of that loss, exactly.
+    Use it for losses between all samples, such as :class:`PartialFenchelYoungLoss`:
+    gather the outputs of the encoder, and compute the loss of the joint batch in every
+    process with the same `seed`. The gradients averaged by DistributedDataParallel are
+    then exactly those of this loss.
 
     Parameters
     ----------
     tensor : tensor of shape (n_samples, ...)
-        Samples of this process; their number may differ between processes.
+        Samples of this process. Their number may differ between processes.
 
     Returns
     -------
     tensor of shape (n_samples of all processes, ...)
-        In the order of the ranks; the tensor itself where there is one process.
+        Samples in the order of the ranks. With one process, the tensor itself.
 
     Examples
     --------

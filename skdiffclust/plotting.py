@@ -30,34 +30,36 @@ __all__ = [
 
 
 class SpanningForestDisplay:
-    """A spanning forest: its edges over the points, and the cut edges dashed.
+    """Visualization of a spanning forest.
+
+    Edges of the forest are solid lines between the samples, and cut edges are dashed.
 
     Parameters
     ----------
     positions : array-like of shape (n_samples, 2)
-        Where the samples are drawn: the samples themselves if they have two features,
-        two of the features, or an embedding.
+        Positions of the samples in the plot: the samples themselves if they have two
+        features, two of their features, or an embedding.
     edges : array-like of shape (n_edges, 2)
         Pairs of sample indices.
     is_cut : array-like of shape (n_edges,), bool
-        Which edges are cut, and drawn dashed.
+        Mask of the cut edges, which are dashed.
     labels : array-like of shape (n_samples,)
-        Cluster of each sample, for its colour; a negative one is drawn grey.
+        Cluster of each sample, which determines its colour; negative labels are grey.
 
     Attributes
     ----------
     ax_ : matplotlib Axes
-        Axes that were drawn on.
+        Axes with the plot.
     figure_ : matplotlib Figure
         Figure of these axes.
     points_ : matplotlib PathCollection
         The samples.
     edges_, cut_edges_ : matplotlib LineCollection
-        Kept edges and cut ones.
+        Edges that are kept, and edges that are cut.
 
     See Also
     --------
-    SpanningForestDisplay.from_estimator : Draw the forest of a fitted clusterer.
+    SpanningForestDisplay.from_estimator : Plot the forest of a fitted clusterer.
 
     Examples
     --------
@@ -113,21 +115,22 @@ class SpanningForestDisplay:
         return cls(positions, edges, is_cut, estimator.labels_).plot(ax=ax, **kwargs)
 
     def plot(self, ax=None, *, point_kw=None, edge_kw=None, cut_kw=None):
-        """Draw the display.
+        """Plot the visualization.
 
         Parameters
         ----------
         ax : matplotlib Axes or None, default=None
             Axes to plot on. With None, a new figure is created.
         point_kw : dict or None, default=None
-            Passed to `Axes.scatter`.
+            Keyword arguments passed to `Axes.scatter`.
         edge_kw, cut_kw : dict or None, default=None
-            Passed to the `LineCollection` of the kept and the cut edges.
+            Keyword arguments passed to the `LineCollection` of the kept and of the cut
+            edges.
 
         Returns
         -------
         self : SpanningForestDisplay
-            With the artists as attributes.
+            Object that stores the plotted data and artists.
         """
         from matplotlib.collections import LineCollection
 
@@ -155,36 +158,38 @@ class SpanningForestDisplay:
 
 
 class ConnectivityDisplay:
-    """Which samples share a cluster: a heat map of all pairs, ordered by cluster.
+    """Visualization of which samples share a cluster.
 
-    Blocks on the diagonal are clusters; grey entries beside them are uncertain.
+    The plot is a heat map of all pairs of samples, ordered by cluster. Blocks on the
+    diagonal are clusters; grey entries are pairs that share a cluster only some of the
+    time.
 
     Parameters
     ----------
     connectivity : array-like of shape (n_samples, n_samples)
-        From 0, never together, to 1, always.
+        Fraction of clusterings in which two samples share a cluster, between 0 and 1.
     labels : array-like of shape (n_samples,)
-        Cluster of each sample, by which rows and columns are ordered.
+        Cluster of each sample, which determines the order of rows and columns.
 
     Attributes
     ----------
     ax_ : matplotlib Axes
-        Axes that were drawn on.
+        Axes with the plot.
     figure_ : matplotlib Figure
         Figure of these axes.
     image_ : matplotlib AxesImage
         The heat map.
     order_ : ndarray of shape (n_samples,)
-        Row of the connectivity that is drawn in each line.
+        Index of the sample that is plotted in each row.
 
     See Also
     --------
-    ConnectivityDisplay.from_estimator : Of one fitted clusterer.
-    ConnectivityDisplay.from_labels : Of several clusterings of the same samples.
+    ConnectivityDisplay.from_estimator : Plot the connectivity of a fitted clusterer.
+    ConnectivityDisplay.from_labels : Plot that of several clusterings of the samples.
 
     Notes
     -----
-    O(n_samples²) memory; the two class methods draw at most `max_samples` samples.
+    Memory is O(n_samples²). The two class methods plot at most `max_samples` samples.
 
     Examples
     --------
@@ -215,7 +220,8 @@ class ConnectivityDisplay:
         X : array-like of shape (n_samples, n_features)
             Samples to predict.
         max_samples : int, default=500
-            If there are more samples, this many are drawn, always the same ones.
+            Maximum number of samples to plot. Larger data are subsampled, always in the
+            same way.
         ax : matplotlib Axes or None, default=None
             Axes to plot on. With None, a new figure is created.
         **kwargs : dict
@@ -245,7 +251,8 @@ class ConnectivityDisplay:
             Labels by each clustering: of several methods, seeds or samples. Samples are
             ordered by the first one.
         max_samples : int, default=500
-            If there are more samples, this many are drawn, always the same ones.
+            Maximum number of samples to plot. Larger data are subsampled, always in the
+            same way.
         ax : matplotlib Axes or None, default=None
             Axes to plot on. With None, a new figure is created.
         **kwargs : dict
@@ -265,23 +272,23 @@ class ConnectivityDisplay:
         return cls(connectivity / len(labels), labels[0]).plot(ax=ax, **kwargs)
 
     def plot(self, ax=None, *, colorbar=True, image_kw=None, line_kw=None):
-        """Draw the display.
+        """Plot the visualization.
 
         Parameters
         ----------
         ax : matplotlib Axes or None, default=None
             Axes to plot on. With None, a new figure is created.
         colorbar : bool, default=True
-            Whether to draw one beside the heat map.
+            Whether to add a colour bar.
         image_kw : dict or None, default=None
-            Passed to `Axes.imshow`.
+            Keyword arguments passed to `Axes.imshow`.
         line_kw : dict or None, default=None
-            Passed to the lines between clusters.
+            Keyword arguments passed to the lines between clusters.
 
         Returns
         -------
         self : ConnectivityDisplay
-            With the artists as attributes.
+            Object that stores the plotted data and artists.
         """
         connectivity = check_array(self.connectivity, dtype=np.float64)
         labels = np.asarray(self.labels)
@@ -318,25 +325,26 @@ class ConnectivityDisplay:
 
 
 class TrainingHistoryDisplay:
-    """History of a training: a curve over the epochs for each column.
+    """Visualization of a training history, with one curve per column.
 
     Parameters
     ----------
     history : dict of lists
-        Columns of one length, such as the `history_` of a fitted estimator.
+        Columns of equal length, such as `history_` of a fitted estimator.
 
     Attributes
     ----------
     axes_ : ndarray of matplotlib Axes
-        One for each column that was drawn.
+        Axes, one per column.
     figure_ : matplotlib Figure
         Figure of these axes.
     lines_ : dict of matplotlib Line2D
-        Column to its curve.
+        Line of each column, by name.
 
     See Also
     --------
-    sklearn.callback.ScoringMonitor : Scores during training, also of held-out samples.
+    sklearn.callback.ScoringMonitor : Record scores during training, also on held-out
+        samples.
 
     Examples
     --------
@@ -358,9 +366,9 @@ class TrainingHistoryDisplay:
         estimator : estimator with `history_`
             Fitted. Of a pipeline, pass the last step.
         columns : list of str or None, default=None
-            Columns to draw, in order; None draws all that were recorded.
+            Columns to plot, in this order. With None, all columns are plotted.
         ax : matplotlib Axes, array-like of them, or None, default=None
-            One for each column; None makes a figure.
+            Axes to plot on, one per column. With None, a new figure is created.
         **kwargs : dict
             Passed to `plot`.
 
@@ -373,26 +381,26 @@ class TrainingHistoryDisplay:
         return cls(estimator.history_).plot(ax=ax, columns=columns, **kwargs)
 
     def plot(self, ax=None, *, columns=None, **line_kw):
-        """Draw the display.
+        """Plot the visualization.
 
         Parameters
         ----------
         ax : matplotlib Axes, array-like of them, or None, default=None
-            One for each column; None makes a figure.
+            Axes to plot on, one per column. With None, a new figure is created.
         columns : list of str or None, default=None
-            Columns to draw, in order; None draws all that were recorded.
+            Columns to plot, in this order. With None, all columns are plotted.
         **line_kw : dict
-            Passed to `Axes.plot`.
+            Keyword arguments passed to `Axes.plot`.
 
         Returns
         -------
         self : TrainingHistoryDisplay
-            With the artists as attributes.
+            Object that stores the plotted data and artists.
 
         Raises
         ------
         ValueError
-            If a column was not recorded, or there is not one Axes for each.
+            If a column was not recorded, or the number of Axes is not that of columns.
         """
         columns = list(self.history) if columns is None else list(columns)
         unknown = [name for name in columns if name not in self.history]
@@ -425,36 +433,36 @@ class TrainingHistoryDisplay:
 
 
 class ClustererComparisonDisplay:
-    """A comparison of clusterers: their agreement, stability and clusters.
+    """Visualization of a comparison of clusterers.
 
-    Above, the adjusted Rand index of each pair of clusterers, and the stability of each
-    beside that on data without clusters; below, the labels of each on a
-    projection of the samples.
+    The upper panels show the adjusted Rand index between each pair of clusterers, and
+    the stability of each clusterer beside that on data without clusters. The lower
+    panels show the clusters on a projection of the samples.
 
     Parameters
     ----------
     comparison : ClustererComparison
-        What `skdiffclust.model_selection.compare_clusterers` returned.
+        Result of :func:`skdiffclust.model_selection.compare_clusterers`.
     positions : array-like of shape (n_samples, 2)
-        Where the samples are drawn.
+        Positions of the samples in the plot.
 
     Attributes
     ----------
     figure_ : matplotlib Figure or SubFigure
-        Axes that were drawn on.
+        Axes with the plot.
     image_ : matplotlib AxesImage
-        The agreement of each pair.
+        Image of the agreement between pairs of clusterers.
     bars_ : matplotlib BarContainer
         Mean stability of each clusterer.
     null_points_ : list of matplotlib Line2D
-        Stabilities on data without clusters, for each clusterer.
+        Stabilities on data without clusters, one line per clusterer.
     points_ : dict of str to matplotlib PathCollection
-        The samples, coloured by the labels of each clusterer; noise is grey.
+        Samples, coloured by the labels of each clusterer; noise is grey.
 
     See Also
     --------
-    ClustererComparisonDisplay.from_comparison : Project the samples, and draw.
-    skdiffclust.model_selection.compare_clusterers : Make a comparison.
+    ClustererComparisonDisplay.from_comparison : Project the samples and plot.
+    skdiffclust.model_selection.compare_clusterers : Compute a comparison.
 
     Examples
     --------
@@ -480,7 +488,7 @@ class ClustererComparisonDisplay:
         Parameters
         ----------
         comparison : ClustererComparison
-            What `skdiffclust.model_selection.compare_clusterers` returned.
+            Result of :func:`skdiffclust.model_selection.compare_clusterers`.
         X : array-like or sparse matrix of shape (n_samples, n_features)
             The samples, numeric and without missing values. Of others, pass your own
             positions to the class.
@@ -506,26 +514,27 @@ class ClustererComparisonDisplay:
         return cls(comparison, positions).plot(figure=figure, **kwargs)
 
     def plot(self, figure=None, *, max_samples=2000, point_kw=None):
-        """Draw the display.
+        """Plot the visualization.
 
         Parameters
         ----------
         figure : matplotlib Figure, SubFigure or None, default=None
             Axes to plot on. With None, a new figure is created.
         max_samples : int, default=2000
-            If there are more samples, this many are drawn, always the same ones.
+            Maximum number of samples to plot. Larger data are subsampled, always in the
+            same way.
         point_kw : dict or None, default=None
-            Passed to `Axes.scatter`.
+            Keyword arguments passed to `Axes.scatter`.
 
         Returns
         -------
         self : ClustererComparisonDisplay
-            With the artists as attributes.
+            Object that stores the plotted data and artists.
 
         Raises
         ------
         ValueError
-            If no clusterer was run, or there is not one position for each sample.
+            If no clusterer was run, or the number of positions is not that of samples.
         """
         comparison = self.comparison
         names = list(comparison.names)

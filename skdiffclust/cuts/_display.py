@@ -5,18 +5,18 @@ from sklearn.utils.validation import check_is_fitted
 
 
 class CutCurveDisplay:
-    """Normalised cut of a graph, and its scores, by number of clusters.
+    """Visualization of normalised cuts and their scores by number of clusters.
 
     Parameters
     ----------
     n_clusters : array-like of shape (n_numbers,)
         Numbers of clusters.
     normalized_cut : array-like of shape (n_numbers,)
-        Lowest normalised cut found for each.
+        Lowest normalised cut found for each number of clusters.
     score : array-like of shape (n_numbers,)
-        Score that the number is chosen by, NaN where it is not defined.
+        Score by which the number is chosen, NaN where it is not defined.
     chosen : int or None, default=None
-        The number that is marked.
+        Number of clusters that is marked.
 
     Attributes
     ----------
@@ -25,13 +25,13 @@ class CutCurveDisplay:
     figure_ : matplotlib Figure
         Their figure.
     cut_line_ : matplotlib Line2D
-        The cuts.
+        Line of the cuts.
     score_line_ : matplotlib Line2D
-        The scores.
+        Line of the scores.
 
     See Also
     --------
-    CutCurveDisplay.from_estimator : Draw the curve of a fitted PRCut.
+    CutCurveDisplay.from_estimator : Plot the curve of a fitted PRCut.
 
     Examples
     --------
@@ -56,7 +56,7 @@ class CutCurveDisplay:
         estimator : PRCut
             Fitted with ``n_clusters="auto"``. Of a pipeline, pass the last step.
         ax : array-like of two matplotlib Axes, or None, default=None
-            For the cuts and the scores; None makes a figure.
+            Axes for the cuts and the scores. With None, a new figure is created.
         **kwargs : dict
             Passed to `plot`.
 
@@ -83,21 +83,21 @@ class CutCurveDisplay:
         return cls(**curve, chosen=chosen).plot(ax=ax, **kwargs)
 
     def plot(self, ax=None, *, line_kw=None, mark_kw=None):
-        """Draw the display.
+        """Plot the visualization.
 
         Parameters
         ----------
         ax : array-like of two matplotlib Axes, or None, default=None
-            For the cuts and the scores; None makes a figure.
+            Axes for the cuts and the scores. With None, a new figure is created.
         line_kw : dict or None, default=None
-            Passed to both calls of `Axes.plot`.
+            Keyword arguments passed to both calls of `Axes.plot`.
         mark_kw : dict or None, default=None
-            Passed to the vertical lines at the chosen number.
+            Keyword arguments passed to the vertical lines at the chosen number.
 
         Returns
         -------
         self : CutCurveDisplay
-            With the artists as attributes.
+            Object that stores the plotted data and artists.
         """
         if ax is None:
             import matplotlib.pyplot as plt

@@ -26,16 +26,16 @@ _SIMPLEX_TOLERANCE = 1e-6
 
 @dataclass(frozen=True)
 class RatioCut:
-    """A cut, with the number of clusters and the smallest size.
+    """Value of a cut, with the number of clusters and the smallest cluster size.
 
     Attributes
     ----------
     value : float
-        The ratio-cut or normalised cut, at least 0.
+        Ratio-cut or normalised cut, which is at least 0.
     n_clusters : int
-        Number of clusters that have a sample; empty ones lower the cut.
+        Number of non-empty clusters. Fewer clusters have a lower cut.
     smallest_size : int
-        Samples of the smallest of them.
+        Number of samples of the smallest cluster.
     """
 
     value: float
@@ -44,13 +44,13 @@ class RatioCut:
 
 
 def ratio_cut(graph, labels, *, normalized=False):
-    r"""Measure the ratio-cut of a partition of a weighted graph; smaller is better.
+    r"""Compute the ratio-cut of a partition of a weighted graph; smaller is better.
 
     .. math:: RC = \mathrm{Tr}(F^\top L F)
               = \sum_l \frac{1}{|C_l|} \sum_{i \in C_l, j \notin C_l} W_{ij}
 
-    An edge between two clusters counts once for each. The normalised cut divides by
-    the sum of the degrees of a cluster in place of its number of samples.
+    An edge between two clusters counts once for each of them. In the normalised cut,
+    the sum of the degrees of a cluster replaces its number of samples.
 
     Parameters
     ----------
@@ -60,13 +60,14 @@ def ratio_cut(graph, labels, *, normalized=False):
     labels : array-like of shape (n_samples,)
         Cluster of each sample, as integers. Every value is a cluster, including -1.
     normalized : bool, default=False
-        Divide by the sum of degrees in place of the number of samples. A cluster of
-        isolated vertices then counts 0.
+        Whether to compute the normalised cut. Clusters of isolated vertices then
+        contribute 0.
 
     Returns
     -------
     cut : RatioCut
-        Its `value`, the number of clusters used, and the smallest size.
+        Object with the `value` of the cut, the number of clusters, and the size of the
+        smallest one.
 
     Raises
     ------
@@ -128,20 +129,20 @@ def expected_ratio_cut(graph, assignments, *, normalized=False, return_gradient=
         Symmetric matrix W of non-negative similarities. The diagonal is ignored. A
         matrix that is not symmetric is symmetrised, with a warning.
     assignments : array-like of shape (n_samples, n_clusters)
-        Probabilities; rows sum to one.
+        Probabilities of the clusters; rows sum to one.
     normalized : bool, default=False
-        Take the normalised cut, which divides by sums of degrees.
+        Whether to compute the normalised cut, in which the cut of a cluster is divided
+        by its sum of degrees.
     return_gradient : bool, default=False
-        Also return the gradient by the assignments.
+        Whether to return the gradient with respect to the assignments as well.
 
     Returns
     -------
     value : float
-        The expectation.
+        Expected cut.
     gradient : ndarray of shape (n_samples, n_clusters), float64
-        With `return_gradient` only: the derivative by every entry, treated as free
-        (rows are not constrained to the simplex, which the gradient of a softmax takes
-        care of).
+        Gradient with respect to the assignments, whose entries are treated as free
+        variables. Only returned if `return_gradient` is True.
 
     Raises
     ------
@@ -150,14 +151,15 @@ def expected_ratio_cut(graph, assignments, *, normalized=False, return_gradient=
 
     Notes
     -----
-    One polynomial factor for all pairs is taken out in logs, so each node of the
-    quadrature costs one sparse product: O(n_edges n_clusters 24). Gauss-Legendre on
-    ``[0, min(1, 45 / size)]`` is exact for up to 49 samples and good to about 1e-12
-    beyond. The normalised cut has an integral over :math:`[0, \infty)`; it takes a
-    double-exponential rule of 60 to 300 nodes, the more the larger the ratio of the
-    total volume to the smallest degree. The paper considers the exact value intractable
-    (Section 4.1), prints :math:`(1 - r)^2` for :math:`1 - r^2` in the weights of its
-    rule (A.4), and trains on a bound, `ratio_cut_bound`.
+    The factor common to all pairs is computed in logarithms, so that each of the 24
+    nodes of the quadrature costs one sparse product, O(n_edges n_clusters). The
+    Gauss-Legendre rule on ``[0, min(1, 45 / size)]`` is exact for up to 49 samples and
+    accurate to about 1e-12 otherwise. For the normalised cut, the integral is over
+    :math:`[0, \infty)` and is computed by a double-exponential rule with 60 to 300
+    nodes, depending on the ratio of the total volume to the smallest degree. The paper
+    considers the exact value intractable (Section 4.1) and trains on an upper bound,
+    :func:`ratio_cut_bound`. In the weights of its quadrature rule (A.4),
+    :math:`(1 - r)^2` should read :math:`1 - r^2`.
 
     References
     ----------
@@ -185,13 +187,13 @@ def expected_ratio_cut(graph, assignments, *, normalized=False, return_gradient=
 
 
 def ratio_cut_bound(graph, assignments, *, return_gradient=False):
-    r"""Compute an upper bound of the expected ratio-cut by one sparse product.
+    r"""Compute an upper bound on the expected ratio-cut with one sparse product.
 
     .. math:: \frac{2}{n} L_{tr}, \qquad L_{tr} = \sum_l \frac{1}{\bar P_l}
               \sum_{ij} W_{ij} (1 - P_{il}) P_{jl}
 
-    with :math:`\bar P` the mean assignments. For hard assignments
-    :math:`L_{tr} / n` is the ratio-cut itself, so this is twice it.
+    where :math:`\bar P` are the mean assignments. For hard assignments,
+    :math:`L_{tr} / n` is the ratio-cut, so that the bound is twice the ratio-cut.
 
     Parameters
     ----------
@@ -199,16 +201,17 @@ def ratio_cut_bound(graph, assignments, *, return_gradient=False):
         Symmetric matrix W of non-negative similarities. The diagonal is ignored. A
         matrix that is not symmetric is symmetrised, with a warning.
     assignments : array-like of shape (n_samples, n_clusters)
-        Probabilities; rows sum to one.
+        Probabilities of the clusters; rows sum to one.
     return_gradient : bool, default=False
-        Also return the gradient by the assignments.
+        Whether to return the gradient with respect to the assignments as well.
 
     Returns
     -------
     value : float
-        The bound.
+        Upper bound.
     gradient : ndarray of shape (n_samples, n_clusters), float64
-        With `return_gradient` only: the derivative by every entry, taken as free.
+        Gradient with respect to the assignments, whose entries are treated as free
+        variables. Only returned if `return_gradient` is True.
 
     Raises
     ------
@@ -218,15 +221,15 @@ def ratio_cut_bound(graph, assignments, *, return_gradient=False):
     Warns
     -----
     UserWarning
-        If a column is empty: its proportion is then taken as 1e-12 in the gradient.
+        If a cluster is empty. Its proportion is then set to 1e-12 in the gradient.
 
     Notes
     -----
-    O(n_edges n_clusters) time. The constant 2 is sharp; Lemma 4.5 of the paper has
-    e² in its place, and without a constant it is false. The expected normalised cut
-    has no such bound: a hub that is in a cluster half of the time makes any constant
-    as large as the ratio of the degrees; :func:`expected_ratio_cut` is exact for it.
-    The gradient printed as equation (8) of the paper is wrong; for symmetric W it is
+    The cost is O(n_edges n_clusters). The constant 2 is sharp. Lemma 4.5 of the paper
+    has e² instead, and the statement without a constant is false. There is no such
+    bound for the expected normalised cut, where the constant would have to be as large
+    as the ratio of the degrees; use :func:`expected_ratio_cut`, which is exact. The
+    gradient in equation (8) of the paper is wrong; for symmetric W it is
     :math:`\partial L_{tr} / \partial P =
     (d - 2 W P) / \bar P - \mathrm{colsum}((1 - P) \circ W P) / (n \bar P^2)`.
 

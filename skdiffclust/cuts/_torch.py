@@ -72,34 +72,36 @@ class RatioCutLoss(nn.Module):
               + \gamma\, \mathrm{KL}(\bar P \,\|\, \text{prior})
 
     (equation (7) and Section 4.3 of the paper), with the running proportions
-    :math:`\bar P` of Algorithm 1. With ``cut="normalized"`` samples count by their
-    degrees in :math:`\bar P`: of all samples, in hard clusters, the first term is then
-    the normalised cut itself.
+    :math:`\bar P` of Algorithm 1. With ``cut="normalized"``, samples are weighted by
+    their degrees in :math:`\bar P`. For all samples and hard clusters, the first term
+    is then equal to the normalised cut.
 
     Parameters
     ----------
     n_clusters : int
-        Number of columns of the logits.
+        Number of clusters, which is the number of columns of the logits.
     balance_weight : float, default=10.0
-        Weight :math:`\gamma` of the balance term, which keeps clusters from emptying.
+        Weight :math:`\gamma` of the balance term, which prevents empty clusters.
     averaging_rate : float, default=0.8
         Weight of a new batch in the running proportions, in (0, 1].
     prior : array-like of shape (n_clusters,), default=None
-        Proportions that the balance term pulls to; uniform by default.
+        Target proportions of the balance term; uniform by default.
     cut : {"ratio", "normalized"}, default="ratio"
-        What divides a cut: the number of samples, or the sum of their degrees.
+        Whether the cut of each cluster is divided by its number of samples ("ratio") or
+        by the sum of their degrees ("normalized").
 
     Attributes
     ----------
     proportions : tensor of shape (n_clusters,), float32 or as the module is cast
-        Running proportions, a buffer; zeros before the first batch.
+        Running proportions, stored as a buffer; zeros before the first batch.
 
     Notes
     -----
-    No tensor of shape (a, b, n_clusters) is formed: O(nnz n_clusters) time, explicit
-    gradients. Past proportions are treated as constant, and each sample changes the
-    mean by 1 / (2 batch), not by the paper's 1 / batch, which is biased by a factor of
-    2. Under ``torchrun`` cuts and proportions are those of all processes together.
+    The cost is O(nnz n_clusters), with explicit gradients and without a tensor of shape
+    (a, b, n_clusters). Past proportions are treated as constant. Each sample changes
+    the mean by 1 / (2 batch) and not by 1 / batch as in the paper, which is biased by a
+    factor of 2. Under ``torchrun``, cuts and proportions are computed from the samples
+    of all processes.
 
     References
     ----------
@@ -169,25 +171,25 @@ class RatioCutLoss(nn.Module):
         Parameters
         ----------
         block : tensor (dense or sparse) or scipy sparse matrix of shape (a, b)
-            Similarities of left to right samples, not negative.
+            Non-negative similarities between left and right samples.
         left : tensor of shape (a, n_clusters)
-            Logits, the output of an encoder before any softmax.
+            Logits of the left samples, i.e. outputs of an encoder before the softmax.
         right : tensor of shape (b, n_clusters), default=None
-            Logits of the right samples; None where both sides are the same samples.
+            Logits of the right samples. With None, both sides are the same samples.
         degrees : tensor or pair of tensors of shapes (a,) and (b,), default=None
-            Degrees in the whole graph of the left samples, and of the right ones if
-            `right` is given, for ``cut="normalized"`` only. By default those inside
-            the block, which are the same where it is the whole graph.
+            Degrees of the left samples in the whole graph, and those of the right
+            samples if `right` is passed. Only used with ``cut="normalized"``. By
+            default, the degrees within the block are used.
 
         Returns
         -------
         loss : tensor of shape (), float32 or float64
-            To be minimised.
+            Loss to be minimised.
 
         Raises
         ------
         ValueError
-            If shapes do not fit, a weight is negative or no number, or the loss is not
+            If shapes are inconsistent, a weight is negative or NaN, or the loss is not
             finite.
         """
         refuse_other_devices(left, "RatioCutLoss")

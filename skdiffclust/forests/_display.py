@@ -9,31 +9,32 @@ from skdiffclust.forests._trees._tree import components
 
 
 class CutScoresDisplay:
-    """The scores of successive cuts, which ``n_clusters="auto"`` chooses from.
+    """Visualization of the scores of successive cuts.
 
-    A number of clusters is supported if the score falls sharply after it.
+    ``n_clusters="auto"`` chooses the number of clusters from these scores. A number of
+    clusters is supported by the data if the score decreases sharply after it.
 
     Parameters
     ----------
     scores : array-like of shape (n_cuts,)
-        Scores of the cuts into 2, 3, … clusters; infinite ones are not drawn.
+        Scores of the cuts into 2, 3, … clusters. Infinite scores are not plotted.
     n_clusters : int
-        The number of clusters that is marked.
+        Number of clusters that is marked.
 
     Attributes
     ----------
     ax_ : matplotlib Axes
-        Axes that were drawn on.
+        Axes with the plot.
     figure_ : matplotlib Figure
         Figure of these axes.
     line_ : matplotlib Line2D
-        Scores over the number of clusters.
+        Line of the scores over the number of clusters.
     mark_ : matplotlib Line2D
-        The vertical line at `n_clusters`.
+        Vertical line at `n_clusters`.
 
     See Also
     --------
-    CutScoresDisplay.from_estimator : Of a fitted clusterer.
+    CutScoresDisplay.from_estimator : Plot the scores of a fitted clusterer.
 
     Examples
     --------
@@ -75,21 +76,21 @@ class CutScoresDisplay:
         return cls(scores, estimator.n_clusters_).plot(ax=ax, **kwargs)
 
     def plot(self, ax=None, *, line_kw=None, mark_kw=None):
-        """Draw the display.
+        """Plot the visualization.
 
         Parameters
         ----------
         ax : matplotlib Axes or None, default=None
             Axes to plot on. With None, a new figure is created.
         line_kw : dict or None, default=None
-            Passed to `Axes.plot`.
+            Keyword arguments passed to `Axes.plot`.
         mark_kw : dict or None, default=None
-            Passed to `Axes.axvline`.
+            Keyword arguments passed to `Axes.axvline`.
 
         Returns
         -------
         self : CutScoresDisplay
-            With the artists as attributes.
+            Object that stores the plotted data and artists.
         """
         self.ax_, self.figure_ = axes_of(ax)
         scores = np.asarray(self.scores, dtype=np.float64)
@@ -106,31 +107,31 @@ class CutScoresDisplay:
 
 
 class DendrogramDisplay:
-    """The hierarchy of the first cuts: how clusters divide, and at which scores.
+    """Visualization of the hierarchy of the first cuts and their scores.
 
     Parameters
     ----------
     linkage : ndarray of shape (n_leaves - 1, 4)
-        As scipy's: merges of the finest clusters, the last cut first, with the score
-        of the cut as height.
+        Linkage matrix in the format of SciPy: merges of the finest clusters, starting
+        with the last cut, with the score of the cut as height.
     sizes : array-like of shape (n_leaves,)
-        Numbers of samples of the finest clusters, which are written below them.
+        Numbers of samples of the finest clusters, which are used as labels.
     threshold : float
-        Merges below have a colour for each cluster.
+        Height below which each cluster has its own colour.
 
     Attributes
     ----------
     ax_ : matplotlib Axes
-        Axes that were drawn on.
+        Axes with the plot.
     figure_ : matplotlib Figure
         Figure of these axes.
     dendrogram_ : dict
-        What :func:`scipy.cluster.hierarchy.dendrogram` returned.
+        Result of :func:`scipy.cluster.hierarchy.dendrogram`.
 
     See Also
     --------
-    DendrogramDisplay.from_estimator : Of a fitted clusterer.
-    scipy.cluster.hierarchy.dendrogram : Also draws `linkage_`, single linkage.
+    DendrogramDisplay.from_estimator : Plot the dendrogram of a fitted clusterer.
+    scipy.cluster.hierarchy.dendrogram : Plot `linkage_`, the single linkage tree.
 
     Examples
     --------
@@ -196,19 +197,19 @@ class DendrogramDisplay:
         return cls(linkage, sizes, threshold).plot(ax=ax, **kwargs)
 
     def plot(self, ax=None, **kwargs):
-        """Draw the display.
+        """Plot the visualization.
 
         Parameters
         ----------
         ax : matplotlib Axes or None, default=None
             Axes to plot on. With None, a new figure is created.
         **kwargs : dict
-            Passed to :func:`scipy.cluster.hierarchy.dendrogram`.
+            Keyword arguments passed to :func:`scipy.cluster.hierarchy.dendrogram`.
 
         Returns
         -------
         self : DendrogramDisplay
-            With what was drawn as attributes.
+            Object that stores the plotted data and artists.
         """
         from scipy.cluster.hierarchy import dendrogram
 
@@ -226,32 +227,32 @@ class DendrogramDisplay:
 
 
 class CondensedTreeDisplay:
-    """A condensed tree: how many samples each cluster keeps as lengths get shorter.
+    """Visualization of a condensed tree.
 
-    Each cluster is a strip whose width is the number of its samples. It begins at the
-    length at which it splits from its sibling, gets narrower as samples leave, and ends
-    where it divides or has no samples left.
+    Each cluster is shown as a strip whose width is its number of samples. The strip
+    starts at the length at which the cluster splits from its sibling, becomes narrower
+    as samples leave, and ends where the cluster divides or has no samples left.
 
     Parameters
     ----------
     tree : CondensedTree
-        Of :meth:`skdiffclust.SpanningForestClustering.condensed_tree`.
+        Result of :meth:`skdiffclust.SpanningForestClustering.condensed_tree`.
     labels : array-like of shape (n_samples,) or None, default=None
-        Clusters of the samples: a strip has the colour of the one that most of its
-        samples are in. None colours by `tree.labels()`; negative labels are grey.
+        Cluster of each sample. A strip has the colour of the cluster of most of its
+        samples; negative labels are grey. With None, `tree.labels()` is used.
 
     Attributes
     ----------
     ax_ : matplotlib Axes
-        Axes that were drawn on.
+        Axes with the plot.
     figure_ : matplotlib Figure
         Figure of these axes.
     strips_ : matplotlib PolyCollection
-        One for each cluster of the tree, the root first.
+        Strips, one per cluster of the tree, starting with the root.
 
     See Also
     --------
-    CondensedTreeDisplay.from_estimator : Of a fitted clusterer.
+    CondensedTreeDisplay.from_estimator : Plot the condensed tree of a clusterer.
 
     Examples
     --------
@@ -277,7 +278,7 @@ class CondensedTreeDisplay:
             Fitted; strips are coloured by its `labels_`. Of a pipeline, pass the last
             step.
         min_cluster_size : int, default=5
-            Of :meth:`skdiffclust.SpanningForestClustering.condensed_tree`.
+            Result of :meth:`skdiffclust.SpanningForestClustering.condensed_tree`.
         ax : matplotlib Axes or None, default=None
             Axes to plot on. With None, a new figure is created.
         **kwargs : dict
@@ -293,19 +294,19 @@ class CondensedTreeDisplay:
         return cls(tree, estimator.labels_).plot(ax=ax, **kwargs)
 
     def plot(self, ax=None, **kwargs):
-        """Draw the display.
+        """Plot the visualization.
 
         Parameters
         ----------
         ax : matplotlib Axes or None, default=None
             Axes to plot on. With None, a new figure is created.
         **kwargs : dict
-            Passed to the `PolyCollection` of the strips.
+            Keyword arguments passed to the `PolyCollection` of the strips.
 
         Returns
         -------
         self : CondensedTreeDisplay
-            With the artists as attributes.
+            Object that stores the plotted data and artists.
         """
         from matplotlib.collections import PolyCollection
 

@@ -165,7 +165,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         sample indices. The components of a sparse graph are joined by edges of infinite
         length.
     edge_lengths_ : ndarray of shape (n_samples - 1,), float64
-        Their lengths, in the unit of the metric.
+        Lengths of the edges, in the units of the metric.
     forest_edges_ : ndarray of shape (`n_samples - n_clusters_`, 2), int64
         Edges of the forest whose trees are the clusters; with ``consensus=True``, that
         of the cut without noise.

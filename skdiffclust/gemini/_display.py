@@ -12,35 +12,36 @@ _COLUMNS = {
 
 
 class SparsePathDisplay:
-    """Objective, number of features and their weights over the penalty.
+    """Visualization of a path: objective, features and weights over the penalty.
 
     Parameters
     ----------
     alphas : array-like of shape (n_steps,)
-        Factors of the penalty; a first one of zero is not drawn.
+        Penalties. If the first one is zero, it is not plotted.
     objectives : array-like of shape (n_steps,)
-        Objective of each step.
+        Objective at each step.
     n_features : array-like of shape (n_steps,)
-        Number of features of each step.
+        Number of selected features at each step.
     weights : array-like of shape (n_steps, n_features_in)
         Norm of the weights of each feature at each step.
     chosen : int
-        Step that is marked.
+        Index of the step that is marked.
 
     Attributes
     ----------
     figure_ : matplotlib Figure
-        After `plot`.
+        Figure. Available after `plot`.
     axes_ : ndarray of 3 matplotlib Axes
-        After `plot`: objective, number of features, weights.
+        Axes of the objective, the number of features and the weights. Available after
+        `plot`.
     lines_ : dict of lists of matplotlib Line2D
-        After `plot`: "objectives" and "n_features" to one curve each, "weights" to one
-        for each feature.
+        Lines by name: one each for "objectives" and "n_features", and one per feature
+        for "weights". Available after `plot`.
 
     See Also
     --------
-    SparsePathDisplay.from_estimator : Compute the path of an estimator and draw it.
-    SparsePathDisplay.from_path : Draw a computed path.
+    SparsePathDisplay.from_estimator : Compute and plot the path of an estimator.
+    SparsePathDisplay.from_path : Plot a path.
 
     Examples
     --------
@@ -103,18 +104,18 @@ class SparsePathDisplay:
         return cls(*columns, path.chosen).plot(ax=ax)
 
     def plot(self, ax=None):
-        """Draw the display.
+        """Plot the visualization.
 
         Parameters
         ----------
         ax : array-like of 3 matplotlib Axes or None, default=None
-            For the objective, the number of features, and their weights; None makes a
-            figure.
+            Axes for the objective, the number of features and their weights. With None,
+            a new figure is created.
 
         Returns
         -------
         self : SparsePathDisplay
-            With the artists as attributes.
+            Object that stores the plotted data and artists.
         """
         if ax is None:
             from matplotlib import pyplot as plt
@@ -142,37 +143,37 @@ class SparsePathDisplay:
 
 
 class SelectionProbabilityDisplay:
-    """How often each feature is selected over the penalty, beside the stabilities.
+    """Visualization of selection probabilities and stabilities over the penalty.
 
     Parameters
     ----------
     alphas : array-like of shape (n_alphas,)
         Penalties.
     probabilities : array-like of shape (n_alphas, n_features)
-        Share of the subsets that select each feature.
+        Fraction of the subsets in which each feature is selected.
     cluster_stability, support_stability : array-like of shape (n_alphas,)
-        Agreement of the clusters, and of the supports, of the subsets.
+        Agreement between subsets of the clusters and of the selected features.
     feature_names : array-like of shape (n_features,)
         Names of the features.
     alpha : float
         Penalty that is marked.
     threshold : float
-        Probability from which on a feature is stable; it is drawn as a line.
+        Selection probability from which a feature is stable, plotted as a line.
 
     Attributes
     ----------
     figure_ : matplotlib Figure
-        After `plot`.
+        Figure. Available after `plot`.
     axes_ : ndarray of 2 matplotlib Axes
-        After `plot`: probabilities and stabilities.
+        Axes of the probabilities and of the stabilities. Available after `plot`.
     lines_ : dict of matplotlib Line2D
-        After `plot`: from the name of a feature to its curve. Those that are stable at
-        `alpha` are coloured and in the legend, the others are grey.
+        Line of each feature, by name. Features that are stable at `alpha` are coloured
+        and listed in the legend; the others are grey. Available after `plot`.
 
     See Also
     --------
-    SelectionProbabilityDisplay.from_estimator : Draw those of a fitted estimator.
-    SparsePathDisplay : The path of all samples.
+    SelectionProbabilityDisplay.from_estimator : Plot those of a fitted estimator.
+    SparsePathDisplay : Visualization of the path of all samples.
 
     Examples
     --------
@@ -237,17 +238,18 @@ class SelectionProbabilityDisplay:
         return display.plot(ax=ax)
 
     def plot(self, ax=None):
-        """Draw the display.
+        """Plot the visualization.
 
         Parameters
         ----------
         ax : array-like of 2 matplotlib Axes or None, default=None
-            For the probabilities, and the stabilities; None makes a figure.
+            Axes for the probabilities and the stabilities. With None, a new figure is
+            created.
 
         Returns
         -------
         self : SelectionProbabilityDisplay
-            With the artists as attributes.
+            Object that stores the plotted data and artists.
         """
         alphas = np.asarray(self.alphas)
         probabilities = np.asarray(self.probabilities)

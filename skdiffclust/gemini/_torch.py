@@ -31,10 +31,10 @@ GENERATORS = {
 
 
 class GEMINILoss(nn.Module):
-    r"""Minus a generalised mutual information, of the logits of any network.
+    r"""Negative generalised mutual information of the outputs of a network.
 
-    The twin of :func:`~skdiffclust.gemini.gemini_score`: with
-    ``assignments = softmax(logits)`` the loss is minus that score of the batch.
+    With ``assignments = softmax(logits)``, the loss is minus
+    :func:`~skdiffclust.gemini.gemini_score` of the batch.
 
     Parameters
     ----------
@@ -43,24 +43,28 @@ class GEMINILoss(nn.Module):
     mode : {"auto", "ova", "ovo"}, default="auto"
         One-vs-all or one-vs-one; "auto" is resolved as in :class:`~skdiffclust.GEMINI`.
     relation : {"features", "matrix"}, default="features"
-        Kind of the second argument of the call, for "mmd" and "wasserstein": explicit
-        features of the samples, whose linear kernel or Euclidean distance is taken (a
-        custom feature map is applied before), or the matrix of kernel values or
-        distances between the samples of the batch.
+        What is passed as the second argument of the call, for "mmd" and "wasserstein".
+        With "features", it is the features of the samples, of which the linear kernel
+        or the Euclidean distance is computed (apply a custom feature map beforehand).
+        With "matrix", it is the matrix of kernel values or distances between the
+        samples of the batch.
     reduce : callable, default=None
-        Sums a tensor over processes. None is that of ``torchrun``, where there is one:
-        f-divergences and "mmd" of features are then those of all processes together.
-        Matrices and transport are of the samples of a process, and are refused there.
+        Function that sums a tensor over processes. With None, sums are taken over the
+        processes of ``torchrun``, if there are any, so that f-divergences and "mmd" of
+        features are computed from the samples of all processes. "wasserstein" and
+        matrices are defined for the samples of one process only, and raise an error
+        with several processes.
 
     See Also
     --------
-    skdiffclust.gemini.gemini_score : The same in NumPy.
+    skdiffclust.gemini.gemini_score : Implementation in NumPy.
 
     Notes
     -----
-    Equal to the NumPy definition in float64. Transport is solved exactly on the CPU,
-    and gradients follow from its potentials. A batch must have many samples of each
-    cluster, because the objective is that of its samples only.
+    In float64, the loss is equal to the NumPy implementation. Optimal transport is
+    solved exactly on the CPU, and the gradients are computed from its dual potentials.
+    Each batch should contain many samples of each cluster, because the objective is
+    computed from the samples of the batch only.
 
     References
     ----------
@@ -106,20 +110,21 @@ class GEMINILoss(nn.Module):
         Parameters
         ----------
         logits : tensor of shape (n_samples, n_clusters)
-            Output of the network.
+            Outputs of the network.
         relation : tensor, default=None
-            Features (n_samples, ...), flattened, or a matrix (n_samples, n_samples);
-            not differentiated. The f-divergences take none.
+            Features (n_samples, ...), which are flattened, or a matrix (n_samples,
+            n_samples). It is treated as constant. Not used by f-divergences.
 
         Returns
         -------
         loss : tensor of shape (), float32 or float64
-            Minus the objective.
+            Negative objective.
 
         Raises
         ------
         ValueError
-            If the relation is missing, does not fit, or is not of all processes.
+            If the relation is missing, has the wrong shape, or cannot be combined over
+            processes.
         """
         refuse_other_devices(logits, "GEMINILoss")
         # Half precision, as under autocast, is too coarse for sums over samples.

@@ -49,13 +49,14 @@ def energy(
     metric="euclidean",
     linear_map=None,
 ):
-    r"""Energy of samples among memories; small near a memory.
+    r"""Compute the energy of samples, which is low near a memory.
 
     .. math:: E(v) = -\frac{1}{\beta} \log \sum_\mu \varepsilon_\mu
               \exp(-\beta\, d(\rho_\mu, v))
 
-    with the squared Euclidean distance (eq. 1 and 10 of [1]_), minus the cosine (eq.
-    12), or the city-block distance (B.8). Its minima are the clusters.
+    where d is the squared Euclidean distance (equations (1) and (10) of [1]_), minus
+    the cosine (equation (12)), or the city-block distance (equation (B.8)). The minima
+    of the energy are the clusters.
 
     Parameters
     ----------
@@ -64,21 +65,22 @@ def energy(
     memories : array-like of shape (n_clusters, n_features)
         Memories.
     inverse_temperature : float
-        The paper's β, in units of one over `d`; positive.
+        Inverse temperature β > 0 of the paper, in units of 1 / d.
     weights : array-like of shape (n_clusters,) or None, default=None
-        Positive attraction ε of each memory; None is 1 for all.
+        Positive weight ε of each memory. With None, all weights are 1.
     metric : {"euclidean", "cosine", "manhattan"}, default="euclidean"
-        Geometry. "cosine" first puts samples and memories on the unit sphere.
+        Distance between samples and memories. With "cosine", both are first scaled to
+        unit length.
     linear_map : array-like of shape (n_features, n_mapped) or None, default=None
-        Distances are measured between ``X @ linear_map`` and ``memories @
-        linear_map``; a Cholesky factor of the inverse covariance gives the
-        Mahalanobis distance. Kernels enter in the same way, by mapping X with an
-        explicit feature map such as :class:`~sklearn.kernel_approximation.Nystroem`.
+        If not None, distances are computed between ``X @ linear_map`` and
+        ``memories @ linear_map``. A Cholesky factor of the inverse covariance gives the
+        Mahalanobis distance. For a kernel, map X with an explicit feature map such as
+        :class:`~sklearn.kernel_approximation.Nystroem`.
 
     Returns
     -------
     energies : ndarray of shape (n_samples,), float64
-        Energy of each sample. Finite for β d between 1e-300 and 1e300.
+        Energy of each sample, which is finite for β d between 1e-300 and 1e300.
 
     Raises
     ------
@@ -87,8 +89,8 @@ def energy(
 
     Notes
     -----
-    Cost O(n_samples × n_clusters × n_features). The largest term is taken out of the
-    exponentials.
+    The cost is O(n_samples × n_clusters × n_features). Overflow is avoided by factoring
+    out the largest exponential.
 
     References
     ----------
@@ -115,15 +117,15 @@ def attraction_step(
     metric="euclidean",
     linear_map=None,
 ):
-    r"""Move samples one step down their energy, towards their memories.
+    r"""Move samples by one step towards their memories, decreasing their energy.
 
     .. math:: v \leftarrow v + a \sum_\mu (\rho_\mu - v)\,
               \sigma(-\beta\, d(\rho_\mu, v) + \log \varepsilon_\mu)
 
-    (eq. 4 and 11 of [1]_). With "cosine" the directions of the memories are added and
-    the sample is put back on the sphere (Section 3.5); with "manhattan" the weighted
-    median of the memories takes the place of their mean, feature by feature, which
-    follows by the same argument for that distance. The energy never rises.
+    (equations (4) and (11) of [1]_). With "cosine", the directions of the memories are
+    added and the sample is scaled to unit length again (Section 3.5). With "manhattan",
+    the mean of the memories is replaced by their weighted median, feature by feature,
+    which follows from the same argument for this distance. The energy never increases.
 
     Parameters
     ----------
@@ -132,21 +134,21 @@ def attraction_step(
     memories : array-like of shape (n_clusters, n_features)
         Memories.
     inverse_temperature : float
-        The paper's β; positive.
+        Inverse temperature β > 0 of the paper.
     step_size : float, default=1.0
-        The paper's dt/τ, in (0, 2): from 2 on the energy may rise. At most 1 for
-        "manhattan".
+        Step size dt/τ of the paper, in (0, 2); at most 1 for "manhattan". With larger
+        steps, the energy may increase.
     weights : array-like of shape (n_clusters,) or None, default=None
-        Positive attraction of each memory.
+        Positive weight of each memory. With None, all weights are 1.
     metric : {"euclidean", "cosine", "manhattan"}, default="euclidean"
-        Geometry.
+        Distance between samples and memories.
     linear_map : array-like of shape (n_features, n_mapped) or None, default=None
-        As in :func:`energy`.
+        Linear map, as in :func:`energy`.
 
     Returns
     -------
     moved : ndarray of shape (n_samples, n_features), float64
-        Samples after the step; of unit length with "cosine".
+        Samples after the step. With "cosine", they have unit length.
 
     Raises
     ------
@@ -190,35 +192,35 @@ def recall(
 ):
     """Move samples towards their memories, or complete their hidden features.
 
-    Repeats :func:`attraction_step` `n_steps` times (lines 19 to 22 of Algorithm 1 of
-    [1]_); with a `mask` only hidden features move (lines 8 to 12).
+    :func:`attraction_step` is repeated `n_steps` times (lines 19 to 22 of Algorithm 1
+    of [1]_). With a `mask`, only hidden features change (lines 8 to 12).
 
     Parameters
     ----------
     X : array-like of shape (n_samples, n_features)
-        Samples; hidden features start from what X holds there.
+        Samples, with initial values for their hidden features.
     memories : array-like of shape (n_clusters, n_features)
         Memories.
     inverse_temperature : float
-        The paper's β; positive.
+        Inverse temperature β > 0 of the paper.
     n_steps : int, default=3
-        The paper's T, at least 0.
+        Number of steps T of the paper.
     step_size : float, default=1.0
-        The paper's dt/τ, in (0, 2). The paper takes one over `n_steps`, which ends
-        about 65 % of the way to the memory.
+        Step size dt/τ of the paper, in (0, 2). The paper uses 1 / n_steps, with which
+        samples move about 65 % of the way to their memory.
     weights : array-like of shape (n_clusters,) or None, default=None
-        Positive attraction of each memory.
+        Positive weight of each memory. With None, all weights are 1.
     metric : {"euclidean", "cosine", "manhattan"}, default="euclidean"
-        Geometry.
+        Distance between samples and memories.
     linear_map : array-like of shape (n_features, n_mapped) or None, default=None
-        As in :func:`energy`.
+        Linear map, as in :func:`energy`.
     mask : array-like of bool, (n_features,) or (n_samples, n_features), default=None
-        True where a feature is seen and stays; None moves all.
+        True for observed features, which do not change. With None, all features change.
 
     Returns
     -------
     recalled : ndarray of shape (n_samples, n_features), float64
-        Samples after `n_steps`; of unit length with "cosine".
+        Samples after `n_steps` steps. With "cosine", they have unit length.
 
     Raises
     ------
@@ -298,13 +300,14 @@ def entropy(
     metric="euclidean",
     linear_map=None,
 ):
-    r"""Entropy of the attraction of samples; 0 where a single memory attracts.
+    r"""Compute the entropy of the attraction of each sample by the memories.
 
     .. math:: H(x) = -\sum_\mu p_\mu(x) \log p_\mu(x), \qquad
               p_\mu(x) = \sigma(-\beta\, d(\rho_\mu, x) + \log \varepsilon_\mu)
 
-    (eq. 13 of [1]_), in nats. Where it is 0 the basins of attraction are the Voronoi
-    cells of the memories.
+    (equation (13) of [1]_), in nats. It is 0 if a sample is attracted by a single
+    memory; where this holds, the basins of attraction are the Voronoi cells of the
+    memories.
 
     Parameters
     ----------
@@ -313,13 +316,13 @@ def entropy(
     memories : array-like of shape (n_clusters, n_features)
         Memories.
     inverse_temperature : float
-        The paper's β; positive.
+        Inverse temperature β > 0 of the paper.
     weights : array-like of shape (n_clusters,) or None, default=None
-        Positive attraction of each memory.
+        Positive weight of each memory. With None, all weights are 1.
     metric : {"euclidean", "cosine", "manhattan"}, default="euclidean"
-        Geometry.
+        Distance between samples and memories.
     linear_map : array-like of shape (n_features, n_mapped) or None, default=None
-        As in :func:`energy`.
+        Linear map, as in :func:`energy`.
 
     Returns
     -------

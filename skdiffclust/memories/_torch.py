@@ -328,39 +328,40 @@ def encode_by_module(encoder, Z, *, block_samples):
 
 
 class AssociativeMemory(nn.Module):
-    r"""Memories that attract samples, as a layer: recall, energy and loss.
+    r"""Associative memory as a torch module, with its recall, energy and loss.
 
-    Its output is the recalled sample, differentiable in the samples, the memories and
-    their weights, so that it can follow any encoder and be trained with it end to end:
-    eq. (4), (11) and Section 3.5 of [1]_.
+    The output is the recalled sample, which is differentiable with respect to the
+    samples, the memories and their weights. The module can therefore be placed after
+    any encoder and trained with it end to end. See equations (4) and (11) and Section
+    3.5 of [1]_.
 
     Parameters
     ----------
     n_clusters : int
         Number of memories.
     n_features : int
-        Features of a sample.
+        Number of features.
     inverse_temperature : float
-        The paper's β.
+        Inverse temperature β of the paper.
     n_steps : int, default=3
-        Steps, the paper's T.
+        Number of attraction steps, T in the paper.
     step_size : float, default=1.0
-        The paper's dt/τ, in (0, 2), at most 1 for "manhattan".
+        Step size, dt/τ in the paper, in (0, 2); at most 1 for "manhattan".
     metric : {"euclidean", "cosine", "manhattan"}, default="euclidean"
-        Geometry.
+        Distance between samples and memories.
     weighted : bool, default=False
-        Whether the log weights of the memories are trained.
+        Whether to train the weights of the memories.
     memories : array-like of shape (n_clusters, n_features) or None, default=None
-        Initial memories; None draws standard normal ones.
+        Initial memories. With None, they are drawn from a standard normal distribution.
     generator : torch.Generator or None, default=None
-        Draws the memories when none are given.
+        Generator for the initial memories if `memories` is None.
 
     Attributes
     ----------
     memories : torch.nn.Parameter of shape (n_clusters, n_features)
-        Memories; they follow ``.to(device)``.
+        Memories.
     log_weights : torch.nn.Parameter of shape (n_clusters,)
-        Logarithms of the weights; trained only if `weighted`.
+        Logarithms of the weights of the memories, trained only if `weighted` is True.
 
     Raises
     ------
@@ -434,14 +435,15 @@ class AssociativeMemory(nn.Module):
 
     @in_full_precision
     def forward(self, X, mask=None):
-        """Return samples after the steps of the dynamics.
+        """Return the samples after `n_steps` attraction steps.
 
         Parameters
         ----------
         X : torch.Tensor of shape (n_samples, n_features)
-            Samples; hidden features hold their initial values.
+            Samples, with initial values for their hidden features.
         mask : torch.Tensor of bool, default=None
-            True where a feature is seen and stays, of a shape that broadcasts to X.
+            True for observed features, which do not change. Must be broadcastable to
+            the shape of X.
 
         Returns
         -------
@@ -454,15 +456,16 @@ class AssociativeMemory(nn.Module):
         return recall(X, self.memories, self.log_weights, self.dynamics, moves)
 
     def loss(self, X, mask=None, fill=0.0):
-        """Return the mean loss per scored entry: eq. (9) with a mask, else eq. (8).
+        """Return the reconstruction error: equation (9) with a mask, else equation (8).
 
         Parameters
         ----------
         X : torch.Tensor of shape (n_samples, n_features)
             Samples; of unit length for "cosine".
         mask : torch.Tensor of bool, default=None
-            True where a feature is seen, of a shape that broadcasts to X; what is not
-            seen is filled, recalled, and scored. None scores the recall of all.
+            True for observed features; must be broadcastable to the shape of X. Hidden
+            features are replaced by `fill` and recalled, and the loss is their error.
+            With None, the loss is the error of all features.
         fill : float or torch.Tensor, default=0.0
             Initial values of hidden features.
 
@@ -486,11 +489,12 @@ class AssociativeMemory(nn.Module):
     def reconstruction_loss(
         self, X, encoder, decoder, start=None, sample_weight=None, labels=None
     ):
-        """Return the loss of an autoencoder whose code is recalled: deep ClAM.
+        """Return the loss of an autoencoder whose codes are recalled (deep ClAM).
 
-        The mean over samples and features of ``(decoder(recall(encoder(x))) - x) ** 2``
-        and, with `labels`, of minus the log share of the labelled memory in the
-        attraction of the code.
+        The loss is the mean over samples and features of
+        ``(decoder(recall(encoder(x))) - x) ** 2``. With `labels`, the mean of minus the
+        log of the weight with which each code is attracted by its labelled memory is
+        added.
 
         Parameters
         ----------
@@ -501,16 +505,17 @@ class AssociativeMemory(nn.Module):
         decoder : callable
             From codes (of unit length for "cosine") to samples.
         start : torch.Tensor of shape (n_samples, n_inputs), default=None
-            Samples of which some features are hidden, for the encoder; None is X.
+            Input of the encoder if it differs from X, e.g. because features are hidden.
         sample_weight : torch.Tensor of shape (n_samples,), default=None
-            Weight of each sample in the mean.
+            Weights of the samples.
         labels : torch.Tensor of shape (n_samples,), default=None
-            Number of the memory that each code is pulled to; None pulls to none.
+            Index of the memory to which each code is attracted. With None, the loss is
+            the reconstruction error only.
 
         Returns
         -------
         torch.Tensor of shape ()
-            Loss, of the samples of all processes under ``torchrun``.
+            Loss; under ``torchrun``, that of the samples of all processes.
         """
         code = encoder(X if start is None else start)
         if self.dynamics.metric == "cosine":
@@ -535,7 +540,7 @@ class AssociativeMemory(nn.Module):
 
     @in_full_precision
     def energy(self, X):
-        """Return the energy of samples, eq. (1), (10) or (12).
+        """Return the energy of samples, equation (1), (10) or (12).
 
         Parameters
         ----------
@@ -573,7 +578,7 @@ class AssociativeMemory(nn.Module):
         Returns
         -------
         torch.Tensor of shape (n_samples,), int64
-            Number of the nearest memory of the recalled sample.
+            Index of the memory that is nearest to the recalled sample.
         """
         memories = self.memories
         metric = self.dynamics.metric

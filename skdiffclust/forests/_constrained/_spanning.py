@@ -27,14 +27,14 @@ class SpanningForest:
     Attributes
     ----------
     edges : ndarray of shape (n_samples - n_clusters, 2), int64
-        Its edges (i, j) with i < j, the least similar first.
+        Edges (i, j) with i < j, in order of increasing similarity.
     labels : ndarray of shape (n_samples,), int64
-        Its trees, numbered by decreasing size.
+        Tree of each sample. Trees are numbered in order of decreasing size.
     weight : float
-        Sum of the similarities of its edges, each edge once.
+        Sum of the similarities of the edges, in which each edge counts once.
     search : str
-        How it was found: "exact"; "moves" under constraints; "greedy" under those of a
-        sparse similarity.
+        Algorithm that found the forest: "exact" without constraints, "moves" with
+        constraints, and "greedy" with constraints on a sparse similarity.
     """
 
     edges: np.ndarray
@@ -52,32 +52,32 @@ class SpanningForest:
     prefer_skip_nested_validation=True,
 )
 def maximum_spanning_forest(similarity, n_clusters, *, constraints=None):
-    """Return the spanning forest of k trees with the largest total similarity.
+    """Compute the spanning forest of k trees with the largest total similarity.
 
-    This is the clustering operator of [1]_, Definitions 2 and 5: single linkage with
-    k clusters, where the similarity need not come from points. Exact without
-    constraints, and with at most one labelled sample in a class. Otherwise the exact
-    optimum is NP-hard, since samples may be joined through others: a greedy forest is
-    made heavier by moving samples and groups between its trees, each of which is the
-    best one of its samples. That is within 1 % of the optimum on average of small
-    problems. Of a sparse similarity it is the greedy forest.
+    This is the clustering operator of [1]_ (Definitions 2 and 5): single linkage with k
+    clusters, for any similarity. Without constraints, and with at most one labelled
+    sample per class, the forest is exact. With other constraints, the problem is
+    NP-hard. A greedy forest is then improved by moving samples and groups between its
+    trees, which comes within 1 % of the optimum on average on small problems. For a
+    sparse similarity, the greedy forest is returned.
 
     Parameters
     ----------
     similarity : array-like or sparse matrix of shape (n_samples, n_samples)
-        Symmetric and finite, of any sign; the diagonal is ignored. In a sparse matrix
-        every stored entry is an edge, zeros too, and all others are no edge.
+        Symmetric, finite similarity of any sign. The diagonal is ignored. In a sparse
+        matrix, the stored entries, including zeros, are the edges.
     n_clusters : int
-        Number of trees k, from 1 (or the number of components of a sparse matrix, or
-        of classes) to n_samples.
+        Number of trees k. It must be at most n_samples, and at least 1, the number of
+        classes, and the number of components of a sparse matrix.
     constraints : array-like or sparse matrix, default=None
-        Partial labels (n_samples,), integers with -1 for unknown, or an (n_samples,
-        n_samples) array or sparse matrix of +1 (must link), -1 (must not) and 0.
+        Partial labels of shape (n_samples,), which are integers with -1 for unknown, or
+        an array or sparse matrix of shape (n_samples, n_samples) with +1 for
+        must-links, -1 for cannot-links and 0 for unknown.
 
     Returns
     -------
     forest : SpanningForest
-        With attributes `edges`, `labels`, `weight` and `search`.
+        Forest with the attributes `edges`, `labels`, `weight` and `search`.
 
     Raises
     ------
@@ -87,11 +87,11 @@ def maximum_spanning_forest(similarity, n_clusters, *, constraints=None):
 
     Notes
     -----
-    Of equal similarities the pair with the smaller indices is taken first, so the
-    forest is unique. O(n²) time, O(n) memory beyond the input. Under constraints O(n²)
-    time for every round of moves, of which there are few, and O(n²) memory; the first
-    call with more than 200 samples compiles, which takes time
-    (:func:`skdiffclust.warmup`).
+    Among equal similarities, the pair with the smaller indices is taken first, so the
+    forest is unique. The cost is O(n²) in time and O(n) in memory in addition to the
+    input. With constraints, it is O(n²) in memory and O(n²) in time for each of a few
+    rounds of moves; the first call with more than 200 samples compiles kernels, see
+    :func:`skdiffclust.warmup`.
 
     References
     ----------

@@ -17,41 +17,43 @@ from skdiffclust.forests._trees._compilation_threshold import compiled_above_sma
 
 @dataclass(frozen=True, eq=False)
 class CondensedTree:
-    """Hierarchy of the clusters of at least `min_cluster_size` samples.
+    """Hierarchy of the clusters with at least `min_cluster_size` samples.
 
-    The tree of HDBSCAN*: samples leave a cluster one after the other as the density,
-    the inverse of a length, rises, until what is left divides into two clusters. Nodes
-    are numbered: samples from 0, then clusters, the root, which has all samples, first.
+    This is the condensed tree of HDBSCAN*: as the density (the inverse of a length)
+    increases, samples leave a cluster until the remaining samples divide into two
+    clusters. Nodes are numbered from 0, first the samples and then the clusters,
+    starting with the root, which contains all samples.
 
     Attributes
     ----------
     parent : ndarray of shape (n_nodes - 1,), int64
-        The cluster that each node but the root is a part of.
+        Parent cluster of each node except the root.
     child : ndarray of shape (n_nodes - 1,), int64
-        The node, all samples first.
+        Index of the node. Samples come first.
     density : ndarray of shape (n_nodes - 1,), float64
-        Density at which it leaves its parent: the inverse of the length of the merge,
-        `lambda_val` of hdbscan. Zero for parts that no edge joins, infinite for equal
-        samples.
+        Density at which the node leaves its parent, i.e. the inverse of the length of
+        the merge (`lambda_val` in hdbscan). Zero for parts that are not connected by
+        an edge, and infinite for equal samples.
     size : ndarray of shape (n_nodes - 1,), float64
-        Sum of the sample weights below the node; `child_size` of hdbscan.
+        Sum of the weights of the samples of the node (`child_size` in hdbscan).
     n_samples : int
-        Number of samples. Node `n_samples` is the root.
+        Number of samples, which is also the index of the root.
     stability : ndarray of shape (n_clusters,), float64
-        Of each cluster, the root first, its excess of mass: the sum over its samples
-        of the density up to which they stay in it, less that at which it appears.
+        Excess of mass of each cluster, starting with the root: the sum over its samples
+        of the density at which they leave it minus the density at which it appears.
     persistence : ndarray of shape (n_clusters,), float64
-        One minus the ratio of the density at which it appears to that at which it
-        divides or ends: from 0 to 1, whatever its size and the unit of the lengths.
+        One minus the ratio of the density at which each cluster appears to the density
+        at which it divides or ends. It is between 0 and 1, and does not depend on the
+        size of the cluster or the unit of the lengths.
     outlier_scores : ndarray of shape (n_samples,), float64
-        GLOSH scores, from 0 to 1: one minus the ratio of the density at which the
-        sample leaves to the largest density in the cluster that it leaves, the
-        clusters within it included. Infinite densities are left out of the largest.
+        GLOSH outlier scores between 0 and 1: one minus the ratio of the density at
+        which the sample leaves its cluster to the largest finite density in that
+        cluster and the clusters within it.
 
     See Also
     --------
-    skdiffclust.SpanningForestClustering.condensed_tree : Make one of a clusterer.
-    skdiffclust.plotting.CondensedTreeDisplay : Draw one.
+    skdiffclust.SpanningForestClustering.condensed_tree : Condensed tree of a clusterer.
+    skdiffclust.plotting.CondensedTreeDisplay : Plot a condensed tree.
 
     References
     ----------
@@ -86,24 +88,24 @@ class CondensedTree:
         prefer_skip_nested_validation=True,
     )
     def labels(self, method="excess_of_mass"):
-        """Return a flat clustering, with noise, as HDBSCAN chooses it.
+        """Select a flat clustering with noise, as HDBSCAN does.
 
         Parameters
         ----------
         method : {"excess_of_mass", "leaf"}, default="excess_of_mass"
-            Which clusters are taken. "excess_of_mass": those whose sum of stabilities
-            is largest, none a part of another, and never the root. "leaf": those that
-            do not divide.
+            How clusters are selected. "excess_of_mass" maximises the sum of the
+            stabilities of disjoint clusters, the root excluded. "leaf" selects the
+            clusters that do not divide.
 
         Returns
         -------
         labels : ndarray of shape (n_samples,), int64
-            Clusters by decreasing size, and -1 for samples that leave before any of
-            the clusters taken appears, or are only in the root.
+            Clusters in order of decreasing size, and -1 for samples that belong to none
+            of the selected clusters.
 
         Notes
         -----
-        O(n) time.
+        The cost is O(n).
         """
         above = self._parents_of_clusters()
         is_leaf = np.ones(len(above), dtype=bool)

@@ -29,34 +29,36 @@ def _merge_kernel():
 
 
 def calinski_harabasz_curve(X, linkage):
-    """Return the Calinski-Harabasz index at every number of clusters of a hierarchy.
+    """Compute the Calinski-Harabasz index for all numbers of clusters of a hierarchy.
 
-    It is the ratio of the dispersion between clusters to that within them, each over
-    its degrees of freedom, as in :func:`sklearn.metrics.calinski_harabasz_score`,
-    computed here for all k in one pass over the merges. It favours round clusters of
-    similar size, so compare it with the gaps of `edge_lengths_`.
+    The index is the ratio of the dispersion between clusters to the dispersion within
+    them, each divided by its degrees of freedom, as in
+    :func:`sklearn.metrics.calinski_harabasz_score`. It is computed for all numbers of
+    clusters in one pass over the merges. The index favours round clusters of similar
+    size; for other shapes, consider the gaps in `edge_lengths_`.
 
     Parameters
     ----------
     X : array-like of shape (n_samples, n_features)
-        The samples that were clustered.
+        Samples that were clustered.
     linkage : ndarray of shape (n_samples - 1, 4)
-        Their linkage matrix, of :class:`~skdiffclust.SpanningForestClustering` or of
+        Linkage matrix from :class:`~skdiffclust.SpanningForestClustering` or
         :func:`scipy.cluster.hierarchy.linkage`.
 
     Returns
     -------
     scores : ndarray of shape (n_samples,), float64
-        The index of k clusters at position k; NaN at 0 and 1, where it is not defined.
+        Index of k clusters at position k; NaN at positions 0 and 1, where it is not
+        defined.
 
     Raises
     ------
     ValueError
-        If X is not finite, or `linkage` is not of its samples.
+        If X is not finite, or if `linkage` has another number of samples.
 
     Notes
     -----
-    O(n d) time and memory.
+    The cost is O(n d) in time and memory.
 
     References
     ----------

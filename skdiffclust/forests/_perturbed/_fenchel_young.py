@@ -42,42 +42,43 @@ def fenchel_young_loss(
 ):
     """Compute the Fenchel-Young loss between a similarity and a known forest.
 
-    E[max ⟨A, Σ + εZ⟩ - ⟨A°, Σ + εZ⟩] over the k-forests A, for the target A°: convex in
-    the similarity, never negative, zero where A° is always the heaviest forest. Where
-    only links or labels are known, use `partial_fenchel_young_loss`.
+    The loss is E[max ⟨A, Σ + εZ⟩ - ⟨A°, Σ + εZ⟩], where the maximum is over all
+    k-forests A, and A° is the target. It is non-negative, convex in the similarity, and
+    zero if A° is the heaviest forest for all draws. If only links or labels are known,
+    use :func:`partial_fenchel_young_loss`.
 
     Parameters
     ----------
     similarity : array-like or sparse matrix of shape (n_samples, n_samples)
-        Symmetric, as for `perturbed_forest`.
+        Symmetric similarity Σ, as in :func:`perturbed_forest`.
     forest : array-like of shape (n_edges, 2)
-        Target A°: edges as pairs of samples, without a cycle. The number of clusters is
-        ``n_samples - n_edges``.
+        Target A°: edges as pairs of sample indices, without a cycle. The number of
+        clusters is ``n_samples - n_edges``.
     noise_scale : float, default=0.1
-        Scale ε > 0 of the noise, in the unit of the similarity.
+        Scale ε > 0 of the noise, in the units of the similarity.
     n_perturbations : int, default=100
-        Number of samples, in antithetic pairs.
+        Number of noise samples B, drawn in antithetic pairs.
     random_state : int, RandomState instance or None, default=None
-        Source of the seed of the noise.
+        Determines the noise. Pass an int for reproducible results.
     return_gradient : bool, default=False
-        Also return the gradient by the similarity.
+        Whether to return the gradient with respect to the similarity as well.
 
     Returns
     -------
     loss : float
-        With ⟨A, Σ⟩ as in the paper: every edge counts twice.
+        Loss. In ⟨A, Σ⟩, each edge counts twice, as in the paper.
     gradient : ndarray or csr_array of shape (n_samples, n_samples)
-        A_ε - A°, only if `return_gradient`.
+        Gradient A_ε - A°. Only returned if `return_gradient` is True.
 
     Raises
     ------
     ValueError
-        If `forest` has a cycle, or edges that a sparse similarity does not store.
+        If `forest` has a cycle, or edges that are not stored in a sparse similarity.
 
     Notes
     -----
-    NeurIPS 2023, Definition 7 and the display after it, without the constant εΩ(A°).
-    Cost as `perturbed_forest`.
+    See Definition 7 of the NeurIPS 2023 paper and the equation after it; the constant
+    εΩ(A°) is omitted. The cost is that of :func:`perturbed_forest`.
 
     Examples
     --------
@@ -121,38 +122,39 @@ def partial_fenchel_young_loss(
 ):
     """Compute the partial Fenchel-Young loss between a similarity and known links.
 
-    F_ε(Σ) - F_ε(Σ; M_Ω): what the heaviest k-forest loses, on average over noise, by
-    having to agree with what is known. Never negative, zero where no constraint is in
-    the way, and not convex. The loss to learn an embedding with: differentiate the
-    similarity by the embedding, and multiply.
+    The loss is F_ε(Σ) - F_ε(Σ; M_Ω): the weight that the heaviest k-forest loses, on
+    average over the noise, when it has to satisfy the constraints. It is non-negative,
+    zero if the constraints are always satisfied, and not convex. Use it to learn an
+    embedding: by the chain rule, multiply its gradient by the derivative of the
+    similarity with respect to the embedding.
 
     Parameters
     ----------
     similarity : array-like or sparse matrix of shape (n_samples, n_samples)
-        Symmetric, as for `perturbed_forest`.
+        Symmetric similarity Σ, as in :func:`perturbed_forest`.
     constraints : array-like or sparse matrix
-        Partial labels (n_samples,) with -1 for unknown, or a matrix
-        (n_samples, n_samples) of +1 for pairs that must share a component, -1 for those
-        that must not, 0 for unknown.
+        Partial labels of shape (n_samples,) with -1 for unknown, or a matrix of shape
+        (n_samples, n_samples) with +1 for pairs that must share a component, -1 for
+        pairs that must not, and 0 for unknown.
     n_clusters : int
         Number of components k of the forests.
     noise_scale : float, default=0.1
-        Scale ε > 0 of the noise, in the unit of the similarity: divide that
-        by its standard deviation.
+        Scale ε > 0 of the noise, in the units of the similarity, which should be
+        divided by its standard deviation first.
     n_perturbations : int, default=100
-        Number of samples B, in antithetic pairs.
+        Number of noise samples B, drawn in antithetic pairs.
     random_state : int, RandomState instance or None, default=None
-        Source of the seed of the noise.
+        Determines the noise. Pass an int for reproducible results.
     return_gradient : bool, default=False
-        Also return the gradient by the similarity.
+        Whether to return the gradient with respect to the similarity as well.
 
     Returns
     -------
     loss : float
-        With ⟨A, Σ⟩ as in the paper: every edge counts twice.
+        Loss. In ⟨A, Σ⟩, each edge counts twice, as in the paper.
     gradient : ndarray or csr_array of shape (n_samples, n_samples)
-        A_ε(Σ) - A_ε(Σ; M_Ω), only if `return_gradient`. Symmetric, for entries that
-        are perturbed one by one.
+        Gradient A_ε(Σ) - A_ε(Σ; M_Ω), which is symmetric: (i, j) and (j, i) are treated
+        as separate variables. Only returned if `return_gradient` is True.
 
     Raises
     ------
@@ -162,16 +164,16 @@ def partial_fenchel_young_loss(
 
     See Also
     --------
-    perturbed_forest : The two means that this is made of.
+    perturbed_forest : The means whose difference is the loss.
 
     Notes
     -----
-    NeurIPS 2023, Definition 8 and Proposition 1. Free and constrained forests share
-    their noise, so each sample contributes a value of at least zero. The constrained
-    forest is not always the best one (that is NP-hard); the loss is the value of the
-    forest that is found, an upper bound of the paper's. On a sparse similarity the
-    constraints must be labels or must-links, and the forest is found by contraction
-    alone.
+    See Definition 8 and Proposition 1 of the NeurIPS 2023 paper. The free and the
+    constrained forest of a draw share their noise, so that each draw contributes a
+    non-negative value. Because finding the best constrained forest is NP-hard, the
+    forest found is not always optimal, and the loss is an upper bound on that of the
+    paper. With a sparse similarity, the constraints must be labels or must-links, and
+    the forest is found by contraction.
 
     Examples
     --------
@@ -210,35 +212,38 @@ def connectivity_loss(
     random_state=None,
     return_gradient=False,
 ):
-    """Compute the squared distance of the perturbed connectivity to what is known.
+    """Compute the squared distance between perturbed connectivity and constraints.
 
-    ‖M_ε(Σ) - M_Ω‖² over the observed pairs, in both orders. Its value is directly the
-    number of pairs that are wrong, but its gradient is far noisier than that of
-    `partial_fenchel_young_loss`.
+    The loss is ‖M_ε(Σ) - M_Ω‖² over the observed pairs, in both orders. Its value can
+    be read as a number of wrong pairs, but its gradient is much noisier than that of
+    :func:`partial_fenchel_young_loss`.
 
     Parameters
     ----------
     similarity : array-like of shape (n_samples, n_samples)
-        Symmetric, as for `perturbed_forest`; dense.
+        Symmetric dense similarity Σ, as in :func:`perturbed_forest`.
     constraints : array-like or sparse matrix
-        As for `partial_fenchel_young_loss`, closed transitively.
+        Constraints, as in :func:`partial_fenchel_young_loss`. Their transitive closure
+        is taken.
     n_clusters : int
         Number of components k of the forests.
     noise_scale : float, default=0.1
-        Scale ε > 0 of the noise, in the unit of the similarity.
+        Scale ε > 0 of the noise, in the units of the similarity.
     n_perturbations : int, default=100
-        Number of samples B, in antithetic pairs: even, at least 4.
+        Number of noise samples B, drawn in antithetic pairs. It must be even and at
+        least 4.
     random_state : int, RandomState instance or None, default=None
-        Source of the seed of the noise.
+        Determines the noise. Pass an int for reproducible results.
     return_gradient : bool, default=False
-        Also return the gradient by the similarity.
+        Whether to return the gradient with respect to the similarity as well.
 
     Returns
     -------
     loss : float
-        Unbiased, and therefore sometimes slightly negative near the optimum.
+        Unbiased estimate of the loss, which may be slightly negative near the optimum.
     gradient : ndarray of shape (n_samples, n_samples)
-        Unbiased and symmetric, only if `return_gradient`.
+        Unbiased, symmetric estimate of the gradient. Only returned if `return_gradient`
+        is True.
 
     Raises
     ------
@@ -247,12 +252,12 @@ def connectivity_loss(
 
     Notes
     -----
-    NeurIPS 2023, Section 2.2, where the code published with it has no gradient. The
-    gradient is that of the score function, E[½(c(Z) - c(-Z)) Z] / ε with c the inner
-    product of a sample's connectivity with 2 (M_ε - M_Ω). Using the same samples for
-    both factors would bias it by O(1/B), so every antithetic pair is left out of the
-    M_ε that it is multiplied with. Every sample is solved twice, and the memory is
-    O(n²) whatever their number.
+    The loss is defined in Section 2.2 of the NeurIPS 2023 paper; the code published
+    with it has no gradient. The gradient is estimated with the score function as
+    E[½(c(Z) - c(-Z)) Z] / ε, where c is the inner product of the connectivity of a
+    draw with 2 (M_ε - M_Ω). Using the same draws for both factors would introduce a
+    bias of O(1/B), so each antithetic pair is left out of the M_ε by which it is
+    multiplied. Each draw is solved twice. Memory is O(n²) for any number of draws.
 
     Examples
     --------

@@ -14,14 +14,15 @@ from skdiffclust._validation import refuse_silent_conversion
 
 @dataclass(frozen=True, eq=False)
 class NeighborSimilarity:
-    """Similarity of nearest neighbours, given by `neighbor_similarity`.
+    """Similarity of nearest neighbours, returned by `neighbor_similarity`.
 
     Attributes
     ----------
     similarity : csr_array of shape (n_samples, n_samples), float64
-        Symmetric; pairs of which neither is a neighbour of the other are not stored.
+        Symmetric similarity. Only pairs of which at least one is a neighbour of the
+        other are stored.
     omitted_similarity : float
-        Upper bound of the similarity of these pairs.
+        Upper bound on the similarity of the pairs that are not stored.
     """
 
     similarity: csr_array
@@ -36,40 +37,42 @@ class NeighborSimilarity:
     prefer_skip_nested_validation=True,
 )
 def neighbor_similarity(X, n_neighbors):
-    """Compute the standardised similarity of samples that are nearest neighbours.
+    """Compute the standardised similarity between nearest neighbours.
 
-    Σ_ij = (mean - ‖x_i - x_j‖²) / std where either sample is among the nearest of the
-    other, with mean and standard deviation over all pairs: the entries of
-    `skdiffclust.nn.standardized_similarity` that a forest is likely to use. Give both
-    attributes of the result to `perturbed_forest` where n × n entries are too many.
+    The similarity is Σ_ij = (mean - ‖x_i - x_j‖²) / std if one of the samples is among
+    the nearest neighbours of the other, where mean and standard deviation are taken
+    over all pairs. These are the entries of
+    :func:`skdiffclust.nn.standardized_similarity` that are most likely to be used by a
+    forest. Pass both attributes of the result to :func:`perturbed_forest` if an n × n
+    matrix is too large.
 
     Parameters
     ----------
     X : array-like of shape (n_samples, n_features)
-        Samples, an embedding for instance.
+        Samples, e.g. an embedding.
     n_neighbors : int
-        Neighbours of each sample, itself not counted.
+        Number of neighbours of each sample, itself excluded.
 
     Returns
     -------
     NeighborSimilarity
-        Frozen, with `similarity` and `omitted_similarity`.
+        Result with the attributes `similarity` and `omitted_similarity`.
 
     Raises
     ------
     ValueError
-        If all samples are equal, there are too few, or X is not finite.
+        If all samples are equal, there are too few samples, or X is not finite.
 
     See Also
     --------
-    perturbed_forest : Takes the result.
+    perturbed_forest : Function to which the result can be passed.
 
     Notes
     -----
-    The mean is 2 E[a] and the variance 2 Var[a] + 4 ‖C‖², where a are the squared
-    lengths of the centred samples and C is their covariance, so that no pair of samples
-    is computed for them: O(n d²). The neighbours cost what a k-d tree or products of
-    blocks of samples cost; memory is O(n (d + n_neighbors)).
+    The mean is 2 E[a] and the variance 2 Var[a] + 4 ‖C‖², where a are the squared norms
+    of the centred samples and C is their covariance. They are computed in O(n d²),
+    without considering pairs of samples. The neighbours are found with a k-d tree or
+    block by block. Memory is O(n (d + n_neighbors)).
 
     Examples
     --------

@@ -33,23 +33,24 @@ NOISE_RULES = {
 
 @dataclass(frozen=True, eq=False)
 class PerturbedForestResult:
-    """Means over perturbed maximum spanning forests, given by `perturbed_forest`.
+    """Means over perturbed maximum spanning forests, returned by `perturbed_forest`.
 
     Attributes
     ----------
     forest : ndarray or csr_array of shape (n_samples, n_samples), float64
-        A_ε: fraction of the samples whose forest has each edge. Symmetric with zero
-        diagonal, the upper triangle sums to ``n_samples - n_clusters``. The gradient of
-        `weight`.
+        Perturbed forest A_ε: fraction of the draws whose forest contains each edge. It
+        is symmetric with a zero diagonal, its upper triangle sums to ``n_samples -
+        n_clusters``, and it is the gradient of `weight`.
     weight : float
-        F_ε, the mean of ⟨A, Σ + εZ⟩, where every edge counts twice.
+        Perturbed weight F_ε, the mean of ⟨A, Σ + εZ⟩, in which each edge counts twice.
     weight_stderr : float
-        Standard error of `weight` over the draws; NaN with one draw.
+        Standard error of `weight`; NaN with a single draw.
     certified : float
-        Fraction of draws whose forest is certain to be that of all pairs: 1 unless
-        pairs were left out.
+        Fraction of the draws whose forest is guaranteed to be the one over all pairs.
+        It is 1 unless pairs were left out.
     connectivity : ndarray of shape (n_samples, n_samples), float64, or None
-        M_ε: how often two samples share a component; unit diagonal.
+        Perturbed connectivity M_ε: fraction of the draws in which two samples share a
+        component. Its diagonal is 1.
     stderr : ndarray or csr_array of shape (n_samples, n_samples), or None
         Standard errors of the entries of `forest`.
     """
@@ -87,54 +88,55 @@ def perturbed_forest(
     return_connectivity=False,
     return_std=False,
 ):
-    """Average maximum spanning k-forests of noisy copies of a similarity.
+    """Average the maximum spanning k-forests of noisy copies of a similarity.
 
-    The perturbed forest A_ε(Σ) = E[A_k*(Σ + εZ)] of the paper, Definition 6, by
-    Monte-Carlo: a smooth function of the similarity, where the forest itself jumps.
-    Use it to see which edges of a clustering are certain, or, through
-    `partial_fenchel_young_loss` and `skdiffclust.nn`, to learn a similarity.
+    This is a Monte Carlo estimate of the perturbed forest A_ε(Σ) = E[A_k*(Σ + εZ)]
+    (Definition 6 of the paper). Unlike the forest itself, which is piecewise constant,
+    it is a smooth function of the similarity. Use it to see which edges of a clustering
+    are certain or, with :func:`partial_fenchel_young_loss` and :mod:`skdiffclust.nn`,
+    to learn a similarity.
 
     Parameters
     ----------
     similarity : array-like or sparse matrix of shape (n_samples, n_samples)
-        Σ: symmetric, larger means closer, negative values are fine. The diagonal is
-        ignored. In a sparse matrix every stored entry is an edge, and all others are
-        no edge.
+        Symmetric similarity Σ of any sign. The diagonal is ignored. In a sparse matrix,
+        the stored entries are the edges.
     n_clusters : int
-        Number of components k of every forest.
+        Number of components k of each forest.
     noise_scale : float, default=0.1
-        Scale ε of the noise, in the unit of the similarity; divide that
-        by its standard deviation first.
-        With 0 the result is the exact forest.
+        Scale ε of the noise, in the units of the similarity, which should be divided by
+        its standard deviation first. With 0, the result is the exact forest.
     n_perturbations : int, default=100
-        Number of samples B.
+        Number of noise samples B.
     noise : {"normal", "gumbel"}, default="normal"
-        Distribution of the noise, standard normal or standard Gumbel, one draw for
-        each pair i < j.
+        Distribution of the noise, standard normal or standard Gumbel. It is independent
+        for each pair i < j.
     constraints : array-like or sparse matrix, default=None
-        M_Ω: partial labels (n_samples,) with -1 for unknown, or a matrix
-        (n_samples, n_samples) of +1 for pairs that must share a component, -1 for those
-        that must not, 0 for unknown.
+        Constraints M_Ω: partial labels of shape (n_samples,) with -1 for unknown, or a
+        matrix of shape (n_samples, n_samples) with +1 for pairs that must share a
+        component, -1 for pairs that must not, and 0 for unknown.
     antithetic : bool, default=True
-        Draw the noise in antithetic pairs, which cancels most of its variance.
+        Whether to draw the noise in antithetic pairs, which removes most of the
+        variance.
     neighbors : int or None, default=None
-        Use only the edges that are among this many heaviest of either end; see
-        `certified` in the result. For a dense similarity.
+        If not None, only edges that are among this number of heaviest edges of one of
+        their samples are used; see `certified` in the result. For a dense similarity
+        only.
     omitted_similarity : float or None, default=None
-        Upper bound of the similarity of the pairs that a sparse matrix leaves out
-        although they are edges, for `certified`; None means that they are not edges.
+        Upper bound on the similarity of the pairs that are not stored in a sparse
+        matrix, used to compute `certified`. With None, these pairs are not edges.
     random_state : int, RandomState instance or None, default=None
-        Source of the seed of the noise.
+        Determines the noise. Pass an int for reproducible results.
     return_connectivity : bool, default=False
-        Also give M_ε, which is dense whatever the similarity.
+        Whether to compute M_ε, which is always dense.
     return_std : bool, default=False
-        Also give the standard errors of the forest.
+        Whether to compute the standard errors of the forest.
 
     Returns
     -------
     PerturbedForestResult
-        Frozen, with `forest`, `weight`, `weight_stderr`, `certified`, `connectivity`
-        and `stderr`.
+        Result with the attributes `forest`, `weight`, `weight_stderr`, `certified`,
+        `connectivity` and `stderr`.
 
     Raises
     ------
@@ -149,18 +151,20 @@ def perturbed_forest(
 
     Notes
     -----
-    Kruskal's algorithm on O(n²) memory, whatever `n_perturbations`, or O(n_edges) for a
-    sparse similarity. The noise is a function of (seed, draw, i, j), so the result does
-    not depend on the number of threads, and free and constrained forests of one seed
-    share it. It has 32 bits: ``|z| < 6.34`` for normal noise. Edges that such bounded
-    noise cannot bring into a forest are dropped beforehand, which does not change the
+    The forests are computed by Kruskal's algorithm in O(n²) memory for any number of
+    perturbations, or in O(n_edges) for a sparse similarity. The noise is a function of
+    (seed, draw, i, j), so that the result does not depend on the number of threads, and
+    free and constrained forests of the same seed share their noise. It is computed with
+    32 bits and is therefore bounded: ``|z| < 6.34`` for normal noise. Edges that cannot
+    enter a forest under such noise are dropped beforehand, which does not change the
     result.
 
-    Unlike the code published with the paper, the noise is symmetric: with n × n noise
-    of which one triangle is read, the value is not F_ε. Constrained forests are not the
-    greedy ones of the paper but better ones: the partition is found by contraction or
-    by greedy merging, its components get their own trees, and groups move as long as
-    the forest gets heavier. Finding the best forest is NP-hard.
+    Unlike in the code published with the paper, the noise is symmetric. With n × n
+    noise of which only one triangle is used, the value would not be F_ε. Constrained
+    forests are heavier than the greedy forests of the paper: a partition is found by
+    contraction or greedy merging, a maximum spanning tree is computed for each of its
+    components, and groups are moved as long as the weight increases. Finding the
+    heaviest constrained forest is NP-hard.
 
     References
     ----------

@@ -260,25 +260,25 @@ class PerturbedForest(_Perturbed):
     n_clusters : int
         Number of components k.
     noise_scale : float, default=0.1
-        Scale ε > 0 of the noise, in the unit of the similarity.
+        Scale ε > 0 of the noise, in the units of the similarity.
     n_perturbations : int, default=100
-        Number of samples B.
+        Number of noise samples B.
     noise : {"normal", "gumbel"}, default="normal"
         Distribution of the noise.
     antithetic : bool, default=True
-        Draw the noise in antithetic pairs.
+        Whether to draw the noise in antithetic pairs.
     seed : int or None, default=None
-        Draw the same noise at every call.
+        Seed of the noise. With an int, every call uses the same noise.
     generator : torch.Generator or None, default=None
-        Source of seeds on the CPU; None is torch's global stream.
+        CPU generator from which seeds are drawn. None uses torch's global generator.
 
     Notes
     -----
-    F_ε is the mean of ⟨A, Σ + εZ⟩ and has the exact gradient A_ε for the noise drawn;
-    A_ε and M_ε have the gradient of the score function, which is noisy and needs many
-    samples. The input is symmetrised. CPU tensors run through compiled kernels, CUDA
-    tensors through a batched Borůvka on the GPU, with the same noise from one seed and
-    the same constrained forests.
+    F_ε is the mean of ⟨A, Σ + εZ⟩, and its gradient A_ε is exact for the noise drawn.
+    The gradients of A_ε and M_ε are estimated with the score function; they are noisy
+    and require many noise samples. Tensors on the CPU are processed by compiled
+    kernels, and CUDA tensors by a batched version of Borůvka's algorithm on the GPU.
+    Both use the same noise for the same seed, and find the same constrained forests.
     """
 
     def __init__(
@@ -303,26 +303,27 @@ class PerturbedForest(_Perturbed):
 
     @in_full_precision
     def forward(self, similarity, constraints=None, return_connectivity=False):
-        """Perturb similarities and solve them.
+        """Compute the perturbed forests of similarities.
 
         Parameters
         ----------
         similarity : tensor of shape (..., n, n)
-            Symmetrised; the diagonal is not read.
+            Similarity. It is symmetrised, and its diagonal is ignored.
         constraints : tensor or array, default=None
-            Partial labels (n,) or (..., n), with -1 for unknown, or matrices
-            (n, n) or (..., n, n) of +1, -1 and 0.
+            Partial labels of shape (n,) or (..., n), with -1 for unknown, or matrices
+            of shape (n, n) or (..., n, n) with +1 for must-links, -1 for cannot-links
+            and 0 for unknown.
         return_connectivity : bool, default=False
-            Also give M_ε.
+            Whether to return the perturbed connectivity M_ε as well.
 
         Returns
         -------
         forest : tensor of shape (..., n, n)
-            A_ε.
+            Perturbed forest A_ε.
         weight : tensor of shape (...,)
-            F_ε.
+            Perturbed weight F_ε.
         connectivity : tensor of shape (..., n, n)
-            M_ε, only if requested.
+            Perturbed connectivity M_ε. Only returned if `return_connectivity` is True.
         """
         batch, results = self._apply_to_items(
             similarity,
@@ -358,10 +359,11 @@ class _Loss(_Perturbed):
         Parameters
         ----------
         similarity : tensor of shape (..., n, n)
-            Symmetrised; the diagonal is not read.
+            Similarity. It is symmetrised, and its diagonal is ignored.
         constraints : tensor, array or None
-            Partial labels (n,) or (..., n), with -1 for unknown, or matrices
-            (n, n) or (..., n, n) of +1, -1 and 0.
+            Partial labels of shape (n,) or (..., n), with -1 for unknown, or matrices
+            of shape (n, n) or (..., n, n) with +1 for must-links, -1 for cannot-links
+            and 0 for unknown.
         n_clusters : int or None, default=None
             Number of components of this call; None is that of the module.
 
@@ -387,20 +389,22 @@ class PartialFenchelYoungLoss(_Loss):
     Parameters
     ----------
     n_clusters : int or None
-        Number of components k; None if every call passes it.
+        Number of components k. With None, it must be passed in each call.
     noise_scale : float, default=0.1
-        Scale ε > 0 of the noise, in the unit of the similarity, whose standard
-        deviation `standardized_similarity` makes 1.
+        Scale ε > 0 of the noise, in the units of the similarity. Use
+        :func:`~skdiffclust.nn.standardized_similarity` to obtain similarities with a
+        standard deviation of 1.
     n_perturbations : int, default=100
-        Number of samples B, in antithetic pairs.
+        Number of noise samples B, drawn in antithetic pairs.
     seed : int or None, default=None
-        Draw the same noise at every call.
+        Seed of the noise. With an int, every call uses the same noise.
     generator : torch.Generator or None, default=None
-        Source of seeds on the CPU; None is torch's global stream.
+        CPU generator from which seeds are drawn. None uses torch's global generator.
 
     See Also
     --------
-    skdiffclust.forests.partial_fenchel_young_loss : The same in NumPy, and what it is.
+    skdiffclust.forests.partial_fenchel_young_loss : Definition, and implementation in
+        NumPy.
 
     Examples
     --------
@@ -420,24 +424,24 @@ class PartialFenchelYoungLoss(_Loss):
 
 
 class ConnectivityLoss(_Loss):
-    """Squared distance of the perturbed connectivity to what is known of it.
+    """Squared distance between the perturbed connectivity and the constraints.
 
     Parameters
     ----------
     n_clusters : int or None
-        Number of components k; None if every call passes it.
+        Number of components k. With None, it must be passed in each call.
     noise_scale : float, default=0.1
-        Scale ε > 0 of the noise, in the unit of the similarity.
+        Scale ε > 0 of the noise, in the units of the similarity.
     n_perturbations : int, default=100
-        Number of samples B, even and at least 4.
+        Number of noise samples B, which must be even and at least 4.
     seed : int or None, default=None
-        Draw the same noise at every call.
+        Seed of the noise. With an int, every call uses the same noise.
     generator : torch.Generator or None, default=None
-        Source of seeds on the CPU; None is torch's global stream.
+        CPU generator from which seeds are drawn. None uses torch's global generator.
 
     See Also
     --------
-    skdiffclust.forests.connectivity_loss : The same in NumPy, and what it is.
+    skdiffclust.forests.connectivity_loss : Definition, and implementation in NumPy.
     """
 
     def __init__(
@@ -486,22 +490,22 @@ class FenchelYoungLoss(_Perturbed):
     Parameters
     ----------
     noise_scale : float, default=0.1
-        Scale ε > 0 of the noise, in the unit of the similarity.
+        Scale ε > 0 of the noise, in the units of the similarity.
     n_perturbations : int, default=100
-        Number of samples B, in antithetic pairs.
+        Number of noise samples B, drawn in antithetic pairs.
     seed : int or None, default=None
-        Draw the same noise at every call.
+        Seed of the noise. With an int, every call uses the same noise.
     generator : torch.Generator or None, default=None
-        Source of seeds on the CPU; None is torch's global stream.
+        CPU generator from which seeds are drawn. None uses torch's global generator.
 
     See Also
     --------
-    skdiffclust.forests.fenchel_young_loss : The same in NumPy, and what it is.
+    skdiffclust.forests.fenchel_young_loss : Definition, and implementation in NumPy.
 
     Notes
     -----
-    The number of clusters is n - m for a forest of m edges. The antithetic noise of an
-    even number of samples cancels in ⟨A°, Σ + εZ⟩; an odd number is not taken.
+    The number of clusters is n - m for a forest of m edges. `n_perturbations` must be
+    even, so that the antithetic noise cancels in ⟨A°, Σ + εZ⟩.
     """
 
     def __init__(
@@ -516,19 +520,19 @@ class FenchelYoungLoss(_Perturbed):
 
     @in_full_precision
     def forward(self, similarity, forest):
-        """Compare a similarity with a forest.
+        """Compute the loss between a similarity and a target forest.
 
         Parameters
         ----------
         similarity : tensor of shape (n, n)
-            Symmetrised; the diagonal is not read.
+            Similarity. It is symmetrised, and its diagonal is ignored.
         forest : tensor or array of shape (m, 2)
-            Edges of the target, without a cycle.
+            Edges of the target forest, which must not contain a cycle.
 
         Returns
         -------
         tensor of shape ()
-            Never negative but for rounding.
+            Loss, which is non-negative up to rounding.
         """
         n = similarity.shape[-1]
         if torch.is_tensor(forest):
@@ -548,25 +552,27 @@ class FenchelYoungLoss(_Perturbed):
 
 @in_full_precision
 def standardized_similarity(embedding, kind="sqeuclidean"):
-    """Return the similarity of samples, with mean 0 and standard deviation 1.
+    """Compute similarities between samples with mean 0 and standard deviation 1.
 
-    (Σ - mean) / std over all n² entries, the diagonal included, with gradients through
-    both: so that the scale of the noise has the same meaning at every step. The paper
-    does not mention this; without it training is unstable.
+    The result is (Σ - mean) / std, where mean and standard deviation are taken over all
+    n² entries, including the diagonal, and are differentiated as well. The scale of the
+    noise then has the same meaning at every training step. The paper does not mention
+    this standardisation; without it, training is unstable.
 
     Parameters
     ----------
     embedding : tensor of shape (..., n, d)
         Samples.
     kind : {"sqeuclidean", "rbf", "cosine"} or callable, default="sqeuclidean"
-        Minus the squared distance; exp(-d² / mean d²); the cosine; or what
-        ``kind(embedding)`` returns, (..., n, n).
+        Similarity: minus the squared distance d², exp(-d² / mean d²), the cosine, or a
+        function of the embedding that returns a tensor of shape (..., n, n).
 
     Returns
     -------
     tensor of shape (..., n, n)
-        Zeros, with a finite gradient, where all entries are equal; float32 for an
-        embedding of half precision, and computed so under autocast.
+        Standardised similarities. If all entries are equal, they are zero, with a
+        finite gradient. They are computed and returned in float32 for embeddings of
+        half precision and under autocast.
     """
     refuse_other_devices(embedding, "standardized_similarity")
     embedding = at_least_float32(embedding)

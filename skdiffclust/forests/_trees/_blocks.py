@@ -65,22 +65,23 @@ class _Block(NamedTuple):
     prefer_skip_nested_validation=True,
 )
 def minimum_spanning_tree_by_blocks(X, *, n_blocks=None, n_jobs=None):
-    """Return the Euclidean minimum spanning tree of samples beyond memory.
+    """Compute the Euclidean minimum spanning tree of samples that do not fit in memory.
 
-    The tree is that of :func:`minimum_spanning_tree`, bit for bit. Samples are split
-    into blocks. A task reads the blocks that it needs, grows the trees inside a block
-    or between two, and merges them by Kruskal's algorithm; further tasks merge what the
-    first ones found, two by two. No pair of samples is in two tasks.
+    The result is identical to that of :func:`minimum_spanning_tree`. The samples are
+    split into blocks. Each task reads the blocks that it needs, computes the trees
+    within a block or between two blocks, and merges them by Kruskal's algorithm.
+    Further tasks merge the results in pairs. Each pair of samples belongs to exactly
+    one task.
 
     Parameters
     ----------
     X : array-like or dask array of shape (n_samples, n_features)
-        Samples. An :class:`numpy.memmap` in C order and an array of dask are read
-        inside the tasks, block by block; of another array a task gets its blocks.
+        Samples. A :class:`numpy.memmap` in C order or a dask array is read within the
+        tasks, block by block. For other arrays, the blocks are sent to the tasks.
     n_blocks : int or None, default=None
-        Number of blocks p, for p (p + 1) / 2 trees. By default as few as keep the
-        samples of two blocks within 128 MiB, and at least as many as give every worker
-        a task.
+        Number of blocks p, which gives p (p + 1) / 2 trees. By default, it is the
+        smallest number for which two blocks of samples take at most 128 MiB and every
+        worker has a task.
     n_jobs : int or None, default=None
         Number of workers, as in :class:`joblib.Parallel`, with any backend of
         :func:`joblib.parallel_config`. None means 1, which uses threads.
@@ -88,18 +89,19 @@ def minimum_spanning_tree_by_blocks(X, *, n_blocks=None, n_jobs=None):
     Returns
     -------
     tree : SpanningTree
-        With attributes `edges` and `lengths`.
+        Tree with the attributes `edges` and `lengths`.
 
     Raises
     ------
     ValueError
-        If X is not a finite array of numbers.
+        If X is not numeric or not finite.
 
     Notes
     -----
-    Growing a tree takes as long as :func:`minimum_spanning_tree` on its samples, and
-    O(n d / p) memory. Equal samples are found by 128-bit hashes. The caller holds no
-    samples, but about 200 bytes for each. To cluster with the tree, pass it to
+    Computing each tree takes as long as :func:`minimum_spanning_tree` on its samples,
+    and O(n d / p) memory. Equal samples are identified by 128-bit hashes. The calling
+    process does not hold the samples, but about 200 bytes per sample. To compute a
+    clustering from the tree, pass it to
     :meth:`~skdiffclust.SpanningForestClustering.fit`.
 
     Examples

@@ -19,25 +19,25 @@ from skdiffclust.forests._trees._tree import SpanningTree, join_parts
     prefer_skip_nested_validation=True,
 )
 def minimum_spanning_tree(X, *, metric="euclidean"):
-    """Return the minimum spanning tree of the samples of X.
+    """Compute the minimum spanning tree of the samples of X.
 
-    This is the tree behind single linkage. Unlike scipy's function of that name it
-    keeps edges of length zero, and it is unique under ties.
+    This is the tree that underlies single linkage. Unlike the function of the same name
+    in SciPy, it keeps edges of length zero and is unique in the presence of ties.
 
     Parameters
     ----------
     X : array-like of shape (n_samples, n_features), or array-like or sparse matrix \
             of shape (n_samples, n_samples) if metric="precomputed"
-        Samples, or symmetric distances between samples; every stored entry of a sparse
-        matrix is an edge.
+        Samples, or symmetric distances between samples. The stored entries of a sparse
+        matrix are the edges.
     metric : str or callable, default="euclidean"
         A metric of :func:`sklearn.metrics.pairwise_distances`, or "precomputed".
 
     Returns
     -------
     tree : SpanningTree
-        With attributes `edges` and `lengths`. The components of a sparse matrix are
-        joined by edges of infinite length.
+        Tree with the attributes `edges` and `lengths`. The components of a sparse
+        matrix are joined by edges of infinite length.
 
     Raises
     ------
@@ -46,9 +46,9 @@ def minimum_spanning_tree(X, *, metric="euclidean"):
 
     Notes
     -----
-    Ties are broken by the total order (length, i, j). At most O(n² d) time, near
-    O(n log n) where the data fill few dimensions, and O(n d) memory; O(m log m) for a
-    sparse matrix of m entries.
+    Ties are broken by the order of (length, i, j). The cost is O(n² d) in time at most,
+    close to O(n log n) for data of low intrinsic dimension, and O(n d) in memory. For a
+    sparse matrix with m entries, it is O(m log m).
 
     Examples
     --------

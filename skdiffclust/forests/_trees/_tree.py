@@ -21,9 +21,9 @@ class SpanningTree:
     Attributes
     ----------
     edges : ndarray of shape (n_samples - 1, 2), int64
-        Its edges (i, j) with i < j, the longest first.
+        Edges (i, j) with i < j, in order of decreasing length.
     lengths : ndarray of shape (n_samples - 1,), float64
-        Their lengths, in the unit of the metric.
+        Lengths of the edges, in the units of the metric.
     """
 
     edges: np.ndarray
