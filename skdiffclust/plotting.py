@@ -78,30 +78,31 @@ class SpanningForestDisplay:
 
     @classmethod
     def from_estimator(cls, estimator, positions, *, ax=None, **kwargs):
-        """Draw the forest of a fitted `SpanningForestClustering`.
+        """Plot the forest of a fitted `SpanningForestClustering`.
 
         Parameters
         ----------
         estimator : SpanningForestClustering
-            Fitted. Of a pipeline, pass the last step.
+            Fitted estimator. For a pipeline, pass its last step.
         positions : array-like of shape (n_samples, 2)
-            Where the training samples are drawn.
+            Positions of the training samples in the plot.
         ax : matplotlib Axes or None, default=None
             Axes to plot on. With None, a new figure is created.
         **kwargs : dict
-            Passed to `plot`.
+            Keyword arguments passed to `plot`.
 
         Returns
         -------
         display : SpanningForestDisplay
-            Drawn. Dashed are the edges of the whole tree that are not in the forest.
-            After a fit with constraints, the forest may have edges that are not in the
-            tree, which ignores constraints.
+            Object that stores the plotted data and artists. Edges of the tree that are
+            not in the forest are dashed. If the estimator was fitted with constraints,
+            the forest may have edges that are not in the tree, which ignores
+            constraints.
 
         Raises
         ------
         ValueError
-            If there is not one position for each sample of the fit.
+            If the number of positions is not that of the training samples.
         """
         check_is_fitted(estimator, "forest_edges_")
         n_samples = len(estimator.labels_)
@@ -209,14 +210,15 @@ class ConnectivityDisplay:
 
     @classmethod
     def from_estimator(cls, estimator, X, *, max_samples=500, ax=None, **kwargs):
-        """Draw which samples a fitted clusterer puts in one cluster.
+        """Plot which samples share a cluster according to a fitted clusterer.
 
         Parameters
         ----------
         estimator : estimator with `predict_proba` or `predict`
-            Fitted; may be a pipeline. With probabilities P, an entry is (P Pᵀ)_ij, the
-            probability that two samples share a cluster if each is drawn on its own;
-            without them, it is 1 where the labels are equal.
+            Fitted estimator or pipeline. If it has probabilities P, the value for two
+            samples is (P Pᵀ)_ij, the probability that they share a cluster if the
+            cluster of each is drawn independently. Otherwise, it is 1 if their labels
+            are equal.
         X : array-like of shape (n_samples, n_features)
             Samples to predict.
         max_samples : int, default=500
@@ -225,12 +227,12 @@ class ConnectivityDisplay:
         ax : matplotlib Axes or None, default=None
             Axes to plot on. With None, a new figure is created.
         **kwargs : dict
-            Passed to `plot`.
+            Keyword arguments passed to `plot`.
 
         Returns
         -------
         display : ConnectivityDisplay
-            Drawn.
+            Object that stores the plotted data and artists.
         """
         X = _at_most(X, max_samples)
         labels = np.asarray(estimator.predict(X))
@@ -243,26 +245,26 @@ class ConnectivityDisplay:
 
     @classmethod
     def from_labels(cls, labels, *, max_samples=500, ax=None, **kwargs):
-        """Draw how often several clusterings put samples in one cluster.
+        """Plot how often samples share a cluster in several clusterings.
 
         Parameters
         ----------
         labels : array-like of shape (n_clusterings, n_samples)
-            Labels by each clustering: of several methods, seeds or samples. Samples are
-            ordered by the first one.
+            Labels of each clustering, e.g. from several methods, seeds or resamples.
+            Samples are ordered by the first clustering.
         max_samples : int, default=500
             Maximum number of samples to plot. Larger data are subsampled, always in the
             same way.
         ax : matplotlib Axes or None, default=None
             Axes to plot on. With None, a new figure is created.
         **kwargs : dict
-            Passed to `plot`.
+            Keyword arguments passed to `plot`.
 
         Returns
         -------
         display : ConnectivityDisplay
-            Drawn. An entry is the fraction of the clusterings in which two samples
-            share a cluster.
+            Object that stores the plotted data and artists. The values are the
+            fractions of the clusterings in which two samples share a cluster.
         """
         labels = check_array(np.atleast_2d(np.asarray(labels)), dtype=None)
         labels = _at_most(labels.T, max_samples).T
@@ -359,23 +361,23 @@ class TrainingHistoryDisplay:
 
     @classmethod
     def from_estimator(cls, estimator, *, columns=None, ax=None, **kwargs):
-        """Draw the history of a fitted estimator.
+        """Plot the history of a fitted estimator.
 
         Parameters
         ----------
         estimator : estimator with `history_`
-            Fitted. Of a pipeline, pass the last step.
+            Fitted estimator. For a pipeline, pass its last step.
         columns : list of str or None, default=None
             Columns to plot, in this order. With None, all columns are plotted.
         ax : matplotlib Axes, array-like of them, or None, default=None
             Axes to plot on, one per column. With None, a new figure is created.
         **kwargs : dict
-            Passed to `plot`.
+            Keyword arguments passed to `plot`.
 
         Returns
         -------
         display : TrainingHistoryDisplay
-            Drawn.
+            Object that stores the plotted data and artists.
         """
         check_is_fitted(estimator, "history_")
         return cls(estimator.history_).plot(ax=ax, columns=columns, **kwargs)
@@ -449,7 +451,7 @@ class ClustererComparisonDisplay:
     Attributes
     ----------
     figure_ : matplotlib Figure or SubFigure
-        Axes with the plot.
+        Figure with the plot.
     image_ : matplotlib AxesImage
         Image of the agreement between pairs of clusterers.
     bars_ : matplotlib BarContainer
@@ -483,24 +485,24 @@ class ClustererComparisonDisplay:
 
     @classmethod
     def from_comparison(cls, comparison, X, *, figure=None, **kwargs):
-        """Project the samples on two principal components, and draw.
+        """Plot a comparison with the samples projected on two principal components.
 
         Parameters
         ----------
         comparison : ClustererComparison
             Result of :func:`skdiffclust.model_selection.compare_clusterers`.
         X : array-like or sparse matrix of shape (n_samples, n_features)
-            The samples, numeric and without missing values. Of others, pass your own
-            positions to the class.
+            Samples, which must be numeric and without missing values. For other
+            samples, pass positions to the constructor instead.
         figure : matplotlib Figure, SubFigure or None, default=None
-            Axes to plot on. With None, a new figure is created.
+            Figure to plot on. With None, a new figure is created.
         **kwargs : dict
-            Passed to `plot`.
+            Keyword arguments passed to `plot`.
 
         Returns
         -------
         display : ClustererComparisonDisplay
-            Drawn.
+            Object that stores the plotted data and artists.
         """
         X = check_array(X, accept_sparse="csr")
         if X.shape[1] < 2:
@@ -519,7 +521,7 @@ class ClustererComparisonDisplay:
         Parameters
         ----------
         figure : matplotlib Figure, SubFigure or None, default=None
-            Axes to plot on. With None, a new figure is created.
+            Figure to plot on. With None, a new figure is created.
         max_samples : int, default=2000
             Maximum number of samples to plot. Larger data are subsampled, always in the
             same way.

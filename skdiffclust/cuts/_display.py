@@ -49,26 +49,27 @@ class CutCurveDisplay:
 
     @classmethod
     def from_estimator(cls, estimator, *, ax=None, **kwargs):
-        """Draw the curve of a fitted `PRCut`.
+        """Plot the curve of a fitted `PRCut`.
 
         Parameters
         ----------
         estimator : PRCut
-            Fitted with ``n_clusters="auto"``. Of a pipeline, pass the last step.
+            Estimator fitted with ``n_clusters="auto"``. For a pipeline, pass its last
+            step.
         ax : array-like of two matplotlib Axes, or None, default=None
             Axes for the cuts and the scores. With None, a new figure is created.
         **kwargs : dict
-            Passed to `plot`.
+            Keyword arguments passed to `plot`.
 
         Returns
         -------
         display : CutCurveDisplay
-            Drawn.
+            Object that stores the plotted data and artists.
 
         Raises
         ------
         ValueError
-            If the number of clusters was given.
+            If the estimator was fitted with a given number of clusters.
         """
         check_is_fitted(estimator, "cut_curve_")
         curve = estimator.cut_curve_

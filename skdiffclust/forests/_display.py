@@ -50,26 +50,28 @@ class CutScoresDisplay:
 
     @classmethod
     def from_estimator(cls, estimator, *, ax=None, **kwargs):
-        """Draw the scores of a fitted `SpanningForestClustering`.
+        """Plot the scores of a fitted `SpanningForestClustering`.
 
         Parameters
         ----------
         estimator : SpanningForestClustering
-            Fitted, without a `distance_threshold`. Of a pipeline, pass the last step.
+            Estimator fitted without a `distance_threshold`. For a pipeline, pass its
+            last step.
         ax : matplotlib Axes or None, default=None
             Axes to plot on. With None, a new figure is created.
         **kwargs : dict
-            Passed to `plot`.
+            Keyword arguments passed to `plot`.
 
         Returns
         -------
         display : CutScoresDisplay
-            Drawn.
+            Object that stores the plotted data and artists.
 
         Raises
         ------
         ValueError
-            After a fit with a `distance_threshold`, which has no scores.
+            If the estimator was fitted with a `distance_threshold`, for which there are
+            no scores.
         """
         check_is_fitted(estimator, "cut_scores_")
         scores = _scores_of(estimator, "CutScoresDisplay")
@@ -150,31 +152,31 @@ class DendrogramDisplay:
 
     @classmethod
     def from_estimator(cls, estimator, *, n_leaves=30, ax=None, **kwargs):
-        """Draw the hierarchy of the cuts of a fitted `SpanningForestClustering`.
+        """Plot the hierarchy of the cuts of a fitted `SpanningForestClustering`.
 
         Parameters
         ----------
         estimator : SpanningForestClustering
-            Fitted, without constraints or a `distance_threshold`. Of a pipeline, pass
-            the last step.
+            Estimator fitted without constraints and `distance_threshold`. For a
+            pipeline, pass its last step.
         n_leaves : int, default=30
-            Number of clusters that are leaves, if the tree has so many cuts.
+            Maximum number of leaves of the dendrogram.
         ax : matplotlib Axes or None, default=None
             Axes to plot on. With None, a new figure is created.
         **kwargs : dict
-            Passed to `plot`.
+            Keyword arguments passed to `plot`.
 
         Returns
         -------
         display : DendrogramDisplay
-            Drawn. Infinite scores, of parts that no edge joins, are drawn above all
-            others.
+            Object that stores the plotted data and artists. Infinite scores, of parts
+            that are not connected by an edge, are plotted above all others.
 
         Raises
         ------
         ValueError
-            After a fit with constraints, whose forests are not cuts of `edges_`, or
-            with a `distance_threshold`.
+            If the estimator was fitted with constraints, whose forests are not cuts of
+            `edges_`, or with a `distance_threshold`.
         """
         check_is_fitted(estimator, "cut_scores_")
         _scores_of(estimator, "DendrogramDisplay")
@@ -270,24 +272,25 @@ class CondensedTreeDisplay:
 
     @classmethod
     def from_estimator(cls, estimator, *, min_cluster_size=5, ax=None, **kwargs):
-        """Draw the condensed tree of a fitted `SpanningForestClustering`.
+        """Plot the condensed tree of a fitted `SpanningForestClustering`.
 
         Parameters
         ----------
         estimator : SpanningForestClustering
-            Fitted; strips are coloured by its `labels_`. Of a pipeline, pass the last
-            step.
+            Fitted estimator, whose `labels_` determine the colours of the strips. For a
+            pipeline, pass its last step.
         min_cluster_size : int, default=5
-            Result of :meth:`skdiffclust.SpanningForestClustering.condensed_tree`.
+            Smallest number of samples of a cluster, as in
+            :meth:`skdiffclust.SpanningForestClustering.condensed_tree`.
         ax : matplotlib Axes or None, default=None
             Axes to plot on. With None, a new figure is created.
         **kwargs : dict
-            Passed to `plot`.
+            Keyword arguments passed to `plot`.
 
         Returns
         -------
         display : CondensedTreeDisplay
-            Drawn.
+            Object that stores the plotted data and artists.
         """
         check_is_fitted(estimator)
         tree = estimator.condensed_tree(min_cluster_size)

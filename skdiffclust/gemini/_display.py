@@ -61,41 +61,41 @@ class SparsePathDisplay:
 
     @classmethod
     def from_estimator(cls, estimator, X, *, ax=None, **path_params):
-        """Compute the path of a copy of an estimator, and draw it.
+        """Compute and plot the path of a copy of an estimator.
 
         Parameters
         ----------
         estimator : SparseGEMINI
-            Fitted or not; it is not changed.
+            Estimator, fitted or not, which is not modified.
         X : array-like of shape (n_samples, n_features)
             Samples.
         ax : array-like of 3 matplotlib Axes or None, default=None
             Axes to plot on. With None, a new figure is created.
         **path_params : dict
-            Passed to :meth:`skdiffclust.SparseGEMINI.path`.
+            Keyword arguments passed to :meth:`skdiffclust.SparseGEMINI.path`.
 
         Returns
         -------
         display : SparsePathDisplay
-            Drawn.
+            Object that stores the plotted data and artists.
         """
         return cls.from_path(clone(estimator).path(X, **path_params), ax=ax)
 
     @classmethod
     def from_path(cls, path, *, ax=None):
-        """Draw a path.
+        """Plot a path.
 
         Parameters
         ----------
         path : SparsePath
-            What :meth:`skdiffclust.SparseGEMINI.path` returns.
+            Result of :meth:`skdiffclust.SparseGEMINI.path`.
         ax : array-like of 3 matplotlib Axes or None, default=None
             Axes to plot on. With None, a new figure is created.
 
         Returns
         -------
         display : SparsePathDisplay
-            Drawn.
+            Object that stores the plotted data and artists.
         """
         weights = [
             np.linalg.norm(path.weights(step)[0], axis=1) for step in range(len(path))
@@ -205,22 +205,22 @@ class SelectionProbabilityDisplay:
 
     @classmethod
     def from_estimator(cls, estimator, *, feature_names=None, ax=None):
-        """Draw the selection probabilities of a fitted estimator.
+        """Plot the selection probabilities of a fitted estimator.
 
         Parameters
         ----------
         estimator : SparseGEMINICV
-            Fitted.
+            Fitted estimator.
         feature_names : array-like of shape (n_features,) or None, default=None
-            Names of the features; None is those seen in `fit`, or x0, x1, ... if there
-            were none.
+            Names of the features. None uses the names seen in `fit`, and x0, x1, ... if
+            there were none.
         ax : array-like of 2 matplotlib Axes or None, default=None
             Axes to plot on. With None, a new figure is created.
 
         Returns
         -------
         display : SelectionProbabilityDisplay
-            Drawn.
+            Object that stores the plotted data and artists.
         """
         check_is_fitted(estimator)
         if feature_names is None:
