@@ -233,7 +233,7 @@ class ClAM(
         distance, with "cosine" and "manhattan").
     loss_ : float
         Training loss per scored entry of the kept restart, under every mask in turn,
-        in squared units of X; of at most 8192 samples, or of 1024 where no other
+        in squared units of X; of at most 8192 samples, or of 512 where no other
         restart was left to compare it with.
     inverse_temperature_ : float
         The paper's β that was used.

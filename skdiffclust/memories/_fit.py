@@ -35,13 +35,14 @@ _RACE_EPOCHS = 5  # of restarts whose start is random
 _EXCHANGED = (2, 4)  # fewest and most restarts of k-means that continue to exchanges,
 _EXCHANGED_MEMORIES = 40  # of about so many memories in all
 _SAME = 1e-4  # relative difference of costs of one solution, found twice
+_OFTEN = 0.3  # share of restarts that end in the best solution if no other is tried
 _SMALL = 1e5  # entries of X up to which near ties are settled to the last digits
 _LOOSER = 1.0 + 1e-9  # largest inertia of what training keeps, relative to k-means'
 _STREAM_STEPS = 20  # of Lloyd on the samples that a stream keeps
 _CONSTRAINED = 4  # restarts of a constrained k-means
 _LOOSE = 5e-3  # tolerance of Lloyd's steps on seeds of which few continue
 _TRIAL_EPOCHS = 1  # after which training that raises the inertia ends
-_REPORTED = 1024  # samples of the reported loss if it decides nothing
+_REPORTED = 512  # samples of the reported loss if it decides nothing
 _EXACT = 16  # times the rounding of one: squared distance per entry that counts as zero
 
 
@@ -67,6 +68,7 @@ class Fit:
         )
         self._is_spherical = clam.metric == "cosine"
         self._converged = self._converged_inertia = None
+        self._judged = self._trained_inertia = None
         self._constraints = constraints
         self.labels = None
         sample = sample_rows(weight, random_state)
@@ -156,7 +158,7 @@ class Fit:
         n_exchanged = _EXCHANGED_MEMORIES // seeds.shape[1]
         n_exchanged = int(np.clip(n_exchanged, *_EXCHANGED))
         for restart in np.argsort(costs, kind="stable")[:n_exchanged]:
-            memories, cost = exchange(
+            memories, cost, is_best = exchange(
                 self._Z,
                 self._sample_weight,
                 seeds[restart].astype(np.float64),
@@ -168,6 +170,8 @@ class Fit:
             lowest = sorted(pair[1] for pair in found)[:2]
             # What two restarts end in is likely the best that there is.
             if len(lowest) == 2 and lowest[1] <= (1.0 + _SAME) * lowest[0]:
+                break
+            if is_best and cost == lowest[0]:
                 break
         memories = min(found, key=lambda pair: pair[1])[0]
         if self.dynamics.metric == "manhattan":
@@ -209,9 +213,13 @@ class Fit:
         costs = costs.copy()
         costs[near] = lower
         # The same solution needs no second exchange.
+        is_same = lower <= (1.0 + _SAME) * lower.min()
+        best = near[np.argmin(lower)]
+        if np.count_nonzero(is_same) >= _OFTEN * len(costs):
+            return seeds[[best]], costs[[best]]
         is_kept = np.ones(len(costs), dtype=bool)
-        is_kept[near[lower <= (1.0 + _SAME) * lower.min()]] = False
-        is_kept[near[np.argmin(lower)]] = True
+        is_kept[near[is_same]] = False
+        is_kept[best] = True
         return seeds[is_kept], costs[is_kept]
 
     def _winners(self, losses):
@@ -320,8 +328,11 @@ class Fit:
         if self._converged_inertia is None:
             self._converged_inertia = self._inertia(*self._converged)
         descent = self.descent
-        trained = self._inertia(descent.memories[restart], descent.log_weights[restart])
-        return trained - _LOOSER * self._converged_inertia
+        trained = descent.memories[restart], descent.log_weights[restart]
+        if self._judged is None or not all(map(np.array_equal, trained, self._judged)):
+            self._judged = tuple(part.copy() for part in trained)
+            self._trained_inertia = self._inertia(*trained)
+        return self._trained_inertia - _LOOSER * self._converged_inertia
 
     def _inertia(self, memories, log_weights):
         """Return the weighted sum of distances of the sample to its memories."""

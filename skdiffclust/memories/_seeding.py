@@ -13,7 +13,12 @@ TOLERANCE = 1e-4  # relative decrease of the cost below which a restart is aband
 _EXCHANGED = 4  # largest number of memories that are moved at once
 _EXCHANGE_STEPS = (4, 16)  # of Lloyd, before and after the cost is compared
 _HOPELESS = 1.005  # relative cost above which an exchange is abandoned
-_FAILURES = 4  # exchanges of one memory that may fail in a row
+_SINGLE = (4, 16)  # fewest and most ways to move one memory that are tried,
+_SOURCES = 4  # memories of least use that are moved,
+_SURE = 3.0  # times the gain of dividing a cluster: least cost of uniting two
+_AXES = 64  # features up to which clusters have principal axes
+_PRODUCTS = 200_000  # of about so many products of entries in all
+_REASSIGNED = 500  # samples up to which single ones change their cluster
 _MEDIAN_STEPS = 30
 FINE = 1e-7  # the same where the winner is settled on all rows
 _GAIN = 1e-6  # smallest relative gain of an exchange that is kept
@@ -100,6 +105,8 @@ def _spread_rows(Z, squares, weight, n_clusters, n_init, random_state):
     restarts = np.arange(n_init)
     chosen = np.empty((n_init, n_clusters), dtype=np.int64)
     far = np.ones((n_init, n_rows))
+    # Squared distances to the nearest chosen row less the squared length.
+    nearest = np.full((n_init, 1, n_rows), np.inf)
     for c in range(n_clusters):
         mass = np.cumsum(far * weight, axis=1)
         drawn = random_state.uniform(size=(n_init, n_trials if c else 1))
@@ -108,18 +115,16 @@ def _spread_rows(Z, squares, weight, n_clusters, n_init, random_state):
             for line, where in zip(mass, drawn, strict=True)
         ]
         found = np.minimum(found, n_rows - 1)
-        products = Z[found.ravel()] @ Z.T
-        if sparse.issparse(products):
-            products = products.toarray()
-        products = products.astype(np.float64, copy=False)
-        gaps = squares + squares[found][..., None]
-        gaps -= 2.0 * products.reshape(gaps.shape)
-        np.maximum(gaps, 0.0, out=gaps)
-        if c:
-            np.minimum(gaps, far[:, None], out=gaps)
+        gaps = (-2.0 * Z[found.ravel()]) @ Z.T
+        if sparse.issparse(gaps):
+            gaps = gaps.toarray()
+        gaps = gaps.astype(np.float64, copy=False).reshape(*found.shape, n_rows)
+        gaps += squares[found][..., None]
+        np.minimum(gaps, nearest, out=gaps)
         best = (gaps @ weight).argmin(axis=1)
         chosen[:, c] = found[restarts, best]
-        far = gaps[restarts, best]
+        nearest = gaps[restarts, best][:, None]
+        far = np.maximum(nearest[:, 0] + squares, 0.0)
     return chosen
 
 
@@ -136,6 +141,7 @@ def lloyd(Z, squares, weight, memories, n_steps, *, tol=0.0, spherical=False):
     far = np.empty((n_init, n_rows))
     costs = np.full(n_init, np.inf)
     moving = np.arange(n_init)
+    n_steps = n_steps if n_init else -1
     for step in range(n_steps + 1):
         part = memories[moving]
         norms = np.einsum("rkd,rkd->rk", part, part)
@@ -162,16 +168,16 @@ def lloyd(Z, squares, weight, memories, n_steps, *, tol=0.0, spherical=False):
         moving = moving[moved]
         sums = sums[moved]
         sizes = sizes[moved]
-        for restart, total, size in zip(moving, sums, sizes, strict=True):
-            occupied = size > 0
-            memories[restart, occupied] = total[occupied] / size[occupied, None]
-            empty = np.flatnonzero(~occupied)
-            if len(empty):
-                # A memory without samples is moved to a sample far from all memories.
-                worst = np.argsort(-far[restart] * weight, kind="stable")[: len(empty)]
-                memories[restart, empty[: len(worst)]] = _take(Z, worst[None])[0]
-            if spherical:
-                memories[restart] = on_sphere(memories[restart])
+        occupied = sizes > 0
+        means = sums / np.where(occupied, sizes, 1.0)[..., None]
+        empty = ~occupied.all(axis=1)
+        means[~occupied] = memories[moving][~occupied]
+        for r in np.flatnonzero(empty):
+            # A memory without samples is moved to a sample far from all memories.
+            lost = np.flatnonzero(~occupied[r])
+            worst = np.argsort(-far[moving[r]] * weight, kind="stable")[: len(lost)]
+            means[r, lost[: len(worst)]] = _take(Z, worst[None])[0]
+        memories[moving] = on_sphere(means) if spherical else means
         if not len(moving):
             break
     return memories, costs
@@ -192,55 +198,151 @@ def on_sphere(memories):
 
 
 def exchange(Z, weight, memories, cost, random_state, *, spherical=False):
-    """Return memories (k, d) of no higher cost on Z (m, d), and their cost.
+    """Return memories (k, d) of no higher cost on Z (m, d), their cost, and whether the
+    clusters are so far apart that no other place of one memory lowers it.
 
     Memories whose samples are almost as near to another one are moved into the clusters
     of the largest cost, and Lloyd's steps follow; moves that do not lower the cost are
-    undone, and fewer memories are moved the next time. This corrects an error that
-    restarts share: two memories in one group of samples, and one for two groups.
+    undone, and fewer memories are moved the next time, a single one in several ways at
+    once. This corrects an error that restarts share: two memories in one group of
+    samples, and one for two groups.
+    """
+    n_moved = min(_EXCHANGED, len(memories) // 2)
+    n_single = int(np.clip(_PRODUCTS // (memories.size * Z.shape[0]), *_SINGLE))
+    squares = squared_lengths(Z)
+    options = {"tol": TOLERANCE, "spherical": spherical}
+    few, more = _EXCHANGE_STEPS
+    is_best = False
+    while n_moved and cost > 0.0:
+        near = _two_nearest(Z, squares, memories)
+        is_best = _has_no_better_place(Z, weight, memories, near, spherical)
+        if is_best:
+            break
+        n_trials = n_single if n_moved == 1 else 1
+        trials = _moved(Z, weight, memories, near, n_moved, n_trials, random_state)
+        trials, costs = lloyd(Z, squares, weight, trials, few, **options)
+        trials = trials[costs < _HOPELESS * cost]
+        trials, costs = lloyd(Z, squares, weight, trials, more, **options)
+        if (costs < (1.0 - _GAIN) * cost).any():
+            best = int(np.argmin(costs))
+            memories = trials[best]
+            cost = float(costs[best])
+        else:
+            n_moved //= 2
+    is_small = Z.shape[0] <= _REASSIGNED and not sparse.issparse(Z)
+    if is_small and not spherical:
+        memories, cost = reassign(Z, weight, memories, cost)
+    return memories, cost, is_best
+
+
+def reassign(Z, weight, memories, cost):
+    """Return memories (k, d) of no higher cost on dense Z (m, d), and their cost.
+
+    Samples change their cluster one by one where that lowers the cost of clusters whose
+    means follow (Hartigan's rule), which is possible after Lloyd's steps have ended.
+    """
+    Z = Z.astype(np.float64, copy=False)
+    rows = np.arange(len(Z))
+    labels, _ = nearest_memory(Z, memories)
+    for _ in rows:
+        means, sizes = _means(Z, weight, labels, memories)
+        far = cdist(Z, means, "sqeuclidean")
+        left = sizes[labels] - weight
+        share = np.divide(sizes[labels], left, out=np.zeros(len(Z)), where=left > 0)
+        saved = weight * share * far[rows, labels]
+        far *= weight[:, None] * sizes / (sizes + weight[:, None])
+        far[rows, labels] = np.inf
+        gain = saved - far.min(axis=1)
+        moved = int(np.argmax(gain))
+        if gain[moved] <= _GAIN * cost:
+            break
+        labels[moved] = far[moved].argmin()
+    means, _ = _means(Z, weight, labels, memories)
+    lower = float(weight @ np.square(Z - means[labels]).sum(axis=1))
+    return (means, lower) if lower < cost else (memories, cost)
+
+
+def _means(Z, weight, labels, memories):
+    """Return the means (k, d) of clusters of Z (m, d), and their sizes (k,).
+
+    Where a cluster is empty, its memory (d,) stands for the mean.
+    """
+    members = np.zeros((len(memories), len(Z)))
+    members[labels, np.arange(len(Z))] = weight
+    sizes = members.sum(axis=1)
+    occupied = sizes > 0
+    means = memories.copy()
+    means[occupied] = (members @ Z)[occupied] / sizes[occupied, None]
+    return means, sizes
+
+
+def _has_no_better_place(Z, weight, memories, near, spherical):
+    """Return whether uniting any two clusters costs much more than dividing one gains.
+
+    `near` is what `_two_nearest` returns for Z (m, d) and memories (k, d). The gain is
+    at most the sum of squares along the first principal axis of a cluster. Other
+    clusters adapt to a move, so that it must be several times smaller than the cost.
+    """
+    k, d = memories.shape
+    nearest, first, _ = near
+    # On the sphere the cost falls with the length of the sum of a cluster's samples.
+    size = weight * (1.0 - 0.5 * first) if spherical else weight
+    rise = _least_union(memories, np.bincount(nearest, size, minlength=k)) / _SURE
+    error = np.bincount(nearest, weight * first, minlength=k)
+    if rise > error.max():
+        return True
+    if rise * d <= error.max() or d > _AXES or spherical or sparse.issparse(Z):
+        return False
+    for m in np.flatnonzero(error >= rise):
+        own = nearest == m
+        gaps = Z[own] - memories[m]
+        squares = (weight[own, None] * gaps).T @ gaps
+        if np.linalg.eigvalsh(squares)[-1] >= rise:
+            return False
+    return True
+
+
+def _moved(Z, weight, memories, near, n_moved, n_trials, random_state):
+    """Return memories (t, k, d) of which some are moved, another way in each trial.
+
+    `near` is what `_two_nearest` returns for Z (m, d) and memories (k, d).
     """
     k = len(memories)
-    n_moved = min(_EXCHANGED, k // 2)
-    n_failed = 0
-    squares = squared_lengths(Z)
-    while n_moved and cost > 0.0:
-        nearest, first, second = _two_nearest(Z, squares, memories)
-        error = np.bincount(nearest, weight * first, minlength=k)
-        use = np.bincount(nearest, weight * (second - first), minlength=k)
-        # After a failure another memory is moved, or another row drawn.
-        skipped = n_failed // 2 if n_moved == 1 else 0
-        moved = np.argsort(use, kind="stable")[skipped : skipped + n_moved]
-        error[moved] = -np.inf
-        crowded = np.argsort(-error, kind="stable")[:n_moved]
-        trial = memories.copy()
-        for source, target in zip(moved, crowded, strict=True):
-            mass = np.cumsum(np.where(nearest == target, weight * first, 0.0))
-            drawn = random_state.uniform() * mass[-1]
-            row = min(int(np.searchsorted(mass, drawn, side="right")), len(mass) - 1)
-            trial[source] = _take(Z, np.array([[row]]))[0, 0]
-        trial = trial[None]
-        costs = np.full(1, np.inf)
-        for n_steps in _EXCHANGE_STEPS:
-            if costs[0] == np.inf or costs[0] < _HOPELESS * cost:
-                trial, costs = lloyd(
-                    Z,
-                    squares,
-                    weight,
-                    trial,
-                    n_steps,
-                    tol=TOLERANCE,
-                    spherical=spherical,
-                )
-        if costs[0] < (1.0 - _GAIN) * cost:
-            memories = trial[0]
-            cost = float(costs[0])
-            n_failed = 0
-        elif n_moved > 1:
-            n_moved //= 2
-        else:
-            n_failed += 1
-            n_moved = int(n_failed < min(_FAILURES, k))
-    return memories, cost
+    nearest, first, second = near
+    error = np.bincount(nearest, weight * first, minlength=k)
+    use = np.bincount(nearest, weight * (second - first), minlength=k)
+    skipped = np.zeros(n_trials, dtype=np.int64)
+    if n_moved == 1:
+        skipped = np.arange(n_trials) // 2 % min(k - 1, _SOURCES)
+    sources = np.argsort(use, kind="stable")[skipped[:, None] + np.arange(n_moved)]
+    left = np.tile(error, (n_trials, 1))
+    np.put_along_axis(left, sources, -np.inf, axis=1)
+    targets = np.argsort(-left, axis=1, kind="stable")[:, :n_moved]
+    drawn = random_state.uniform(size=targets.shape)
+    rows = np.empty(targets.shape, dtype=np.int64)
+    for target in np.unique(targets):
+        mass = np.cumsum(np.where(nearest == target, weight * first, 0.0))
+        here = targets == target
+        found = np.searchsorted(mass, drawn[here] * mass[-1], side="right")
+        rows[here] = np.minimum(found, len(mass) - 1)
+    trials = np.tile(memories, (n_trials, 1, 1))
+    trials[np.arange(n_trials)[:, None], sources] = _take(Z, rows)
+    return trials
+
+
+def _least_union(memories, sizes):
+    """Return the least rise of the cost if two of the memories (k, d) become one.
+
+    Ward's rule for sizes (k,), at most the rise on the sphere for lengths of sums.
+    """
+    used = sizes > 0
+    memories, sizes = memories[used], sizes[used]
+    if len(sizes) < len(used):
+        return 0.0
+    gaps = cdist(memories, memories, "sqeuclidean")
+    gaps *= sizes[:, None] * sizes / (sizes[:, None] + sizes)
+    np.fill_diagonal(gaps, np.inf)
+    return gaps.min()
 
 
 def lloyd_by_blocks(rows, slices, weight, memories, *, spherical=False):

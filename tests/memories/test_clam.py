@@ -21,7 +21,12 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from skdiffclust import ClAM
 from skdiffclust.memories import energy, entropy, recall
-from skdiffclust.memories._seeding import exchange, nearest_memory
+from skdiffclust.memories._seeding import (
+    exchange,
+    lloyd,
+    nearest_memory,
+    reassign,
+)
 from skdiffclust.memories._training import completion_with_gradient
 from skdiffclust.metrics import silhouette_scorer
 
@@ -104,11 +109,33 @@ def test_exchange_mends_two_memories_in_one_blob(global_random_seed):
     memories = np.vstack([centers[0], centers[0] + 1, centers[1:5]])
     weight = np.ones(180)
     _, far = nearest_memory(X, memories)
-    mended, cost = exchange(X, weight, memories, far.sum(), rng)
+    mended, cost, is_best = exchange(X, weight, memories, far.sum(), rng)
     _, far = nearest_memory(X, mended)
+    assert is_best
     assert cost == pytest.approx(far.sum())
     found = nearest_memory(centers, mended)[0]
     assert len(np.unique(found)) == 6
+
+
+def test_single_samples_are_moved_where_lloyd_has_ended(global_random_seed):
+    rng = np.random.RandomState(global_random_seed)
+    X = rng.normal(size=(60, 3))
+    weight = rng.uniform(0.5, 2.0, size=60)
+    start = X[:5][None]
+    squares = np.square(X).sum(axis=1)
+    (memories,), (cost,) = lloyd(X, squares, weight, start, 300)
+    means, lower = reassign(X, weight, memories, cost)
+    labels, far = nearest_memory(X, means)
+    assert far @ weight == pytest.approx(lower, rel=1e-9)
+    assert lower <= cost
+    for row in range(len(X)):  # every move of one sample, by brute force
+        for label in range(5):
+            trial = labels.copy()
+            trial[row] = label
+            moved = np.stack(
+                [np.average(X[trial == m], 0, weight[trial == m]) for m in range(5)]
+            )
+            assert weight @ np.square(X - moved[trial]).sum(axis=1) >= 0.999998 * lower
 
 
 @pytest.mark.parametrize("metric", METRICS)
