@@ -210,8 +210,8 @@ def _kernel_of_sparse(X, kernel, kernel_params):
     """Return the kernel (n, n) of the rows of sparse X, which stays sparse."""
     if isinstance(kernel, str) and kernel in _DENSE_KERNELS:
         raise ValueError(
-            f"The 'kernel' parameter must take sparse X. Got {kernel!r} instead, which "
-            "does not. Pass a dense X, or another kernel."
+            f"The 'kernel' parameter must support sparse X. Got {kernel!r} instead, "
+            "which does not. Pass a dense X, or another kernel."
         )
     n = X.shape[0]
     check_dense_size(n, n, **_KERNEL)
@@ -255,9 +255,9 @@ def refuse_zero_rows(X):
     if len(zero):
         named = ", ".join(map(str, zero[:5])) + (", ..." if len(zero) > 5 else "")
         raise ValueError(
-            "The samples of X must have a direction where cosines compare them. Got "
-            f"only zeros in {len(zero)} sample(s), at index {named}, instead. Drop "
-            "these samples, or use Euclidean distances."
+            "The samples of X must not be zero where cosines are computed. Got zeros "
+            f"only in {len(zero)} sample(s), at index {named}, instead. Drop these "
+            "samples, or use Euclidean distances."
         )
 
 
@@ -502,8 +502,8 @@ def _warn_asymmetric(difference, largest, name):
     if difference > _SYMMETRY_TOLERANCE * largest:
         warnings.warn(
             f"The {name!r} matrix is not symmetric: mirror entries differ by up to "
-            f"{difference:.3g}. It was symmetrised (mean of the two, or the one that "
-            "is stored); pass a symmetric matrix to silence this.",
+            f"{difference:.3g}. It was symmetrised (by the mean of both entries, or "
+            "the one that is stored); pass a symmetric matrix to silence this.",
             UserWarning,
             stacklevel=4,
         )

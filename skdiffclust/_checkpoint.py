@@ -231,9 +231,9 @@ class Checkpoint:
             return []
         if not os.path.isdir(self.folder):
             raise ValueError(
-                f"The checkpoint {self.folder!r} must be a folder, or the name of one "
-                "to make. Got a file instead, as earlier versions wrote it. Remove it, "
-                "or choose another name."
+                f"The checkpoint {self.folder!r} must be a folder, or the path of one "
+                "to create. Got a file instead, as earlier versions wrote it. Remove "
+                "it, or choose another name."
             )
         try:
             with os.scandir(self.folder) as entries:
@@ -350,7 +350,7 @@ class Checkpoint:
             self._states = [n for n in (step - 1, step) if _name("state", n) in names]
         if n_torn:
             warnings.warn(
-                f"The last step of the checkpoint {self.folder!r} was not whole. It "
+                f"The last step of the checkpoint {self.folder!r} is incomplete, and "
                 "is computed again.",
                 UserWarning,
                 stacklevel=4,
@@ -387,9 +387,9 @@ class Checkpoint:
             names = sorted(identity.keys() | self.identity.keys())
             other = [n for n in names if identity.get(n) != self.identity.get(n)]
             raise ValueError(
-                f"The checkpoint {self.folder!r} must be of the same data and "
-                f"parameters. Got other values of {other} instead. Pass those that it "
-                "was written with, or resume=False to start again."
+                f"The checkpoint {self.folder!r} must have been written for the same "
+                f"data and parameters. Got different values of {other} instead. Pass "
+                "those that it was written with, or resume=False to start again."
             )
         if manifest != self._manifest:
             raise self.refusal("one whose manifest is altered")

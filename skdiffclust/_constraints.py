@@ -177,8 +177,8 @@ def check_feasible(constraints, n_clusters):
     if n_clusters > constraints.n_groups:
         raise ValueError(
             f"{title} at most {constraints.n_groups}, the number of groups of samples "
-            f"that must-links and partial labels leave. Got {n_clusters} instead. Use "
-            "fewer clusters or give fewer links."
+            "after merging those that are linked or share a partial label. Got "
+            f"{n_clusters} instead. Use fewer clusters or give fewer links."
         )
     if n_clusters < constraints.n_classes:
         raise ValueError(
@@ -264,12 +264,12 @@ def check_pairs(pairs, n_samples, title, what=_PAIRS):
     pairs = _as_integers(pairs, title, what)
     if pairs.min() < 0:
         raise ValueError(
-            f"{title} must hold indices from 0 to {n_samples - 1}. Got the index "
+            f"{title} must contain indices from 0 to {n_samples - 1}. Got the index "
             f"{pairs.min()} instead. Negative indices do not count from the end here."
         )
     if pairs.max() >= n_samples:
         raise ValueError(
-            f"{title} must hold indices from 0 to {n_samples - 1}, since there are "
+            f"{title} must contain indices from 0 to {n_samples - 1}, since there are "
             f"{n_samples} samples. Got the index {pairs.max()} instead. {_ADVICE}"
         )
     return pairs
@@ -507,8 +507,8 @@ def _propagate(labels, component):
         other = rows[same & (labels[rows] != labels[first])][0]
         raise ValueError(
             f"The constraints contradict each other: samples {first} and {other} have "
-            f"the partial labels {labels[first]} and {labels[other]}, but must-links "
-            "join them. Remove a link on the way between them, or one of the labels."
+            f"the partial labels {labels[first]} and {labels[other]}, but are "
+            "connected by must-links. Remove one of these links, or one of the labels."
         )
     classes = label_of[component]
     known = classes >= 0
@@ -534,8 +534,8 @@ def _refuse_joined(pairs, component):
     )
     raise ValueError(
         f"The constraints contradict each other: samples {first} and {second} must not "
-        f"be linked, but {reason}. Remove the cannot-link, or what joins the two "
-        "samples."
+        f"be linked, but {reason}. Remove the cannot-link, or a link that connects the "
+        "two samples."
     )
 
 

@@ -354,8 +354,8 @@ def _named(estimators):
     names = [type(estimator).__name__ for estimator in estimators]
     if len(set(names)) < len(names):
         raise ValueError(
-            "The 'estimators' parameter of compare_clusterers must be a dict from "
-            f"names to estimators where classes occur twice. Got a list of {names} "
+            "The 'estimators' parameter of compare_clusterers must be a dict of names "
+            f"and estimators if several are of the same class. Got a list of {names} "
             "instead."
         )
     return dict(zip(names, estimators, strict=True))

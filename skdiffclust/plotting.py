@@ -606,7 +606,7 @@ def _check_positions(positions, n_samples, owner="SpanningForestDisplay"):
     if positions.shape != (n_samples, 2):
         raise ValueError(
             f"The 'positions' parameter of {owner} must have shape ({n_samples}, 2), "
-            f"two coordinates for each sample. Got {positions.shape} instead. Choose "
+            f"with two coordinates per sample. Got {positions.shape} instead. Choose "
             "two features, or reduce them with PCA."
         )
     return positions

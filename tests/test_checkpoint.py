@@ -243,7 +243,7 @@ def test_a_torn_last_step_is_computed_again(name, kept, folder):
     content = (folder / name).read_bytes()
     kept = int(kept * len(content)) if kept < 1 else kept
     (folder / name).write_bytes(content[:kept])
-    with pytest.warns(UserWarning, match="last step .* was not whole. It is computed"):
+    with pytest.warns(UserWarning, match="last step .* is incomplete, and is computed"):
         assert compute(folder, 6) == expected
     assert compute(folder, 6) == expected
 
@@ -313,7 +313,7 @@ def test_a_manifest_that_is_none(folder):
         (" " * 10**6, "manifest has 1000000 bytes"),
         (json.dumps({**content, "format": 2}), "Got format 2, where this one is 3"),
         (json.dumps({**content, "kind": "path"}), "of 'path', not of 'toy'"),
-        (json.dumps({**content, "identity": {"x": "2"}}), "other values of .'x'."),
+        (json.dumps({**content, "identity": {"x": "2"}}), "different values of .'x'."),
         (json.dumps({**content, "more": 1}), "manifest is altered"),
     ):
         file.write_text(text)

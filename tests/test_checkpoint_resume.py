@@ -232,11 +232,11 @@ def scaled(factor):
 def test_a_path_goes_on_with_its_own_function_only(tmp_path):
     expected = walk(scaled(2), tmp_path / "c")
     assert walk(scaled(2), tmp_path / "c") == expected
-    with pytest.raises(ValueError, match=r"other values of \['kernel'\]"):
+    with pytest.raises(ValueError, match=r"different values of \['kernel'\]"):
         walk(scaled(3), tmp_path / "c")
-    with pytest.raises(ValueError, match=r"other values of \['kernel'\]"):
+    with pytest.raises(ValueError, match=r"different values of \['kernel'\]"):
         walk(twice, tmp_path / "c")  # the same values by another name
-    with pytest.raises(ValueError, match=r"other values of \['n_init'\]"):
+    with pytest.raises(ValueError, match=r"different values of \['n_init'\]"):
         walk(scaled(2), tmp_path / "c", n_init=2)
     assert walk(scaled(2), tmp_path / "c", n_init=np.int64(3)) == expected
 
@@ -245,7 +245,7 @@ def test_a_path_goes_on_with_a_partial(tmp_path):
     kernel = functools.partial(polynomial, degree=2)
     expected = walk(kernel, tmp_path / "c")
     assert walk(functools.partial(polynomial, degree=2), tmp_path / "c") == expected
-    with pytest.raises(ValueError, match=r"other values of \['kernel'\]"):
+    with pytest.raises(ValueError, match=r"different values of \['kernel'\]"):
         walk(functools.partial(polynomial, degree=3), tmp_path / "c")
 
 
@@ -258,11 +258,11 @@ def test_a_path_goes_on_with_a_transformer(tmp_path):
     kernel = Nystroem(n_components=5, random_state=0)
     expected = walk(kernel, tmp_path / "c")
     assert walk(clone(kernel), tmp_path / "c") == expected
-    with pytest.raises(ValueError, match=r"other values of \['kernel'\]"):
+    with pytest.raises(ValueError, match=r"different values of \['kernel'\]"):
         walk(Nystroem(n_components=5, random_state=1), tmp_path / "c")
     # Other features at each call: there is nothing that it could continue with.
     walk(Nystroem(n_components=5), tmp_path / "d")
-    with pytest.raises(ValueError, match=r"other values of \['kernel'\]"):
+    with pytest.raises(ValueError, match=r"different values of \['kernel'\]"):
         walk(Nystroem(n_components=5), tmp_path / "d")
 
 
@@ -310,13 +310,13 @@ def test_a_fit_goes_on_with_its_own_module_only(fit, tmp_path):
     expected = fit(Scaled(), folder)
     assert fit(Scaled(), folder) == expected
     for module in (Scaled(factor=2.0), Scaled(seed=1), Other()):
-        with pytest.raises(ValueError, match="other values of .*'encoder'"):
+        with pytest.raises(ValueError, match="different values of .*'encoder'"):
             fit(module, folder)
     dropout = [
         torch.nn.Sequential(Scaled(), torch.nn.Dropout(rate)) for rate in (0.1, 0.2)
     ]
     fit(dropout[0], tmp_path / "d")
-    with pytest.raises(ValueError, match=r"other values of \['encoder'\]"):
+    with pytest.raises(ValueError, match=r"different values of \['encoder'\]"):
         fit(dropout[1], tmp_path / "d")
 
 

@@ -255,7 +255,7 @@ def test_wrong_input_is_refused(blobs):
     X, _ = blobs
     with pytest.raises(ValueError, match="at least 4 samples. Got 3"):
         compare_clusterers(X[:3])
-    with pytest.raises(ValueError, match="dict from names to estimators"):
+    with pytest.raises(ValueError, match="dict of names and estimators"):
         compare_clusterers(X, [KMeans(2), KMeans(3)])
     with pytest.raises(ValueError, match="'time_budget' parameter"):
         compare_clusterers(X, [KMeans(2)], time_budget=0)

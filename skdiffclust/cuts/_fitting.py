@@ -240,8 +240,8 @@ def check_rows(estimator, X, *, reset):
     if sp.issparse(X) and estimator.encoder is not None:
         raise TypeError(
             "The 'encoder' parameter of PRCut must be None for sparse X. Got "
-            f"{estimator.encoder!r} instead, but sparse data can train no encoder: "
-            "use '.toarray()', or reduce the features, e.g. with TruncatedSVD."
+            f"{estimator.encoder!r} instead, but encoders cannot be trained on sparse "
+            "data: use '.toarray()', or reduce the features, e.g. with TruncatedSVD."
         )
     X = validate_rows(estimator, X, reset=reset, accept_sparse="csr")
     return canonical_rows(X) if sp.issparse(X) else X
@@ -322,8 +322,8 @@ def make_affinity(estimator):
     of_neighbors = isinstance(kind, str) and kind.endswith(("_neighbors", "nndescent"))
     if metric != "euclidean" and not of_neighbors:
         raise ValueError(
-            "The 'metric' parameter of PRCut must be 'euclidean' where 'affinity' is "
-            "not one of nearest neighbours, since it is of no use there. Got "
+            "The 'metric' parameter of PRCut must be 'euclidean' unless 'affinity' is "
+            "one of nearest neighbours, because it is not used otherwise. Got "
             f"{metric!r} with affinity={kind!r} instead. Leave it out."
         )
     if isinstance(kind, str) and kind == "nndescent":
@@ -680,9 +680,9 @@ def _check_stream(estimator):
         or (estimator._predictor.scaling is None) != callable(estimator.encoder)
     ):
         raise ValueError(
-            "The 'n_clusters' and 'encoder' parameters of PRCut must be those that the "
-            f"stream began with. Got {estimator.n_clusters} and {estimator.encoder!r} "
-            "instead. Call fit to begin anew."
+            "The 'n_clusters' and 'encoder' parameters of PRCut must be those of the "
+            f"first call of partial_fit. Got {estimator.n_clusters} and "
+            f"{estimator.encoder!r} instead. Call fit to start again."
         )
 
 
@@ -781,8 +781,8 @@ def warn_if_small(estimator, n_clusters, sizes):
         return
     warnings.warn(
         f"{len(small)} of {len(sizes)} clusters of PRCut are below 1 % of the mean "
-        f"size (the smallest is {small.min():g}, 1 % is {least:.3g}): they cost the "
-        "cut next to nothing. Set min_cluster_size or max_imbalance, "
+        f"size (the smallest is {small.min():g}, 1 % is {least:.3g}): they contribute "
+        "little to the cut. Set min_cluster_size or max_imbalance, "
         + ("cut='normalized', " if estimator.cut == "ratio" else "")
         + "a larger n_neighbors, or fewer clusters.",
         ConvergenceWarning,
@@ -830,8 +830,8 @@ def warn_if_joined(data, labels):
         return
     warnings.warn(
         f"The labels of PRCut leave {n_joined} of {len(ends)} pairs of linked groups "
-        "together that must be separated: no way was found to separate them all. Use "
-        "more clusters, or drop some of the cannot-links.",
+        "together that must be separated: no partition was found that separates them "
+        "all. Use more clusters, or drop some of the cannot-links.",
         ConvergenceWarning,
         stacklevel=4,
     )

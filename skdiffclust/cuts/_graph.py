@@ -182,9 +182,9 @@ def warn_of_parts(nodes, n_clusters, owner, remedy):
     if n_parts > n_clusters:
         warnings.warn(
             f"The graph of {owner} has {n_parts} parts that no edge joins, more than "
-            f"n_clusters={n_clusters}: the cut is 0, and whole parts were put together "
-            "as evenly as that goes. Set n_clusters to the number of parts, or give "
-            "the graph more edges (a larger n_neighbors).",
+            f"n_clusters={n_clusters}: the cut is 0, and whole parts were combined "
+            "into clusters of similar size. Set n_clusters to the number of parts, or "
+            "give the graph more edges (a larger n_neighbors).",
             UserWarning,
             stacklevel=4,
         )

@@ -98,8 +98,8 @@ def ratio_cut(graph, labels, *, normalized=False):
     labels = np.asarray(labels)
     if labels.dtype.kind == "f" and np.isnan(labels).any():
         raise ValueError(
-            "The 'labels' parameter of ratio_cut must not hold NaN. Got NaN in sample "
-            f"{np.isnan(labels).argmax()} instead. Give unknown samples a label."
+            "The 'labels' parameter of ratio_cut must not contain NaN. Got NaN in "
+            f"sample {np.isnan(labels).argmax()} instead. Give unknown samples a label."
         )
     if labels.shape != (graph.shape[0],):
         raise ValueError(

@@ -268,8 +268,8 @@ def _spectral(graph, n_clusters, n_init, random_state):
         )
     except ArpackError as error:
         warnings.warn(
-            f"The eigensolver of init='spectral' failed ({error}); the search of "
-            "init='random' takes its place.",
+            f"The eigensolver of init='spectral' failed ({error}); init='random' is "
+            "used instead.",
             ConvergenceWarning,
             stacklevel=5,
         )

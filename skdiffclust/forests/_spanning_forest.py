@@ -73,8 +73,8 @@ def _has_consensus(estimator):
         return True
     raise AttributeError(
         "SpanningForestClustering has predict_proba only with consensus=True and "
-        "n_perturbations > 0, where labels are the places of the largest probability. "
-        "Otherwise see memberships_."
+        "n_perturbations > 0, where labels_ are the clusters of largest probability. "
+        "Use memberships_ otherwise."
     )
 
 
@@ -596,9 +596,9 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         """Return the fitted tree as it is cut."""
         if self._is_constrained:
             raise ValueError(
-                "SpanningForestClustering was fitted with constraints, and cut() knows "
-                "the plain tree only. Fit again with the number of clusters that you "
-                "want."
+                "SpanningForestClustering was fitted with constraints, and cut() is "
+                "defined for the tree without constraints only. Fit again with the "
+                "desired number of clusters."
             )
         tree = CutTree(self.edges_, self.edge_lengths_, np.ones(len(self.edges_), bool))
         return _hold_samples(tree, self._weights)
@@ -677,7 +677,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
                 "The 'tree' parameter of SpanningForestClustering.fit must be None, "
                 "unless X is dense, metric='euclidean', min_samples=None, no sample "
                 "has weight zero and there are no constraints. Got a tree instead. "
-                "Leave it out: it is grown again."
+                "Leave it out; the tree is then computed."
             )
 
     def _perturb(self, graph, sizes, weights, kept, min_size, task):
@@ -710,7 +710,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
             if n_found < self.n_clusters_:
                 warn_of_convergence(
                     f"SpanningForestClustering found {n_found} clusters instead of "
-                    f"{self.n_clusters_} that its trees under noise agree on. Use "
+                    f"{self.n_clusters_} on which its trees under noise agree. Use "
                     "fewer clusters, or lower noise_scale.",
                     stacklevel=4,
                 )
@@ -846,8 +846,9 @@ def _check_score(score):
     ):
         raise ValueError(
             "The 'max_outlier_score' parameter of SpanningForestClustering.cut must be "
-            f"a float from 0 to 1, or None. Got {score!r} instead. Set 0.8, say, for "
-            "samples in places that are five times as sparse as their cluster."
+            f"a float from 0 to 1, or None. Got {score!r} instead. For example, 0.8 "
+            "marks samples whose density is less than a fifth of the largest density "
+            "in their cluster."
         )
 
 
@@ -858,7 +859,7 @@ def _check_size(min_cluster_size):
         raise ValueError(
             "The 'min_cluster_size' parameter of SpanningForestClustering."
             "condensed_tree must be an int of at least 2. Got "
-            f"{min_cluster_size!r} instead. A sample alone is no cluster there."
+            f"{min_cluster_size!r} instead. A single sample is not a cluster."
         )
 
 

@@ -370,8 +370,8 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         if not isinstance(value, str) or value != default:
             raise ValueError(
                 f"The {parameter!r} parameter of {name} must be {default!r}, its "
-                f"default, where the matrix is given as affinity. Got {value!r} "
-                "instead. Pass one of the two."
+                f"default, if an affinity is passed. Got {value!r} instead. Pass one "
+                "of the two."
             )
         n_samples = X.shape[0]
         if issparse(affinity) or np.shape(affinity) != (n_samples, n_samples):
@@ -379,7 +379,7 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
             raise ValueError(
                 "The 'affinity' parameter must be a dense array of shape "
                 f"({n_samples}, {n_samples}), between the samples of X. Got {what} "
-                "instead. A cross-validated search passes some of its samples only: "
+                "instead. In cross-validation, only a part of the samples is passed: "
                 f"set {parameter} to a function or name there."
             )
         return given_relation(affinity, kind, X.dtype)
@@ -391,8 +391,8 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
             what = "model='free'" if self.model == "free" else "an affinity"
             raise ValueError(
                 f"The 'n_clusters' parameter of {name} must be an integer with {what}, "
-                "of which no reference can be drawn. Got 'auto' instead. Set it, or "
-                "use a kernel and a model of features."
+                "for which no reference data can be drawn. Got 'auto' instead. Set "
+                "it, or use a kernel and a model of features."
             )
         if n_samples < 16:
             raise ValueError(

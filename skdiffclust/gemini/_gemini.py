@@ -441,7 +441,7 @@ class GEMINI(BaseGEMINI):
                 raise ValueError(
                     "The 'checkpoint' parameter of GEMINI.fit must be None with a "
                     f"module as model, which has one run. Got {checkpoint!r} instead. "
-                    "Fit it for few epochs, and pass encoder_ as model to continue."
+                    "Fit it for a few epochs, and pass encoder_ as model to continue."
                 )
             self._fit_module(X, y, problem, means, rng)
             return self
@@ -538,7 +538,7 @@ class GEMINI(BaseGEMINI):
             raise ValueError(
                 "The 'n_clusters' parameter of GEMINI must be an integer for "
                 "partial_fit, whose later samples cannot change it. Got 'auto' "
-                "instead. Set it, or fit a sample with 'auto' and set its n_clusters_."
+                "instead. Set it, e.g. to n_clusters_ of a fit to a subset with 'auto'."
             )
         if not hasattr(self, "_units"):
             return self.fit(X, y, sample_weight, affinity=affinity)

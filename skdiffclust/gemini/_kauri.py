@@ -343,8 +343,8 @@ class Kauri(ClusterMixin, BaseEstimator):
             if not isinstance(self.kernel, str) or self.kernel != "linear":
                 raise ValueError(
                     "The 'kernel' parameter of Kauri must be 'linear', its default, "
-                    f"where the matrix is given as affinity. Got {self.kernel!r} "
-                    "instead. Pass one of the two."
+                    f"if an affinity is passed. Got {self.kernel!r} instead. Pass one "
+                    "of the two."
                 )
             if np.shape(affinity) != (len(X), len(X)):
                 raise ValueError(

@@ -186,8 +186,8 @@ class SparsePath:
         given = {name: value for name, value in given.items() if value is not None}
         if len(given) > 1:
             raise ValueError(
-                "The parameters of select must be given one at a time. Got "
-                f"{sorted(given)} instead. Leave out all but one."
+                "The parameters of select must be passed one at a time. Got "
+                f"{sorted(given)} instead. Pass only one of them."
             )
         if n_features is not None:
             step = self._step_of_size(n_features)

@@ -182,12 +182,13 @@ def check_checkpoint(name, checkpoint, resume, random_state):
     if not isinstance(checkpoint, str | os.PathLike | None):
         raise ValueError(
             f"The 'checkpoint' parameter of {name}.fit must be a folder or None. Got "
-            f"{checkpoint!r} instead. Name a folder."
+            f"{checkpoint!r} instead. Pass the path of a folder."
         )
     if resume and checkpoint is None:
         raise ValueError(
             f"The 'checkpoint' parameter of {name}.fit must be a folder with "
-            "resume=True. Got None instead. Name the one that was written."
+            "resume=True. Got None instead. Pass the path of the folder that was "
+            "written."
         )
     if checkpoint is not None and not isinstance(random_state, Integral):
         raise ValueError(

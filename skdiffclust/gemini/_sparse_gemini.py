@@ -600,8 +600,9 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
             n_in = steps[-1].support.sum()
             warn_of_convergence(
                 f"The path was interrupted after {len(steps)} steps, at alpha="
-                f"{alpha * problem.units.alpha:.4g} with {n_in} features. They "
-                "are kept. With checkpoint=... and resume=True it can continue later.",
+                f"{alpha * problem.units.alpha:.4g} with {n_in} features. These steps "
+                "are kept. To be able to continue later, pass checkpoint=... and "
+                "resume=True.",
                 stacklevel=3,
             )
         training.stop()
@@ -807,8 +808,8 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
                 f"The 'penalty_factor' parameter of {type(self).__name__} must be "
                 "None, 'redundancy', or an array of positive numbers of shape "
                 f"({n_features},), one for each feature. Got "
-                f"{self.penalty_factor!r} instead. Use a small number for a feature "
-                "that is to stay long."
+                f"{self.penalty_factor!r} instead. Use a small factor for features "
+                "that should be dropped late."
             )
         return factors
 
@@ -853,7 +854,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         could_be_in = self.n_clusters > 1 and not have_equal_columns(X)
         if could_be_in and not step.support.any():
             warn_of_convergence(
-                f"SparseGEMINI has no feature in at alpha={step.alpha:.4g}. Lower "
+                f"SparseGEMINI selects no feature at alpha={step.alpha:.4g}. Lower "
                 "alpha, or use path().",
                 stacklevel=3,
             )
@@ -864,10 +865,10 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         n_over = np.count_nonzero(kkts > tolerance)
         if n_over:
             warn_of_convergence(
-                f"SparseGEMINI did not converge: it is not at a solution of {n_over} "
-                f"of {len(kkts)} penalties, kkt_ is up to {np.nanmax(kkts):.2g} "
-                f"instead of at most {tolerance}. Increase max_iter, or begin with a "
-                "larger penalty.",
+                "SparseGEMINI did not converge: the optimality conditions are "
+                f"violated at {n_over} of {len(kkts)} penalties, kkt_ is up to "
+                f"{np.nanmax(kkts):.2g} instead of at most {tolerance}. Increase "
+                "max_iter, or begin with a larger penalty.",
                 stacklevel=3,
             )
 
@@ -906,7 +907,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
                 f"The 'groups' parameter of {type(self).__name__} must be None or an "
                 f"array of integers or names of shape ({n_features},), one for each "
                 f"feature. Got shape {groups.shape} and dtype {groups.dtype} instead. "
-                "Features with the same one are one group."
+                "Features with the same value form a group."
             )
         return groups
 
@@ -963,5 +964,6 @@ def _check_path(options, keep_threshold, checkpoint, resume):
     if resume and checkpoint is None:
         raise ValueError(
             "The 'checkpoint' parameter of SparseGEMINI.path must be a folder with "
-            "resume=True. Got None instead. Name the one that was written."
+            "resume=True. Got None instead. Pass the path of the folder that was "
+            "written."
         )

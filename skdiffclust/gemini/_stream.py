@@ -20,8 +20,9 @@ def check_stream(gemini, affinity):
     if sizes != asked:
         raise ValueError(
             "The 'n_clusters', 'model' and 'hidden_layer_sizes' parameters of GEMINI "
-            "must be those that the stream began with, which give layers of widths "
-            f"{sizes}. Got ones that give {asked} instead. Call fit to begin anew."
+            "must be those of the first call of partial_fit, which give layers of "
+            f"widths {sizes}. Got ones that give {asked} instead. Call fit to start "
+            "again."
         )
     if (affinity is not None) != gemini._affinity_given:
         found = "a matrix"
@@ -31,8 +32,8 @@ def check_stream(gemini, affinity):
             remedy = "Pass one between the samples of X"
         raise ValueError(
             "The 'affinity' parameter of GEMINI.partial_fit must be given in every "
-            f"call or in none. Got {found} instead. {remedy}, or call fit to begin "
-            "anew."
+            f"call or in none. Got {found} instead. {remedy}, or call fit to start "
+            "again."
         )
 
 

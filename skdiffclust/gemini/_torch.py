@@ -153,8 +153,8 @@ class GEMINILoss(nn.Module):
         if processes is not mine and float(processes) > 1:
             raise ValueError(
                 "The 'relation' parameter of GEMINILoss must be 'features' with "
-                "objective='mmd' in several processes, where no one has the samples of "
-                f"all. Got {self.relation!r} and {self.objective!r} instead."
+                "objective='mmd' in several processes, none of which has all samples. "
+                f"Got {self.relation!r} and {self.objective!r} instead."
             )
         if self.relation == "matrix" and relation.shape[1] != n_rows:
             raise ValueError(

@@ -71,8 +71,9 @@ def _solve_by_linprog(source, target, distances):
     )
     if solution.status != 0:
         raise RuntimeError(
-            f"scipy.optimize.linprog could not solve the transport: {solution.message} "
-            "Install POT (pip install skdiffclust[wasserstein]), or scale X."
+            "scipy.optimize.linprog could not solve the optimal transport problem: "
+            f"{solution.message} Install POT (pip install skdiffclust[wasserstein]), "
+            "or scale X."
         )
     duals = solution.eqlin.marginals
     return duals[:n], np.append(duals[n:], 0.0)

@@ -14,13 +14,14 @@ def check_sample_weight(sample_weight, n_samples):
     if weight.shape != (n_samples,):
         raise ValueError(
             "The 'sample_weight' parameter must hold one weight per sample. Got shape "
-            f"{weight.shape} for {n_samples} samples instead. Give a vector."
+            f"{weight.shape} for {n_samples} samples instead. Pass a one-dimensional "
+            "array."
         )
     if not (np.isfinite(weight).all() and (weight >= 0).all() and weight.any()):
         raise ValueError(
             "The 'sample_weight' parameter must be finite, not negative, and not all "
-            f"zero. Got values from {weight.min()} to {weight.max()} instead. Drop "
-            "samples that shall not count."
+            f"zero. Got values from {weight.min()} to {weight.max()} instead. Remove "
+            "samples that should be ignored."
         )
     return weight
 
@@ -51,7 +52,8 @@ def check_problem(clam, weight, first):
     if clam.step_size > 1:
         raise ValueError(
             "The 'step_size' parameter of ClAM must be at most 1 for metric "
-            f"'manhattan'. Got {clam.step_size} instead: the energy could rise. Use 1."
+            f"'manhattan'. Got {clam.step_size} instead: the energy could increase. "
+            "Use 1."
         )
     if clam.weighted is True:
         raise ValueError(
@@ -88,7 +90,7 @@ def check_memories(clam, X, constraints):
         if is_asked:
             raise ValueError(
                 f"The 'n_memories' parameter of ClAM must be None with {what}. Got "
-                f"{clam.n_memories} instead. Leave out the one or the other."
+                f"{clam.n_memories} instead. Use only one of the two."
             )
 
 
@@ -115,8 +117,8 @@ def check_checkpoint(clam, checkpoint):
     if checkpoint is not None and clam.record_centers:
         raise ValueError(
             "The 'record_centers' parameter of ClAM must be False with a checkpoint. "
-            "Got True instead, but it keeps no arrays of past epochs. Fit "
-            "without the one or the other."
+            "Got True instead, but it keeps no arrays of past epochs. Use only one of "
+            "the two."
         )
 
 

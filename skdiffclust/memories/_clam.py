@@ -76,13 +76,14 @@ def _has_no_encoder(estimator):
     """Whether only memories are trained, as on a stream."""
     if estimator.encoder is not None:
         raise AttributeError(
-            "ClAM with an encoder has no partial_fit. Fit the encoder on a sample, and "
-            "stream what it makes of the samples to a ClAM of its own."
+            "ClAM with an encoder has no partial_fit. Fit the encoder on a subset of "
+            "the samples, and pass encoded samples to partial_fit of a ClAM without "
+            "encoder."
         )
     if estimator.n_memories is not None:
         raise AttributeError(
-            "ClAM with n_memories has no partial_fit. Stream to a ClAM of as many "
-            "clusters as there shall be memories, and fit this one to its centres."
+            "ClAM with n_memories has no partial_fit. Use partial_fit of a ClAM with "
+            "one cluster per memory, and fit this estimator to its cluster_centers_."
         )
     return True
 
@@ -641,8 +642,7 @@ class ClAM(
             if np.isnan(X.data).any():
                 raise ValueError(
                     "The 'X' parameter of ClAM must not contain NaN if it is sparse. "
-                    "Got NaN instead. Pass a dense array to have missing entries "
-                    "completed."
+                    "Got NaN instead. Pass a dense array to impute missing values."
                 )
         return X
 

@@ -148,9 +148,9 @@ def _part(cost, label, cannot, fixed):
         i = ties[np.argmax(regret[ties])]
         if closed[i].all():
             raise ValueError(
-                "The 'n_clusters' parameter of ClAM must leave room for the groups of "
-                f"samples that must be separated. Got {k} instead, but no way was "
-                "found to separate them. Use more clusters, or drop some of the "
+                "The 'n_clusters' parameter of ClAM must be large enough to separate "
+                f"all groups of samples that must be separated. Got {k} instead, for "
+                "which no solution was found. Use more clusters, or drop some of the "
                 "cannot-links."
             )
         group = waiting[i]

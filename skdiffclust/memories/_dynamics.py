@@ -486,7 +486,7 @@ def _check_step(step_size, metric):
     if not allowed:
         raise ValueError(
             f"The 'step_size' parameter must be positive and {largest} for metric "
-            f"{metric!r}. Got {step_size!r} instead: the energy could rise. Use 1."
+            f"{metric!r}. Got {step_size!r} instead: the energy could increase. Use 1."
         )
 
 

@@ -409,7 +409,7 @@ class AssociativeMemory(nn.Module):
             raise ValueError(
                 "The 'step_size' parameter of AssociativeMemory must be positive, "
                 f"below 2, and at most 1 for 'manhattan'. Got {step_size!r} instead: "
-                "the energy could rise. Use 1."
+                "the energy could increase. Use 1."
             )
         if not 0 < inverse_temperature < float("inf"):
             raise ValueError(

@@ -198,8 +198,8 @@ def _check_labels(y_true, y_pred, caller):
         y_pred = y_pred[known]
     if not len(y_true):
         raise ValueError(
-            f"The 'y_true' parameter of {caller} must know the class of some sample. "
-            "Got no entry other than -1 (unknown) instead."
+            f"The 'y_true' parameter of {caller} must contain at least one known "
+            "class. Got only -1 (unknown) instead."
         )
     return y_true, y_pred
 
@@ -219,8 +219,9 @@ def check_partition(labels, name, caller):
         )
     if labels.dtype.kind in ("f", "O") and (labels != labels).any():
         raise ValueError(
-            f"The {name!r} parameter of {caller} must not hold NaN. Got NaN in sample "
-            f"{np.argmax(labels != labels)} instead. Use -1 in 'y_true' for unknown."
+            f"The {name!r} parameter of {caller} must not contain NaN. Got NaN in "
+            f"sample {np.argmax(labels != labels)} instead. Use -1 in 'y_true' for "
+            "unknown."
         )
     return labels
 

@@ -469,9 +469,9 @@ def _last_step(estimator, X, max_samples, caller):
         )
     if get_tags(estimator).input_tags.pairwise:
         raise ValueError(
-            f"{caller} measures in the space of the samples, and a precomputed "
-            f"relation has none. Got {type(estimator).__name__} fitted on one instead. "
-            "Pass it features and a metric."
+            f"{caller} needs a feature space, which does not exist for a precomputed "
+            f"matrix. Got {type(estimator).__name__} fitted to one instead. Fit it to "
+            "features with a metric."
         )
     return estimator, rows
 

@@ -77,8 +77,8 @@ def correct_variable_rate(support_true, support):
     support_true, support = _check_supports(support_true, support, name)
     if not support_true.any():
         raise ValueError(
-            f"The 'support_true' parameter of {name} must have an informative feature. "
-            "Got none instead."
+            f"The 'support_true' parameter of {name} must contain at least one "
+            "informative feature. Got none instead."
         )
     return float(np.mean(support[support_true]))
 
@@ -89,7 +89,7 @@ def _check_supports(support_true, support, caller):
     for name, array in zip(("support_true", "support"), arrays, strict=True):
         if array.ndim != 1 or array.dtype != bool or array.shape != arrays[0].shape:
             raise ValueError(
-                f"The {name!r} parameter of {caller} must be booleans, one for each "
+                f"The {name!r} parameter of {caller} must contain one boolean per "
                 f"feature. Got dtype {array.dtype} and shape {array.shape} instead. "
                 "Use get_support() of a selector."
             )

@@ -274,7 +274,7 @@ def test_a_text_with_words_of_its_own_goes_to_the_nearest_or_is_noise(
 def test_what_an_affinity_does_not_use_is_refused(blobs):
     X, _ = blobs
     for affinity in ("rbf", KNeighborsTransformer(n_neighbors=8)):
-        with pytest.raises(ValueError, match="'metric' parameter of PRCut.*no use"):
+        with pytest.raises(ValueError, match="'metric' parameter of PRCut.*not used"):
             PRCut(4, affinity=affinity, metric="cosine", **FREE).fit(X)
     graph = PRCut(4, **FREE).fit(X).affinity_matrix_
     for name, value in [("n_neighbors", 5), ("metric", "cosine"), ("temperature", 2.0)]:
@@ -962,7 +962,7 @@ def test_a_stream_goes_on_with_what_it_began_with(blobs):
         model = PRCut(4, **QUICK).set_params(**begun).fit(X[:60])
         labels = model.labels_
         with pytest.raises(
-            ValueError, match="must be those that the stream began with"
+            ValueError, match="must be those of the first call of partial_fit"
         ):
             model.set_params(**changed).partial_fit(X[60:])
         assert model.labels_ is labels

@@ -291,7 +291,7 @@ def test_what_would_be_converted_without_a_word_is_refused():
             expected_ratio_cut(graph, wrong(assignments))
     for labels, message in (
         (np.ma.masked_array([0, 1], [0, 1]), "masked array"),
-        ([0, np.nan], "must not hold NaN. Got NaN in sample 1"),
+        ([0, np.nan], "must not contain NaN. Got NaN in sample 1"),
     ):
         with pytest.raises(ValueError, match=f"'labels' parameter.*{message}"):
             ratio_cut(graph, labels)

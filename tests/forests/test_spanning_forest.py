@@ -591,8 +591,8 @@ def test_trees_of_other_samples_are_refused():
     beyond = SpanningTree(tree.edges + 1, tree.lengths)
     for wrong, samples, message in (
         (tree, X[:20], "must have 19 edges for 20 samples"),
-        (cycle, X, "must join all samples"),
-        (beyond, X, "must join all samples"),
+        (cycle, X, "must connect all samples"),
+        (beyond, X, "must connect all samples"),
         (tree, X[::-1].copy(), "as its lengths"),
         (tree, 1000 * X, "as its lengths"),
     ):

@@ -413,7 +413,7 @@ def test_what_must_be_given(global_random_seed):
     "known", [{"y": [-1] * 6}, {"must_link": np.empty((0, 2), dtype=int)}]
 )
 def test_nothing_known_at_all_is_refused(known):
-    with pytest.raises(ValueError, match="some label or link to learn from"):
+    with pytest.raises(ValueError, match="at least one label or link to learn from"):
         make(2).fit(np.arange(12.0).reshape(6, 2), **known)
 
 

@@ -258,7 +258,7 @@ def test_what_is_not_solved_is_said():
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         sparse.fit(X)
-    assert any("not at a solution of 1 of 1" in str(w.message) for w in caught)
+    assert any("violated at 1 of 1" in str(w.message) for w in caught)
     assert sparse.kkt_ > 0.01
     for params in ({"objective": "tv"}, {"batch_size": 20}, {"alpha": 0.0}):
         sparse = SparseGEMINI(3, max_iter=5, n_init=1, random_state=0, **params)

@@ -108,7 +108,7 @@ def test_nothing_left_is_said(global_random_seed):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         sparse = SparseGEMINI(3, alpha=1e4, **FAST).fit(X)
-    assert any("no feature in at alpha=1e" in str(w.message) for w in caught)
+    assert any("selects no feature at alpha=1e" in str(w.message) for w in caught)
     assert not sparse.feature_norms_.any()
 
 

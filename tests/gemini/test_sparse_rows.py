@@ -141,7 +141,7 @@ def test_metrics_of_sparse_rows(monkeypatch):
         assert not found.diagonal().any()
     with pytest.raises(ValueError, match="'metric' parameter must not be one that is"):
         distance_matrix(canonical_rows(X), metric="seuclidean")
-    with pytest.raises(ValueError, match="'kernel' parameter must take sparse X"):
+    with pytest.raises(ValueError, match="'kernel' parameter must support sparse X"):
         kernel_matrix(canonical_rows(X), kernel="chi2")
 
 
@@ -306,7 +306,7 @@ def test_what_sparse_rows_cannot_be():
         GEMINI(3).fit(form * 1e300)
     with pytest.raises(ValueError, match="contains NaN"):
         GEMINI(3).fit(form * np.nan)
-    with pytest.raises(ValueError, match="'kernel' parameter must take sparse X"):
+    with pytest.raises(ValueError, match="'kernel' parameter must support sparse X"):
         GEMINI(3, kernel="chi2").fit(form)
 
 

@@ -160,7 +160,7 @@ def test_what_cannot_go_on_says_why():
     model = make().partial_fit(X)
     for changed in {"n_clusters": 3}, {"model": "mlp"}:
         other = pickle.loads(pickle.dumps(model)).set_params(**changed)
-        with pytest.raises(ValueError, match="those that the stream began with"):
+        with pytest.raises(ValueError, match="those of the first call of partial_fit"):
             other.partial_fit(X)
     for kind in "free", torch.nn.Linear(2, 4):
         with pytest.raises(AttributeError) as caught:

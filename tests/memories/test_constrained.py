@@ -99,7 +99,7 @@ def test_colouring_is_found_or_refused(global_random_seed):
     found = ClAM(2, random_state=global_random_seed).fit(X, cannot_link=ring).labels_
     assert (found[ring[:, 0]] != found[ring[:, 1]]).all()
     clique = np.array(list(itertools.combinations(range(4), 2)))
-    with pytest.raises(ValueError, match="leave room for the groups"):
+    with pytest.raises(ValueError, match="large enough to separate all groups"):
         ClAM(3, random_state=global_random_seed).fit(X, cannot_link=clique)
     four = ClAM(4, random_state=global_random_seed).fit(X, cannot_link=clique).labels_
     assert len(np.unique(four[:4])) == 4

@@ -251,7 +251,7 @@ def test_refusals(global_random_seed):
     X, _ = blobs(global_random_seed)
     with pytest.raises(AttributeError) as caught:
         ClAM(3, encoder="mlp").partial_fit(X)
-    assert "stream what it makes of the samples" in str(caught.value.__cause__)
+    assert "pass encoded samples to partial_fit" in str(caught.value.__cause__)
     with pytest.raises(ValueError, match="encoder"):
         ClAM(3, encoder="cnn").fit(X)
     with pytest.raises(ValueError, match="init.*codes are not known"):

@@ -130,11 +130,11 @@ def test_pairs_of_a_million_rows_do_not_overflow():
         (
             [-1, -1],
             [0, 1],
-            "'y_true' .* class of some sample. Got no entry other than -1",
+            "'y_true' .* at least one known class. Got only -1",
         ),
-        ([], [], "'y_true' .* class of some sample"),
-        ([0, np.nan], [0, 1], "'y_true' .* not hold NaN. Got NaN in sample 1"),
-        ([0, 1], [np.nan, 1], "'y_pred' .* not hold NaN. Got NaN in sample 0"),
+        ([], [], "'y_true' .* at least one known class"),
+        ([0, np.nan], [0, 1], "'y_true' .* not contain NaN. Got NaN in sample 1"),
+        ([0, 1], [np.nan, 1], "'y_pred' .* not contain NaN. Got NaN in sample 0"),
         (np.ma.masked_equal([0, 1], 1), [0, 1], "'y_true' .* Got a masked array"),
     ],
 )

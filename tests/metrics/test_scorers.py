@@ -308,7 +308,7 @@ def test_estimators_without_predict_are_refused(scorer, blobs):
 def test_precomputed_relations_are_refused(scorer):
     model = KNeighborsClassifier(1, metric="precomputed")
     model.fit(1 - np.eye(3), [0, 1, 1])
-    with pytest.raises(ValueError, match="a precomputed relation has none. Got KNeigh"):
+    with pytest.raises(ValueError, match="for a precomputed matrix. Got KNeigh"):
         scorer(model, 1 - np.eye(3))
 
 

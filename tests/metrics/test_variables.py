@@ -21,5 +21,5 @@ def test_rates_of_a_selection():
         ValueError, match="'support' parameter of correct_variable_rate"
     ):
         correct_variable_rate(true, [0, 1])
-    with pytest.raises(ValueError, match="must have an informative feature"):
+    with pytest.raises(ValueError, match="must contain at least one informative"):
         correct_variable_rate(~everything, true)

@@ -41,9 +41,9 @@ class InformedBatches:
             self.units = links
         if not len(self.units):
             raise ValueError(
-                "SpanningForestEmbedding must be given some label or link to learn "
-                "from. Got unknown samples only instead. Pass y with a class for some "
-                "samples, or pairs in must_link or cannot_link."
+                "SpanningForestEmbedding needs at least one label or link to learn "
+                "from. Got unlabelled samples only instead. Pass y with a class for "
+                "some samples, or pairs in must_link or cannot_link."
             )
         informed = np.zeros(n_samples, dtype=bool)
         informed[self.units] = True

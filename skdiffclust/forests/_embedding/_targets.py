@@ -90,7 +90,7 @@ def known_constraints(n_samples, y, must_link, cannot_link):
     if y is not None and linked:
         raise ValueError(
             f"The 'y' parameter of {_NAME} must be None where links are given. Got "
-            "both instead. Turn the labels into links, or leave the links out."
+            "both instead. Convert the labels to links, or leave the links out."
         )
     if y is not None:
         return as_constraints(n_samples, partial_labels=y)

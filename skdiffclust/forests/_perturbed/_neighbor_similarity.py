@@ -91,8 +91,8 @@ def neighbor_similarity(X, n_neighbors):
     mean, std = _moments_of_squares(center(X))
     if std == 0:
         raise ValueError(
-            "The 'X' parameter must have samples that differ. Got equal ones only "
-            "instead. There is nothing to cluster."
+            "The 'X' parameter must contain samples that differ. Got equal samples "
+            "only instead. There is nothing to cluster."
         )
     graph.data = (mean - graph.data**2) / std
     # A pair is left out if it is farther than the last neighbour of both its ends.

@@ -88,8 +88,8 @@ def tree_of_points(tree, points):
     is_inside = not edges.size or (edges.min() >= 0 and edges.max() < n_samples)
     if not is_inside or components(edges, n_samples).any():
         raise ValueError(
-            "The 'tree' parameter of SpanningForestClustering.fit must join all "
-            "samples of X. Got edges that do not."
+            "The 'tree' parameter of SpanningForestClustering.fit must connect all "
+            "samples of X. Got edges that do not instead."
         )
     squares = np.zeros(n_samples - 1)
     for feature in points.T:
@@ -97,8 +97,9 @@ def tree_of_points(tree, points):
     if not np.allclose(np.sqrt(squares), lengths, rtol=1e-6, atol=0.0):
         raise ValueError(
             "The 'tree' parameter of SpanningForestClustering.fit must have the "
-            "Euclidean distances between samples of X as its lengths. Got others: is "
-            "it a tree of other samples, or of samples in another order or unit?"
+            "Euclidean distances between samples of X as its lengths. Got different "
+            "lengths instead. Check that it was computed from the same samples, in "
+            "the same order and units."
         )
     order = cut_order(edges, lengths)
     everywhere = np.ones(n_samples - 1, dtype=bool)

@@ -73,7 +73,7 @@ def test_forests_of_neighbours_are_those_of_all_pairs_where_certified(
 @pytest.mark.parametrize(
     "X, n_neighbors, match",
     [
-        (np.zeros((5, 2)), 2, "'X' parameter must have samples that differ"),
+        (np.zeros((5, 2)), 2, "'X' parameter must contain samples that differ"),
         (np.eye(4), 4, "'n_neighbors' parameter must be between 1 and"),
         (np.eye(4), 0, "'n_neighbors' parameter of neighbor_similarity"),
         (np.full((4, 2), np.nan), 1, "NaN"),
