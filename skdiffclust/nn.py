@@ -10,6 +10,7 @@ from skdiffclust.cuts._torch import RatioCutLoss
 from skdiffclust.forests._perturbed._torch import (
     ConnectivityLoss,
     FenchelYoungLoss,
+    NeighborFenchelYoungLoss,
     PartialFenchelYoungLoss,
     PerturbedForest,
     standardized_similarity,
@@ -22,6 +23,7 @@ __all__ = [
     "ConnectivityLoss",
     "FenchelYoungLoss",
     "GEMINILoss",
+    "NeighborFenchelYoungLoss",
     "PartialFenchelYoungLoss",
     "PerturbedForest",
     "RatioCutLoss",

@@ -173,7 +173,7 @@ def partial_fenchel_young_loss(
     non-negative value. Because finding the best constrained forest is NP-hard, the
     forest found is not always optimal, and the loss is an upper bound on that of the
     paper. With a sparse similarity, the constraints must be labels or must-links, and
-    the forest is found by contraction.
+    samples are not moved to other components after the contraction.
 
     Examples
     --------

@@ -10,6 +10,9 @@ from sklearn.utils import check_array
 from skdiffclust._affinity import center, neighbors_graph
 from skdiffclust._compat import Interval, validate_params
 from skdiffclust._validation import refuse_silent_conversion
+from skdiffclust.forests._perturbed._relation import freeze
+from skdiffclust.forests._trees._distances import lengths_of
+from skdiffclust.forests._trees._solve import spanning_edges
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,3 +111,39 @@ def _moments_of_squares(X):
     gram = X.T @ X if X.shape[1] <= len(X) else X @ X.T
     variance = 2 * squares.var() + 4 * np.sum(np.square(gram / len(X)))
     return 2 * squares.mean(), np.sqrt(variance)
+
+
+def neighbor_edges(X, n_neighbors, groups=None):
+    """Return indptr (n + 1,), columns and heads (m,) of pairs of near rows; read only.
+
+    Row by row, as a Relation has them: the nearest neighbours of all rows X (n, d) and
+    their minimum spanning tree, and the same inside every group of rows (n,). Without
+    noise, free forests and those in which groups are contracted are among these pairs.
+    """
+    n = len(X)
+    parts = [_near_pairs(X, np.arange(n), n_neighbors)]
+    if groups is not None:
+        order = np.argsort(groups, kind="stable")
+        members = np.split(order, np.cumsum(np.bincount(groups))[:-1])
+        parts += [_near_pairs(X, rows, n_neighbors) for rows in members]
+    keys = np.unique(np.concatenate(parts))
+    heads, columns = (ends.astype(np.int32) for ends in np.divmod(keys, n))
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(heads, minlength=n))])
+    arrays = indptr.astype(np.int64), columns, heads
+    freeze(*arrays)
+    return arrays
+
+
+def _near_pairs(X, rows, n_neighbors):
+    """Return i * n + j, i < j, for the near pairs of ascending rows (m,)."""
+    n = len(X)
+    if len(rows) - 1 <= n_neighbors:
+        i, j = np.triu_indices(len(rows), 1)
+        return rows[i] * n + rows[j]
+    points = X[rows]
+    graph = neighbors_graph(points, n_neighbors).tocoo()
+    i, j = (ends[graph.row < graph.col] for ends in (graph.row, graph.col))
+    tree, _ = spanning_edges(lengths_of(points, "euclidean"))
+    return np.concatenate(
+        [rows[i] * n + rows[j], rows[tree[:, 0]] * n + rows[tree[:, 1]]]
+    )

@@ -163,8 +163,8 @@ def perturbed_forest(
     noise of which only one triangle is used, the value would not be F_ε. Constrained
     forests are heavier than the greedy forests of the paper: a partition is found by
     contraction or greedy merging, a maximum spanning tree is computed for each of its
-    components, and groups are moved as long as the weight increases. Finding the
-    heaviest constrained forest is NP-hard.
+    components, and groups are moved as long as the weight increases (not with a sparse
+    similarity). Finding the heaviest constrained forest is NP-hard.
 
     References
     ----------

@@ -205,10 +205,12 @@ class ConstrainedSampler:
 
 
 class ContractedSampler:
-    """Constrained k-forests of noisy copies of a sparse relation, by contraction alone.
+    """Constrained k-forests of noisy copies of a sparse relation.
 
     Two free forests: one spans every group by its own edges, the other joins the
-    groups, those with a class contracted into one vertex.
+    groups, those with a class contracted into one vertex. Each component of the two
+    together then gets its own heaviest tree, which may join the samples of a group
+    through others.
 
     Parameters
     ----------
@@ -225,6 +227,8 @@ class ContractedSampler:
     """
 
     def __init__(self, relation, constraints, n_clusters, noise):
+        from skdiffclust.forests._perturbed._heaviest_forest import cuts_of
+
         check_feasible(constraints, n_clusters)
         n = relation.n_samples
         groups = constraints.groups
@@ -237,19 +241,31 @@ class ContractedSampler:
         ]
         self.noise = noise
         self.n_edges = n - n_clusters
+        self.edges = relation.edges
+        self.cuts = cuts_of(relation.weights, 2.0 * n)
         self.seconds = sum(sampler.seconds for _, sampler in self.parts)
+        self.seconds += _SECONDS_FREE * (len(relation.weights) + 10 * n)
 
     def sample(self, first, last):
         """Return forests, no components, weights and lowest values of some samples."""
+        from skdiffclust.forests._perturbed._sampling import regrow
+
+        noise = self.noise
         (inside, one), (between, two) = self.parts
         joined = one.sample(first, last)
-        joining = two.sample(first, last)
-        return Samples(
-            np.hstack([inside[joined.forests], between[joining.forests]]),
-            joined.labels[:, :0],
-            joined.totals + joining.totals,
-            np.minimum(joined.minimum_weights, joining.minimum_weights),
+        joining = two.sample(first, last).forests
+        forests = np.hstack([inside[joined.forests], between[joining]])
+        forests, totals, minimum_weights = regrow(
+            noise.seed,
+            (first, last),
+            noise.samples_per_draw,
+            noise.scale,
+            noise.table,
+            self.edges,
+            forests.astype(np.int32),
+            self.cuts,
         )
+        return Samples(forests, joined.labels[:, :0], totals, minimum_weights)
 
 
 def _between(relation, groups, colours, n_clusters, noise):

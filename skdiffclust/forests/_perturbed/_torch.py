@@ -9,15 +9,21 @@ from torch.autograd.function import once_differentiable
 
 from skdiffclust._constraints import constraints_from_matrix
 from skdiffclust._devices import refuse_other_devices
-from skdiffclust._torch import at_least_float32, in_full_precision, to_tensor
+from skdiffclust._torch import (
+    at_least_float32,
+    in_full_precision,
+    to_numpy,
+    to_tensor,
+)
 from skdiffclust.forests._perturbed import _fenchel_young, _hash
 from skdiffclust.forests._perturbed._boruvka_torch import BoruvkaSampler, partial_sums
+from skdiffclust.forests._perturbed._neighbor_similarity import neighbor_edges
 from skdiffclust.forests._perturbed._perturbation import (
     connectivity_of,
     sum_samples,
     vjp,
 )
-from skdiffclust.forests._perturbed._relation import relation_of
+from skdiffclust.forests._perturbed._relation import Relation, relation_of
 from skdiffclust.forests._perturbed._samplers import Noise, make_sampler
 
 
@@ -108,11 +114,11 @@ class _Operator(torch.autograd.Function):
 
 
 class _StoredGradient(torch.autograd.Function):
-    """A loss whose gradient (n, n) was found with its value."""
+    """A loss whose gradient was found with its value."""
 
     @staticmethod
     def forward(ctx, similarity, value_and_gradient):
-        value, gradient = value_and_gradient(_as_float64(similarity))
+        value, gradient = value_and_gradient(similarity.detach())
         ctx.save_for_backward(gradient.to(similarity))
         return torch.as_tensor(value, dtype=torch.float64).to(similarity)
 
@@ -214,11 +220,7 @@ class _Perturbed(nn.Module):
                 "The 'similarity' argument must have shape (..., n, n). Got "
                 f"{tuple(similarity.shape)} instead."
             )
-        if n_clusters > n:
-            raise ValueError(
-                "The 'n_clusters' parameter must be at most the number of samples, "
-                f"{n}. Got {n_clusters} instead."
-            )
+        _check_clusters(n_clusters, n)
         batch = similarity.shape[:-2]
         items = similarity.reshape(-1, n, n)
         known = _constraints_of_items(constraints, len(items), n, similarity.ndim - 2)
@@ -226,15 +228,33 @@ class _Perturbed(nn.Module):
         for item, seed, constraint in zip(
             items, self._seeds(len(items)), known, strict=True
         ):
-            noise = Noise(
-                float(self.noise_scale),
-                int(self.n_perturbations),
-                getattr(self, "noise", "normal"),
-                getattr(self, "antithetic", True) and self.n_perturbations > 1,
-                seed,
-            )
-            results.append(call(item, _Request(n_clusters, noise, constraint)))
+            request = _Request(n_clusters, self._noise(seed), constraint)
+            results.append(call(item, request))
         return batch, results
+
+    def _noise(self, seed):
+        """Return the Noise of an item."""
+        return Noise(
+            float(self.noise_scale),
+            int(self.n_perturbations),
+            getattr(self, "noise", "normal"),
+            getattr(self, "antithetic", True) and self.n_perturbations > 1,
+            seed,
+        )
+
+
+def _check_clusters(n_clusters, n):
+    """Refuse a number of clusters that n samples do not have."""
+    if n_clusters is None:
+        raise ValueError(
+            "The 'n_clusters' parameter must be an integer where a call does not pass "
+            "it. Got None instead. Pass it to the module or to the call."
+        )
+    if n_clusters > n:
+        raise ValueError(
+            "The 'n_clusters' parameter must be at most the number of samples, "
+            f"{n}. Got {n_clusters} instead."
+        )
 
 
 def _constraints_of_items(constraints, n_items, n, n_batch_dimensions):
@@ -376,7 +396,8 @@ class _Loss(_Perturbed):
 
         def call(item, request):
             return _stored(
-                item, lambda matrix: self._value_and_gradient(matrix, request)
+                item,
+                lambda item: self._value_and_gradient(_as_float64(item), request),
             )
 
         batch, losses = self._apply_to_items(similarity, constraints, n_clusters, call)
@@ -421,6 +442,183 @@ class PartialFenchelYoungLoss(_Loss):
     def _value_and_gradient(self, matrix, request):
         """Return the loss and its gradient (n, n) of one item."""
         return _partial_loss(matrix, request)
+
+
+class NeighborFenchelYoungLoss(_Perturbed):
+    """Partial Fenchel-Young loss of an embedding, on a graph of nearest neighbours.
+
+    For batches of thousands of samples, whose n × n similarities do not fit in memory:
+    the edges of the forests are taken from a graph, of which every sample has about
+    `n_neighbors`. In batches of a few hundred samples use `PartialFenchelYoungLoss`,
+    which is faster there and finds constrained forests that are at least as heavy.
+
+    Parameters
+    ----------
+    n_clusters : int or None
+        Number of components k; None if every call passes it.
+    n_neighbors : int, default=20
+        Nearest neighbours of each sample, itself not counted.
+    noise_scale : float, default=0.1
+        Scale ε > 0 of the noise, relative to the standard deviation of the similarity
+        of all pairs.
+    n_perturbations : int, default=20
+        Number of samples B of the noise, in antithetic pairs.
+    seed : int or None, default=None
+        Draw the same noise at every call.
+    generator : torch.Generator or None, default=None
+        Source of seeds on the CPU; None is torch's global stream.
+
+    See Also
+    --------
+    PartialFenchelYoungLoss : The loss of all pairs.
+    skdiffclust.forests.neighbor_similarity : Similarities of neighbours in NumPy.
+
+    Notes
+    -----
+    The similarity is Σ_ij = (mean - ‖z_i - z_j‖²) / std, with mean and standard
+    deviation over all pairs, and gradients through both, as
+    `standardized_similarity` has it, but only for pairs in the graph: of samples of
+    which either is among the nearest of the other, of the minimum spanning tree, and
+    the same of the samples of each class or must-link. The graph is computed anew at
+    every call, without gradients. For cosines, normalise the embedding: on the sphere
+    the two standardised similarities are equal.
+
+    The noise of a pair is that of the dense loss for the same seed. Without noise the
+    free forest is exact; with it, pairs that are left out could enter, which more
+    neighbours make less likely. No sample moves to another component after the
+    contraction that finds a constrained forest. If no class has two labelled samples
+    and no pair is missing that a forest would have, the loss is the dense one; it
+    always is with ``n_neighbors >= n_samples - 1``.
+
+    O(n n_neighbors d + d²) memory. The search for the neighbours and the spanning tree
+    take most of the time, up to O(n² d). They and the forests are computed on the CPU,
+    whatever the device of the embedding.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skdiffclust.nn import NeighborFenchelYoungLoss
+    >>> embedding = torch.linspace(0, 1, 2000).square()[:, None].requires_grad_()
+    >>> labels = torch.full((2000,), -1)
+    >>> labels[::500] = torch.tensor([0, 0, 1, 1])
+    >>> loss = NeighborFenchelYoungLoss(2, n_neighbors=10)(embedding, labels)
+    >>> loss.backward()
+    >>> embedding.grad.shape
+    torch.Size([2000, 1])
+    """
+
+    def __init__(
+        self,
+        n_clusters,
+        *,
+        n_neighbors=20,
+        noise_scale=0.1,
+        n_perturbations=20,
+        seed=None,
+        generator=None,
+    ):
+        super().__init__(n_clusters, noise_scale, n_perturbations, seed, generator)
+        if not n_neighbors >= 1:
+            raise ValueError(
+                "The 'n_neighbors' parameter must be an integer of at least 1. Got "
+                f"{n_neighbors!r} instead."
+            )
+        self.n_neighbors = n_neighbors
+
+    def extra_repr(self):
+        """Name the parameters in the module's text.
+
+        Returns
+        -------
+        str
+            As in ``repr`` of a module.
+        """
+        return f"{super().extra_repr()}, n_neighbors={self.n_neighbors}"
+
+    @in_full_precision
+    def forward(self, embedding, constraints, n_clusters=None):
+        """Compare an embedding with what is known of its samples.
+
+        Parameters
+        ----------
+        embedding : tensor of shape (n, d)
+            Samples.
+        constraints : tensor, array, sparse matrix or None
+            Partial labels (n,) with -1 for unknown, or a matrix (n, n) of +1, -1 and
+            0, without -1 but for pairs that labels would separate as well.
+        n_clusters : int or None, default=None
+            Number of components of this call; None is that of the module.
+
+        Returns
+        -------
+        tensor of shape ()
+            NaN where the embedding is not finite.
+
+        Raises
+        ------
+        ValueError
+            If the constraints contradict each other, or have cannot-links that are no
+            labels.
+        """
+        refuse_other_devices(embedding, type(self).__name__)
+        embedding = at_least_float32(embedding)
+        if embedding.ndim != 2:
+            raise ValueError(
+                "The 'embedding' argument must have shape (n, d). Got "
+                f"{tuple(embedding.shape)} instead. Call the loss for one batch at a "
+                "time."
+            )
+        n = len(embedding)
+        n_clusters = self.n_clusters if n_clusters is None else n_clusters
+        _check_clusters(n_clusters, n)
+        (seed,) = self._seeds(1)
+        if not torch.isfinite(embedding.detach()).all():
+            return embedding.sum() * torch.nan
+        (known,) = _constraints_of_items(constraints, 1, n, 0)
+        groups = None if known is None else known.groups
+        points = to_numpy(embedding).astype(np.float64)
+        indptr, columns, heads = neighbor_edges(points, int(self.n_neighbors), groups)
+        ends = [
+            to_tensor(end.astype(np.int64), embedding.device)
+            for end in (heads, columns)
+        ]
+        request = _Request(n_clusters, self._noise(seed), known)
+
+        def value_and_gradient(weights):
+            weights = to_numpy(weights).astype(np.float64)
+            relation = Relation(n, weights, indptr, columns, heads, None)
+            return _loss_on_edges(relation, request)
+
+        return _stored(_similarity_of_pairs(embedding, *ends), value_and_gradient)
+
+
+def _loss_on_edges(relation, request):
+    """Return the partial loss of a Relation, and its gradient (m,) by the weights."""
+    known = request.constraints
+    if known is not None and len(known.cannot) and not relation.is_complete:
+        raise ValueError(
+            "The 'constraints' argument must be partial labels or must-links on a "
+            "graph of neighbours. Got cannot-links instead. Use "
+            "PartialFenchelYoungLoss."
+        )
+    loss, gradient = _fenchel_young.partial_loss_with_gradient(
+        relation, known, request.n_clusters, request.noise
+    )
+    # Every edge is two entries of the similarity.
+    return loss, to_tensor(2.0 * gradient)
+
+
+def _similarity_of_pairs(embedding, heads, tails):
+    """Return the standardised similarity (m,) of pairs of samples (n, d)."""
+    rows = embedding - embedding.mean(dim=0)
+    squares = (rows**2).sum(dim=1)
+    gram = rows.T @ rows if rows.shape[1] <= len(rows) else rows @ rows.T
+    # Of all n² squared distances.
+    mean = 2.0 * squares.mean()
+    variance = 2.0 * ((squares - squares.mean()) ** 2).mean()
+    variance = variance + 4.0 * ((gram / len(rows)) ** 2).sum()
+    distances = ((rows[heads] - rows[tails]) ** 2).sum(dim=1)
+    return (mean - distances) / variance.clamp(min=_tiny(variance)).sqrt()
 
 
 class ConnectivityLoss(_Loss):
@@ -474,7 +672,9 @@ class ConnectivityLoss(_Loss):
 def partial_loss(similarity, constraints, n_clusters, noise):
     """Return the partial loss () of a tensor (n, n), for Constraints and a Noise."""
     request = _Request(n_clusters, noise, constraints)
-    return _stored(similarity, lambda matrix: _partial_loss(matrix, request))
+    return _stored(
+        similarity, lambda matrix: _partial_loss(_as_float64(matrix), request)
+    )
 
 
 def _stored(similarity, value_and_gradient):

@@ -521,7 +521,7 @@ def test_labels_on_a_sparse_graph_are_contracted(global_random_seed):
         graph, 4, constraints=labels, random_state=global_random_seed
     )
     assert result.forest.sum() / 2 == pytest.approx(16)
-    # Contraction alone, of fewer edges, is never better than with trees and moves.
+    # Without moves, of fewer edges, it is never better.
     assert dense.weight / 2 < result.weight <= dense.weight + 1e-9
 
 

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.sparse.csgraph import minimum_spanning_tree
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 
+from skdiffclust._constraints import as_constraints
 from skdiffclust.forests._constrained._dense_trees import heaviest_first, tree_of_rows
 from skdiffclust.forests._perturbed._heaviest_forest import (
     cuts_of,
@@ -15,7 +17,12 @@ from skdiffclust.forests._perturbed._heaviest_forest import (
 from skdiffclust.forests._perturbed._noise import quantile_table
 from skdiffclust.forests._perturbed._pruning import can_enter, kept_edges
 from skdiffclust.forests._perturbed._relation import relation_of
-from skdiffclust.forests._perturbed._samplers import FreeSampler, Noise, noise_width
+from skdiffclust.forests._perturbed._samplers import (
+    ContractedSampler,
+    FreeSampler,
+    Noise,
+    noise_width,
+)
 from skdiffclust.forests._perturbed._sampling import (
     sample_free,
 )
@@ -217,3 +224,41 @@ def test_forests_do_not_depend_on_where_the_work_is_divided(kind, global_random_
     if kind in ("points", "random"):
         n_above = np.sum(weights >= cuts_of(weights, 2.0 * n)[0])
         assert 2 * n <= n_above < 3 * n
+
+
+def test_trees_of_contracted_samples_are_the_heaviest_of_their_components(
+    global_random_seed,
+):
+    n = 40
+    k = 5
+    rng = np.random.RandomState(global_random_seed)
+    matrix = similarities(n, "points", global_random_seed) - 1.0
+    labels = np.full(n, -1)
+    labels[rng.permutation(n)[:15]] = np.arange(15) % 3
+    same = (labels[:, None] == labels) & (labels >= 0)
+    kept = same | (matrix > np.quantile(matrix, 0.3))
+    relation = relation_of(csr_array(np.where(kept, matrix, 0.0)))
+    assert not relation.is_complete
+    noise = plan(0.1, 6, seed=global_random_seed)
+    constraints = as_constraints(n, partial_labels=labels)
+    found = ContractedSampler(relation, constraints, k, noise).sample(0, 6)
+    copies = noisy_copies(relation, noise)
+    for copy, forest, total, low in zip(
+        copies, found.forests, found.totals, found.minimum_weights, strict=True
+    ):
+        matrix = copy.toarray()
+        edges = np.zeros((n, n))
+        edges[relation.heads[forest], relation.columns[forest]] = 1
+        n_components, component = connected_components(edges, directed=False)
+        assert n_components == k and edges.sum() == n - k
+        for label in range(3):
+            assert len(np.unique(component[labels == label])) == 1
+        assert len(np.unique(component[labels >= 0])) == 3
+        # Shifted, so that no stored weight is zero and every tree is spanning.
+        inside = (component[:, None] == component) & (matrix != 0)
+        shift = matrix.max() + 1.0
+        tree = minimum_spanning_tree(csr_array(np.where(inside, shift - matrix, 0.0)))
+        heaviest = (n - k) * shift - tree.sum()
+        assert total == pytest.approx(heaviest, rel=1e-12)
+        assert total == pytest.approx((edges * matrix).sum(), rel=1e-12)
+        assert low == matrix[edges > 0].min()

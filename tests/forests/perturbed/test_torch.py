@@ -1,8 +1,12 @@
 """Borůvka is Kruskal, sample for sample; the modules and their gradients."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import torch
+from scipy.sparse import csr_array
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from skdiffclust._constraints import as_constraints
 from skdiffclust.forests import (
@@ -14,6 +18,8 @@ from skdiffclust.forests import (
 from skdiffclust.forests._perturbed import _torch
 from skdiffclust.forests._perturbed._boruvka_torch import BoruvkaSampler, pair_noise
 from skdiffclust.forests._perturbed._fenchel_young import observations
+from skdiffclust.forests._perturbed._hash import draw_seed
+from skdiffclust.forests._perturbed._neighbor_similarity import neighbor_edges
 from skdiffclust.forests._perturbed._noise import draw_list, noise_workspace
 from skdiffclust.forests._perturbed._relation import relation_of, triangle
 from skdiffclust.forests._perturbed._samplers import Noise, make_sampler
@@ -21,6 +27,7 @@ from skdiffclust.forests._trees._boruvka_torch import Triangle
 from skdiffclust.nn import (
     ConnectivityLoss,
     FenchelYoungLoss,
+    NeighborFenchelYoungLoss,
     PartialFenchelYoungLoss,
     PerturbedForest,
     standardized_similarity,
@@ -426,3 +433,158 @@ def test_cuda_gives_what_the_cpu_gives():
         torch.testing.assert_close(values[0], values[1].cpu())
         torch.testing.assert_close(leaves[0].grad, leaves[1].grad.cpu())
         assert leaves[1].grad.any()
+
+
+def samples_of(n, seed, dtype=torch.float64):
+    rng = np.random.RandomState(seed)
+    return torch.tensor(
+        rng.randn(n, 2) + 2.0 * rng.randint(0, 3, size=(n, 1)),
+        dtype=dtype,
+        requires_grad=True,
+    )
+
+
+@pytest.mark.parametrize("constraints", ["labels", "links"])
+def test_loss_of_all_neighbours_is_the_dense_loss(constraints, global_random_seed):
+    n = 30
+    samples = samples_of(n, global_random_seed)
+    known = labels_of(n, global_random_seed)
+    if constraints == "links":
+        known = np.zeros((n, n), dtype=int)
+        known[0, 1] = known[2, 3] = 1
+        known[4, 5] = known[5, 6] = -1
+    options = {"n_perturbations": 6, "seed": global_random_seed}
+    sparse = NeighborFenchelYoungLoss(4, n_neighbors=n, **options)(samples, known)
+    dense = PartialFenchelYoungLoss(4, **options)(
+        standardized_similarity(samples), known
+    )
+    assert sparse.item() == pytest.approx(dense.item(), rel=1e-9)
+    (found,) = torch.autograd.grad(sparse, samples)
+    (expected,) = torch.autograd.grad(dense, samples)
+    torch.testing.assert_close(found, expected, rtol=1e-7, atol=1e-9)
+
+
+def test_loss_of_some_neighbours_is_that_of_the_sparse_similarity(global_random_seed):
+    n = 60
+    samples = samples_of(n, global_random_seed)
+    labels = labels_of(n, global_random_seed)
+    groups = as_constraints(n, partial_labels=labels).groups
+    _, columns, heads = neighbor_edges(samples.detach().numpy(), 6, groups)
+    assert len(heads) < n * (n - 1) / 4
+    similarity = standardized_similarity(samples)
+    rows = torch.from_numpy(heads.astype(np.int64))
+    others = torch.from_numpy(columns.astype(np.int64))
+    graph = np.zeros((n, n))
+    graph[rows, others] = similarity.detach()[rows, others]
+    options = {"noise_scale": 0.05, "n_perturbations": 6}
+    expected, by_entries = partial_fenchel_young_loss(
+        csr_array(graph + graph.T),
+        labels,
+        4,
+        random_state=global_random_seed,
+        return_gradient=True,
+        **options,
+    )
+    seed = draw_seed(global_random_seed)
+    loss = NeighborFenchelYoungLoss(4, n_neighbors=6, seed=seed, **options)
+    found = loss(samples, labels)
+    assert found.item() == pytest.approx(expected, rel=1e-9)
+    (gradient,) = torch.autograd.grad(found, samples)
+    through = (similarity * torch.from_numpy(by_entries.toarray())).sum()
+    (expected,) = torch.autograd.grad(through, samples)
+    torch.testing.assert_close(gradient, expected, rtol=1e-7, atol=1e-9)
+
+
+def test_a_label_a_class_and_little_noise_need_few_neighbours(global_random_seed):
+    samples = samples_of(80, global_random_seed)
+    labels = np.full(80, -1)
+    labels[[0, 30, 60]] = [0, 1, 2]
+    options = {"noise_scale": 0.01, "n_perturbations": 6, "seed": global_random_seed}
+    sparse = NeighborFenchelYoungLoss(4, n_neighbors=25, **options)(samples, labels)
+    dense = PartialFenchelYoungLoss(4, **options)(
+        standardized_similarity(samples), labels
+    )
+    assert dense > 0
+    assert sparse.item() == pytest.approx(dense.item(), rel=1e-9)
+
+
+def test_loss_of_neighbours_passes_gradcheck(global_random_seed):
+    loss = NeighborFenchelYoungLoss(3, n_neighbors=4, n_perturbations=4, seed=3)
+    samples = samples_of(14, global_random_seed)
+    labels = labels_of(14, global_random_seed)
+    assert torch.autograd.gradcheck(lambda x: loss(x, labels), samples, eps=1e-7)
+
+
+def test_loss_of_neighbours_has_no_matrix_of_all_pairs():
+    n = 2000
+    largest = 0
+
+    class Sizes(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            nonlocal largest
+            found = func(*args, **(kwargs or {}))
+            tensors = torch.utils._pytree.tree_leaves(found)
+            sizes = [part.numel() for part in tensors if torch.is_tensor(part)]
+            largest = max(largest, *sizes, 0)
+            return found
+
+    samples = samples_of(n, 0, torch.float32)
+    labels = np.where(np.arange(n) % 20, -1, np.arange(n) % 3)
+    loss = NeighborFenchelYoungLoss(4, n_neighbors=10, n_perturbations=2, seed=0)
+    loss(samples, labels)  # what is compiled or imported is not counted
+    tracemalloc.start()
+    try:
+        with Sizes():
+            loss(samples, labels).backward()
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert largest <= 40 * n
+    assert peak < n * n
+
+
+@pytest.mark.parametrize(
+    "call, match",
+    [
+        (
+            lambda: NeighborFenchelYoungLoss(2, n_neighbors=0),
+            "'n_neighbors' parameter must be an integer of at least 1",
+        ),
+        (
+            lambda: NeighborFenchelYoungLoss(2)(torch.zeros(2, 3, 1), None),
+            r"'embedding' argument must have shape \(n, d\)",
+        ),
+        (
+            lambda: NeighborFenchelYoungLoss(2, n_neighbors=1)(
+                torch.arange(5.0)[:, None], -np.eye(5, k=1) - np.eye(5, k=2)
+            ),
+            "must be partial labels or must-links on a graph of neighbours",
+        ),
+        (
+            lambda: NeighborFenchelYoungLoss(None)(torch.zeros(5, 1), None),
+            "'n_clusters' parameter must be an integer where a call does not",
+        ),
+        (
+            lambda: PartialFenchelYoungLoss(None)(torch.zeros(5, 5), None),
+            "'n_clusters' parameter must be an integer where a call does not",
+        ),
+        (
+            lambda: NeighborFenchelYoungLoss(6)(torch.zeros(5, 1), None),
+            "'n_clusters' parameter must be at most the number of samples, 5",
+        ),
+    ],
+)
+def test_wrong_requests_of_neighbours_are_refused(call, match):
+    with pytest.raises(ValueError, match=match):
+        call()
+
+
+def test_loss_of_neighbours_at_its_limits():
+    loss = NeighborFenchelYoungLoss(1, seed=0)
+    assert repr(loss).endswith("n_perturbations=20, n_neighbors=20)")
+    equal = torch.ones(6, 2, requires_grad=True)
+    for samples in (equal, equal[:1]):
+        value = loss(samples, np.full(len(samples), -1))
+        (gradient,) = torch.autograd.grad(value, equal)
+        assert abs(value) < 1e-12 and not gradient.any()
+    assert torch.isnan(loss(torch.full((4, 2), torch.inf), None))
