@@ -92,25 +92,30 @@ class PRCut(
     n_clusters : int or "auto", default=8
         Number of clusters. "auto" determines it from `cut_curve_`, and issues a warning
         if there is no clear number; see Notes.
-    affinity : str, callable or neighbours transformer, \
-            default="ranked_neighbors"
-        Similarity of two samples. "ranked_neighbors" is ``1 / (r + 1)`` if one is the
-        r-th nearest of the other, up to `n_neighbors`, summed over both directions;
-        "nearest_neighbors" is 1 if either is among the `n_neighbors` nearest of the
-        other, else 0. "rbf" is ``exp(-d² / temperature)``
-        and "cosine" ``exp((cos - 1) / temperature)``, both dense. "precomputed": X is
-        the graph, a symmetric matrix of weights >= 0, which needs ``encoder=None``. A
-        callable maps (X, Y) to weights (n_X, n_Y). Of a transformer, such as
-        :class:`~sklearn.neighbors.KNeighborsTransformer`, every stored entry is an
-        edge of weight 1, so distances are not read as similarities. "nndescent" is that
-        of pynndescent, which must be installed (the extra ``nndescent``): approximate
-        neighbours, for many samples of more than ten features. It takes about a minute
-        to compile when it is first used.
+    affinity : str, callable or neighbours transformer, default="ranked_neighbors"
+        Similarity between samples:
+
+        - "ranked_neighbors": ``1 / (r + 1)`` if one sample is the r-th nearest
+          neighbour of the other and r is at most `n_neighbors`, summed over both
+          directions;
+        - "nearest_neighbors": 1 if one sample is among the `n_neighbors` nearest
+          neighbours of the other, and 0 otherwise;
+        - "nndescent": the same with approximate neighbours, for many samples with more
+          than ten features. It requires pynndescent (the extra ``nndescent``), whose
+          first use takes about a minute of compilation;
+        - "rbf": ``exp(-d² / temperature)`` with the distance d, a dense graph;
+        - "cosine": ``exp((cos - 1) / temperature)``, a dense graph;
+        - "precomputed": X is the graph, a symmetric matrix of non-negative weights,
+          which requires ``encoder=None``;
+        - a function of (X, Y) that returns weights of shape (n_X, n_Y);
+        - a transformer such as :class:`~sklearn.neighbors.KNeighborsTransformer`. Each
+          stored entry is an edge of weight 1; distances are not used.
     n_neighbors : int or "auto", default="auto"
-        Number of neighbours of a sample, not including itself; at most n_samples - 1
-        are used. "auto" is 10 where they are not ranked. Where they are, it is 20, or
-        for up to three features half the square root of n_samples, from 10 to 20:
-        clusters may be thin there, and many neighbours of few samples join them.
+        Number of neighbours of a sample, itself excluded; at most n_samples - 1 are
+        used. "auto" uses 10 if the neighbours are not ranked. If they are, it uses 20,
+        or for up to three features half the square root of n_samples, bounded between
+        10 and 20: in few dimensions, clusters may be thin, and are connected by too
+        many neighbours if there are few samples.
     metric : {"euclidean", "cosine"}, default="euclidean"
         Distance of the nearest neighbours. With "cosine", for example for text, the
         length of a sample has no influence, and samples whose cosine is not positive,
@@ -135,8 +140,8 @@ class PRCut(
         and pairs where a cluster has more than four nodes. "place": into the cluster of
         the nearest sample, or, where there are no features, into the largest cluster.
         "noise": they are labelled -1, which needs ``encoder=None``. Larger parts are
-        clusters; where there are more of them than clusters, whole parts are put
-        together, the largest first, each to the smallest cluster so far.
+        clusters; if there are more of them than clusters, parts are combined, starting
+        with the largest, by adding each one to the smallest cluster so far.
     objective : {"exact", "bound"}, default="exact"
         Objective of soft assignments: the bound of the expected ratio-cut, or the exact
         expectation, of which the terms that are not in the bound are updated every
