@@ -1,17 +1,15 @@
 """Which graph of neighbours agrees best with classes? Choose on half of the sets.
 
     python benchmarks/choose_neighbors.py
-    python benchmarks/choose_neighbors.py --split report --first 60
-    python benchmarks/choose_neighbors.py --split shapes --first 5
+    python benchmarks/choose_neighbors.py --split report --first 70
+    python benchmarks/choose_neighbors.py --split shapes --first 10
 
 The sets are those of `bench_all.py` in the order of their names: "choice" has the
 first, the third and so on, "report" the others; four times nine tenths of each are
 drawn. "shapes" draws each of 41 problems of thin, nested or small clusters five times.
 Printed is the mean adjusted Rand index of ``PRCut(k, n_init=5)``, with neighbours of
 equal weight, with neighbours weighted by rank, and with the number of these that
-``n_neighbors="auto"`` stands for. The rule, written down first: of the graphs that
-lower no set of "choice" by more than .02, relative to ten neighbours of equal weight,
-the one with the highest mean.
+``n_neighbors="auto"`` stands for.
 """
 
 import os

@@ -2,10 +2,10 @@
 
     python benchmarks/reproduce_representations.py usps_train mnist_t10k
 
-PRCut(encoder=None, init="random") on the nearest neighbours of pixels, of 50 principal
-components, and of a small convolutional network that learned without labels from
-shifted, scaled and noisy copies (SimCLR's loss). One line a representation; the sets
-come from the loader, skdiffclust._data.
+The ratio-cut of the nearest neighbours, of equal weight as in the paper, of pixels, of
+50 principal components, and of a small convolutional network that learned without
+labels from shifted, scaled and noisy copies (SimCLR's loss). One line a representation;
+the sets come from the loader, skdiffclust._data.
 """
 
 import os
@@ -97,8 +97,8 @@ def main(names):
         for kind, represent in found.items():
             model = PRCut(
                 10,
-                encoder=None,
-                init="random",
+                cut="ratio",
+                affinity="nearest_neighbors",
                 n_neighbors=N_NEIGHBORS[name],
                 random_state=0,
             ).fit(represent(X))

