@@ -2,15 +2,17 @@
 
     OMP_NUM_THREADS=1 python benchmarks/bench_clam.py [PART ...]
 
-Parts are k_means, streams, outliers, fits, steps, large, growth, memory and gpu; all
-of them by default. Times are medians of alternating runs in this process, given as
-ratios. Real data come from the loader, skdiffclust._data. The part k_means compares
-ClAM with its defaults to ``KMeans(n_init=10)`` on twenty complete data sets: see its
-docstring.
+Parts are k_means, text, metrics, streams, outliers, fits, steps, large, growth, memory
+and gpu; all of them by default. Times are medians of alternating runs in this process,
+given as ratios. Real data come from the loader, skdiffclust._data. The part k_means
+compares ClAM with its defaults to ``KMeans(n_init=10)`` on twenty complete data sets:
+see its docstring.
 """
 
 import functools
+import importlib
 import itertools
+import operator
 import platform
 import sys
 import time
@@ -20,7 +22,8 @@ import warnings
 import numpy as np
 import sklearn
 import torch
-from sklearn.cluster import KMeans, MiniBatchKMeans
+from scipy import sparse
+from sklearn.cluster import KMeans, MiniBatchKMeans, kmeans_plusplus
 from sklearn.datasets import (
     load_breast_cancer,
     load_digits,
@@ -30,6 +33,7 @@ from sklearn.datasets import (
     make_classification,
 )
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
 from sklearn.metrics import adjusted_rand_score, roc_auc_score, silhouette_score
 from sklearn.preprocessing import StandardScaler
 
@@ -372,6 +376,143 @@ def outliers():
         print(f"{name:7s} energy {energy:.3f}, distance {distance:.3f}", flush=True)
 
 
+def topics(n_samples, n_words, n_classes, length, seed):
+    """Return counts (n, n_words), CSR, of words that are as frequent as in a language,
+    and the topic (n,), which explains half of the words of a document.
+    """
+    rng = np.random.RandomState(seed)
+    common = 1.0 / np.arange(1, n_words + 1)
+    common /= common.sum()
+    own = rng.dirichlet(30.0 * common + 1e-3, size=n_classes)
+    y = rng.randint(n_classes, size=n_samples)
+    lengths = 5 + rng.poisson(length, size=n_samples)
+    counts = [
+        rng.multinomial(n, 0.5 * own[label] + 0.5 * common)
+        for n, label in zip(lengths, y, strict=True)
+    ]
+    return sparse.csr_array(np.array(counts, dtype=float)), y
+
+
+def docstrings(names):
+    """Return counts (n, n_words), CSR, of the words of the docstrings of what modules
+    export, and the number (n,) of the module.
+    """
+    found = {}
+    for label, name in enumerate(names):
+        module = importlib.import_module(name)
+        for member in sorted(getattr(module, "__all__", dir(module))):
+            text = getattr(getattr(module, member, None), "__doc__", None)
+            if isinstance(text, str) and len(text) > 300:
+                found.setdefault(text, label)
+    words = CountVectorizer(stop_words="english", token_pattern=r"[a-z]{3,}")
+    return words.fit_transform(found), np.array(list(found.values()))
+
+
+def spherical_k_means(X, n_clusters, seed):
+    """Return the labels of unit rows X, CSR, of largest sum of cosines of 10 starts."""
+    rng = np.random.RandomState(seed)
+    best, highest = None, -np.inf
+    for _ in range(10):
+        centers, _ = kmeans_plusplus(X, n_clusters, random_state=rng)
+        centers = centers.toarray() if sparse.issparse(centers) else centers
+        labels = None
+        for _ in range(100):
+            before, products = labels, X @ centers.T
+            labels = products.argmax(axis=1)
+            if before is not None and np.array_equal(before, labels):
+                break
+            members = sparse.csr_array(
+                (np.ones(len(labels)), (labels, np.arange(len(labels)))),
+                shape=(n_clusters, len(labels)),
+            )
+            sums = (members @ X).toarray()
+            lengths = np.linalg.norm(sums, axis=1, keepdims=True)
+            centers = np.where(lengths > 0, sums / np.maximum(lengths, 1e-9), centers)
+        if products.max(axis=1).sum() > highest:
+            best, highest = labels, products.max(axis=1).sum()
+    return best
+
+
+def sum_of_cosines(X, labels):
+    """Return the sum of cosines of unit rows X, CSR, to the mean of their cluster."""
+    clusters = (X[labels == label].sum(axis=0) for label in np.unique(labels))
+    return sum(np.linalg.norm(cluster) for cluster in clusters)
+
+
+def text():
+    """Compare ClAM by cosines with spherical k-means, and k-means of unit rows, on
+    TF-IDF: topics that are drawn, and docstrings of libraries, whose versions matter.
+
+    A line has the medians over five seeds of the adjusted Rand index, of the sum of
+    cosines of ClAM over that of spherical k-means, and of the ratio of the processor
+    time of ClAM to that of each peer.
+    """
+    scipy_modules = "stats signal linalg special optimize ndimage sparse integrate"
+    sets = {
+        "topics, long": topics(1000, 5000, 8, 120, 0),
+        "topics, short": topics(3000, 3000, 5, 25, 1),
+        "docstrings of four libraries": docstrings(
+            ["numpy", "scipy.stats", "sklearn.metrics", "torch"]
+        ),
+        "docstrings of SciPy": docstrings(
+            [f"scipy.{name}" for name in scipy_modules.split()]
+        ),
+    }
+    for name, (counts, y) in sets.items():
+        X = sparse.csr_array(TfidfTransformer().fit_transform(counts))
+        k, scores, times, sums = len(np.unique(y)), [], [], []
+        for seed in range(5):
+            found = {}
+            work = {
+                "ClAM": ClAM(k, metric="cosine", random_state=seed).fit_predict,
+                "spherical": lambda X, s=seed, k=k: spherical_k_means(X, k, s),
+                "k-means": KMeans(k, n_init=10, random_state=seed).fit_predict,
+            }
+
+            def run(method, found=found, work=work, X=X):
+                found[method] = work[method](X)
+
+            times.append([seconds(functools.partial(run, method)) for method in work])
+            scores.append([adjusted_rand_score(y, labels) for labels in found.values()])
+            pair = (
+                sum_of_cosines(X, found[method]) for method in ("ClAM", "spherical")
+            )
+            sums.append(operator.truediv(*pair))
+        ours, spherical, plain = np.median(scores, axis=0)
+        times = np.array(times)
+        print(
+            f"{name}, {X.shape[0]} x {X.shape[1]}, k = {k}: ARI ClAM {ours:.3f}, "
+            f"spherical k-means {spherical:.3f}, k-means {plain:.3f}; cosines "
+            f"{np.median(sums):.4f}; time over "
+            f"spherical {np.median(times[:, 0] / times[:, 1]):.2f}, over k-means "
+            f"{np.median(times[:, 0] / times[:, 2]):.2f}",
+            flush=True,
+        )
+
+
+def metrics():
+    """Print the time of fits by cosines and by city-block distances over Euclidean."""
+    for name in ("wine", "ecoli", "digits", "ctg", "usps_train", "letter"):
+        if (pair := load(name)) is None:
+            continue
+        X, k = pair
+        X = X[np.random.RandomState(0).permutation(len(X))[:TABLE_ROWS]]
+        times = []
+        for seed in range(5):
+            models = [
+                ClAM(k, metric=metric, random_state=seed)
+                for metric in ("euclidean", "cosine", "manhattan")
+            ]
+            times.append([seconds(lambda m=m, X=X: m.fit(X)) for m in models])
+        times = np.array(times)
+        cosine, manhattan = np.median(times[:, 1:] / times[:, :1], axis=0)
+        print(
+            f"{name} {X.shape}, k = {k}: over Euclidean, cosine {cosine:.2f}, "
+            f"manhattan {manhattan:.2f}",
+            flush=True,
+        )
+
+
 def streams():
     """Compare streams of the digits, shuffled and sorted by class, batches of 100."""
     X, y = load_digits(return_X_y=True)
@@ -395,6 +536,8 @@ def streams():
 
 PARTS = {
     "k_means": k_means,
+    "text": text,
+    "metrics": metrics,
     "streams": streams,
     "outliers": outliers,
     "fits": small_fits,

@@ -393,6 +393,9 @@ def lloyd_medians(Z, weight, memories):
 
 def weighted_medians(Z, weight):
     """Return the weighted lower medians (d,) of rows Z (m, d)."""
+    if (weight == weight[0]).all():
+        middle = (len(Z) - 1) // 2
+        return np.partition(Z, middle, axis=0)[middle]
     order = np.argsort(Z, axis=0, kind="stable")
     reached = np.cumsum(weight[order], axis=0) >= 0.5 * weight.sum()
     reached[-1] = True  # despite rounding of the sum

@@ -26,6 +26,7 @@ from skdiffclust.memories._seeding import (
     lloyd,
     nearest_memory,
     reassign,
+    weighted_medians,
 )
 from skdiffclust.memories._training import completion_with_gradient
 from skdiffclust.metrics import silhouette_scorer
@@ -115,6 +116,18 @@ def test_exchange_mends_two_memories_in_one_blob(global_random_seed):
     assert cost == pytest.approx(far.sum())
     found = nearest_memory(centers, mended)[0]
     assert len(np.unique(found)) == 6
+
+
+@pytest.mark.parametrize("n_samples", [1, 2, 7, 8])
+def test_medians_of_equal_weights_are_those_of_any_weights(n_samples):
+    Z = np.random.RandomState(n_samples).normal(size=(n_samples, 3))
+    equal = weighted_medians(Z, np.full(n_samples, 0.5))
+    # A sample of hardly any weight that is the first in every feature changes nothing.
+    longer = np.vstack([Z, np.full((1, 3), -9.0)])
+    tiny = np.r_[np.full(n_samples, 0.5), 1e-9]
+    np.testing.assert_array_equal(equal, weighted_medians(longer, tiny))
+    assert (np.mean(Z < equal, axis=0) < 0.5).all()
+    assert (np.mean(Z <= equal, axis=0) >= 0.5).all()
 
 
 def test_single_samples_are_moved_where_lloyd_has_ended(global_random_seed):
