@@ -50,7 +50,7 @@ def solve_by_torch(similarity, problem):
 
 
 def as_tensors(similarity, problem):
-    problem = batched.TorchProblem(problem, torch.device("cpu"))
+    problem = batched.TorchProblem([problem], torch.device("cpu"))
     return ranked_matrices(torch.from_numpy(np.array(similarity))[None]), problem
 
 

@@ -7,6 +7,8 @@ algorithm, which are a tree of depth log n with the bottlenecks of the forest
 own tree loses, for those whose move may be an improvement, each by a tree of its own.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 import torch
 
@@ -30,50 +32,139 @@ _FEW_OF_MANY = 16
 _FEW_OF_TREES = 48
 
 
+class ProblemArrays(NamedTuple):
+    """Arrays of ConstrainedProblems, one problem after another, padded to one size.
+
+    Attributes
+    ----------
+    groups, nodes : tensor of shape (p, n), int64
+        Group of each sample, and its node of the contracted graph: the colours, then
+        all other groups.
+    firsts : tensor of shape (p, g), int64
+        First sample of each group.
+    singles, several : tensor of shape (p, u) or (p, v), int64
+        Groups of one sample, and those of several that can move.
+    is_single, is_several : tensor of shape (p, u) or (p, v), bool
+        False for padding.
+    sizes, loads : tensor of shape (p, g), int64 and float64
+        Samples of each group, and their weights; 0 for padding.
+    weights : tensor of shape (p, n), float64
+        Weights of samples.
+    n_edges : tensor of shape (p, 1), int64
+        Edges of the forest of the contracted graph.
+    """
+
+    groups: torch.Tensor
+    nodes: torch.Tensor
+    firsts: torch.Tensor
+    singles: torch.Tensor
+    several: torch.Tensor
+    is_single: torch.Tensor
+    is_several: torch.Tensor
+    sizes: torch.Tensor
+    loads: torch.Tensor
+    weights: torch.Tensor
+    n_edges: torch.Tensor
+
+
 class TorchProblem:
-    """A ConstrainedProblem as tensors on a device.
+    """ConstrainedProblems as tensors on a device.
+
+    The first of the matrices that they are solved for have the first problem, as many
+    the second, and so on.
 
     Parameters
     ----------
-    problem : ConstrainedProblem
+    problems : list of ConstrainedProblem
+        Of the same numbers of samples and clusters; a greedy one is alone.
     device : torch.device
     """
 
-    def __init__(self, problem, device):
-        groups = problem.groups
-        colours = problem.colours[groups]
-        self.n_clusters = problem.n_clusters
-        self.greedy = problem.greedy
-        self.min_size = float(problem.min_size)
-        # Nodes of the contracted graph: the colours, then all other groups.
-        self.n_colours = int(colours.max(initial=-1)) + 1
-        nodes = np.unique(
-            np.where(colours >= 0, colours, len(groups) + groups), return_inverse=True
-        )[1]
-        self.n_nodes = int(nodes.max()) + 1
-        self.is_contracted = bool((nodes != np.arange(len(nodes))).any())
-        sizes = np.bincount(groups)
-        firsts = np.unique(groups, return_index=True)[1]
-        singles = np.flatnonzero(sizes == 1)
-        several = np.flatnonzero(sizes > 1)
-        if not problem.greedy:
-            # With as many classes as clusters, no group with a class can move.
-            n_conflicts = problem.conflicts.sum(axis=1)
-            several = several[n_conflicts[several] < problem.n_clusters - 1]
-        self.has_conflicts = bool(problem.conflicts[singles].any())
-        arrays = {
-            "groups": groups,
-            "nodes": nodes,
-            "firsts": firsts,
-            "singles": singles,
-            "several": several,
-            "sizes": sizes,
-            "conflicts": problem.conflicts,
-            "loads": np.bincount(groups, problem.weights),
-            "weights": problem.weights,
-        }
-        for name, array in arrays.items():
-            setattr(self, name, to_tensor(np.ascontiguousarray(array), device))
+    def __init__(self, problems, device):
+        one = problems[0]
+        self.n_clusters = one.n_clusters
+        self.greedy = one.greedy
+        self.min_size = float(one.min_size)
+        n_colours = [int(problem.colours.max(initial=-1)) + 1 for problem in problems]
+        self.n_colours = max(n_colours)
+        self.least_colours = min(n_colours)
+        parts = [_arrays_of(problem, self.n_colours) for problem in problems]
+        nodes = [part["nodes"] for part in parts]
+        self.n_nodes = max(int(part.max()) + 1 for part in nodes)
+        self.is_contracted = any((part != np.arange(len(part))).any() for part in nodes)
+        self.has_conflicts = any(
+            problem.conflicts[part["singles"]].any()
+            for problem, part in zip(problems, parts, strict=True)
+        )
+        self.edge_counts = {int(part["n_edges"][0]) for part in parts}
+        self.conflicts = _padded([problem.conflicts for problem in problems], device)
+        self.arrays = ProblemArrays(
+            *(
+                _padded([part[name] for part in parts], device)
+                for name in ProblemArrays._fields
+            )
+        )
+
+    def problem_of(self, samples, n_samples):
+        """Return the problem (a,) that samples (a,) of `n_samples` have, or None.
+
+        None if there is one problem.
+        """
+        n_problems = len(self.conflicts)
+        return None if n_problems == 1 else samples // (n_samples // n_problems)
+
+    def arrays_of(self, samples, n_samples):
+        """Return the ProblemArrays (a, ...) of samples (a,) of `n_samples`."""
+        index = self.problem_of(samples, n_samples)
+        if index is None:
+            return ProblemArrays(
+                *(array.expand(len(samples), -1) for array in self.arrays)
+            )
+        return ProblemArrays(*(array[index] for array in self.arrays))
+
+
+def _arrays_of(problem, n_colours):
+    """Return the arrays of a ConstrainedProblem, as ProblemArrays names them.
+
+    The nodes without a colour begin at `n_colours`.
+    """
+    groups = problem.groups
+    colours = problem.colours[groups]
+    own_colours = int(colours.max(initial=-1)) + 1
+    nodes = np.unique(
+        np.where(colours >= 0, colours, len(groups) + groups), return_inverse=True
+    )[1]
+    n_edges = int(nodes.max()) + 1 - problem.n_clusters
+    nodes = np.where(nodes >= own_colours, nodes + n_colours - own_colours, nodes)
+    sizes = np.bincount(groups)
+    singles = np.flatnonzero(sizes == 1)
+    several = np.flatnonzero(sizes > 1)
+    if not problem.greedy:
+        # With as many classes as clusters, no group with a class can move.
+        n_conflicts = problem.conflicts.sum(axis=1)
+        several = several[n_conflicts[several] < problem.n_clusters - 1]
+    return {
+        "groups": groups,
+        "nodes": nodes,
+        "firsts": np.unique(groups, return_index=True)[1],
+        "singles": singles,
+        "several": several,
+        "is_single": np.ones(len(singles), dtype=bool),
+        "is_several": np.ones(len(several), dtype=bool),
+        "sizes": sizes,
+        "loads": np.bincount(groups, problem.weights),
+        "weights": problem.weights,
+        "n_edges": np.array([n_edges]),
+    }
+
+
+def _padded(arrays, device):
+    """Return arrays (m, ...) of different sizes as a tensor (p, m, ...), with zeros."""
+    shape = np.max([array.shape for array in arrays], axis=0)
+    stacked = np.zeros((len(arrays), *shape), dtype=arrays[0].dtype)
+    for whole, array in zip(stacked, arrays, strict=True):
+        whole[tuple(slice(size) for size in array.shape)] = array
+    return to_tensor(stacked, device)
 
 
 def constrained_trees(matrices, problem):
@@ -103,28 +194,31 @@ def constrained_trees(matrices, problem):
 def contract(matrices, problem):
     """Partitions (s, n) of the best forests in which every colour is one component."""
     ranks = matrices.ranks
-    n_samples = len(ranks)
+    arrays = problem.arrays_of(_each(ranks), len(ranks))
+    nodes = arrays.nodes
     n_hubs = problem.n_colours
+    # Of the trees without a hub, in any problem.
+    n_trees = 0 if problem.least_colours else 1
     if problem.is_contracted:
-        nodes = problem.nodes.expand(n_samples, -1)
         ranks = contracted(ranks, nodes, problem.n_nodes)
         ranks[:, :n_hubs, :n_hubs] = NONE
         ranks.diagonal(dim1=1, dim2=2).fill_(SELF)
-    forest = spanning_forest(ranks, n_trees=0 if n_hubs else 1, n_hubs=n_hubs)
-    n_cut = problem.n_clusters - max(n_hubs, 1)
-    if n_cut:
+    forest = spanning_forest(ranks, n_trees=n_trees, n_hubs=n_hubs)
+    if problem.n_clusters > max(problem.least_colours, 1):
         # The trees of the edges that are left are those of all pairs no lighter.
-        n_edges = problem.n_nodes - problem.n_clusters
-        if n_edges:
-            light = ranks < forest.edges[:, n_edges - 1, None, None]
-        else:
+        if problem.edge_counts == {0}:
             light = torch.ones_like(ranks, dtype=torch.bool)
+        else:
+            lightest = forest.edges.gather(1, (arrays.n_edges - 1).clamp(min=0))
+            light = ranks < lightest[:, :, None]
+            if 0 in problem.edge_counts:
+                light |= arrays.n_edges[:, :, None] == 0
         ranks = ranks.masked_fill(light, NONE)
         ranks.diagonal(dim1=1, dim2=2).fill_(SELF)
         forest = spanning_forest(
-            ranks, n_trees=problem.n_clusters - n_hubs, n_hubs=n_hubs
+            ranks, n_trees=problem.n_clusters - problem.least_colours, n_hubs=n_hubs
         )
-    return _by_first_row(trees_of(forest)[:, problem.nodes])
+    return _by_first_row(trees_of(forest).gather(1, nodes))
 
 
 def merge_greedily(weights, problem):
@@ -132,9 +226,9 @@ def merge_greedily(weights, problem):
 
     Also returns in which samples (s,) it reached n_clusters components.
     """
-    n_groups = len(problem.sizes)
+    n_groups = problem.arrays.sizes.shape[1]
     (n_samples, n) = weights.shape[:2]
-    groups = problem.groups.expand(n_samples, n)
+    groups = problem.arrays.groups.expand(n_samples, n)
     best = weights.new_full((n_samples, n, n_groups), -torch.inf)
     best.scatter_reduce_(2, groups[:, None].expand(weights.shape), weights, "amax")
     if n_groups < n:
@@ -175,21 +269,23 @@ def improve_forests(matrices, labels, problem):
     trees = torch.empty((n_samples, n - k), dtype=torch.int32, device=labels.device)
     unit = _gain_unit(matrices)
     active = torch.arange(n_samples, device=labels.device)
-    can_move = k > 1 and len(problem.singles) + len(problem.several) > 0
+    n_movable = problem.arrays.singles.shape[1] + problem.arrays.several.shape[1]
+    can_move = k > 1 and n_movable > 0
     for _ in range(MAX_ROUNDS if can_move else 0):
         part = labels if len(active) == n_samples else labels[active]
         forest = _own_trees(matrices, active, part, k)
         trees[active] = forest.edges[:, : n - k]
-        moves = _proposals(matrices, active, part, problem, unit, forest)
+        arrays = problem.arrays_of(active, n_samples)
+        moves = _proposals(matrices, active, part, problem, arrays, unit, forest)
         # The host waits for the device here, once a round: it carries out the moves,
         # of which there are few, and learns which samples are left.
         samples, groups, targets = _carry_out(*moves)
         if not len(samples):
             return labels, *matrices.edges(trees)
         index = [to_tensor(a, labels.device) for a in (samples, groups, targets)]
-        homes = part[:, problem.firsts]
+        homes = part.gather(1, arrays.firsts)
         homes[index[0], index[1]] = index[2]
-        labels[active] = homes[:, problem.groups]
+        labels[active] = homes.gather(1, arrays.groups)
         active = active[to_tensor(np.unique(samples), labels.device)]
     forest = _own_trees(matrices, active, labels[active], k)
     trees[active] = forest.edges[:, : n - k]
@@ -210,7 +306,7 @@ def _gain_unit(matrices):
     return torch.where(top > 0, UNIT * top, 1.0)
 
 
-def _proposals(matrices, active, labels, problem, unit, forest):
+def _proposals(matrices, active, labels, problem, arrays, unit, forest):
     """Return the moves that groups propose: one array (p,) on the host for each part.
 
     These are the number of the sample in `active`, the group, its origin, its target
@@ -230,25 +326,27 @@ def _proposals(matrices, active, labels, problem, unit, forest):
     least = lengths.new_full((n_samples, k), torch.inf)
     least.scatter_reduce_(1, tree, lengths, "amin")
 
-    homes = labels[:, problem.firsts]
+    homes = labels.gather(1, arrays.firsts)
     barred = homes[:, :, None] == torch.arange(k, device=homes.device)
-    sizes = problem.sizes.to(lengths.dtype).expand(homes.shape)
-    sizes = torch.zeros_like(totals).scatter_add_(1, homes, sizes)
-    stays = sizes.gather(1, homes) - problem.sizes < 1
+    sizes = torch.zeros_like(totals).scatter_add_(
+        1, homes, arrays.sizes.to(totals.dtype)
+    )
+    stays = sizes.gather(1, homes) - arrays.sizes < 1
     if problem.min_size > 0:
-        masses = torch.zeros_like(totals).scatter_add_(
-            1, labels, problem.weights.expand(labels.shape)
-        )
-        stays |= masses.gather(1, homes) - problem.loads < problem.min_size
-    if problem.has_conflicts or len(problem.several):
+        masses = torch.zeros_like(totals).scatter_add_(1, labels, arrays.weights)
+        stays |= masses.gather(1, homes) - arrays.loads < problem.min_size
+    if problem.has_conflicts or arrays.several.shape[1]:
         inside = barred.to(lengths.dtype)
-        barred = barred | ((problem.conflicts.to(lengths.dtype) @ inside) > 0)
+        conflicts = problem.conflicts.to(lengths.dtype)
+        index = problem.problem_of(active, len(matrices))
+        conflicts = conflicts if index is None else conflicts[index]
+        barred = barred | ((conflicts @ inside) > 0)
     barred = barred | stays[:, :, None]
-    state = (matrices, active, labels, problem, unit[active], totals)
+    state = (matrices, active, labels, arrays, unit[active], totals)
     moves = []
-    if len(problem.singles):
+    if arrays.singles.shape[1]:
         moves.append(_moves_of_singles(state, values, homes, barred, least, forest))
-    if len(problem.several):
+    if arrays.several.shape[1]:
         moves.append(_moves_of_several(state, homes, barred))
     found = [torch.cat(parts) for parts in zip(*moves, strict=True)]
     return [to_numpy(part) for part in found]
@@ -256,51 +354,53 @@ def _proposals(matrices, active, labels, problem, unit, forest):
 
 def _moves_of_singles(state, values, homes, barred, least, forest):
     """Return the moves of groups of one row, as `_proposals` does, on the device."""
-    matrices, active, labels, problem, unit, totals = state
-    rows = problem.firsts[problem.singles]
+    matrices, active, labels, arrays, unit, totals = state
+    rows = arrays.firsts.gather(1, arrays.singles)
+    each = _each(rows)[:, None]
     weights = matrices.matrices
     if len(active) < len(matrices):
         weights = weights[active]
     # A row takes its heaviest edge along, so the rows left behind lose at least that.
-    reach = (forest.levels[0].top if forest.levels else forest.inner.amax(dim=2))[
-        :, rows
-    ]
+    reach = forest.levels[0].top if forest.levels else forest.inner.amax(dim=2)
+    reach = reach.gather(1, rows)
     reach = values.gather(1, matrices.places(reach.clamp(min=SELF + 1)))
     low = (reach / unit[:, None]).round()
-    bounds = _bounds(weights[:, rows], labels, least)
+    bounds = _bounds(weights[each, rows], labels, least)
     hopeful = bounds > (reach - unit[:, None])[:, :, None]
-    hopeful &= ~barred[:, problem.singles]
+    hopeful &= ~barred[each, arrays.singles]
+    hopeful &= arrays.is_single[:, :, None]
     s, g = hopeful.any(dim=2).nonzero(as_tuple=True)
-    added = _added(weights[s, rows[g]], s, values, matrices, labels, forest, least)
+    added = _added(weights[s, rows[s, g]], s, values, matrices, labels, forest, least)
     added = (added / unit[s, None]).round().masked_fill_(~hopeful[s, g], -torch.inf)
     top, targets = added.max(dim=1)
     (better,) = (top > low[s, g]).nonzero(as_tuple=True)
     s, g, top, targets = (part[better] for part in (s, g, top, targets))
-    row = rows[g]
+    row = rows[s, g]
     home = labels[s, row]
     members = (labels[s] == home[:, None]) & (
         torch.arange(labels.shape[1], device=row.device) != row[:, None]
     )
     lost = totals[s, home] - _tree_weights(matrices, active[s], members)
     gains = top - (lost / unit[s]).round()
-    return s, problem.singles[g], home, targets, gains
+    return s, arrays.singles[s, g], home, targets, gains
 
 
 def _moves_of_several(state, homes, barred):
     """Return the moves of groups of several rows, as `_moves_of_singles` does."""
-    matrices, active, labels, problem, unit, totals = state
-    several = problem.several
-    s, a, c = (~barred[:, several]).nonzero(as_tuple=True)
-    g = several[a]
-    members = (labels[s] == c[:, None]) | (problem.groups == g[:, None])
+    matrices, active, labels, arrays, unit, totals = state
+    several = arrays.several
+    may_move = ~barred[_each(several)[:, None], several] & arrays.is_several[:, :, None]
+    s, a, c = may_move.nonzero(as_tuple=True)
+    g = several[s, a]
+    members = (labels[s] == c[:, None]) | (arrays.groups[s] == g[:, None])
     gained = _tree_weights(matrices, active[s], members) - totals[s, c]
-    added = unit.new_full((len(labels), len(several), barred.shape[2]), -torch.inf)
+    added = unit.new_full(may_move.shape, -torch.inf)
     added[s, a, c] = (gained / unit[s]).round()
     top, targets = added.max(dim=2)
     s, a = (top > -torch.inf).nonzero(as_tuple=True)
-    g = several[a]
+    g = several[s, a]
     home = homes[s, g]
-    members = (labels[s] == home[:, None]) & (problem.groups != g[:, None])
+    members = (labels[s] == home[:, None]) & (arrays.groups[s] != g[:, None])
     lost = totals[s, home] - _tree_weights(matrices, active[s], members)
     gains = top[s, a] - (lost / unit[s]).round()
     return s, g, home, targets[s, a], gains

@@ -118,7 +118,7 @@ class BoruvkaSampler:
         self.problem = None
         if constraints is not None:
             problem = constrained_problem(constraints, n_clusters)
-            self.problem = TorchProblem(problem, device)
+            self.problem = TorchProblem([problem], device)
         entry = n * n * _BYTES_PER_ENTRY
         if constraints is not None:
             entry = n * n * _BYTES_CONSTRAINED + n * min(n, 48) ** 2 * _BYTES_PER_WAY
