@@ -218,7 +218,8 @@ def contract(matrices, problem):
         forest = spanning_forest(
             ranks, n_trees=problem.n_clusters - problem.least_colours, n_hubs=n_hubs
         )
-    return _by_first_row(trees_of(forest).gather(1, nodes))
+    # Where not every problem has colours, there may be more nodes than samples.
+    return _by_first_row(trees_of(forest).gather(1, nodes), problem.n_nodes)
 
 
 def merge_greedily(weights, problem):
@@ -254,7 +255,9 @@ def merge_greedily(weights, problem):
         clashes = clashes | (joined[:, :, None] & both)
         clashes = clashes | clashes.mT
         n_parts = n_parts - is_open.long()
-    return _by_first_row(part.gather(1, groups)), n_parts == problem.n_clusters
+    return _by_first_row(
+        part.gather(1, groups), n_groups
+    ), n_parts == problem.n_clusters
 
 
 def improve_forests(matrices, labels, problem):
@@ -522,10 +525,10 @@ def _each(like):
     return torch.arange(len(like), device=like.device)
 
 
-def _by_first_row(component):
-    """Number components (s, n) from 0 in the order of their first rows."""
+def _by_first_row(component, size):
+    """Number components (s, n), below size, from 0 in the order of their first rows."""
     rows = _rows(component)
-    first = torch.full_like(component, component.shape[1])
+    first = component.new_full((len(component), size), component.shape[1])
     first.scatter_reduce_(1, component, rows, "amin")
     first = first.gather(1, component)
     return ((first == rows).cumsum(dim=1) - 1).gather(1, first)

@@ -45,16 +45,18 @@ def _mix64(h):
     return h ^ _shift(h, 31, 64)
 
 
-def pair_noise(noise, first, last, triangle):
+def pair_noise(noise, first, last, triangle, seeds=None):
     """Return the values (s, m) of samples as the kernels have them, bit for bit.
 
-    Of the pairs of a Triangle.
+    Of the pairs of a Triangle. With `seeds`, a list of b, those of each in turn
+    (b * s, m) instead of those of the noise.
     """
     per_draw = noise.samples_per_draw
     device = triangle.heads.device
     draws = torch.arange(first // per_draw, -(-last // per_draw), device=device)
-    seed = _signed(noise.seed, 64)
-    base = _mix64(seed + (draws + 1) * _signed(_hash.GOLDEN, 64))
+    seeds = [noise.seed] if seeds is None else seeds
+    seeds = torch.tensor([[_signed(seed, 64)] for seed in seeds], device=device)
+    base = _mix64(seeds + (draws + 1) * _signed(_hash.GOLDEN, 64)).flatten()
     rows = (torch.arange(triangle.n, device=device) + 1) * _signed(_hash.ROW, 64)
     keys = _mix64(base[:, None] + rows)
     low = keys.to(torch.int32)
@@ -79,9 +81,10 @@ def pair_noise(noise, first, last, triangle):
         images = -values
     else:
         images = _cubic(table[segment ^ N_SEGMENTS], t)
-    values = torch.stack([values, images], dim=1).flatten(0, 1)
+    values = torch.stack([values, images], dim=1)
+    values = values.view(len(seeds), len(draws) * per_draw, triangle.n_pairs)
     start = first % per_draw
-    return values[start : start + last - first]
+    return values[:, start : start + last - first].flatten(0, 1)
 
 
 def _cubic(coefficients, t):
@@ -119,16 +122,9 @@ class BoruvkaSampler:
         if constraints is not None:
             problem = constrained_problem(constraints, n_clusters)
             self.problem = TorchProblem([problem], device)
-        entry = n * n * _BYTES_PER_ENTRY
-        if constraints is not None:
-            entry = n * n * _BYTES_CONSTRAINED + n * min(n, 48) ** 2 * _BYTES_PER_WAY
-        free = _CPU_BYTES
-        if device.type == "cuda":
-            free = torch.cuda.mem_get_info(device)[0] // 2
-        self.step = (
-            max(1, int(free // max(entry, 1) // noise.samples_per_draw))
-            * noise.samples_per_draw
-        )
+        per_draw = noise.samples_per_draw
+        n_draws = samples_at_once(n, device, constraints is not None) // per_draw
+        self.step = max(1, n_draws) * per_draw
 
     def chunks(self):
         """Yield first and last sample, edges, weights and components of each chunk."""
@@ -147,18 +143,16 @@ class BoruvkaSampler:
 
     def noisy(self, first, last):
         """Return the RankedMatrices of the noisy copies of some samples."""
-        noise = pair_noise(self.noise, first, last, self.triangle)
-        weights = noise.new_zeros(len(noise), self.triangle.n_pairs + 1)
-        torch.add(self.clean, noise.mul_(self.noise.scale), out=weights[:, :-1])
-        return RankedMatrices(weights, self.triangle)
+        return noisy_copies(self.clean[None], self.noise, first, last, self.triangle)
 
     def solve_free(self, matrices, *, components=False):
         """Return edges and weights (s, n_edges) and components (s, n), or None."""
-        forest = spanning_forest(matrices.ranks)
-        edges = forest.edges[:, : self.n_edges]
+        edges = free_edges(matrices, self.n_edges)
         component = None
         if components and self.n_clusters == 1:
-            component = torch.zeros_like(forest.nodes)
+            component = edges.new_zeros(
+                (len(edges), len(self.similarity)), dtype=torch.long
+            )
         elif components and not self.n_edges:
             component = torch.arange(len(self.similarity), device=edges.device)
             component = component.expand(len(matrices), -1)
@@ -242,25 +236,85 @@ class BoruvkaSampler:
         return 2.0 * (observed * error).sum(), self.score_gradient(products)
 
 
-def partial_sums(similarity, n_clusters, noise, constraints):
-    """Return A_ε(Σ) - A_ε(Σ; M_Ω) (n, n), and what each sample loses (s,).
+def samples_at_once(n, device, are_constrained):
+    """Return how many samples of n rows fit in the scratch memory of a device."""
+    entry = n * n * _BYTES_PER_ENTRY
+    if are_constrained:
+        entry = n * n * _BYTES_CONSTRAINED + n * min(n, 48) ** 2 * _BYTES_PER_WAY
+    free = _CPU_BYTES
+    if device.type == "cuda":
+        free = torch.cuda.mem_get_info(device)[0] // 2
+    return int(free // max(entry, 1))
 
-    Free and constrained forests are those of the same noisy copies, made once.
+
+def noisy_copies(clean, noise, first, last, triangle, seeds=None):
+    """Return the RankedMatrices of samples of the weights (b, m) of b matrices.
+
+    Those of the first matrix, then those of the second; each has a seed, or that of
+    the noise.
     """
-    sampler = BoruvkaSampler(similarity, n_clusters, noise, constraints)
-    n = len(similarity)
-    counts = similarity.new_zeros(n * n)
-    lost = similarity.new_empty(noise.n_samples)
-    for first, last in sampler.parts():
-        matrices = sampler.noisy(first, last)
-        edges, values, _ = sampler.solve_free(matrices)
-        counts.index_add_(0, edges.flatten(), torch.ones_like(values).flatten())
-        lost[first:last] = values.sum(dim=1)
-        edges, values, _ = sampler.solve_constrained(matrices)
-        counts.index_add_(0, edges.flatten(), -torch.ones_like(values).flatten())
-        lost[first:last] -= values.sum(dim=1)
-    upper = (counts / noise.n_samples).view(n, n)
-    return upper + upper.T, lost
+    draws = pair_noise(noise, first, last, triangle, seeds)
+    weights = draws.new_zeros(len(clean), last - first, triangle.n_pairs + 1)
+    draws = draws.mul_(noise.scale).view(*weights.shape[:2], triangle.n_pairs)
+    torch.add(clean[:, None], draws, out=weights[:, :, :-1])
+    return RankedMatrices(weights.flatten(0, 1), triangle)
+
+
+def free_edges(matrices, n_edges):
+    """Return the ranks (s, n_edges) of the edges of the free forests."""
+    return spanning_forest(matrices.ranks).edges[:, :n_edges]
+
+
+def partial_sums(similarity, n_clusters, noise, seeds, constraints):
+    """Return A_ε(Σ) - A_ε(Σ; M_Ω) (b, n, n), and what each sample loses (b, s).
+
+    Free and constrained forests are those of the same noisy copies, made once. The
+    matrices (b, n, n) have seeds and Constraints of their own, and are solved together
+    unless there are cannot-links.
+    """
+    problems = [constrained_problem(known, n_clusters) for known in constraints]
+    if len(problems) > 1 and any(problem.greedy for problem in problems):
+        parts = [
+            partial_sums(matrix[None], n_clusters, noise, [seed], [known])
+            for matrix, seed, known in zip(similarity, seeds, constraints, strict=True)
+        ]
+        gradients, lost = zip(*parts, strict=True)
+        return torch.cat(gradients), torch.cat(lost)
+    (n_items, n) = similarity.shape[:2]
+    device = similarity.device
+    per_draw = noise.samples_per_draw
+    at_once = samples_at_once(n, device, are_constrained=True)
+    if at_once < n_items * per_draw and n_items > 1:
+        half = n_items // 2
+        parts = [
+            partial_sums(similarity[part], n_clusters, noise, seeds[part], known)
+            for part, known in (
+                (slice(half), constraints[:half]),
+                (slice(half, n_items), constraints[half:]),
+            )
+        ]
+        gradients, lost = zip(*parts, strict=True)
+        return torch.cat(gradients), torch.cat(lost)
+    step = max(1, at_once // n_items // per_draw) * per_draw
+    problem = TorchProblem(problems, device)
+    triangle = Triangle(n, device)
+    clean = similarity.flatten(1)[:, triangle.pairs]
+    counts = similarity.new_zeros(n_items, n * n)
+    lost = similarity.new_empty(n_items, noise.n_samples)
+    for first in range(0, noise.n_samples, step):
+        last = min(first + step, noise.n_samples)
+        matrices = noisy_copies(clean, noise, first, last, triangle, seeds)
+        ranks = free_edges(matrices, n - n_clusters)
+        edges, values = matrices.edges(ranks)
+        _, own_edges, own_values = constrained_trees(matrices, problem)
+        edges = edges.view(n_items, (last - first) * values.shape[1])
+        ones = values.new_ones(edges.shape)
+        counts.scatter_add_(1, edges, ones)
+        counts.scatter_add_(1, own_edges.view(edges.shape), -ones)
+        totals = values.sum(dim=1) - own_values.sum(dim=1)
+        lost[:, first:last] = totals.view(n_items, -1)
+    upper = (counts / noise.n_samples).view(n_items, n, n)
+    return upper + upper.mT, lost
 
 
 def _linked(component):

@@ -37,9 +37,9 @@ class _Request:
 
 
 def _as_float64(tensor):
-    """Return a detached, symmetrised float64 copy (n, n) of a tensor."""
+    """Return a detached, symmetrised float64 copy (..., n, n) of a tensor."""
     matrix = tensor.detach().to(torch.float64)
-    return 0.5 * (matrix + matrix.T)
+    return 0.5 * (matrix + matrix.mT)
 
 
 def _on_cpu(matrix, request):
@@ -114,7 +114,7 @@ class _Operator(torch.autograd.Function):
 
 
 class _StoredGradient(torch.autograd.Function):
-    """A loss whose gradient was found with its value."""
+    """A loss (), or losses (b,), whose gradients were found with the values."""
 
     @staticmethod
     def forward(ctx, similarity, value_and_gradient):
@@ -126,7 +126,8 @@ class _StoredGradient(torch.autograd.Function):
     @once_differentiable
     def backward(ctx, cotangent):
         (gradient,) = ctx.saved_tensors
-        return cotangent * gradient, None
+        ones = (1,) * (gradient.ndim - cotangent.ndim)
+        return cotangent.reshape(cotangent.shape + ones) * gradient, None
 
 
 def _partial_loss(matrix, request):
@@ -139,10 +140,41 @@ def _partial_loss(matrix, request):
             relation, request.constraints, request.n_clusters, request.noise
         )
         return loss, to_tensor(relation.spread(gradient))
-    gradient, lost = partial_sums(
-        matrix, request.n_clusters, request.noise, request.constraints
+    losses, gradients = _solved_together(matrix[None], [request])
+    return losses[0], gradients[0]
+
+
+def _solved_together(matrices, requests):
+    """Return the partial losses (b,) of finite matrices, and gradients (b, n, n)."""
+    request = requests[0]
+    gradients, lost = partial_sums(
+        matrices,
+        request.n_clusters,
+        request.noise,
+        [request.noise.seed for request in requests],
+        [request.constraints for request in requests],
     )
-    return 2.0 * lost.clamp(min=0.0).mean(), gradient
+    return 2.0 * lost.clamp(min=0.0).mean(dim=1), gradients
+
+
+def _partial_losses(matrices, requests):
+    """Return the partial losses (b,) and their gradients (b, n, n), in one batch.
+
+    NaN for matrices (b, n, n) that are not finite.
+    """
+    finite = torch.isfinite(matrices).flatten(1).all(dim=1)
+    losses = torch.where(finite, 0.0, torch.nan).to(matrices.dtype)
+    gradients = torch.zeros_like(matrices) + losses[:, None, None]
+    rows = [
+        row
+        for row, is_finite in enumerate(finite.tolist())
+        if is_finite and requests[row].constraints is not None
+    ]
+    if rows:
+        losses[rows], gradients[rows] = _solved_together(
+            matrices[rows], [requests[row] for row in rows]
+        )
+    return losses, gradients
 
 
 def _connectivity_loss(matrix, request):
@@ -210,8 +242,8 @@ class _Perturbed(nn.Module):
         step = int(_hash.ROW)
         return [np.uint64((first + i * step) % 2**64) for i in range(n_items)]
 
-    def _apply_to_items(self, similarity, constraints, n_clusters, call):
-        """Return the shape of a batch, and ``call(matrix, request)`` of its items."""
+    def _requests(self, similarity, constraints, n_clusters):
+        """Return the shape of a batch, its items (b, n, n) and a _Request of each."""
         refuse_other_devices(similarity, type(self).__name__)
         similarity = at_least_float32(similarity)
         n = similarity.shape[-1]
@@ -224,13 +256,16 @@ class _Perturbed(nn.Module):
         batch = similarity.shape[:-2]
         items = similarity.reshape(-1, n, n)
         known = _constraints_of_items(constraints, len(items), n, similarity.ndim - 2)
-        results = []
-        for item, seed, constraint in zip(
-            items, self._seeds(len(items)), known, strict=True
-        ):
-            request = _Request(n_clusters, self._noise(seed), constraint)
-            results.append(call(item, request))
-        return batch, results
+        requests = [
+            _Request(n_clusters, self._noise(seed), constraint)
+            for seed, constraint in zip(self._seeds(len(items)), known, strict=True)
+        ]
+        return batch, items, requests
+
+    def _apply_to_items(self, similarity, constraints, n_clusters, call):
+        """Return the shape of a batch, and ``call(matrix, request)`` of its items."""
+        batch, items, requests = self._requests(similarity, constraints, n_clusters)
+        return batch, list(map(call, items, requests))
 
     def _noise(self, seed):
         """Return the Noise of an item."""
@@ -393,6 +428,11 @@ class _Loss(_Perturbed):
             NaN where the similarity is not finite.
         """
         n_clusters = self.n_clusters if n_clusters is None else n_clusters
+        batch, losses = self._losses(similarity, constraints, n_clusters)
+        return losses.reshape(batch)
+
+    def _losses(self, similarity, constraints, n_clusters):
+        """Return the shape of a batch, and the losses (b,) of its items."""
 
         def call(item, request):
             return _stored(
@@ -401,7 +441,7 @@ class _Loss(_Perturbed):
             )
 
         batch, losses = self._apply_to_items(similarity, constraints, n_clusters, call)
-        return torch.stack(losses).reshape(batch)
+        return batch, torch.stack(losses)
 
 
 class PartialFenchelYoungLoss(_Loss):
@@ -427,6 +467,12 @@ class PartialFenchelYoungLoss(_Loss):
     skdiffclust.forests.partial_fenchel_young_loss : Definition, and implementation in
         NumPy.
 
+    Notes
+    -----
+    On a CUDA device, the similarities of a batch (..., n, n) are solved together, which
+    takes few more kernel calls than one of them; with cannot-links, they are solved one
+    after another.
+
     Examples
     --------
     >>> import torch
@@ -438,6 +484,15 @@ class PartialFenchelYoungLoss(_Loss):
     >>> embedding.grad.shape
     torch.Size([4, 1])
     """
+
+    def _losses(self, similarity, constraints, n_clusters):
+        """Return the shape of a batch, and the losses (b,) of its items."""
+        if not _runs_in_torch(similarity):
+            return super()._losses(similarity, constraints, n_clusters)
+        batch, items, requests = self._requests(similarity, constraints, n_clusters)
+        return batch, _StoredGradient.apply(
+            items, lambda items: _partial_losses(_as_float64(items), requests)
+        )
 
     def _value_and_gradient(self, matrix, request):
         """Return the loss and its gradient (n, n) of one item."""

@@ -15,7 +15,7 @@ from skdiffclust.forests import (
     partial_fenchel_young_loss,
     perturbed_forest,
 )
-from skdiffclust.forests._perturbed import _torch
+from skdiffclust.forests._perturbed import _boruvka_torch, _torch
 from skdiffclust.forests._perturbed._boruvka_torch import BoruvkaSampler, pair_noise
 from skdiffclust.forests._perturbed._fenchel_young import observations
 from skdiffclust.forests._perturbed._hash import draw_seed
@@ -318,6 +318,56 @@ def test_leading_batch_dimensions(global_random_seed):
     matrix[:, labels < 0] = 0
     torch.testing.assert_close(losses, loss(batch, matrix))
     torch.testing.assert_close(losses, loss(batch, matrix.expand(2, 2, 6, 6)))
+
+
+def batch_of(n, seed):
+    """Similarities (4, n, n) whose labels have 0, 1, 3 and 3 classes."""
+    batch = np.stack([similarity_of(n, 4 * seed + item) for item in range(4)])
+    labels = np.stack([labels_of(n, 4 * seed + item) for item in range(4)])
+    labels[0] = -1
+    labels[1, labels[1] >= 0] = 0
+    labels[3] = np.where(np.arange(n) < n - 3, np.arange(n) % 3, -1)
+    return torch.from_numpy(batch).requires_grad_(), labels
+
+
+@pytest.mark.parametrize("n_clusters", [3, 5, 6])
+@pytest.mark.parametrize("at_once", [None, 4])
+def test_a_batch_is_solved_as_its_items_are(
+    n_clusters, at_once, monkeypatch, global_random_seed
+):
+    batch, labels = batch_of(20, global_random_seed)
+    loss = PartialFenchelYoungLoss(
+        n_clusters, noise_scale=0.3, n_perturbations=5, seed=global_random_seed
+    )
+    expected = loss(batch, labels)
+    (by_kernels,) = torch.autograd.grad(expected @ torch.arange(4.0).double(), batch)
+    monkeypatch.setattr(_torch, "_runs_in_torch", lambda matrix: True)
+    if at_once:
+        monkeypatch.setattr(_boruvka_torch, "samples_at_once", lambda *_, **__: at_once)
+    found = loss(batch, labels)
+    (gradient,) = torch.autograd.grad(found @ torch.arange(4.0).double(), batch)
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(gradient, by_kernels, rtol=0, atol=1e-12)
+
+
+def test_a_batch_with_cannot_links_and_an_item_that_is_not_finite(
+    backend, global_random_seed
+):
+    batch, labels = batch_of(20, global_random_seed)
+    links = np.zeros((4, 20, 20), dtype=int)
+    links[1:, 0, 1] = 1
+    links[2, 2, 3] = links[2, 3, 4] = -1
+    broken = batch.detach().clone()
+    broken[3, 0, 1] = torch.nan
+    broken.requires_grad_()
+    loss = PartialFenchelYoungLoss(4, n_perturbations=4, seed=global_random_seed)
+    for known in (labels, links):
+        found = loss(broken, known)
+        assert torch.isnan(found).tolist() == [False, False, False, True]
+        torch.testing.assert_close(found[:3], loss(batch, known)[:3])
+        (gradient,) = torch.autograd.grad(found[:3].sum(), broken)
+        (expected,) = torch.autograd.grad(loss(batch, known)[:3].sum(), batch)
+        torch.testing.assert_close(gradient[:3], expected[:3])
 
 
 def test_fresh_noise_at_every_call_from_a_generator(global_random_seed):

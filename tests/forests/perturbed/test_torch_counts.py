@@ -7,6 +7,7 @@ from sklearn.datasets import load_digits
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from skdiffclust._constraints import as_constraints
+from skdiffclust.forests._perturbed import _torch
 from skdiffclust.forests._perturbed._boruvka_torch import (
     pair_noise,
     partial_sums,
@@ -16,6 +17,7 @@ from skdiffclust.forests._perturbed._similarity import (
     standardized_similarity,
 )
 from skdiffclust.forests._trees._boruvka_torch import Triangle
+from skdiffclust.nn import PartialFenchelYoungLoss
 
 N, K, B = 256, 10, 10
 
@@ -55,7 +57,7 @@ def test_calls_and_bytes_of_the_partial_loss():
     similarity, constraints = problem()
     noise = Noise(0.1, B, "normal", True, np.uint64(1))
     with Counts() as loss:
-        partial_sums(similarity, K, noise, constraints)
+        partial_sums(similarity[None], K, noise, [noise.seed], [constraints])
     with Counts() as draws:
         pair_noise(noise, 0, B, Triangle(N, similarity.device))
     print(
@@ -68,3 +70,27 @@ def test_calls_and_bytes_of_the_partial_loss():
     assert draws.n_bytes * 1000 / B <= 12e9
     assert loss.n_bytes * 1000 / B <= 80e9
     assert loss.n_calls <= 1400
+
+
+@pytest.mark.torch
+def test_calls_of_a_batch_are_few_more_than_those_of_one_matrix(monkeypatch):
+    monkeypatch.setattr(_torch, "_runs_in_torch", lambda matrix: True)
+    X, y = load_digits(return_X_y=True)
+    rows = np.random.RandomState(0).permutation(len(X))[:N].reshape(8, 32)
+    similarity = torch.from_numpy(
+        np.stack([standardized_similarity(X[part], "sqeuclidean") for part in rows])
+    )
+    labels = np.where(np.arange(32) < 16, y[rows], -1)
+    loss = PartialFenchelYoungLoss(K, n_perturbations=B, seed=1)
+    with Counts() as batch:
+        loss(similarity, labels)
+    single = []
+    for part, known in zip(similarity, labels, strict=True):
+        with Counts() as counts:
+            loss(part, known)
+        single.append(counts.n_calls)
+    print(
+        f"eight matrices of 32 samples: {batch.n_calls} calls at once, "
+        f"{sum(single)} one by one"
+    )
+    assert batch.n_calls <= 1.5 * max(single)
