@@ -502,52 +502,53 @@ class PartialFenchelYoungLoss(_Loss):
 class NeighborFenchelYoungLoss(_Perturbed):
     """Partial Fenchel-Young loss of an embedding, on a graph of nearest neighbours.
 
-    For batches of thousands of samples, whose n × n similarities do not fit in memory:
-    the edges of the forests are taken from a graph, of which every sample has about
-    `n_neighbors`. In batches of a few hundred samples use `PartialFenchelYoungLoss`,
-    which is faster there and finds constrained forests that are at least as heavy.
+    Use it for batches of thousands of samples, whose n × n similarities do not fit in
+    memory: the edges of the forests are taken from a graph in which each sample has
+    about `n_neighbors` neighbours. For batches of a few hundred samples, use
+    :class:`PartialFenchelYoungLoss`, which is faster and finds constrained forests that
+    are at least as heavy.
 
     Parameters
     ----------
     n_clusters : int or None
-        Number of components k; None if every call passes it.
+        Number of components k. With None, it must be passed in each call.
     n_neighbors : int, default=20
-        Nearest neighbours of each sample, itself not counted.
+        Number of nearest neighbours of each sample, itself excluded.
     noise_scale : float, default=0.1
         Scale ε > 0 of the noise, relative to the standard deviation of the similarity
-        of all pairs.
+        over all pairs.
     n_perturbations : int, default=20
-        Number of samples B of the noise, in antithetic pairs.
+        Number of noise samples B, drawn in antithetic pairs.
     seed : int or None, default=None
-        Draw the same noise at every call.
+        Seed of the noise. With an int, every call uses the same noise.
     generator : torch.Generator or None, default=None
-        Source of seeds on the CPU; None is torch's global stream.
+        CPU generator from which seeds are drawn. None uses torch's global generator.
 
     See Also
     --------
-    PartialFenchelYoungLoss : The loss of all pairs.
+    PartialFenchelYoungLoss : The loss on all pairs of samples.
     skdiffclust.forests.neighbor_similarity : Similarities of neighbours in NumPy.
 
     Notes
     -----
-    The similarity is Σ_ij = (mean - ‖z_i - z_j‖²) / std, with mean and standard
-    deviation over all pairs, and gradients through both, as
-    `standardized_similarity` has it, but only for pairs in the graph: of samples of
-    which either is among the nearest of the other, of the minimum spanning tree, and
-    the same of the samples of each class or must-link. The graph is computed anew at
-    every call, without gradients. For cosines, normalise the embedding: on the sphere
-    the two standardised similarities are equal.
+    The similarity is Σ_ij = (mean - ‖z_i - z_j‖²) / std. As in
+    :func:`standardized_similarity`, mean and standard deviation are taken over all
+    pairs and are differentiated, but the similarity is computed for the edges of a
+    graph only: pairs of nearest neighbours, the edges of the minimum spanning tree, and
+    the same pairs within the samples of each class or must-link. The graph is computed
+    anew in each call, without gradients. For cosine similarities, normalise the
+    embedding: for samples of unit length, both standardised similarities are equal.
 
-    The noise of a pair is that of the dense loss for the same seed. Without noise the
-    free forest is exact; with it, pairs that are left out could enter, which more
-    neighbours make less likely. No sample moves to another component after the
-    contraction that finds a constrained forest. If no class has two labelled samples
-    and no pair is missing that a forest would have, the loss is the dense one; it
-    always is with ``n_neighbors >= n_samples - 1``.
+    The noise of a pair is the same as in the dense loss with the same seed. Without
+    noise, the free forest is exact. With noise, it may lack pairs that are not in the
+    graph, which is less likely with more neighbours. A constrained forest is found by
+    contraction, after which no sample is moved to another component. The loss is equal
+    to the dense loss if no class has two labelled samples and all edges of the dense
+    forests are in the graph, and always with ``n_neighbors >= n_samples - 1``.
 
-    O(n n_neighbors d + d²) memory. The search for the neighbours and the spanning tree
-    take most of the time, up to O(n² d). They and the forests are computed on the CPU,
-    whatever the device of the embedding.
+    Memory is O(n n_neighbors d + d²). Most of the time is taken by the search for the
+    neighbours and the spanning tree, up to O(n² d). They and the forests are computed
+    on the CPU for all devices of the embedding.
 
     Examples
     --------
