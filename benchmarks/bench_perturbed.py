@@ -3,6 +3,7 @@
     python benchmarks/bench_perturbed.py [--sizes 64 128] [--samples 100] [--jax]
         [--published DiffClust_NeurIPS2023/src]
     python benchmarks/bench_perturbed.py --large letter
+    OMP_NUM_THREADS=1 python benchmarks/bench_perturbed.py --neighbors letter
     OMP_NUM_THREADS=1 python benchmarks/bench_perturbed.py --loop
 
 (i) ``scipy.sparse.csgraph.minimum_spanning_tree`` in a loop over noisy copies of the
@@ -16,7 +17,10 @@ processor times, which other work on the machine changes least, or with ``--cloc
 times, as for two threads. "draw" is the cost of all the noise alone, mirror images
 included, without any forest. Memory is what the peak of a fresh process grows by during
 a call. ``--large`` takes the name of a data set and runs on its nearest neighbours. Set
-OMP_NUM_THREADS for the number of threads.
+OMP_NUM_THREADS for the number of threads. ``--neighbors`` compares
+`skdiffclust.nn.NeighborFenchelYoungLoss`, values and times with the gradient, with the
+loss of all pairs on 2000 samples of a data set, of which a twentieth has labels, and
+runs it on 10 000.
 
 ``--loop`` compares with one loop that cannot be made shorter: symmetric normal noise is
 drawn outside it, and it calls csgraph's minimum_spanning_tree on 50 - S, S being the
@@ -375,6 +379,52 @@ def measure_large(name, n_neighbors, n_clusters, n_samples, clock):
     )
 
 
+def measure_neighbors(name, n_clusters, n_rounds):
+    """Print values, processor times and memory of the loss on neighbours in torch."""
+    import torch
+
+    from skdiffclust.nn import (
+        NeighborFenchelYoungLoss,
+        PartialFenchelYoungLoss,
+        standardized_similarity,
+    )
+
+    torch.set_num_threads(1)
+    X, y = load_data(name)
+    order = np.random.RandomState(0).permutation(len(X))[:10_000]
+    X = torch.tensor(X[order] / X.std(axis=0), dtype=torch.float32, requires_grad=True)
+    y = np.where(
+        np.arange(len(X)) % 20, -1, np.unique(y[order], return_inverse=True)[1]
+    )
+    options = {"n_perturbations": 20, "seed": 0}
+    dense = PartialFenchelYoungLoss(n_clusters, **options)
+    losses = {
+        f"{k} neighbours": NeighborFenchelYoungLoss(
+            n_clusters, n_neighbors=k, **options
+        )
+        for k in (10, 20, 50)
+    }
+    losses["all pairs"] = lambda X, y: dense(standardized_similarity(X), y)
+    near = [loss_name for loss_name in losses if loss_name != "all pairs"]
+    # What needs most memory is last, and kernels are compiled beforehand.
+    for n, names in ((2000, near), (10_000, ["20 neighbours"]), (2000, ["all pairs"])):
+        for loss_name in names:
+            losses[loss_name](X[:2000], y[:2000])
+            before = peak_memory() / 1e6
+            seconds = []
+            for _ in range(n_rounds):
+                start = time.process_time()
+                loss = losses[loss_name](X[:n], y[:n])
+                loss.backward()
+                seconds.append(time.process_time() - start)
+            print(
+                f"{name}, n {n}, {loss_name}: loss {loss.item():.3f}, "
+                f"{np.median(seconds):.2f} s, peak grew "
+                f"{peak_memory() / 1e6 - before:.0f} MB",
+                flush=True,
+            )
+
+
 def main():
     """Print one line for each size."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -387,6 +437,7 @@ def main():
     parser.add_argument("--jax", action="store_true")
     parser.add_argument("--published", metavar="SRC")
     parser.add_argument("--large")
+    parser.add_argument("--neighbors", metavar="NAME")
     parser.add_argument("--loop", action="store_true")
     args = parser.parse_args()
     clock = time.perf_counter if args.clock else time.process_time
@@ -398,6 +449,9 @@ def main():
     print(", ".join(versions))
     if args.loop:
         compare_loop(args.rounds)
+        return
+    if args.neighbors:
+        measure_neighbors(args.neighbors, 26, args.rounds)
         return
     if args.large:
         for n_neighbors in (15, 30):
