@@ -173,7 +173,7 @@ def test_weights_enlarge_a_basin():
         (dict(X=[[np.nan, 0, 0]]), "'X' parameter must be a finite"),
         (dict(X=[[1e300, 0, 0]]), "distances overflow"),
         (dict(X=[[1.0, 2.0]]), "must have 3 features"),
-        (dict(X=[[0.0, 0.0, 0.0]], metric="cosine"), "direction"),
+        (dict(X=[[0.0, 0.0, 0.0]], metric="cosine"), "must not be zero"),
         (dict(X=np.ma.masked_array(np.ones((2, 3)))), "masked array"),
     ],
 )
