@@ -13,6 +13,7 @@ folder, and what is there is not run again. ``tables`` prints means and deviatio
 import itertools
 import json
 import sys
+import time
 import warnings
 from pathlib import Path
 
@@ -110,6 +111,18 @@ def run_published(objective, scenario, mode, model, seed):
         scenario, seed, alpha_init=0.1, **params, **published(scenario)
     )
     return rates(path, after_first(path), y, informative)
+
+
+def run_defaults(objective, scenario, mode, model, seed):
+    """Return a run of Table 2 or 8 with the defaults, and the seconds of its path."""
+    X, y, informative = problem(scenario, seed)
+    start = time.process_time()
+    sparse = SparseGEMINI(
+        y.max() + 1, objective=objective, mode=mode, model=model, random_state=seed
+    )
+    path = sparse.path(X)
+    seconds = time.process_time() - start
+    return {**rates(path, path.chosen, y, informative), "seconds": seconds}
 
 
 VARIANTS = {
@@ -306,6 +319,20 @@ def cases(n_runs, *choices):
 
 
 PARTS = {
+    "defaults": (
+        run_defaults,
+        [
+            *cases(20, ("mmd",), SCENARIOS, MODES, ("linear",)),
+            *cases(1, ("mmd",), SCENARIOS[:5], MODES, ("mlp",)),
+        ],
+    ),
+    "defaults_wasserstein": (
+        run_defaults,
+        [
+            *cases(3, ("wasserstein",), (1, 2), MODES, MODELS),
+            *cases(1, ("wasserstein",), (3, 4, 5), MODES, ("linear",)),
+        ],
+    ),
     "wasserstein": (run_wasserstein, cases(5, SCENARIOS, MODES, MODELS)),
     "settings": (run_settings, cases(20, VARIANTS, ("ovo", "ova"))),
     "stability": (run_stability, cases(20, (3,), MODES)),
