@@ -229,26 +229,25 @@ def exchange(Z, weight, memories, cost, random_state, *, spherical=False):
             cost = float(costs[best])
         else:
             n_moved //= 2
-    is_small = Z.shape[0] <= _REASSIGNED and not sparse.issparse(Z)
-    if is_small and not spherical:
+    if Z.shape[0] <= _REASSIGNED and not spherical:
         memories, cost = reassign(Z, weight, memories, cost)
     return memories, cost, is_best
 
 
 def reassign(Z, weight, memories, cost):
-    """Return memories (k, d) of no higher cost on dense Z (m, d), and their cost.
+    """Return memories (k, d) of no higher cost on Z (m, d), and their cost.
 
     Samples change their cluster one by one where that lowers the cost of clusters whose
     means follow (Hartigan's rule), which is possible after Lloyd's steps have ended.
     """
     Z = Z.astype(np.float64, copy=False)
-    rows = np.arange(len(Z))
+    rows = np.arange(Z.shape[0])
     labels, _ = nearest_memory(Z, memories)
     for _ in rows:
         means, sizes = _means(Z, weight, labels, memories)
-        far = cdist(Z, means, "sqeuclidean")
+        far = _squared_distances(Z, means)
         left = sizes[labels] - weight
-        share = np.divide(sizes[labels], left, out=np.zeros(len(Z)), where=left > 0)
+        share = np.divide(sizes[labels], left, out=np.zeros(len(rows)), where=left > 0)
         saved = weight * share * far[rows, labels]
         far *= weight[:, None] * sizes / (sizes + weight[:, None])
         far[rows, labels] = np.inf
@@ -258,8 +257,16 @@ def reassign(Z, weight, memories, cost):
             break
         labels[moved] = far[moved].argmin()
     means, _ = _means(Z, weight, labels, memories)
-    lower = float(weight @ np.square(Z - means[labels]).sum(axis=1))
+    lower = float(weight @ _squared_distances(Z, means)[rows, labels])
     return (means, lower) if lower < cost else (memories, cost)
+
+
+def _squared_distances(Z, means):
+    """Return squared distances (m, k) of Z (m, d), dense or CSR, to means (k, d)."""
+    if not sparse.issparse(Z):
+        return cdist(Z, means, "sqeuclidean")
+    lengths = np.einsum("kj,kj->k", means, means) + squared_lengths(Z)[:, None]
+    return np.maximum(lengths - 2.0 * (Z @ means.T), 0.0)
 
 
 def _means(Z, weight, labels, memories):
@@ -267,8 +274,8 @@ def _means(Z, weight, labels, memories):
 
     Where a cluster is empty, its memory (d,) stands for the mean.
     """
-    members = np.zeros((len(memories), len(Z)))
-    members[labels, np.arange(len(Z))] = weight
+    members = np.zeros((len(memories), Z.shape[0]))
+    members[labels, np.arange(Z.shape[0])] = weight
     sizes = members.sum(axis=1)
     occupied = sizes > 0
     means = memories.copy()

@@ -123,7 +123,7 @@ def test_a_sample_of_zeros_has_no_cosine(clusterer, blobs):
     if isinstance(clusterer, GEMINI):
         return  # predicts by its model, which compares nothing
     clusterer.fit(blobs)
-    with pytest.raises(ValueError, match=r"sample.* direction"):
+    with pytest.raises(ValueError, match="must not be zero where cosines"):
         clusterer.predict(X)
 
 

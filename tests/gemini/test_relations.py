@@ -124,7 +124,7 @@ def test_pipelines_and_clones():
     # A clone, and a new fit, know nothing of it.
     fresh = clone(alone).fit(X)
     assert fresh.score(X) == alone.fit(X).score(X)
-    with pytest.raises(ValueError, match="passes some of its samples only: set kernel"):
+    with pytest.raises(ValueError, match="a part of the samples is passed: set kernel"):
         GridSearchCV(GEMINI(3, **FAST), {"mode": ["ova"]}, error_score="raise").fit(
             X, affinity=K
         )
