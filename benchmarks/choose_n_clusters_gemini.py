@@ -74,34 +74,36 @@ def by_bic(X):
     return counts[int(np.argmin(values))]
 
 
+def timed_fit(model, X):
+    """Return a fitted model, whether its number of clusters is clear, and seconds."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ConvergenceWarning)
+        start = time.process_time()
+        model.fit(X)
+        seconds = time.process_time() - start
+    is_clear = not any("no clear" in str(w.message) for w in caught)
+    return model, is_clear, seconds
+
+
+def timed_auto(X):
+    """Return what `timed_fit` returns for GEMINI("auto")."""
+    return timed_fit(GEMINI("auto", mode="ovo", random_state=0), X)
+
+
 def sparse():
     """Print what SparseGEMINICV chooses on some of the problems, with its features."""
     print("problem             true  auto  clear  features  s")
     for name, X, truth in problems():
         if name.startswith("mixture") and int(name[-1]) > 3:
             continue
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always", ConvergenceWarning)
-            start = time.process_time()
-            stable = SparseGEMINICV("auto", mode="ovo", random_state=0).fit(X)
-            seconds = time.process_time() - start
-            is_clear = not any("no clear" in str(w.message) for w in caught)
+        stable, is_clear, seconds = timed_fit(
+            SparseGEMINICV("auto", mode="ovo", random_state=0), X
+        )
         print(
             f"{name:19s} {truth:4d}  {stable.n_clusters_:4d}  {is_clear!s:5s}  "
             f"{stable.get_support().sum():3d} of {X.shape[1]:3d}  {seconds:.1f}",
             flush=True,
         )
-
-
-def timed_auto(X):
-    """Return GEMINI("auto") after its fit, whether it warned, and its seconds."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", ConvergenceWarning)
-        start = time.process_time()
-        gemini = GEMINI("auto", mode="ovo", random_state=0).fit(X)
-        seconds = time.process_time() - start
-    is_clear = not any("no clear" in str(w.message) for w in caught)
-    return gemini, is_clear, seconds
 
 
 def real(n_samples=2000):
