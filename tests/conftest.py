@@ -2,6 +2,7 @@
 
 import os
 import re
+import sys
 from importlib.util import find_spec
 from types import ModuleType
 
@@ -10,6 +11,7 @@ from types import ModuleType
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("MPLBACKEND", "Agg")
 
+import numpy as np
 import pytest
 
 from skdiffclust._data import load_data
@@ -89,6 +91,18 @@ def pytest_generate_tests(metafunc):
             [pytest.param(seed, marks=marks) for seed in seeds],
             scope="session",
         )
+
+
+@pytest.fixture(autouse=True)
+def global_streams():
+    """Seed the global generators, so that no test depends on those that ran before.
+
+    A torch module draws its first weights from one of them.
+    """
+    seed = int(SEEDS.partition("-")[0])
+    np.random.seed(seed)  # noqa: NPY002
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(seed)
 
 
 @pytest.fixture(scope="session")
