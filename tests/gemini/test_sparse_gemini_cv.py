@@ -53,6 +53,14 @@ def test_the_informative_features_are_the_stable_ones():
     assert_array_equal(again.cluster_stability_, stable.cluster_stability_)
 
 
+def test_a_constant_feature_beside_one_that_separates():
+    """No more than `min_features` are selected without a penalty already."""
+    x = problem()[:, 0]
+    stable = SparseGEMINICV(2, **FAST).fit(np.column_stack([x, np.ones(len(x))]))
+    assert stable.get_support(indices=True).tolist() == [0]
+    assert adjusted_rand_score(np.repeat([0, 1], 40), stable.labels_) > 0.9
+
+
 def test_stabilities_of_known_cases(global_random_seed):
     same = np.tile([[0, 0, 1, 1]], (3, 1, 1))
     assert_allclose(cluster_stability(same), [1.0])
