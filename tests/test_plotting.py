@@ -298,7 +298,7 @@ def test_selection_probabilities_by_name():
     assert_array_equal(second.lines[1].get_ydata(), stable.support_stability_)
     for ax in display.axes_:
         (marker,) = [line for line in ax.lines if line.get_linestyle() == ":"]
-        assert set(marker.get_xdata()) == {stable.alpha_}
+        assert set(marker.get_xdata()) == {stable.stable_alpha_}
     # Without names, and with others; on given axes.
     stable.fit(X)
     assert list(draw(stable).lines_) == ["x0", "x1", "x2", "x3"]

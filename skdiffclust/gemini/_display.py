@@ -232,7 +232,7 @@ class SelectionProbabilityDisplay:
             estimator.cluster_stability_,
             estimator.support_stability_,
             feature_names,
-            estimator.alpha_,
+            estimator.stable_alpha_,
             estimator.selection_threshold,
         )
         return display.plot(ax=ax)
@@ -272,7 +272,7 @@ class SelectionProbabilityDisplay:
             )
         first, second = self.axes_
         self.figure_ = first.figure
-        # The chosen step of the path is at the penalty, or just below it.
+        # The first penalty that is not less.
         step = min(np.searchsorted(alphas, self.alpha), len(alphas) - 1)
         self.lines_ = {}
         for name, curve in zip(self.feature_names, probabilities.T, strict=True):

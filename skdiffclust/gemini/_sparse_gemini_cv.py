@@ -60,9 +60,11 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
 
     Without classes, the folds of a cross-validation cannot be scored by a prediction
     error. Instead, paths over a grid of penalties are computed on random subsets of the
-    samples, and the penalty is chosen at which the clusters and the selected features
+    samples, and the penalty is found at which the clusters and the selected features
     of the subsets agree most. The fraction of subsets in which a feature is selected is
-    its selection probability [1]_.
+    its selection probability [1]_. The model is that of the step of the path on all
+    samples whose features are closest to those selected in at least half of the subsets
+    at this penalty.
 
     Parameters
     ----------
@@ -146,13 +148,19 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         and 0 where all features or no features are selected.
     selection_probabilities_ : ndarray of shape (n_alphas, n_features)
         Fraction of the subsets in which each feature is selected.
+    stable_alpha_ : float
+        Most stable penalty of the grid: the one with the largest support stability
+        times the square root of the cluster stability, among those at which the path on
+        all samples keeps all clusters and at least one feature; 0 if there is none.
     alpha_ : float
-        Chosen penalty: the one with the largest product of the two stabilities among
-        those at which the path on all samples keeps all clusters and at least one
-        feature; 0 if there is none.
+        Penalty of the chosen step of `path_`. Among the steps with all clusters and at
+        least one feature, it is the first one whose features differ least from those
+        with a selection probability of at least one half at `stable_alpha_`; 0 if there
+        is none.
     mode_ : {"ova", "ovo"}
-        Chosen mode: the one with the largest such product for the chosen number of
-        clusters. All other attributes refer to this mode.
+        Chosen mode: the one with the largest product of the two stabilities at the most
+        stable penalty for the chosen number of clusters. All other attributes refer to
+        this mode.
     stability_ : dict of ndarray
         For each number of clusters in "counts", its "stability", the "reference", and
         the "advantage" over the reference, as in :class:`GEMINI`, for the mode in which
@@ -160,8 +168,9 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         comparison with the reference.
     results_ : dict of ndarray
         Results of all candidates, which are combinations of a number of clusters and a
-        mode: "n_clusters", "mode", the best penalty "alpha", and at this penalty
-        "cluster_stability", "support_stability" and "held_out_objective".
+        mode: "n_clusters", "mode", the penalty "alpha" of the chosen step, the most
+        stable penalty "stable_alpha", and at the latter "cluster_stability",
+        "support_stability" and "held_out_objective".
     held_out_objective_ : ndarray of shape (n_alphas,)
         Mean objective on the samples that are not in the subset.
     false_selections_ : ndarray of shape (n_alphas,)
@@ -170,10 +179,10 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         q² / ((2 selection_threshold - 1) n_features), where q is the mean number of
         features selected in a subset.
     stable_features_ : ndarray of shape (n_features,), bool
-        Features whose selection probability at `alpha_` is at least
+        Features whose selection probability at `stable_alpha_` is at least
         `selection_threshold`.
     uncertainty_ : ndarray of shape (n_samples,)
-        Variability of the cluster of each sample over the subsets at `alpha_`:
+        Variability of the cluster of each sample over the subsets at `stable_alpha_`:
         1 - sum_j c_ij² / sum_j c_ij, where c_ij is the fraction of the subsets that
         assign i and j to the same cluster. 0 if a sample is always grouped with the
         same samples.
@@ -209,6 +218,12 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
     reference is not available, i.e. with an affinity or with fewer than eight samples
     per cluster, the numbers of a sequence are compared by the product of the two
     stabilities alone.
+
+    **Selected features.** A subset has fewer samples than X, so that a penalty does not
+    select the same number of features in both, and the features of a single path depend
+    on the sample. Those selected in most subsets depend less on it: on 20 samples of
+    scenario 3 of Celeux et al. they reduce the fraction of features that are selected
+    or left out wrongly from .07 to .03.
 
     References
     ----------
@@ -535,6 +550,7 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         self.n_clusters = best.n_clusters
         self.mode_ = best.mode
         self.alphas_ = best.alphas
+        self.stable_alpha_ = best.stable_alpha
         self.cluster_stability_ = best.cluster_stability
         self.support_stability_ = best.support_stability
         self.selection_probabilities_ = best.probabilities
@@ -716,7 +732,7 @@ class Candidate:
     found: list = field(default_factory=list)
 
     def judge(self, weights):
-        """Compute the stabilities, and choose the penalty with the largest product.
+        """Compute the stabilities, and choose the penalty and the step of the path.
 
         Among those that keep all clusters and a feature; 0 if none does. The samples
         have weights (n,).
@@ -728,15 +744,23 @@ class Candidate:
         self.probabilities = supports.mean(axis=0)
         self.held_out = np.mean([outcome.held_out for outcome in self.found], axis=0)
         path = self.path
+        counts = np.array([len(np.unique(each)) for each in path.labels])
+        is_whole = (counts >= counts[0]) & (path.n_features > 0)
         steps = np.searchsorted(path.alphas, self.alphas, side="right") - 1
-        counts = np.array([len(np.unique(path.labels[step])) for step in steps])
-        product = self.cluster_stability * self.support_stability
-        product[counts < len(np.unique(path.labels[0]))] = -np.inf
-        product[path.n_features[steps] == 0] = -np.inf
-        self.step = int(np.argmax(product))
-        self.product = product[self.step]
-        is_found = np.isfinite(self.product)
-        self.alpha = float(path.alphas[steps[self.step]]) if is_found else 0.0
+        # The clusters count half as much as the features, which the penalty selects.
+        roots = np.sqrt(np.maximum(self.cluster_stability, 0))
+        stability = np.where(is_whole[steps], roots * self.support_stability, -np.inf)
+        self.step = int(np.argmax(stability))
+        self.product = -np.inf
+        self.stable_alpha = 0.0
+        self.alpha = 0.0
+        if is_whole[steps].any():
+            self.product = (self.cluster_stability * self.support_stability)[self.step]
+            self.stable_alpha = float(self.alphas[self.step])
+            is_frequent = self.probabilities[self.step] >= 0.5
+            n_other = np.count_nonzero(path.supports != is_frequent, axis=1)
+            n_other[~is_whole] = len(is_frequent) + 1
+            self.alpha = float(path.alphas[np.argmin(n_other)])
 
     def to_row(self):
         """Return what `judge` has found, at the chosen penalty, by name."""
@@ -744,6 +768,7 @@ class Candidate:
             "n_clusters": self.n_clusters,
             "mode": self.mode,
             "alpha": self.alpha,
+            "stable_alpha": self.stable_alpha,
             "cluster_stability": self.cluster_stability[self.step],
             "support_stability": self.support_stability[self.step],
             "held_out_objective": self.held_out[self.step],

@@ -4,6 +4,7 @@ import ast
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from sklearn.metrics import adjusted_rand_score
 from skdiffclust import SparseGEMINICV
 from skdiffclust._assignments import connectivity
 from skdiffclust._history import reported_by_the_whole, warn_of_convergence
-from skdiffclust.gemini._sparse_gemini_cv import resample
+from skdiffclust.gemini._sparse_gemini_cv import Candidate, Outcome, resample
 from skdiffclust.gemini._stability import (
     cluster_stability,
     co_assignment_uncertainty,
@@ -59,6 +60,34 @@ def test_a_constant_feature_beside_one_that_separates():
     stable = SparseGEMINICV(2, **FAST).fit(np.column_stack([x, np.ones(len(x))]))
     assert stable.get_support(indices=True).tolist() == [0]
     assert adjusted_rand_score(np.repeat([0, 1], 40), stable.labels_) > 0.9
+
+
+def test_features_that_most_subsets_select_choose_the_step():
+    labels = np.array([[0, 1]] * 4 + [[0, 0]])
+    supports = np.array(
+        [[1, 1, 1, 1], [1, 1, 1, 0], [1, 1, 0, 0], [1, 0, 0, 0], [1, 0, 0, 0]], bool
+    )
+    path = SimpleNamespace(
+        alphas=np.array([0.0, 1.0, 2.0, 3.0, 4.0]),
+        labels=labels,
+        supports=supports,
+        n_features=supports.sum(axis=1),
+    )
+    # At the first penalty, the path on all samples has three features and the subsets
+    # always select the same two; at the second, they agree on nothing.
+    of_subsets = np.array([[[1, 1, 0, 0], each] for each in np.eye(4, dtype=int)], bool)
+    found = [
+        Outcome(labels[[0, 0]], each, np.ones(2), np.ones(2)) for each in of_subsets
+    ]
+    candidate = Candidate(2, "ovo", path, np.array([1.0, 3.0]), found)
+    candidate.judge(np.full(2, 0.5))
+    assert candidate.stable_alpha == 1.0
+    assert candidate.alpha == 2.0
+    assert candidate.product == 1.0
+    # Without clusters there is nothing to choose.
+    path.n_features[:] = 0
+    candidate.judge(np.full(2, 0.5))
+    assert candidate.stable_alpha == candidate.alpha == 0.0
 
 
 def test_stabilities_of_known_cases(global_random_seed):
@@ -147,6 +176,7 @@ def test_number_and_mode_are_chosen_with_the_penalty():
     assert table["n_clusters"][best] == 3
     assert table["mode"][best] == stable.mode_
     assert table["alpha"][best] == stable.alpha_
+    assert table["stable_alpha"][best] == stable.stable_alpha_
     # All that is fitted is of that candidate, which alone finds the same.
     alone = SparseGEMINICV(3, mode=stable.mode_, **FAST).fit(X)
     assert_array_equal(alone.cluster_stability_, stable.cluster_stability_)
@@ -158,7 +188,7 @@ def test_number_and_mode_are_chosen_with_the_penalty():
     share = stable.selection_probabilities_
     bounds = share.sum(axis=1) ** 2 / (0.8 * 8)
     assert_allclose(stable.false_selections_, bounds)
-    step = np.flatnonzero(stable.alphas_ >= stable.alpha_)[0]
+    step = np.flatnonzero(stable.alphas_ == stable.stable_alpha_)[0]
     assert_array_equal(stable.stable_features_, share[step] >= 0.9)
 
 
@@ -228,7 +258,7 @@ def test_links_decide_where_clusters_are():
     known = np.where(np.arange(120) % 3, wanted, -1)
     assert adjusted_rand_score(stable.fit(X, partial_labels=known).labels_, wanted) == 1
     # It is the other feature that subsets select.
-    share = stable.selection_probabilities_[stable.alphas_ >= stable.alpha_][0]
+    share = stable.selection_probabilities_[stable.alphas_ >= stable.stable_alpha_][0]
     assert share[1] == 1
     ends = [np.flatnonzero(y == label)[:20] for label in range(4)]
     must_link = np.vstack([np.c_[ends[0], ends[2]], np.c_[ends[1], ends[3]]])
