@@ -160,7 +160,8 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         Solver of the first stage, without penalty. See Notes for the penalised steps.
     max_iter : int, default=1000
         Maximum number of epochs of the first stage, and of epochs or iterations of each
-        step.
+        step. A perceptron whose `kkt_` is too large when its loss stops improving is
+        trained again, up to 400 times in all.
     batch_size : int or None, default=None
         Number of samples in a batch; None uses all samples. The objective is computed
         on each batch separately, so small batches give a biased gradient.

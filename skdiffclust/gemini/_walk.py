@@ -31,8 +31,9 @@ MULTIPLIER = 1.05
 # A path begins with this share of the features, if some tenth of the penalty has it.
 _SHARE_IN = 0.25
 _MOST_TENTHS = 4
-# Trainings at one penalty, at most, until its certificate is small enough.
-_MOST_LOOPS = 100
+# Trainings at one penalty, at most, until its certificate is small enough. The first
+# penalties of a path need up to 260 of about ten epochs each.
+_MOST_LOOPS = 400
 # Refinement ends when two penalties are this close.
 _SMALLEST_RATIO = 1.0005
 

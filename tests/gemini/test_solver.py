@@ -267,6 +267,22 @@ def test_what_is_not_solved_is_said():
             assert np.isnan(sparse.fit(X).kkt_)
 
 
+@pytest.mark.filterwarnings("ignore:SparseGEMINI found 2 clusters")
+def test_a_perceptron_is_trained_again_where_its_loss_stops_early():
+    # Its loss stops improving more than a hundred times before that.
+    X = make_celeux_one(5, random_state=0).X[:, :20]
+    sparse = SparseGEMINI(
+        3,
+        alpha=0.22,
+        mode="ova",
+        model="mlp",
+        hidden_layer_sizes=20,
+        n_init=1,
+        random_state=0,
+    )
+    assert sparse.fit(X).kkt_ <= 0.05
+
+
 def test_a_perceptron_is_trained_until_its_certificate_is_met():
     X = make_celeux_one(4, random_state=0).X[:150]
     sparse = SparseGEMINI(
