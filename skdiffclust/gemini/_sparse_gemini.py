@@ -225,7 +225,8 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
     See Also
     --------
     GEMINI : The same model without feature selection.
-    SparseGEMINICV : Chooses the penalty by the stability of clusters and features.
+    SparseGEMINICV : Chooses the penalty by the stability of clusters and features. Use
+        it in a :class:`~sklearn.pipeline.Pipeline`, which does not call `path`.
 
     Notes
     -----
