@@ -153,10 +153,10 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         times the square root of the cluster stability, among those at which the path on
         all samples keeps all clusters and at least one feature; 0 if there is none.
     alpha_ : float
-        Penalty of the chosen step of `path_`. Among the steps with all clusters and at
-        least one feature, it is the first one whose features differ least from those
-        with a selection probability of at least one half at `stable_alpha_`; 0 if there
-        is none.
+        Penalty of the chosen step of `path_`. Among the steps from the first penalty of
+        the grid on, with all clusters and at least one feature, it is the first one
+        whose features differ least from those with a selection probability of at least
+        one half at `stable_alpha_`; 0 if there is none.
     mode_ : {"ova", "ovo"}
         Chosen mode: the one with the largest product of the two stabilities at the most
         stable penalty for the chosen number of clusters. All other attributes refer to
@@ -747,6 +747,8 @@ class Candidate:
         counts = np.array([len(np.unique(each)) for each in path.labels])
         is_whole = (counts >= counts[0]) & (path.n_features > 0)
         steps = np.searchsorted(path.alphas, self.alphas, side="right") - 1
+        # The model before any penalty is not judged.
+        is_whole[: steps[0]] = False
         # The clusters count half as much as the features, which the penalty selects.
         roots = np.sqrt(np.maximum(self.cluster_stability, 0))
         stability = np.where(is_whole[steps], roots * self.support_stability, -np.inf)

@@ -84,7 +84,12 @@ def test_features_that_most_subsets_select_choose_the_step():
     assert candidate.stable_alpha == 1.0
     assert candidate.alpha == 2.0
     assert candidate.product == 1.0
-    # Without clusters there is nothing to choose.
+    # The step without a penalty, which has the same features, is not chosen.
+    for each in found:
+        each.supports[0] = True
+    candidate.judge(np.full(2, 0.5))
+    assert candidate.alpha == 1.0
+    # Without features there is nothing to choose.
     path.n_features[:] = 0
     candidate.judge(np.full(2, 0.5))
     assert candidate.stable_alpha == candidate.alpha == 0.0
