@@ -1,7 +1,7 @@
 """
-=================================
-Where methods agree on the digits
-=================================
+=======================================================
+Six methods agree on some digits and disagree on others
+=======================================================
 
 A partition that is found by several methods with different objectives is more credible
 than that of a single method. Six methods cluster the digits of scikit-learn. A table

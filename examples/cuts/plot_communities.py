@@ -1,7 +1,7 @@
 """
-==============================================
-Communities of the modules of Python's library
-==============================================
+=================================================
+Imports between Python's modules form communities
+=================================================
 
 The modules of Python's standard library import each other. The network of these imports
 has communities, groups of modules with many imports among them and few to others, and

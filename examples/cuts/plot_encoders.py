@@ -1,7 +1,7 @@
 """
-============================================
-An encoder with the cut of the pseudo-labels
-============================================
+===============================================
+A perceptron reaches the cut that a line cannot
+===============================================
 
 By default, ``PRCut`` finds labels for the samples of one graph, and a new sample gets
 the label for which the cut of all samples is lowest. An encoder predicts the label from

@@ -1,7 +1,7 @@
 """
-=============================================
-The exact expectation of a cut, and its bound
-=============================================
+=======================================================
+The expected cut of soft labels can be computed exactly
+=======================================================
 
 With soft assignments the ratio-cut is a random variable, and ``PRCut`` trains on its
 expectation. The paper considers that too expensive and uses a bound. Here both are

@@ -1,7 +1,7 @@
 """
-===================================
-Lower cuts than spectral clustering
-===================================
+==================================================
+A search finds lower cuts than spectral clustering
+==================================================
 
 Spectral clustering minimises a relaxation of the ratio-cut of a graph of neighbours.
 ``PRCut`` minimises the cut itself: by moving single samples from the labels of spectral

@@ -1,7 +1,7 @@
 """
-======================================
-Cell types from counts of single cells
-======================================
+=========================================================
+Five cell types and their marker genes from sparse counts
+=========================================================
 
 Counts of transcripts in single cells are mostly zeros, and their sums differ between
 cells for technical reasons. After the usual normalisation, ``PRCut`` finds the types of

@@ -1,7 +1,7 @@
 """
-===============================
-Clusters that drift in a stream
-===============================
+====================================================
+A half-life lets memories follow clusters that drift
+====================================================
 
 Samples arrive in batches of a hundred, and their three clusters move. Each batch is
 predicted first, as new data, and then passed to ``partial_fit``. ClAM keeps some of the

@@ -1,7 +1,7 @@
 """
-==================================
-Clusters of texts and their topics
-==================================
+====================================================
+Most clusters of docstrings contain a single package
+====================================================
 
 The docstrings of ten packages of Python's standard library are texts about ten
 subjects. ``PRCut`` joins each text to the most similar ones, by the cosine of their

@@ -1,7 +1,7 @@
 """
-==========================
-Clusters under constraints
-==========================
+========================================================
+Four labels, or one link, change which groups are joined
+========================================================
 
 Four groups of samples form two clusters. Without constraints, distances determine which
 groups are joined. Four labels, one in each group, select the other two clusters: in the

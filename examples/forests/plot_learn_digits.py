@@ -1,7 +1,7 @@
 """
-=================================================
-Digits from 100 labels, three classes without any
-=================================================
+==================================================================
+An embedding from 100 labels also separates classes without labels
+==================================================================
 
 A small network learns an embedding of handwritten digits whose spanning forest agrees
 with 100 labels. The digits 0, 1 and 2 have no labels. They still form groups in the

@@ -1,7 +1,7 @@
 """
-=======================================
-Memberships and the condensed tree
-=======================================
+=====================================
+Memberships show where clusters touch
+=====================================
 
 A partition does not show how certain its labels are, or which other clusters the data
 have. ``SpanningForestClustering`` has two tools for this. Memberships are the fractions

@@ -1,7 +1,7 @@
 """
-==========================================
-A custom metric for numbers and categories
-==========================================
+==========================================================
+Gower's distance finds customers that numbers alone do not
+==========================================================
 
 The Euclidean distance does not apply to tables of numbers and categories. Gower's
 distance is the mean over the features of a difference between 0 and 1: for numbers the

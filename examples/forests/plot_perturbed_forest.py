@@ -1,7 +1,7 @@
 """
-============================================
-Probabilities of edges in a perturbed forest
-============================================
+=================================================
+Noise spreads the forest over more and more edges
+=================================================
 
 With noise on the similarity, the maximum spanning forest becomes a random forest. The
 probability that an edge is in the forest measures its certainty. It is also the

@@ -1,7 +1,7 @@
 """
-=========================================
-Grouped selection of categorical features
-=========================================
+==========================================================================
+Fewer measurements, with their categories, agree better with the diagnoses
+==========================================================================
 
 The breast cancer data have thirty measurements of cell nuclei for each of 569 tumours.
 Here each measurement is only known as low, middle or high, so that its one-hot encoding

@@ -1,7 +1,7 @@
 """
-=====================================
-Objectives of GEMINI on toy data sets
-=====================================
+======================================================
+A Nyström transformer lets GEMINI find curved clusters
+======================================================
 
 A GEMINI compares the clusters by a distance between distributions, and each distance
 favours other clusters. The f-divergences (here ``"kl"``) do not depend on distances

@@ -1,7 +1,7 @@
 """
-=================================================
-A convolutional network that clusters with GEMINI
-=================================================
+============================================================
+A convolutional network finds most digits with a GEMINI loss
+============================================================
 
 The objectives are also losses for custom networks. Here a convolutional network
 clusters the handwritten digits without any label. The network sees the pixels, and

@@ -1,7 +1,7 @@
 """
-=======================================
-Clusters in the codes of an autoencoder
-=======================================
+=========================================================
+Codes of an autoencoder cluster digits better than pixels
+=========================================================
 
 With an encoder, ``ClAM`` trains an autoencoder together with its memories: codes are
 recalled among the memories before they are decoded. Clusters of the codes are closer to

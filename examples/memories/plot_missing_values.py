@@ -1,7 +1,7 @@
 """
-============================
-Filling in half of the image
-============================
+===============================================================
+Similar samples complete digits with half of the pixels missing
+===============================================================
 
 Half of the pixels of handwritten digits are missing at random. ``AssociativeImputer``
 imputes them from training samples with similar observed pixels. It is compared with

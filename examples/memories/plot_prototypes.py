@@ -1,7 +1,7 @@
 """
-===========================
-Memories converge to digits
-===========================
+==========================================
+Memories converge to mean images of digits
+==========================================
 
 The memories of ClAM are in the same space as the samples, so they can be plotted during
 training, here from a random initialisation (Figure 6 of Saha et al., ICML 2023).
