@@ -59,15 +59,17 @@ def _refuse_missing(estimator, X):
             return
     name = type(estimator).__name__
     remedy = (
-        "Complete them first, for instance with sklearn.impute.SimpleImputer or "
-        "skdiffclust.AssociativeImputer, or leave these samples out."
+        "Impute them first, for instance with sklearn.impute.SimpleImputer or "
+        "skdiffclust.AssociativeImputer, or drop these samples."
     )
     if estimator.__sklearn_tags__().input_tags.pairwise:
         remedy = (
             "Compute all entries of a dense matrix, and leave edges that do not exist "
             "out of a sparse one."
         )
-    raise ValueError(f"Input X contains NaN.\n{name} takes no missing values. {remedy}")
+    raise ValueError(
+        f"Input X contains NaN.\n{name} does not accept missing values. {remedy}"
+    )
 
 
 def refuse_silent_conversion(X, *, name="X"):

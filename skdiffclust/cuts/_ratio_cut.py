@@ -284,7 +284,7 @@ def check_graph(graph, *, caller, name="graph"):
     if graph.nnz and graph.data.min() < 0:
         raise ValueError(
             f"The {name!r} parameter of {caller} must not have negative weights. Got "
-            f"{graph.data.min()} instead. Turn distances into similarities first."
+            f"{graph.data.min()} instead. Convert distances to similarities first."
         )
     if graph.nnz and graph.data.max() > np.finfo(np.float64).max / (4 * graph.nnz):
         raise ValueError(

@@ -306,7 +306,8 @@ def _as_block(block, like):
     if not (weights >= 0).all():  # nor is NaN
         raise ValueError(
             "The 'block' parameter of RatioCutLoss must have weights of at least 0. "
-            "Got a negative one or NaN instead. Turn distances into similarities first."
+            "Got a negative one or NaN instead. Convert distances to similarities "
+            "first."
         )
     return block
 

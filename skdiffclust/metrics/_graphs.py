@@ -60,7 +60,7 @@ def ratio_cut_score(graph, labels):
     if graph.min() < 0:
         raise ValueError(
             "The 'graph' parameter of ratio_cut_score must not have negative weights. "
-            f"Got {graph.min()} instead. Turn distances into similarities first."
+            f"Got {graph.min()} instead. Convert distances to similarities first."
         )
     if len(labels) != graph.shape[0]:
         raise ValueError(

@@ -130,7 +130,8 @@ def check_number_of_clusters(n_clusters, y, n_samples):
     if n_clusters > n_samples:
         raise ValueError(
             f"The 'n_clusters' parameter of {_NAME} must be at most the number of "
-            f"samples, n_samples={n_samples}. Got {n_clusters} instead."
+            f"samples, n_samples={n_samples}. Got {n_clusters} instead. Use fewer "
+            "clusters."
         )
     return int(n_clusters)
 
