@@ -79,7 +79,7 @@ def test_ratio_cut_symmetrises_with_a_warning(global_random_seed):
     [
         (np.ones((2, 3)), [0, 1], "'graph' .* square.* Got shape"),
         (np.full((2, 2), np.nan), [0, 1], "'graph' .* finite. Got NaN"),
-        (-np.ones((2, 2)), [0, 1], "negative weights. Got -1.0 instead. Turn dist"),
+        (-np.ones((2, 2)), [0, 1], "negative weights. Got -1.0 instead. Convert dist"),
         (sparse.csr_array(-np.ones((2, 2))), [0, 1], "negative weights. Got -1.0"),
         (np.ones((2, 2)), [0, 1, 1], "'labels' .* row of the graph, 2. Got 3"),
         (np.ones((2, 2)), [[0, 1]], "'labels' .* must be 1-D"),
