@@ -68,10 +68,9 @@ def minimum_spanning_tree_by_blocks(X, *, n_blocks=None, n_jobs=None):
     """Compute the Euclidean minimum spanning tree of samples that do not fit in memory.
 
     The result is identical to that of :func:`minimum_spanning_tree`. The samples are
-    split into blocks. Each task reads the blocks that it needs, computes the trees
-    within a block or between two blocks, and merges them by Kruskal's algorithm.
-    Further tasks merge the results in pairs. Each pair of samples belongs to exactly
-    one task.
+    split into blocks. Each task reads the blocks that it needs, computes trees within
+    two blocks or between two blocks, and merges them by Kruskal's algorithm. Further
+    tasks merge the results in pairs. Each pair of samples belongs to exactly one task.
 
     Parameters
     ----------
@@ -79,9 +78,9 @@ def minimum_spanning_tree_by_blocks(X, *, n_blocks=None, n_jobs=None):
         Samples. A :class:`numpy.memmap` in C order or a dask array is read within the
         tasks, block by block. For other arrays, the blocks are sent to the tasks.
     n_blocks : int or None, default=None
-        Number of blocks p, which gives p (p + 1) / 2 trees. By default, it is the
-        smallest number for which two blocks of samples take at most 128 MiB and every
-        worker has a task.
+        Number of blocks p, which gives p (p - 1) / 2 trees for even p. By default, it
+        is the smallest number for which two blocks of samples take at most 128 MiB and
+        there are three trees per worker.
     n_jobs : int or None, default=None
         Number of workers, as in :class:`joblib.Parallel`, with any backend of
         :func:`joblib.parallel_config`. None means 1, which uses threads.
@@ -126,8 +125,8 @@ def minimum_spanning_tree_by_blocks(X, *, n_blocks=None, n_jobs=None):
             _block(X, rows) for rows in _split(kept, n_blocks or max(least, side))
         ]
         found = parallel(
-            delayed(_grow)({b: blocks[b] for pair in pairs for b in pair}, pairs)
-            for pairs in _tasks(len(blocks), side)
+            delayed(_grow)({b: blocks[b] for tree in trees for b in tree[:2]}, trees)
+            for trees in _tasks(len(blocks), side)
         )
         found.append((duplicates, np.zeros(len(duplicates))))
         while len(found) > 1:
@@ -226,44 +225,50 @@ def _split(rows, n_blocks):
 
 
 def _side(n_workers):
-    """Return how many parts of the blocks make three lists of pairs for two workers.
+    """Return the least number of blocks that gives three trees per worker.
 
-    More parts balance better, but their trees take more work in all.
+    More blocks balance better, but their trees take more work in all.
     """
     side = 1
-    while n_workers > 1 and side * (side + 1) < 3 * n_workers:
+    while n_workers > 1 and side * (side - 1) < 6 * n_workers:
         side += 1
     return side
 
 
 def _tasks(n_blocks, side):
-    """Return lists of pairs (first, second) of blocks, each pair in one of them.
+    """Return lists of trees (first, second, is_split) over blocks, by number.
 
-    A list has the pairs of two of the `side` parts of the blocks, or those inside one.
-    Long lists are first.
+    Trees are within two blocks, or between two others (`is_split`). A list has those
+    of two of the `side` parts of the blocks, or those inside one. What takes longest
+    is first.
     """
     parts = _split(np.arange(n_blocks), side)
-    lists = [
-        [(a, b) for b in second for a in first if a <= b]
-        for j, second in enumerate(parts)
-        for first in parts[: j + 1]
-    ]
-    return sorted(lists, key=len, reverse=True)
+    part_of = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+    lists = {}
+    for second in range(n_blocks):
+        for first in range(second + 1):
+            is_split = first // 2 != second // 2
+            is_alone = first == n_blocks - 1 and first % 2 == 0
+            if is_split or first < second or is_alone:
+                pair = part_of[first], part_of[second]
+                lists.setdefault(pair, []).append((first, second, is_split))
+    # A tree within two blocks takes longer than one between them.
+    return sorted(lists.values(), key=lambda trees: (-len(trees), trees[0][2]))
 
 
-def _grow(blocks, pairs):
-    """Return edges and squared lengths of the forest of some pairs of blocks, merged.
+def _grow(blocks, trees):
+    """Return edges and squared lengths of the merged trees over pairs of blocks.
 
-    `blocks` are those of the pairs, by their numbers.
+    `blocks` are those of the trees, by their numbers.
     """
     n_samples = sum(len(block.rows) for block in blocks.values())
     values = lru_cache(maxsize=2)(lambda b: _values(blocks[b]))
     found = []
-    for first, second in pairs:
+    for first, second, is_split in trees:
         numbers = [first] if first == second else [first, second]
         rows = np.concatenate([blocks[b].rows for b in numbers])
         points = np.concatenate([values(b) for b in numbers])
-        found.append(_edges_of(rows, points, is_split=first != second))
+        found.append(_edges_of(rows, points, is_split=is_split))
         if sum(len(edges) for edges, _ in found) > _WAITING * n_samples:
             found = [_merge(found)]
     return _merge(found)

@@ -69,15 +69,22 @@ def test_backends_of_joblib(backend, tmp_path):
 
 
 @pytest.mark.parametrize("n_workers", [1, 2, 7])
-def test_every_pair_of_rows_is_in_one_task(n_workers):
-    blocks = _split(np.arange(23), 5)
-    assert [len(block) for block in blocks] == [4, 4, 5, 5, 5]
-    tasks = _tasks(len(blocks), _side(n_workers))
-    assert 2 * len(tasks) >= 3 * n_workers or n_workers == 1
+@pytest.mark.parametrize("n_blocks", [1, 2, 3, 4, 5, 8, 9])
+def test_every_pair_of_samples_is_in_one_tree(n_blocks, n_workers):
+    blocks = _split(np.arange(23), n_blocks)
+    tasks = _tasks(n_blocks, _side(n_workers))
     seen = np.zeros((23, 23), dtype=int)
-    for first, second in (pair for pairs in tasks for pair in pairs):
-        seen[np.ix_(blocks[first], blocks[second])] += 1
+    for first, second, is_split in (tree for trees in tasks for tree in trees):
+        if is_split:
+            seen[np.ix_(blocks[first], blocks[second])] += 1
+        else:
+            rows = np.arange(blocks[first][0], blocks[second][-1] + 1)
+            seen[np.ix_(rows, rows)] += 1
     assert np.array_equal(np.triu(seen, 1), np.triu(np.ones_like(seen), 1))
+
+
+def test_workers_have_trees():
+    assert [len(_tasks(_side(n), _side(n))) for n in (1, 2, 3, 8)] == [1, 6, 11, 28]
 
 
 def test_a_task_reads_a_file_itself(tmp_path, global_random_seed):
