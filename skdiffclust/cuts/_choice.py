@@ -12,6 +12,8 @@ _NODES_PER_CLUSTER = 3
 _N_STARTS = 3
 # Added to cuts in denominators of scores, because a cut of 0 has no relative change.
 _OFFSET = 0.2
+# Where no number is clear, those with at least this share of the largest modularity.
+_MODULARITY = 0.8
 # Least distance of a clear best score from the median, in standard deviations (1.48
 # times the median absolute deviation, as for a normal distribution).
 _CLEAR = 9.0
@@ -19,10 +21,11 @@ _DEVIATION = 1.48
 
 
 def cut_curve(graph, groups, apart, least, random_state):
-    """Return (numbers (m,), normalised cuts (m,)) of the search for each number.
+    """Return (numbers, normalised cuts, modularities), (m,) each, of the search.
 
-    Numbers of clusters are consecutive, from `least` or 1 on; equal and linked samples
-    are `groups` (n,), of which pairs `apart` (p, 2) must be separated.
+    Modularities of whole parts are NaN. Numbers of clusters are consecutive, from
+    `least` or 1 on; equal and linked samples are `groups` (n,), of which pairs `apart`
+    (p, 2) must be separated.
     """
     n_groups = int(groups.max()) + 1
     most = max(min(_MAX_CLUSTERS + 1, n_groups // _NODES_PER_CLUSTER), 1)
@@ -36,7 +39,7 @@ def cut_curve(graph, groups, apart, least, random_state):
         sizes=np.ones(len(groups)),
         apart=apart,
     )
-    return numbers, cut_of_each(nodes, numbers, _N_STARTS, random_state)
+    return numbers, *cut_of_each(nodes, numbers, _N_STARTS, random_state)
 
 
 def curve_scores(cuts):
@@ -53,17 +56,22 @@ def curve_scores(cuts):
     return scores
 
 
-def as_curve(numbers, cuts):
-    """Return numbers of clusters (m,), cuts (m,) and scores as the fitted attribute."""
+def as_curve(numbers, cuts, modularities):
+    """Return the curve, (m,) each, and its scores as the fitted attribute."""
     return {
         "n_clusters": numbers,
         "normalized_cut": cuts,
+        "modularity": modularities,
         "score": curve_scores(cuts),
     }
 
 
-def choose_n_clusters(numbers, cuts):
-    """Return the number of clusters with the best score; warn if it is not clear."""
+def choose_n_clusters(numbers, cuts, modularities):
+    """Return the number of clusters with the best score; warn if it is not clear.
+
+    A number that is not clear has one of the larger modularities: on many graphs the
+    first cuts separate little.
+    """
     scores = curve_scores(cuts)
     if not np.isfinite(scores).any():
         chosen = int(numbers[min(1, len(numbers) - 1)])
@@ -75,6 +83,9 @@ def choose_n_clusters(numbers, cuts):
         deviation = _DEVIATION * np.median(np.abs(gaps))
         if len(found) > 2 and gaps.max() >= _CLEAR * deviation:
             return chosen
+        is_modular = ~(modularities < _MODULARITY * np.nanmax(modularities, initial=0))
+        if np.isfinite(scores[is_modular]).any():
+            chosen = int(numbers[np.nanargmax(np.where(is_modular, scores, np.nan))])
         height = gaps.max() / deviation if deviation > 0 else 0.0
         why = (
             f"the best score is {height:.2g} standard deviations above the median of "

@@ -79,9 +79,12 @@ class CutCurveDisplay:
                 "n_clusters='auto'. Got one with a number of clusters that was given "
                 "instead."
             )
-        scores = np.nan_to_num(curve["score"], nan=-np.inf)
-        chosen = int(curve["n_clusters"][np.argmax(scores)])
-        return cls(**curve, chosen=chosen).plot(ax=ax, **kwargs)
+        return cls(
+            n_clusters=curve["n_clusters"],
+            normalized_cut=curve["normalized_cut"],
+            score=curve["score"],
+            chosen=estimator.n_clusters_,
+        ).plot(ax=ax, **kwargs)
 
     def plot(self, ax=None, *, line_kw=None, mark_kw=None):
         """Plot the visualization.

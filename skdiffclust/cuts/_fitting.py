@@ -90,8 +90,9 @@ class Data:
         At most the number of groups.
     asked : int
         Number of clusters that was requested, or chosen.
-    curve : (ndarray, ndarray) or None
-        Numbers of clusters, and the cut of each, that the number was chosen by.
+    curve : (ndarray, ndarray, ndarray) or None
+        Numbers of clusters that one was chosen from, and the cut and the modularity of
+        each.
     affinity : Affinity or None
     normalized : bool
         Whether the cut is the normalised cut.
@@ -107,7 +108,7 @@ class Data:
     bounds: tuple[float, float]
     n_clusters: int
     asked: int
-    curve: tuple[np.ndarray, np.ndarray] | None
+    curve: tuple[np.ndarray, np.ndarray, np.ndarray] | None
     affinity: Affinity | None
     normalized: bool
 

@@ -219,9 +219,10 @@ class PRCut(
     encoder_ : torch.nn.Module
         The trained copy of a module given as `encoder`, on the CPU.
     cut_curve_ : dict of ndarrays, or None
-        With ``n_clusters="auto"``, by number: "n_clusters", the "normalized_cut" of the
-        search into so many, and the "score" that the number was chosen by, NaN at both
-        ends. See :class:`~skdiffclust.plotting.CutCurveDisplay`.
+        With ``n_clusters="auto"``, by number: "n_clusters", the "normalized_cut" and
+        the "modularity" of the search into so many (NaN where connected components are
+        not cut), and the "score" that the number was chosen by, NaN at both ends. See
+        :class:`~skdiffclust.plotting.CutCurveDisplay`.
     history_ : dict of lists
         For each epoch: "loss" (1, plus the number of empty clusters, plus the cut
         relative to that of random labels), "cut", "n_clusters", and
@@ -252,7 +253,8 @@ class PRCut(
     :math:`(c_{k+1} - 2 c_k + c_{k-1}) / (c_{k+1} + .2)` is selected, after which the
     cut increases faster than before. Sizes are not bounded for this. A warning is
     issued if the best score is less than nine standard deviations (estimated from the
-    median absolute deviation) above the median, as for data without clusters.
+    median absolute deviation) above the median, as for data without clusters; the best
+    of the numbers with at least 80 % of the largest modularity is then selected.
 
     Samples with given labels or links (`partial_labels`, `must_link`, `cannot_link`)
     keep the labels that the search gave them, also where the encoder would predict

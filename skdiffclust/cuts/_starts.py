@@ -166,7 +166,8 @@ def pseudo_labels(data, X, n_clusters, *, init, local_search, n_init, random_sta
 def cut_of_each(nodes, numbers, n_starts, random_state):
     """Return the lowest normalised cuts (m,) found for numbers (m,) of clusters.
 
-    Of nodes in parts that are not small; the divisors of `nodes` are degrees.
+    Also the modularities (m,) of these labels, NaN for whole parts. Of nodes in parts
+    that are not small; the divisors of `nodes` are degrees.
     """
     from skdiffclust.cuts._multilevel import search
 
@@ -175,6 +176,7 @@ def cut_of_each(nodes, numbers, n_starts, random_state):
     divisors = nodes.divisors[kept]
     apart = (np.cumsum(~nodes.small) - 1)[nodes.apart]
     cuts = np.zeros(len(numbers))
+    modularities = np.full(len(numbers), np.nan)
     for i, n_clusters in enumerate(numbers):
         if n_clusters == 1 or (n_clusters <= nodes.n_large and not len(apart)):
             continue  # whole parts, and nothing is cut
@@ -182,7 +184,16 @@ def cut_of_each(nodes, numbers, n_starts, random_state):
             graph, n_clusters, n_starts, random_state, divisors=divisors, apart=apart
         )
         cuts[i] = cut_of_labels(graph, labels, n_clusters, divisors)
-    return cuts
+        modularities[i] = _modularity(graph, labels, divisors)
+    return cuts, modularities
+
+
+def _modularity(graph, labels, degrees):
+    """Return the modularity of labels (m,) of a graph (m, m) with degrees (m,)."""
+    edges = graph.tocoo()
+    crosses = labels[edges.row] != labels[edges.col]
+    shares = np.bincount(labels, degrees) / degrees.sum()
+    return 1.0 - edges.data[crosses].sum() / degrees.sum() - (shares**2).sum()
 
 
 def _cut_labels(

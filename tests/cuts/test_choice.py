@@ -35,6 +35,12 @@ def test_cliques_in_a_ring_are_counted(k):
     exact = ratio_cut(model.affinity_matrix_, model.labels_, normalized=True).value
     assert curve["normalized_cut"][k - 1] == pytest.approx(exact)
     assert curve["normalized_cut"][0] == 0.0
+    volumes = np.bincount(model.labels_, model.affinity_matrix_.sum(axis=1))
+    shares = volumes / volumes.sum()
+    # Each clique has two edges to others, of its volume.
+    assert curve["modularity"][k - 1] == pytest.approx(
+        1 - 2 * k / volumes.sum() - (shares**2).sum()
+    )
     assert np.nanargmax(curve["score"]) == k - 1
 
 
@@ -45,7 +51,24 @@ def test_scores_are_relative_second_differences():
     for i in range(1, 9):
         expected = (cuts[i + 1] - 2 * cuts[i] + cuts[i - 1]) / (cuts[i + 1] + 0.2)
         assert scores[i] == pytest.approx(expected)
-    assert choose_n_clusters(np.arange(1, 11), cuts) == 3
+    flat = np.full(10, 0.5)
+    assert choose_n_clusters(np.arange(1, 11), cuts, flat) == 3
+
+
+def test_a_number_that_is_not_clear_is_among_the_modular_ones():
+    rng = np.random.default_rng(0)
+    cuts = np.cumsum(np.cumsum(rng.uniform(0.1, 0.2, 12)))
+    numbers = np.arange(1, 13)
+    best, second = numbers[np.argsort(-np.nan_to_num(curve_scores(cuts), nan=-1))[:2]]
+    modularities = np.where(numbers == best, 0.3, 0.6)
+    with pytest.warns(UserWarning, match=f"takes {second}"):
+        assert choose_n_clusters(numbers, cuts, modularities) == second
+    modularities[best - 1] = 0.6
+    with pytest.warns(UserWarning, match=f"takes {best}"):
+        assert choose_n_clusters(numbers, cuts, modularities) == best
+    # Whole components have no modularity, and are not excluded.
+    with pytest.warns(UserWarning, match=f"takes {best}"):
+        choose_n_clusters(numbers, cuts, np.full(12, np.nan))
 
 
 @pytest.mark.parametrize("cut", ["ratio", "normalized"])
