@@ -12,8 +12,9 @@ _NODES_PER_CLUSTER = 3
 _N_STARTS = 3
 # Added to cuts in denominators of scores, because a cut of 0 has no relative change.
 _OFFSET = 0.2
-# Where no number is clear, those with at least this share of the largest modularity.
-_MODULARITY = 0.8
+# Where no number is clear, those with at least this share of the largest modularity,
+# relative to that of as many equal clusters without a cut.
+_MODULARITY = 0.85
 # Least distance of a clear best score from the median, in standard deviations (1.48
 # times the median absolute deviation, as for a normal distribution).
 _CLEAR = 9.0
@@ -83,7 +84,8 @@ def choose_n_clusters(numbers, cuts, modularities):
         deviation = _DEVIATION * np.median(np.abs(gaps))
         if len(found) > 2 and gaps.max() >= _CLEAR * deviation:
             return chosen
-        is_modular = ~(modularities < _MODULARITY * np.nanmax(modularities, initial=0))
+        relative = modularities * numbers / np.maximum(numbers - 1, 1)
+        is_modular = ~(relative < _MODULARITY * np.nanmax(relative, initial=0))
         if np.isfinite(scores[is_modular]).any():
             chosen = int(numbers[np.nanargmax(np.where(is_modular, scores, np.nan))])
         height = gaps.max() / deviation if deviation > 0 else 0.0

@@ -60,10 +60,10 @@ def test_a_number_that_is_not_clear_is_among_the_modular_ones():
     cuts = np.cumsum(np.cumsum(rng.uniform(0.1, 0.2, 12)))
     numbers = np.arange(1, 13)
     best, second = numbers[np.argsort(-np.nan_to_num(curve_scores(cuts), nan=-1))[:2]]
-    modularities = np.where(numbers == best, 0.3, 0.6)
+    modularities = np.where(numbers == best, 0.3, 0.6) * (1 - 1 / numbers)
     with pytest.warns(UserWarning, match=f"takes {second}"):
         assert choose_n_clusters(numbers, cuts, modularities) == second
-    modularities[best - 1] = 0.6
+    modularities[best - 1] = 0.6 * (1 - 1 / best)
     with pytest.warns(UserWarning, match=f"takes {best}"):
         assert choose_n_clusters(numbers, cuts, modularities) == best
     # Whole components have no modularity, and are not excluded.
