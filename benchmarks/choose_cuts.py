@@ -7,9 +7,9 @@ the largest gap after the k-th eigenvalue of the normalised Laplacian ("eigengap
 largest ratio of the eigenvalues there ("eigenratio") or of the normalised cuts of k + 1
 and k ("jump"), the largest modularity, or the largest second difference of the cuts, as
 it is ("bend") or relative to the next cut plus .2 ("relative bend"). "Auto" is
-n_clusters="auto" of PRCut: the relative bend where it is clear, and else that of the
-numbers with 85 % of the largest modularity, relative to 1 - 1 / k. The rule with the
-highest mean adjusted Rand index on the split "choice" is the default; the split
+n_clusters="auto" of PRCut: the relative bend where it is clear, and else, plus .05, of
+the numbers with 90 % of the largest modularity, relative to 1 - 1 / k. The rule with
+the highest mean adjusted Rand index on the split "choice" is the default; the split
 "report" chose nothing. Of graphs without clusters it is printed whether "auto" warns.
 """
 

@@ -12,9 +12,12 @@ _NODES_PER_CLUSTER = 3
 _N_STARTS = 3
 # Added to cuts in denominators of scores, because a cut of 0 has no relative change.
 _OFFSET = 0.2
+# The same where no number is clear: clusters of any shape in few features have small
+# cuts, and many of them.
+_SMALL_OFFSET = 0.05
 # Where no number is clear, those with at least this share of the largest modularity,
 # relative to that of as many equal clusters without a cut.
-_MODULARITY = 0.85
+_MODULARITY = 0.9
 # Least distance of a clear best score from the median, in standard deviations (1.48
 # times the median absolute deviation, as for a normal distribution).
 _CLEAR = 9.0
@@ -43,7 +46,7 @@ def cut_curve(graph, groups, apart, least, random_state):
     return numbers, *cut_of_each(nodes, numbers, _N_STARTS, random_state)
 
 
-def curve_scores(cuts):
+def curve_scores(cuts, offset=_OFFSET):
     """Return the scores (m,) of numbers of clusters with cuts (m,), NaN at both ends.
 
     The second difference of the cuts, relative to the next cut: how much more the
@@ -53,7 +56,7 @@ def curve_scores(cuts):
     if len(cuts) < 3:
         return scores
     rises = np.diff(cuts)
-    scores[1:-1] = (rises[1:] - rises[:-1]) / (cuts[2:] + _OFFSET)
+    scores[1:-1] = (rises[1:] - rises[:-1]) / (cuts[2:] + offset)
     return scores
 
 
@@ -86,8 +89,9 @@ def choose_n_clusters(numbers, cuts, modularities):
             return chosen
         relative = modularities * numbers / np.maximum(numbers - 1, 1)
         is_modular = ~(relative < _MODULARITY * np.nanmax(relative, initial=0))
-        if np.isfinite(scores[is_modular]).any():
-            chosen = int(numbers[np.nanargmax(np.where(is_modular, scores, np.nan))])
+        small = np.where(is_modular, curve_scores(cuts, _SMALL_OFFSET), np.nan)
+        if np.isfinite(small).any():
+            chosen = int(numbers[np.nanargmax(small)])
         height = gaps.max() / deviation if deviation > 0 else 0.0
         why = (
             f"the best score is {height:.2g} standard deviations above the median of "

@@ -253,9 +253,9 @@ class PRCut(
     :math:`(c_{k+1} - 2 c_k + c_{k-1}) / (c_{k+1} + .2)` is selected, after which the
     cut increases faster than before. Sizes are not bounded for this. A warning is
     issued if the best score is less than nine standard deviations (estimated from the
-    median absolute deviation) above the median, as for data without clusters. The best
-    of the numbers with at least 85 % of the largest modularity, relative to its largest
-    possible value 1 - 1 / k, is then selected.
+    median absolute deviation) above the median, as for data without clusters. Then the
+    best of the numbers with at least 90 % of the largest modularity, relative to its
+    largest possible value 1 - 1 / k, is selected, with .05 instead of .2 in the score.
 
     Samples with given labels or links (`partial_labels`, `must_link`, `cannot_link`)
     keep the labels that the search gave them, also where the encoder would predict
