@@ -175,3 +175,7 @@ def test_the_files_and_markers_of_the_commands_exist(page):
         for marker in re.findall(r"pytest.* -m \"?(\w+)", literal):
             markers = (ROOT / "setup.cfg").read_text(encoding="utf-8")
             assert re.search(rf"^    {marker}:", markers, flags=re.MULTILINE), marker
+
+
+def test_the_gallery_is_small():
+    assert 0 < len(list((ROOT / "examples").glob("*/plot_*.py"))) <= 30
