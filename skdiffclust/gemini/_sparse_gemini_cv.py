@@ -524,19 +524,19 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         if not path.supports[0].any():
             # Nothing can be learned from equal samples: all penalties give the same.
             return np.geomspace(1.0, 1.05, self.n_alphas)
+        if len(path) > 1:
+            return np.geomspace(path.alphas[1], path.alphas[-1] * 1.05, self.n_alphas)
         n_features = len(path.supports[0])
-        if len(path) < 2 and self.min_features < n_features:
-            # So few features are in without a penalty already: with small ones, that
-            # take at most a thousandth of the objective.
-            largest = 1e-3 * path.objectives[0] / path.penalties[0]
-            return np.geomspace(0.1 * largest, largest, self.n_alphas)
-        if len(path) < 2:
+        if self.min_features >= n_features:
             raise ValueError(
                 "The 'min_features' parameter of SparseGEMINICV must be less than the "
                 f"number of features, n_features={n_features}. Got "
                 f"{self.min_features} instead. Lower it, or use GEMINI."
             )
-        return np.geomspace(path.alphas[1], path.alphas[-1] * 1.05, self.n_alphas)
+        # No more features than that are used without a penalty. The grid has small
+        # penalties, which cost at most a thousandth of the objective.
+        largest = 1e-3 * path.objectives[0] / path.penalties[0]
+        return np.geomspace(0.1 * largest, largest, self.n_alphas)
 
     def _publish(self, candidates, among, weights):
         """Assign the fitted attributes of the best `among` candidates.

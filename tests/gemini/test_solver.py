@@ -267,7 +267,6 @@ def test_what_is_not_solved_is_said():
             assert np.isnan(sparse.fit(X).kkt_)
 
 
-@pytest.mark.filterwarnings("ignore:SparseGEMINI found 2 clusters")
 def test_a_perceptron_is_trained_again_where_its_loss_stops_early():
     # Its loss stops improving more than a hundred times before that.
     X = make_celeux_one(5, random_state=0).X[:, :20]

@@ -112,7 +112,7 @@ def test_training_ends_where_clusters_no_longer_change(global_random_seed):
     model = ClAM(3, encoder=network(), record_centers=True, **params).fit(X)
     assert adjusted_rand_score(y, model.labels_) > 0.9
     # At most 50 epochs of pretraining, and fewer than four rounds after it.
-    assert model.n_iter_ < 98
+    assert 10 < model.n_iter_ < 98
     losses = model.history_["loss"]
     assert min(losses[:50]) < 0.8 * losses[0]
     assert len(model.history_["cluster_centers"]) == model.n_iter_ == len(losses)

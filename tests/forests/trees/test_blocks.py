@@ -84,6 +84,7 @@ def test_every_pair_of_samples_is_in_one_tree(n_blocks, n_workers):
 
 
 def test_workers_have_trees():
+    assert [len(block) for block in _split(np.arange(23), 5)] == [4, 4, 5, 5, 5]
     assert [len(_tasks(_side(n), _side(n))) for n in (1, 2, 3, 8)] == [1, 6, 11, 28]
 
 
