@@ -132,13 +132,19 @@ class TorchSampler:
         matrix = relation.spread(relation.weights)
         self.n = len(matrix)
         self.sampler = BoruvkaSampler(
-            torch.from_numpy(matrix), n_clusters, noise, constraints
+            torch.from_numpy(matrix)[None],
+            n_clusters,
+            noise,
+            [noise.seed],
+            None if constraints is None else [constraints],
         )
         self.sampler.step = 8
 
     def sample(self, first, last):
         found = []
-        for start, stop, edges, values, labels in self.sampler.chunks():
+        for start, stop in self.sampler.parts():
+            matrices = self.sampler.noisy(start, stop)
+            edges, values, labels = self.sampler.solve(matrices, components=True)
             for s in range(max(first, start), min(last, stop)):
                 pairs = np.column_stack(divmod(edges[s - start].numpy(), self.n))
                 found.append(

@@ -52,6 +52,10 @@ class ProblemArrays(NamedTuple):
         Weights of samples.
     n_edges : tensor of shape (p, 1), int64
         Edges of the forest of the contracted graph.
+    n_groups : tensor of shape (p, 1), int64
+        Number of groups.
+    is_greedy : tensor of shape (p, 1), bool
+        Whether Kruskal is tried before the colours.
     """
 
     groups: torch.Tensor
@@ -65,6 +69,8 @@ class ProblemArrays(NamedTuple):
     loads: torch.Tensor
     weights: torch.Tensor
     n_edges: torch.Tensor
+    n_groups: torch.Tensor
+    is_greedy: torch.Tensor
 
 
 class TorchProblem:
@@ -76,14 +82,14 @@ class TorchProblem:
     Parameters
     ----------
     problems : list of ConstrainedProblem
-        Of the same numbers of samples and clusters; a greedy one is alone.
+        Of the same numbers of samples and clusters.
     device : torch.device
     """
 
     def __init__(self, problems, device):
         one = problems[0]
         self.n_clusters = one.n_clusters
-        self.greedy = one.greedy
+        self.greedy = any(problem.greedy for problem in problems)
         self.min_size = float(one.min_size)
         n_colours = [int(problem.colours.max(initial=-1)) + 1 for problem in problems]
         self.n_colours = max(n_colours)
@@ -91,6 +97,7 @@ class TorchProblem:
         parts = [_arrays_of(problem, self.n_colours) for problem in problems]
         nodes = [part["nodes"] for part in parts]
         self.n_nodes = max(int(part.max()) + 1 for part in nodes)
+        self.least_groups = min(len(part["sizes"]) for part in parts)
         self.is_contracted = any((part != np.arange(len(part))).any() for part in nodes)
         self.has_conflicts = any(
             problem.conflicts[part["singles"]].any()
@@ -112,6 +119,13 @@ class TorchProblem:
         """
         n_problems = len(self.conflicts)
         return None if n_problems == 1 else samples // (n_samples // n_problems)
+
+    def conflicts_of(self, samples, n_samples):
+        """Return the conflicts (a, g, g) of samples (a,) of `n_samples`."""
+        index = self.problem_of(samples, n_samples)
+        if index is None:
+            return self.conflicts.expand(len(samples), -1, -1)
+        return self.conflicts[index]
 
     def arrays_of(self, samples, n_samples):
         """Return the ProblemArrays (a, ...) of samples (a,) of `n_samples`."""
@@ -155,6 +169,8 @@ def _arrays_of(problem, n_colours):
         "loads": np.bincount(groups, problem.weights),
         "weights": problem.weights,
         "n_edges": np.array([n_edges]),
+        "n_groups": np.array([len(sizes)]),
+        "is_greedy": np.array([problem.greedy]),
     }
 
 
@@ -225,27 +241,30 @@ def contract(matrices, problem):
 def merge_greedily(weights, problem):
     """Partitions (s, n) by Kruskal between groups that skips what conflicts forbid.
 
-    Also returns in which samples (s,) it reached n_clusters components.
+    Also returns in which samples (s,) it was to be tried, and reached n_clusters
+    components.
     """
-    n_groups = problem.arrays.sizes.shape[1]
     (n_samples, n) = weights.shape[:2]
-    groups = problem.arrays.groups.expand(n_samples, n)
+    arrays = problem.arrays_of(_each(weights), n_samples)
+    n_groups = arrays.sizes.shape[1]
+    groups = arrays.groups
     best = weights.new_full((n_samples, n, n_groups), -torch.inf)
     best.scatter_reduce_(2, groups[:, None].expand(weights.shape), weights, "amax")
-    if n_groups < n:
+    if problem.least_groups < n:
         by_row = best
         best = best.new_full((n_samples, n_groups, n_groups), -torch.inf)
         best.scatter_reduce_(1, groups[:, :, None].expand(by_row.shape), by_row, "amax")
     index = torch.arange(n_groups, device=weights.device)
     best.masked_fill_(index[:, None] >= index, -torch.inf)
     part = index.expand(n_samples, n_groups)
-    clashes = problem.conflicts.expand(n_samples, n_groups, n_groups)
-    n_parts = torch.full_like(part[:, 0], n_groups)
+    clashes = problem.conflicts_of(_each(weights), n_samples)
+    n_parts = arrays.n_groups[:, 0]
     for _ in range(n_groups - problem.n_clusters):
         same = part[:, :, None] == part[:, None, :]
         open_pairs = best.masked_fill(clashes | same, -torch.inf)
         top, at = open_pairs.flatten(1).max(dim=1)
-        is_open = top > -torch.inf
+        # Where there are fewer groups than elsewhere, fewer are merged.
+        is_open = (top > -torch.inf) & (n_parts > problem.n_clusters)
         one = at // n_groups
         other = at % n_groups
         both = (clashes[_each(one), one] | clashes[_each(one), other])[:, None, :]
@@ -255,9 +274,8 @@ def merge_greedily(weights, problem):
         clashes = clashes | (joined[:, :, None] & both)
         clashes = clashes | clashes.mT
         n_parts = n_parts - is_open.long()
-    return _by_first_row(
-        part.gather(1, groups), n_groups
-    ), n_parts == problem.n_clusters
+    is_done = arrays.is_greedy[:, 0] & (n_parts == problem.n_clusters)
+    return _by_first_row(part.gather(1, groups), n_groups), is_done
 
 
 def improve_forests(matrices, labels, problem):

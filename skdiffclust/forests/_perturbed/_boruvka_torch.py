@@ -1,5 +1,8 @@
 """Maximum spanning forests of noisy copies, solved together in torch."""
 
+from math import isqrt
+from typing import NamedTuple
+
 import torch
 
 from skdiffclust._torch import to_tensor
@@ -45,16 +48,15 @@ def _mix64(h):
     return h ^ _shift(h, 31, 64)
 
 
-def pair_noise(noise, first, last, triangle, seeds=None):
-    """Return the values (s, m) of samples as the kernels have them, bit for bit.
+def pair_noise(noise, first, last, triangle, seeds):
+    """Return the values (b * s, m) of samples as the kernels have them, bit for bit.
 
-    Of the pairs of a Triangle. With `seeds`, a list of b, those of each in turn
-    (b * s, m) instead of those of the noise.
+    Of the pairs of a Triangle, for each of b seeds in turn, which are taken instead of
+    that of the noise.
     """
     per_draw = noise.samples_per_draw
     device = triangle.heads.device
     draws = torch.arange(first // per_draw, -(-last // per_draw), device=device)
-    seeds = [noise.seed] if seeds is None else seeds
     seeds = torch.tensor([[_signed(seed, 64)] for seed in seeds], device=device)
     base = _mix64(seeds + (draws + 1) * _signed(_hash.GOLDEN, 64)).flatten()
     rows = (torch.arange(triangle.n, device=device) + 1) * _signed(_hash.ROW, 64)
@@ -98,42 +100,60 @@ def _cubic(coefficients, t):
     return values.add_(coefficients[..., 0])
 
 
+class Samples(NamedTuple):
+    """Forests of all samples of a batch of matrices.
+
+    Attributes
+    ----------
+    edges : tensor of shape (b, s, n_edges), int64
+        i * n + j with i < j.
+    totals : tensor of shape (b, s), float64
+        Weights of the forests.
+    components : tensor of shape (b, s, n), int64, or None
+        Where they were asked for.
+    """
+
+    edges: torch.Tensor
+    totals: torch.Tensor
+    components: torch.Tensor
+
+
 class BoruvkaSampler:
     """Samples of forests in torch, the same forests as those of the kernels.
 
+    The matrices of a batch are solved together, and so are their samples, as many as
+    fit in memory.
+
     Parameters
     ----------
-    similarity : tensor of shape (n, n), float64
+    similarity : tensor of shape (b, n, n), float64
     n_clusters : int
     noise : Noise
-    constraints : Constraints or None
+    seeds : list of b
+        Seed of the noise of each matrix, instead of that of `noise`.
+    constraints : list of b Constraints or None
+        Those of each matrix.
     """
 
-    def __init__(self, similarity, n_clusters, noise, constraints=None):
+    def __init__(self, similarity, n_clusters, noise, seeds, constraints=None):
         self.similarity = similarity
         self.noise = noise
-        n = len(similarity)
+        self.seeds = seeds
+        (self.n_items, n) = similarity.shape[:2]
         device = similarity.device
         self.n_clusters = n_clusters
         self.n_edges = n - n_clusters
         self.triangle = Triangle(n, device)
-        self.clean = similarity.flatten()[self.triangle.pairs]
+        self.clean = similarity.flatten(1).index_select(1, self.triangle.pairs)
         self.problem = None
         if constraints is not None:
-            problem = constrained_problem(constraints, n_clusters)
-            self.problem = TorchProblem([problem], device)
+            if all(known is constraints[0] for known in constraints):
+                constraints = constraints[:1]
+            problems = [constrained_problem(known, n_clusters) for known in constraints]
+            self.problem = TorchProblem(problems, device)
         per_draw = noise.samples_per_draw
-        n_draws = samples_at_once(n, device, constraints is not None) // per_draw
-        self.step = max(1, n_draws) * per_draw
-
-    def chunks(self):
-        """Yield first and last sample, edges, weights and components of each chunk."""
-        for first, last in self.parts():
-            matrices = self.noisy(first, last)
-            if self.problem is None:
-                yield first, last, *self.solve_free(matrices, components=True)
-            else:
-                yield first, last, *self.solve_constrained(matrices)
+        at_once = samples_at_once(n, device, constraints is not None)
+        self.step = max(1, at_once // (self.n_items * per_draw)) * per_draw
 
     def parts(self):
         """Yield the first sample and the last of each chunk."""
@@ -143,59 +163,97 @@ class BoruvkaSampler:
 
     def noisy(self, first, last):
         """Return the RankedMatrices of the noisy copies of some samples."""
-        return noisy_copies(self.clean[None], self.noise, first, last, self.triangle)
+        draws = self.draws(first, last)
+        weights = draws.new_zeros(*draws.shape[:2], self.triangle.n_pairs + 1)
+        draws = draws.mul_(self.noise.scale)
+        torch.add(self.clean[:, None], draws, out=weights[:, :, :-1])
+        return RankedMatrices(weights.flatten(0, 1), self.triangle)
 
-    def solve_free(self, matrices, *, components=False):
-        """Return edges and weights (s, n_edges) and components (s, n), or None."""
+    def draws(self, first, last):
+        """Return the noise (b, s, m) of some samples."""
+        draws = pair_noise(self.noise, first, last, self.triangle, self.seeds)
+        return draws.view(self.n_items, last - first, self.triangle.n_pairs)
+
+    def solve(self, matrices, *, components):
+        """Return edges and weights (q, n_edges) and components (q, n), or None.
+
+        Constrained forests always have components.
+        """
+        if self.problem is not None:
+            component, edges, values = constrained_trees(matrices, self.problem)
+            return edges, values, component
         edges = free_edges(matrices, self.n_edges)
-        component = None
-        if components and self.n_clusters == 1:
-            component = edges.new_zeros(
-                (len(edges), len(self.similarity)), dtype=torch.long
-            )
-        elif components and not self.n_edges:
-            component = torch.arange(len(self.similarity), device=edges.device)
-            component = component.expand(len(matrices), -1)
-        elif components:
-            light = matrices.ranks < edges[:, -1, None, None]
-            heavy = matrices.ranks.masked_fill(light, NONE)
-            heavy.diagonal(dim1=1, dim2=2).fill_(SELF)
-            component = trees_of(spanning_forest(heavy, n_trees=self.n_clusters))
+        component = self._free_components(matrices, edges) if components else None
         return *matrices.edges(edges), component
 
-    def solve_constrained(self, matrices):
-        """Return edges and weights (s, n_edges) and components (s, n)."""
-        component, edges, values = constrained_trees(matrices, self.problem)
-        return edges, values, component
+    def _free_components(self, matrices, edges):
+        """Return the components (q, n) of free forests, by ranks of their edges."""
+        shape = (len(matrices), self.triangle.n)
+        if self.n_clusters == 1:
+            return edges.new_zeros(shape, dtype=torch.long)
+        if not self.n_edges:
+            return torch.arange(shape[1], device=edges.device).expand(shape)
+        light = matrices.ranks < edges[:, -1, None, None]
+        heavy = matrices.ranks.masked_fill(light, NONE)
+        heavy.diagonal(dim1=1, dim2=2).fill_(SELF)
+        return trees_of(spanning_forest(heavy, n_trees=self.n_clusters))
 
-    def sums(self, *, connectivity=False):
-        """Return A_ε and M_ε (n, n), or None, and the weights (s,) of the samples."""
-        n = len(self.similarity)
-        n_samples = self.noise.n_samples
-        counts = self.similarity.new_zeros(n * n)
-        linked = self.similarity.new_zeros((n, n)) if connectivity else None
-        totals = self.similarity.new_empty(n_samples)
-        for first, last, edges, values, component in self.chunks():
-            counts.index_add_(0, edges.flatten(), torch.ones_like(values).flatten())
-            totals[first:last] = values.sum(dim=1)
-            if connectivity:
-                linked += _linked(component).sum(dim=0)
-        upper = (counts / n_samples).view(n, n)
-        return upper + upper.T, linked / n_samples if connectivity else None, totals
+    def samples(self, *, components=False):
+        """Return the Samples of the batch."""
+        found = []
+        for first, last in self.parts():
+            matrices = self.noisy(first, last)
+            edges, values, component = self.solve(matrices, components=components)
+            parts = (edges, values.sum(dim=1), component)
+            shape = (self.n_items, last - first)
+            found.append(
+                [None if part is None else part.unflatten(0, shape) for part in parts]
+            )
+        if len(found) == 1:
+            return Samples(*found[0])
+        return Samples(
+            *(
+                None if parts[0] is None else torch.cat(parts, dim=1)
+                for parts in zip(*found, strict=True)
+            )
+        )
 
-    def vjp(self, *, forest=None, connectivity=None):
-        """Return the gradient (n, n) of what `_perturbation.vjp` takes."""
-        products = self.similarity.new_empty(self.noise.n_samples)
-        for first, last, edges, _, component in self.chunks():
-            if forest is not None:
-                products[first:last] = 2.0 * forest.flatten()[edges].sum(dim=1)
-            else:
-                linked = _linked(component) * connectivity
-                products[first:last] = linked.triu(1).sum(dim=(1, 2)) * 2.0
+    def forest(self, samples):
+        """Return A_ε (b, n, n)."""
+        edges = samples.edges.flatten(1)
+        counts = self.similarity.new_zeros(self.n_items, self.triangle.n**2)
+        counts.scatter_add_(1, edges, counts.new_ones(edges.shape))
+        return _symmetric(counts / self.noise.n_samples)
+
+    def connectivity(self, samples):
+        """Return M_ε (b, n, n)."""
+        linked = torch.zeros_like(self.similarity)
+        for first, last in self.parts():
+            linked += _linked(samples.components[:, first:last]).sum(dim=1)
+        return linked / self.noise.n_samples
+
+    def vjp(self, samples, *, forest=None, connectivity=None):
+        """Return the gradient (b, n, n) of cotangents (b, n, n) of A_ε and of M_ε.
+
+        As `_perturbation.vjp` defines it; None is a cotangent of zeros.
+        """
+        products = torch.zeros_like(samples.totals)
+        if forest is not None:
+            edges = samples.edges
+            along = forest.flatten(1).gather(1, edges.flatten(1)).view(edges.shape)
+            products += 2.0 * along.sum(dim=2)
+        if connectivity is not None:
+            upper = 2.0 * connectivity.triu(1)[:, None]
+            for first, last in self.parts():
+                linked = _linked(samples.components[:, first:last])
+                products[:, first:last] += (linked * upper).sum(dim=(2, 3))
         return self.score_gradient(products)
 
     def score_gradient(self, products):
-        """Return the gradient (n, n) that `_perturbation.score_gradient` defines."""
+        """Return the gradient (b, n, n) that `_perturbation.score_gradient` defines.
+
+        Of products (b, s).
+        """
         noise = self.noise
         draws = (
             torch.arange(noise.n_samples, device=products.device)
@@ -204,36 +262,85 @@ class BoruvkaSampler:
         n_draws = -(-noise.n_samples // noise.samples_per_draw)
         sizes = products.new_full((n_draws,), float(noise.samples_per_draw))
         sizes[-1] = noise.n_samples - (n_draws - 1) * noise.samples_per_draw
-        means = torch.zeros_like(sizes).index_add_(0, draws, products) / sizes
-        if len(sizes) > 1:
-            products = products - ((means.sum() - means) / (len(sizes) - 1))[draws]
-        coefficients = products / (len(sizes) * sizes[draws] * noise.scale)
-        gradient = self.similarity.new_zeros(1, self.triangle.n_pairs + 1)
+        means = products.new_zeros(self.n_items, n_draws)
+        means = means.index_add_(1, draws, products) / sizes
+        if n_draws > 1:
+            others = (means.sum(dim=1, keepdim=True) - means) / (n_draws - 1)
+            products = products - others.index_select(1, draws)
+        coefficients = products / (n_draws * sizes[draws] * noise.scale)
+        gradient = self.similarity.new_zeros(self.n_items, self.triangle.n_pairs + 1)
         for first, last in self.parts():
-            values = pair_noise(noise, first, last, self.triangle)
+            values = self.draws(first, last)
             scores = 1.0 - torch.exp(-values) if noise.kind == "gumbel" else values
-            gradient[0, :-1] += coefficients[first:last] @ scores
-        return 0.5 * self.triangle.spread(gradient)[0]
+            weighted = coefficients[:, None, first:last] @ scores
+            gradient[:, :-1] += weighted[:, 0]
+        return 0.5 * self.triangle.spread(gradient)
 
-    def connectivity_loss(self, observed, target):
-        """Return the unbiased connectivity loss and its gradient (n, n)."""
+    def connectivity_losses(self, observed, target):
+        """Return the unbiased connectivity losses (b,) and their gradients (b, n, n).
+
+        Of pairs (b, n, n), or (1, n, n) for all, that are observed and linked.
+        """
         n_draws = self.noise.n_samples // 2
-        total = torch.zeros_like(observed)
-        squares = torch.zeros_like(observed)
-        for *_, component in self.chunks():
-            pairs = _linked(component).unflatten(0, (-1, 2)).mean(dim=1)
-            total += pairs.sum(dim=0)
-            squares += (pairs**2).sum(dim=0)
+        samples = self.samples(components=True)
+        components = samples.components.unflatten(1, (n_draws, 2))
+        total = torch.zeros_like(self.similarity)
+        squares = torch.zeros_like(self.similarity)
+        for first, last in self.parts():
+            pairs = _linked(components[:, first // 2 : last // 2]).mean(dim=2)
+            total += pairs.sum(dim=1)
+            squares += (pairs**2).sum(dim=1)
         error = (total**2 - squares) / (n_draws * (n_draws - 1))
         error = error + target * (1.0 - 2.0 * total / n_draws)
-        products = self.similarity.new_empty(self.noise.n_samples)
-        for first, last, _, _, component in self.chunks():
-            linked = _linked(component).unflatten(0, (-1, 2))
-            others = (total - linked.mean(dim=1)) / (n_draws - 1)
-            derivative = 2.0 * observed * (others - target)
-            product = (linked * derivative[:, None]).sum(dim=(2, 3))
-            products[first:last] = 2.0 * product.flatten()
-        return 2.0 * (observed * error).sum(), self.score_gradient(products)
+        products = torch.zeros_like(samples.totals)
+        for first, last in self.parts():
+            linked = _linked(components[:, first // 2 : last // 2])
+            others = (total[:, None] - linked.mean(dim=2)) / (n_draws - 1)
+            derivative = 2.0 * observed[:, None] * (others - target[:, None])
+            product = (linked * derivative[:, :, None]).sum(dim=(3, 4))
+            products[:, first:last] = 2.0 * product.flatten(1)
+        losses = 2.0 * (observed * error).sum(dim=(1, 2))
+        return losses, self.score_gradient(products)
+
+    def partial_sums(self):
+        """Return A_ε(Σ) - A_ε(Σ; M_Ω) (b, n, n), and what each sample loses (b, s).
+
+        Free and constrained forests are those of the same noisy copies, made once.
+        """
+        counts = self.similarity.new_zeros(self.n_items, self.triangle.n**2)
+        lost = self.similarity.new_empty(self.n_items, self.noise.n_samples)
+        for first, last in self.parts():
+            matrices = self.noisy(first, last)
+            edges, values = matrices.edges(free_edges(matrices, self.n_edges))
+            own_edges, own_values, _ = self.solve(matrices, components=False)
+            edges = edges.view(self.n_items, (last - first) * self.n_edges)
+            ones = values.new_ones(edges.shape)
+            counts.scatter_add_(1, edges, ones)
+            counts.scatter_add_(1, own_edges.view(edges.shape), -ones)
+            totals = values.sum(dim=1) - own_values.sum(dim=1)
+            lost[:, first:last] = totals.view(self.n_items, last - first)
+        return _symmetric(counts / self.noise.n_samples), lost
+
+
+def samplers(similarity, n_clusters, noise, seeds, constraints):
+    """Yield items of a batch, and the BoruvkaSampler of those items.
+
+    The items that are solved together, as many as fit in memory, are a list of numbers,
+    or a slice of all of them. The matrices (b, n, n) have seeds of their own and
+    Constraints or None; those with constraints are not solved with those without.
+    """
+    (n_items, n) = similarity.shape[:2]
+    for is_bound in (False, True):
+        items = [i for i in range(n_items) if (constraints[i] is not None) == is_bound]
+        at_once = samples_at_once(n, similarity.device, is_bound)
+        at_once = max(1, at_once // noise.samples_per_draw)
+        for first in range(0, len(items), at_once):
+            part = items[first : first + at_once]
+            known = [constraints[i] for i in part] if is_bound else None
+            own_seeds = [seeds[i] for i in part]
+            index = part if len(part) < n_items else slice(None)
+            matrices = similarity[index]
+            yield index, BoruvkaSampler(matrices, n_clusters, noise, own_seeds, known)
 
 
 def samples_at_once(n, device, are_constrained):
@@ -247,76 +354,18 @@ def samples_at_once(n, device, are_constrained):
     return int(free // max(entry, 1))
 
 
-def noisy_copies(clean, noise, first, last, triangle, seeds=None):
-    """Return the RankedMatrices of samples of the weights (b, m) of b matrices.
-
-    Those of the first matrix, then those of the second; each has a seed, or that of
-    the noise.
-    """
-    draws = pair_noise(noise, first, last, triangle, seeds)
-    weights = draws.new_zeros(len(clean), last - first, triangle.n_pairs + 1)
-    draws = draws.mul_(noise.scale).view(*weights.shape[:2], triangle.n_pairs)
-    torch.add(clean[:, None], draws, out=weights[:, :, :-1])
-    return RankedMatrices(weights.flatten(0, 1), triangle)
-
-
 def free_edges(matrices, n_edges):
     """Return the ranks (s, n_edges) of the edges of the free forests."""
     return spanning_forest(matrices.ranks).edges[:, :n_edges]
 
 
-def partial_sums(similarity, n_clusters, noise, seeds, constraints):
-    """Return A_ε(Σ) - A_ε(Σ; M_Ω) (b, n, n), and what each sample loses (b, s).
-
-    Free and constrained forests are those of the same noisy copies, made once. The
-    matrices (b, n, n) have seeds and Constraints of their own, and are solved together
-    unless there are cannot-links.
-    """
-    problems = [constrained_problem(known, n_clusters) for known in constraints]
-    if len(problems) > 1 and any(problem.greedy for problem in problems):
-        parts = [
-            partial_sums(matrix[None], n_clusters, noise, [seed], [known])
-            for matrix, seed, known in zip(similarity, seeds, constraints, strict=True)
-        ]
-        gradients, lost = zip(*parts, strict=True)
-        return torch.cat(gradients), torch.cat(lost)
-    (n_items, n) = similarity.shape[:2]
-    device = similarity.device
-    per_draw = noise.samples_per_draw
-    at_once = samples_at_once(n, device, are_constrained=True)
-    if at_once < n_items * per_draw and n_items > 1:
-        half = n_items // 2
-        parts = [
-            partial_sums(similarity[part], n_clusters, noise, seeds[part], known)
-            for part, known in (
-                (slice(half), constraints[:half]),
-                (slice(half, n_items), constraints[half:]),
-            )
-        ]
-        gradients, lost = zip(*parts, strict=True)
-        return torch.cat(gradients), torch.cat(lost)
-    step = max(1, at_once // n_items // per_draw) * per_draw
-    problem = TorchProblem(problems, device)
-    triangle = Triangle(n, device)
-    clean = similarity.flatten(1)[:, triangle.pairs]
-    counts = similarity.new_zeros(n_items, n * n)
-    lost = similarity.new_empty(n_items, noise.n_samples)
-    for first in range(0, noise.n_samples, step):
-        last = min(first + step, noise.n_samples)
-        matrices = noisy_copies(clean, noise, first, last, triangle, seeds)
-        ranks = free_edges(matrices, n - n_clusters)
-        edges, values = matrices.edges(ranks)
-        _, own_edges, own_values = constrained_trees(matrices, problem)
-        edges = edges.view(n_items, (last - first) * values.shape[1])
-        ones = values.new_ones(edges.shape)
-        counts.scatter_add_(1, edges, ones)
-        counts.scatter_add_(1, own_edges.view(edges.shape), -ones)
-        totals = values.sum(dim=1) - own_values.sum(dim=1)
-        lost[:, first:last] = totals.view(n_items, -1)
-    upper = (counts / noise.n_samples).view(n_items, n, n)
-    return upper + upper.mT, lost
+def _symmetric(counts):
+    """Return counts (b, n * n) of pairs i < j as symmetric matrices (b, n, n)."""
+    n = isqrt(counts.shape[1])
+    upper = counts.view(-1, n, n)
+    return upper + upper.mT
 
 
 def _linked(component):
-    """Connectivity (s, n, n), float64, of components (s, n)."""
-    return (component[:, :, None] == component[:, None, :]).to(torch.float64)
+    """Connectivity (..., n, n), float64, of components (..., n)."""
+    return (component[..., :, None] == component[..., None, :]).to(torch.float64)

@@ -1,9 +1,11 @@
 """Perturbed forests and their losses as torch modules, for a training loop."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import prod
 
 import numpy as np
 import torch
+from scipy.sparse import issparse
 from torch import nn
 from torch.autograd.function import once_differentiable
 
@@ -16,7 +18,7 @@ from skdiffclust._torch import (
     to_tensor,
 )
 from skdiffclust.forests._perturbed import _fenchel_young, _hash
-from skdiffclust.forests._perturbed._boruvka_torch import BoruvkaSampler, partial_sums
+from skdiffclust.forests._perturbed._boruvka_torch import samplers
 from skdiffclust.forests._perturbed._neighbor_similarity import neighbor_edges
 from skdiffclust.forests._perturbed._perturbation import (
     connectivity_of,
@@ -42,75 +44,129 @@ def _as_float64(tensor):
     return 0.5 * (matrix + matrix.mT)
 
 
-def _on_cpu(matrix, request):
-    """Return the Relation and sampler of a CPU matrix (n, n)."""
-    relation = relation_of(matrix.numpy())
-    sampler = make_sampler(
-        relation, request.constraints, request.n_clusters, request.noise
-    )
-    return relation, sampler
-
-
 def _runs_in_torch(matrix):
-    """Whether a matrix is solved by Borůvka's algorithm: off the CPU."""
+    """Whether matrices are solved by Borůvka's algorithm: off the CPU."""
     return matrix.device.type != "cpu"
 
 
-def _means(matrix, request, connectivity):
-    """Return A_ε, F_ε and M_ε or None of a float64 matrix (n, n), on its device."""
-    noise = request.noise
-    constraints = request.constraints
-    if _runs_in_torch(matrix):
-        sampler = BoruvkaSampler(matrix, request.n_clusters, noise, constraints)
-        forest, linked, totals = sampler.sums(connectivity=connectivity)
-        return forest, 2.0 * totals.mean(), linked
-    relation, sampler = _on_cpu(matrix.cpu(), request)
-    sums = sum_samples(sampler, relation, noise, connectivity=connectivity)
-    linked = to_tensor(connectivity_of(sums, noise)) if connectivity else None
-    forest = to_tensor(relation.spread(sums.edges[0] / noise.n_samples))
-    weight = matrix.new_tensor(2.0 * sums.totals.mean())
-    return (
-        forest.to(matrix.device),
-        weight,
-        linked if linked is None else linked.to(matrix.device),
+class _Kernels:
+    """Means of a batch of similarities, one after another by the compiled kernels."""
+
+    def __init__(self, matrices, requests):
+        self.matrices = matrices
+        self.requests = requests
+
+    def items(self):
+        """Yield the number of each item, its Relation, its sampler and its Noise."""
+        items = zip(self.matrices, self.requests, strict=True)
+        for item, (matrix, request) in enumerate(items):
+            relation = relation_of(matrix.numpy())
+            sampler = make_sampler(
+                relation, request.constraints, request.n_clusters, request.noise
+            )
+            yield item, relation, sampler, request.noise
+
+    def means(self, *, connectivity):
+        """Return A_ε (b, n, n), F_ε (b,) and M_ε (b, n, n), or None."""
+        forests = torch.empty_like(self.matrices)
+        weights = self.matrices.new_empty(len(self.matrices))
+        linked = torch.empty_like(self.matrices) if connectivity else None
+        for item, relation, sampler, noise in self.items():
+            sums = sum_samples(sampler, relation, noise, connectivity=connectivity)
+            forests[item] = to_tensor(relation.spread(sums.edges[0] / noise.n_samples))
+            weights[item] = 2.0 * float(sums.totals.mean())
+            if connectivity:
+                linked[item] = to_tensor(connectivity_of(sums, noise))
+        return forests, weights, linked
+
+    def vjp(self, cotangents):
+        """Return the gradients (b, n, n) of a dict of cotangents (b, n, n)."""
+        gradients = torch.zeros_like(self.matrices)
+        for item, relation, sampler, noise in self.items():
+            for name, cotangent in cotangents.items():
+                cotangent = cotangent[item].numpy()
+                gradient = vjp(relation, sampler, noise, **{name: cotangent})
+                gradients[item] += to_tensor(relation.spread(gradient))
+        return gradients
+
+
+class _Boruvka:
+    """Means of a batch of similarities, which are solved together."""
+
+    def __init__(self, matrices, requests):
+        self.matrices = matrices
+        self.requests = requests
+        self.solved = []
+
+    def means(self, *, connectivity):
+        """Return A_ε (b, n, n), F_ε (b,) and M_ε (b, n, n), or None."""
+        forests = torch.empty_like(self.matrices)
+        weights = self.matrices.new_empty(len(self.matrices))
+        linked = torch.empty_like(self.matrices) if connectivity else None
+        for items, sampler in _samplers(self.matrices, self.requests):
+            samples = sampler.samples(components=connectivity)
+            forests[items] = sampler.forest(samples)
+            weights[items] = 2.0 * samples.totals.mean(dim=1)
+            if connectivity:
+                linked[items] = sampler.connectivity(samples)
+            # The gradient is that of the same forests.
+            self.solved.append((items, sampler, samples))
+        return forests, weights, linked
+
+    def vjp(self, cotangents):
+        """Return the gradients (b, n, n) of a dict of cotangents (b, n, n)."""
+        gradients = torch.empty_like(self.matrices)
+        for items, sampler, samples in self.solved:
+            own = {name: cotangent[items] for name, cotangent in cotangents.items()}
+            gradients[items] = sampler.vjp(samples, **own)
+        return gradients
+
+
+def _samplers(matrices, requests):
+    """Yield what `samplers` does for the matrices (b, n, n) of requests."""
+    if not requests:
+        return ()
+    return samplers(
+        matrices,
+        requests[0].n_clusters,
+        requests[0].noise,
+        [request.noise.seed for request in requests],
+        [request.constraints for request in requests],
     )
 
 
-def _vjp(matrix, request, name, cotangent):
-    """Return the gradient (n, n) of a cotangent (n, n) of A_ε or M_ε."""
-    cotangent = _as_float64(cotangent)
-    if _runs_in_torch(matrix):
-        sampler = BoruvkaSampler(
-            matrix, request.n_clusters, request.noise, request.constraints
-        )
-        return sampler.vjp(**{name: cotangent})
-    relation, sampler = _on_cpu(matrix.cpu(), request)
-    gradient = vjp(relation, sampler, request.noise, **{name: cotangent.cpu().numpy()})
-    return to_tensor(relation.spread(gradient)).to(matrix.device)
-
-
 class _Operator(torch.autograd.Function):
-    """A_ε, F_ε and M_ε of one similarity (n, n); M_ε is empty if not requested."""
+    """A_ε, F_ε and M_ε of similarities (b, n, n); M_ε is empty if not requested."""
 
     @staticmethod
-    def forward(ctx, similarity, request, connectivity):
-        matrix = _as_float64(similarity)
-        forest, weight, linked = _means(matrix, request, connectivity)
-        ctx.request = request
-        ctx.save_for_backward(matrix, forest)
-        linked = matrix.new_empty((0, 0)) if linked is None else linked
-        return tuple(t.to(similarity.dtype) for t in (forest, weight, linked))
+    def forward(ctx, similarity, requests, connectivity):
+        matrices = _as_float64(similarity)
+        solver = _Boruvka if _runs_in_torch(matrices) else _Kernels
+        ctx.solver = solver(matrices, requests)
+        forests, weights, linked = ctx.solver.means(connectivity=connectivity)
+        ctx.save_for_backward(forests)
+        ctx.dtype = similarity.dtype
+        # The cotangent of an output that is not used is None, and costs nothing.
+        ctx.set_materialize_grads(False)
+        linked = matrices.new_empty(0) if linked is None else linked
+        return tuple(t.to(similarity.dtype) for t in (forests, weights, linked))
 
     @staticmethod
     @once_differentiable
     def backward(ctx, to_forest, to_weight, to_connectivity):
-        matrix, forest = ctx.saved_tensors
-        gradient = to_weight * forest
+        (forests,) = ctx.saved_tensors
+        gradient = torch.zeros_like(forests)
+        if to_weight is not None:
+            gradient += to_weight.to(torch.float64)[:, None, None] * forests
         cotangents = {"forest": to_forest, "connectivity": to_connectivity}
-        for name, cotangent in cotangents.items():
-            if cotangent.numel() and cotangent.any():
-                gradient = gradient + _vjp(matrix, ctx.request, name, cotangent)
-        return gradient.to(to_weight.dtype), None, None
+        cotangents = {
+            name: _as_float64(cotangent)
+            for name, cotangent in cotangents.items()
+            if cotangent is not None and cotangent.ndim == 3
+        }
+        if cotangents:
+            gradient += ctx.solver.vjp(cotangents)
+        return gradient.to(ctx.dtype), None, None
 
 
 class _StoredGradient(torch.autograd.Function):
@@ -135,61 +191,74 @@ def _partial_loss(matrix, request):
     if request.constraints is None:
         return 0.0, torch.zeros_like(matrix)
     if not _runs_in_torch(matrix):
-        relation = relation_of(matrix.cpu().numpy())
+        relation = relation_of(matrix.numpy())
         loss, gradient = _fenchel_young.partial_loss_with_gradient(
             relation, request.constraints, request.n_clusters, request.noise
         )
         return loss, to_tensor(relation.spread(gradient))
-    losses, gradients = _solved_together(matrix[None], [request])
+    losses, gradients = _partial_losses(matrix[None], [request])
     return losses[0], gradients[0]
 
 
-def _solved_together(matrices, requests):
-    """Return the partial losses (b,) of finite matrices, and gradients (b, n, n)."""
-    request = requests[0]
-    gradients, lost = partial_sums(
-        matrices,
-        request.n_clusters,
-        request.noise,
-        [request.noise.seed for request in requests],
-        [request.constraints for request in requests],
-    )
-    return 2.0 * lost.clamp(min=0.0).mean(dim=1), gradients
-
-
 def _partial_losses(matrices, requests):
-    """Return the partial losses (b,) and their gradients (b, n, n), in one batch.
-
-    NaN for matrices (b, n, n) that are not finite.
-    """
-    finite = torch.isfinite(matrices).flatten(1).all(dim=1)
-    losses = torch.where(finite, 0.0, torch.nan).to(matrices.dtype)
-    gradients = torch.zeros_like(matrices) + losses[:, None, None]
-    rows = [
-        row
-        for row, is_finite in enumerate(finite.tolist())
-        if is_finite and requests[row].constraints is not None
-    ]
-    if rows:
-        losses[rows], gradients[rows] = _solved_together(
-            matrices[rows], [requests[row] for row in rows]
-        )
+    """Return the partial losses (b,) of finite matrices, and gradients (b, n, n)."""
+    losses = matrices.new_zeros(len(matrices))
+    gradients = torch.zeros_like(matrices)
+    for items, sampler in _samplers(matrices, requests):
+        # Without constraints there is nothing to lose.
+        if sampler.problem is not None:
+            gradients[items], lost = sampler.partial_sums()
+            losses[items] = 2.0 * lost.clamp(min=0.0).mean(dim=1)
     return losses, gradients
 
 
 def _connectivity_loss(matrix, request):
-    """Return the connectivity loss, a float, and its gradient (n, n)."""
-    n = len(matrix)
-    if not _runs_in_torch(matrix):
-        relation = relation_of(matrix.numpy())
-        loss, gradient = _fenchel_young.connectivity_loss_with_gradient(
-            relation, request.constraints, request.n_clusters, request.noise
+    """Return the connectivity loss, a float, and its gradient (n, n), by kernels."""
+    relation = relation_of(matrix.numpy())
+    loss, gradient = _fenchel_young.connectivity_loss_with_gradient(
+        relation, request.constraints, request.n_clusters, request.noise
+    )
+    return loss, to_tensor(relation.spread(gradient))
+
+
+def _connectivity_losses(matrices, requests):
+    """Return the connectivity losses (b,) of finite matrices, gradients (b, n, n)."""
+    losses = matrices.new_zeros(len(matrices))
+    gradients = torch.zeros_like(matrices)
+    n = matrices.shape[1]
+    known = [request.constraints for request in requests]
+    if all(constraints is known[0] for constraints in known):
+        known = known[:1]
+    seen = [_fenchel_young.observations(n, constraints) for constraints in known]
+    observed, target = (
+        to_tensor(np.stack(parts), matrices.device) for parts in zip(*seen, strict=True)
+    )
+    free = [replace(request, constraints=None) for request in requests]
+    for items, sampler in _samplers(matrices, free):
+        own = items if len(known) > 1 else slice(None)
+        losses[items], gradients[items] = sampler.connectivity_losses(
+            observed[own], target[own]
         )
-        return loss, to_tensor(relation.spread(gradient))
-    seen = _fenchel_young.observations(n, request.constraints)
-    seen = [to_tensor(array, matrix.device) for array in seen]
-    sampler = BoruvkaSampler(matrix, request.n_clusters, request.noise)
-    return sampler.connectivity_loss(*seen)
+    return losses, gradients
+
+
+def _where_finite(matrices, requests, losses_of):
+    """Return losses (b,) and gradients (b, n, n), NaN for what is not finite.
+
+    ``losses_of(matrices, requests)`` is called for the matrices that are finite, if any
+    are.
+    """
+    finite = torch.isfinite(matrices).flatten(1).all(dim=1).tolist()
+    if requests and all(finite):
+        return losses_of(matrices, requests)
+    losses = matrices.new_full((len(matrices),), torch.nan)
+    gradients = torch.full_like(matrices, torch.nan)
+    rows = [row for row, is_finite in enumerate(finite) if is_finite]
+    if rows:
+        losses[rows], gradients[rows] = losses_of(
+            matrices[rows], [requests[row] for row in rows]
+        )
+    return losses, gradients
 
 
 class _Perturbed(nn.Module):
@@ -255,17 +324,12 @@ class _Perturbed(nn.Module):
         _check_clusters(n_clusters, n)
         batch = similarity.shape[:-2]
         items = similarity.reshape(-1, n, n)
-        known = _constraints_of_items(constraints, len(items), n, similarity.ndim - 2)
+        known = _constraints_of_items(constraints, batch, n)
         requests = [
             _Request(n_clusters, self._noise(seed), constraint)
             for seed, constraint in zip(self._seeds(len(items)), known, strict=True)
         ]
         return batch, items, requests
-
-    def _apply_to_items(self, similarity, constraints, n_clusters, call):
-        """Return the shape of a batch, and ``call(matrix, request)`` of its items."""
-        batch, items, requests = self._requests(similarity, constraints, n_clusters)
-        return batch, list(map(call, items, requests))
 
     def _noise(self, seed):
         """Return the Noise of an item."""
@@ -292,18 +356,21 @@ def _check_clusters(n_clusters, n):
         )
 
 
-def _constraints_of_items(constraints, n_items, n, n_batch_dimensions):
-    """Return the Constraints of every item of a batch, or Nones."""
+def _constraints_of_items(constraints, batch, n):
+    """Return the Constraints of every item of a batch of a shape, or Nones.
+
+    Those that all items share are one object.
+    """
+    n_items = prod(batch)
     if constraints is None:
         return [None] * n_items
     if torch.is_tensor(constraints):
         constraints = constraints.detach().cpu().numpy()
-    constraints = np.asarray(constraints)
-    if n_batch_dimensions and constraints.ndim > n_batch_dimensions:
-        shape = constraints.shape[n_batch_dimensions:]
-        if constraints.shape[:n_batch_dimensions] and len(shape) in (1, 2):
-            rows = constraints.reshape(n_items, *shape)
-            return [constraints_from_matrix(row, n) for row in rows]
+    if not issparse(constraints):
+        constraints = np.asarray(constraints)
+    if batch and constraints.shape in ((*batch, n), (*batch, n, n)):
+        rows = constraints.reshape(n_items, *constraints.shape[len(batch) :])
+        return [constraints_from_matrix(row, n) for row in rows]
     return [constraints_from_matrix(constraints, n)] * n_items
 
 
@@ -332,8 +399,9 @@ class PerturbedForest(_Perturbed):
     F_ε is the mean of ⟨A, Σ + εZ⟩, and its gradient A_ε is exact for the noise drawn.
     The gradients of A_ε and M_ε are estimated with the score function; they are noisy
     and require many noise samples. Tensors on the CPU are processed by compiled
-    kernels, and CUDA tensors by a batched version of Borůvka's algorithm on the GPU.
-    Both use the same noise for the same seed, and find the same constrained forests.
+    kernels, and CUDA tensors by a batched version of Borůvka's algorithm on the GPU,
+    all similarities (..., n, n) together. Both use the same noise for the same seed,
+    and find the same constrained forests.
     """
 
     def __init__(
@@ -380,17 +448,13 @@ class PerturbedForest(_Perturbed):
         connectivity : tensor of shape (..., n, n)
             Perturbed connectivity M_ε. Only returned if `return_connectivity` is True.
         """
-        batch, results = self._apply_to_items(
-            similarity,
-            constraints,
-            self.n_clusters,
-            lambda item, request: _Operator.apply(item, request, return_connectivity),
+        batch, items, requests = self._requests(
+            similarity, constraints, self.n_clusters
         )
-        forests, weights, linked = (
-            torch.stack(parts).reshape(batch + parts[0].shape)
-            for parts in zip(*results, strict=True)
-        )
-        return (forests, weights, linked) if return_connectivity else (forests, weights)
+        found = _Operator.apply(items, requests, return_connectivity)
+        if not return_connectivity:
+            found = found[:2]
+        return tuple(part.reshape(batch + part.shape[1:]) for part in found)
 
 
 class _Loss(_Perturbed):
@@ -428,20 +492,21 @@ class _Loss(_Perturbed):
             NaN where the similarity is not finite.
         """
         n_clusters = self.n_clusters if n_clusters is None else n_clusters
-        batch, losses = self._losses(similarity, constraints, n_clusters)
+        batch, items, requests = self._requests(similarity, constraints, n_clusters)
+        losses_of = self._losses if _runs_in_torch(items) else self._losses_by_kernels
+        losses = _StoredGradient.apply(
+            items,
+            lambda items: _where_finite(_as_float64(items), requests, losses_of),
+        )
         return losses.reshape(batch)
 
-    def _losses(self, similarity, constraints, n_clusters):
-        """Return the shape of a batch, and the losses (b,) of its items."""
-
-        def call(item, request):
-            return _stored(
-                item,
-                lambda item: self._value_and_gradient(_as_float64(item), request),
-            )
-
-        batch, losses = self._apply_to_items(similarity, constraints, n_clusters, call)
-        return batch, torch.stack(losses)
+    def _losses_by_kernels(self, matrices, requests):
+        """Return losses (b,) and gradients (b, n, n) of matrices one after another."""
+        losses = matrices.new_empty(len(matrices))
+        gradients = torch.empty_like(matrices)
+        for item, request in enumerate(requests):
+            losses[item], gradients[item] = self._loss(matrices[item], request)
+        return losses, gradients
 
 
 class PartialFenchelYoungLoss(_Loss):
@@ -470,8 +535,7 @@ class PartialFenchelYoungLoss(_Loss):
     Notes
     -----
     On a CUDA device, the similarities of a batch (..., n, n) are solved together, which
-    takes few more kernel calls than one of them; with cannot-links, they are solved one
-    after another.
+    takes few more kernel calls than one of them.
 
     Examples
     --------
@@ -485,18 +549,8 @@ class PartialFenchelYoungLoss(_Loss):
     torch.Size([4, 1])
     """
 
-    def _losses(self, similarity, constraints, n_clusters):
-        """Return the shape of a batch, and the losses (b,) of its items."""
-        if not _runs_in_torch(similarity):
-            return super()._losses(similarity, constraints, n_clusters)
-        batch, items, requests = self._requests(similarity, constraints, n_clusters)
-        return batch, _StoredGradient.apply(
-            items, lambda items: _partial_losses(_as_float64(items), requests)
-        )
-
-    def _value_and_gradient(self, matrix, request):
-        """Return the loss and its gradient (n, n) of one item."""
-        return _partial_loss(matrix, request)
+    _loss = staticmethod(_partial_loss)
+    _losses = staticmethod(_partial_losses)
 
 
 class NeighborFenchelYoungLoss(_Perturbed):
@@ -630,7 +684,7 @@ class NeighborFenchelYoungLoss(_Perturbed):
         (seed,) = self._seeds(1)
         if not torch.isfinite(embedding.detach()).all():
             return embedding.sum() * torch.nan
-        (known,) = _constraints_of_items(constraints, 1, n, 0)
+        (known,) = _constraints_of_items(constraints, (), n)
         groups = None if known is None else known.groups
         points = to_numpy(embedding).astype(np.float64)
         indptr, columns, heads = neighbor_edges(points, int(self.n_neighbors), groups)
@@ -720,9 +774,8 @@ class ConnectivityLoss(_Loss):
                 f"at least 4. Got {self.n_perturbations} instead."
             )
 
-    def _value_and_gradient(self, matrix, request):
-        """Return the loss and its gradient (n, n) of one item."""
-        return _connectivity_loss(matrix, request)
+    _loss = staticmethod(_connectivity_loss)
+    _losses = staticmethod(_connectivity_losses)
 
 
 def partial_loss(similarity, constraints, n_clusters, noise):
@@ -780,14 +833,15 @@ class FenchelYoungLoss(_Perturbed):
 
         Parameters
         ----------
-        similarity : tensor of shape (n, n)
+        similarity : tensor of shape (..., n, n)
             Similarity. It is symmetrised, and its diagonal is ignored.
         forest : tensor or array of shape (m, 2)
-            Edges of the target forest, which must not contain a cycle.
+            Edges of the target forest, which must not contain a cycle. It is the same
+            for all similarities.
 
         Returns
         -------
-        tensor of shape ()
+        tensor of shape (...,)
             Loss, which is non-negative up to rounding.
         """
         n = similarity.shape[-1]
@@ -797,13 +851,10 @@ class FenchelYoungLoss(_Perturbed):
         _fenchel_young.check_forest(edges, n)
         edges = to_tensor(edges, similarity.device)
         i, j = edges.T
-        _, (result,) = self._apply_to_items(
-            similarity,
-            None,
-            n - len(edges),
-            lambda item, request: _Operator.apply(item, request, False),
-        )
-        return result[1] - similarity[i, j].sum() - similarity[j, i].sum()
+        batch, items, requests = self._requests(similarity, None, n - len(edges))
+        weights = _Operator.apply(items, requests, False)[1].reshape(batch)
+        reached = similarity[..., i, j].sum(dim=-1) + similarity[..., j, i].sum(dim=-1)
+        return weights - reached
 
 
 @in_full_precision

@@ -59,7 +59,8 @@ def test_noise_has_the_same_bits(kind, antithetic, global_random_seed):
     seed = 2**63 + 1 + global_random_seed
     n, noise = 12, noise_of(kind=kind, antithetic=antithetic, seed=seed)
     indptr, columns, _ = triangle(n)
-    found = pair_noise(noise, 1, 5, Triangle(n, torch.device("cpu"))).numpy()
+    triangle_of_n = Triangle(n, torch.device("cpu"))
+    found = pair_noise(noise, 1, 5, triangle_of_n, [noise.seed]).numpy()
     for s in range(1, 5):
         draws = np.empty(len(columns))
         unit, mirror = s // noise.samples_per_draw, s % noise.samples_per_draw
@@ -82,14 +83,15 @@ def assert_same_samples(similarity, k, noise):
     sampler = make_sampler(relation, None, k, noise)
     forests, labels, totals, _ = sampler.sample(0, noise.n_samples)
     expected = (relation.heads.astype(np.int64) * n + relation.columns)[forests]
-    boruvka = BoruvkaSampler(torch.from_numpy(similarity), k, noise)
+    matrices = torch.from_numpy(similarity)[None]
+    boruvka = BoruvkaSampler(matrices, k, noise, [noise.seed])
     boruvka.step = 4
-    for first, last, edges, values, component in boruvka.chunks():
-        np.testing.assert_array_equal(edges.numpy(), expected[first:last])
-        np.testing.assert_allclose(values.sum(dim=1), totals[first:last], atol=1e-12)
-        linked = labels[first:last, :, None] == labels[first:last, None, :]
-        found = component[:, :, None] == component[:, None, :]
-        np.testing.assert_array_equal(found.numpy(), linked)
+    found = boruvka.samples(components=True)
+    np.testing.assert_array_equal(found.edges[0].numpy(), expected)
+    np.testing.assert_allclose(found.totals[0], totals, atol=1e-12)
+    component = found.components[0]
+    linked = component[:, :, None] == component[:, None, :]
+    np.testing.assert_array_equal(linked.numpy(), labels[:, :, None] == labels[:, None])
 
 
 @pytest.mark.parametrize("n, k", [(1, 1), (2, 1), (2, 2), (7, 1), (13, 4), (33, 5)])
@@ -129,14 +131,13 @@ def test_constrained_boruvka_is_the_kernels(seed, kind, global_random_seed):
     sampler = make_sampler(relation, constraints, k, noise)
     forests, labels, totals, _ = sampler.sample(0, noise.n_samples)
     expected = (relation.heads.astype(np.int64) * n + relation.columns)[forests]
-    boruvka = BoruvkaSampler(torch.from_numpy(similarity), k, noise, constraints)
+    matrices = torch.from_numpy(similarity)[None]
+    boruvka = BoruvkaSampler(matrices, k, noise, [noise.seed], [constraints])
     boruvka.step = 4
-    for first, last, edges, values, component in boruvka.chunks():
-        np.testing.assert_array_equal(
-            np.sort(edges.numpy()), np.sort(expected[first:last])
-        )
-        np.testing.assert_allclose(values.sum(dim=1), totals[first:last], atol=1e-12)
-        np.testing.assert_array_equal(component.numpy(), labels[first:last])
+    found = boruvka.samples()
+    np.testing.assert_array_equal(np.sort(found.edges[0]), np.sort(expected))
+    np.testing.assert_allclose(found.totals[0], totals, atol=1e-12)
+    np.testing.assert_array_equal(found.components[0], labels)
 
 
 @pytest.fixture(params=["kernels", "boruvka"])
@@ -350,13 +351,115 @@ def test_a_batch_is_solved_as_its_items_are(
     torch.testing.assert_close(gradient, by_kernels, rtol=0, atol=1e-12)
 
 
+def links_of(n, seed):
+    """Links (4, n, n) of a batch: none, must-links, and two with cannot-links."""
+    links = np.zeros((4, n, n), dtype=int)
+    links[1:, 0, 1] = 1
+    links[2, 2, 3] = links[2, 3, 4] = links[2, 4, 2] = -1
+    ends = np.random.RandomState(seed).permutation(np.arange(2, n))[:6].reshape(-1, 2)
+    links[3, *ends.T] = -1
+    return links
+
+
+@pytest.mark.parametrize("kind", ["none", "labels", "links", "links of all"])
+@pytest.mark.parametrize("at_once", [None, 4])
+def test_a_batch_of_forests_is_solved_as_its_items_are(
+    kind, at_once, monkeypatch, global_random_seed
+):
+    n = 16
+    batch, known = batch_of(n, global_random_seed)
+    if kind == "none":
+        known = None
+    elif kind != "labels":
+        links = links_of(n, global_random_seed)
+        known = links if kind == "links" else links[2]
+    layer = PerturbedForest(
+        4, noise_scale=0.3, n_perturbations=5, seed=global_random_seed
+    )
+    cotangents = torch.randn(
+        (2, 4, n, n), generator=torch.Generator().manual_seed(global_random_seed)
+    ).double()
+
+    def values_and_gradients():
+        found = layer(batch, known, return_connectivity=True)
+        forest, weight, linked = found
+        sums = (
+            (forest * cotangents[0]).sum(),
+            weight @ torch.arange(4.0).double(),
+            (linked * cotangents[1]).sum(),
+        )
+        gradients = [
+            torch.autograd.grad(part, batch, retain_graph=True)[0]
+            for part in (*sums, sum(sums))
+        ]
+        return [part.detach() for part in (*found, *gradients)]
+
+    expected = values_and_gradients()
+    monkeypatch.setattr(_torch, "_runs_in_torch", lambda matrix: True)
+    if at_once:
+        monkeypatch.setattr(_boruvka_torch, "samples_at_once", lambda *_, **__: at_once)
+    for part, by_kernels in zip(values_and_gradients(), expected, strict=True):
+        assert by_kernels.any()
+        torch.testing.assert_close(part, by_kernels, rtol=1e-12, atol=1e-10)
+
+
+@pytest.mark.parametrize("kind", ["labels", "labels of all"])
+@pytest.mark.parametrize("at_once", [None, 4])
+def test_a_batch_of_connectivity_losses_is_solved_as_its_items_are(
+    kind, at_once, monkeypatch, global_random_seed
+):
+    batch, labels = batch_of(12, global_random_seed)
+    known = labels if kind == "labels" else labels[2]
+    loss = ConnectivityLoss(
+        4, noise_scale=0.3, n_perturbations=6, seed=global_random_seed
+    )
+    expected = loss(batch, known)
+    (by_kernels,) = torch.autograd.grad(expected @ torch.arange(4.0).double(), batch)
+    monkeypatch.setattr(_torch, "_runs_in_torch", lambda matrix: True)
+    if at_once:
+        monkeypatch.setattr(_boruvka_torch, "samples_at_once", lambda *_, **__: at_once)
+    found = loss(batch, known)
+    (gradient,) = torch.autograd.grad(found @ torch.arange(4.0).double(), batch)
+    assert by_kernels.any()
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(gradient, by_kernels, rtol=0, atol=1e-10)
+
+
+def test_links_may_be_sparse(backend, global_random_seed):
+    n = 12
+    links = links_of(n, global_random_seed)[1]
+    links[2, 5] = 1
+    similarity = torch.from_numpy(similarity_of(n, global_random_seed))
+    samples = samples_of(n, global_random_seed)
+    for loss, data in (
+        (PartialFenchelYoungLoss(3, seed=global_random_seed), similarity),
+        (NeighborFenchelYoungLoss(3, seed=global_random_seed), samples.detach()),
+    ):
+        assert loss(data, csr_array(links)) == loss(data, links)
+
+
+def test_full_loss_of_a_batch_and_empty_batches(backend, global_random_seed):
+    batch, labels = batch_of(7, global_random_seed)
+    forest = [[0, 1], [2, 3], [5, 4]]
+    loss = FenchelYoungLoss(n_perturbations=4, seed=global_random_seed)
+    losses = loss(batch, forest)
+    assert losses.shape == (4,)
+    torch.testing.assert_close(losses[0], loss(batch[0], forest))
+    (gradient,) = torch.autograd.grad(losses[1], batch)
+    assert gradient[1].any() and not gradient[[0, 2, 3]].any()
+    empty = batch[:0]
+    assert loss(empty, forest).shape == (0,)
+    assert ConnectivityLoss(3)(empty, labels[:0]).shape == (0,)
+    assert PartialFenchelYoungLoss(3)(empty, labels[0]).shape == (0,)
+    found = PerturbedForest(3)(empty, return_connectivity=True)
+    assert [part.shape for part in found] == [(0, 7, 7), (0,), (0, 7, 7)]
+
+
 def test_a_batch_with_cannot_links_and_an_item_that_is_not_finite(
     backend, global_random_seed
 ):
     batch, labels = batch_of(20, global_random_seed)
-    links = np.zeros((4, 20, 20), dtype=int)
-    links[1:, 0, 1] = 1
-    links[2, 2, 3] = links[2, 3, 4] = -1
+    links = links_of(20, global_random_seed)
     broken = batch.detach().clone()
     broken[3, 0, 1] = torch.nan
     broken.requires_grad_()

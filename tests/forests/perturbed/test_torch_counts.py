@@ -10,14 +10,14 @@ from skdiffclust._constraints import as_constraints
 from skdiffclust.forests._perturbed import _torch
 from skdiffclust.forests._perturbed._boruvka_torch import (
     pair_noise,
-    partial_sums,
+    samplers,
 )
 from skdiffclust.forests._perturbed._samplers import Noise
 from skdiffclust.forests._perturbed._similarity import (
     standardized_similarity,
 )
 from skdiffclust.forests._trees._boruvka_torch import Triangle
-from skdiffclust.nn import PartialFenchelYoungLoss
+from skdiffclust.nn import ConnectivityLoss, PartialFenchelYoungLoss, PerturbedForest
 
 N, K, B = 256, 10, 10
 
@@ -57,9 +57,10 @@ def test_calls_and_bytes_of_the_partial_loss():
     similarity, constraints = problem()
     noise = Noise(0.1, B, "normal", True, np.uint64(1))
     with Counts() as loss:
-        partial_sums(similarity[None], K, noise, [noise.seed], [constraints])
+        (part,) = samplers(similarity[None], K, noise, [noise.seed], [constraints])
+        part[1].partial_sums()
     with Counts() as draws:
-        pair_noise(noise, 0, B, Triangle(N, similarity.device))
+        pair_noise(noise, 0, B, Triangle(N, similarity.device), [noise.seed])
     print(
         f"partial loss, n {N}, B {B}: {loss.n_calls} calls, "
         f"{loss.n_bytes * 1000 / B / 1e9:.0f} GB for 1000 samples; of which noise "
@@ -72,8 +73,31 @@ def test_calls_and_bytes_of_the_partial_loss():
     assert loss.n_calls <= 1400
 
 
+def partial_loss_of(similarity, labels):
+    PartialFenchelYoungLoss(K, n_perturbations=B, seed=1)(similarity, labels)
+
+
+def connectivity_loss_of(similarity, labels):
+    ConnectivityLoss(K, n_perturbations=B, seed=1)(similarity, labels)
+
+
+def forests_of(similarity, labels):
+    layer = PerturbedForest(K, n_perturbations=B, seed=1)
+    forest, _, linked = layer(similarity.requires_grad_(), return_connectivity=True)
+    (forest + linked).square().sum().backward()
+
+
+def bound_forests_of(similarity, labels):
+    layer = PerturbedForest(K, n_perturbations=B, seed=1)
+    forest, _ = layer(similarity.requires_grad_(), labels)
+    forest.square().sum().backward()
+
+
 @pytest.mark.torch
-def test_calls_of_a_batch_are_few_more_than_those_of_one_matrix(monkeypatch):
+@pytest.mark.parametrize(
+    "call", [partial_loss_of, connectivity_loss_of, forests_of, bound_forests_of]
+)
+def test_calls_of_a_batch_are_few_more_than_those_of_one_matrix(call, monkeypatch):
     monkeypatch.setattr(_torch, "_runs_in_torch", lambda matrix: True)
     X, y = load_digits(return_X_y=True)
     rows = np.random.RandomState(0).permutation(len(X))[:N].reshape(8, 32)
@@ -81,16 +105,15 @@ def test_calls_of_a_batch_are_few_more_than_those_of_one_matrix(monkeypatch):
         np.stack([standardized_similarity(X[part], "sqeuclidean") for part in rows])
     )
     labels = np.where(np.arange(32) < 16, y[rows], -1)
-    loss = PartialFenchelYoungLoss(K, n_perturbations=B, seed=1)
     with Counts() as batch:
-        loss(similarity, labels)
+        call(similarity.clone(), labels)
     single = []
     for part, known in zip(similarity, labels, strict=True):
         with Counts() as counts:
-            loss(part, known)
+            call(part.clone(), known)
         single.append(counts.n_calls)
     print(
-        f"eight matrices of 32 samples: {batch.n_calls} calls at once, "
-        f"{sum(single)} one by one"
+        f"eight matrices of 32 samples, {call.__name__}: {batch.n_calls} calls at "
+        f"once, {sum(single)} one by one"
     )
     assert batch.n_calls <= 1.5 * max(single)
