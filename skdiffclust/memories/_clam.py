@@ -121,7 +121,8 @@ class ClAM(
     n_clusters : int or "auto", default=8
         Number of memories. "auto" starts from the square root of n_samples, at most
         40, merges two at a time by Ward's rule, and takes the number at which samples
-        are on average nearest to their memory relative to the second nearest. With
+        are on average nearest to their memory relative to the second nearest, compared
+        with those of one Gaussian. With
         `n_memories` it is the number of basins of the energy that persists longest from
         fine scales to coarse ones. It never gives one cluster while samples differ, but
         warns where samples of one Gaussian have nearly the same score; see
@@ -224,11 +225,13 @@ class ClAM(
     n_clusters_ : int
         Clusters that have samples.
     n_clusters_curve_ : dict of ndarrays, or None
-        With ``n_clusters="auto"``, by number: "n_clusters", the "score" whose largest
-        value is chosen, from 0 to 1, and the "reference", the mean score of samples of
-        one Gaussian with the covariance of X. The score is the mean over samples of one
-        minus the ratio of the distances to the nearest two memories; with `n_memories`,
-        the share of scales at which there are so many basins.
+        With ``n_clusters="auto"``, by number: "n_clusters", the "score", from 0 to 1,
+        and the "reference", the mean score of samples of one Gaussian with the
+        covariance of X. The score is the mean over samples of one minus the ratio of
+        the distances to the nearest two memories, and the number is chosen whose odds
+        of the score, divided by the root of those of the reference, are largest. With
+        `n_memories` the score is the share of scales at which there are so many basins,
+        and the number with the largest score is chosen.
     inertia_ : float
         Sum over samples of the squared distance to the memory of their cluster (of the
         distance, with "cosine" and "manhattan").

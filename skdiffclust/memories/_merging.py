@@ -60,7 +60,9 @@ def count_clusters(Z, weight, random_state):
         path = merging_path(rows, np.ones(len(rows)), n_most, random_state)
         references.append(np.interp(numbers, path[0][::-1], path[1][::-1]))
     reference = np.mean(references, axis=0)
-    at = int(np.argmax(margins))
+    # Dividing by the root is between the score alone, which prefers two clusters where
+    # they overlap, and the ratio to one Gaussian, which prefers many.
+    at = int(np.argmax(_odds(margins) / np.sqrt(_odds(reference))))
     odds = _odds(margins[at]) / _odds(reference[at])
     finding = (
         f"the odds of the score of {numbers[at]} clusters are {odds:.3g} times those "
