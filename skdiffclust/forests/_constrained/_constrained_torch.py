@@ -18,6 +18,7 @@ from skdiffclust.forests._trees._boruvka_torch import (
     NO_WAY,
     NONE,
     SELF,
+    RankedMatrices,
     contracted,
     spanning_forest,
     trees_of,
@@ -287,62 +288,67 @@ def improve_forests(matrices, labels, problem):
     k = problem.n_clusters
     labels = labels.clone()
     (n_samples, n) = labels.shape
-    trees = torch.empty((n_samples, n - k), dtype=torch.int32, device=labels.device)
-    unit = _gain_unit(matrices)
-    active = torch.arange(n_samples, device=labels.device)
+    device = labels.device
+    pairs = torch.empty((n_samples, n - k), dtype=torch.int64, device=device)
+    values = torch.empty((n_samples, n - k), **_like(matrices.values))
+    active = torch.arange(n_samples, device=device)
     n_movable = problem.arrays.singles.shape[1] + problem.arrays.several.shape[1]
-    can_move = k > 1 and n_movable > 0
-    for _ in range(MAX_ROUNDS if can_move else 0):
+    n_rounds = MAX_ROUNDS if k > 1 and n_movable else 0
+    unit = _gain_unit(matrices) if n_rounds else None
+    for left in range(n_rounds, -1, -1):
         part = labels if len(active) == n_samples else labels[active]
         forest = _own_trees(matrices, active, part, k)
-        trees[active] = forest.edges[:, : n - k]
+        places = matrices.places(forest.edges[:, : n - k])
+        lookup = _Lookup(matrices, places, matrices.values[active[:, None], places])
+        own = matrices.order[active[:, None], places]
+        values[active] = lookup.lengths
+        pairs[active] = own
+        if not left:
+            break
         arrays = problem.arrays_of(active, n_samples)
-        moves = _proposals(matrices, active, part, problem, arrays, unit, forest)
+        moves = _proposals(active, part, problem, arrays, unit, forest, lookup, own)
         # The host waits for the device here, once a round: it carries out the moves,
         # of which there are few, and learns which samples are left.
         samples, groups, targets = _carry_out(*moves)
         if not len(samples):
-            return labels, *matrices.edges(trees)
-        index = [to_tensor(a, labels.device) for a in (samples, groups, targets)]
+            break
+        index = [to_tensor(a, device) for a in (samples, groups, targets)]
         homes = part.gather(1, arrays.firsts)
         homes[index[0], index[1]] = index[2]
         labels[active] = homes.gather(1, arrays.groups)
-        active = active[to_tensor(np.unique(samples), labels.device)]
-    forest = _own_trees(matrices, active, labels[active], k)
-    trees[active] = forest.edges[:, : n - k]
-    return labels, *matrices.edges(trees)
+        active = active[to_tensor(np.unique(samples), device)]
+    return labels, matrices.triangle.pairs[pairs], values
 
 
 def _own_trees(matrices, active, labels, k):
     """Trees of the components (a, n) of some samples (a,), a RankedForest."""
     ranks = matrices.ranks if len(active) == len(matrices) else matrices.ranks[active]
+    labels = labels.to(torch.int16 if k < 2**15 else torch.int32)
     apart = labels[:, :, None] != labels[:, None, :]
     ranks = ranks.masked_fill(apart, NONE)
-    return spanning_forest(ranks, n_trees=k, few=_FEW_OF_TREES)
+    return spanning_forest(ranks, n_trees=k, few=_FEW_OF_TREES, at_least=k)
 
 
 def _gain_unit(matrices):
     """Unit (s,) in which gains are compared."""
-    top = matrices.weights.abs().amax(dim=1)
+    # The heaviest pair and the lightest.
+    last = matrices.triangle.n_pairs - 1
+    top = matrices.values[:, :: max(last, 1)].abs().amax(dim=1)
     return torch.where(top > 0, UNIT * top, 1.0)
 
 
-def _proposals(matrices, active, labels, problem, arrays, unit, forest):
+def _proposals(active, labels, problem, arrays, unit, forest, lookup, pairs):
     """Return the moves that groups propose: one array (p,) on the host for each part.
 
     These are the number of the sample in `active`, the group, its origin, its target
-    and the gain, in units, which is positive.
+    and the gain, in units, which is positive. The edges of the forests are `pairs`
+    (a, n - k) of the triangle.
     """
     k = problem.n_clusters
-    (n_samples, n) = labels.shape
-    ranks = forest.edges[:, : n - k]
-    places = matrices.places(ranks)
-    if len(active) == len(matrices):
-        values, order = matrices.values, matrices.order
-    else:
-        values, order = matrices.values[active], matrices.order[active]
-    lengths = values.gather(1, places)
-    tree = labels.gather(1, matrices.triangle.heads[order.gather(1, places)])
+    matrices = lookup.matrices
+    lengths = lookup.lengths
+    n_samples = len(labels)
+    tree = labels.gather(1, matrices.triangle.heads[pairs])
     totals = lengths.new_zeros(n_samples, k).scatter_add_(1, tree, lengths)
     least = lengths.new_full((n_samples, k), torch.inf)
     least.scatter_reduce_(1, tree, lengths, "amin")
@@ -366,32 +372,67 @@ def _proposals(matrices, active, labels, problem, arrays, unit, forest):
     state = (matrices, active, labels, arrays, unit[active], totals)
     moves = []
     if arrays.singles.shape[1]:
-        moves.append(_moves_of_singles(state, values, homes, barred, least, forest))
+        moves.append(_moves_of_singles(state, barred, least, forest, lookup))
     if arrays.several.shape[1]:
         moves.append(_moves_of_several(state, homes, barred))
     found = [torch.cat(parts) for parts in zip(*moves, strict=True)]
     return [to_numpy(part) for part in found]
 
 
-def _moves_of_singles(state, values, homes, barred, least, forest):
+class _Lookup(NamedTuple):
+    """Lengths of the edges of some samples (a,), by their ranks.
+
+    Attributes
+    ----------
+    matrices : RankedMatrices
+    places : tensor of shape (a, e), int64
+        Of the edges of each sample, the heaviest first.
+    lengths : tensor of shape (a, e), float64
+    """
+
+    matrices: RankedMatrices
+    places: torch.Tensor
+    lengths: torch.Tensor
+
+    def columns(self, ranks):
+        """Return the columns of `lengths` that have ranks (a, ...), int32.
+
+        `e` for `NONE` and `SELF`.
+        """
+        places = self.matrices.places(ranks.flatten(1))
+        columns = torch.searchsorted(self.places, places, out_int32=True)
+        return columns.view(ranks.shape)
+
+    def padded(self, value):
+        """Return the lengths (a, e + 1) with another one."""
+        last = torch.full((len(self.lengths), 1), value, **_like(self.lengths))
+        return torch.cat([self.lengths, last], dim=1)
+
+
+def _moves_of_singles(state, barred, least, forest, lookup):
     """Return the moves of groups of one row, as `_proposals` does, on the device."""
     matrices, active, labels, arrays, unit, totals = state
+    n = labels.shape[1]
     rows = arrays.firsts.gather(1, arrays.singles)
     each = _each(rows)[:, None]
-    weights = matrices.matrices
-    if len(active) < len(matrices):
-        weights = weights[active]
+    # Samples of one problem have the same rows.
+    shared = rows[:1] if arrays.firsts.stride(0) == 0 else rows
+    weights = matrices.weights[
+        active[:, None, None], matrices.triangle.positions.view(n, n)[shared]
+    ]
+    # Of the heaviest edge of every component that there was, `inf` without any.
+    tops = [level.top for level in forest.levels] or [forest.inner.amax(dim=2)]
+    tops = torch.cat(tops, dim=1) if len(tops) > 1 else tops[0]
+    tops = lookup.padded(torch.inf).gather(1, lookup.columns(tops).long())
     # A row takes its heaviest edge along, so the rows left behind lose at least that.
-    reach = forest.levels[0].top if forest.levels else forest.inner.amax(dim=2)
-    reach = reach.gather(1, rows)
-    reach = values.gather(1, matrices.places(reach.clamp(min=SELF + 1)))
+    reach = tops.gather(1, rows)
     low = (reach / unit[:, None]).round()
-    bounds = _bounds(weights[each, rows], labels, least)
+    bounds = _bounds(weights, labels, least, matrices.values[active, :1])
     hopeful = bounds > (reach - unit[:, None])[:, :, None]
     hopeful &= ~barred[each, arrays.singles]
     hopeful &= arrays.is_single[:, :, None]
     s, g = hopeful.any(dim=2).nonzero(as_tuple=True)
-    added = _added(weights[s, rows[s, g]], s, values, matrices, labels, forest, least)
+    added = _added(weights[s, g], s, labels, forest, tops, lookup, least.shape[1])
     added = (added / unit[s, None]).round().masked_fill_(~hopeful[s, g], -torch.inf)
     top, targets = added.max(dim=1)
     (better,) = (top > low[s, g]).nonzero(as_tuple=True)
@@ -399,7 +440,7 @@ def _moves_of_singles(state, values, homes, barred, least, forest):
     row = rows[s, g]
     home = labels[s, row]
     members = (labels[s] == home[:, None]) & (
-        torch.arange(labels.shape[1], device=row.device) != row[:, None]
+        torch.arange(n, device=row.device) != row[:, None]
     )
     lost = totals[s, home] - _tree_weights(matrices, active[s], members)
     gains = top - (lost / unit[s]).round()
@@ -427,72 +468,74 @@ def _moves_of_several(state, homes, barred):
     return s, g, home, targets[s, a], gains
 
 
-def _bounds(weights, labels, least):
+def _bounds(weights, labels, least, heaviest):
     """Bound from above what rows of weights (s, u, n) add to each tree, (s, u, k).
 
     The sum of the heaviest edge and, for every further edge, what it exceeds the
-    lightest edge of the tree (s, k) by, since each of these replaces an edge.
+    lightest edge of the tree (s, k) by, since each of these replaces an edge. No pair
+    is heavier than `heaviest` (s, 1).
     """
-    (n_samples, k) = least.shape
-    floor = least.gather(1, labels)[:, None]
-    members = least.new_zeros(n_samples, labels.shape[1], k)
+    # Those of trees without an edge are infinite.
+    floor = torch.minimum(least, heaviest)
+    members = torch.zeros(*labels.shape, least.shape[1], **_like(least))
     members.scatter_(2, labels[:, :, None], 1.0)
-    total = (weights - floor).clamp_(min=0.0) @ members
-    top = weights.new_full(total.shape, NO_WAY)
+    total = torch.maximum(weights, floor.gather(1, labels)[:, None]) @ members
+    total -= (members.sum(dim=1) * floor)[:, None]
+    top = torch.full(total.shape, NO_WAY, **_like(least))
     top.scatter_reduce_(2, labels[:, None].expand(weights.shape), weights, "amax")
     return total.add_(torch.minimum(top, least[:, None]))
 
 
-def _added(ways, samples, values, matrices, labels, forest, least):
-    """What rows of weights `ways` (q, n) add to each tree of their samples, (q, k).
+def _added(weights, samples, labels, forest, tops, lookup, k):
+    """What rows of weights (q, n) add to each tree of their samples, (q, k).
 
     From the samples up, each component compares its heaviest connection to the row with
     its heaviest edge: the lighter of the two is passed on to the component that it
     becomes a part of, the heavier one stays.
     """
-    (n_samples, k) = least.shape
-    whole = ways  # what stays, and what is passed on
-    if forest.levels:
-        tops = torch.cat([level.top for level in forest.levels], dim=1)
+    widths = [level.top.shape[1] for level in forest.levels]
+    sizes = [*widths, forest.inner.shape[1]]
+    # Of all levels and of what is left: the ways, and what of them is passed on.
+    ways = torch.full((len(weights), sum(sizes)), NO_WAY, **_like(weights))
+    ways[:, : weights.shape[1]] = weights
+    passed = torch.empty(ways.shape, **_like(ways))
+    ways_of = ways.split(sizes, 1)
+    passed_of = passed.split(sizes, 1)
+    if widths:
         intos = torch.cat([level.into for level in forest.levels], dim=1)[samples]
-        heaviest = values.gather(1, matrices.places(tops.clamp(min=SELF + 1)))
-        heaviest = torch.where(tops > SELF, heaviest, torch.inf)[samples]
-        widths = [level.top.shape[1] for level in forest.levels]
-        sizes = [*widths[1:], forest.inner.shape[1]]
-        parts = (heaviest.split(widths, 1), intos.split(widths, 1), sizes)
-        for top, into, size in zip(*parts, strict=True):
-            passed = torch.minimum(ways, top)
-            stays = ways.new_zeros(len(ways), size)
-            stays.scatter_add_(1, into, whole - passed)
-            ways = torch.full_like(stays, NO_WAY)
-            ways.scatter_reduce_(1, into, passed, "amax")
-            whole = stays + ways
+        parts = (tops[samples].split(widths, 1), intos.split(widths, 1), ways_of[1:])
+        parts = zip(ways_of[:-1], passed_of[:-1], *parts, strict=True)
+        for way, onward, top, into, above in parts:
+            torch.minimum(way, top, out=onward)
+            above.scatter_reduce_(1, into, onward, "amax")
     # The best ways to what is left, from the heaviest down: a further one replaces the
     # lightest edge between its end and those of the ways before it.
-    if forest.bottlenecks is not None:
-        between = forest.bottlenecks
-        between = values.gather(
-            1,
-            matrices.places(
-                between.clamp(SELF + 1, matrices.triangle.n_pairs + SELF)
-            ).flatten(1),
-        ).view(between.shape)
-        apart = forest.bottlenecks == NONE
-        between = between.masked_fill_(apart, -torch.inf)
-        place = ways.argsort(dim=1, descending=True, stable=True).argsort(dim=1)
-        before = place[:, None, :] < place[:, :, None]
-        replaced = torch.where(before, between[samples], -torch.inf).amax(dim=2)
-        replaced = torch.minimum(ways, replaced)
-        whole = whole - torch.where(replaced > -torch.inf, replaced, 0.0)
-    trees = labels.new_full((n_samples, forest.inner.shape[1]), k)
-    trees.scatter_(1, forest.nodes, labels)
-    added = ways.new_zeros(len(ways), k + 1)
-    return added.scatter_add_(1, trees[samples], whole)[:, :k]
+    last = ways_of[-1]
+    if forest.bottlenecks is None:
+        passed_of[-1].zero_()
+    else:
+        e = lookup.lengths.shape[1]
+        small = torch.int16 if e < 2**15 else torch.int32
+        between = lookup.columns(forest.bottlenecks).to(small)
+        place = last.argsort(dim=1, descending=True, stable=True).argsort(dim=1)
+        place = place.to(small)
+        after = place[:, None, :] >= place[:, :, None]
+        lightest = between[samples].masked_fill_(after, e).amin(dim=2)
+        lengths = lookup.padded(-torch.inf)[samples[:, None], lightest.long()]
+        torch.minimum(last, lengths, out=passed_of[-1])
+        passed_of[-1].masked_fill_(lengths == -torch.inf, 0.0)
+    trees = labels.new_full((len(labels), sizes[-1]), k)
+    trees = [trees.scatter_(1, forest.nodes, labels)]
+    for level in forest.levels[:0:-1]:
+        trees.append(trees[-1].gather(1, level.into))
+    trees = torch.cat([labels, *trees[::-1]] if widths else trees, dim=1)
+    added = torch.zeros(len(weights), k + 1, **_like(weights))
+    return added.scatter_add_(1, trees[samples], ways.sub_(passed))[:, :k]
 
 
 def _tree_weights(matrices, samples, members):
     """Weights (m,) of the trees of members (m, n), bool, in the samples (m,)."""
-    found = [matrices.values.new_empty(0)]
+    found = [torch.empty(0, **_like(matrices.values))]
     size = int(members.sum(dim=1).max()) if len(members) else 0
     entries = size**2 + min(size, _FEW_OF_MANY) ** 3
     step = max(1, _ENTRIES_AT_ONCE // max(entries, 1))
@@ -531,6 +574,14 @@ def _carry_out(samples, groups, homes, targets, gains):
         order = order[apart]
     done = np.concatenate(done) if done else np.empty(0, dtype=np.intp)
     return samples[done], groups[done], targets[done]
+
+
+def _like(tensor):
+    """Return the type and the device of a tensor.
+
+    Named apart, the tensor is not an operand of what is made like it.
+    """
+    return {"dtype": tensor.dtype, "device": tensor.device}
 
 
 def _rows(like):

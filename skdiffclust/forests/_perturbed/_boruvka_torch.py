@@ -3,6 +3,7 @@
 from math import isqrt
 from typing import NamedTuple
 
+import numpy as np
 import torch
 
 from skdiffclust._torch import to_tensor
@@ -55,6 +56,23 @@ def pair_noise(noise, first, last, triangle, seeds):
     that of the noise.
     """
     per_draw = noise.samples_per_draw
+    values, *images = _noise_of_draws(noise, first, last, triangle, seeds)
+    if not images:
+        return values
+    image = -values if images[0] is None else images[0]
+    values = torch.stack([values, image], dim=1)
+    n_samples = len(values) // len(seeds) * per_draw
+    values = values.view(len(seeds), n_samples, triangle.n_pairs)
+    start = first % per_draw
+    return values[:, start : start + last - first].flatten(0, 1)
+
+
+def _noise_of_draws(noise, first, last, triangle, seeds):
+    """Return the values (b * d, m) of the draws of samples, and their mirror images.
+
+    A list; an image is None where it has the opposite signs.
+    """
+    per_draw = noise.samples_per_draw
     device = triangle.heads.device
     draws = torch.arange(first // per_draw, -(-last // per_draw), device=device)
     seeds = torch.tensor([[_signed(seed, 64)] for seed in seeds], device=device)
@@ -69,24 +87,21 @@ def pair_noise(noise, first, last, triangle, seeds):
     x = x ^ high.index_select(1, triangle.heads)
     x = (x ^ _shift(x, 15, 32)) * _signed(_hash.SECOND, 32)
     x = x ^ _shift(x, 15, 32)
-    pattern = (x & 0x7FFFFFFF).to(torch.float64).mul_(2.0).add_(1.0).view(torch.int64)
+    one = torch.ones((), dtype=torch.float64, device=device)
+    pattern = torch.add(one, x & 0x7FFFFFFF, alpha=2.0).view(torch.int64)
     # One of the 512 segments of an octave's position, of the lower or the upper tail.
-    segment = (pattern >> 48) - (1023 << 4)
-    segment += (x >> 31) & N_SEGMENTS
-    t = (pattern & ((1 << 48) - 1)).to(torch.float64).mul_(2.0**-48)
-    table = to_tensor(noise.table, device)
+    segment = torch.add(pattern >> 48, x >> 31, alpha=-N_SEGMENTS).sub_(1023 << 4)
+    # The position in the segment, in units of 2**-48, by which the table is scaled:
+    # powers of two change no bits of the values.
+    t = (pattern & ((1 << 48) - 1)).to(torch.float64)
+    table = to_tensor(np.ldexp(noise.table, [0, -48, -96, -144]), device)
     values = _cubic(table[segment], t)
     if per_draw == 1:
-        return values
+        return [values]
     # Mirror images share their bits: only the tail is the other one.
     if noise.is_symmetric:
-        images = -values
-    else:
-        images = _cubic(table[segment ^ N_SEGMENTS], t)
-    values = torch.stack([values, images], dim=1)
-    values = values.view(len(seeds), len(draws) * per_draw, triangle.n_pairs)
-    start = first % per_draw
-    return values[:, start : start + last - first].flatten(0, 1)
+        return [values, None]
+    return [values, _cubic(table[segment ^ N_SEGMENTS], t)]
 
 
 def _cubic(coefficients, t):
@@ -163,10 +178,28 @@ class BoruvkaSampler:
 
     def noisy(self, first, last):
         """Return the RankedMatrices of the noisy copies of some samples."""
-        draws = self.draws(first, last)
-        weights = draws.new_zeros(*draws.shape[:2], self.triangle.n_pairs + 1)
-        draws = draws.mul_(self.noise.scale)
-        torch.add(self.clean[:, None], draws, out=weights[:, :, :-1])
+        m = self.triangle.n_pairs
+        weights = torch.empty(
+            (self.n_items, last - first, m + 1),
+            dtype=self.clean.dtype,
+            device=self.clean.device,
+        )
+        weights[..., m] = 0.0
+        clean = self.clean[:, None]
+        own = weights[..., :m]
+        per_draw = self.noise.samples_per_draw
+        if per_draw == 2 and self.noise.is_symmetric and not (first | last) % 2:
+            # The mirror image is no more than a difference.
+            draws = _noise_of_draws(self.noise, first, last, self.triangle, self.seeds)[
+                0
+            ]
+            draws = draws.mul_(self.noise.scale)
+            draws = draws.view(self.n_items, (last - first) // 2, m)
+            torch.add(clean, draws, out=own[:, ::2])
+            torch.sub(clean, draws, out=own[:, 1::2])
+        else:
+            draws = self.draws(first, last).mul_(self.noise.scale)
+            torch.add(clean, draws, out=own)
         return RankedMatrices(weights.flatten(0, 1), self.triangle)
 
     def draws(self, first, last):
@@ -196,7 +229,8 @@ class BoruvkaSampler:
         light = matrices.ranks < edges[:, -1, None, None]
         heavy = matrices.ranks.masked_fill(light, NONE)
         heavy.diagonal(dim1=1, dim2=2).fill_(SELF)
-        return trees_of(spanning_forest(heavy, n_trees=self.n_clusters))
+        forest = spanning_forest(heavy, n_trees=self.n_clusters)
+        return trees_of(forest)
 
     def samples(self, *, components=False):
         """Return the Samples of the batch."""

@@ -68,7 +68,7 @@ class RankedMatrices:
 
     Attributes
     ----------
-    ranks : tensor of shape (s, n, n), int32
+    ranks : tensor of shape (s, n, n), int16 or int32
         Rank of each pair, from the lightest up; of equal weights the pair that comes
         first is the heavier one. `SELF` on the diagonal.
     order : tensor of shape (s, m), int64
@@ -84,10 +84,11 @@ class RankedMatrices:
         self.values, self.order = weights[:, :m].sort(
             dim=1, descending=True, stable=True
         )
-        places = torch.arange(
-            m + SELF, SELF, -1, device=weights.device, dtype=torch.int32
-        )
-        ranks = torch.full_like(weights, SELF, dtype=torch.int32)
+        # 16 bits are enough for 256 samples, and half of the memory traffic.
+        top = m + SELF
+        dtype = torch.int16 if top < torch.iinfo(torch.int16).max else torch.int32
+        places = torch.arange(top, SELF, -1, device=weights.device, dtype=dtype)
+        ranks = torch.full(weights.shape, SELF, dtype=dtype, device=weights.device)
         ranks[:, :m].scatter_(1, self.order, places.expand(len(weights), m))
         self.ranks = triangle.spread(ranks)
 
@@ -129,7 +130,7 @@ class Level(NamedTuple):
 
     Attributes
     ----------
-    top : tensor of shape (s, c), int32
+    top : tensor of shape (s, c), of ranks
         Rank of the heaviest edge of each component, at most `SELF` without any.
     into : tensor of shape (s, c), int64
         Component that it is a part of after the round.
@@ -144,14 +145,14 @@ class RankedForest(NamedTuple):
 
     Attributes
     ----------
-    edges : tensor of shape (s, e), int32
+    edges : tensor of shape (s, e), of ranks
         Ranks of the edges, the heaviest first, then `NONE`.
     levels : list of Level
     nodes : tensor of shape (s, n), int64
         Component, after the last level, that each sample is in.
-    inner : tensor of shape (s, c, c), int32
+    inner : tensor of shape (s, c, c), of ranks
         Ranks of the edges between such components, `NONE` elsewhere.
-    bottlenecks : tensor of shape (s, c, c), int32, or None
+    bottlenecks : tensor of shape (s, c, c), of ranks, or None
         The largest rank so that edges of at least this rank join two components,
         `NONE` if none do; on the diagonal more than every rank. None if every tree is
         one component.
@@ -167,29 +168,35 @@ class RankedForest(NamedTuple):
 def contracted(ranks, into, size):
     """Contract nodes of ranks (s, c, c) into `size` nodes, whose numbers are (s, c)."""
     (n_samples, c) = into.shape
-    rows = ranks.new_zeros(n_samples, size, c).scatter_reduce_(
+    like = {"dtype": ranks.dtype, "device": ranks.device}
+    rows = torch.zeros(n_samples, size, c, **like).scatter_reduce_(
         1, into[:, :, None].expand(-1, -1, c), ranks, "amax"
     )
-    return ranks.new_zeros(n_samples, size, size).scatter_reduce_(
+    return torch.zeros(n_samples, size, size, **like).scatter_reduce_(
         2, into[:, None, :].expand(-1, size, -1), rows, "amax"
     )
 
 
-def bottlenecks_of(ranks):
-    """Return the bottlenecks (s, c, c) of ranks (s, c, c), the diagonal not read."""
+def bottlenecks_of(ranks, n_trees=1):
+    """Return the bottlenecks (s, c, c) of ranks (s, c, c), the diagonal not read.
+
+    There are at least `n_trees` trees.
+    """
     ranks = ranks.clone()
     ranks.diagonal(dim1=1, dim2=2).fill_(torch.iinfo(ranks.dtype).max)
-    for _ in range(max(ranks.shape[1] - 2, 0).bit_length()):
+    # No path has more edges than the largest tree that there may be.
+    n_edges = ranks.shape[1] - n_trees
+    for _ in range(max(n_edges - 1, 0).bit_length()):
         ranks = torch.minimum(ranks[:, :, None], ranks[:, None]).amax(dim=3)
     return ranks
 
 
-def spanning_forest(ranks, n_trees=1, n_hubs=0, few=_FEW):
+def spanning_forest(ranks, n_trees=1, n_hubs=0, few=_FEW, at_least=1):
     """Return the maximum spanning forests of ranked graphs, as a RankedForest.
 
     Parameters
     ----------
-    ranks : tensor of shape (s, c, c), int32
+    ranks : tensor of shape (s, c, c), int16 or int32
         Symmetric. No two pairs are equal but those of rank `NONE`, which are no edges;
         `SELF` on the diagonal.
     n_trees : int, default=1
@@ -199,6 +206,8 @@ def spanning_forest(ranks, n_trees=1, n_hubs=0, few=_FEW):
         The first nodes, which count as one and have no edges between them.
     few : int, default=32
         Stop to contract at so many components.
+    at_least : int, default=1
+        Lower bound of the number of trees.
     """
     n_rounds = ranks.shape[1].bit_length()
     levels = []
@@ -233,7 +242,7 @@ def spanning_forest(ranks, n_trees=1, n_hubs=0, few=_FEW):
         through = ranks.clone() if n_hubs else ranks
         if n_hubs:
             through[:, :n_hubs, :n_hubs] = torch.iinfo(ranks.dtype).max
-        bottlenecks = bottlenecks_of(through)
+        bottlenecks = bottlenecks_of(through, at_least)
         inner = torch.where(ranks == bottlenecks, ranks, NONE)
         # Every edge is there twice.
         last = 2 * (ranks.shape[1] - 1)
