@@ -29,8 +29,6 @@ _ENTRIES_AT_ONCE = 2**25
 # Components at which their bottlenecks are computed: there are more of these matrices
 # than samples.
 _FEW_OF_MANY = 16
-# And for the trees of all samples, of which each keeps a component.
-_FEW_OF_TREES = 48
 
 
 class ProblemArrays(NamedTuple):
@@ -295,6 +293,7 @@ def improve_forests(matrices, labels, problem):
     n_movable = problem.arrays.singles.shape[1] + problem.arrays.several.shape[1]
     n_rounds = MAX_ROUNDS if k > 1 and n_movable else 0
     unit = _gain_unit(matrices) if n_rounds else None
+    stale = None
     for left in range(n_rounds, -1, -1):
         part = labels if len(active) == n_samples else labels[active]
         forest = _own_trees(matrices, active, part, k)
@@ -306,17 +305,29 @@ def improve_forests(matrices, labels, problem):
         if not left:
             break
         arrays = problem.arrays_of(active, n_samples)
-        moves = _proposals(active, part, problem, arrays, unit, forest, lookup, own)
+        moves = _proposals(
+            active, part, problem, arrays, unit, forest, lookup, own, stale
+        )
         # The host waits for the device here, once a round: it carries out the moves,
         # of which there are few, and learns which samples are left.
-        samples, groups, targets = _carry_out(*moves)
-        if not len(samples):
+        done = _carry_out(*moves)
+        if not len(done):
             break
+        samples, groups, origins, targets, _ = (array[done] for array in moves)
         index = [to_tensor(a, device) for a in (samples, groups, targets)]
         homes = part.gather(1, arrays.firsts)
         homes[index[0], index[1]] = index[2]
         labels[active] = homes.gather(1, arrays.groups)
-        active = active[to_tensor(np.unique(samples), device)]
+        remaining, number = np.unique(samples, return_inverse=True)
+        active = active[to_tensor(remaining, device)]
+        changed = np.zeros((len(remaining), k), dtype=bool)
+        changed[number, origins] = True
+        changed[number, targets] = True
+        proposed = np.zeros((len(remaining), arrays.firsts.shape[1]), dtype=bool)
+        wanted = moves[-1] > 0
+        number = np.searchsorted(remaining, moves[0][wanted])
+        proposed[number, moves[1][wanted]] = True
+        stale = [~to_tensor(mask, device) for mask in (changed, proposed)]
     return labels, matrices.triangle.pairs[pairs], values
 
 
@@ -326,7 +337,7 @@ def _own_trees(matrices, active, labels, k):
     labels = labels.to(torch.int16 if k < 2**15 else torch.int32)
     apart = labels[:, :, None] != labels[:, None, :]
     ranks = ranks.masked_fill(apart, NONE)
-    return spanning_forest(ranks, n_trees=k, few=_FEW_OF_TREES, at_least=k)
+    return spanning_forest(ranks, n_trees=k, at_least=k)
 
 
 def _gain_unit(matrices):
@@ -337,12 +348,16 @@ def _gain_unit(matrices):
     return torch.where(top > 0, UNIT * top, 1.0)
 
 
-def _proposals(active, labels, problem, arrays, unit, forest, lookup, pairs):
+def _proposals(active, labels, problem, arrays, unit, forest, lookup, pairs, stale):
     """Return the moves that groups propose: one array (p,) on the host for each part.
 
     These are the number of the sample in `active`, the group, its origin, its target
     and the gain, in units, which is positive. The edges of the forests are `pairs`
     (a, n - k) of the triangle.
+
+    `stale` are the components (a, k) that no move of the round before has changed, and
+    the groups (a, g) that proposed none, or None in the first round: such a group finds
+    no gain between such components, as before.
     """
     k = problem.n_clusters
     matrices = lookup.matrices
@@ -369,6 +384,10 @@ def _proposals(active, labels, problem, arrays, unit, forest, lookup, pairs):
         conflicts = conflicts if index is None else conflicts[index]
         barred = barred | ((conflicts @ inside) > 0)
     barred = barred | stays[:, :, None]
+    if stale is not None:
+        unchanged, idle = stale
+        idle = idle & unchanged.gather(1, homes)
+        barred |= unchanged[:, None, :] & idle[:, :, None]
     state = (matrices, active, labels, arrays, unit[active], totals)
     moves = []
     if arrays.singles.shape[1]:
@@ -495,25 +514,21 @@ def _added(weights, samples, labels, forest, tops, lookup, k):
     """
     widths = [level.top.shape[1] for level in forest.levels]
     sizes = [*widths, forest.inner.shape[1]]
-    # Of all levels and of what is left: the ways, and what of them is passed on.
+    # Of all levels and of what is left: the ways, then what of them stays.
     ways = torch.full((len(weights), sum(sizes)), NO_WAY, **_like(weights))
     ways[:, : weights.shape[1]] = weights
-    passed = torch.empty(ways.shape, **_like(ways))
     ways_of = ways.split(sizes, 1)
-    passed_of = passed.split(sizes, 1)
     if widths:
         intos = torch.cat([level.into for level in forest.levels], dim=1)[samples]
         parts = (tops[samples].split(widths, 1), intos.split(widths, 1), ways_of[1:])
-        parts = zip(ways_of[:-1], passed_of[:-1], *parts, strict=True)
-        for way, onward, top, into, above in parts:
-            torch.minimum(way, top, out=onward)
+        for way, top, into, above in zip(ways_of[:-1], *parts, strict=True):
+            onward = torch.minimum(way, top)
             above.scatter_reduce_(1, into, onward, "amax")
+            way.sub_(onward)
     # The best ways to what is left, from the heaviest down: a further one replaces the
     # lightest edge between its end and those of the ways before it.
-    last = ways_of[-1]
-    if forest.bottlenecks is None:
-        passed_of[-1].zero_()
-    else:
+    if forest.bottlenecks is not None:
+        last = ways_of[-1]
         e = lookup.lengths.shape[1]
         small = torch.int16 if e < 2**15 else torch.int32
         between = lookup.columns(forest.bottlenecks).to(small)
@@ -522,15 +537,15 @@ def _added(weights, samples, labels, forest, tops, lookup, k):
         after = place[:, None, :] >= place[:, :, None]
         lightest = between[samples].masked_fill_(after, e).amin(dim=2)
         lengths = lookup.padded(-torch.inf)[samples[:, None], lightest.long()]
-        torch.minimum(last, lengths, out=passed_of[-1])
-        passed_of[-1].masked_fill_(lengths == -torch.inf, 0.0)
+        replaced = torch.minimum(last, lengths)
+        last.sub_(replaced.masked_fill_(lengths == -torch.inf, 0.0))
     trees = labels.new_full((len(labels), sizes[-1]), k)
     trees = [trees.scatter_(1, forest.nodes, labels)]
     for level in forest.levels[:0:-1]:
         trees.append(trees[-1].gather(1, level.into))
     trees = torch.cat([labels, *trees[::-1]] if widths else trees, dim=1)
     added = torch.zeros(len(weights), k + 1, **_like(weights))
-    return added.scatter_add_(1, trees[samples], ways.sub_(passed))[:, :k]
+    return added.scatter_add_(1, trees[samples], ways)[:, :k]
 
 
 def _tree_weights(matrices, samples, members):
@@ -555,10 +570,10 @@ def _tree_weights(matrices, samples, members):
 
 
 def _carry_out(samples, groups, homes, targets, gains):
-    """Return the moves (m,) that are carried out, the largest gain of a sample first.
+    """Return the numbers (m,) of the moves that are carried out, an array.
 
-    One after another, unless they touch a component that has changed. Arrays: samples,
-    groups and targets.
+    The largest gain of a sample first, one after another, unless they touch a component
+    that has changed.
     """
     order = np.lexsort((groups, -gains, samples))
     order = order[gains[order] > 0]
@@ -572,8 +587,7 @@ def _carry_out(samples, groups, homes, targets, gains):
         for end in (homes, targets):
             apart &= (end[order] != homes[last]) & (end[order] != targets[last])
         order = order[apart]
-    done = np.concatenate(done) if done else np.empty(0, dtype=np.intp)
-    return samples[done], groups[done], targets[done]
+    return np.concatenate(done) if done else np.empty(0, dtype=np.intp)
 
 
 def _like(tensor):

@@ -87,21 +87,24 @@ def _noise_of_draws(noise, first, last, triangle, seeds):
     x = x ^ high.index_select(1, triangle.heads)
     x = (x ^ _shift(x, 15, 32)) * _signed(_hash.SECOND, 32)
     x = x ^ _shift(x, 15, 32)
-    one = torch.ones((), dtype=torch.float64, device=device)
-    pattern = torch.add(one, x & 0x7FFFFFFF, alpha=2.0).view(torch.int64)
-    # One of the 512 segments of an octave's position, of the lower or the upper tail.
-    segment = torch.add(pattern >> 48, x >> 31, alpha=-N_SEGMENTS).sub_(1023 << 4)
+    # 2x + 1, times the least normal number: octaves are numbered from 1.
+    least = torch.full((), 2.0**-1022, dtype=torch.float64, device=device)
+    pattern = torch.add(least, x & 0x7FFFFFFF, alpha=2.0**-1021).view(torch.int64)
+    # One of the 512 segments of an octave's position, of the lower or the upper tail,
+    # after the 16 of the octave that there is not.
+    segment = torch.add(pattern >> 48, x >> 31, alpha=-N_SEGMENTS)
     # The position in the segment, in units of 2**-48, by which the table is scaled:
     # powers of two change no bits of the values.
     t = (pattern & ((1 << 48) - 1)).to(torch.float64)
-    table = to_tensor(np.ldexp(noise.table, [0, -48, -96, -144]), device)
+    table = np.pad(np.ldexp(noise.table, [0, -48, -96, -144]), ((16, 0), (0, 0)))
+    table = to_tensor(table, device)
     values = _cubic(table[segment], t)
     if per_draw == 1:
         return [values]
     # Mirror images share their bits: only the tail is the other one.
     if noise.is_symmetric:
         return [values, None]
-    return [values, _cubic(table[segment ^ N_SEGMENTS], t)]
+    return [values, _cubic(table[((segment - 16) ^ N_SEGMENTS) + 16], t)]
 
 
 def _cubic(coefficients, t):
@@ -341,7 +344,11 @@ class BoruvkaSampler:
 
         Free and constrained forests are those of the same noisy copies, made once.
         """
-        counts = self.similarity.new_zeros(self.n_items, self.triangle.n**2)
+        counts = torch.zeros(
+            (self.n_items, self.triangle.n**2),
+            dtype=self.similarity.dtype,
+            device=self.similarity.device,
+        )
         lost = self.similarity.new_empty(self.n_items, self.noise.n_samples)
         for first, last in self.parts():
             matrices = self.noisy(first, last)
@@ -349,8 +356,9 @@ class BoruvkaSampler:
             own_edges, own_values, _ = self.solve(matrices, components=False)
             edges = edges.view(self.n_items, (last - first) * self.n_edges)
             ones = values.new_ones(edges.shape)
-            counts.scatter_add_(1, edges, ones)
-            counts.scatter_add_(1, own_edges.view(edges.shape), -ones)
+            signed = torch.cat([ones, -ones], dim=1)
+            edges = torch.cat([edges, own_edges.view(edges.shape)], dim=1)
+            counts.scatter_add_(1, edges, signed)
             totals = values.sum(dim=1) - own_values.sum(dim=1)
             lost[:, first:last] = totals.view(self.n_items, last - first)
         return _symmetric(counts / self.noise.n_samples), lost

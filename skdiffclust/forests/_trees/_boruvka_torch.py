@@ -42,11 +42,11 @@ class Triangle:
         self.n = n
         self.n_pairs = n * (n - 1) // 2
         self.heads, self.tails = torch.triu_indices(n, n, 1, device=device)
-        self.pairs = self.heads * n + self.tails
-        pairs = torch.arange(self.n_pairs, device=device)
-        positions = torch.full((n * n,), self.n_pairs, device=device)
-        positions[self.pairs] = pairs
-        positions[self.tails * n + self.heads] = pairs
+        self.pairs = torch.add(self.tails, self.heads, alpha=n)
+        positions = torch.zeros(n * n, dtype=torch.int64, device=device)
+        positions[self.pairs] = torch.arange(self.n_pairs, device=device)
+        positions = positions.view(n, n)
+        positions = (positions + positions.T).fill_diagonal_(self.n_pairs).view(-1)
         self.positions = positions
 
     def spread(self, weights):
@@ -212,10 +212,11 @@ def spanning_forest(ranks, n_trees=1, n_hubs=0, few=_FEW, at_least=1):
     n_rounds = ranks.shape[1].bit_length()
     levels = []
     found = []
-    nodes = torch.arange(ranks.shape[1], device=ranks.device).expand(ranks.shape[:2])
+    numbers = torch.arange(ranks.shape[1], device=ranks.device)
+    nodes = numbers.expand(ranks.shape[:2])
     while ranks.shape[1] > few and len(levels) < n_rounds:
         c = ranks.shape[1]
-        index = torch.arange(c, device=ranks.device)
+        index = numbers[:c]
         top, other = ranks.max(dim=2)
         if n_hubs:
             other[:, :n_hubs] = index[:n_hubs]
@@ -224,12 +225,12 @@ def spanning_forest(ranks, n_trees=1, n_hubs=0, few=_FEW, at_least=1):
         parents = torch.where(is_mutual, torch.minimum(other, index), other)
         is_root = parents == index
         found.append(top.masked_fill(is_root, NONE))
-        for _ in range((c - 1).bit_length()):
+        for _ in range((c - at_least).bit_length()):
             parents = parents.gather(1, parents)
         size = n_hubs + (c - n_hubs + n_trees) // 2
         # Nodes without edges past those that n_trees counts share the last number.
-        numbers = (is_root.cumsum(dim=1) - 1).clamp_(max=size - 1)
-        into = numbers.gather(1, parents)
+        places = (is_root.cumsum(dim=1) - 1).clamp_(max=size - 1)
+        into = places.gather(1, parents)
         ranks = contracted(ranks, into, size)
         if n_hubs:
             ranks[:, :n_hubs, :n_hubs] = NONE
@@ -243,7 +244,7 @@ def spanning_forest(ranks, n_trees=1, n_hubs=0, few=_FEW, at_least=1):
         if n_hubs:
             through[:, :n_hubs, :n_hubs] = torch.iinfo(ranks.dtype).max
         bottlenecks = bottlenecks_of(through, at_least)
-        inner = torch.where(ranks == bottlenecks, ranks, NONE)
+        inner = ranks.masked_fill(ranks != bottlenecks, NONE)
         # Every edge is there twice.
         last = 2 * (ranks.shape[1] - 1)
         inside = inner.flatten(1).sort(dim=1, descending=True).values

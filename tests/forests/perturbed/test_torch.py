@@ -455,6 +455,19 @@ def test_full_loss_of_a_batch_and_empty_batches(backend, global_random_seed):
     assert [part.shape for part in found] == [(0, 7, 7), (0,), (0, 7, 7)]
 
 
+@pytest.mark.parametrize("n", [256, 257])
+def test_ranks_of_16_and_of_32_bits(n, monkeypatch, global_random_seed):
+    similarity = torch.from_numpy(similarity_of(n, global_random_seed)).requires_grad_()
+    labels = np.where(np.arange(n) % 5, -1, np.arange(n) % 3)
+    loss = PartialFenchelYoungLoss(4, n_perturbations=2, seed=global_random_seed)
+    gradients = []
+    for runs in (False, True):
+        monkeypatch.setattr(_torch, "_runs_in_torch", lambda *_, runs=runs: runs)
+        gradients.append(torch.autograd.grad(loss(similarity, labels), similarity)[0])
+    assert gradients[0].any()
+    torch.testing.assert_close(*gradients, rtol=0, atol=1e-12)
+
+
 def test_a_batch_with_cannot_links_and_an_item_that_is_not_finite(
     backend, global_random_seed
 ):

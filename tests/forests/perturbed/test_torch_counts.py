@@ -63,14 +63,14 @@ def test_calls_and_bytes_of_the_partial_loss():
         pair_noise(noise, 0, B, Triangle(N, similarity.device), [noise.seed])
     print(
         f"partial loss, n {N}, B {B}: {loss.n_calls} calls, "
-        f"{loss.n_bytes * 1000 / B / 1e9:.0f} GB for 1000 samples; of which noise "
+        f"{loss.n_bytes * 1000 / B / 1e9:.1f} GB for 1000 samples; of which noise "
         f"{draws.n_calls} calls, {draws.n_bytes * 1000 / B / 1e9:.0f} GB"
     )
-    # The aims are 600 calls and 40 GB. Copies to the host and back, once a round of
-    # moves, are no calls of a kernel.
+    # The aims are 600 calls and 40 GB; on another processor there may be another move.
+    # Copies to the host and back, once a round of moves, are no calls of a kernel.
     assert draws.n_bytes * 1000 / B <= 12e9
-    assert loss.n_bytes * 1000 / B <= 48e9
-    assert loss.n_calls <= 1350
+    assert loss.n_bytes * 1000 / B <= 42e9
+    assert loss.n_calls <= 1400
 
 
 def partial_loss_of(similarity, labels):
