@@ -80,8 +80,11 @@ def hierarchical_prox(skip, hidden, threshold, hierarchy, groups):
         norms = np.sqrt(np.einsum("ij,ij->i", v, v))
         thresholds = np.broadcast_to(threshold, norms.shape).astype(norms.dtype)
         lengths = np.maximum(norms - thresholds, 0)
-        # If no hidden weight is outside the box, the two do not interact.
-        joint = np.abs(u).max(axis=1) > hierarchy * lengths
+        # If no hidden weight is outside the box, the two do not interact; nor if all of
+        # them on the box would not give a norm.
+        sizes = np.abs(u)
+        joint = sizes.max(axis=1) > hierarchy * lengths
+        joint &= norms + hierarchy * sizes.sum(axis=1) > thresholds
         if joint.any():
             lengths[joint] = _joint_length(
                 norms[joint], u[joint], thresholds[joint], hierarchy
