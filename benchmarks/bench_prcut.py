@@ -531,19 +531,20 @@ def main():
     parser.add_argument("what", nargs="*", default=[])
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--rows", nargs="*", default=list(ROWS), choices=list(ROWS))
-    parser.add_argument("--output", type=Path, default=Path("prcut.jsonl"))
+    parser.add_argument("--output", type=Path, help="default: prcut_WHAT.jsonl")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     print("Python", sys.version.split()[0], "scikit-learn", sklearn.__version__)
     what, *names = arguments.what or ["steps"]
+    output = arguments.output or Path(f"prcut_{what}.jsonl")
     if what == "table":
         names = names or list(N_NEIGHBORS)
-        table(names, arguments.seeds, arguments.output, arguments.rows)
+        table(names, arguments.seeds, output, arguments.rows)
     elif what == "starts":
         starts(names)
     elif what == "fits":
-        fits(names, arguments.seeds, arguments.output)
+        fits(names, arguments.seeds, output)
     elif what == "growth":
         growth(names)
     elif what == "outcomes":

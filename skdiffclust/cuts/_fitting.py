@@ -370,7 +370,7 @@ def _relate(affinity, graph, rows):
             "The 'graph' parameter of PRCut.fit must have one vertex for each sample "
             f"of X, {rows.shape[0]}. Got {graph.shape[0]} instead."
         )
-    affinity.relate(rows)
+    affinity.relate(rows, graph)
     return graph
 
 

@@ -19,6 +19,9 @@ from skdiffclust.cuts._neighbors import (
 )
 from skdiffclust.cuts._ratio_cut import check_graph
 
+# Samples of which a graph is computed for the mean degree of that of all.
+_N_SCALED = 1000
+
 
 class Affinity:
     """The similarity of samples, from the parameters of an estimator.
@@ -42,6 +45,7 @@ class Affinity:
         self.n_neighbors = n_neighbors
         self.metric = metric
         self.temperature = temperature
+        self.scale = 1.0  # of the weights of links
 
     def fit(self, X):
         """Return the graph, a checked csr_array (n, n), of samples X, which are kept.
@@ -69,11 +73,35 @@ class Affinity:
         """The fitted samples (n, d), or (n, d + 1), whose distances decide."""
         return as_points(self.X, self.metric)
 
-    def relate(self, X):
-        """Keep the samples X (n, d) that new ones are linked to, without a graph."""
+    def relate(self, X, graph):
+        """Keep the samples X (n, d) of a given graph (n, n), to link new ones to them.
+
+        The weights of links are scaled such that the graph of this affinity would have
+        the mean degree of the given one. It is estimated from at most 1000 samples.
+        """
         self._keep(X)
+        n_samples = X.shape[0]
         if hasattr(self.kind, "fit_transform"):
             self.transformer = clone(self.kind).fit(X)
+        if n_samples == 1:
+            return
+        some = np.linspace(0, n_samples - 1, min(n_samples, _N_SCALED), dtype=np.int64)
+        own = self._mean_degree(X[some], n_samples)
+        if 0 < own < np.inf:
+            self.scale = float(graph.sum() / n_samples / own)
+
+    def _mean_degree(self, X, n_samples):
+        """Return the mean degree in a graph of n_samples of which X (m, d) are some."""
+        if hasattr(self.kind, "fit_transform"):
+            links = self.links(X)
+        elif self.kind in ("nearest_neighbors", "ranked_neighbors"):
+            links = Affinity(
+                self.kind, self.n_neighbors, self.metric, self.temperature, self.owner
+            ).fit(X)
+        else:
+            weights = sp.csr_array(self._weights(X))
+            return (weights.sum() - weights.trace()) / X.shape[0] ** 2 * n_samples
+        return links.sum() / X.shape[0]
 
     def _keep(self, X):
         """Keep the samples X (n, d), and choose the number of their neighbours."""

@@ -131,7 +131,8 @@ class GraphPredictor:
         labels = known[groups[train.shape[0] :]]
         new = np.flatnonzero(labels == -2)
         if len(new):
-            labels[new] = self._best_move(self.affinity.links(X[new]))
+            links = self.affinity.links(X[new]) * self.affinity.scale
+            labels[new] = self._best_move(links)
         return labels
 
     def _best_move(self, links):

@@ -14,7 +14,7 @@ from sklearn.datasets import load_digits, make_blobs, make_moons
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import adjusted_rand_score
-from sklearn.neighbors import KNeighborsTransformer
+from sklearn.neighbors import KNeighborsTransformer, kneighbors_graph
 from sklearn.preprocessing import MinMaxScaler
 
 from skdiffclust import PRCut
@@ -152,6 +152,25 @@ def test_a_new_row_goes_where_the_cut_is_least(cut, blobs):
             for label in range(4)
         ]
         assert model.predict(row[None]) == np.argmin(cuts)
+
+
+@pytest.mark.parametrize("cut", ["ratio", "normalized"])
+@pytest.mark.parametrize("affinity", ["ranked_neighbors", "rbf", "transformer"])
+def test_new_samples_do_not_depend_on_the_unit_of_a_given_graph(cut, affinity):
+    X, y = load_digits(return_X_y=True)
+    X, y, new, truth = X[:400] / 16, y[:400], X[400:600] / 16, y[400:600]
+    graph = kneighbors_graph(X, 10)
+    graph = graph.maximum(graph.T)
+    if affinity == "transformer":
+        affinity = KNeighborsTransformer(n_neighbors=10)
+    model = PRCut(10, cut=cut, affinity=affinity, encoder=None, random_state=0)
+    labels = model.fit(X, graph=graph).predict(new)
+    assert (
+        adjusted_rand_score(truth, labels) > adjusted_rand_score(y, model.labels_) - 0.1
+    )
+    for factor in (2.0**-20, 2.0**20):
+        model.fit(X, graph=factor * graph)
+        assert np.array_equal(model.predict(new), labels)
 
 
 def test_encoders_keep_no_rows_and_nothing_of_torch(blobs):
