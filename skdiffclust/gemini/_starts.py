@@ -39,6 +39,8 @@ _MOST_STEPS = 20
 _MOST_SWAPS = 300
 _MOST_WORK = 10**8
 _OVERHEAD = 30
+# Samples on which all partitions are improved; the best one is improved on all samples.
+_MOST_IMPROVED = 20_000
 
 
 def run_on_rows(points, squares, weights, n_clusters, random_state):
@@ -391,21 +393,55 @@ def best_cells(
     `random_state`; None for all else, where it is the first partition. The improvement
     ignores links: with links the first one is kept if its loss is smaller. The list
     `known` has the first of partitions improved, of an earlier call, and gets the rest.
+    Of many samples, partitions are compared on some, and the best is improved on all.
     """
     X = problem.X
     row_weights = problem.row_weights
     if linear_mode is None:
         return voronoi(X, row_weights, partitions[0], n_clusters)
     known = [] if known is None else known
+    some, points, weights = _sampled(X, row_weights)
     for labels in partitions[len(known) :]:
-        known.append(ascend(X, row_weights, labels, n_clusters, linear_mode))
+        known.append(ascend(points, weights, labels[some], n_clusters, linear_mode))
     best = max(known, key=lambda cells: cells[0])
+    if points is not X:
+        best = _best_on_all(problem, best[1:], partitions[0], n_clusters, linear_mode)
     if problem.constraints is not None:
         linked = voronoi(X, row_weights, partitions[0], n_clusters)
         return min((linked, best[1:]), key=lambda cells: _sharp_loss(problem, cells))
     if random_state is not None and n_clusters > 1:
         best = swap(X, row_weights, best, n_clusters, linear_mode, random_state)
     return best[1:]
+
+
+def _sampled(X, row_weights):
+    """Return which samples to compare partitions on, their rows and their weights.
+
+    They have weights above 0, and are at equal distances in an order of values, not of
+    positions. Of a sparse X they are all samples.
+    """
+    present = np.count_nonzero(row_weights)
+    if isinstance(X, SparseRows) or present <= _MOST_IMPROVED:
+        return slice(None), X, row_weights
+    order = order_of(X, np.random.RandomState(0))
+    order = order[row_weights[order] > 0]
+    places = np.linspace(0, present - 1, _MOST_IMPROVED).astype(np.int64)
+    some = np.sort(order[places])
+    return some, X[some], row_weights[some] / row_weights[some].sum()
+
+
+def _best_on_all(problem, cells, labels, n_clusters, mode):
+    """Return what `ascend` does on all samples from cells that were found on some.
+
+    Or from labels (n,), if these have the larger objective.
+    """
+    X = problem.X
+    row_weights = problem.row_weights
+    found = ascend(X, row_weights, _labels_in(X, cells), n_clusters, mode)
+    value, *_ = _response(X, row_weights, labels, n_clusters, mode)
+    if value > found[0]:
+        found = ascend(X, row_weights, labels, n_clusters, mode)
+    return found
 
 
 def _sharp_loss(problem, cells):

@@ -2,6 +2,7 @@
 
 import warnings
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from sklearn.preprocessing import scale
 
 from skdiffclust import GEMINI, SparseGEMINI
 from skdiffclust.datasets import make_celeux_one
-from skdiffclust.gemini import _base, _gemini, gemini_score
+from skdiffclust.gemini import _base, _gemini, _starts, gemini_score
 from skdiffclust.gemini._models import new_model
 from skdiffclust.gemini._starts import (
     ascend,
@@ -227,6 +228,38 @@ def test_restarts_of_many_samples_are_compared_on_some(kind, monkeypatch):
     sizes.clear()
     clone(gemini).fit(X, sample_weight=weight)
     assert sizes == [150] * 4
+
+
+@pytest.mark.parametrize("mode", ["ova", "ovo"])
+def test_partitions_of_many_samples_are_compared_on_some(mode, monkeypatch):
+    X, y = make_blobs(600, n_features=5, centers=6, cluster_std=1.5, random_state=0)
+    sizes = []
+
+    def counting(X, *args):
+        sizes.append(len(X))
+        return ascend(X, *args)
+
+    monkeypatch.setattr(_starts, "ascend", counting)
+    values = []
+    for most in (600, 100):
+        monkeypatch.setattr(_starts, "_MOST_IMPROVED", most)
+        model = GEMINI(6, mode=mode, n_init=1, random_state=0)
+        model.fit(X)
+        values.append(gemini_score(hard(model.labels_, 6), X, mode=mode))
+        assert adjusted_rand_score(y, model.labels_) > 0.95
+    assert set(sizes) == {100, 600}
+    assert values[1] > values[0] * 0.999
+    # Samples of weight 0 are none of them.
+    sizes.clear()
+    weight = np.where(np.arange(600) < 520, 0.0, 1.0)
+    model.fit(X, sample_weight=weight)
+    assert set(sizes) == {600}
+    # What k-means found is better than cells that are wrong.
+    empty = np.zeros((5, 6)), np.zeros(6)
+    rows = X - X.mean(axis=0)
+    problem = SimpleNamespace(X=rows, row_weights=np.full(600, 1 / 600))
+    value, *_ = _starts._best_on_all(problem, empty, y, 6, mode)
+    assert value >= _starts._response(rows, problem.row_weights, y, 6, mode)[0]
 
 
 def test_a_path_of_many_samples_starts_from_the_best_of_some(monkeypatch):
