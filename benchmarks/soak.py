@@ -274,8 +274,8 @@ def costs_of(model, X, given):
     """Return seconds of processor time: once, for an epoch, for a prediction."""
     model.set_params(max_iter=1).fit(X, **given)  # what is loaded and compiled
     few = processor_time(lambda: model.set_params(max_iter=2).fit(X, **given))
-    many = processor_time(lambda: model.set_params(max_iter=6).fit(X, **given))
-    epoch = (many - few) / 4
+    many = processor_time(lambda: model.set_params(max_iter=42).fit(X, **given))
+    epoch = (many - few) / 40
     predicted = processor_time(lambda: model.predict(X))
     return {"once": few - 2 * epoch, "epoch": epoch, "predict": predicted}
 
