@@ -48,15 +48,10 @@ class Completer:
             chosen = rows[start : start + step]
             seen = ~np.isnan(X[chosen])
             Z = np.where(seen, (X[chosen] - self.mean) / self.scale, 0.0)
-            found = _complete(
-                Z,
-                seen,
-                self.memories,
-                self.center,
-                self.precision,
-                self.inverse_temperature,
-                self.is_corrected,
+            recalled = _recall(
+                Z, seen, self.memories, self.center, self.inverse_temperature
             )
+            found = _complete(Z, seen, recalled, self.precision, self.is_corrected)
             found = found * self.scale + self.mean
             filled[chosen] = np.where(seen, X[chosen], found)
         return filled
@@ -96,13 +91,10 @@ def fit_completer(
     best = candidates[0]
     if len(candidates) > 1 and seen.sum() > seen.shape[0]:
         best = _choose(Z, seen, candidates, random_state)
-    memories, center, precision = _learn(Z, seen, normal, best[0])
+    memories, center, precision, recalled = _learn(Z, seen, normal, best[0])
     if best[0]:
         # Memories are completed by the others, as new samples will be.
-        memories = _complete(
-            Z, seen, memories, center, precision, *best, itself=np.arange(len(Z))
-        )
-        memories = np.where(seen, Z, memories)
+        memories = _complete(Z, seen, recalled, precision, best[1])
     return Completer(mean, scale, memories, center, precision, *best)
 
 
@@ -133,14 +125,8 @@ def _choose(Z, seen, candidates, random_state):
     for beta, is_corrected in candidates:
         if beta not in learned:
             learned[beta] = _learn(Z_shown, shown, normal, beta, rows)
-        found = _complete(
-            Z_shown[rows],
-            shown[rows],
-            *learned[beta],
-            beta,
-            is_corrected,
-            itself=rows,
-        )
+        *_, precision, recalled = learned[beta]
+        found = _complete(Z_shown[rows], shown[rows], recalled, precision, is_corrected)
         errors.append(float(np.square(found - Z[rows])[hidden[rows]].mean()))
     return candidates[int(np.argmin(errors))]
 
@@ -148,34 +134,35 @@ def _choose(Z, seen, candidates, random_state):
 def _learn(Z, seen, normal, beta, rows=None):
     """Return memories (m, d), center (d,) and precision (d, d) for a temperature.
 
-    The precision is that of all samples, or of some numbers of samples.
+    The precision is that of all samples, or of some numbers of samples. Also returns
+    what these samples recall, each from the other memories.
     """
     filled, mean, covariance = normal
+    rows = np.arange(len(Z)) if rows is None else rows
+    recalled = _recall(Z[rows], seen[rows], filled, mean, beta, rows)
     if beta:
-        rows = np.arange(len(Z)) if rows is None else rows
-        recalled = _recall(Z[rows], seen[rows], filled, beta, rows)
         rest = filled[rows] - recalled
         covariance = _shrunk(rest.T @ rest / len(rest), len(rest))
-    return filled, mean, np.linalg.inv(covariance)
+    return filled, mean, np.linalg.inv(covariance), recalled
 
 
-def _complete(Z, seen, memories, center, precision, beta, is_corrected, itself=None):
-    """Return completed samples (n, d); hidden entries of Z (n, d) are zeros.
-
-    `itself` (n,) is the number of the memory that each sample is, which is left out.
-    """
-    recalled = np.broadcast_to(center, Z.shape)
-    if beta:
-        recalled = _recall(Z, seen, memories, beta, itself)
-    found = recalled.copy()
+def _complete(Z, seen, recalled, precision, is_corrected):
+    """Return completed samples (n, d); hidden entries of Z (n, d) are zeros."""
+    found = recalled
     if is_corrected:
         rest = np.where(seen, Z - recalled, 0.0)
-        found += _carry_on(rest, seen, precision)[0]
+        found = recalled + _carry_on(rest, seen, precision)[0]
     return np.where(seen, Z, found)
 
 
-def _recall(Z, seen, memories, beta, itself):
-    """Return the mean of the memories (n, d) under their attraction of samples."""
+def _recall(Z, seen, memories, center, beta, itself=None):
+    """Return the mean of the memories (n, d) under their attraction of samples.
+
+    With a temperature of 0 it is the center. `itself` (n,) is the number of the memory
+    that each sample is, which is left out.
+    """
+    if not beta:
+        return np.broadcast_to(center, Z.shape)
     # A fit may depend on the order of summation over samples, a prediction may not.
     multiply = product_by_sample if itself is None else np.matmul
     recalled = np.empty(Z.shape)

@@ -59,7 +59,7 @@ def test_recall_is_the_mean_under_the_softmax_of_seen_distances(global_random_se
     seen[:, 0] = True
     Z = np.where(seen, memories, 0.0)
     beta = 1.7
-    found = _recall(Z, seen, memories, beta, np.arange(9))
+    found = _recall(Z, seen, memories, None, beta, np.arange(9))
     for i in range(9):
         others = np.delete(memories, i, axis=0)
         far = np.square(others - Z[i])[:, seen[i]].sum(axis=1) * 5 / seen[i].sum()
