@@ -196,7 +196,7 @@ def _carry_on(rest, seen, precision, with_spread=False):
     """
     n_features = rest.shape[1]
     found = np.zeros(rest.shape)
-    spread = np.zeros(n_features * n_features)
+    spread = np.zeros(n_features**2)
     n_hidden = n_features - seen.sum(axis=1)
     pull = (np.matmul if with_spread else product_by_sample)(rest, precision)
     for size in np.unique(n_hidden[n_hidden > 0]):
@@ -208,13 +208,14 @@ def _carry_on(rest, seen, precision, with_spread=False):
             features = where[start : start + step]
             block = precision[features[:, :, None], features[:, None, :]]
             right = np.take_along_axis(pull[rows], features, axis=1)
-            solved = np.linalg.solve(block, right[:, :, None])[:, :, 0]
-            found[rows[:, None], features] = -solved
             if with_spread:
+                inverse = np.linalg.inv(block)
+                solved = inverse @ right[:, :, None]
                 flat = features[:, :, None] * n_features + features[:, None, :]
-                spread += np.bincount(
-                    flat.ravel(), np.linalg.inv(block).ravel(), n_features * n_features
-                )
+                spread += np.bincount(flat.ravel(), inverse.ravel(), n_features**2)
+            else:
+                solved = np.linalg.solve(block, right[:, :, None])
+            found[rows[:, None], features] = -solved[:, :, 0]
     return found, spread.reshape(n_features, n_features)
 
 

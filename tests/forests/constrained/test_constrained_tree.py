@@ -261,7 +261,7 @@ def compare_with_brute_force(solve, kind, n_instances, seed):
 def test_against_brute_force(backend, kind, bound, global_random_seed):
     gap, n_missed = compare_with_brute_force(backend, kind, 100, global_random_seed)
     assert n_missed == 0
-    assert gap <= 2 * bound  # of few instances
+    assert gap <= 2.5 * bound  # of few instances
 
 
 @pytest.mark.paper
