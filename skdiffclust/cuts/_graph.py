@@ -15,6 +15,7 @@ from skdiffclust.cuts._neighbors import (
     count_ranked,
     neighbor_links,
     neighbors_graph,
+    rank_weights,
     ranked,
 )
 from skdiffclust.cuts._ratio_cut import check_graph
@@ -94,6 +95,10 @@ class Affinity:
         """Return the mean degree in a graph of n_samples of which X (m, d) are some."""
         if hasattr(self.kind, "fit_transform"):
             links = self.links(X)
+        elif self.kind == "ranked_neighbors" and self.metric == "euclidean":
+            # Known without a search: all samples have as many neighbours.
+            k = min(self.n_neighbors, n_samples - 1)
+            return 2.0 * rank_weights(np.arange(k)).sum()
         elif self.kind in ("nearest_neighbors", "ranked_neighbors"):
             links = Affinity(
                 self.kind, self.n_neighbors, self.metric, self.temperature, self.owner

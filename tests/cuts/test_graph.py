@@ -199,3 +199,13 @@ def test_equal_sparse_rows_are_those_of_dense_ones(global_random_seed):
     np.testing.assert_array_equal(given.data, kept)
     assert found.nnz == np.count_nonzero(X)
     np.testing.assert_array_equal(equal_rows(found), equal_rows(X))
+
+
+@pytest.mark.parametrize("kind", ["ranked_neighbors", "nearest_neighbors", "rbf"])
+@pytest.mark.parametrize("n_samples", [2, 15, 300])
+def test_links_have_the_unit_of_a_given_graph(kind, n_samples, global_random_seed):
+    X = np.random.RandomState(global_random_seed).normal(size=(n_samples, 4))
+    graph = Affinity(kind, 20, "euclidean", 1.0, "test").fit(X)
+    affinity = Affinity(kind, 20, "euclidean", 1.0, "test")
+    affinity.relate(X, 5.0 * graph)
+    np.testing.assert_allclose(affinity.scale, 5.0)
