@@ -561,6 +561,7 @@ class EncoderTraining:
                 self.settings,
                 self.random_state,
                 moving=not self.linear,
+                free=np.flatnonzero(~self.data.held),
             )
             if self.linear and not self._has_target():
                 # Without the target, the cut of the labels rises before it falls.

@@ -1,6 +1,7 @@
 """Training of soft assignments by explicit gradients: objective, batches, epochs."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -10,6 +11,7 @@ from skdiffclust._assignments import softmax, softmax_backward
 from skdiffclust._batches import mini_batches
 from skdiffclust._loop_checkpoint import ArraysState
 from skdiffclust._optimisers import Adam
+from skdiffclust.cuts._neighbors import count_ranked, rank_weights
 from skdiffclust.cuts._ratio_cut import expected_cut_with_gradient
 from skdiffclust.metrics._graphs import cut_of_labels
 
@@ -29,6 +31,12 @@ _LEAST_STEPS = 2000
 _MOVED = 0.8
 _N_MOVES = 512
 _N_NEIGHBORS = 10
+# Half of a batch are moved samples with the labels around them, drawn from as many as
+# there are samples, within these bounds.
+_LEAST_DRAWN = 2**13
+_MOST_DRAWN = 2**15
+# Moved samples whose neighbours are searched for at once.
+_SEARCHED = 2**11
 
 
 @dataclass(frozen=True)
@@ -318,30 +326,82 @@ def train_assignments(loop, model, X, objective, random_state, close):
         close(loop, assignments, objective=value, balance=balance)
 
 
-def fit_labels(model, X, labels, settings, random_state, *, moving):
+class MovedSamples(NamedTuple):
+    """Samples moved at random, and the labels around them.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (m,), int64
+        The samples that are moved.
+    numbers : ndarray of shape (m,), int64
+        Of the moves.
+    targets : ndarray of shape (m, k)
+        Proportions of the labels of the nearest samples, weighted by their rank.
+    """
+
+    rows: np.ndarray
+    numbers: np.ndarray
+    targets: np.ndarray
+
+
+def fit_labels(model, X, labels, settings, random_state, *, moving, free=None):
     """Fit the model of X (n, d) to labels (n,) by their log-likelihood.
 
     With `moving`, samples are first moved at random, about as far as neighbours are
-    apart, because new samples are that far from those seen and should have their label.
+    apart, because new samples are that far from those seen. One half keep their labels;
+    the others, which are of the samples `free` (all if None), have those around them.
+    In many dimensions the first predict better, in few the second.
     """
-    moves = _moves_to_neighbors(X, random_state) if moving else None
+    hard = np.eye(int(labels.max()) + 1)
+    moves = around = None
+    if moving:
+        moves = _moves_to_neighbors(X, random_state)
+        free = np.arange(len(X)) if free is None else free
+        if len(free):
+            around = move_samples(X, labels, moves, free, random_state)
     n_steps = -(-len(X) // settings.batch_size)
     n_epochs = max(int(_FITTED * settings.max_iter), -(-_LEAST_STEPS // n_steps))
     for epoch in range(n_epochs):
         rate = _rate(settings, epoch, n_epochs)
         n_wrong = np.zeros(1, dtype=np.int64)
-        moved = moving and epoch < _MOVED * n_epochs
+        moving = moving and epoch < _MOVED * n_epochs
         for rows in mini_batches(len(X), settings.batch_size, random_state):
             batch = X[rows]
-            if moved:
+            targets = hard[labels[rows]]
+            if moving:
                 batch += moves[random_state.randint(len(moves), size=len(rows))]
-            model.step(batch, _likelihood(labels[rows], n_wrong), rate)
+                if around is not None:
+                    half = slice(len(rows) // 2)
+                    drawn = random_state.randint(len(around.rows), size=len(rows) // 2)
+                    batch[half] = X[around.rows[drawn]] + moves[around.numbers[drawn]]
+                    targets[half] = around.targets[drawn]
+            model.step(batch, _likelihood(targets, n_wrong), rate)
         # Once all unmoved samples are right, the cut is that of the labels; a few more
         # epochs widen the margin, and so do moved samples.
         if not n_wrong[0] and epoch >= n_epochs // 4:
-            if not moved:
+            if not moving:
                 return
             moving = False
+
+
+def move_samples(X, labels, moves, free, random_state):
+    """Return `MovedSamples` of rows `free` of X (n, d) with labels (n,).
+
+    They are moved by rows of moves (l, d).
+    """
+    n_drawn = min(max(len(X), _LEAST_DRAWN), _MOST_DRAWN)
+    rows = free[random_state.randint(len(free), size=n_drawn)]
+    numbers = random_state.randint(len(moves), size=n_drawn)
+    n_neighbors = min(count_ranked(*X.shape), len(X))
+    weights = rank_weights(np.arange(n_neighbors))
+    hard = np.eye(int(labels.max()) + 1)
+    points = X.astype(np.float64, copy=False)
+    targets = np.empty((n_drawn, hard.shape[1]))
+    for start in range(0, n_drawn, _SEARCHED):
+        part = slice(start, start + _SEARCHED)
+        near = k_nearest(points, points[rows[part]] + moves[numbers[part]], n_neighbors)
+        targets[part] = weights @ hard[labels[near]] / weights.sum()
+    return MovedSamples(rows, numbers, targets)
 
 
 def _moves_to_neighbors(X, random_state):
@@ -355,14 +415,18 @@ def _moves_to_neighbors(X, random_state):
     return X[found[np.arange(len(rows)), columns]] - X[rows]
 
 
-def _likelihood(labels, n_wrong):
-    """Return the function from logits (b, k) to the gradient; n_wrong[0] counts up."""
+def _likelihood(targets, n_wrong):
+    """Return the function from logits (b, k) to the gradient; n_wrong[0] counts up.
+
+    The targets (b, l) are proportions of the first l of the clusters.
+    """
 
     def gradient_of(logits):
         gradient = softmax(logits)
-        n_wrong[0] += np.count_nonzero(gradient.argmax(axis=1) != labels)
-        gradient[np.arange(len(labels)), labels] -= 1.0
-        return gradient / len(labels)
+        differs = gradient.argmax(axis=1) != targets.argmax(axis=1)
+        n_wrong[0] += np.count_nonzero(differs)
+        gradient[:, : targets.shape[1]] -= targets
+        return gradient / len(targets)
 
     return gradient_of
 
