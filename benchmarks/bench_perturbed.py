@@ -11,10 +11,9 @@ same similarity, for at most 20 samples and in proportion for more; (ii) with ``
 a jit-compiled while-loop Kruskal made of matrix operations, as in Section 9 of the
 paper, mapped over the samples; (iii) with ``--published`` the code of the paper's
 authors, from a folder of their repository LawrenceMMStewart/DiffClust_NeurIPS2023, jit
-compiled. Rounds of the methods alternate, each with a new seed,
-and the median of their ratios is printed with whether the results agree. Times are
-processor times, which other work on the machine changes least, or with ``--clock`` wall
-times, as for two threads. "draw" is the cost of all the noise alone, mirror images
+compiled. Rounds of the methods alternate, each with a new seed, and the median of their
+ratios is printed with whether the results agree, for both clocks, elapsed and processor
+time, of the same calls. "draw" is the cost of all the noise alone, mirror images
 included, without any forest. Memory is what the peak of a fresh process grows by during
 a call. ``--large`` takes the name of a data set and runs on its nearest neighbours. Set
 OMP_NUM_THREADS for the number of threads. ``--neighbors`` compares
@@ -32,6 +31,7 @@ gradient beside the forward pass at (64, 100).
 """
 
 import argparse
+import hashlib
 import multiprocessing
 import sys
 import time
@@ -300,19 +300,6 @@ def methods(similarity, labels, n_samples, with_jax, published):
     return found
 
 
-def measure(functions, n_rounds, clock):
-    """Run the functions in turn; return their times (rounds,) and last values."""
-    times, values = {name: [] for name in functions}, {}
-    for function in functions.values():
-        function(0)
-    for seed in range(1, n_rounds + 1):
-        for name, function in functions.items():
-            start = clock()
-            values[name] = function(seed)
-            times[name].append(clock() - start)
-    return {name: np.array(taken) for name, taken in times.items()}, values
-
-
 def peak_memory():
     """Return the bytes of memory that this process held at most, on Linux.
 
@@ -351,15 +338,15 @@ def peak(n, n_samples, with_labels):
     return grown / 1e6
 
 
-def measure_large(name, n_neighbors, n_clusters, n_samples, clock):
+def measure_large(name, n_neighbors, n_clusters, n_samples):
     """Print the cost of neighbours and of their perturbed forest."""
     X = load_data(name)[0].astype(float)
     X = (X - X.mean(axis=0)) / X.std(axis=0)
     perturbed_forest(neighbor_similarity(X[:500], n_neighbors).similarity, 100)
     before = peak_memory()
-    start = clock()
+    start = time.process_time()
     near = neighbor_similarity(X, n_neighbors)
-    middle = clock()
+    middle = time.process_time()
     found = perturbed_forest(
         near.similarity,
         n_clusters,
@@ -368,7 +355,7 @@ def measure_large(name, n_neighbors, n_clusters, n_samples, clock):
         omitted_similarity=near.omitted_similarity,
         random_state=0,
     )
-    end = clock()
+    end = time.process_time()
     grown = peak_memory() - before
     print(
         f"{len(X)} rows, {n_neighbors} neighbours, {near.similarity.nnz // 2} edges, "
@@ -433,19 +420,20 @@ def main():
     )
     parser.add_argument("--samples", type=int, nargs="+", default=[100, 1000])
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--clock", action="store_true")
     parser.add_argument("--jax", action="store_true")
     parser.add_argument("--published", metavar="SRC")
     parser.add_argument("--large")
     parser.add_argument("--neighbors", metavar="NAME")
     parser.add_argument("--loop", action="store_true")
     args = parser.parse_args()
-    clock = time.perf_counter if args.clock else time.process_time
     versions = [f"numpy {np.__version__}", f"scipy {scipy.__version__}"]
     if args.jax or args.published:
         import jax
 
         versions.append(f"jax {jax.__version__}")
+    if args.published:
+        content = (Path(args.published) / "forests.py").read_bytes()
+        versions.append(f"sha256 of forests.py {hashlib.sha256(content).hexdigest()}")
     print(", ".join(versions))
     if args.loop:
         compare_loop(args.rounds)
@@ -455,35 +443,37 @@ def main():
         return
     if args.large:
         for n_neighbors in (15, 30):
-            measure_large(args.large, n_neighbors, 1000, 100, clock)
+            measure_large(args.large, n_neighbors, 1000, 100)
         return
     for n_samples in args.samples:
         for n in args.sizes:
-            compare(n, n_samples, args, clock)
+            compare(n, n_samples, args)
 
 
-def compare(n, n_samples, args, clock):
+def compare(n, n_samples, args):
     """Print times, ratios and memory of one size."""
     similarity, labels = digits_batch(n)
     functions = methods(similarity, labels, n_samples, args.jax, args.published)
-    times, values = measure(functions, args.rounds, clock)
+    times, values = both_clocks(functions, args.rounds)
     times["scipy forward"] *= n_samples / min(n_samples, SCIPY_SAMPLES)
-    ratios = [
-        f"{name}: {np.median(times[name] / times[name.split()[-1]]):.0f} times"
-        for name in times
-        if " " in name
-    ]
     agree = abs(values["scipy forward"] - values["forward"]) / abs(values["forward"])
-    costs = [
-        f"{name} {1e3 * np.median(times[name]):.2f} ms"
-        for name in ("forward", "loss", "draw")
-    ]
+    grown = [peak(n, n_samples, with_labels) for with_labels in (False, True)]
     print(
-        f"n {n} B {n_samples} {', '.join(costs)} | {', '.join(ratios)} | F differs by "
-        f"{agree:.1e} | peak grew {peak(n, n_samples, False):.0f} MB forward, "
-        f"{peak(n, n_samples, True):.0f} MB loss",
-        flush=True,
+        f"n {n} B {n_samples}: F differs by {agree:.1e}; peak grew {grown[0]:.0f} MB "
+        f"forward, {grown[1]:.0f} MB loss"
     )
+    for column, clock in enumerate(("elapsed", "processor")):
+        seconds = {name: taken[:, column] for name, taken in times.items()}
+        costs = [
+            f"{name} {1e3 * np.median(seconds[name]):.2f} ms"
+            for name in ("forward", "loss", "draw")
+        ]
+        ratios = [
+            f"{name} {np.median(taken / seconds[name.split()[-1]]):.0f} times"
+            for name, taken in seconds.items()
+            if " " in name
+        ]
+        print(f"    {clock}: {', '.join(costs)} | {', '.join(ratios)}", flush=True)
 
 
 if __name__ == "__main__":
