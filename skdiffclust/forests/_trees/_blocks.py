@@ -2,6 +2,7 @@
 
 from functools import lru_cache
 from hashlib import blake2b
+from itertools import chain
 from numbers import Integral
 from typing import NamedTuple
 
@@ -68,9 +69,10 @@ def minimum_spanning_tree_by_blocks(X, *, n_blocks=None, n_jobs=None):
     """Compute the Euclidean minimum spanning tree of samples that do not fit in memory.
 
     The result is identical to that of :func:`minimum_spanning_tree`. The samples are
-    split into blocks. Each task reads the blocks that it needs, computes trees within
-    two blocks or between two blocks, and merges them by Kruskal's algorithm. Further
-    tasks merge the results in pairs. Each pair of samples belongs to exactly one task.
+    split into blocks. Tasks first compute the trees of two blocks each. Then others
+    search the remaining pairs of blocks for shorter edges: a sample only searches
+    within the length of the edges that these trees have. The results are merged in
+    pairs by Kruskal's algorithm. Each task reads the blocks that it needs.
 
     Parameters
     ----------
@@ -78,9 +80,9 @@ def minimum_spanning_tree_by_blocks(X, *, n_blocks=None, n_jobs=None):
         Samples. A :class:`numpy.memmap` in C order or a dask array is read within the
         tasks, block by block. For other arrays, the blocks are sent to the tasks.
     n_blocks : int or None, default=None
-        Number of blocks p, which gives p (p - 1) / 2 trees for even p. By default, it
+        Number of blocks p, which gives p (p - 1) / 2 tasks for even p. By default, it
         is the smallest number for which two blocks of samples take at most 128 MiB and
-        there are three trees per worker.
+        there are two blocks per worker.
     n_jobs : int or None, default=None
         Number of workers, as in :class:`joblib.Parallel`, with any backend of
         :func:`joblib.parallel_config`. None means 1, which uses threads.
@@ -97,7 +99,7 @@ def minimum_spanning_tree_by_blocks(X, *, n_blocks=None, n_jobs=None):
 
     Notes
     -----
-    Computing each tree takes as long as :func:`minimum_spanning_tree` on its samples,
+    A task takes at most about as long as :func:`minimum_spanning_tree` on its samples,
     and O(n d / p) memory. Equal samples are identified by 128-bit hashes. The calling
     process does not hold the samples, but about 200 bytes per sample. To compute a
     clustering from the tree, pass it to
@@ -124,10 +126,17 @@ def minimum_spanning_tree_by_blocks(X, *, n_blocks=None, n_jobs=None):
         blocks = [
             _block(X, rows) for rows in _split(kept, n_blocks or max(least, side))
         ]
-        found = parallel(
-            delayed(_grow)({b: blocks[b] for tree in trees for b in tree[:2]}, trees)
-            for trees in _tasks(len(blocks), side)
+        trees = parallel(
+            delayed(_grow_within)(blocks[first : first + 2])
+            for first in range(0, len(blocks), 2)
         )
+        inside = chain.from_iterable(parts for *_, parts in trees)
+        blocks = list(zip(blocks, inside, strict=True))
+        found = parallel(
+            delayed(_grow_between)({b: blocks[b] for b in set(chain(*pairs))}, pairs)
+            for pairs in _tasks(len(blocks), side)
+        )
+        found += [tree[:2] for tree in trees]
         found.append((duplicates, np.zeros(len(duplicates))))
         while len(found) > 1:
             found = parallel(
@@ -225,64 +234,99 @@ def _split(rows, n_blocks):
 
 
 def _side(n_workers):
-    """Return the least number of blocks that gives three trees per worker.
-
-    More blocks balance better, but their trees take more work in all.
-    """
-    side = 1
-    while n_workers > 1 and side * (side - 1) < 6 * n_workers:
-        side += 1
-    return side
+    """Return the number of blocks that gives every worker a tree within two of them."""
+    return 2 * n_workers if n_workers > 1 else 1
 
 
 def _tasks(n_blocks, side):
-    """Return lists of trees (first, second, is_split) over blocks, by number.
+    """Return lists of pairs (first, second) of blocks that are not a pair.
 
-    Trees are within two blocks, or between two others (`is_split`). A list has those
-    of two of the `side` parts of the blocks, or those inside one. What takes longest
-    is first.
+    A list has those of two of the `side` parts of the blocks, or those inside one. What
+    takes longest is first.
     """
     parts = _split(np.arange(n_blocks), side)
     part_of = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
     lists = {}
     for second in range(n_blocks):
-        for first in range(second + 1):
-            is_split = first // 2 != second // 2
-            is_alone = first == n_blocks - 1 and first % 2 == 0
-            if is_split or first < second or is_alone:
+        for first in range(second):
+            if first // 2 != second // 2:
                 pair = part_of[first], part_of[second]
-                lists.setdefault(pair, []).append((first, second, is_split))
-    # A tree within two blocks takes longer than one between them.
-    return sorted(lists.values(), key=lambda trees: (-len(trees), trees[0][2]))
+                lists.setdefault(pair, []).append((first, second))
+    return sorted(lists.values(), key=len, reverse=True)
 
 
-def _grow(blocks, trees):
-    """Return edges and squared lengths of the merged trees over pairs of blocks.
+class _Inside(NamedTuple):
+    """What a tree tells of distances between some of its samples.
 
-    `blocks` are those of the trees, by their numbers.
+    Attributes
+    ----------
+    ends : ndarray of shape (m - 1, 2), int64
+        Samples that edges of a smaller tree join.
+    lengths : ndarray of shape (m - 1,), float64
+        Longest edge of the tree between these, squared.
+    edges : ndarray of shape (m - 1, 2), int64
+        The samples that it joins.
     """
-    n_samples = sum(len(block.rows) for block in blocks.values())
-    values = lru_cache(maxsize=2)(lambda b: _values(blocks[b]))
-    found = []
-    for first, second, is_split in trees:
-        numbers = [first] if first == second else [first, second]
-        rows = np.concatenate([blocks[b].rows for b in numbers])
-        points = np.concatenate([values(b) for b in numbers])
-        found.append(_edges_of(rows, points, is_split=is_split))
-        if sum(len(edges) for edges, _ in found) > _WAITING * n_samples:
-            found = [_merge(found)]
-    return _merge(found)
+
+    ends: np.ndarray
+    lengths: np.ndarray
+    edges: np.ndarray
 
 
-def _edges_of(rows, points, *, is_split):
-    """Edges and squared lengths of the tree of samples, or between their halves."""
+def _grow_within(blocks):
+    """Return the tree of the samples of blocks, and what it tells of each.
+
+    Edges, squared lengths, and an `_Inside` for each block.
+    """
     from skdiffclust._threads import thread_count
     from skdiffclust.forests._trees._euclidean import euclidean_boruvka
 
-    edges, lengths = euclidean_boruvka(
-        points, np.arange(len(rows)), thread_count(None), is_split=is_split
-    )
-    return rows[edges], lengths
+    rows = np.concatenate([block.rows for block in blocks])
+    points = np.concatenate([_values(block) for block in blocks])
+    edges, lengths = euclidean_boruvka(points, np.arange(len(rows)), thread_count(None))
+    order = np.lexsort((edges[:, 1], edges[:, 0], lengths))
+    edges, lengths = edges[order], lengths[order]
+    own = np.repeat(np.arange(len(blocks)), [len(block.rows) for block in blocks])
+    inside = [_inside(edges, lengths, own == b) for b in range(len(blocks))]
+    inside = [
+        _Inside(rows[part.ends], part.lengths, rows[part.edges]) for part in inside
+    ]
+    return rows[edges], lengths, inside
+
+
+def _inside(edges, lengths, is_inside):
+    """Return the `_Inside` of the vertices of a tree that are inside (n,).
+
+    Its edges are in the total order.
+    """
+    from skdiffclust.forests._trees._kruskal import tree_of_part
+
+    ends, longest = tree_of_part(edges, is_inside)
+    return _Inside(ends, lengths[longest], edges[longest])
+
+
+def _grow_between(blocks, pairs):
+    """Return edges and squared lengths between pairs of blocks that a tree may have.
+
+    `blocks` are those of the pairs, each with its `_Inside`, by their numbers.
+    """
+    from skdiffclust._threads import thread_count
+    from skdiffclust.forests._trees._euclidean import edges_between
+
+    n_samples = sum(len(block.rows) for block, _ in blocks.values())
+    values = lru_cache(maxsize=2)(lambda b: _values(blocks[b][0]))
+    found = []
+    for first, second in pairs:
+        rows = np.concatenate([blocks[b][0].rows for b in (first, second)])
+        points = np.concatenate([values(first), values(second)])
+        known = zip(blocks[first][1], blocks[second][1], strict=True)
+        ends, lengths, names = (np.concatenate(parts) for parts in known)
+        known = np.searchsorted(rows, ends), lengths, names
+        edges, lengths = edges_between(points, rows, known, thread_count(None))
+        found.append((rows[edges], lengths))
+        if sum(len(edges) for edges, _ in found) > _WAITING * n_samples:
+            found = [_merge(found)]
+    return _merge(found)
 
 
 def _merge(found):

@@ -83,6 +83,28 @@ class Rows(NamedTuple):
     component: np.ndarray
 
 
+class KnownEdges(NamedTuple):
+    """Edges that every component may take, besides those that are searched for.
+
+    They are part of no result: what is wanted is which others come before them.
+
+    Attributes
+    ----------
+    ends : ndarray of shape (m, 2), int32
+        Positions that each edge joins.
+    lengths : ndarray of shape (m,), float64
+    names : ndarray of shape (m, 2), int64
+        Its rows i < j in the total order, which need not be among those searched.
+    """
+
+    ends: np.ndarray
+    lengths: np.ndarray
+    names: np.ndarray
+
+
+_NO_ENDS = np.empty((0, 2), dtype=np.int32)
+_NOTHING_KNOWN = KnownEdges(_NO_ENDS, np.empty(0), _NO_ENDS.astype(np.int64))
+
 # (rows in a leaf, whether a float32 filter is used): for data where boxes rule out most
 # pairs of leaves, and for data where they rule out almost none.
 _FEW_PAIRS = 56, False
@@ -97,9 +119,7 @@ _MORE_NEIGHBORS = 1
 _DIFFERENCES_PER_CHUNK = 1e9
 
 
-def euclidean_boruvka(
-    points, nodes, n_threads, *, leaves=None, n_neighbors=None, is_split=False
-):
+def euclidean_boruvka(points, nodes, n_threads, *, leaves=None, n_neighbors=None):
     """Edges of the minimum spanning tree of the rows of `points` (n, d).
 
     Lengths are squared Euclidean distances, summed over the features in order. Rows
@@ -107,18 +127,64 @@ def euclidean_boruvka(
     be joined first, with `join_duplicates`: otherwise the search is slow.
 
     `leaves` are the rows in a leaf of the tree and whether to filter in float32; by
-    default a probe chooses. With `is_split`, only the first n // 2 rows have edges,
-    and only to the others. Returns edges (m, 2) with i < j and their lengths (m,); m
+    default a probe chooses. Returns edges (m, 2) with i < j and their lengths (m,); m
     is the number of vertices less one.
     """
     if n_neighbors is None:
         n_neighbors = _neighbors_to_find(points)
-    tree, near = _neighborhood(points, n_neighbors, n_threads, leaves, is_split)
-    return _grow(tree, near, np.zeros(len(points)), nodes, n_threads)
+    tree, near = _neighborhood(points, n_neighbors, n_threads, leaves)
+    rows = _begun(tree, near, np.zeros(len(points)), nodes, n_threads)
+    return _grow(tree, rows, tree.order, _NOTHING_KNOWN, n_threads)
 
 
-def _grow(tree, near, core, nodes, n_threads):
-    """Edges and lengths of `euclidean_boruvka`, raised to the `core` of both ends."""
+def edges_between(points, names, known, n_threads):
+    """Edges between two halves of rows that come before what is known.
+
+    Those of the minimum spanning tree of the edges between the first n // 2 rows of
+    `points` (n, d) and the others, and of others that are known: edges (e, 2) of rows,
+    their lengths (e,) and their names (e, 2), i < j. The total order is (length, i, j),
+    where rows have ascending `names` (n,). Returns edges (m, 2) of rows with i < j, and
+    their squared lengths (m,).
+    """
+    choices = (_FEW_PAIRS,) if points.shape[1] <= _LOW else (_FEW_PAIRS, _ALL_PAIRS)
+    n = len(points)
+    ends, lengths, known_names = known
+    fastest = np.inf
+    for leaf_size, is_filtered in choices:
+        tree = build_tree(points, leaf_size, is_filtered, n_threads, is_split=True)
+        # Nothing has been found yet.
+        near = np.full((n, 1), np.inf), np.full((n, 1), -1, dtype=np.int32)
+        rows = _begun(tree, near, np.zeros(n), np.arange(n), n_threads)
+        rows.reach[:] = 0.0
+        places = np.empty(n, dtype=np.int32)
+        places[tree.order] = np.arange(n, dtype=np.int32)
+        known = KnownEdges(places[ends], lengths, known_names)
+        seconds = _probe_search(tree, rows, known) if len(choices) > 1 else 0.0
+        if seconds < fastest:
+            fastest = seconds
+            state = tree, rows, names[tree.order], known
+    return _grow(*state, n_threads)
+
+
+def _probe_search(tree, rows, known):
+    """Return about how many seconds it takes to search all leaves in the first round.
+
+    It searches a few of them; what it finds is kept.
+    """
+    n_leaves = len(tree.starts) - 1
+    n_tried = max(1, n_leaves // 64)
+    best = np.full(len(rows.length), np.inf)
+    join_components(known.ends, known.lengths, rows.component, best)
+    uniform = np.full(2 * n_leaves, _MIXED, dtype=np.int32)
+    search_leaves(0, 0, tree, rows, uniform, best, -1)  # compiles, if it must
+    begun = thread_time()
+    first = n_leaves // 2
+    search_leaves(first, first + n_tried, tree, rows, uniform, best, -1)
+    return (thread_time() - begun) * n_leaves / n_tried
+
+
+def _begun(tree, near, core, nodes, n_threads):
+    """Return the Rows before the first round, with lengths raised to the `core`."""
     n_samples = len(tree.points)
     n_leaves = len(tree.starts) - 1
     node_core = np.empty(2 * n_leaves)
@@ -135,6 +201,16 @@ def _grow(tree, near, core, nodes, n_threads):
         by_first_place(nodes[tree.order], nodes.max() + 1),
     )
     run_chunks(begin, n_samples, (tree.order, rows, core.any()), n_threads)
+    return rows
+
+
+def _grow(tree, rows, names, known, n_threads):
+    """Edges and lengths of `euclidean_boruvka` or `edges_between`, from Rows.
+
+    `names` (n,) are those of the positions, in the total order.
+    """
+    n_samples = len(tree.points)
+    n_leaves = len(tree.starts) - 1
     sizes = np.bincount(rows.component)
     edges = np.empty((len(sizes) - 1, 2), dtype=np.int64)
     lengths = np.empty(len(sizes) - 1)
@@ -143,17 +219,21 @@ def _grow(tree, near, core, nodes, n_threads):
     n_found = 0
     while len(sizes) > 1:
         best = np.full(len(sizes), np.inf)
+        is_open = join_components(known.ends, known.lengths, rows.component, best)
+        if not is_open.all():
+            known = KnownEdges(*(array[is_open] for array in known))
         largest = np.argmax(sizes)
         asked = (tree, rows, uniform, best, largest)
         run_chunks(renew, n_leaves, asked, n_threads)
         mark_nodes(uniform)
         run_chunks(search_leaves, n_leaves, asked, n_threads)
         run_chunks(choose, n_leaves, (*asked, *chosen), n_threads)
+        found = edges, lengths, n_found
         numbers, sizes, n_found = merge_components(
-            tree.order, tree.starts, rows, sizes, chosen, edges, lengths, n_found
+            tree.order, names, tree.starts, rows, sizes, chosen, known, found
         )
         run_chunks(relabel, n_samples, (rows.component, numbers), n_threads)
-    return edges, lengths
+    return edges[:n_found], lengths[:n_found]
 
 
 def _neighbors_to_find(points):
@@ -218,7 +298,8 @@ def raised_boruvka(raised, n_threads):
     """
     firsts, kept, tree, distances, positions, core = raised
     near = distances.copy(), positions.copy()
-    edges, lengths = _grow(tree, near, core, np.arange(len(kept)), n_threads)
+    rows = _begun(tree, near, core, np.arange(len(kept)), n_threads)
+    edges, lengths = _grow(tree, rows, tree.order, _NOTHING_KNOWN, n_threads)
     duplicates = np.flatnonzero(firsts != np.arange(len(firsts)))
     joined = np.column_stack([firsts[duplicates], duplicates])
     return (
@@ -227,26 +308,26 @@ def raised_boruvka(raised, n_threads):
     )
 
 
-def _neighborhood(points, n_neighbors, n_threads, leaves=None, is_split=False):
+def _neighborhood(points, n_neighbors, n_threads, leaves=None):
     """Build a tree of the points and find the nearest rows of each."""
     near = (
         np.empty((len(points), n_neighbors)),
         np.empty((len(points), n_neighbors), dtype=np.int32),
     )
     if leaves is None and points.shape[1] > _LOW:
-        tree = _probe(points, near, n_threads, is_split)
+        tree = _probe(points, near, n_threads)
     else:
-        tree = build_tree(points, *(leaves or _FEW_PAIRS), n_threads, is_split=is_split)
+        tree = build_tree(points, *(leaves or _FEW_PAIRS), n_threads)
     nearest_neighbors(tree, near, n_threads)
     return tree, near
 
 
-def _probe(points, near, n_threads, is_split):
+def _probe(points, near, n_threads):
     """Return the tree in which the neighbours of a sample of rows are found sooner."""
     best = None
     fastest = np.inf
     for leaf_size, is_filtered in (_FEW_PAIRS, _ALL_PAIRS):
-        tree = build_tree(points, leaf_size, is_filtered, n_threads, is_split=is_split)
+        tree = build_tree(points, leaf_size, is_filtered, n_threads)
         n_leaves = len(tree.starts) - 1
         n_tried = max(
             1,
@@ -586,43 +667,94 @@ def choose(first, last, tree, rows, uniform, best, largest, chosen, counts):
 
 
 @compiled(nogil=True)
-def merge_components(order, starts, rows, sizes, listed, edges, lengths, n_found):
+def join_components(ends, lengths, component, best):
+    """Whether each edge is between components; writes the best length of each."""
+    is_open = np.empty(len(lengths), dtype=np.bool_)
+    for e in range(len(lengths)):
+        one = component[ends[e, 0]]
+        other = component[ends[e, 1]]
+        is_open[e] = one != other
+        if is_open[e]:
+            best[one] = min(best[one], lengths[e])
+            best[other] = min(best[other], lengths[e])
+    return is_open
+
+
+@compiled(nogil=True)
+def merge_components(order, names, starts, rows, sizes, listed, known, found):
     """Join every component but the largest along its first outgoing edge.
 
-    Returns new numbers (n_components,) of the components, their sizes, and the number
-    of edges found.
+    Of the edges that were found, and of those known. Returns new numbers
+    (n_components,) of the components, their sizes, and the number of edges found.
     """
     component = rows.component
     length = rows.length
     other = rows.other
+    edges, lengths, n_found = found
     listed_rows, counts = listed
     chosen = np.full(len(sizes), -1, dtype=np.int32)
     for leaf in range(len(counts)):
         for at in range(starts[leaf], starts[leaf] + counts[leaf]):
             i = listed_rows[at]
             k = chosen[component[i]]
-            if k < 0 or _precedes(order, length, other, i, k):
+            if k < 0 or _precedes(names, length, other, i, k):
                 chosen[component[i]] = i
+    known_ends, known_lengths, known_names = known
+    taken = np.full(len(sizes) if len(known_lengths) else 0, -1)
+    largest = np.argmax(sizes)
+    for e in range(len(known_lengths)):
+        for end in known_ends[e]:
+            own = component[end]
+            k = taken[own]
+            if own == largest:
+                continue
+            if k < 0 or _comes_before(
+                known_lengths[e], known_names[e], known_lengths[k], known_names[k]
+            ):
+                taken[own] = e
     parents = singletons(len(sizes))
+    pair = np.empty(2, dtype=np.int64)
     for own in range(len(sizes)):
         i = chosen[own]
-        if i < 0:
+        e = taken[own] if len(taken) else -1
+        if i >= 0 and e >= 0:
+            pair[0] = min(names[i], names[other[i]])
+            pair[1] = max(names[i], names[other[i]])
+            if _comes_before(known_lengths[e], known_names[e], length[i], pair):
+                i = -1
+        if i >= 0:
+            j = other[i]
+        elif e >= 0:
+            j = known_ends[e, 0]
+            if component[j] == own:
+                j = known_ends[e, 1]
+        else:
             continue
-        j = other[i]
         one = find(parents, own)
         two = find(parents, component[j])
         if one != two:
             union(parents, sizes, one, two)
-            edges[n_found, 0] = min(order[i], order[j])
-            edges[n_found, 1] = max(order[i], order[j])
-            lengths[n_found] = length[i]
-            n_found += 1
+            if i >= 0:
+                edges[n_found, 0] = min(order[i], order[j])
+                edges[n_found, 1] = max(order[i], order[j])
+                lengths[n_found] = length[i]
+                n_found += 1
     labels, n_left = number_components(parents)
     numbers = labels.astype(np.int32)
     for own in range(len(sizes)):
         if parents[own] == own:
             sizes[numbers[own]] = sizes[own]
     return numbers, sizes[:n_left], n_found
+
+
+@compiled(nogil=True)
+def _comes_before(length, name, other_length, other_name):
+    """Whether an edge comes before another in the total order."""
+    if length != other_length:
+        return length < other_length
+    if name[0] != other_name[0]:
+        return name[0] < other_name[0]
+    return name[1] < other_name[1]
 
 
 @compiled(nogil=True)

@@ -12,7 +12,6 @@ from skdiffclust._compiled import compiled
 from skdiffclust._threads import run_chunks
 from skdiffclust.forests._trees._kd_tree import (
     box_gap,
-    first_step,
     next_step,
     push_children,
 )
@@ -45,15 +44,11 @@ def nearest_neighbors(tree, near, n_threads):
     rows_in_group = np.sqrt(_DIFFERENCES_PER_CHUNK / tree.single.shape[1])
     level = int(np.log2(max(4 * n_threads, n_samples / rows_in_group))) + 1
     level = min(level, n_leaves.bit_length() - 1)
-    if tree.is_split:
-        near[0][:] = np.inf
-        near[1][:] = -1
-    else:
-        run_chunks(find_neighbors, n_leaves, (tree, *near, level), n_threads)
+    run_chunks(find_neighbors, n_leaves, (tree, *near, level), n_threads)
     cutoffs = np.empty(n_samples, dtype=np.float32)
     run_chunks(set_cutoffs, n_samples, (near[0], tree.bounds, cutoffs), n_threads)
     n_groups = 2**level
-    for other in range(n_groups // 2 if tree.is_split else 1, n_groups):
+    for other in range(1, n_groups):
         asked = (tree, *near, cutoffs, level, other)
         run_chunks(join_groups, n_groups // 2, asked, n_threads)
     run_chunks(order_ties, n_samples, (tree.order, *near), n_threads)
@@ -78,7 +73,6 @@ def find_neighbors(first, last, tree, distances, positions, level):
     bounds = tree.bounds
     n_leaves = len(tree.starts) - 1
     width = tree.tiles.shape[2]
-    is_split = tree.is_split
     work = np.empty((3, width))
     block = np.empty((LANES, width), dtype=np.float32)
     hits, active = np.empty((2, width + LANES), dtype=np.int64)
@@ -92,8 +86,8 @@ def find_neighbors(first, last, tree, distances, positions, level):
         count = starts[leaf + 1] - start
         lists[:] = np.inf
         places[:] = -1
-        node, at = first_step(own, is_split)
-        if node == own and len(single) == 0:
+        node, at = own, own
+        if len(single) == 0:
             _update_own_leaf(points, start, count, tiles, leaf, work[0], lists, places)
             node, at = next_step(at, level)
         work[2] = -np.inf
