@@ -9,6 +9,7 @@ from skdiffclust.forests._hierarchy._tree_cuts import subtree_sizes
 from skdiffclust.forests._perturbed._perturbation import perturbed_forest
 from skdiffclust.forests._spanning_forest import SpanningForestClustering
 from skdiffclust.forests._trees import _compilation_threshold
+from skdiffclust.forests._trees._blocks import minimum_spanning_tree_by_blocks
 
 
 def warmup():
@@ -64,6 +65,7 @@ def warmup():
     is_finite_and_symmetric(np.zeros((2, 2)))
     tree = tree_of(points[:9])
     plain_boruvka(tree, plain_core_lengths(tree, 2))
+    minimum_spanning_tree_by_blocks(points[:4], n_blocks=4)
     raised_boruvka(raised_neighbors(points, 2, 1)[1], 1)
     similarity = np.zeros((4, 4))
     links = np.zeros((4, 4), dtype=np.int64)

@@ -28,6 +28,7 @@ for constraints in (None, labels, links):
             D[:60, :60] + D[:60, :60].T, 5, noise=noise, constraints=constraints,
             n_perturbations=4, return_connectivity=True, random_state=0,
         )
+skdiffclust.forests.minimum_spanning_tree_by_blocks(rng.random((500, 4)), n_blocks=4)
 skdiffclust.SpanningForestEmbedding(3, max_iter=2).fit(rng.random((60, 2)), labels)
 print(compiled)
 """
