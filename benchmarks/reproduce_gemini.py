@@ -358,7 +358,8 @@ PARTS = {
         run_defaults,
         [
             *cases(20, ("mmd",), SCENARIOS, MODES, ("linear",)),
-            *cases(1, ("mmd",), SCENARIOS[:5], MODES, ("mlp",)),
+            *cases(5, ("mmd",), SCENARIOS[:5], MODES, ("mlp",)),
+            *cases(1, ("mmd",), ("D2",), MODES, ("mlp",)),
         ],
     ),
     "defaults_wasserstein": (

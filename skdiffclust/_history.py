@@ -327,6 +327,13 @@ class EpochLoop:
             self._epoch_task = self._task.subtask("epoch")
             yield self.n_iter - 1
 
+    def compare_with(self, scale):
+        """Measure what the loss rises and falls by with at least this scale.
+
+        For a loss that is small where it begins, a step of a path say.
+        """
+        self._scale = max(self._scale, scale)
+
     def stop(self, reason):
         """End the loop after this epoch, for a reason of the caller.
 

@@ -8,6 +8,7 @@ import inspect
 import pickle
 import sys
 import threading
+import warnings
 from numbers import Integral
 
 import numpy as np
@@ -686,6 +687,17 @@ def test_no_finite_weights_at_all():
 )
 def test_noise_is_not_divergence(losses):
     assert run(losses, max_iter=len(losses)).stop_reason == "max_iter"
+
+
+def test_a_loss_that_begins_small_is_compared_with_a_scale():
+    for large, reason in ((500.0, "max_iter"), (1500.0, "diverged")):
+        loop = EpochLoop(Toy(), max_iter=2, learning_rate=0.5)
+        loop.compare_with(1.0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            for epoch in loop:
+                loop.record([0.01, large][epoch], state=lambda: None)
+        assert loop.stop_reason == reason
 
 
 @pytest.mark.filterwarnings("ignore:overflow|invalid value:RuntimeWarning")

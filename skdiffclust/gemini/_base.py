@@ -55,6 +55,7 @@ from skdiffclust.gemini._training import (
     OPTIMISERS,
     Problem,
     fused_mmd,
+    fused_mmd_of_logits,
     train_model,
 )
 from skdiffclust.gemini._units import Units, degree_of, scale_gamma, takes_gamma
@@ -424,11 +425,14 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         if affinity is None:
             gamma = self._scaled_gamma(units, X.shape[1])
             relation = self._relation(rows, X, units, gamma)
-        fused = transposed = None
+        fused = fused_logits = transposed = None
         mode = self._mode()
         is_plain = constraints is None and not isinstance(rows, SparseRows)
-        if self.objective == "mmd" and self.model == "linear" and is_plain:
-            fused = fused_mmd(mode, relation, self.n_clusters)
+        if self.objective == "mmd" and is_plain:
+            if self.model == "linear":
+                fused = fused_mmd(mode, relation, self.n_clusters)
+            else:
+                fused_logits = fused_mmd_of_logits(mode, relation, self.n_clusters)
         n_samples, n_features = X.shape
         if fused and n_features > n_samples and self._batch(n_samples) >= n_samples:
             transposed = np.ascontiguousarray(rows.T)
@@ -442,6 +446,7 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
             link_weight=self.link_weight,
             is_one_vs_one=mode == "ovo",
             fused=fused,
+            fused_logits=fused_logits,
             transposed=transposed,
             units=units,
             l2=l2,

@@ -271,6 +271,29 @@ def mmd_of_columns(columns, features, row_weights, weights, biases, noise, one_v
 
 
 @_loops
+def mmd_of_logits(logits, features, row_weights, noise, one_vs_one):
+    """Return the MMD, and minus its gradient by the logits (n, k), float64."""
+    n_samples, n_clusters = logits.shape
+    assignments = logits.astype(np.float64)
+    share = _softmax(assignments, row_weights, np.zeros(n_clusters))
+    value, directions, shift = _directions(
+        features, row_weights, assignments, share, noise, one_vs_one
+    )
+    by_logits = np.empty((n_samples, n_clusters))
+    _project(features, directions, 0, n_samples, by_logits)
+    _negative_gradient(
+        row_weights,
+        assignments,
+        shift,
+        0,
+        n_samples,
+        by_logits,
+        np.zeros(n_clusters),
+    )
+    return value, by_logits
+
+
+@_loops
 def _norm(weights, columns):
     """Return the norm of the rows `columns` of weights (d, k)."""
     square = 0.0
@@ -299,3 +322,63 @@ def shrink_groups(weights, threshold, groups):
             for k in range(weights.shape[1]):
                 # Zero times infinity or a negative number is not +0.
                 weights[j, k] = weights[j, k] * factor if factor > 0 else 0.0
+
+
+@_loops
+def shrink_hierarchically(skip, hidden, thresholds, hierarchy, groups):
+    """Shrink groups (g, size) of rows of skip (d, k), and bound those of hidden (d, h).
+
+    As `hierarchical_prox` defines it, with a threshold for each group.
+    """
+    n_clusters = skip.shape[1]
+    n_hidden = hidden.shape[1]
+    sizes = np.empty(groups.shape[1] * n_hidden)
+    for g in range(len(groups)):
+        columns = groups[g]
+        norm = _norm(skip, columns)
+        largest = 0.0
+        total = 0.0
+        at = 0
+        for j in columns:
+            for h in range(n_hidden):
+                sizes[at] = abs(hidden[j, h])
+                largest = max(largest, sizes[at])
+                total += sizes[at]
+                at += 1
+        length = norm - thresholds[g]
+        reach = length + hierarchy * total
+        length = 0.0 if length < 0 else length
+        # If no hidden weight is outside the box, the two do not interact; nor if all of
+        # them on the box would not give a norm.
+        if largest > hierarchy * length and reach > 0:
+            length = _joint_length(norm - thresholds[g], sizes, hierarchy)
+        bound = hierarchy * length
+        factor = length / norm if norm > 0 else 0.0
+        equal = length / np.sqrt(columns.size * n_clusters)
+        for j in columns:
+            for k in range(n_clusters):
+                skip[j, k] = skip[j, k] * factor if norm > 0 else equal
+            for h in range(n_hidden):
+                hidden[j, h] = min(max(hidden[j, h], -bound), bound)
+
+
+@_loops
+def _joint_length(excess, sizes, hierarchy):
+    """Return the norm of theta where the box is active.
+
+    The root of L - excess - hierarchy * sum_i max(sizes_i - hierarchy L, 0), by
+    Newton's method from below: the function is concave and piecewise linear. `excess`
+    is the norm less the threshold, `sizes` (s,) are absolute values.
+    """
+    length = max(excess, 0.0)
+    while True:
+        total = 0.0
+        count = 0
+        for size in sizes:
+            if size > hierarchy * length:
+                total += size
+                count += 1
+        further = (excess + hierarchy * total) / (1 + count * hierarchy**2)
+        if not further > length:
+            return length
+        length = further

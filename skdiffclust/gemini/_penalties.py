@@ -74,46 +74,11 @@ def hierarchical_prox(skip, hidden, threshold, hierarchy, groups):
     the hidden weights require a norm anyway, all its entries are equal, which moves all
     logits alike and hence changes no assignment.
     """
+    from skdiffclust.gemini._fused import shrink_hierarchically
+
     for columns in groups:
-        v = skip[columns].reshape(len(columns), -1)
-        u = hidden[columns].reshape(len(columns), -1)
-        norms = np.sqrt(np.einsum("ij,ij->i", v, v))
-        thresholds = np.broadcast_to(threshold, norms.shape).astype(norms.dtype)
-        lengths = np.maximum(norms - thresholds, 0)
-        # If no hidden weight is outside the box, the two do not interact; nor if all of
-        # them on the box would not give a norm.
-        sizes = np.abs(u)
-        joint = sizes.max(axis=1) > hierarchy * lengths
-        joint &= norms + hierarchy * sizes.sum(axis=1) > thresholds
-        if joint.any():
-            lengths[joint] = _joint_length(
-                norms[joint], u[joint], thresholds[joint], hierarchy
-            )
-        bound = hierarchy * lengths[:, None]
-        np.clip(u, -bound, bound, out=u)
-        direction = np.full_like(v, 1 / np.sqrt(v.shape[1]))
-        np.divide(v, norms[:, None], out=direction, where=norms[:, None] > 0)
-        shape = (len(columns), columns.shape[1], -1)
-        skip[columns] = (lengths[:, None] * direction).reshape(shape)
-        hidden[columns] = u.reshape(shape)
-
-
-def _joint_length(norms, hidden, threshold, hierarchy):
-    """Return the norm (g,) of theta where the box is active; hidden is (g, m).
-
-    With the m largest |W| on the box, the norm is that of a one-dimensional quadratic;
-    the right m is the first whose box holds the next largest one.
-    """
-    largest = -np.sort(-np.abs(hidden), axis=1)
-    sums = np.cumsum(largest, axis=1)
-    counts = np.arange(1, hidden.shape[1] + 1)
-    gains = norms[:, None] + hierarchy * sums - threshold[:, None]
-    lengths = np.maximum(gains, 0)
-    lengths /= 1 + counts * hierarchy**2
-    following = np.zeros_like(largest)
-    following[:, :-1] = largest[:, 1:]
-    first = np.argmax(hierarchy * lengths >= following, axis=1)
-    return lengths[np.arange(len(first)), first]
+        thresholds = np.full(len(columns), threshold, dtype=np.float64)
+        shrink_hierarchically(skip, hidden, thresholds, float(hierarchy), columns)
 
 
 def unshared(X, row_weights):
@@ -328,8 +293,9 @@ class HierarchicalLasso(Penalty):
 
     def value(self, model):
         """Return the penalty of a model over alpha."""
-        factors = 1.0 if self.factors is None else self.factors
-        return float((factors * self.norms(model.inputs[0])).sum())
+        if self.factors is None:
+            return group_penalty(model.inputs[0], self.groups)
+        return float((self.factors * self.norms(model.inputs[0])).sum())
 
     def prox(self, model, step):
         """Apply the proximal operator at this step size, in place."""

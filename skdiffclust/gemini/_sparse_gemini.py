@@ -402,6 +402,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         training = Training(self, X, y, **self._training_params())
         loops = iter(training)
         walk, step = self._first_stage(problem, training, loops, X, means, self.dynamic)
+        walk.scale = abs(step.objective)
         history = training.best.history
         alpha = self.alpha / problem.units.alpha
         # With one cluster there is nothing to select: no weight changes anything.
@@ -575,6 +576,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
             steps = [step]
             if checkpoint is not None:
                 checkpoint.append(steps[0], walk)
+        walk.scale = abs(steps[0].objective)
         first = len(training.loops)
         try:
             alpha = steps[-1].alpha * multiplier

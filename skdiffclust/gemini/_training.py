@@ -33,6 +33,8 @@ class Problem:
     is_one_vs_one: bool = False
     # Result of `fused_mmd`, for a linear model; None computes by definition.
     fused: Callable | None = None
+    # Result of `fused_mmd_of_logits`, for other models.
+    fused_logits: Callable | None = None
     # X' (d, n), if `fused` is faster on it: with more features than samples.
     transposed: np.ndarray | None = None
     # Factors by which features and the objective were divided.
@@ -88,6 +90,26 @@ def fused_mmd(mode, relation, n_clusters):
     return value_and_gradients
 
 
+def fused_mmd_of_logits(mode, relation, n_clusters):
+    """Return a compiled function for the MMD of logits, None for none.
+
+    It takes (logits, row_weights, relation) and returns the value and the gradient of
+    minus the value. There is one where `fused_mmd` has one.
+    """
+    if n_clusters > _MOST_FUSED or not hasattr(relation, "features"):
+        return None
+
+    def value_and_gradient(logits, row_weights, relation):
+        from skdiffclust.gemini._fused import mmd_of_logits
+
+        value, gradient = mmd_of_logits(
+            logits, relation.features, row_weights, relation.noise, mode == "ovo"
+        )
+        return value, gradient.astype(logits.dtype, copy=False)
+
+    return value_and_gradient
+
+
 def loss_and_gradients(model, problem, rows=None, random_state=None):
     """Return the loss, the objective, and the gradients of the arrays of a model.
 
@@ -128,6 +150,9 @@ def _by_definition(model, problem, X, weights, relation, rows, random_state):
 
 def _loss_by_logits(problem, logits, weights, relation, rows):
     """Return the loss of logits (b, k), the objective, and the gradient by them."""
+    if problem.fused_logits is not None:
+        value, gradient = problem.fused_logits(logits, weights, relation)
+        return -value, value, gradient
     assignments = softmax(logits)
     value, gradient = problem.objective(assignments, weights, relation)
     loss = -value

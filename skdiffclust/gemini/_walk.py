@@ -73,6 +73,8 @@ class Walk:
         self.tolerance = tolerance
         self.model = MODELS[kind].from_arrays([array.copy() for array in arrays])
         self.optimiser = Momentum(self.model.arrays, rate)
+        # The objective without a penalty: near the end of a path there is hardly one.
+        self.scale = 0.0
 
     @property
     def support(self):
@@ -166,6 +168,7 @@ class Walk:
             loop = next(loops, None)
             if loop is None:
                 return None
+            loop.compare_with(self.scale)
             if n_features <= n_samples or 2 * np.count_nonzero(active) > n_features:
                 self._train(
                     self.model,

@@ -13,7 +13,12 @@ from skdiffclust.gemini._models import new_model
 from skdiffclust.gemini._objectives import OBJECTIVES
 from skdiffclust.gemini._penalties import groups_by_size, soft_threshold_groups
 from skdiffclust.gemini._relations import make_relation
-from skdiffclust.gemini._training import Problem, fused_mmd, loss_and_gradients
+from skdiffclust.gemini._training import (
+    Problem,
+    fused_mmd,
+    fused_mmd_of_logits,
+    loss_and_gradients,
+)
 
 per_mode = pytest.mark.parametrize("mode", ["ova", "ovo"])
 
@@ -87,6 +92,25 @@ def test_features_of_a_transformer(mode, global_random_seed):
 
 
 @per_mode
+@pytest.mark.parametrize("n_clusters", [1, 2, 5])
+@pytest.mark.parametrize("dtype, atol", [(np.float64, 1e-12), (np.float32, 5e-6)])
+def test_logits_of_perceptrons(mode, n_clusters, dtype, atol, global_random_seed):
+    rng = np.random.RandomState(global_random_seed + 1)
+    X = rng.normal(size=(70, 6)).astype(dtype)
+    problem, _ = task(X, mode, n_clusters, l2=0.1, seed=global_random_seed)
+    fused = fused_mmd_of_logits(mode, problem.relation, n_clusters)
+    problem = replace(problem, fused=None, fused_logits=fused)
+    model = new_model("mlp", len(X), [6, 4, n_clusters], rng, dtype)
+    for rows in (None, np.arange(0, len(X), 2)):
+        found = loss_and_gradients(model, problem, rows)
+        expected = loss_and_gradients(model, replace(problem, fused_logits=None), rows)
+        assert_allclose(found[:2], expected[:2], atol=atol)
+        for one, other in zip(found[2], expected[2], strict=True):
+            assert one.dtype == other.dtype == dtype
+            assert_allclose(one, other, atol=atol)
+
+
+@per_mode
 def test_equal_rows_have_no_gradient(mode, global_random_seed):
     row = np.random.RandomState(global_random_seed + 1).normal(size=4)
     X = np.tile(row, (30, 1)) - 0.3
@@ -106,8 +130,9 @@ def test_one_row_for_each_cluster_at_the_ends_of_the_simplex(mode, global_random
 
 def test_more_clusters_and_kernel_matrices_have_none(global_random_seed):
     X = np.random.RandomState(global_random_seed).normal(size=(30, 3))
-    assert fused_mmd("ova", make_relation("kernel", X, "linear", None), 9) is None
-    assert fused_mmd("ova", make_relation("kernel", X, "rbf", None), 2) is None
+    for fused in (fused_mmd, fused_mmd_of_logits):
+        assert fused("ova", make_relation("kernel", X, "linear", None), 9) is None
+        assert fused("ova", make_relation("kernel", X, "rbf", None), 2) is None
 
 
 # With more features than samples the solver follows the last digits elsewhere, within
