@@ -15,6 +15,7 @@
   ``consistent clusters``: all pairs that do may be linked.
 * ``neighbours of the embedding``: as of the start of each epoch, instead of X.
 * ``4 epochs``, ``7 epochs``, ``10 epochs``: not 20, which is the default.
+* ``200 batches``, ``400 batches``: as many epochs as have about so many, at most 20.
 """
 
 import numpy as np
@@ -207,6 +208,18 @@ def shorter(n_epochs):
     return method
 
 
+def ended_after(n_batches):
+    """Return a method that trains for about a number of batches."""
+
+    def method(X, labels, k, seed):
+        # Half of a batch of 64 are samples without a label.
+        in_epoch = np.sum(labels < 0) // 32
+        n_epochs = min(max(1, round(n_batches / in_epoch)), 20)
+        return shorter(n_epochs)(X, labels, k, seed)
+
+    return method
+
+
 VARIANTS = {
     "noise views": varied(views("noise", False)),
     "noise views, neighbours": varied(views("noise", True)),
@@ -222,4 +235,6 @@ VARIANTS = {
     "4 epochs": shorter(4),
     "7 epochs": shorter(7),
     "10 epochs": shorter(10),
+    "200 batches": ended_after(200),
+    "400 batches": ended_after(400),
 }
