@@ -113,7 +113,13 @@ def main():
     """Print all cases."""
     torch.set_num_threads(1)
     X, _ = load_digits(return_X_y=True)
-    model = PRCut(10, encoder=None, init="random", random_state=0).fit(X)
+    model = PRCut(
+        10,
+        cut="ratio",
+        affinity="nearest_neighbors",
+        n_neighbors=10,
+        random_state=0,
+    ).fit(X)
     graph = torch.from_numpy(model.affinity_matrix_.toarray())
     hard = np.eye(10)[model.labels_]
     noise = np.random.RandomState(0).normal(size=hard.shape)

@@ -24,7 +24,7 @@ from sklearn.preprocessing import StandardScaler
 from skdiffclust import PRCut
 from skdiffclust.cuts import expected_ratio_cut, ratio_cut
 
-SEED = 1
+PARAMETERS = {"cut": "ratio", "init": "spectral", "random_state": 1}
 ITERATIONS = 25, 50, 100, 200
 
 
@@ -66,11 +66,12 @@ def cut_of(problem, assignments):
 def main(name):
     """Print both for a data set."""
     problem = Problem(name)
+    parameters = problem.parameters | PARAMETERS
     begun = time.process_time()
-    model = PRCut(encoder="linear", random_state=SEED, **problem.parameters)
+    model = PRCut(encoder="linear", **parameters)
     model.fit(problem.X, graph=problem.graph)
     print(f"PRCut {model.ratio_cut_:.2f}, {time.process_time() - begun:.0f} s in all")
-    free = PRCut(encoder=None, random_state=SEED, **problem.parameters)
+    free = PRCut(encoder=None, **parameters)
     fit(problem, free.fit(problem.X, graph=problem.graph).labels_)
 
 

@@ -7,7 +7,8 @@ Tr(PᵀWP), so, as the paper suggests, P becomes the matrix nearest exp(W P / T)
 sense of Sinkhorn and Knopp, whose rows sum to one and columns to n / k, while T falls;
 and, since no data set has clusters of one size, again with columns that sum to what the
 softmax of the rows of the last iteration gives them. Beside both the search of
-PRCut(init="random"). Ratio-cuts relative to spectral clustering, medians of 5 seeds.
+PRCut(cut="ratio", init="random"). Ratio-cuts relative to spectral clustering, medians
+of 5 seeds.
 """
 
 import os
@@ -73,7 +74,7 @@ def main(names):
                 kind = "sizes free" if free else "sizes equal"
                 print(f"{name}, {kind}{what}: {ratio:.3f}, {used} of {k}", flush=True)
         searched = [
-            PRCut(k, encoder=None, init="random", random_state=seed)
+            PRCut(k, cut="ratio", init="random", random_state=seed)
             .fit(X, graph=graph)
             .ratio_cut_
             for seed in range(5)
