@@ -24,7 +24,12 @@ from sklearn.preprocessing import StandardScaler
 from skdiffclust import PRCut
 from skdiffclust.cuts import expected_ratio_cut, ratio_cut
 
-PARAMETERS = {"cut": "ratio", "init": "spectral", "random_state": 1}
+PARAMETERS = {
+    "cut": "ratio",
+    "init": "spectral",
+    "weight_decay": 0.0,
+    "random_state": 1,
+}
 ITERATIONS = 25, 50, 100, 200
 
 
