@@ -308,6 +308,8 @@ def run_wide_defaults(model, n_clusters, seed):
         "of the batch effect": int(sparse.get_support()[:4000].sum()),
         "ARI, recurrences": adjusted_rand_score(recurs, sparse.labels_),
         "ARI, sources": adjusted_rand_score(source, sparse.labels_),
+        "ARI, recurrences, all": adjusted_rand_score(recurs, path.labels[0]),
+        "ARI, sources, all": adjusted_rand_score(source, path.labels[0]),
         "steps": len(path),
         "KKT": float(np.nanmax(path.kkts)),
         "seconds": seconds,

@@ -481,9 +481,10 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         min_features : int, default=2
             The path ends when at most this many features are selected.
         keep_threshold : float or None, default=None
-            Select the step with the fewest features whose objective is at least this
-            fraction of the largest objective; None uses 0.9. With ``dynamic=True`` it
-            must be None, and the last step with any features is selected.
+            Select the step with the fewest features before the objective first falls
+            below this fraction of the largest objective; None uses 0.9. With
+            ``dynamic=True`` it must be None, and the last step with any features is
+            selected.
         refine : bool, default=False
             Whether to go back and try intermediate penalties (down to a ratio of
             1.0005) when more than one group is dropped in a step. This prevents the

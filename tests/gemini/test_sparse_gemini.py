@@ -19,7 +19,7 @@ from skdiffclust._encoder import Encoder
 from skdiffclust._history import EpochLoop
 from skdiffclust.gemini import _training, _walk, gemini_score
 from skdiffclust.gemini._models import MODELS
-from skdiffclust.gemini._path import expand
+from skdiffclust.gemini._path import choose_step, expand
 from skdiffclust.gemini._penalties import (
     GroupLasso,
     HierarchicalLasso,
@@ -217,6 +217,20 @@ def test_the_rule_takes_the_fewest_features_that_keep_enough(global_random_seed)
     path = SparseGEMINI(3, **FAST).path(X, keep_threshold=0.97, min_features=1)
     enough = (path.objectives >= 0.97 * path.objectives.max()) & (path.n_features > 0)
     assert path.n_features[path.chosen] == path.n_features[enough].min()
+
+
+@pytest.mark.parametrize(
+    "objectives, n_features, chosen",
+    [
+        ([3.0, 2.9, 2.8, 2.5, 1.0], [9, 6, 6, 4, 2], 1),  # the larger objective
+        ([3.0, 2.9, 2.0, 2.8, 0.0], [9, 6, 5, 3, 0], 1),  # it comes back too late
+        ([2.0, 3.0, 2.9, 2.0, 0.0], [9, 8, 5, 4, 0], 2),
+        ([3.0, 2.9], [4, 3], 1),
+        ([0.0, 0.0], [0, 0], 0),
+    ],
+)
+def test_the_step_before_the_objective_falls(objectives, n_features, chosen):
+    assert choose_step(np.array(objectives), np.array(n_features), 0.9) == chosen
 
 
 def test_importances_are_the_penalties_at_which_features_leave(global_random_seed):
