@@ -87,26 +87,27 @@ class Affinity:
         if n_samples == 1:
             return
         some = np.linspace(0, n_samples - 1, min(n_samples, _N_SCALED), dtype=np.int64)
-        own = self._mean_degree(X[some], n_samples)
-        if 0 < own < np.inf:
-            self.scale = float(graph.sum() / n_samples / own)
+        own = float(self._mean_degree(X[some], n_samples))
+        scale = float(graph.sum()) / n_samples / own if own > 0 else 0.0
+        # A graph without an edge has no unit, and one of weights near 0 overflows it.
+        if 0 < scale < np.inf:
+            self.scale = scale
 
     def _mean_degree(self, X, n_samples):
         """Return the mean degree in a graph of n_samples of which X (m, d) are some."""
         if hasattr(self.kind, "fit_transform"):
-            links = self.links(X)
-        elif self.kind == "ranked_neighbors" and self.metric == "euclidean":
+            return self.links(X).sum() / X.shape[0]
+        of_neighbors = self.kind in ("nearest_neighbors", "ranked_neighbors")
+        if self.kind == "ranked_neighbors" and self.metric == "euclidean":
             # Known without a search: all samples have as many neighbours.
             k = min(self.n_neighbors, n_samples - 1)
             return 2.0 * rank_weights(np.arange(k)).sum()
-        elif self.kind in ("nearest_neighbors", "ranked_neighbors"):
-            links = Affinity(
-                self.kind, self.n_neighbors, self.metric, self.temperature, self.owner
-            ).fit(X)
-        else:
-            weights = sp.csr_array(self._weights(X))
-            return (weights.sum() - weights.trace()) / X.shape[0] ** 2 * n_samples
-        return links.sum() / X.shape[0]
+        part = Affinity(
+            self.kind, self.n_neighbors, self.metric, self.temperature, self.owner
+        )
+        degree = part.fit(X).sum() / X.shape[0]
+        # Each other sample is a neighbour, or has a weight as large as in the part.
+        return degree if of_neighbors else degree * (n_samples - 1) / (X.shape[0] - 1)
 
     def _keep(self, X):
         """Keep the samples X (n, d), and choose the number of their neighbours."""
