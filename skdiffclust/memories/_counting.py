@@ -64,6 +64,9 @@ def gaussian_references(Z, weight, random_state):
         Z, weight, n_rows = Z[rows], weight[rows], _REFERENCE_ROWS
     share = np.asarray(weight, dtype=np.float64) / np.sum(weight)
     widths = np.sqrt(np.maximum(_variances(Z, share), 0.0))
+    if not widths.any():
+        # The few samples that differ are not among these, and scales do not matter.
+        widths = np.ones(1)
     for _ in range(N_REFERENCES):
         yield random_state.normal(size=(n_rows, len(widths))) * widths
 

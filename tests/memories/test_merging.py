@@ -73,6 +73,16 @@ def test_streams_and_weights_keep_the_number(global_random_seed):
         ClAM("auto", weighted=[1.0, 2.0], random_state=global_random_seed).fit(X)
 
 
+def test_few_of_many_samples_differ(global_random_seed):
+    # No other is among the 1000 samples that a reference has the covariance of.
+    Z = np.zeros((5000, 2))
+    Z[global_random_seed % 5000] = 1.0
+    for rows in (Z, sparse.csr_array(Z)):
+        curve = count_clusters(rows, np.ones(5000), np.random.RandomState(0))
+        assert (curve.best, curve.is_clear) == (2, True)
+        assert 0.5 < curve.reference[0] < 0.8  # of one Gaussian feature
+
+
 def test_nothing_is_said_where_all_is_found(recwarn, global_random_seed):
     X, _ = make_blobs(100, random_state=global_random_seed + 3)
     ClAM("auto", random_state=global_random_seed).fit(X)
