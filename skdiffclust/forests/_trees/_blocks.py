@@ -337,6 +337,8 @@ def _merge(found):
         return found[0]
     edges = np.concatenate([edges for edges, _ in found])
     lengths = np.concatenate([lengths for _, lengths in found])
+    if not len(edges):
+        return edges, lengths
     rows, places = np.unique(edges, return_inverse=True)
     places, lengths = merge_edges(
         [(places.reshape(edges.shape), lengths)], np.arange(len(rows))

@@ -40,6 +40,14 @@ def test_any_number_of_blocks(seed, global_random_seed):
     assert_same_tree(rows_of(seed), n_blocks=1 + seed % 9)
 
 
+@pytest.mark.parametrize("n_samples", [1, 2, 3, 5])
+@pytest.mark.parametrize("n_blocks", [None, 1, 2, 3, 5, 9])
+def test_blocks_of_few_samples(n_samples, n_blocks):
+    for X in (np.arange(2.0 * n_samples).reshape(-1, 2), np.ones((n_samples, 2))):
+        assert_same_tree(X, n_blocks=n_blocks)
+        assert_same_tree(X, n_blocks=n_blocks, n_jobs=2)
+
+
 def test_many_edges_are_merged_on_the_way(global_random_seed):
     X = np.random.default_rng(global_random_seed).normal(size=(500, 3))
     assert_same_tree(X, n_blocks=12)
