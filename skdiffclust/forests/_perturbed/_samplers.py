@@ -31,6 +31,8 @@ _FIXED_PARTS = 8
 # weight, and at most a multiple of the number of samples.
 _MARGIN = 1.15
 _MOST_ABOVE = 8
+# Largest absolute weight, and scale of the noise, of which no square overflows.
+MOST = 1e100
 
 
 @dataclass(frozen=True)
@@ -336,7 +338,17 @@ def _part(relation, kept, vertices):
 
 
 def make_sampler(relation, constraints, n_clusters, noise):
-    """Return the sampler for constraints that may be None."""
+    """Return the sampler for constraints that may be None.
+
+    The kernels are undefined for noisy copies that are not finite: these are refused.
+    """
+    largest = np.abs(relation.weights).max(initial=noise.scale)
+    if not largest <= MOST:
+        raise ValueError(
+            "The 'similarity' and 'noise_scale' parameters must be at most "
+            f"{MOST:g} in absolute value. Got {largest:.3g} instead. Divide both by "
+            "the same number, which changes no forest."
+        )
     if constraints is None:
         return FreeSampler(relation, n_clusters, noise)
     if not relation.is_complete:

@@ -26,7 +26,7 @@ from skdiffclust.forests._perturbed._perturbation import (
     vjp,
 )
 from skdiffclust.forests._perturbed._relation import Relation, relation_of
-from skdiffclust.forests._perturbed._samplers import Noise, make_sampler
+from skdiffclust.forests._perturbed._samplers import MOST, Noise, make_sampler
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,24 @@ class _Request:
 
 
 def _as_float64(tensor):
-    """Return a detached, symmetrised float64 copy (..., n, n) of a tensor."""
+    """Return a detached, symmetrised float64 copy (..., n, n) of a tensor.
+
+    Its diagonal, which is ignored, is zero.
+    """
     matrix = tensor.detach().to(torch.float64)
-    return 0.5 * (matrix + matrix.mT)
+    matrix = 0.5 * (matrix + matrix.mT)
+    matrix.diagonal(dim1=-2, dim2=-1).zero_()
+    return matrix
+
+
+def _are_usable(matrices):
+    """Whether matrices (b, n, n) are finite, and their noisy copies are (b,)."""
+    return (matrices.abs() <= MOST).flatten(1).all(dim=1)
+
+
+def _fill(tensor, is_lost, value):
+    """Fill those of a tensor (b, ...) that are lost (b,), in place, on its device."""
+    tensor.masked_fill_(is_lost.view(-1, *(1,) * (tensor.ndim - 1)), value)
 
 
 def _runs_in_torch(matrix):
@@ -136,14 +151,22 @@ def _samplers(matrices, requests):
 
 
 class _Operator(torch.autograd.Function):
-    """A_ε, F_ε and M_ε of similarities (b, n, n); M_ε is empty if not requested."""
+    """A_ε, F_ε and M_ε of similarities (b, n, n); M_ε is empty if not requested.
+
+    NaN for those that are not finite.
+    """
 
     @staticmethod
     def forward(ctx, similarity, requests, connectivity):
         matrices = _as_float64(similarity)
+        ctx.lost = ~_are_usable(matrices)
+        _fill(matrices, ctx.lost, 0.0)
         solver = _Boruvka if _runs_in_torch(matrices) else _Kernels
         ctx.solver = solver(matrices, requests)
-        forests, weights, linked = ctx.solver.means(connectivity=connectivity)
+        found = ctx.solver.means(connectivity=connectivity)
+        for part in found[: 3 if connectivity else 2]:
+            _fill(part, ctx.lost, torch.nan)
+        forests, weights, linked = found
         ctx.save_for_backward(forests)
         ctx.dtype = similarity.dtype
         # The cotangent of an output that is not used is None, and costs nothing.
@@ -166,6 +189,7 @@ class _Operator(torch.autograd.Function):
         }
         if cotangents:
             gradient += ctx.solver.vjp(cotangents)
+        _fill(gradient, ctx.lost, torch.nan)
         return gradient.to(ctx.dtype), None, None
 
 
@@ -248,7 +272,7 @@ def _where_finite(matrices, requests, losses_of):
     ``losses_of(matrices, requests)`` is called for the matrices that are finite, if any
     are.
     """
-    finite = torch.isfinite(matrices).flatten(1).all(dim=1).tolist()
+    finite = _are_usable(matrices).tolist()
     if requests and all(finite):
         return losses_of(matrices, requests)
     losses = matrices.new_full((len(matrices),), torch.nan)
@@ -271,10 +295,10 @@ class _Perturbed(nn.Module):
                 "The 'n_clusters' parameter must be an integer of at least 1. Got "
                 f"{n_clusters!r} instead."
             )
-        if not 0 < noise_scale < float("inf"):
+        if not 0 < noise_scale <= MOST:
             raise ValueError(
-                "The 'noise_scale' parameter must be a positive number. Got "
-                f"{noise_scale!r} instead."
+                f"The 'noise_scale' parameter must be positive and at most {MOST:g}. "
+                f"Got {noise_scale!r} instead."
             )
         if not n_perturbations >= 1:
             raise ValueError(
@@ -447,6 +471,10 @@ class PerturbedForest(_Perturbed):
             Perturbed weight F_ε.
         connectivity : tensor of shape (..., n, n)
             Perturbed connectivity M_ε. Only returned if `return_connectivity` is True.
+
+        Notes
+        -----
+        All of them are NaN where the similarity is not finite.
         """
         batch, items, requests = self._requests(
             similarity, constraints, self.n_clusters
@@ -842,7 +870,8 @@ class FenchelYoungLoss(_Perturbed):
         Returns
         -------
         tensor of shape (...,)
-            Loss, which is non-negative up to rounding.
+            Loss, which is non-negative up to rounding. NaN where the similarity is not
+            finite.
         """
         n = similarity.shape[-1]
         if torch.is_tensor(forest):

@@ -382,6 +382,28 @@ def test_losses_need_noise(loss, noise_scale, global_random_seed):
         loss(*args, noise_scale=noise_scale)
 
 
+@pytest.mark.parametrize(
+    "solve",
+    [
+        lambda similarity, **noise: perturbed_forest(similarity, 2, **noise),
+        lambda similarity, **noise: fenchel_young_loss(similarity, [[0, 1]], **noise),
+        lambda similarity, **noise: connectivity_loss(
+            similarity, [0, 0, 1, -1], 2, **noise
+        ),
+        lambda similarity, **noise: partial_fenchel_young_loss(
+            similarity, [0, 0, 1, -1], 2, **noise
+        ),
+    ],
+)
+def test_noisy_copies_that_overflow_are_refused(solve, global_random_seed):
+    similarity = similarity_of(4, global_random_seed)
+    similarity /= np.abs(similarity).max()
+    for unit, noise_scale in [(2e100, 0.1), (1.0, 1e308)]:
+        with pytest.raises(ValueError, match=r"at most 1e\+100 .* Divide both"):
+            solve(unit * similarity, noise_scale=noise_scale)
+    solve(1e100 * similarity, noise_scale=1e100)
+
+
 def test_wrong_requests_are_refused(global_random_seed):
     similarity = similarity_of(4, global_random_seed)
     with pytest.raises(ValueError, match="must be even"):

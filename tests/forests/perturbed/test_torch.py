@@ -486,6 +486,35 @@ def test_a_batch_with_cannot_links_and_an_item_that_is_not_finite(
         torch.testing.assert_close(gradient[:3], expected[:3])
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 2e100])
+def test_forests_of_what_is_not_finite_are_nan(value, backend, global_random_seed):
+    similarity = similarity_of(9, global_random_seed)
+    batch = torch.from_numpy(np.stack([similarity] * 3))
+    batch[1, 2, 3] = batch[1, 3, 2] = value
+    # The diagonal is ignored.
+    batch[2].fill_diagonal_(value)
+    batch.requires_grad_()
+    seed = seed_of(global_random_seed)
+    layer = PerturbedForest(3, n_perturbations=4, seed=seed)
+    found = layer(batch, return_connectivity=True)
+    repeated = batch.detach()[[0, 0, 0]].requires_grad_()
+    expected = layer(repeated, return_connectivity=True)
+    fenchel = FenchelYoungLoss(n_perturbations=4, seed=seed)
+    edges = np.array([[0, 1], [1, 2]])
+    partial = PartialFenchelYoungLoss(3, n_perturbations=4, seed=seed)
+    known = np.append([0, 1, 0], np.full(6, -1))
+    found += fenchel(batch, edges), partial(batch, known)
+    expected += fenchel(repeated, edges), partial(repeated, known)
+    assert all(torch.isnan(part[1]).all() for part in found)
+    for part, whole in zip(found, expected, strict=True):
+        torch.testing.assert_close(part[[0, 2]], whole[[0, 2]])
+    total = sum(part[2].square().sum() for part in found)
+    same = sum(part[2].square().sum() for part in expected)
+    (gradient,) = torch.autograd.grad(total, batch)
+    (expected,) = torch.autograd.grad(same, repeated)
+    torch.testing.assert_close(gradient[2], expected[2])
+
+
 def test_fresh_noise_at_every_call_from_a_generator(global_random_seed):
     tensor = torch.from_numpy(similarity_of(8, global_random_seed))
     before = torch.random.get_rng_state()
@@ -557,6 +586,10 @@ def test_observations():
         (lambda: PerturbedForest(0), "'n_clusters' parameter"),
         (lambda: PerturbedForest(2, noise_scale=0), "'noise_scale' parameter"),
         (lambda: PerturbedForest(2, noise_scale=np.nan), "'noise_scale' parameter"),
+        (
+            lambda: PerturbedForest(2, noise_scale=1e101),
+            "at most 1e[+]100. Got 1e[+]101",
+        ),
         (lambda: PerturbedForest(2, n_perturbations=0), "'n_perturbations' parameter"),
         (lambda: PerturbedForest(2, noise="uniform"), "'noise' parameter"),
         (lambda: ConnectivityLoss(2, n_perturbations=5), "must be even"),
