@@ -126,7 +126,7 @@ class SparsePath:
         n_features = supports.sum(axis=1)
         objectives = column("objective", np.float64)
         if keep_threshold is None:
-            chosen = int(np.flatnonzero(n_features > 0)[-1])
+            chosen = int(np.flatnonzero(n_features > 0).max(initial=0))
         else:
             chosen = choose_step(objectives, n_features, keep_threshold)
         return cls(

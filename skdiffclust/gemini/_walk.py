@@ -169,7 +169,8 @@ class Walk:
             if loop is None:
                 return None
             loop.compare_with(self.scale)
-            if n_features <= n_samples or 2 * np.count_nonzero(active) > n_features:
+            n_in = np.count_nonzero(active)
+            if n_features <= n_samples or 2 * n_in > n_features or not n_in:
                 self._train(
                     self.model,
                     self.optimiser,
@@ -326,6 +327,8 @@ def first_alpha(walk, loops, max_iter):
         return _first_solved_alpha(walk, loops)
     norms = group_norms(walk.model.inputs[0], walk.penalty.groups)
     n_in = np.count_nonzero(norms)
+    if not n_in:
+        return 0.0  # samples are equal
     rate = walk.optimiser.learning_rate
     alpha = float(norms[norms > 0].min()) / (10 * rate * max_iter)
     while True:

@@ -233,6 +233,19 @@ def test_the_step_before_the_objective_falls(objectives, n_features, chosen):
     assert choose_step(np.array(objectives), np.array(n_features), 0.9) == chosen
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("model", ["linear", "mlp"])
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("shape", [(1, 3), (4, 2), (4, 9)])
+def test_equal_samples_have_a_path_of_no_features(model, dynamic, shape):
+    X = np.ones(shape)
+    sparse = SparseGEMINI(1, model=model, dynamic=dynamic, max_iter=3, random_state=0)
+    assert_array_equal(sparse.fit(X).labels_, 0)
+    path = sparse.path(X, min_features=1)
+    assert (len(path), path.chosen, path.n_features[0]) == (1, 0, 0)
+    assert_array_equal(path.select().predict(X), 0)
+
+
 def test_importances_are_the_penalties_at_which_features_leave(global_random_seed):
     X, _ = overlapping(seed=global_random_seed)
     sparse = SparseGEMINI(3, **FAST)
