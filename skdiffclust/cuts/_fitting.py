@@ -54,6 +54,8 @@ _LABELLED_BALANCE = 1.0
 _LEAST_PRIOR = 0.02
 # A cluster below this share of the mean size causes a warning.
 _LEAST_SIZE = 0.01
+# What a sample of weight 0 adds to the denominator of a ratio-cut, times their mean.
+_LEAST_DIVISOR = 1e-6
 # Starts with n_init="auto"; searches so many that all of them see so many edges, which
 # takes about half a minute of the processor.
 _STARTS = 10
@@ -197,7 +199,9 @@ def prepare(
     if estimator.cut == "normalized":
         divisors = graph.sum(axis=1)
     else:
-        divisors = None if sample_weight is None else sizes
+        # A cluster of samples without weight would have an infinite ratio-cut.
+        least = _LEAST_DIVISOR * sizes.mean()
+        divisors = None if sample_weight is None else np.where(sizes > 0, sizes, least)
     nodes = make_nodes(
         graph,
         groups,

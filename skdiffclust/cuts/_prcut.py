@@ -428,8 +428,9 @@ class PRCut(
             Ignored, present for API consistency.
         sample_weight : array-like of shape (n_samples,), default=None
             Sizes of the samples, >= 0, one each by default: what `min_cluster_size`
-            and `max_imbalance` bound the sums of, and what divides the ratio-cut (the
-            normalised cut is divided by degrees). They do not change the graph.
+            and `max_imbalance` bound the sums of, and what divides the ratio-cut, where
+            0 counts as a millionth of the mean (the normalised cut is divided by
+            degrees). They do not change the graph.
         graph : array-like or sparse matrix of shape (n_samples, n_samples), \
                 default=None
             A ready graph of the samples of X, weights >= 0, in place of that of

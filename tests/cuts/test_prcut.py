@@ -673,6 +673,21 @@ def test_sizes_are_weights(giant, global_random_seed):
             PRCut(3, affinity="precomputed").fit(giant, sample_weight=wrong)
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("encoder", ["mlp", "linear", None])
+@pytest.mark.parametrize("n_weighted", [1, 30])
+def test_samples_without_weight_have_a_finite_ratio_cut(
+    encoder, n_weighted, global_random_seed
+):
+    X, y = make_blobs(60, centers=[[0, 0], [4, 0]], random_state=global_random_seed)
+    weights = np.where(np.arange(60) < n_weighted, 1.0, 0.0)
+    model = PRCut(2, cut="ratio", encoder=encoder, max_iter=3, random_state=0)
+    model.fit(X, sample_weight=weights)
+    assert np.isfinite([*model.history_["loss"], *model.history_["cut"]]).all()
+    if n_weighted > 1:
+        assert adjusted_rand_score(y, model.labels_) > 0.8
+
+
 def test_weights_of_samples_divide_the_ratio_cut(global_random_seed):
     rng = np.random.RandomState(global_random_seed)
     graph, weights = symmetric(rng, 7, 0.9), rng.uniform(0.2, 3.0, size=7)
