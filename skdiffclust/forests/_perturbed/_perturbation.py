@@ -71,7 +71,7 @@ class PerturbedForestResult:
         "return_connectivity": ["boolean"],
         "return_std": ["boolean"],
     },
-    prefer_skip_nested_validation=True,
+    prefer_skip_nested_validation=False,
 )
 def perturbed_forest(
     similarity,
@@ -195,7 +195,7 @@ def perturbed_forest(
     sums = sum_samples(sampler, relation, plan, connectivity=return_connectivity)
     return PerturbedForestResult(
         relation.spread(sums.edges[0] / plan.n_samples),
-        2.0 * float(sums.totals.mean()),
+        2.0 * float(sums.totals.sum() / plan.n_samples),
         2.0 * _standard_error(sums.totals, plan),
         _certified(sums.minimum_weights, relation, plan),
         connectivity_of(sums, plan) if return_connectivity else None,

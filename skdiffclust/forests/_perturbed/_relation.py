@@ -1,7 +1,7 @@
 """The edges of a similarity as a row-major list, which the kernels run on."""
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 from scipy import sparse
@@ -44,6 +44,11 @@ class Relation:
         """Return the tuple that the kernels take."""
         heads, tails = (self.heads, self.columns) if self.ends is None else self.ends
         return self.weights, self.indptr, self.columns, heads, tails
+
+    @cached_property
+    def largest(self):
+        """Largest absolute weight, 0 without edges."""
+        return float(np.abs(self.weights).max(initial=0.0))
 
     @property
     def is_complete(self):

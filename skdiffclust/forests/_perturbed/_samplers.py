@@ -120,7 +120,7 @@ class FreeSampler:
         n_pairs = n * (n - 1) / 2
         slack = np.inf
         if noise.kind == "normal" and len(weights) > _PRUNED_DENSITY * n_pairs:
-            slack = noise_width(noise) + 1e-12 * np.abs(weights).max(initial=0.0)
+            slack = noise_width(noise) + 1e-12 * relation.largest
         n_found, edges, self.kept, cuts = prune(
             relation.edges, n, self.n_edges, slack, _MARGIN, _MOST_ABOVE * n
         )
@@ -342,7 +342,7 @@ def make_sampler(relation, constraints, n_clusters, noise):
 
     The kernels are undefined for noisy copies that are not finite: these are refused.
     """
-    largest = np.abs(relation.weights).max(initial=noise.scale)
+    largest = max(relation.largest, noise.scale)
     if not largest <= MOST:
         raise ValueError(
             "The 'similarity' and 'noise_scale' parameters must be at most "
