@@ -534,8 +534,8 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
                 f"{self.min_features} instead. Lower it, or use GEMINI."
             )
         # No more features than that are used without a penalty. The grid has small
-        # penalties, which cost at most a thousandth of the objective.
-        largest = 1e-3 * path.objectives[0] / path.penalties[0]
+        # penalties, which cost at most a thousandth of the objective, 0 of one cluster.
+        largest = 1e-3 * (path.objectives[0] or 1.0) / path.penalties[0]
         return np.geomspace(0.1 * largest, largest, self.n_alphas)
 
     def _publish(self, candidates, among, weights):

@@ -60,6 +60,9 @@ def test_a_constant_feature_beside_one_that_separates():
     stable = SparseGEMINICV(2, **FAST).fit(np.column_stack([x, np.ones(len(x))]))
     assert stable.get_support(indices=True).tolist() == [0]
     assert adjusted_rand_score(np.repeat([0, 1], 40), stable.labels_) > 0.9
+    # One cluster has no objective for penalties to compare with.
+    alone = SparseGEMINICV(1, **FAST).fit(np.column_stack([x, np.ones(len(x))]))
+    assert_array_equal(alone.labels_, 0)
 
 
 def test_features_that_most_subsets_select_choose_the_step():
