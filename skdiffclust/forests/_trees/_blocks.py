@@ -10,7 +10,7 @@ import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from sklearn.utils import check_array
 
-from skdiffclust._affinity import refuse_overflow
+from skdiffclust._affinity import refuse_overflow, refuse_underflow
 from skdiffclust._compat import Interval, validate_params
 from skdiffclust._validation import refuse_silent_conversion
 from skdiffclust.forests._trees._tree import SpanningTree, cut_order
@@ -95,7 +95,7 @@ def minimum_spanning_tree_by_blocks(X, *, n_blocks=None, n_jobs=None):
     Raises
     ------
     ValueError
-        If X is not numeric or not finite.
+        If X is not numeric or not finite, or its squared distances do not fit float64.
 
     Notes
     -----
@@ -120,7 +120,9 @@ def minimum_spanning_tree_by_blocks(X, *, n_blocks=None, n_jobs=None):
     with Parallel(n_jobs=n_jobs) as parallel:
         parts = _split(np.arange(X.shape[0]), max(least, n_workers))
         seen = parallel(delayed(_look)(_block(X, rows)) for rows in parts)
-        refuse_overflow([box for box, _ in seen])
+        ends = np.concatenate([box for box, _ in seen])
+        refuse_overflow([ends])
+        refuse_underflow(ends)
         duplicates, kept = _equal_samples(np.concatenate([keys for _, keys in seen]))
         side = _side(n_workers)
         blocks = [

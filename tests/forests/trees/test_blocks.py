@@ -211,3 +211,5 @@ def test_bad_rows():
         minimum_spanning_tree_by_blocks([[np.nan], [1.0]])
     with pytest.raises(ValueError, match="distances overflow"):
         minimum_spanning_tree_by_blocks([[1e300], [-1e300]])
+    with pytest.raises(ValueError, match="squared distances underflow"):
+        minimum_spanning_tree_by_blocks([[1e-200], [2e-200], [4e-200]], n_blocks=3)
