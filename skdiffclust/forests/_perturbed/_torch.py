@@ -459,7 +459,7 @@ class PerturbedForest(_Perturbed):
         constraints : tensor or array, default=None
             Partial labels of shape (n,) or (..., n), with -1 for unknown, or matrices
             of shape (n, n) or (..., n, n) with +1 for must-links, -1 for cannot-links
-            and 0 for unknown.
+            and 0 for unknown. For n similarities, (n, n) are labels of each.
         return_connectivity : bool, default=False
             Whether to return the perturbed connectivity M_ε as well.
 
@@ -510,7 +510,7 @@ class _Loss(_Perturbed):
         constraints : tensor, array or None
             Partial labels of shape (n,) or (..., n), with -1 for unknown, or matrices
             of shape (n, n) or (..., n, n) with +1 for must-links, -1 for cannot-links
-            and 0 for unknown.
+            and 0 for unknown. For n similarities, (n, n) are labels of each.
         n_clusters : int or None, default=None
             Number of components of this call; None is that of the module.
 
