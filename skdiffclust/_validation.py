@@ -32,6 +32,9 @@ def validate_rows(estimator, X, *, reset=True, **check_params):
     """
     refuse_silent_conversion(X)
     finite = check_params.pop("ensure_all_finite", True)
+    if issparse(X) and X.dtype.kind in "biu":
+        # A conversion to CSR adds repeated entries, in the type that they have.
+        X = X.astype(np.float64)
     X = validate_data(
         estimator,
         X,

@@ -8,6 +8,8 @@ import polars as pl
 import pytest
 from scipy import sparse
 
+from skdiffclust import PRCut, SpanningForestClustering
+
 
 def whole(X):
     """The rows rounded to whole numbers that every dtype can hold."""
@@ -42,6 +44,23 @@ def test_small_integers_and_objects_are_the_same_numbers(estimator, blobs, fit, 
     for dtype in (np.uint8, object):
         fit(estimator, X.astype(dtype))
         assert np.array_equal(answer(estimator, X.astype(dtype)), expected)
+
+
+@pytest.mark.parametrize("dtype", [bool, np.int8, np.uint8])
+def test_repeated_entries_of_small_integers_do_not_wrap(dtype):
+    rows = [0, 0, 1, 1, 1, 1, 2, 2]
+    columns = [1, 1, 0, 0, 2, 2, 1, 1]
+    values = np.array([1 if dtype is bool else np.iinfo(dtype).max] * 4 + [1] * 4)
+    X = sparse.coo_array((values.astype(dtype), (rows, columns)), shape=(3, 3))
+    exact = X.astype(float).toarray()
+    given = {"affinity": "precomputed", "random_state": 0}
+    graph = PRCut(2, **given).fit(X).affinity_matrix_
+    np.testing.assert_array_equal(graph.toarray(), exact)
+    forest = SpanningForestClustering(metric="precomputed").fit(X)
+    np.testing.assert_array_equal(forest.edge_lengths_, [exact[0, 1], exact[1, 2]])
+    of_rows = SpanningForestClustering().fit(X)
+    expected = SpanningForestClustering().fit(exact)
+    np.testing.assert_allclose(of_rows.edge_lengths_, expected.edge_lengths_)
 
 
 def test_booleans_are_zeros_and_ones(quick, blobs):
