@@ -28,12 +28,12 @@ def cut_curve(graph, groups, apart, least, random_state):
     """Return (numbers, normalised cuts, modularities), (m,) each, of the search.
 
     Modularities of whole parts are NaN. Numbers of clusters are consecutive, from
-    `least` or 1 on; equal and linked samples are `groups` (n,), of which pairs `apart`
+    `least` on; equal and linked samples are `groups` (n,), of which pairs `apart`
     (p, 2) must be separated.
     """
     n_groups = int(groups.max()) + 1
-    most = max(min(_MAX_CLUSTERS + 1, n_groups // _NODES_PER_CLUSTER), 1)
-    numbers = np.arange(min(max(least, 1), most), most + 1)
+    most = max(min(_MAX_CLUSTERS + 1, n_groups // _NODES_PER_CLUSTER), least)
+    numbers = np.arange(least, most + 1)
     degrees = graph.sum(axis=1)
     nodes = make_nodes(
         graph,

@@ -11,7 +11,12 @@ from sklearn.exceptions import ConvergenceWarning
 from skdiffclust._affinity import column_means, refuse_overflow, refuse_underflow
 from skdiffclust._assignments import order_by_size, relabel_by_size
 from skdiffclust._compat import check_sample_weight
-from skdiffclust._constraints import as_constraints, check_feasible, is_free
+from skdiffclust._constraints import (
+    as_constraints,
+    bounds_of_clusters,
+    check_feasible,
+    is_free,
+)
 from skdiffclust._devices import require_torch, resolve_device
 from skdiffclust._duplicates import equal_rows
 from skdiffclust._encoder import Encoder
@@ -185,7 +190,7 @@ def prepare(
             training_graph = add_constraints(graph, constraints, "PRCut")
     curve = None
     if is_auto:
-        least = 1 if constraints is None else constraints.n_classes
+        least, _ = bounds_of_clusters(constraints)
         curve = cut_curve(graph, groups, apart, least, random_state)
         n_clusters = choose_n_clusters(*curve)
         check_feasible(constraints, n_clusters)

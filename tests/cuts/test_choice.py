@@ -44,6 +44,24 @@ def test_cliques_in_a_ring_are_counted(k):
     assert np.nanargmax(curve["score"]) == k - 1
 
 
+@pytest.mark.filterwarnings("ignore:PRCut.n_clusters='auto'. sees no clear:UserWarning")
+def test_the_number_is_at_least_what_the_constraints_need():
+    graph = sp.block_diag([1 - np.eye(8)] * 2, format="csr")
+    model = PRCut(**AUTO, affinity="precomputed").fit(graph)
+    assert model.n_clusters_ == 2
+    clique = [[0, 8], [0, 9], [8, 9]]
+    cycle = [[0, 8], [8, 1], [1, 9], [9, 2], [2, 0]]
+    for pairs in (clique, cycle):
+        model.fit(graph, cannot_link=pairs)
+        assert model.n_clusters_ >= 3 and model.cut_curve_["n_clusters"][0] == 3
+        first, second = np.transpose(pairs)
+        assert (model.labels_[first] != model.labels_[second]).all()
+    # More classes than a third of the samples.
+    few = sp.csr_array(1 - np.eye(6))
+    model.fit(few, partial_labels=[0, 1, 2, -1, -1, -1])
+    assert model.n_clusters_ == 3
+
+
 def test_scores_are_relative_second_differences():
     cuts = np.array([0.0, 0.1, 0.15, 0.9, 1.2, 1.5, 1.8, 2.1, 2.4, 2.7])
     scores = curve_scores(cuts)
