@@ -37,7 +37,7 @@ from skdiffclust.cuts._predictors import (
     Scaling,
 )
 from skdiffclust.cuts._ratio_cut import check_graph
-from skdiffclust.cuts._starts import Nodes, make_nodes, pseudo_labels
+from skdiffclust.cuts._starts import Nodes, combine_parts, make_nodes, pseudo_labels
 from skdiffclust.cuts._training import (
     CutObjective,
     EncoderModel,
@@ -215,9 +215,15 @@ def prepare(
         sizes=sizes,
         apart=apart,
     )
+    counted = nodes.sizes
+    if estimator.small_components == "noise":
+        counted = counted[~nodes.small]  # noise is in no cluster
+    bounds = _find_bounds(
+        estimator, counted, n_used, is_weighted=sample_weight is not None
+    )
     if has_pseudo_labels(estimator):
-        warn_of_parts(nodes, n_used, "PRCut", _placed(estimator))
-    bounds = _find_bounds(estimator, nodes.sizes, n_used)
+        are_whole = combine_parts(nodes, n_used, bounds) is not None
+        warn_of_parts(nodes, n_used, "PRCut", _placed(estimator), are_whole=are_whole)
     return Data(
         rows,
         graph,
@@ -264,22 +270,26 @@ def _check_weights(sample_weight, graph):
     )
 
 
-def _find_bounds(estimator, sizes, n_clusters):
-    """Return the least and largest size of a cluster of nodes of sizes (m,)."""
+def _find_bounds(estimator, sizes, n_clusters, *, is_weighted):
+    """Return the least and largest size of a cluster of nodes of sizes (m,).
+
+    Below 1, a least size is one of weights.
+    """
     total = sizes.sum()
     low = 0.0
     high = np.inf
     mean = total / n_clusters
     least = estimator.min_cluster_size
     imbalance = estimator.max_imbalance
-    if least <= 1 and imbalance is None:
+    has_least = least > 1 or (is_weighted and 0 < least < 1)
+    if not has_least and imbalance is None:
         return low, high
     if not (has_pseudo_labels(estimator) and estimator.local_search):
         raise ValueError(
             "The 'min_cluster_size' and 'max_imbalance' parameters of PRCut need "
             "local_search=True, which moves samples. Got local_search=False instead."
         )
-    if least > 1:
+    if has_least:
         low = float(least)
         if low * n_clusters > total:
             raise ValueError(
@@ -402,18 +412,16 @@ def free_target(estimator, data, random_state):
     if not has_pseudo_labels(estimator):
         return None
     n_used = min(data.n_clusters, int(data.groups.max()) + 1)
-    labels = pseudo_labels(
+    return pseudo_labels(
         data,
         None if data.rows is None else data.affinity.points,
         n_used,
+        place=estimator.small_components == "place",
         init="random" if estimator.init == "auto" else estimator.init,
         local_search=estimator.local_search,
         n_init=count_starts(estimator, data.graph),
         random_state=random_state,
     )
-    if estimator.small_components == "noise":
-        labels = np.where(data.nodes.small[data.groups], -1, labels)
-    return labels
 
 
 def count_starts(estimator, graph):

@@ -207,18 +207,26 @@ def either_way(graph):
     return graph.maximum(graph.T.tocsr())
 
 
-def warn_of_parts(nodes, n_clusters, owner, remedy):
+def warn_of_parts(nodes, n_clusters, owner, remedy, *, are_whole):
     """Warn of connected components that determine the clusters.
 
-    `remedy` is a sentence on small parts and how to change that.
+    `remedy` is a sentence on small parts and how to change that, `are_whole` says
+    whether whole parts are combined where there are more than clusters.
     """
     n_parts = nodes.n_large
     if n_parts > n_clusters:
+        what = (
+            "the cut is 0, and whole parts were combined into clusters of similar "
+            "size. Set n_clusters to the number of parts, or give the graph more edges "
+            "(a larger n_neighbors)."
+            if are_whole
+            else "whole parts, combined into clusters of similar size, do not satisfy "
+            "the bounds on sizes or the cannot-links, and parts may be divided. Set "
+            "n_clusters to the number of parts, or loosen the bounds or links."
+        )
         warnings.warn(
             f"The graph of {owner} has {n_parts} parts that no edge joins, more than "
-            f"n_clusters={n_clusters}: the cut is 0, and whole parts were combined "
-            "into clusters of similar size. Set n_clusters to the number of parts, or "
-            "give the graph more edges (a larger n_neighbors).",
+            f"n_clusters={n_clusters}: {what}",
             UserWarning,
             stacklevel=4,
         )

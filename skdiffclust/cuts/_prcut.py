@@ -128,20 +128,22 @@ class PRCut(
         their number ("ratio"). If the degrees differ a lot, the minimum of the
         ratio-cut has clusters of single samples.
     min_cluster_size : float, default=1
-        Smallest size of a cluster, in samples or in their total weight. The
-        pseudo-labels satisfy it; a warning is issued if the encoder does not.
+        Smallest size of a cluster, in samples or in their total weight. The default
+        does not limit sizes; below 1 only weights are limited. The pseudo-labels
+        satisfy it; a warning is issued if the encoder does not.
     max_imbalance : float, default=None
         Largest difference between the size of a cluster and the mean size, relative to
-        the mean: with .3, sizes are between 70 % and 130 % of it. None does not limit
-        sizes.
+        the mean: with .3, sizes are between 70 % and 130 % of it, or are the next whole
+        numbers to it if no others are possible. None does not limit sizes.
     small_components : {"place", "noise"}, default="place"
         How to label samples in connected components of the graph that are too small to
         be clusters: parts below a tenth of the mean size of a cluster, single nodes,
         and pairs where a cluster has more than four nodes. "place": into the cluster of
         the nearest sample, or, where there are no features, into the largest cluster.
-        "noise": they are labelled -1, which needs ``encoder=None``. Larger parts are
-        clusters; if there are more of them than clusters, parts are combined, starting
-        with the largest, by adding each one to the smallest cluster so far.
+        "noise": they are labelled -1, which needs ``encoder=None``, and do not count in
+        the mean size of `max_imbalance`. Larger parts are clusters; if there are more
+        of them than clusters, parts are combined, starting with the largest, by adding
+        each one to the smallest cluster so far.
     objective : {"exact", "bound"}, default="exact"
         Objective of soft assignments: the bound of the expected ratio-cut, or the exact
         expectation, of which the terms that are not in the bound are updated every

@@ -77,7 +77,9 @@ def make_nodes(graph, groups, n_clusters, *, divisors, sizes, apart):
     return Nodes(graph, divisors, sizes, parts, small, apart)
 
 
-def pseudo_labels(data, X, n_clusters, *, init, local_search, n_init, random_state):
+def pseudo_labels(
+    data, X, n_clusters, *, place, init, local_search, n_init, random_state
+):
     """Return labels (n,) int64 of a low cut, exactly `n_clusters` of them used.
 
     Parameters
@@ -88,6 +90,8 @@ def pseudo_labels(data, X, n_clusters, *, init, local_search, n_init, random_sta
         Samples, for "k-means++" and for small parts.
     n_clusters : int
         At most the number of nodes.
+    place : bool
+        Whether small parts are put into clusters; otherwise they are labelled -1.
     init : {"spectral", "k-means++", "random"}
         "random" with `local_search` is the multilevel search.
     local_search : bool
@@ -103,17 +107,7 @@ def pseudo_labels(data, X, n_clusters, *, init, local_search, n_init, random_sta
     first = np.unique(groups, return_index=True)[1]
     kept = np.flatnonzero(~nodes.small)
     labels = np.full(len(nodes.small), -1, dtype=np.int64)
-    whole = None
-    if nodes.n_large >= n_clusters:
-        whole = group_parts(nodes.parts[kept], nodes.sizes[kept], n_clusters)
-        totals = np.bincount(whole, nodes.sizes[kept], minlength=n_clusters)
-        if totals.min() < bounds[0] or totals.max() > bounds[1]:
-            whole = None
-        elif len(nodes.apart):
-            place = np.cumsum(~nodes.small) - 1
-            ends = whole[place[nodes.apart]]
-            if (ends[:, 0] == ends[:, 1]).any():
-                whole = None
+    whole = combine_parts(nodes, n_clusters, bounds)
     options = {
         "init": init,
         "local_search": local_search,
@@ -137,7 +131,7 @@ def pseudo_labels(data, X, n_clusters, *, init, local_search, n_init, random_sta
             (np.cumsum(~nodes.small) - 1)[nodes.apart],
         )
         # Small parts are placed and counted later.
-        missing = nodes.sizes[nodes.small].sum() / n_clusters
+        missing = nodes.sizes[nodes.small].sum() / n_clusters if place else 0.0
         labels[kept] = _cut_labels(
             data.graph[rows][:, rows],
             part,
@@ -147,6 +141,8 @@ def pseudo_labels(data, X, n_clusters, *, init, local_search, n_init, random_sta
             (max(bounds[0] - missing, 0.0), bounds[1]),
             **options,
         )
+    if not place:
+        return labels[groups]
     labels = place_small(
         labels,
         nodes.small,
@@ -161,6 +157,23 @@ def pseudo_labels(data, X, n_clusters, *, init, local_search, n_init, random_sta
         level = as_level(nodes.graph, nodes.divisors, sized, nodes.apart)
         labels = search_level(level, labels, n_clusters, *bounds, climbs=0)
     return labels[groups]
+
+
+def combine_parts(nodes, n_clusters, bounds):
+    """Return labels (m,) of the nodes not in small parts that divide no part, or None.
+
+    None if there are too few parts, or if parts combined by `group_parts` are not
+    within the bounds or not separated as they must be.
+    """
+    if nodes.n_large < n_clusters:
+        return None
+    kept = ~nodes.small
+    sizes = nodes.sizes[kept]
+    labels = group_parts(nodes.parts[kept], sizes, n_clusters)
+    totals = np.bincount(labels, sizes, minlength=n_clusters)
+    ends = labels[(np.cumsum(kept) - 1)[nodes.apart]]
+    within = totals.min() >= bounds[0] and totals.max() <= bounds[1]
+    return labels if within and (ends[:, 0] != ends[:, 1]).all() else None
 
 
 def cut_of_each(nodes, numbers, n_starts, random_state):

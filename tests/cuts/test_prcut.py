@@ -652,6 +652,54 @@ def test_sizes_stay_within_their_bounds(init, imbalance, global_random_seed):
     assert model.cluster_sizes_.min() >= 20
 
 
+@pytest.mark.parametrize(
+    ("bound", "sizes"),
+    [
+        ({"max_imbalance": 0.1}, [8, 8]),
+        ({"max_imbalance": 0.3}, [10, 6]),
+        ({"min_cluster_size": 7}, [9, 7]),
+    ],
+)
+def test_noise_does_not_count_in_the_bounds_on_sizes(bound, sizes):
+    graph = sp.block_diag([np.ones((10, 10)), np.ones((6, 6)), np.zeros((8, 8))])
+    model = PRCut(2, small_components="noise", affinity="precomputed", random_state=0)
+    model.set_params(**bound)
+    with pytest.warns(UserWarning, match="They are labelled -1") as warned:
+        model.fit(graph)
+    assert len(warned) == 1
+    np.testing.assert_array_equal(model.cluster_sizes_, sizes)
+    np.testing.assert_array_equal(model.labels_ < 0, np.arange(24) >= 16)
+    with pytest.raises(ValueError, match="mean size of a cluster, 8. Got 9"):
+        model.set_params(min_cluster_size=9).fit(graph)
+
+
+def test_parts_that_bounds_or_links_divide_are_not_said_to_be_whole():
+    graph = np.kron(np.eye(3), np.ones((4, 4)))
+    model = PRCut(2, affinity="precomputed", max_imbalance=0.0, random_state=0)
+    with pytest.warns(UserWarning, match="do not satisfy the bounds .* loosen"):
+        model.fit(graph)
+    np.testing.assert_array_equal(model.cluster_sizes_, [6, 6])
+    assert model.normalized_cut_ > 0
+    model.set_params(max_imbalance=None)
+    with pytest.warns(UserWarning, match="do not satisfy the bounds .* loosen"):
+        model.fit(graph, cannot_link=[[0, 1]])
+    with pytest.warns(UserWarning, match="the cut is 0, and whole parts"):
+        model.fit(graph)
+    assert model.normalized_cut_ == 0
+
+
+def test_weights_that_sum_to_one_have_a_least_size_below_one():
+    X, _ = make_blobs([20, 20, 4], centers=CORNERS[:3], random_state=0)
+    options = FREE | {"n_neighbors": 15, "random_state": 0}
+    counted = PRCut(3, min_cluster_size=0.2 * 44, **options).fit(X)
+    model = PRCut(3, min_cluster_size=0.2, **options)
+    model.fit(X, sample_weight=np.full(44, 1 / 44))
+    np.testing.assert_array_equal(model.labels_, counted.labels_)
+    assert model.cluster_sizes_.min() == 9
+    # Of samples, any cluster has as many.
+    np.testing.assert_array_equal(model.fit(X).cluster_sizes_, [20, 20, 4])
+
+
 def test_sizes_are_weights(giant, global_random_seed):
     rng = np.random.RandomState(global_random_seed)
     weights = rng.uniform(0.5, 2.0, size=64)
