@@ -157,6 +157,12 @@ def prepare(
             "The 'small_components' parameter of PRCut must be 'place' with an "
             "encoder, which labels every sample. Got 'noise' instead. Set encoder=None."
         )
+    if estimator.small_components == "noise" and not has_pseudo_labels(estimator):
+        raise ValueError(
+            "The 'small_components' parameter of PRCut must be 'place' with "
+            "init='random' and local_search=False, which labels every sample. Got "
+            "'noise' instead. Set local_search=True."
+        )
     if is_precomputed(estimator):
         rows = None
         affinity = None
@@ -218,10 +224,13 @@ def prepare(
     counted = nodes.sizes
     if estimator.small_components == "noise":
         counted = counted[~nodes.small]  # noise is in no cluster
-    bounds = _find_bounds(
-        estimator, counted, n_used, is_weighted=sample_weight is not None
-    )
-    if has_pseudo_labels(estimator):
+    bounds = (0.0, np.inf)
+    if reset:
+        bounds = _find_bounds(
+            estimator, counted, n_used, is_weighted=sample_weight is not None
+        )
+    # The next samples of a stream are labelled by the encoder alone.
+    if reset and has_pseudo_labels(estimator):
         are_whole = combine_parts(nodes, n_used, bounds) is not None
         warn_of_parts(nodes, n_used, "PRCut", _placed(estimator), are_whole=are_whole)
     return Data(

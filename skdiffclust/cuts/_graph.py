@@ -148,8 +148,9 @@ class Affinity:
             return weights
         if sp.issparse(X):
             raise ValueError(
-                f"The 'affinity' parameter of {self.owner} must be 'nearest_neighbors',"
-                " a function or a neighbours transformer for sparse X. Got "
+                f"The 'affinity' parameter of {self.owner} must be 'ranked_neighbors', "
+                "'nearest_neighbors', a function or a neighbours transformer for "
+                "sparse X. Got "
                 f"{self.kind!r} instead, whose graph is dense. Use metric='cosine' for "
                 "neighbours by cosine."
             )

@@ -541,7 +541,8 @@ class PRCut(
         weights with the lowest cut of these samples. Clusters keep their numbers from
         the first call on. A perceptron can thus follow clusters that drift; a linear
         encoder loses those that move far. Both forget clusters that have no samples in
-        several batches: every batch should contain all of them.
+        several batches: every batch should contain all of them. Sizes are bounded in
+        the first call only.
 
         Parameters
         ----------

@@ -673,6 +673,22 @@ def test_noise_does_not_count_in_the_bounds_on_sizes(bound, sizes):
         model.set_params(min_cluster_size=9).fit(graph)
 
 
+def test_noise_needs_a_search():
+    model = PRCut(2, small_components="noise", init="random", local_search=False)
+    with pytest.raises(ValueError, match="'small_components' .* Set local_search=True"):
+        model.set_params(affinity="precomputed").fit(np.zeros((9, 9)))
+
+
+def test_bounds_and_parts_are_those_of_the_first_samples_of_a_stream():
+    X, _ = make_blobs([30, 30], centers=CORNERS[:2], shuffle=False, random_state=0)
+    model = PRCut(2, encoder="mlp", max_iter=5, min_cluster_size=20, random_state=0)
+    model.partial_fit(X)
+    some = np.r_[:10, 30:40]
+    graph = np.kron(np.eye(5), np.ones((4, 4)))
+    model.partial_fit(X[some], graph=graph)  # no error, no warning of parts
+    np.testing.assert_array_equal(model.predict(X[some]), model.labels_)
+
+
 def test_parts_that_bounds_or_links_divide_are_not_said_to_be_whole():
     graph = np.kron(np.eye(3), np.ones((4, 4)))
     model = PRCut(2, affinity="precomputed", max_imbalance=0.0, random_state=0)
