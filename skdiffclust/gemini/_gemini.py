@@ -115,16 +115,16 @@ class GEMINI(BaseGEMINI):
         ``model="free"``.
     gamma : float, "scale" or None, default=None
         Coefficient of the kernels "rbf", "laplacian", "chi2", "poly", "polynomial" and
-        "sigmoid". None uses the default of scikit-learn, 1 / n_features for most
-        kernels. "scale" uses one over the sum of the variances of the features (for
-        "laplacian" and "chi2", one over the square root of n_features times that sum),
-        which makes the result independent of the unit of X.
+        "sigmoid". None uses the default of scikit-learn, which is 1 for "chi2" and
+        1 / n_features for the others. "scale" uses one over the sum of the variances of
+        the features (for "laplacian" and "chi2", one over the square root of n_features
+        times that sum), which makes the result independent of the unit of X.
     degree : float, default=3
         Degree of the kernels "poly" and "polynomial".
     coef0 : float, default=1
         Constant of the kernels "poly", "polynomial" and "sigmoid".
     kernel_params : dict or None, default=None
-        Keyword arguments of a callable `kernel`. Ignored otherwise.
+        Keyword arguments of a callable `kernel`; must be None for others.
     model : {"linear", "mlp", "free"} or torch.nn.Module, default="linear"
         Model of p(y|x):
 

@@ -119,7 +119,12 @@ def make_relation(kind, X, kernel, metric, kernel_params=None):
     params = kernel_params or {}
     if isinstance(kernel, str):
         known = KERNEL_PARAMS.get(kernel, ())
-        params = {name: value for name, value in params.items() if name in known}
+        # chi2_kernel has a default of gamma, but does not take None for it.
+        params = {
+            name: value
+            for name, value in params.items()
+            if name in known and value is not None
+        }
     values = kernel_matrix(X, kernel=kernel, kernel_params=params)
     return Matrix(values.astype(X.dtype, copy=False))
 

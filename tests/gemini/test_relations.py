@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array
 from sklearn.base import clone
-from sklearn.metrics.pairwise import pairwise_distances, rbf_kernel
+from sklearn.metrics.pairwise import chi2_kernel, pairwise_distances, rbf_kernel
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -45,6 +45,20 @@ def test_a_kernel_that_is_given_is_the_kernel_of_that_name(model, mode):
     assert_allclose(given.score(X, affinity=K), value)
     half = given.score(X[:30], affinity=K[:30, :30])
     assert_allclose(half, named.score(X[:30]), rtol=1e-6)
+
+
+def test_the_chi2_kernel_has_the_default_gamma_of_scikit_learn():
+    X = np.abs(blobs()[0])
+    K = chi2_kernel(X)
+    named = GEMINI(3, kernel="chi2", **FAST).fit(X)
+    given = GEMINI(3, **FAST).fit(X, affinity=K)
+    assert_array_equal(given.labels_, named.labels_)
+    assignments = named.predict_proba(X)
+    value = gemini_score(assignments, K, kernel="precomputed")
+    assert_allclose(gemini_score(assignments, X, kernel="chi2"), value)
+    assert_allclose(named.score(X), value)
+    path = SparseGEMINI(3, kernel="chi2", **FAST).path(X, min_features=3)
+    assert path.n_features[-1] <= 3
 
 
 def test_distances_that_are_given_are_those_of_the_metric():
