@@ -117,16 +117,16 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         :func:`sklearn.metrics.pairwise_distances`.
     gamma : float, "scale" or None, default=None
         Coefficient of the kernels "rbf", "laplacian", "chi2", "poly", "polynomial" and
-        "sigmoid". None uses the default of scikit-learn, 1 / n_features for most
-        kernels. "scale" uses one over the sum of the variances of the features (for
-        "laplacian" and "chi2", one over the square root of n_features times that sum),
-        which makes the result independent of the unit of X.
+        "sigmoid". None uses the default of scikit-learn, which is 1 for "chi2" and
+        1 / n_features for the others. "scale" uses one over the sum of the variances of
+        the features (for "laplacian" and "chi2", one over the square root of n_features
+        times that sum), which makes the result independent of the unit of X.
     degree : float, default=3
         Degree of the kernels "poly" and "polynomial".
     coef0 : float, default=1
         Constant of the kernels "poly", "polynomial" and "sigmoid".
     kernel_params : dict or None, default=None
-        Keyword arguments of a callable `kernel`. Ignored otherwise.
+        Keyword arguments of a callable `kernel`; must be None for others.
     model : {"linear", "mlp"}, default="linear"
         Multinomial logistic regression, or its sum with a multilayer perceptron with
         ReLU activations.
@@ -215,6 +215,8 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         warning is issued if it exceeds 0.01, or 0.05 with ``model="mlp"``. It is NaN
         where training stops for lack of progress instead: without penalty, with batches
         or dropout, and with the objectives "tv" and "wasserstein".
+    gamma_ : float
+        Value of gamma. Only available with ``gamma="scale"``.
     history_ : dict of lists
         "loss" and "objective" of each epoch or iteration. Only available after `fit`.
     n_features_in_ : int

@@ -99,7 +99,7 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
     coef0 : float, default=1
         Constant of the kernels "poly", "polynomial" and "sigmoid".
     kernel_params : dict or None, default=None
-        Keyword arguments of a callable `kernel`. Ignored otherwise.
+        Keyword arguments of a callable `kernel`; must be None for others.
     model : {"linear", "mlp"}, default="linear"
         Model, as in :class:`SparseGEMINI`.
     hidden_layer_sizes : int or array-like of int, default=(100,)
@@ -194,6 +194,8 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         Parameters of the model, as in :class:`SparseGEMINI`.
     n_iter_ : int
         Number of epochs at the chosen penalty.
+    gamma_ : float
+        Value of gamma. Only available with ``gamma="scale"``.
     n_features_in_ : int
         Number of features seen during `fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -571,6 +573,9 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         fitted = best.path.select(alpha=best.alpha)
         for name in _FITTED:
             setattr(self, name, getattr(fitted, name))
+        drop_stale(self, ["gamma_"])
+        if hasattr(fitted, "gamma_"):
+            self.gamma_ = fitted.gamma_
 
     def _check_subsets(self, n_samples, counts):
         """Refuse samples of which no subset can be taken."""

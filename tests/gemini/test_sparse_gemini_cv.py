@@ -16,6 +16,7 @@ from sklearn.metrics import adjusted_rand_score
 from skdiffclust import SparseGEMINICV
 from skdiffclust._assignments import connectivity
 from skdiffclust._history import reported_by_the_whole, warn_of_convergence
+from skdiffclust.gemini import gemini_score
 from skdiffclust.gemini._sparse_gemini_cv import Candidate, Outcome, resample
 from skdiffclust.gemini._stability import (
     cluster_stability,
@@ -96,6 +97,18 @@ def test_features_that_most_subsets_select_choose_the_step():
     path.n_features[:] = 0
     candidate.judge(np.full(2, 0.5))
     assert candidate.stable_alpha == candidate.alpha == 0.0
+
+
+def test_a_scaled_gamma_is_that_of_the_score():
+    X = problem()
+    stable = SparseGEMINICV(2, kernel="rbf", gamma="scale", **FAST).fit(X)
+    assert_allclose(stable.gamma_, 1 / X.var(axis=0).sum())
+    value = gemini_score(stable.predict_proba(X), X, kernel="rbf", gamma="scale")
+    assert_allclose(stable.score(X), value)
+    # The scale is that of the samples of the fit.
+    assert stable.score(X[:5]) >= 0
+    stable.set_params(kernel="linear", gamma=None).fit(X)
+    assert not hasattr(stable, "gamma_")
 
 
 def test_stabilities_of_known_cases(global_random_seed):
