@@ -381,7 +381,11 @@ def largest_alpha(problem, model, penalty):
     weights = problem.row_weights.astype(np.float64)
     if not hasattr(problem.relation, "products"):
         loss, value, _ = loss_and_gradients(model, problem)
-        return 10 * float(value) / penalty.value(model)
+        length = penalty.value(model)
+        # One cluster has the objective 0, and equal samples a model without weights.
+        if not value > 0 or not length > 0:
+            return 1.0
+        return 10 * float(value) / length
     deviations = np.sqrt(column_squares(X, weights))
     norms = penalty.norms(deviations[:, None])
     largest = float((norms / penalty.at(1.0).thresholds).max())

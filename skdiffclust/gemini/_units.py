@@ -87,7 +87,16 @@ class Units:
 
     def l2_of(self, l2):
         """Return the factors of the squares of input weights, and of other weights."""
-        return l2 / (self.alpha * self.features), l2 / self.objective
+        if not l2:
+            return 0.0, 0.0
+        divisor = self.alpha * self.features
+        if not divisor:
+            raise ValueError(
+                "The 'l2' parameter must be 0 for samples whose standard deviation is "
+                f"{self.features:.3g}, where the penalty would exceed the objective by "
+                f"more than 1e300. Got {l2} instead. Rescale X."
+            )
+        return l2 / divisor, l2 / self.objective
 
     def model(self, model):
         """Return the model of features in the unit of the user."""

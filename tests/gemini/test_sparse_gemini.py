@@ -117,6 +117,16 @@ def test_with_one_cluster_all_features_stay():
     assert sparse.get_support().all()
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("objective", ["mmd", "kl", "hellinger"])
+@pytest.mark.parametrize("n_clusters, X", [(1, np.eye(4)), (2, np.ones((4, 2)))])
+def test_an_objective_of_zero_has_a_path(objective, n_clusters, X):
+    sparse = SparseGEMINI(n_clusters, objective=objective, n_init=1, random_state=0)
+    path = sparse.path(X)
+    assert np.isfinite(path.alphas).all()
+    assert_array_equal(sparse.labels_, 0)
+
+
 def test_without_penalty_and_hierarchy_it_is_gemini(global_random_seed):
     X, _ = problem(seed=global_random_seed)
     params = {k: v for k, v in FAST.items() if k != "tol"} | {"max_iter": 5000}

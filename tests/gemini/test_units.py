@@ -198,3 +198,11 @@ def test_a_unit_that_underflows_or_is_zero():
     small = GEMINI(3, mode="ovo", random_state=0).fit((X * 1e-15).astype(np.float32))
     labels = GEMINI(3, mode="ovo", random_state=0).fit(X).labels_
     assert_array_equal(small.labels_, labels)
+    # The cube of this unit underflows, which only l2 is relative to.
+    X = rows()
+    expected = quiet(GEMINI(3, **FAST).fit, X)
+    small = quiet(GEMINI(3, **FAST).fit, X * 2.0**-490)
+    assert_array_equal(small.labels_, expected.labels_)
+    assert small.score(X * 2.0**-490) > 0
+    with pytest.raises(ValueError, match="The 'l2' parameter must be 0 .* Rescale X"):
+        GEMINI(3, l2=0.1, **FAST).fit(X * 2.0**-490)
