@@ -90,6 +90,40 @@ _RELATION_DEFAULTS = {
 _AFFINITIES = {"kernel": ("kernel", "linear"), "distance": ("metric", "euclidean")}
 
 
+def refuse_unused(estimator, kind, objective=None):
+    """Refuse parameters of a relation of `kind` that an estimator does not use.
+
+    They are those that are not at their defaults. The message names the objective.
+    """
+    kernel = estimator.kernel if kind == "kernel" else None
+    is_named = isinstance(kernel, str)
+    known = KERNEL_PARAMS.get(kernel, ()) if is_named else ()
+    is_used = {
+        "kernel": kind == "kernel",
+        "metric": kind == "distance",
+        "gamma": "gamma" in known,
+        "degree": "degree" in known,
+        "coef0": "coef0" in known,
+        "kernel_params": callable(kernel) and not is_named,
+    }
+    params = estimator.get_params(deep=False)
+    for name, default in _RELATION_DEFAULTS.items():
+        value = params.get(name, default)
+        is_empty = name == "kernel_params" and not value
+        if is_used[name] or is_empty or value == default:
+            continue
+        where = [] if objective is None else [objective]
+        if kind == "kernel":
+            where.append(f"kernel={kernel!r}")
+        do = "do" if len(where) > 1 else "does"
+        raise ValueError(
+            f"The {name!r} parameter of {type(estimator).__name__} must be left at "
+            f"{default!r} with {' and '.join(where)}, which {do} not use it. Got "
+            f"{value!r} instead. Leave it out, or set what uses it; a search over "
+            "both takes a list of grids."
+        )
+
+
 class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
     """Parameters, checks and prediction of the GEMINI estimators."""
 
@@ -287,31 +321,7 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         """
         self._refuse_unused_precomputed()
         kind = OBJECTIVES[self.objective].relation
-        kernel = self.kernel if kind == "kernel" else None
-        is_named = isinstance(kernel, str)
-        known = KERNEL_PARAMS.get(kernel, ()) if is_named else ()
-        is_used = {
-            "kernel": kind == "kernel",
-            "metric": kind == "distance",
-            "gamma": "gamma" in known,
-            "degree": "degree" in known,
-            "coef0": "coef0" in known,
-            "kernel_params": callable(kernel) and not is_named,
-        }
-        for name, default in _RELATION_DEFAULTS.items():
-            value = getattr(self, name)
-            is_empty = name == "kernel_params" and not value
-            if is_used[name] or is_empty or value == default:
-                continue
-            where = f"objective={self.objective!r}"
-            if kind == "kernel":
-                where += f" and kernel={kernel!r}"
-            raise ValueError(
-                f"The {name!r} parameter of {type(self).__name__} must be left at "
-                f"{default!r} with {where}, which do not use it. Got {value!r} "
-                "instead. Leave it out, or set what uses it; a search over both takes "
-                "a list of grids."
-            )
+        refuse_unused(self, kind, f"objective={self.objective!r}")
 
     def _refuse_unused_precomputed(self):
         """Refuse a precomputed relation that the objective would take as features."""

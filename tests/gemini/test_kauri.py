@@ -109,6 +109,38 @@ def test_relations_that_are_given_are_those_that_are_named():
         Kauri(3, kernel="rbf").fit(X, affinity=K)
 
 
+@pytest.mark.parametrize("offset", [0.0, 1e6])
+def test_the_origin_of_a_kernel_does_not_matter(offset):
+    X, _ = make_blobs(60, centers=3, random_state=0)
+    X -= X.mean(axis=0)
+    expected = Kauri(3).fit(X)
+    moved = X + offset
+    for far in (
+        Kauri(3).fit(X, affinity=X @ X.T + offset**2),
+        Kauri(3).fit(X, affinity=moved @ moved.T),
+    ):
+        assert_array_equal(far.labels_, expected.labels_)
+    far = Kauri(3, kernel="poly", degree=1, gamma=1).fit(moved)
+    assert_array_equal(far.labels_, expected.labels_)
+    assert_allclose(far.score(moved), expected.score(X), rtol=1e-3)
+
+
+@pytest.mark.parametrize(
+    "params, name",
+    [
+        ({"gamma": 0.5}, "gamma"),
+        ({"gamma": "scale"}, "gamma"),
+        ({"kernel": "rbf", "degree": 2}, "degree"),
+        ({"kernel": "rbf", "coef0": 0.0}, "coef0"),
+        ({"kernel": "rbf", "kernel_params": {"gamma": 1}}, "kernel_params"),
+    ],
+)
+def test_parameters_that_the_kernel_does_not_use_are_refused(params, name):
+    message = f"The '{name}' parameter of Kauri must be left at .* does not use it"
+    with pytest.raises(ValueError, match=message):
+        Kauri(2, **params).fit([[0.0], [1.0]])
+
+
 def test_gamma_scale_does_not_depend_on_the_unit():
     X = load_iris().data
     trees = [Kauri(3, kernel="rbf", gamma="scale").fit(c * X) for c in (1.0, 1e3)]
