@@ -23,6 +23,7 @@ from skdiffclust import (
     SpanningForestEmbedding,
     SparseGEMINI,
     SparseGEMINICV,
+    _threads,
 )
 from skdiffclust._history import EpochLoop
 from skdiffclust.forests._trees import _euclidean
@@ -173,8 +174,11 @@ def checks(monkeypatch):
     """The `Checks` of this test; Ctrl-C raises also in the background of a shell."""
     checks = Checks()
     monkeypatch.setattr(CPUDispatcher, "__call__", checks.wrap(CPUDispatcher.__call__))
-    # It picks the faster of two trees, which need different numbers of checks.
+    # The number of checks must not depend on the load: it picks the faster of two
+    # trees, sizes chunks by the time that the last one took, and hands them to threads.
     monkeypatch.setattr(_euclidean, "thread_time", lambda: 0.0)
+    monkeypatch.setattr(_threads, "perf_counter", lambda: 0.0)
+    monkeypatch.setattr(_threads, "effective_n_threads", lambda n_jobs: 1)
     monkeypatch.setattr(EpochLoop, "record", checks.wrap(EpochLoop.record))
     if find_spec("torch") is not None:
         import torch
