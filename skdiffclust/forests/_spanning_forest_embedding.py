@@ -123,7 +123,7 @@ class SpanningForestEmbedding(
         connectivity error on them are kept. With 0, the weights with the smallest loss
         are kept.
     warm_start : bool, default=False
-        Start from the weights of the last fit.
+        Start from the weights of the last fit, whose layers must have the same sizes.
     max_iter : int, default=20
         Largest number of epochs, passes over the unlabelled samples.
     batch_size : int, default=64
@@ -564,12 +564,23 @@ class SpanningForestEmbedding(
 
         The step is what "auto" is, in root mean squares of the first layer's weights.
         """
+        hidden = hidden_widths(self)
+        if self.encoder == "linear":
+            hidden = []
+        sizes = [X.shape[1], *hidden, self.n_components]
         if resume and hasattr(self, "coefs_"):
+            kept = [len(self.coefs_[0]), *(array.shape[1] for array in self.coefs_)]
+            if kept != sizes:
+                raise ValueError(
+                    "SpanningForestEmbedding must have layers of the same sizes as in "
+                    f"the last fit to continue from it, {kept}. Got {sizes} instead, "
+                    "from the features of X, encoder, hidden_layer_sizes and "
+                    "n_components. Set warm_start=False, or fit a clone."
+                )
             # As it was when training ended, before the change of units.
             center, scale = self._units
             encoder = Encoder(self.coefs_, self.intercepts_).copy()
             return encoder.scaled(scale).shifted(center), STEP
-        hidden = hidden_widths(self)
         init = self.init
         if self.encoder == "linear" and init == "auto":
             unseen = tells_unseen_classes(
@@ -582,9 +593,6 @@ class SpanningForestEmbedding(
                 return encoder, STEP_FROM_DISCRIMINANTS
         if self.encoder == "linear" and init != "random":
             return principal_encoder(X, self.n_components, rng), STEP
-        if self.encoder == "linear":
-            hidden = []
-        sizes = [X.shape[1], *hidden, self.n_components]
         return Encoder.with_random_weights(sizes, rng, X.dtype), STEP
 
     def _fitted(self, trainer):

@@ -258,6 +258,25 @@ def test_nothing_of_torch_survives(global_random_seed):
 
 
 @pytest.mark.few_epochs
+@pytest.mark.parametrize(
+    "changed",
+    [{"n_components": 3}, {"encoder": "mlp"}, {"encoder": "mlp", "n_features": 1}],
+)
+def test_only_layers_of_the_same_sizes_continue(changed):
+    X, y = hidden_signal(seed=0)
+    n_features = changed.pop("n_features", X.shape[1])
+    encoder = "mlp" if n_features < X.shape[1] else "linear"
+    embedding = make(encoder=encoder, max_iter=1, warm_start=True).fit(X, y)
+    before = embedding.coefs_
+    embedding.set_params(**changed)
+    with pytest.raises(ValueError, match="layers of the same sizes as in the last fit"):
+        embedding.fit(X[:, :n_features], y)
+    assert embedding.coefs_ is before
+    embedding.set_params(warm_start=False).fit(X[:, :n_features], y)
+    assert embedding.coefs_[0].shape[0] == n_features
+
+
+@pytest.mark.few_epochs
 def test_warm_start_and_partial_fit_continue(global_random_seed):
     X, y = hidden_signal(seed=global_random_seed)
     embedding = make(max_iter=10, warm_start=True).fit(X, y)
