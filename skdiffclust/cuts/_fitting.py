@@ -225,14 +225,15 @@ def prepare(
     if estimator.small_components == "noise":
         counted = counted[~nodes.small]  # noise is in no cluster
     bounds = (0.0, np.inf)
-    if reset:
+    if reset:  # the next samples of a stream are labelled by the encoder alone
         bounds = _find_bounds(
             estimator, counted, n_used, is_weighted=sample_weight is not None
         )
-    # The next samples of a stream are labelled by the encoder alone.
-    if reset and has_pseudo_labels(estimator):
-        are_whole = combine_parts(nodes, n_used, bounds) is not None
-        warn_of_parts(nodes, n_used, "PRCut", _placed(estimator), are_whole=are_whole)
+        if has_pseudo_labels(estimator):
+            are_whole = combine_parts(nodes, n_used, bounds) is not None
+            warn_of_parts(
+                nodes, n_used, "PRCut", _placed(estimator), are_whole=are_whole
+            )
     return Data(
         rows,
         graph,

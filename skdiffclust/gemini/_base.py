@@ -90,10 +90,10 @@ _RELATION_DEFAULTS = {
 _AFFINITIES = {"kernel": ("kernel", "linear"), "distance": ("metric", "euclidean")}
 
 
-def refuse_unused(estimator, kind, objective=None):
-    """Refuse parameters of a relation of `kind` that an estimator does not use.
+def refuse_unused(estimator, kind):
+    """Raise ValueError if a parameter that a relation of `kind` does not use is set.
 
-    They are those that are not at their defaults. The message names the objective.
+    That is, if it is not at its default. `kind` is "kernel", "distance" or None.
     """
     kernel = estimator.kernel if kind == "kernel" else None
     is_named = isinstance(kernel, str)
@@ -112,14 +112,12 @@ def refuse_unused(estimator, kind, objective=None):
         is_empty = name == "kernel_params" and not value
         if is_used[name] or is_empty or value == default:
             continue
-        where = [] if objective is None else [objective]
-        if kind == "kernel":
-            where.append(f"kernel={kernel!r}")
-        do = "do" if len(where) > 1 else "does"
+        setters = ("objective", "kernel") if kind == "kernel" else ("objective",)
+        where = [f"{part}={params[part]!r}" for part in setters if part in params]
         raise ValueError(
             f"The {name!r} parameter of {type(estimator).__name__} must be left at "
-            f"{default!r} with {' and '.join(where)}, which {do} not use it. Got "
-            f"{value!r} instead. Leave it out, or set what uses it; a search over "
+            f"{default!r}, since relations with {' and '.join(where)} do not use it. "
+            f"Got {value!r} instead. Leave it out, or set what uses it; a search over "
             "both takes a list of grids."
         )
 
@@ -320,8 +318,7 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         training that are unused because of others are ignored, as in scikit-learn.
         """
         self._refuse_unused_precomputed()
-        kind = OBJECTIVES[self.objective].relation
-        refuse_unused(self, kind, f"objective={self.objective!r}")
+        refuse_unused(self, OBJECTIVES[self.objective].relation)
 
     def _refuse_unused_precomputed(self):
         """Refuse a precomputed relation that the objective would take as features."""

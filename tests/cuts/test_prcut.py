@@ -737,7 +737,8 @@ def test_sizes_are_weights(giant, global_random_seed):
             PRCut(3, affinity="precomputed").fit(giant, sample_weight=wrong)
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.few_epochs
+@pytest.mark.filterwarnings("ignore:PRCut found 1 clusters instead of 2")
 @pytest.mark.parametrize("encoder", ["mlp", "linear", None])
 @pytest.mark.parametrize("n_weighted", [1, 30])
 def test_samples_without_weight_have_a_finite_ratio_cut(

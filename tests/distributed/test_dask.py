@@ -40,7 +40,7 @@ def process():
     return {"pid": os.getpid()}
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.few_epochs
 def test_answers_for_an_array_in_chunks():
     da = pytest.importorskip("dask.array", reason="dask is not installed.")
     X, y = make_blobs(500, n_features=4, centers=3, random_state=0)

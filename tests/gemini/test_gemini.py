@@ -534,7 +534,7 @@ def test_a_fit_leaves_no_attributes_of_another_model():
 )
 def test_what_has_no_part_in_the_relation_is_refused(params, name):
     X, _ = blobs(seed=0)
-    message = f"The '{name}' parameter of GEMINI must be left at .* do(es)? not use it"
+    message = f"The '{name}' parameter of GEMINI must be left at .* do not use it"
     with pytest.raises(ValueError, match=message):
         GEMINI(3, **params).fit(X)
 

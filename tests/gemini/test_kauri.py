@@ -136,7 +136,7 @@ def test_the_origin_of_a_kernel_does_not_matter(offset):
     ],
 )
 def test_parameters_that_the_kernel_does_not_use_are_refused(params, name):
-    message = f"The '{name}' parameter of Kauri must be left at .* does not use it"
+    message = f"The '{name}' parameter of Kauri must be left at .* do not use it"
     with pytest.raises(ValueError, match=message):
         Kauri(2, **params).fit([[0.0], [1.0]])
 

@@ -117,7 +117,7 @@ def test_with_one_cluster_all_features_stay():
     assert sparse.get_support().all()
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore:SparseGEMINI found 1 clusters instead of 2")
 @pytest.mark.parametrize("objective", ["mmd", "kl", "hellinger"])
 @pytest.mark.parametrize("n_clusters, X", [(1, np.eye(4)), (2, np.ones((4, 2)))])
 def test_an_objective_of_zero_has_a_path(objective, n_clusters, X):
@@ -243,7 +243,7 @@ def test_the_step_before_the_objective_falls(objectives, n_features, chosen):
     assert choose_step(np.array(objectives), np.array(n_features), 0.9) == chosen
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.few_epochs
 @pytest.mark.parametrize("model", ["linear", "mlp"])
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("shape", [(1, 3), (4, 2), (4, 9)])

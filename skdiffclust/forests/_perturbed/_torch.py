@@ -50,7 +50,7 @@ def _as_float64(tensor):
 
 
 def _are_usable(matrices):
-    """Whether matrices (b, n, n) are finite, and their noisy copies are (b,)."""
+    """Return which matrices (b, n, n) have finite noisy copies, (b,) bool."""
     return (matrices.abs() <= MOST).flatten(1).all(dim=1)
 
 
