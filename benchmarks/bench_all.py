@@ -9,7 +9,7 @@ k-means (largest silhouette of 2 to 20 clusters) and for Gaussian mixtures (leas
 no raw data, so that it gets the graph of neighbours.
 
 The sets are generators of scikit-learn and of `skdiffclust.datasets`, the tables in
-scikit-learn's wheel, and those of `skdiffclust._data`. At most 2000 samples are drawn
+scikit-learn's wheel, and those of `data_sets.py`. At most 2000 samples are drawn
 of each, by seed 0. Features with units of their own are standardised. Classes are used
 to count, not to choose.
 
@@ -39,6 +39,7 @@ from pathlib import Path
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before NumPy: a fork has one thread
 
 import numpy as np
+from data_sets import has_data, load_data
 from sklearn import datasets
 from sklearn.cluster import (
     HDBSCAN,
@@ -57,7 +58,6 @@ from sklearn.mixture import GaussianMixture
 from sklearn.preprocessing import StandardScaler
 
 from skdiffclust import GEMINI, ClAM, PRCut, SpanningForestClustering
-from skdiffclust._data import has_data, load_data
 from skdiffclust.datasets import (
     add_noise_background,
     make_celeux_one,

@@ -4,7 +4,7 @@
 
 Parts are k_means, text, metrics, streams, outliers, fits, steps, large, growth, memory
 and gpu; all of them by default. Times are medians of alternating runs in this process,
-given as ratios. Real data come from the loader, skdiffclust._data. The part k_means
+given as ratios. Real data come from the loader, data_sets.py. The part k_means
 compares ClAM with its defaults to ``KMeans(n_init=10)`` on twenty complete data sets:
 see its docstring.
 """
@@ -22,6 +22,7 @@ import warnings
 import numpy as np
 import sklearn
 import torch
+from data_sets import has_data, load_data
 from scipy import sparse
 from sklearn.cluster import KMeans, MiniBatchKMeans, kmeans_plusplus
 from sklearn.datasets import (
@@ -38,7 +39,6 @@ from sklearn.metrics import adjusted_rand_score, roc_auc_score, silhouette_score
 from sklearn.preprocessing import StandardScaler
 
 from skdiffclust import ClAM
-from skdiffclust._data import has_data, load_data
 from skdiffclust.memories._dynamics import Dynamics
 from skdiffclust.memories._masking import mask_groups
 from skdiffclust.memories._torch import completion_on_device

@@ -2,7 +2,7 @@
 
     OMP_NUM_THREADS=1 python benchmarks/bench_completion.py [--seeds 5] [NAME ...]
 
-Standardised real data of the loader, skdiffclust._data, and of scikit-learn lose 10, 20
+Standardised real data of the loader, data_sets.py, and of scikit-learn lose 10, 20
 or 40 % of their entries, at random ("mcar") or, with probabilities that grow with the
 rank of the value, not ("mnar"). A line has the mean squared error of the hidden
 entries, relative to the mean (1: no better than the mean of a feature), the processor
@@ -18,6 +18,7 @@ import warnings
 
 import numpy as np
 import sklearn
+from data_sets import has_data, load_data
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 from sklearn.exceptions import ConvergenceWarning
@@ -26,7 +27,6 @@ from sklearn.impute import IterativeImputer, KNNImputer, SimpleImputer
 from sklearn.metrics import adjusted_rand_score
 
 from skdiffclust import AssociativeImputer, ClAM
-from skdiffclust._data import has_data, load_data
 
 LOADERS = {
     "iris": load_iris,

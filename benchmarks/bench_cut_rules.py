@@ -27,6 +27,7 @@ from pathlib import Path
 
 import numpy as np
 import sklearn
+from data_sets import has_data, load_data
 from sklearn import datasets
 from sklearn.cluster import HDBSCAN, AgglomerativeClustering, KMeans
 from sklearn.metrics import adjusted_rand_score
@@ -34,7 +35,6 @@ from sklearn.mixture import GaussianMixture
 from sklearn.preprocessing import StandardScaler
 
 from skdiffclust import SpanningForestClustering
-from skdiffclust._data import has_data, load_data
 
 TABLES = (
     "zoo ecoli movlib ctg mnist_t10k usps_train letter isolet house_votes_84 "

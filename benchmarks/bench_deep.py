@@ -19,6 +19,7 @@ import time
 
 import numpy as np
 import torch
+from data_sets import load_data
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
@@ -26,7 +27,6 @@ from sklearn.metrics import adjusted_rand_score
 from torch import nn
 
 from skdiffclust import ClAM
-from skdiffclust._data import load_data
 from skdiffclust.memories import _deep
 
 BATCH = _deep._BATCH

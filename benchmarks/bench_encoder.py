@@ -22,6 +22,7 @@ from importlib.metadata import version
 from typing import NamedTuple
 
 import numpy as np
+from data_sets import load_data
 from sklearn import datasets
 from sklearn.cluster import KMeans
 from sklearn.manifold import spectral_embedding
@@ -36,7 +37,6 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.semi_supervised import LabelSpreading
 
 from skdiffclust import PRCut
-from skdiffclust._data import load_data
 
 _N_FIT = 2000
 _N_NEW = 1000

@@ -39,10 +39,10 @@ from pathlib import Path
 
 import numpy as np
 import scipy
+from data_sets import load_data
 from scipy.sparse.csgraph import minimum_spanning_tree
 from sklearn.datasets import load_digits
 
-from skdiffclust._data import load_data
 from skdiffclust.forests import (
     neighbor_similarity,
     partial_fenchel_young_loss,

@@ -12,7 +12,7 @@ Seven questions, each a subcommand.
 
 `fits` and `table` add a line of JSON a fit to --output and continue where they stopped.
 Both sides are given the same graph. Times are CPU seconds of alternating runs on one
-thread. The data sets come from the loader, skdiffclust._data.
+thread. The data sets come from the loader, data_sets.py.
 """
 
 import json
@@ -36,13 +36,13 @@ import sklearn
 import torch
 from bench_graphs import METHODS
 from cut_graphs import block_model, data, karate, lfr
+from data_sets import has_data, load_data
 from sklearn.cluster import SpectralClustering
 from sklearn.datasets import load_digits, make_blobs
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 from sklearn.neighbors import kneighbors_graph
 
 from skdiffclust import PRCut
-from skdiffclust._data import has_data, load_data
 from skdiffclust.cuts import _prcut, _starts, ratio_cut
 from skdiffclust.cuts._local_search import local_search
 from skdiffclust.cuts._ratio_cut import check_graph

@@ -12,6 +12,7 @@ looked at when the rule was chosen, the mixtures and the other sets were not.
 import argparse
 
 import numpy as np
+from data_sets import load_data
 from sklearn.cluster import KMeans
 from sklearn.datasets import (
     load_breast_cancer,
@@ -26,7 +27,6 @@ from sklearn.metrics import adjusted_rand_score, silhouette_score
 from sklearn.preprocessing import StandardScaler
 
 from skdiffclust import ClAM
-from skdiffclust._data import load_data
 
 OWN = {
     "breast cancer": load_breast_cancer,

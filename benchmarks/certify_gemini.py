@@ -22,6 +22,7 @@ import warnings
 from unittest import mock
 
 import numpy as np
+from data_sets import load_data
 from scipy.sparse import csr_array
 from sklearn.cluster import KMeans
 from sklearn.datasets import (
@@ -38,7 +39,6 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.preprocessing import scale
 
 from skdiffclust import GEMINI, SparseGEMINI
-from skdiffclust._data import load_data
 from skdiffclust._encoder import Encoder
 from skdiffclust.datasets import make_celeux_one, make_celeux_two
 from skdiffclust.gemini import _base, gemini_score

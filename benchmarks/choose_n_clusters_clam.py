@@ -23,6 +23,7 @@ from choose_n_clusters_forest import (
     without,
 )
 from choose_n_clusters_gemini import mixture
+from data_sets import has_data, load_data
 from sklearn.cluster import KMeans
 from sklearn.datasets import (
     load_breast_cancer,
@@ -35,7 +36,6 @@ from sklearn.metrics import silhouette_score
 from sklearn.preprocessing import StandardScaler
 
 from skdiffclust import ClAM
-from skdiffclust._data import has_data, load_data
 
 OWN = {
     "breast_cancer": load_breast_cancer,

@@ -17,13 +17,13 @@ import time
 import warnings
 
 import numpy as np
+from data_sets import load_data
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score, silhouette_score
 from sklearn.mixture import GaussianMixture
 
 from skdiffclust import GEMINI, SparseGEMINICV
-from skdiffclust._data import load_data
 from skdiffclust.datasets import make_celeux_one
 
 COUNTS = range(2, 11)

@@ -13,13 +13,13 @@ the true number of clusters. "forest" is the default of SpanningForestClustering
 import warnings
 
 import numpy as np
+from data_sets import has_data, load_data
 from sklearn import datasets
 from sklearn.cluster import HDBSCAN, AgglomerativeClustering, KMeans
 from sklearn.metrics import adjusted_mutual_info_score, adjusted_rand_score
 from sklearn.preprocessing import StandardScaler
 
 from skdiffclust import SpanningForestClustering
-from skdiffclust._data import has_data, load_data
 
 
 def data_sets():

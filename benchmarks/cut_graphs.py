@@ -9,11 +9,11 @@ from typing import NamedTuple
 import networkx as nx
 import numpy as np
 import scipy.sparse as sp
+from data_sets import load_data
 from sklearn.datasets import load_digits, make_blobs
 from sklearn.neighbors import kneighbors_graph
 from sklearn.preprocessing import StandardScaler
 
-from skdiffclust._data import load_data
 from skdiffclust.cuts._graph import Affinity
 from skdiffclust.cuts._ratio_cut import check_graph
 

@@ -53,6 +53,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from data_sets import load_data
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
@@ -61,7 +62,6 @@ from sklearn.semi_supervised import LabelSpreading
 from torch import nn
 
 from skdiffclust import SpanningForestClustering, SpanningForestEmbedding
-from skdiffclust._data import load_data
 
 DATA = "digits", "usps_train", "letter", "isolet"
 N_LABELS, N_TRAIN, N_TEST = 200, 1200, 1000

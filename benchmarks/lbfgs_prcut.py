@@ -5,7 +5,7 @@
 L-BFGS on the exact expected ratio-cut of all rows, from the logistic regression of the
 spectral labels after a local search; and ``PRCut(encoder="linear")``, which takes steps
 of batches from the same labels. Prints cuts of labels and processor time. The sets come
-from the loader, skdiffclust._data.
+from the loader, data_sets.py.
 """
 
 import os

@@ -6,7 +6,7 @@
 
 Results are appended to ``reproduce_clam.jsonl`` in the current folder, and what is
 there is not run again; ``--print`` makes the tables of them, and marks what another
-state of the code computed. Real data come from the loader, skdiffclust._data.
+state of the code computed. Real data come from the loader, data_sets.py.
 Silhouettes stand beside the number of clusters found.
 """
 
@@ -19,6 +19,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+from data_sets import has_data, load_data
 from sklearn.cluster import AgglomerativeClustering, KMeans, SpectralClustering
 from sklearn.metrics import adjusted_rand_score as ari
 from sklearn.metrics import normalized_mutual_info_score as nmi
@@ -28,7 +29,6 @@ from sklearn.preprocessing import StandardScaler
 
 import skdiffclust
 from skdiffclust import ClAM
-from skdiffclust._data import has_data, load_data
 from skdiffclust.memories._dynamics import Dynamics
 from skdiffclust.memories._training import completion_with_gradient
 from skdiffclust.metrics import silhouette_scorer

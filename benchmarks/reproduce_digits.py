@@ -19,12 +19,12 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from data_sets import load_data
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 from torch import nn
 
 from skdiffclust import SpanningForestEmbedding
-from skdiffclust._data import load_data
 from skdiffclust._encoder import Encoder
 from skdiffclust._torch import encoder_module
 from skdiffclust.forests._embedding._training import batch_error

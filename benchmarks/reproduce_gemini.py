@@ -19,12 +19,12 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
+from data_sets import load_data
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 from sklearn.preprocessing import FunctionTransformer, scale
 
 from skdiffclust import SparseGEMINI, SparseGEMINICV
-from skdiffclust._data import load_data
 from skdiffclust.datasets import (
     add_noise_background,
     make_celeux_one,

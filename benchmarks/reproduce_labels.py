@@ -7,7 +7,7 @@ graph is asked for a fifth of the rows that it has not seen, stratified by class
 times; beside it two classifiers of scikit-learn, logistic regression and a perceptron
 with as many hidden units, are given the same rows. One line of JSON a split is added to
 --output, and what is there is not run again; the sets come from the loader,
-skdiffclust._data.
+data_sets.py.
 """
 
 import os
@@ -21,6 +21,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+from data_sets import load_data
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
@@ -30,7 +31,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skdiffclust import PRCut
-from skdiffclust._data import load_data
 from skdiffclust.metrics import clustering_accuracy
 
 SETS = "digits", "usps_train", "mnist_t10k"

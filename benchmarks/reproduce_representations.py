@@ -5,7 +5,7 @@
 The ratio-cut of the nearest neighbours, of equal weight as in the paper, of pixels, of
 50 principal components, and of a small convolutional network that learned without
 labels from shifted, scaled and noisy copies (SimCLR's loss). One line a representation;
-the sets come from the loader, skdiffclust._data.
+the sets come from the loader, data_sets.py.
 """
 
 import os
@@ -16,13 +16,13 @@ import sys
 
 import numpy as np
 import torch
+from data_sets import load_data
 from sklearn.decomposition import PCA
 from sklearn.metrics import normalized_mutual_info_score
 from torch import nn
 from torch.nn import functional
 
 from skdiffclust import PRCut
-from skdiffclust._data import load_data
 from skdiffclust.metrics import clustering_accuracy
 
 N_NEIGHBORS = {"usps_train": 20, "mnist_t10k": 25}

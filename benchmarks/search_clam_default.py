@@ -6,7 +6,7 @@
 
 k-means gets as many restarts, chosen by its loss or by silhouette as ours are. A fit
 that finds fewer clusters than requested counts as a silhouette of 0. Real data come
-from the loader, skdiffclust._data.
+from the loader, data_sets.py.
 """
 
 import itertools
@@ -14,13 +14,13 @@ import sys
 import warnings
 
 import numpy as np
+from data_sets import has_data, load_data
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine, make_blobs
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import silhouette_score
 from sklearn.preprocessing import StandardScaler
 
-from skdiffclust._data import has_data, load_data
 from skdiffclust.memories import ClAM
 
 TUNING = ["ecoli", "ctg", "usps_train", "letter", "digits", "wine", "breast_cancer"]

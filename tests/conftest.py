@@ -13,8 +13,7 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 
 import numpy as np
 import pytest
-
-from skdiffclust._data import load_data
+from data_sets import load_data
 
 # "3" or "0-9": the tests that draw what they are about take `global_random_seed`, and
 # run once for each of these seeds.

@@ -8,12 +8,12 @@ import warnings
 
 import numpy as np
 import pytest
+from data_sets import load_data
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 from sklearn.preprocessing import scale
 
 from skdiffclust import SparseGEMINI
-from skdiffclust._data import load_data
 from skdiffclust.datasets import make_celeux_one, make_celeux_two
 from skdiffclust.metrics import correct_variable_rate, variable_selection_error_rate
 
