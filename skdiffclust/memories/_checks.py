@@ -41,12 +41,6 @@ def check_problem(clam, weight, first):
             "encoder. Got an array instead, but codes are not known before training. "
             "Fit with max_iter=1 and continue with warm_start."
         )
-    if clam.decoder is not None and (clam.encoder is None or clam.encoder == "mlp"):
-        raise ValueError(
-            "The 'decoder' parameter of ClAM must be None unless the encoder is a "
-            f"module. Got {type(clam.decoder).__name__} with encoder={clam.encoder!r} "
-            "instead. Pass a module as encoder, or leave the decoder out."
-        )
     if clam.metric != "manhattan":
         return
     if clam.step_size > 1:

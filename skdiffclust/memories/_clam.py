@@ -139,9 +139,10 @@ class ClAM(
         1.5 times too far out.
     mask_probability : float, default=0.15
         Fraction of the features that are hidden from a masked sample, at most 0.5. Half
-        of the samples of a batch are masked.
+        of the samples of a batch are masked. Used with `self_supervised` and dense X.
     mask_value : {"mean", "min", "max"}, default="mean"
-        Initial value of a hidden feature, over the samples of `fit`.
+        Initial value of a hidden feature, over the samples of `fit`. Used with
+        `self_supervised` and dense X.
     self_supervised : bool, default=True
         Whether features are hidden from half of the samples (eq. 9), or no features are
         hidden (eq. 8), as in k-means, which takes half of the time on small data.
@@ -180,8 +181,8 @@ class ClAM(
         are a fiftieth of `learning_rate`, batches have at most 256 samples, and at most
         half of the epochs are pretraining.
     decoder : torch.nn.Module or None, default=None
-        From codes to samples, for a module as `encoder`; copied. None is a perceptron
-        with hidden layers of 128 and 256 units.
+        From codes to samples; copied. Used if `encoder` is a module. None is a
+        perceptron with hidden layers of 128 and 256 units.
     warm_start : bool, default=False
         Whether `fit` continues from the memories, and the encoder, of the last fit.
     half_life : int or None, default=None
@@ -205,7 +206,8 @@ class ClAM(
     device : str, default="auto"
         Device of the training. "auto" is CUDA if it is available and an epoch of all
         restarts takes at least 1e10 multiplications, else the CPU, which is faster for
-        small data; an encoder is trained on CUDA whenever it is available.
+        small data; an encoder is trained on CUDA whenever it is available. Sparse X is
+        trained on the CPU.
     random_state : int, RandomState instance or None, default=None
         Determines initial memories, the order of the samples and the masks.
 
@@ -221,7 +223,7 @@ class ClAM(
     cluster_weights_ : ndarray of shape (n_clusters,)
         Attraction of each memory.
     labels_ : ndarray of shape (n_samples,), int64
-        Clusters by decreasing size.
+        Clusters by decreasing size, which is the sum of sample weights.
     n_clusters_ : int
         Clusters that have samples.
     n_clusters_curve_ : dict of ndarrays, or None
@@ -270,12 +272,14 @@ class ClAM(
     The implementation differs from the paper. Half of the samples of a batch are
     masked, in groups with the same block of hidden features, so that each feature is
     hidden equally often in every batch; the others are reconstructed from all features.
-    The loss is a mean over the reconstructed entries. Initial memories are first
-    improved by Lloyd's iterations; a memory that attracts no sample in an epoch is
-    moved to a sample far from all memories. Restarts are selected by the loss, as in
-    the text of the paper; its code selects by the silhouette. The solution of k-means
-    is always one of the candidates: on complete data, training alone finds no better
-    clusters and less stable ones. With "cosine", memories stay on the unit sphere.
+    The loss is a mean over the reconstructed entries. With "k-means++" initial memories
+    are first improved by Lloyd's iterations, and the solution of k-means is one of the
+    candidates: on complete data, training alone finds no better clusters and less
+    stable ones. With "random", and memories that are given, no Lloyd iterations run and
+    k-means is no candidate. A memory that attracts no sample in an epoch is moved to a
+    sample far from all memories. Restarts are selected by the loss, as in the text of
+    the paper; its code selects by the silhouette. With "cosine", memories stay on the
+    unit sphere, and a sample that is opposite to what attracts it stays where it is.
     Sparse X is never converted to a dense array; none of its features are hidden
     (eq. 8).
 
@@ -283,15 +287,18 @@ class ClAM(
     methods, as :class:`AssociativeImputer` does among at most 2000 of the training
     samples, which are kept for that; clusters and distances are those of completed
     samples. The inverse temperature of completion is chosen on entries that are hidden
-    for that, and is not `inverse_temperature`.
+    for that, and is not `inverse_temperature`. Features without any value in `fit` are
+    zero for all samples, as with ``keep_empty_features=True`` of scikit-learn's
+    imputers.
 
     The "mlp" is trained in NumPy on the CPU; a module as encoder, or another device,
     needs torch. While it trains a module, a fit seeds the global random streams of
     torch, from which its dropout draws, and restores them at the end; a lock makes
     concurrent fits of modules take turns, so that they give the same results as alone.
 
-    Sample weights multiply the loss of a sample. A sample of weight two is not exactly
-    equivalent to two samples, because batches and masks are drawn by sample index.
+    Sample weights multiply the loss of a sample. A sample of weight two is equivalent
+    to two samples where the solution of k-means is kept; training draws batches and
+    masks by sample index.
 
     References
     ----------
@@ -651,7 +658,11 @@ class ClAM(
 
     def _fill(self, X):
         """Return validated samples, missing entries completed, in the dtype of X."""
-        if sparse.issparse(X) or not np.isnan(X).any():
+        if sparse.issparse(X):
+            return X
+        if self._is_empty.any():
+            X = np.where(self._is_empty, 0, X)
+        if not np.isnan(X).any():
             return X
         if self._completer is not None:
             return self._completer.complete(X).astype(X.dtype)
@@ -666,11 +677,13 @@ class ClAM(
     def _learn_missing(self, X, random_state):
         """Fit the completion of missing entries; return training samples filled."""
         self._completer = None
+        self._is_empty = np.zeros(X.shape[1], dtype=bool)
         if not sparse.issparse(X) and np.isnan(X).any():
             from skdiffclust.memories._completion import fit_completer
 
+            self._is_empty = np.isnan(X).all(axis=0)
             self._completer = fit_completer(
-                X,
+                np.where(self._is_empty, 0, X),
                 n_memories=_COMPLETING,
                 inverse_temperature="auto",
                 linear_correction="auto",
@@ -763,11 +776,8 @@ class ClAM(
             log_weights = np.log(check_weights(given, n_clusters))
         size = 0 if sparse.issparse(X) else X.size * n_clusters
         self.device_, complete = self._resolve_device(size)
-        if sparse.issparse(X) and complete is not None:
-            raise ValueError(
-                "The 'device' parameter of ClAM must be 'auto' or 'cpu' for sparse X. "
-                f"Got {self.device!r} instead. Sparse samples are trained on the CPU."
-            )
+        if sparse.issparse(X):
+            self.device_, complete = "cpu", None
         return run.start(self, memories, log_weights, complete)
 
     def _read_number(self, curve, *, stacklevel):
@@ -798,6 +808,7 @@ class ClAM(
             "encoder_": None,
             "decoder_": None,
             "_completer": self._completer,
+            "_is_empty": self._is_empty,
             "_basins": None,
         }
 
@@ -816,7 +827,7 @@ class ClAM(
         if given is not None:
             labels = np.where(given[1], labels, given[0])
         if reorder:
-            order = order_by_size(labels, n_clusters)
+            order = order_by_size(labels, n_clusters, weight)
             self.cluster_centers_ = memories[order]
             self.cluster_weights_ = self.cluster_weights_[order]
             labels = self._assign(X)
@@ -1154,10 +1165,13 @@ def _extremes(X):
     if sparse.issparse(X):
         ends = X.min(axis=0), X.max(axis=0)
         return np.stack([np.ravel(end.toarray()) for end in ends])
-    is_empty = np.isnan(X).all(axis=0)
-    if is_empty.any():
+    seen = ~np.isnan(X)
+    if not seen.any():
         raise ValueError(
-            "The features of X must each have an entry that is not missing. Got "
-            f"feature {int(np.argmax(is_empty))} with NaN only instead. Drop it."
+            "The 'X' parameter of ClAM must have an entry that is not missing. Got NaN "
+            "only instead. Drop samples without any values."
         )
-    return np.stack([np.nanmin(X, axis=0), np.nanmax(X, axis=0)])
+    low = np.where(seen, X, np.inf).min(axis=0)
+    high = np.where(seen, X, -np.inf).max(axis=0)
+    has_values = seen.any(axis=0)
+    return np.stack([np.where(has_values, low, 0), np.where(has_values, high, 0)])

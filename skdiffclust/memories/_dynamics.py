@@ -38,6 +38,7 @@ class Completion:
 
 METRICS = ("euclidean", "cosine", "manhattan")
 _RECALL_BLOCK_ENTRIES = 2**21
+_OPPOSITE = 1e-7  # length, after a step on the sphere, that is rounding
 
 
 def energy(
@@ -419,7 +420,11 @@ class _Field:
             if self._metric == "euclidean":
                 pull -= X
         moved = np.where(moves, X + step_size * pull, X)
-        return _on_sphere(moved) if self._metric == "cosine" else moved
+        if self._metric != "cosine":
+            return moved
+        # Opposite to what attracts it, a sample is at a stationary point.
+        lengths = np.linalg.norm(moved, axis=1, keepdims=True)
+        return np.where(lengths > _OPPOSITE, moved / np.maximum(lengths, _OPPOSITE), X)
 
     def _image(self, X):
         """Return rows in the space where distances are measured."""

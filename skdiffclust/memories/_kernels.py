@@ -12,6 +12,9 @@ import numpy as np
 from skdiffclust._compiled import compiled
 from skdiffclust.memories._block_kernels import hidden_products, memories_vjp
 
+# Squared length, after a step on the sphere, that is rounding: the sample was opposite
+# to what attracts it, a stationary point of the energy.
+_OPPOSITE = 1e-14
 # exp(-40) is below the rounding of one: such memories are left out of a step.
 _NEGLIGIBLE = -40.0
 # Sums may be reordered for vector units; NaN and infinity are kept.
@@ -129,8 +132,9 @@ def _cosine_forward(
 
     The row after t steps is g * (seen part) + u; s are u's products with the memories,
     y with the row itself, over the hidden features; n is the squared length that the
-    step had before it was put back on the sphere. `size` is that of the start: 1, or
-    0 for a row of zeros, which has no direction until the first step.
+    step had before it was put back on the sphere, or 0 where it left the row in its
+    place. `size` is that of the start: 1, or 0 for a row of zeros, which has no
+    direction until the first step. Returns that of the end.
     """
     n_steps, k = p.shape
     affinity = np.empty(k)
@@ -144,12 +148,19 @@ def _cosine_forward(
         s[t + 1] = 0.0
         _add_pull(p[t], gram, 1.0, s[t + 1])
         n[t] = size + step * (2.0 * _dot(p[t], s[t]) + step * _dot(p[t], s[t + 1]))
-        shrink = 1.0 / sqrt(n[t]) if n[t] > 0.0 else 0.0
-        size = 1.0 if n[t] > 0.0 else 0.0
+        if n[t] <= _OPPOSITE:
+            n[t] = 0.0
+            s[t + 1] = s[t]
+            y[t + 1] = y[t]
+            g[t + 1] = g[t]
+            continue
+        shrink = 1.0 / sqrt(n[t])
+        size = 1.0
         for m in range(k):
             s[t + 1, m] = (s[t, m] + step * s[t + 1, m]) * shrink
         y[t + 1] = (y[t] + step * _dot(p[t], aim[:k])) * shrink
         g[t + 1] = g[t] * shrink
+    return size
 
 
 @_inlined
@@ -170,10 +181,10 @@ def _cosine_backward(
     d_known[:] = 0.0
     d_aim[:] = 0.0
     for t in range(n_steps - 1, -1, -1):
-        shrink = 1.0 / sqrt(n[t]) if n[t] > 0.0 else 0.0
-        dn = 0.0
-        if n[t] > 0.0:
-            dn = -(dg * g[t + 1] + dy * y[t + 1] + _dot(ds, s[t + 1])) / (2.0 * n[t])
+        if n[t] == 0.0:
+            continue
+        shrink = 1.0 / sqrt(n[t])
+        dn = -(dg * g[t + 1] + dy * y[t + 1] + _dot(ds, s[t + 1])) / (2.0 * n[t])
         pull[:] = 0.0
         _add_pull(p[t], gram, step, pull)
         for m in range(k):
@@ -253,7 +264,7 @@ def _add_cosine_group(
                 for m in range(k):
                     known[m] = products[i, r, m] - aim[m]
                     first[m] = scale * start[r, m]
-            _cosine_forward(
+            size = _cosine_forward(
                 known,
                 first,
                 aim,
@@ -271,7 +282,6 @@ def _add_cosine_group(
             )
             y_end = y[n_steps]
             g_end = g[n_steps]
-            size = 1.0 if n[n_steps - 1] > 0.0 else 0.0
             loss[r] += w * (
                 1.0 + size - outside - 2.0 * y_end - g_end * g_end * outside
             )

@@ -6,7 +6,7 @@ from skdiffclust._batches import mini_batches
 from skdiffclust._optimisers import Adam
 from skdiffclust.memories._masking import hidden_blocks, mask_groups
 from skdiffclust.memories._scaling import dense
-from skdiffclust.memories._seeding import nearest_memory
+from skdiffclust.memories._seeding import nearest_memory, on_sphere
 from skdiffclust.memories._training import completion_with_gradient
 
 _ADAM_FLOOR = 1e-6  # a gradient this small, in training units, has no effect
@@ -109,6 +109,7 @@ class Descent:
         for chosen in mini_batches(len(weight), batch_size, random_state):
             if not weight[chosen].any():
                 continue
+            shares = weight[chosen]
             Z = rows(chosen)
             order, groups = self._groups(*Z.shape, random_state)
             shown = Z if isinstance(order, slice) else Z[:, order]
@@ -119,7 +120,7 @@ class Descent:
                 self._dynamics,
                 groups=groups,
                 fill=self._fill[order],
-                sample_weight=weight[chosen],
+                sample_weight=shares,
             )
             gradient = np.empty_like(self.memories)
             gradient[:, :, order] = found.gradient
@@ -130,7 +131,7 @@ class Descent:
             loss += found.loss
             n_scored += found.n_scored
             attracted += found.attracted
-        self._relocate_empty(attracted, Z)
+        self._relocate_empty(attracted, Z, shares)
         return loss / n_scored
 
     def _groups(self, n_rows, n_features, random_state):
@@ -145,7 +146,7 @@ class Descent:
         optimiser.learning_rate = self.learning_rate * self._size
         optimiser.step([self.memories], [gradient])
         if self._is_spherical:
-            self.memories /= np.linalg.norm(self.memories, axis=2, keepdims=True)
+            self.memories = on_sphere(self.memories)
 
     def _move_log_weights(self, gradient):
         """Take one step of Adam in the log weights (r, k)."""
@@ -155,11 +156,15 @@ class Descent:
         # Only their differences matter.
         self.log_weights -= self.log_weights.mean(axis=1, keepdims=True)
 
-    def _relocate_empty(self, attracted, Z):
-        """Move memories that attracted no sample to the farthest samples of Z."""
+    def _relocate_empty(self, attracted, Z, weight):
+        """Move memories that attracted no sample to the farthest samples of Z.
+
+        Samples of weight zero attract none.
+        """
         for restart in np.flatnonzero((attracted == 0).any(axis=1)):
             empty = np.flatnonzero(attracted[restart] == 0)
             _, distances = nearest_memory(Z, self.memories[restart])
+            distances = np.where(weight > 0, distances, -1.0)
             worst = np.argsort(-distances, kind="stable")[: len(empty)]
             self.memories[restart, empty[: len(worst)]] = dense(Z[worst])
             self._optimisers[0].reset((restart, empty))

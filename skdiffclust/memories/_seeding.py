@@ -21,6 +21,7 @@ _PRODUCTS = 200_000  # of about so many products of entries in all
 _REASSIGNED = 500  # samples up to which single ones change their cluster
 _MEDIAN_STEPS = 30
 FINE = 1e-7  # the same where the winner is settled on all rows
+_NO_DIRECTION = 1e-14  # length of a mean of directions that is rounding
 _GAIN = 1e-6  # smallest relative gain of an exchange that is kept
 
 
@@ -192,9 +193,15 @@ def member_sums(Z, weight, labels, n_clusters):
 
 
 def on_sphere(memories):
-    """Return memories (..., d) of unit length; those of length zero stay."""
+    """Return memories (..., d) of unit length.
+
+    Those of length zero, whose samples have no mean direction, get equal entries: all
+    directions are equally far from their samples.
+    """
     lengths = np.linalg.norm(memories, axis=-1, keepdims=True)
-    return memories / np.where(lengths > 0, lengths, 1.0)
+    is_zero = lengths <= _NO_DIRECTION
+    directions = memories / np.where(is_zero, 1.0, lengths)
+    return np.where(is_zero, memories.shape[-1] ** -0.5, directions)
 
 
 def exchange(Z, weight, memories, cost, random_state, *, spherical=False):

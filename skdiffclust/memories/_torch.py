@@ -42,7 +42,11 @@ def recall(X, memories, log_weights, dynamics, moves=None):
         if dynamics.metric == "manhattan":
             X = X + step * (_medians(share, memories) - X)
         elif dynamics.metric == "cosine":
-            X = _on_sphere(X + step * (share @ memories))
+            moved = X + step * (share @ memories)
+            # Opposite to what attracts it, a sample is at a stationary point.
+            rounding = 10 * torch.finfo(X.dtype).eps
+            is_opposite = moved.detach().norm(dim=-1, keepdim=True) <= rounding
+            X = torch.where(is_opposite, X, _on_sphere(moved))
         else:
             X = X + step * (share @ memories - X)
     return X

@@ -309,6 +309,54 @@ def test_zero_weights_are_rows_that_are_not_there(global_random_seed):
     assert np.abs(model.cluster_centers_).max() < 10
 
 
+@pytest.mark.parametrize("container", [np.asarray, csr_array])
+def test_weights_are_repetitions(container, global_random_seed):
+    X, _ = blobs(60, seed=global_random_seed)
+    rng = np.random.RandomState(global_random_seed)
+    weight = rng.randint(4, size=60)
+    repeated = np.repeat(np.arange(60), weight)
+    given = {"random_state": global_random_seed}
+    with_weights = ClAM(3, **given).fit(container(X), sample_weight=weight)
+    without = ClAM(3, **given).fit(container(X[repeated]))
+    sizes = np.bincount(with_weights.labels_, weight)
+    assert (np.diff(sizes) <= 0).all()
+    order = slice(None) if len(set(sizes)) == 3 else np.argsort(sizes, kind="stable")
+    np.testing.assert_allclose(
+        with_weights.cluster_centers_[order], without.cluster_centers_[order]
+    )
+    assert with_weights.inertia_ == pytest.approx(without.inertia_)
+    assert with_weights.score(X, sample_weight=weight) == pytest.approx(
+        without.score(X[repeated])
+    )
+
+
+def test_no_memory_moves_to_a_sample_of_weight_zero(global_random_seed):
+    # A memory that attracts nothing moves to a far sample, but not to these.
+    X, _ = blobs(60, seed=global_random_seed)
+    far = 5.0 * np.random.RandomState(global_random_seed).choice([-1, 1], (5, 6))
+    start = np.vstack([X[:3], np.full((1, 6), 90.0)])
+    model = ClAM(4, init=start, random_state=global_random_seed)
+    model.fit(np.vstack([X, far]), sample_weight=np.r_[np.ones(60), np.zeros(5)])
+    assert (np.bincount(model.labels_[:60], minlength=4) > 0).all()
+
+
+@pytest.mark.parametrize("init", ["random", "k-means++"])
+@pytest.mark.parametrize("self_supervised", [True, False])
+def test_samples_opposite_to_the_only_direction(
+    init, self_supervised, global_random_seed
+):
+    direction = np.random.RandomState(global_random_seed).randn(1, 3)
+    # Only the second has a mean direction.
+    for lengths in ([1.0, -1.0, 2.0, -3.0], [1.0, 1.0, 2.0, -3.0]):
+        for X in (np.array(lengths)[:, None], np.outer(lengths, direction)):
+            model = ClAM(1, metric="cosine", init=init, random_state=global_random_seed)
+            model.set_params(self_supervised=self_supervised).fit(X)
+            np.testing.assert_array_equal(model.labels_, model.predict(X))
+            lengths_of_memory = np.linalg.norm(model.cluster_centers_)
+            assert lengths_of_memory == pytest.approx(1.0)
+            assert np.isfinite(model.score(X))
+
+
 # Faults, by their number in the list of faults.
 
 

@@ -141,6 +141,16 @@ def test_mask_holds_what_is_seen(global_random_seed):
     assert not np.isclose(moved[~mask], X[~mask]).any()
 
 
+def test_a_sample_opposite_to_its_memory_stays_where_it_is(global_random_seed):
+    memory = np.random.RandomState(global_random_seed).randn(1, 3)
+    opposite = -memory / np.linalg.norm(memory)
+    for step_size in (0.5, 1.0, 1.5):
+        found = recall(3 * opposite, memory, 2.0, step_size=step_size, metric="cosine")
+        np.testing.assert_allclose(np.abs(found), np.abs(opposite))
+    found = recall(3 * opposite, memory, 2.0, metric="cosine")
+    np.testing.assert_allclose(found, opposite)
+
+
 def test_entropy_is_between_zero_and_log_k(global_random_seed):
     X, R, _ = problem(global_random_seed)
     np.testing.assert_allclose(entropy(X, R, 1e-12), np.log(len(R)))

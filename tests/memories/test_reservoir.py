@@ -30,6 +30,21 @@ def test_every_row_is_kept_equally_often(monkeypatch, global_random_seed):
     assert abs(times - 1000 / 6).max() < 60
 
 
+def test_each_of_two_rows_is_kept_with_the_same_probability(
+    monkeypatch, global_random_seed
+):
+    monkeypatch.setattr(_reservoir, "SIZE", 1)
+    rng = np.random.RandomState(global_random_seed)
+    one = np.ones(1)
+    first = Reservoir.extended(None, np.zeros((1, 1)), one, rng)
+    kept = [
+        Reservoir.extended(first, np.ones((1, 1)), one, rng).rows[0, 0]
+        for _ in range(400)
+    ]
+    # Binomial of mean 200 and standard deviation 10.
+    assert abs(sum(kept) - 200) < 50
+
+
 def test_a_large_first_batch_and_sparse_rows(monkeypatch, global_random_seed):
     monkeypatch.setattr(_reservoir, "SIZE", 10)
     rng = np.random.RandomState(global_random_seed)
