@@ -24,12 +24,14 @@ _CLEAR = 9.0
 _DEVIATION = 1.48
 
 
-def cut_curve(graph, groups, apart, least, random_state):
+def cut_curve(graph, groups, apart, least, sizes, bounds_of, random_state):
     """Return (numbers, normalised cuts, modularities), (m,) each, of the search.
 
     Modularities of whole parts are NaN. Numbers of clusters are consecutive, from
-    `least` on; equal and linked samples are `groups` (n,), of which pairs `apart`
-    (p, 2) must be separated.
+    `least` on, as long as clusters can be within their bounds: those that
+    `bounds_of` returns for sizes and a number of clusters. Equal and linked samples
+    are `groups` (n,), of which pairs `apart` (p, 2) must be separated; samples have
+    sizes (n,).
     """
     n_groups = int(groups.max()) + 1
     most = max(min(_MAX_CLUSTERS + 1, n_groups // _NODES_PER_CLUSTER), least)
@@ -40,10 +42,17 @@ def cut_curve(graph, groups, apart, least, random_state):
         groups,
         most,
         divisors=degrees,
-        sizes=np.ones(len(groups)),
+        sizes=sizes,
         apart=apart,
     )
-    return numbers, *cut_of_each(nodes, numbers, _N_STARTS, random_state)
+    bounds = [bounds_of(nodes.sizes, number) for number in numbers]
+    mean = nodes.sizes.sum() / numbers
+    has_room = [
+        low <= size and high >= nodes.sizes.max()
+        for size, (low, high) in zip(mean, bounds, strict=True)
+    ]
+    numbers = numbers[: max(np.count_nonzero(has_room), 1)]
+    return numbers, *cut_of_each(nodes, numbers, bounds, _N_STARTS, random_state)
 
 
 def curve_scores(cuts, offset=_OFFSET):

@@ -66,8 +66,6 @@ _LEAST_DIVISOR = 1e-6
 _STARTS = 10
 _LEAST_STARTS = 2
 _SEARCHED_EDGES = 30_000_000
-# Parameters of the affinity, which are unused if X is the graph.
-_OF_ROWS = {"n_neighbors": "auto", "metric": "euclidean", "temperature": 1.0}
 # Epochs on each batch of a stream after the first, not counting that without a step.
 _STREAM_EPOCHS = 10
 
@@ -194,19 +192,25 @@ def prepare(
         held = ~is_free(constraints)
         if estimator.encoder is not None:
             training_graph = add_constraints(graph, constraints, "PRCut")
+    sizes = np.ones(n)
+    if sample_weight is not None:
+        sizes = _check_weights(sample_weight, graph)
     curve = None
     if is_auto:
         least, _ = bounds_of_clusters(constraints)
-        curve = cut_curve(graph, groups, apart, least, random_state)
+
+        def bounds_of(sizes, n_clusters):
+            return _size_bounds(
+                estimator, sizes, n_clusters, is_weighted=sample_weight is not None
+            )
+
+        curve = cut_curve(graph, groups, apart, least, sizes, bounds_of, random_state)
         n_clusters = choose_n_clusters(*curve)
         check_feasible(constraints, n_clusters)
     asked = n_clusters
     n_used = min(n_clusters, int(groups.max()) + 1)
     if estimator.encoder is None:
         n_clusters = n_used
-    sizes = np.ones(n)
-    if sample_weight is not None:
-        sizes = _check_weights(sample_weight, graph)
     if estimator.cut == "normalized":
         divisors = graph.sum(axis=1)
     else:
@@ -280,48 +284,52 @@ def _check_weights(sample_weight, graph):
     )
 
 
-def _find_bounds(estimator, sizes, n_clusters, *, is_weighted):
+def _size_bounds(estimator, sizes, n_clusters, *, is_weighted):
     """Return the least and largest size of a cluster of nodes of sizes (m,).
 
     Below 1, a least size is one of weights.
     """
-    total = sizes.sum()
-    low = 0.0
-    high = np.inf
-    mean = total / n_clusters
+    mean = sizes.sum() / n_clusters
     least = estimator.min_cluster_size
     imbalance = estimator.max_imbalance
     has_least = least > 1 or (is_weighted and 0 < least < 1)
-    if not has_least and imbalance is None:
+    low = float(least) if has_least else 0.0
+    if imbalance is None:
+        return low, np.inf
+    smallest = (1.0 - imbalance) * mean
+    largest = (1.0 + imbalance) * mean
+    if sizes.min() == sizes.max() > 0:
+        # Round to multiples of the size that all nodes have.
+        whole = sizes.max()
+        smallest = min(smallest, np.floor(mean / whole) * whole)
+        largest = max(largest, np.ceil(mean / whole) * whole)
+    return max(low, smallest), largest
+
+
+def _find_bounds(estimator, sizes, n_clusters, *, is_weighted):
+    """Return the same as `_size_bounds`; refuse bounds that cannot be satisfied."""
+    low, high = _size_bounds(estimator, sizes, n_clusters, is_weighted=is_weighted)
+    if (low, high) == (0.0, np.inf):
         return low, high
     if not (has_pseudo_labels(estimator) and estimator.local_search):
         raise ValueError(
             "The 'min_cluster_size' and 'max_imbalance' parameters of PRCut need "
             "local_search=True, which moves samples. Got local_search=False instead."
         )
-    if has_least:
-        low = float(least)
-        if low * n_clusters > total:
-            raise ValueError(
-                "The 'min_cluster_size' parameter of PRCut must be at most the mean "
-                f"size of a cluster, {mean:.6g}. Got {least} instead. Lower it, or ask "
-                "for fewer clusters."
-            )
-    if imbalance is not None:
-        # Round to multiples of the largest group of equal samples.
-        whole = sizes.min() if sizes.min() == sizes.max() else 0.0
-        high = (1.0 + imbalance) * mean
-        low = max(low, (1.0 - imbalance) * mean)
-        if whole:
-            high = max(high, np.ceil(mean / whole) * whole)
-            low = min(low, np.floor(mean / whole) * whole)
-        if sizes.max() > high:
-            raise ValueError(
-                "The 'max_imbalance' parameter of PRCut must leave room for the "
-                f"heaviest group of equal samples, of size {sizes.max():.6g}, in a "
-                f"cluster of at most {high:.6g}. Got {imbalance} instead. Raise it, or "
-                "use fewer clusters."
-            )
+    mean = sizes.sum() / n_clusters
+    if low > mean:
+        raise ValueError(
+            "The 'min_cluster_size' parameter of PRCut must be at most the mean "
+            f"size of a cluster, {mean:.6g}. Got {estimator.min_cluster_size} instead. "
+            "Lower it, or ask for fewer clusters."
+        )
+    if sizes.max() > high:
+        raise ValueError(
+            "The 'max_imbalance' parameter of PRCut must leave room for the heaviest "
+            f"group of equal samples, of size {sizes.max():.6g}, in a cluster of at "
+            f"most {high:.6g}. Got {estimator.max_imbalance} instead. Raise it, or use "
+            "fewer clusters."
+        )
     return low, high
 
 
@@ -349,21 +357,15 @@ def make_affinity(estimator):
     """Return the `Affinity` of the parameters of an estimator."""
     kind = estimator.affinity
     metric = estimator.metric
-    of_neighbors = isinstance(kind, str) and kind.endswith(("_neighbors", "nndescent"))
-    if metric != "euclidean" and not of_neighbors:
-        raise ValueError(
-            "The 'metric' parameter of PRCut must be 'euclidean' unless 'affinity' is "
-            "one of nearest neighbours, because it is not used otherwise. Got "
-            f"{metric!r} with affinity={kind!r} instead. Leave it out."
-        )
     if isinstance(kind, str) and kind == "nndescent":
         kind = nndescent(estimator)
-        metric = "euclidean"  # the transformer has its own
+    if not isinstance(kind, str) or kind in ("rbf", "cosine"):
+        metric = "euclidean"  # unused, or the transformer has its own
     return Affinity(kind, estimator.n_neighbors, metric, estimator.temperature, "PRCut")
 
 
 def _check_precomputed(estimator, X, graph, reset):
-    """Return X as the graph (n, n), and refuse parameters that need samples."""
+    """Return X as the graph (n, n), and refuse what needs samples."""
     if graph is not None:
         raise ValueError(
             "The 'graph' parameter of PRCut.fit must be None with "
@@ -380,13 +382,6 @@ def _check_precomputed(estimator, X, graph, reset):
             "The 'init' parameter of PRCut must be 'auto', 'spectral' or 'random' with "
             "affinity='precomputed'. Got 'k-means++' instead, which needs samples."
         )
-    for name, unused in _OF_ROWS.items():
-        value = getattr(estimator, name)
-        if value != unused:
-            raise ValueError(
-                f"The {name!r} parameter of PRCut must be left at {unused!r} with "
-                f"affinity='precomputed', which does not use it. Got {value!r} instead."
-            )
     X = validate_rows(estimator, X, reset=reset, accept_sparse="csr")
     return check_graph(X, caller="PRCut", name="X")
 

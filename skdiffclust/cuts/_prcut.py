@@ -112,16 +112,18 @@ class PRCut(
           stored entry is an edge of weight 1; distances are not used.
     n_neighbors : int or "auto", default="auto"
         Number of neighbours of a sample, itself excluded; at most n_samples - 1 are
-        used. "auto" uses 10 if the neighbours are not ranked. If they are, it uses 20,
-        or for up to three features half the square root of n_samples, bounded between
-        10 and 20: in few dimensions, clusters may be thin, and are connected by too
-        many neighbours if there are few samples.
+        used. Applies to the affinities by name that are of neighbours. "auto" uses 10
+        if the neighbours are not ranked. If they are, it uses 20, or for up to three
+        features half the square root of n_samples, bounded between 10 and 20: in few
+        dimensions, clusters may be thin, and are connected by too many neighbours if
+        there are few samples.
     metric : {"euclidean", "cosine"}, default="euclidean"
-        Distance of the nearest neighbours. With "cosine", for example for text, the
-        length of a sample has no influence, and samples whose cosine is not positive,
-        such as those without a common feature, are never neighbours.
+        Distance of the nearest neighbours; other affinities do not use it. With
+        "cosine", for example for text, the length of a sample has no influence, and
+        samples whose cosine is not positive, such as those without a common feature,
+        are never neighbours.
     temperature : float, default=1.0
-        Scale of "rbf" and "cosine".
+        Scale of "rbf" and "cosine"; other affinities do not use it.
     cut : {"normalized", "ratio"}, default="normalized"
         The objective: the sum over the clusters of the weight of the edges that leave a
         cluster, divided by the sum of the degrees of its samples ("normalized") or by
@@ -152,8 +154,9 @@ class PRCut(
     encoder : {"mlp", "linear"}, None or torch.nn.Module, default=None
         Model that maps samples to logits. With None, labels are the pseudo-labels with
         the lowest cut found, and new samples are assigned to the cluster that increases
-        it least. A module maps samples, which are not scaled, to `n_clusters` outputs;
-        a copy of it is trained.
+        it least; `objective` and the parameters of training and of layers then have no
+        effect. A module maps samples, which are not scaled, to `n_clusters` outputs; a
+        copy of it is trained.
     hidden_layer_sizes : int or array-like of int, default=(128,)
         Widths of the hidden layers of "mlp".
     activation : {"gelu", "relu", "tanh"}, default="gelu"
@@ -253,11 +256,12 @@ class PRCut(
     to 31 clusters (fewer if they would have less than three nodes on average). With
     :math:`c_k` the normalised cut into k clusters, the k with the largest
     :math:`(c_{k+1} - 2 c_k + c_{k-1}) / (c_{k+1} + .2)` is selected, after which the
-    cut increases faster than before. Sizes are not bounded for this. A warning is
-    issued if the best score is less than nine standard deviations (estimated from the
-    median absolute deviation) above the median, as for data without clusters. Then the
-    best of the numbers with at least 90 % of the largest modularity, relative to its
-    largest possible value 1 - 1 / k, is selected, with .05 instead of .2 in the score.
+    cut increases faster than before. Only numbers for which the bounds on sizes can
+    be satisfied are considered. A warning is issued if the best score is less than nine
+    standard deviations (estimated from the median absolute deviation) above the median,
+    as for data without clusters. Then the best of the numbers with at least 90 % of the
+    largest modularity, relative to its largest possible value 1 - 1 / k, is selected,
+    with .05 instead of .2 in the score.
 
     Samples with given labels or links (`partial_labels`, `must_link`, `cannot_link`)
     keep the labels that the search gave them, also where the encoder would predict

@@ -9,6 +9,7 @@ from skdiffclust._affinity import center
 from skdiffclust._assignments import softmax
 from skdiffclust._duplicates import equal_rows
 from skdiffclust._encoder import Encoder
+from skdiffclust._validation import canonical_rows
 
 
 @dataclass(frozen=True)
@@ -121,9 +122,18 @@ class GraphPredictor:
 
         A sample equal to a training sample has its label. Any other goes to the cluster
         where the cut of the training samples and itself is smallest, with edges to its
-        own neighbours; it is noise, -1, if all its neighbours are.
+        own neighbours; it is noise, -1, if all its neighbours are. Either of X and the
+        training samples may be sparse.
         """
         train = self.affinity.X
+        if sp.issparse(X) and not sp.issparse(train):
+            # As many at once as were kept, which bounds the memory.
+            parts = range(0, X.shape[0], len(train))
+            return np.concatenate(
+                [self.labels(X[i : i + len(train)].toarray()) for i in parts]
+            )
+        if sp.issparse(train):
+            X = canonical_rows(sp.csr_array(X))
         together = sp.vstack if sp.issparse(train) else np.concatenate
         groups = equal_rows(together([train, X.astype(train.dtype)]))
         known = np.full(int(groups.max()) + 1, -2, dtype=np.int64)

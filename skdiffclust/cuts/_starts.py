@@ -176,25 +176,35 @@ def combine_parts(nodes, n_clusters, bounds):
     return labels if within and (ends[:, 0] != ends[:, 1]).all() else None
 
 
-def cut_of_each(nodes, numbers, n_starts, random_state):
+def cut_of_each(nodes, numbers, bounds, n_starts, random_state):
     """Return the lowest normalised cuts (m,) found for numbers (m,) of clusters.
+
+    bounds are pairs of the least and largest size of a cluster, for each number.
 
     Also the modularities (m,) of these labels, NaN for whole parts. Of nodes in parts
     that are not small; the divisors of `nodes` are degrees.
     """
+    from skdiffclust.cuts._local_search import Bounds
     from skdiffclust.cuts._multilevel import search
 
     kept = np.flatnonzero(~nodes.small)
     graph = nodes.graph[kept][:, kept]
+    sizes = nodes.sizes[kept]
     divisors = nodes.divisors[kept]
     apart = (np.cumsum(~nodes.small) - 1)[nodes.apart]
     cuts = np.zeros(len(numbers))
     modularities = np.full(len(numbers), np.nan)
     for i, n_clusters in enumerate(numbers):
-        if n_clusters == 1 or (n_clusters <= nodes.n_large and not len(apart)):
+        if combine_parts(nodes, n_clusters, bounds[i]) is not None:
             continue  # whole parts, and nothing is cut
         labels = search(
-            graph, n_clusters, n_starts, random_state, divisors=divisors, apart=apart
+            graph,
+            n_clusters,
+            n_starts,
+            random_state,
+            divisors=divisors,
+            bounds=Bounds(sizes, *bounds[i]),
+            apart=apart,
         )
         cuts[i] = cut_of_labels(graph, labels, n_clusters, divisors)
         modularities[i] = _modularity(graph, labels, divisors)

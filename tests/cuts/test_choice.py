@@ -62,6 +62,33 @@ def test_the_number_is_at_least_what_the_constraints_need():
     assert model.n_clusters_ == 3
 
 
+@pytest.mark.filterwarnings("ignore:PRCut.n_clusters='auto'. sees no clear:UserWarning")
+@pytest.mark.filterwarnings("ignore:The graph of PRCut has 3 parts:UserWarning")
+@pytest.mark.parametrize(
+    ("bound", "most"),
+    [
+        ({"min_cluster_size": 25}, 2),
+        ({"min_cluster_size": 31}, 1),
+        ({"max_imbalance": 0.3}, 6),
+    ],
+)
+def test_the_number_is_one_that_the_bounds_allow(bound, most, global_random_seed):
+    X, _ = make_blobs(
+        60, centers=[[0, 0], [9, 0], [0, 9]], random_state=global_random_seed
+    )
+    X[:12] = X[0]  # a group of equal samples, larger than a tenth
+    model = PRCut(**AUTO, **bound).fit(X)
+    assert model.cut_curve_["n_clusters"][-1] == most
+    assert model.n_clusters_ <= most
+    assert model.cluster_sizes_.min() >= bound.get("min_cluster_size", 1)
+    if "max_imbalance" in bound:
+        assert model.cluster_sizes_.max() <= 1.3 * 60 / model.n_clusters_
+    with pytest.raises(ValueError, match="'min_cluster_size' .* at most the mean"):
+        model.set_params(min_cluster_size=61, max_imbalance=None).fit(X)
+    with pytest.raises(ValueError, match="'min_cluster_size' .* at most the mean"):
+        model.set_params(min_cluster_size=25).fit(X, partial_labels=[0, 1, 2] * 20)
+
+
 def test_scores_are_relative_second_differences():
     cuts = np.array([0.0, 0.1, 0.15, 0.9, 1.2, 1.5, 1.8, 2.1, 2.4, 2.7])
     scores = curve_scores(cuts)

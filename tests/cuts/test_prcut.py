@@ -14,6 +14,7 @@ from sklearn.datasets import load_digits, make_blobs, make_moons
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import adjusted_rand_score
+from sklearn.model_selection import GridSearchCV, ParameterGrid
 from sklearn.neighbors import KNeighborsTransformer, kneighbors_graph
 from sklearn.preprocessing import MinMaxScaler
 
@@ -290,19 +291,65 @@ def test_a_text_with_words_of_its_own_goes_to_the_nearest_or_is_noise(
     np.testing.assert_array_equal(noise[:20] == noise[0], np.arange(20) < 10)
 
 
-def test_what_an_affinity_does_not_use_is_refused(blobs):
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+@pytest.mark.parametrize("affinity", ["ranked_neighbors", "callable", "transformer"])
+@pytest.mark.parametrize("fitted", [np.asarray, sp.csr_array])
+def test_samples_to_predict_may_be_in_another_container(
+    fitted, affinity, metric, global_random_seed
+):
+    rng = np.random.RandomState(global_random_seed)
+    X = rng.uniform(size=(60, 5)) * (rng.uniform(size=(60, 5)) < 0.7) + np.eye(5)[0]
+    kinds = {
+        "callable": lambda X, Y: sp.csr_array((X @ Y.T) * 1.0),
+        "transformer": KNeighborsTransformer(n_neighbors=8),
+    }
+    model = PRCut(3, affinity=kinds.get(affinity, affinity), metric=metric, **FREE)
+    model.fit(fitted(X[:40]))
+    np.testing.assert_array_equal(model.predict(X[:40]), model.labels_)
+    forms = [np.asarray, sp.csr_array, sp.coo_array, sp.csc_matrix]
+    labels = model.predict(fitted(X))
+    score = model.score(fitted(X))
+    for form in [*forms, lambda X: sp.csr_array(X.astype(np.float32))]:
+        rows = form(X)
+        if rows.dtype == X.dtype:
+            np.testing.assert_array_equal(model.predict(rows), labels)
+            assert model.score(rows) == pytest.approx(score)
+        assert model.predict_proba(rows).shape == model.transform(rows).shape == (60, 3)
+
+
+@pytest.mark.parametrize("affinity", ["rbf", "cosine"])
+def test_dense_affinities_predict_sparse_samples(affinity, blobs):
     X, _ = blobs
-    for affinity in ("rbf", KNeighborsTransformer(n_neighbors=8)):
-        with pytest.raises(ValueError, match="'metric' parameter of PRCut.*not used"):
-            PRCut(4, affinity=affinity, metric="cosine", **FREE).fit(X)
+    model = PRCut(4, affinity=affinity, **FREE).fit(X[:100])
+    np.testing.assert_array_equal(model.predict(sp.csr_array(X)), model.predict(X))
+    with pytest.raises(ValueError, match=r"nearest_neighbors.* for sparse X"):
+        model.fit(sp.csr_array(X))
+
+
+def test_what_an_affinity_does_not_use_is_ignored(blobs):
+    X, _ = blobs
     graph = PRCut(4, **FREE).fit(X).affinity_matrix_
-    for name, value in [("n_neighbors", 5), ("metric", "cosine"), ("temperature", 2.0)]:
-        model = PRCut(4, affinity="precomputed", **FREE).set_params(**{name: value})
-        with pytest.raises(ValueError, match=f"'{name}' parameter .*does not use it"):
-            model.fit(graph)
-    for affinity in ("rbf", "cosine"):
-        with pytest.raises(ValueError, match="nearest_neighbors.* for sparse X"):
-            PRCut(4, affinity=affinity, **FREE).fit(sp.csr_array(X))
+    unused = {"n_neighbors": [5], "metric": ["cosine"], "temperature": [2.0]}
+    for affinity, used in (
+        ("precomputed", []),
+        ("rbf", ["temperature"]),
+        (KNeighborsTransformer(n_neighbors=8), []),
+        ("ranked_neighbors", ["n_neighbors", "metric"]),
+    ):
+        given = graph if affinity == "precomputed" else X
+        model = PRCut(4, affinity=affinity, **FREE)
+        labels = model.fit(given).labels_
+        others = {n: values for n, values in unused.items() if n not in used}
+        for parameters in ParameterGrid(others):
+            found = clone(model).set_params(**parameters).fit(given)
+            np.testing.assert_array_equal(found.labels_, labels)
+    search = GridSearchCV(
+        PRCut(4, **FREE),
+        {"affinity": ["rbf", "ranked_neighbors"], **unused},
+        error_score="raise",
+        cv=2,
+    )
+    assert np.isfinite(search.fit(X).cv_results_["mean_test_score"]).all()
 
 
 def test_approximate_neighbours_by_name(blobs, monkeypatch):
@@ -767,6 +814,23 @@ def test_weights_of_samples_divide_the_ratio_cut(global_random_seed):
     every = [np.array([i >> bit & 1 for bit in range(7)]) for i in range(1, 127)]
     best = min(weighted(labels) for labels in every)
     assert weighted(model.labels_) <= 1.1 * best
+
+
+@pytest.mark.parametrize("cut", ["ratio", "normalized"])
+@pytest.mark.parametrize("bound", [{}, {"max_imbalance": 0.3}])
+def test_on_one_graph_a_weight_of_two_is_a_repetition(cut, bound, global_random_seed):
+    rng = np.random.RandomState(global_random_seed)
+    X = rng.uniform(size=(40, 2))
+    weights = rng.randint(1, 4, size=40)
+    rows = np.repeat(np.arange(40), weights)
+    graph = symmetric(rng, 40, 0.3)
+    # Edges between groups of equal samples add up to those of the weighted samples.
+    share = graph / np.outer(weights, weights)
+    model = PRCut(3, cut=cut, random_state=0, n_init=3, **bound)
+    weighted = clone(model).fit(X, sample_weight=weights, graph=graph)
+    repeated = clone(model).fit(X[rows], graph=share[rows][:, rows])
+    assert adjusted_rand_score(weighted.labels_[rows], repeated.labels_) == 1.0
+    assert weighted.normalized_cut_ == pytest.approx(repeated.normalized_cut_)
 
 
 def test_a_group_too_heavy_for_the_bounds_is_refused():
