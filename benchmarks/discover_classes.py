@@ -1,7 +1,7 @@
 """Classes without any label: ours beside what else a few labels can train.
 
     python benchmarks/discover_classes.py [--seeds 10 15] [--data digits ...]
-        [--methods raw ours ...] [--n-train 1200] [--variants]
+        [--methods raw ours ...] [--n-train 1200]
 
 A third of the classes is withheld: none of their samples has a label. Every method
 sees the features of the training samples and 200 labels of the other classes; its
@@ -29,13 +29,6 @@ a perceptron of the size of ``ours, mlp``, trained on the labelled samples;
 principal components; ``propagation``, scikit-learn's LabelSpreading, whose shares of
 the classes are the embedding; ``UMAP``, semi-supervised, if umap-learn is installed.
 One thread.
-
-With ``--variants``, the methods are ``raw``, ``contrastive``, ``ours``, and variants of
-its training that were tried, of ``discover_variants.py``: on seeds 0 to 3, and on seeds
-30 to 34 those that were best there, ``rising noise``, ``4 epochs`` and ``7 epochs``.
-Numbers of batches were compared on seeds 0 to 3 and 50 to 55; those that were best,
-``200 batches`` and with 4000 training samples ``400 batches``, were evaluated on seeds
-40 to 44 and 60 to 64.
 
 .. [1] P. Khosla et al., "Supervised Contrastive Learning", NeurIPS 2020.
 """
@@ -228,21 +221,14 @@ def main():
     parser.add_argument("--seeds", type=int, nargs=2, default=(10, 15))
     parser.add_argument("--methods", nargs="+")
     parser.add_argument("--n-train", type=int, default=N_TRAIN)
-    parser.add_argument("--variants", action="store_true")
     parser.add_argument("--output", type=Path, default=Path("discover.jsonl"))
     arguments = parser.parse_args()
-    methods = METHODS
-    if arguments.variants:
-        from discover_variants import VARIANTS
-
-        kept = "raw", "contrastive", "ours"
-        methods = {name: METHODS[name] for name in kept} | VARIANTS
     torch.set_num_threads(1)
     warnings.simplefilter("ignore", ConvergenceWarning)
     arguments.output.touch()
     cells = [json.loads(line) for line in arguments.output.read_text().splitlines()]
     cells = {(c["data"], c["method"], c["seed"]): c["found"] for c in cells}
-    for method in arguments.methods or methods:
+    for method in arguments.methods or METHODS:
         if method == "UMAP" and importlib.util.find_spec("umap") is None:
             print("UMAP: umap-learn is not installed")
             continue
@@ -251,7 +237,7 @@ def main():
             for seed in range(*arguments.seeds):
                 key = name, method, seed
                 if key not in cells:
-                    cells[key] = run(name, methods[method], seed, arguments.n_train)
+                    cells[key] = run(name, METHODS[method], seed, arguments.n_train)
                     line = dict(zip(("data", "method", "seed"), key, strict=True))
                     with arguments.output.open("a", encoding="utf-8") as file:
                         file.write(json.dumps(line | {"found": cells[key]}) + "\n")
