@@ -1,142 +1,49 @@
-"""How many small faults the tests would notice: a sample of mutants.
+"""Do the tests notice small faults? A sample of mutants, in one or two checkouts.
 
-A mutant is the package with one comparison, operator, number, or branch changed in a
-kernel, an objective, or the validation. It is killed if a test of the files beside its
-module fails, or if they do not end in three times what they take without the change.
-A kernel that is changed runs as Python, as do all others then (jit off); where another
-module is changed, kernels come from numba's cache. Tests that take more than two
-seconds are not used, nor is what goes beyond 10 seconds in all for a module; properties
-try 25 examples.
+A mutant is the package with one place of one line changed: another operator, a sign
+lost, a number off by one, a term dropped. It is killed if a test fails, or takes three
+times as long as without the change: first the files that mirror the module are run
+(``forests/_trees/_prim.py``: ``tests/forests/trees/test_prim*.py``), then, if they all
+pass, the folder of the method with ``tests/properties``, or the tests of the top level.
+Tests that fail without a change are left out.
 
     python benchmarks/mutation_testing.py --n-mutants 200 --out mutants.jsonl
+    python benchmarks/mutation_testing.py --n-mutants 120 --seed 35 \
+        --common BEFORE --out mutants.jsonl
 
-writes one line a mutant and continues from there when it is started again (``--part 0
-2`` and ``--part 1 2`` are halves for two cores); ``--show FILE...`` prints the
-survivors.
+The second form draws from the lines that this checkout and the one in the folder BEFORE
+have in common, in files of the same name, and tries each mutant in both, with the tests
+of each. One line is written for each trial, and those that are in the file are not
+repeated; ``--part 0 2`` and ``--part 1 2`` are halves, for two cores; ``--show
+FILE...`` prints the result.
 """
 
 import argparse
 import ast
-import copy
+import difflib
 import json
 import multiprocessing
 import os
 import resource
 import shutil
-import signal
 import sys
 import tempfile
-import time
 from pathlib import Path
+from typing import NamedTuple
 
-# Before numba is imported; the children inherit it.
+# Before NumPy is imported; the children inherit it.
 os.environ["OMP_NUM_THREADS"] = "1"
-sys.dont_write_bytecode = False  # of the copied tree alone
 
-# Loaded once, for all children.
-import hypothesis.extra.numpy  # noqa: E402, F401
-import numba.core.registry  # noqa: E402
-import numpy as np  # noqa: E402
-import pytest  # noqa: E402
-import scipy.optimize  # noqa: E402
-import scipy.stats  # noqa: E402, F401
-import sklearn.datasets  # noqa: E402
-import sklearn.manifold  # noqa: E402
-import sklearn.model_selection  # noqa: E402, F401
-import torch  # noqa: E402, F401
-from hypothesis import settings  # noqa: E402
+# Loaded once, for all children: but not numba, which reads the folder of its cache.
+import hypothesis.extra.numpy  # noqa: F401
+import numpy as np
+import pytest
+import scipy.stats  # noqa: F401
+import sklearn.manifold
+import sklearn.model_selection  # noqa: F401
+import torch  # noqa: F401
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGE = ROOT / "skdiffclust"
-
-# Module (kernels, objectives, validation) -> the test files that are to notice.
-TARGETS = {
-    "_affinity": ["test_affinity"],
-    "_assignments": ["test_assignments"],
-    "_checkpoint": ["test_checkpoint", "test_checkpoint_forgery"],
-    "_constraints": ["test_constraints"],
-    "_encoder": ["test_encoder"],
-    "_validation": ["test_affinity", "faults/test_values", "faults/test_containers"],
-    "cuts/_graph": ["cuts/test_graph", "cuts/test_prcut"],
-    "cuts/_multilevel": ["cuts/test_local_search"],
-    "cuts/_local_search": ["cuts/test_local_search"],
-    "cuts/_ratio_cut": ["cuts/test_ratio_cut"],
-    "cuts/_training": ["cuts/test_training", "cuts/test_prcut"],
-    "forests/_constrained/_checked": ["forests/constrained/test_checked"],
-    "forests/_constrained/_problem": ["forests/constrained/test_constrained_tree"],
-    "forests/_perturbed/_constrained_sampling": [
-        "forests/perturbed/test_perturbation",
-        "forests/perturbed/test_fenchel_young",
-    ],
-    "forests/_trees/_duplicates": ["forests/trees/test_duplicates"],
-    "forests/_constrained/_dense_trees": [
-        "forests/constrained/test_constrained_tree",
-        "forests/perturbed/test_sampling",
-    ],
-    "forests/_perturbed/_monte_carlo": [
-        "forests/perturbed/test_perturbation",
-        "forests/perturbed/test_fenchel_young",
-    ],
-    "forests/_trees/_euclidean": ["forests/trees/test_euclidean"],
-    "forests/_constrained/_compiled_tree": [
-        "forests/constrained/test_constrained_tree"
-    ],
-    "forests/_constrained/_constrained_tree": [
-        "forests/constrained/test_constrained_tree"
-    ],
-    "forests/_constrained/_search": ["forests/constrained/test_spanning"],
-    "forests/_perturbed/_fenchel_young": ["forests/perturbed/test_fenchel_young"],
-    "forests/_trees/_components": ["forests/hierarchy/test_linkage"],
-    "forests/_trees/_kd_tree": ["forests/trees/test_euclidean"],
-    "forests/_trees/_kruskal": ["forests/trees/test_kruskal"],
-    "forests/_trees/_neighbors": ["forests/trees/test_euclidean"],
-    "forests/_perturbed/_noise": ["forests/perturbed/test_noise"],
-    "forests/_constrained/_partition": ["forests/constrained/test_constrained_tree"],
-    "forests/_perturbed/_perturbation": ["forests/perturbed/test_perturbation"],
-    "forests/_trees/_prim": ["forests/trees/test_prim", "forests/trees/test_solve"],
-    "forests/_perturbed/_pruning": [
-        "forests/perturbed/test_sampling",
-        "forests/perturbed/test_perturbation",
-    ],
-    "forests/_perturbed/_heaviest_forest": [
-        "forests/perturbed/test_sampling",
-        "forests/perturbed/test_perturbation",
-    ],
-    "forests/_perturbed/_sampling": [
-        "forests/perturbed/test_sampling",
-        "forests/perturbed/test_perturbation",
-    ],
-    "forests/_trees/_small_prim": ["forests/trees/test_small_prim"],
-    "forests/_constrained/_spanning": ["forests/constrained/test_spanning"],
-    "forests/_embedding/_targets": ["forests/test_spanning_forest_embedding"],
-    "forests/_trees/_tiles": ["forests/trees/test_euclidean"],
-    "forests/_hierarchy/_tree_cuts": [
-        "forests/hierarchy/test_linkage",
-        "forests/test_spanning_forest",
-    ],
-    "forests/_trees/_union_find": ["forests/trees/test_union_find"],
-    "gemini/_fused": ["gemini/test_fused"],
-    "gemini/_objectives": ["gemini/test_objectives"],
-    "gemini/_penalties": ["gemini/test_penalties"],
-    "gemini/_relations": ["gemini/test_objectives", "gemini/test_gemini"],
-    "gemini/_score": ["gemini/test_objectives"],
-    "gemini/_supervision": ["gemini/test_training", "gemini/test_gemini"],
-    "gemini/_training": ["gemini/test_training"],
-    "gemini/_transport": ["gemini/test_objectives", "gemini/test_training"],
-    "memories/_block_kernels": ["memories/test_training"],
-    "memories/_checks": ["memories/test_clam"],
-    "memories/_dynamics": ["memories/test_dynamics"],
-    "memories/_kernels": ["memories/test_training"],
-    "memories/_masking": ["memories/test_training", "memories/test_clam"],
-    "memories/_merging": ["memories/test_merging"],
-    "memories/_training": ["memories/test_training"],
-}
-PROPERTIES = {
-    "cuts": "properties/test_cut_properties",
-    "forests": "properties/test_forest_properties",
-    "gemini": "properties/test_gemini_properties",
-    "memories": "properties/test_memory_properties",
-}
 SWAPS = {
     ast.Lt: ast.LtE,
     ast.LtE: ast.Lt,
@@ -152,231 +59,265 @@ SWAPS = {
     ast.And: ast.Or,
     ast.Or: ast.And,
 }
+TERMS = ast.Add | ast.Sub | ast.Mult
+COMPILATION = 150  # seconds that a mutant of a kernel may take in addition
 
 
-def places(tree):
-    """Yield (number of the node, kind) of what can be changed in a module."""
+class Mutant(NamedTuple):
+    """A change of one place.
+
+    Attributes
+    ----------
+    module : str
+        Path of the file in the package.
+    lines : dict of str to int
+        Number of the line in each checkout, from 0.
+    span : tuple of int
+        Start and end of the place in the line, in bytes.
+    kind : {"operator", "sign", "off by one", "dropped term"}
+    text : str
+        What stands there instead.
+    """
+
+    module: str
+    lines: dict
+    span: tuple
+    kind: str
+    text: str
+
+
+def changes(node):
+    """Yield (kind, node in its place) of an expression."""
+    if isinstance(node, ast.Compare) and type(node.ops[0]) in SWAPS:
+        ops = [SWAPS[type(node.ops[0])](), *node.ops[1:]]
+        yield "operator", ast.Compare(node.left, ops, node.comparators)
+    elif isinstance(node, ast.BinOp):
+        if type(node.op) in SWAPS:
+            swapped = SWAPS[type(node.op)]()
+            yield "operator", ast.BinOp(node.left, swapped, node.right)
+        if isinstance(node.op, TERMS):
+            yield "dropped term", node.left
+    elif isinstance(node, ast.BoolOp):
+        yield "operator", ast.BoolOp(SWAPS[type(node.op)](), node.values)
+        yield "dropped term", node.values[0]
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not | ast.USub):
+        yield "sign", node.operand
+    elif isinstance(node, ast.Constant) and type(node.value) is int:
+        yield "off by one", ast.Constant(node.value + 1)
+
+
+def places(source):
+    """Yield (line, span, kind, text) of what can be changed within a line of a file."""
+    tree = ast.parse(source)
     silent = set()  # annotations, decorators and texts of errors change no result
     for node in ast.walk(tree):
         parts = [getattr(node, "annotation", None), getattr(node, "returns", None)]
         parts += getattr(node, "decorator_list", [])
         if isinstance(node, ast.Raise | ast.JoinedStr):
             parts.append(node)
-        for part in parts:
-            if part is not None:
-                silent |= {id(inner) for inner in ast.walk(part)}
-    for i, node in enumerate(ast.walk(tree)):
-        if id(node) in silent:
+        for part in filter(None, parts):
+            silent |= {id(inner) for inner in ast.walk(part)}
+    for node in ast.walk(tree):
+        if id(node) in silent or not isinstance(node, ast.expr):
             continue
-        if isinstance(node, ast.Compare) and type(node.ops[0]) in SWAPS:
-            yield i, "comparison"
-        elif isinstance(node, ast.BinOp | ast.AugAssign | ast.BoolOp):
-            if type(node.op) in SWAPS:
-                yield i, "operator"
-        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not | ast.USub):
-            yield i, "sign"
-        elif isinstance(node, ast.Constant) and type(node.value) in (int, float, bool):
-            yield i, "constant"
-        elif isinstance(node, ast.If):
-            yield i, "branch"
+        if node.lineno == node.end_lineno:
+            for kind, changed in changes(node):
+                span = node.col_offset, node.end_col_offset
+                yield node.lineno - 1, span, kind, f"({ast.unparse(changed)})"
 
 
-def mutate(source, number, kind):
-    """Return the source with a change at a node, its line, and the change in words."""
-    tree = ast.parse(source)
-    node = list(ast.walk(tree))[number]
-    before = ast.unparse(node.test if kind == "branch" else node)
-    if kind == "comparison":
-        node.ops[0] = SWAPS[type(node.ops[0])]()
-    elif kind == "operator":
-        node.op = SWAPS[type(node.op)]()
-    elif kind == "sign":
-        inner = copy.copy(node.operand)
-        node.__class__, node.__dict__ = inner.__class__, inner.__dict__
-    elif kind == "constant":
-        value = node.value
-        node.value = not value if isinstance(value, bool) else value + 1
-    else:
-        node.test = ast.UnaryOp(ast.Not(), node.test)
-    line = source.splitlines()[node.lineno - 1].strip()
-    after = ast.unparse(node.test if kind == "branch" else node)
-    change = f"{before} -> {after} in {line}"
-    return ast.unparse(ast.fix_missing_locations(tree)), node.lineno, change
+def draw(checkouts, n_mutants, seed):
+    """Return distinct mutants of the lines that all checkouts have."""
+    first, *others = checkouts
+    every = []
+    package = checkouts[first] / "skdiffclust"
+    for path in sorted(package.rglob("*.py")):
+        module = path.relative_to(package).as_posix()
+        files = {
+            name: root / "skdiffclust" / module for name, root in checkouts.items()
+        }
+        if not all(file.is_file() for file in files.values()):
+            continue
+        texts = {name: file.read_text("utf-8") for name, file in files.items()}
+        numbers = {name: same_lines(texts[first], texts[name]) for name in others}
+        for line, span, kind, text in places(texts[first]):
+            if all(line in same for same in numbers.values()):
+                lines = {first: line} | {n: same[line] for n, same in numbers.items()}
+                every.append(Mutant(module, lines, span, kind, text))
+    chosen = np.random.default_rng(seed).permutation(len(every))[:n_mutants]
+    print(f"{len(every)} places, {len(chosen)} drawn by seed {seed}", flush=True)
+    return [every[i] for i in chosen]
 
 
-class TooSlowError(BaseException):
-    """Raised in a test that takes too long; hypothesis does not try it again."""
+def same_lines(one, other):
+    """Return {number of a line of a text: its number in another}, where they agree."""
+    matcher = difflib.SequenceMatcher(
+        None, one.splitlines(), other.splitlines(), autojunk=False
+    )
+    return {
+        block.a + i: block.b + i
+        for block in matcher.get_matching_blocks()
+        for i in range(block.size)
+    }
 
 
-class Chosen:
-    """A plugin of pytest: runs the named tests, or times every test."""
+def mutate(source, mutant, name):
+    """Return the source with the change, and the lines before and after it."""
+    lines = source.splitlines(keepends=True)
+    number = mutant.lines[name]
+    before = lines[number].encode()
+    start, stop = mutant.span
+    after = before[:start] + mutant.text.encode() + before[stop:]
+    lines[number] = after.decode()
+    return "".join(lines), f"{before.decode().strip()} -> {after.decode().strip()}"
 
-    def __init__(self, as_python, names=None, out=None, seconds=None):
-        self.as_python, self.names = as_python, names
-        self.out, self.seconds = out, seconds
-        if seconds:
-            signal.signal(signal.SIGVTALRM, self.stop)
 
-    @staticmethod
-    def stop(*_):
-        raise TooSlowError
+def stages(root, module):
+    """Return ("near" or "far", test files) that are to notice a change, in order."""
+    parts = [part.lstrip("_") for part in module.removesuffix(".py").split("/")]
+    tests = root / "tests"
+    mirrored = tests.joinpath(*parts[:-1]).glob(f"test_{parts[-1] or 'init'}*.py")
+    folder = tests / parts[0] if len(parts) > 1 else None
+    around = folder.rglob("test_*.py") if folder else tests.glob("test_*.py")
+    near = sorted(map(str, mirrored))
+    far = sorted(map(str, [*around, *(tests / "properties").glob("test_*.py")]))
+    found = ("near", near), ("far", [file for file in far if file not in near])
+    return [(where, files) for where, files in found if files]
 
-    @pytest.hookimpl(trylast=True)
-    def pytest_configure(self):
-        settings.register_profile(
-            "mutants", max_examples=25, derandomize=True, deadline=None
-        )
-        settings.load_profile("mutants")
 
-    @pytest.hookimpl(trylast=True)
-    def pytest_collection_modifyitems(self, items):
-        if self.names is not None:
-            items[:] = [item for item in items if item.nodeid in self.names]
+class Failures:
+    """A plugin of pytest that writes down which tests fail."""
 
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_protocol(self):
-        self.start = time.process_time()
-        return (yield)
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_call(self):
-        if not self.seconds:
-            return (yield)
-        signal.setitimer(signal.ITIMER_VIRTUAL, self.seconds)
-        try:
-            return (yield)
-        finally:
-            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+    def __init__(self, path):
+        self.path = path
 
     def pytest_runtest_logreport(self, report):
-        if self.out and report.when == "call" and report.passed:
-            row = [report.nodeid, time.process_time() - self.start]
-            with self.out.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(row) + "\n")
+        if report.failed:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(report.nodeid + "\n")
 
 
-def run_tests(copied, files, seconds, chosen, options):
-    """In a child: run tests on the copied tree, and end with pytest's status."""
-    numba.core.config.DISABLE_JIT = int(chosen.as_python)
-    os.environ["NUMBA_DISABLE_JIT"] = str(int(chosen.as_python))  # for its children
+def run_tests(root, files, seconds, cache, options, failures):
+    """In a child: run tests of a checkout, and end with pytest's status."""
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
-    resource.setrlimit(resource.RLIMIT_DATA, (4 * 2**30, 4 * 2**30))
-    os.chdir(copied)
-    sys.path.insert(0, str(copied))
+    os.environ["NUMBA_CACHE_DIR"] = str(cache)
+    os.chdir(root)
+    sys.path.insert(0, str(root))
     silent = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silent, 1)
     os.dup2(silent, 2)
-    # Hashes wrap around, of which NumPy's scalars warn and the compiler's do not; that
-    # hypothesis is loaded already is meant.
-    for warning in (
-        "ignore:overflow encountered:RuntimeWarning",
-        "ignore::pytest.PytestAssertRewriteWarning",
-    ):
-        options = [*options, "-W", warning]
-    arguments = ["-q", *options, "-p", "no:cacheprovider", *files]
-    os._exit(int(pytest.main(arguments, plugins=[chosen])))
+    arguments = ["-q", "-p", "no:cacheprovider", "-p", "no:randomly", *options, *files]
+    # That hypothesis is loaded already is meant.
+    arguments += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
+    os._exit(int(pytest.main(arguments, plugins=[Failures(failures)])))
 
 
-def status(copied, files, seconds, chosen, *options):
-    """Return the status of tests: 0 passed, 1 failed, below 0 stopped for their time.
-
-    A fork has torch, scikit-learn and pytest loaded, but nothing of the package.
-    """
-    context = multiprocessing.get_context("fork")
-    arguments = (copied, files, seconds, chosen, options)
-    child = context.Process(target=run_tests, args=arguments)
+def status(root, files, seconds, cache, *options):
+    """Return pytest's status, below 0 if stopped, the seconds, and failed tests."""
+    failures = root / "failures.txt"
+    failures.unlink(missing_ok=True)
+    arguments = root, files, int(seconds), cache, options, failures
+    child = multiprocessing.get_context("fork").Process(
+        target=run_tests, args=arguments
+    )
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     child.start()
     child.join(20 * seconds)
     if child.is_alive():
         child.kill()
         child.join()
-    return child.exitcode
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    taken = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    failed = failures.read_text("utf-8").splitlines() if failures.exists() else []
+    return child.exitcode, taken, failed
 
 
-def time_tests(copied, file, as_python, limits):
-    """Return {name: seconds} of the tests of a file that pass and are quick."""
-    out = copied / "passed.jsonl"
-    out.unlink(missing_ok=True)
-    chosen = Chosen(as_python, out=out, seconds=limits.test_seconds)
-    status(copied, [file], limits.file_seconds, chosen)
-    lines = out.read_text(encoding="utf-8").splitlines() if out.exists() else []
-    return dict(json.loads(line) for line in lines)
+class Checkout:
+    """A copy of a checkout in which mutants are tried."""
+
+    def __init__(self, source, folder, seconds):
+        self.root, self.cache, self.seconds = folder / "copy", folder / "cache", seconds
+        skipped = shutil.ignore_patterns(".git", "__pycache__", ".venv*", "_build")
+        shutil.copytree(source, self.root, ignore=skipped)
+        self.unchanged = {}
+
+    def baseline(self, files):
+        """Return the seconds that files take, and the options that leave out failures.
+
+        The seconds are those of the first run, in which kernels may be compiled.
+        """
+        key = tuple(files)
+        if key not in self.unchanged:
+            found, taken, failed = status(self.root, files, self.seconds, self.cache)
+            left_out = [option for name in failed for option in ("--deselect", name)]
+            self.unchanged[key] = taken, left_out
+            print(
+                f"{self.root.parent.name}, {Path(files[0]).name} and {len(files) - 1} "
+                f"more: {taken:.0f} s, status {found}, left out {failed}",
+                flush=True,
+            )
+        return self.unchanged[key]
+
+    def kills(self, mutant, name):
+        """Return "near", "far", "time" or "", by where tests notice, and the change."""
+        path = self.root / "skdiffclust" / mutant.module
+        source = path.read_text("utf-8")
+        is_kernel = "@compiled(" in source
+        changed, change = mutate(source, mutant, name)
+        outcome = ""
+        for where, files in stages(self.root, mutant.module):
+            taken, left_out = self.baseline(files)
+            limit = 10 + 3 * taken + is_kernel * COMPILATION
+            path.write_text(changed, encoding="utf-8")
+            with tempfile.TemporaryDirectory() as fresh:
+                # A caller in another file has the kernel as it was in numba's cache.
+                cache = Path(fresh) if is_kernel else self.cache
+                found, _, _ = status(self.root, files, limit, cache, "-x", *left_out)
+            path.write_text(source, encoding="utf-8")
+            if found not in (0, 5):  # passed, or none was left
+                outcome = "time" if found < 0 else where
+                break
+        return outcome, change
 
 
-def files_of(module):
-    """Return the test files that are to notice a change of a module."""
-    found = [*TARGETS[module], PROPERTIES.get(module.split("/")[0])]
-    return [f"tests/{name}.py" for name in found if name]
-
-
-def quickest(timed, seconds):
-    """Return the quickest tests of {name: seconds} that fit into a time, and theirs."""
-    names = sorted(timed, key=timed.get)
-    total = np.cumsum([timed[name] for name in names])
-    n_chosen = int(np.searchsorted(total, seconds))
-    return set(names[:n_chosen]), float(total[n_chosen - 1]) if n_chosen else 0.0
-
-
-def is_kernel(source):
-    """Whether a module has functions that are compiled where they are defined."""
-    return "@compiled(" in source
-
-
-def run_quickest(copied, module, as_python, timed, seconds):
-    """Return the status of the quickest tests of a module, None if there are none."""
-    names, total = quickest(timed, seconds)
-    if not names:
-        return None
-    limit = int(10 + 3 * total)
-    return status(copied, files_of(module), limit, Chosen(as_python, names), "-x")
-
-
-def sample(n_mutants, seed):
-    """Return (module, node, kind) of distinct mutants, modules by their size."""
-    every = []
-    for module in TARGETS:
-        tree = ast.parse((PACKAGE / f"{module}.py").read_text(encoding="utf-8"))
-        every += [(module, *place) for place in places(tree)]
-    chosen = np.random.default_rng(seed).permutation(len(every))[:n_mutants]
-    return [every[i] for i in chosen]
-
-
-def read(*outs):
-    """Return {(file, jit is off): {test: seconds}}, and {index: row of a mutant}."""
-    texts = [out.read_text(encoding="utf-8") for out in outs if out.exists()]
+def read(outs):
+    """Return {(index, checkout): row} of files of trials."""
+    texts = [out.read_text("utf-8") for out in outs if out.exists()]
     rows = [json.loads(line) for text in texts for line in text.splitlines()]
-    timed = {
-        (row["file"], row["as_python"]): row["timed"] for row in rows if "file" in row
-    }
-    return timed, {row["index"]: row for row in rows if "index" in row}
+    return {(row["index"], row["checkout"]): row for row in rows}
 
 
 def show(outs):
-    """Print the share of killed mutants, and the survivors with their lines."""
-    timed, rows = read(*outs)
-    rows = list(rows.values())
-    untested = sum(row["status"] is None for row in rows)
-    killed = [row["status"] not in (0, None) for row in rows]
-    by_time = sum((row["status"] or 0) < 0 for row in rows)
-    print(
-        f"{sum(killed)} of {len(killed)} mutants killed ({np.mean(killed):.1%}), "
-        f"{by_time} of them by their time; {untested} had no quick test"
-    )
-    print(f"{sum(map(len, timed.values()))} tests of {len(timed)} files")
-    for kind in sorted({row["kind"] for row in rows}):
-        found = [row["status"] not in (0, None) for row in rows if row["kind"] == kind]
-        print(f"  {kind}: {sum(found)} of {len(found)}")
-    for row in rows:
-        if row["status"] in (0, None):
-            print(f"  {row['module']}.py:{row['line']} {row['kind']}: {row['change']}")
-
-
-def copy_tree(copied):
-    """Copy what the tests need."""
-    for name in ("skdiffclust", "tests"):
-        shutil.copytree(ROOT / name, copied / name)
-    for name in ("setup.cfg", "pyproject.toml"):
-        shutil.copy(ROOT / name, copied / name)
+    """Print how many mutants are killed, and those that are not, or in one only."""
+    rows = read(outs)
+    names = sorted({name for _, name in rows}, reverse=True)
+    indices = [
+        i for i in sorted({i for i, _ in rows}) if all((i, n) in rows for n in names)
+    ]
+    for name in names:
+        killed = [rows[i, name]["killed"] for i in indices]
+        kinds = sorted({rows[i, name]["kind"] for i in indices})
+        print(
+            f"{name}: {sum(map(bool, killed))} of {len(indices)} mutants killed, ",
+            end="",
+        )
+        print(f"{killed.count('near')} by the files beside the module, ", end="")
+        print(f"{killed.count('far')} by others, {killed.count('time')} by their time")
+        for kind in kinds:
+            some = [
+                bool(rows[i, name]["killed"])
+                for i in indices
+                if rows[i, name]["kind"] == kind
+            ]
+            print(f"  {kind}: {sum(some)} of {len(some)}")
+    for i in indices:
+        found = [rows[i, name] for name in names]
+        if not all(row["killed"] for row in found):
+            where = [
+                name for name, row in zip(names, found, strict=True) if row["killed"]
+            ]
+            print(f"  {i}: killed in {where or 'none'}: {found[0]['module']}:", end="")
+            print(f"{found[0]['line']} {found[0]['kind']}: {found[0]['change']}")
 
 
 def main():
@@ -384,49 +325,37 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--n-mutants", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--test-seconds", type=float, default=2.0, help="for a test")
-    parser.add_argument("--file-seconds", type=int, default=60, help="for a test file")
-    parser.add_argument("--seconds", type=float, default=10.0, help="for a mutant")
+    parser.add_argument("--common", type=Path, help="folder of another checkout")
+    parser.add_argument("--seconds", type=int, default=900, help="for a set of tests")
     parser.add_argument("--part", type=int, nargs=2, default=(0, 1), help="i of n")
-    parser.add_argument("--out", type=Path, help="lines are added to it")
+    parser.add_argument("--out", type=Path, default=Path("mutants.jsonl"))
     parser.add_argument("--show", type=Path, nargs="+", help="show files of --out")
     options = parser.parse_args()
     if options.show:
         show(options.show)
         return
-    timed, rows = read(options.out)
-
-    def write(row):
-        with options.out.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(row) + "\n")
-
+    os.environ.setdefault("SKDIFFCLUST_DATA", str(ROOT.parent / "shared" / "data"))
+    sources = {"after": ROOT}
+    if options.common:
+        sources["before"] = options.common.resolve()
+    done = read([options.out])
+    mutants = draw(sources, options.n_mutants, options.seed)
+    part, n_parts = options.part
     with tempfile.TemporaryDirectory() as folder:
-        copied = Path(folder)
-        copy_tree(copied)
-        mutants = sample(options.n_mutants, options.seed)
-        part, n_parts = options.part
+        copies = {
+            name: Checkout(source, Path(folder) / name, options.seconds)
+            for name, source in sources.items()
+        }
         for index in range(part, len(mutants), n_parts):
-            if index in rows:
-                continue
-            module, number, kind = mutants[index]
-            path = copied / "skdiffclust" / f"{module}.py"
-            source, written = path.read_text(encoding="utf-8"), path.stat().st_mtime_ns
-            as_python = is_kernel(source)
-            of_module = {}
-            for file in files_of(module):
-                if (file, as_python) not in timed:
-                    found = time_tests(copied, file, as_python, options)
-                    timed[file, as_python] = found
-                    write({"file": file, "as_python": as_python, "timed": found})
-                of_module |= timed[file, as_python]
-            mutant, line, change = mutate(source, number, kind)
-            path.write_text(mutant, encoding="utf-8")
-            os.utime(path, (index, index))  # no bytecode of another one fits
-            found = run_quickest(copied, module, as_python, of_module, options.seconds)
-            path.write_text(source, encoding="utf-8")
-            os.utime(path, ns=(written, written))  # numba's cache is still right
-            row = {"index": index, "module": module, "line": line, "kind": kind}
-            write(row | {"change": change, "status": found})
+            mutant = mutants[index]
+            for name in [name for name in copies if (index, name) not in done]:
+                killed, change = copies[name].kills(mutant, name)
+                row = {"index": index, "checkout": name, "module": mutant.module}
+                row |= {"line": mutant.lines[name] + 1, "kind": mutant.kind}
+                row |= {"killed": killed, "change": change}
+                print(row, flush=True)
+                with options.out.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(row) + "\n")
     show([options.out])
 
 

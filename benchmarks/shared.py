@@ -1,0 +1,127 @@
+"""What several benchmarks need: data, clocks, memory, and results kept in a file."""
+
+import json
+import os
+import time
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import numpy as np
+from data_sets import has_data, load_data
+from sklearn import datasets
+from sklearn.cluster import KMeans
+from sklearn.metrics import silhouette_score
+from sklearn.preprocessing import StandardScaler
+
+OWN = "breast_cancer", "digits", "iris", "wine"  # come with scikit-learn
+
+
+def is_here(name):
+    """Return whether a data set of scikit-learn or of the loader can be read."""
+    return name in OWN or has_data(name)
+
+
+def load(name):
+    """Return the samples (n, d), float64 and unscaled, and classes of a data set."""
+    if name in OWN:
+        X, y = getattr(datasets, f"load_{name}")(return_X_y=True)
+    else:
+        X, y = load_data(name)
+    return X.astype(float), y
+
+
+def some(X, y, n_samples):
+    """Return at most so many samples with their classes, drawn with seed 0."""
+    chosen = np.random.RandomState(0).permutation(len(X))[:n_samples]
+    return X[chosen], y[chosen]
+
+
+def standardised(X):
+    """Return samples (n, d) whose features have mean 0 and variance 1."""
+    return StandardScaler().fit_transform(X)
+
+
+def seconds(function, *arguments, **keywords):
+    """Return the processor seconds of a call, which a busy machine changes least.
+
+    And its result.
+    """
+    start = time.process_time()
+    result = function(*arguments, **keywords)
+    return time.process_time() - start, result
+
+
+def both_clocks(function, *arguments):
+    """Return the elapsed and the processor seconds of a call, and its result."""
+    start = time.perf_counter(), time.process_time()
+    result = function(*arguments)
+    return time.perf_counter() - start[0], time.process_time() - start[1], result
+
+
+def resident():
+    """Return the bytes of memory that this process holds."""
+    pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
+def peak_memory():
+    """Return the bytes of memory that this process held at most, on Linux.
+
+    Unlike `resource.getrusage` it does not count the process that started this one.
+    """
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    return 1024 * int(status.split("VmHWM:")[1].split()[0])
+
+
+def versions(*names):
+    """Return the names of packages with their versions, in a line."""
+    said = []
+    for name in names:
+        try:
+            said.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            said.append(f"no {name}")
+    return ", ".join(said)
+
+
+def largest_silhouette(X, numbers, n_init, seed=0, n_judged=None):
+    """Return the labels (n,) of k-means of the number with the largest silhouette.
+
+    With `n_judged`, the silhouette is that of so many samples.
+    """
+    models = [KMeans(k, n_init=n_init, random_state=seed) for k in numbers]
+    labels = [model.fit_predict(X) for model in models]
+    judged = np.arange(len(X))
+    if n_judged is not None:
+        judged = np.random.RandomState(0).permutation(len(X))[:n_judged]
+    return max(labels, key=lambda one: silhouette_score(X[judged], one[judged]))
+
+
+class Results:
+    """Results of a long run, one line of JSON each; what is there is not run again.
+
+    Parameters
+    ----------
+    path : Path
+        The file, which need not exist.
+    """
+
+    def __init__(self, path):
+        self.path = path
+        text = path.read_text(encoding="utf-8") if path.exists() else ""
+        lines = map(json.loads, text.splitlines())
+        self.found = {json.dumps(line["key"]): line for line in lines}
+
+    def once(self, key, compute, *arguments, **keywords):
+        """Return the result of a key, which is computed where the file has none."""
+        name = json.dumps(key)
+        if name not in self.found:
+            line = {"key": key, "result": compute(*arguments, **keywords)}
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
+            self.found[name] = json.loads(json.dumps(line))
+        return self.found[name]["result"]
+
+    def items(self):
+        """Return pairs of a key, a list, and its result."""
+        return [(line["key"], line["result"]) for line in self.found.values()]
