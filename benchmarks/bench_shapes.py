@@ -1,96 +1,93 @@
-"""Merged memories: the number of clusters, and clusters that are no balls.
+"""Merged memories beside PRCut and spectral clustering, on clusters of any shape.
 
     OMP_NUM_THREADS=1 python benchmarks/bench_shapes.py [--seeds N]
 
-For ten mixtures and ten real data sets, standardised, at most 1500 samples, prints the
-number of classes, what ``ClAM("auto", n_memories=100)`` finds (the mode over seeds) and
-what k-means of largest silhouette finds (2 to 20 clusters); then the adjusted Rand
-index of moons and rings. Digits, wine and breast cancer, zoo, ecoli and movlib were
-looked at when the rule was chosen, the mixtures and the other sets were not.
+Prints the mean adjusted Rand index over random states of the data and of the method
+for `find_basins` with 100 and 200 memories, PRCut and scikit-learn's spectral
+clustering of ten neighbours, and for k-means, all with the number of clusters given.
 """
 
 import argparse
+import warnings
 
 import numpy as np
-from data_sets import load_data
-from sklearn.cluster import KMeans
-from sklearn.datasets import (
-    load_breast_cancer,
-    load_digits,
-    load_iris,
-    load_wine,
-    make_blobs,
-    make_circles,
-    make_moons,
-)
-from sklearn.metrics import adjusted_rand_score, silhouette_score
-from sklearn.preprocessing import StandardScaler
+from sklearn.cluster import KMeans, SpectralClustering
+from sklearn.datasets import make_blobs, make_circles, make_moons
+from sklearn.metrics import adjusted_rand_score
 
-from skdiffclust import ClAM
+from skdiffclust import PRCut
+from skdiffclust.memories import find_basins
 
-OWN = {
-    "breast cancer": load_breast_cancer,
-    "digits": load_digits,
-    "iris": load_iris,
-    "wine": load_wine,
+
+def spirals(seed, n_arms):
+    """Return 600 samples of interleaved spirals."""
+    rng = np.random.RandomState(seed)
+    y = rng.randint(n_arms, size=600)
+    t = np.sqrt(rng.uniform(0.05, 1, 600)) * 7
+    angle = t + 2 * np.pi * y / n_arms
+    X = t[:, None] * np.column_stack([np.cos(angle), np.sin(angle)])
+    return X + 0.15 * rng.randn(600, 2), y
+
+
+def stretched(seed, k):
+    """Return 200 samples of each of k parallel strips, rotated."""
+    rng = np.random.RandomState(seed)
+    y = np.repeat(range(k), 200)
+    X = rng.randn(len(y), 2) * [3.0, 0.5] + np.c_[0 * y, 3 * y]
+    return X @ np.array([[0.8, 0.6], [-0.6, 0.8]]), y
+
+
+def wide_and_narrow(seed):
+    """Return blobs of standard deviations 1, 2.5 and 0.5."""
+    return make_blobs(600, centers=3, cluster_std=[1.0, 2.5, 0.5], random_state=seed)
+
+
+SETS = {
+    "moons, noise .06": lambda s: make_moons(500, noise=0.06, random_state=s),
+    "moons, noise .12": lambda s: make_moons(500, noise=0.12, random_state=s),
+    "rings": lambda s: make_circles(500, noise=0.05, factor=0.5, random_state=s),
+    "near rings": lambda s: make_circles(1000, noise=0.05, factor=0.7, random_state=s),
+    "two spirals": lambda s: spirals(s, 2),
+    "three spirals": lambda s: spirals(s, 3),
+    "two strips": lambda s: stretched(s, 2),
+    "four strips": lambda s: stretched(s, 4),
+    "wide and narrow": wide_and_narrow,
 }
-FILES = ["ctg", "ecoli", "heart_statlog", "house_votes_84", "movlib", "zoo"]
-MOST = 1500
-
-
-def mixtures():
-    """Yield names, samples and numbers of components of ten mixtures."""
-    for k in range(2, 12):
-        centers = 4.0 * np.random.RandomState(1000 + k).randn(k, 4)
-        X, _ = make_blobs(100 * k, centers=centers, random_state=k)
-        yield f"mixture of {k}", X, k
-
-
-def real():
-    """Yield names, samples and numbers of classes of ten real data sets."""
-    for name in [*OWN, *FILES]:
-        X, y = OWN[name](return_X_y=True) if name in OWN else load_data(name)
-        chosen = np.random.RandomState(0).permutation(len(X))[:MOST]
-        X = X[chosen].astype(float)
-        X = X if name == "digits" else StandardScaler().fit_transform(X)
-        yield name, X, len(np.unique(y))
-
-
-def by_silhouette(X, seed):
-    """Return the number of clusters of k-means of largest silhouette."""
-    labels = {
-        k: KMeans(k, n_init=3, random_state=seed).fit_predict(X) for k in range(2, 21)
-    }
-    return max(labels, key=lambda k: silhouette_score(X, labels[k]))
+METHODS = {
+    "100 memories": lambda X, k, s: (
+        find_basins(X, k, n_memories=100, random_state=s).labels
+    ),
+    "200 memories": lambda X, k, s: (
+        find_basins(X, k, n_memories=200, random_state=s).labels
+    ),
+    "PRCut": lambda X, k, s: PRCut(k, random_state=s).fit_predict(X),
+    "spectral": lambda X, k, s: SpectralClustering(
+        k, affinity="nearest_neighbors", random_state=s
+    ).fit_predict(X),
+    "k-means": lambda X, k, s: KMeans(k, n_init=10, random_state=s).fit_predict(X),
+}
 
 
 def main():
-    """Print the tables."""
-    parser = argparse.ArgumentParser()
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=5)
     seeds = range(parser.parse_args().seeds)
-    for kind, sets in {"mixtures": mixtures(), "real": real()}.items():
-        right = np.zeros(2, dtype=int)
-        for name, X, k in sets:
-            n_memories = min(100, len(X) // 4)
-            found = [
-                ClAM("auto", n_memories=n_memories, random_state=s).fit(X).n_clusters_
-                for s in seeds
+    warnings.simplefilter("ignore")
+    total = []
+    print("set", *METHODS, sep=", ")
+    for name, draw in SETS.items():
+        found = np.zeros(len(METHODS))
+        for seed in seeds:
+            X, y = draw(seed)
+            k = len(np.unique(y))
+            found += [
+                adjusted_rand_score(y, method(X, k, seed))
+                for method in METHODS.values()
             ]
-            ours = int(np.bincount(found).argmax())
-            peer = by_silhouette(X, 0)
-            right += [ours == k, peer == k]
-            print(
-                f"{name}: {k} classes, ClAM {ours} {found}, k-means {peer}", flush=True
-            )
-        print(f"{kind} right: ClAM {right[0]}, k-means {right[1]} of 10", flush=True)
-    for seed in seeds:
-        for X, y in (
-            make_moons(500, noise=0.06, random_state=seed),
-            make_circles(500, noise=0.05, factor=0.5, random_state=seed),
-        ):
-            labels = ClAM(2, n_memories=80, random_state=seed).fit_predict(X)
-            print(f"moons, rings: {adjusted_rand_score(y, labels):.3f}")
+        total.append(found / len(seeds))
+        print(name, *(f"{value:.3f}" for value in total[-1]), sep=", ", flush=True)
+    print("mean", *(f"{value:.3f}" for value in np.mean(total, axis=0)), sep=", ")
 
 
 if __name__ == "__main__":

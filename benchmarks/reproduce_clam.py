@@ -29,6 +29,7 @@ from sklearn.preprocessing import StandardScaler
 
 import skdiffclust
 from skdiffclust import ClAM
+from skdiffclust.memories import find_basins
 from skdiffclust.memories._dynamics import Dynamics
 from skdiffclust.memories._training import completion_with_gradient
 from skdiffclust.metrics import silhouette_scorer
@@ -156,18 +157,25 @@ def methods(name):
             title: lambda X, k, p=params: [ClAM(k, **p)]
             for title, params in single.items()
         },
-        "ClAM, many memories, by silhouette": many_memories,
+        "merged memories, by silhouette": many_memories,
     }
 
 
 def many_memories(X, k):
-    """Return ten ClAM whose clusters are made of 30, or of up to 100 memories."""
-    numbers = sorted({min(30, len(X) // 2), min(100, len(X) // 2)})
-    return [
-        ClAM(k, n_memories=number, random_state=state)
-        for number in numbers
-        for state in range(5)
-    ]
+    """Return ten clusterers that merge 30, or up to 100 memories."""
+    return [Basins(k, number, s) for number in (30, 100) for s in range(5)]
+
+
+class Basins:
+    """`find_basins` with the method that `best_by_silhouette` calls."""
+
+    def __init__(self, *arguments):
+        self._arguments = arguments
+
+    def fit_predict(self, X):
+        """Return the labels of samples."""
+        k, n_memories, state = self._arguments
+        return find_basins(X, k, n_memories=n_memories, random_state=state).labels
 
 
 def best_by_silhouette(X, models):

@@ -1,5 +1,6 @@
 """Clustering with associative memories, after Saha et al. (ICML 2023)."""
 
+from skdiffclust.memories._basins import find_basins
 from skdiffclust.memories._clam import ClAM
 from skdiffclust.memories._dynamics import attraction_step, energy, entropy, recall
 from skdiffclust.memories._imputer import AssociativeImputer
@@ -10,5 +11,6 @@ __all__ = [
     "attraction_step",
     "energy",
     "entropy",
+    "find_basins",
     "recall",
 ]

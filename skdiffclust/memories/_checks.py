@@ -1,7 +1,6 @@
 """Checks of the data and parameters of `ClAM`."""
 
 import numpy as np
-from scipy import sparse
 
 from skdiffclust._affinity import refuse_zero_rows
 
@@ -57,37 +56,6 @@ def check_problem(clam, weight, first):
         )
 
 
-def check_memories(clam, X, constraints):
-    """Refuse parameters that merged memories do not support."""
-    if clam.n_memories is None:
-        return
-    n_samples = X.shape[0]
-    least = 1 if clam.n_clusters == "auto" else clam.n_clusters
-    if not least <= clam.n_memories <= n_samples:
-        raise ValueError(
-            "The 'n_memories' parameter of ClAM must be at least n_clusters and at "
-            f"most n_samples={n_samples}. Got {clam.n_memories} instead. Set it to "
-            "None, or to a number in between."
-        )
-    refused = {
-        "sparse X": sparse.issparse(X),
-        "partial labels or links": constraints is not None,
-        "an encoder": clam.encoder is not None,
-        "metric='manhattan'": clam.metric == "manhattan",
-        "weighted memories": not (
-            isinstance(clam.weighted, (bool, np.bool_)) and not clam.weighted
-        ),
-        "an array as init": not isinstance(clam.init, str),
-        "warm_start": clam.warm_start,
-    }
-    for what, is_asked in refused.items():
-        if is_asked:
-            raise ValueError(
-                f"The 'n_memories' parameter of ClAM must be None with {what}. Got "
-                f"{clam.n_memories} instead. Use only one of the two."
-            )
-
-
 def check_constraints(clam, constraints):
     """Refuse more classes than clusters."""
     if constraints is None or clam.n_clusters == "auto":
@@ -111,8 +79,8 @@ def check_checkpoint(clam, checkpoint):
     if checkpoint is not None and clam.record_centers:
         raise ValueError(
             "The 'record_centers' parameter of ClAM must be False with a checkpoint. "
-            "Got True instead, but it keeps no arrays of past epochs. Use only one of "
-            "the two."
+            "Got True instead, but it keeps no arrays of past epochs. Leave out the "
+            "checkpoint, or record_centers."
         )
 
 

@@ -48,7 +48,6 @@ from skdiffclust.memories._checks import (
     check_constraints,
     check_half_life,
     check_init,
-    check_memories,
     check_problem,
     check_sample_weight,
 )
@@ -80,11 +79,6 @@ def _has_no_encoder(estimator):
             "the samples, and pass encoded samples to partial_fit of a ClAM without "
             "encoder."
         )
-    if estimator.n_memories is not None:
-        raise AttributeError(
-            "ClAM with n_memories has no partial_fit. Use partial_fit of a ClAM with "
-            "one cluster per memory, and fit this estimator to its cluster_centers_."
-        )
     return True
 
 
@@ -114,7 +108,7 @@ class ClAM(
     `self_supervised`). The memories are the centres of clusters, and a sample belongs
     to the memory that it converges to. The estimator is suitable for missing values,
     which it imputes, and whenever k-means would be adequate but constraints, streams,
-    other metrics, clusters of any shape or a differentiable loss are needed.
+    other metrics or a differentiable loss are needed.
 
     Parameters
     ----------
@@ -122,9 +116,7 @@ class ClAM(
         Number of memories. "auto" starts from the square root of n_samples, at most
         40, merges two at a time by Ward's rule, and takes the number at which samples
         are on average nearest to their memory relative to the second nearest, compared
-        with those of one Gaussian. With
-        `n_memories` it is the number of basins of the energy that persists longest from
-        fine scales to coarse ones. It never gives one cluster while samples differ, but
+        with those of one Gaussian. It never gives one cluster while samples differ, but
         warns where samples of one Gaussian have nearly the same score; see
         `n_clusters_curve_`, and the user guide for how often it errs.
     inverse_temperature : float or "auto", default="auto"
@@ -151,11 +143,6 @@ class ClAM(
         sphere, or the city-block distance, which is robust to outliers.
     weighted : bool or array-like of shape (n_clusters,), default=False
         Weights of the memories (eq. 10): equal (False), learned (True), or given.
-    n_memories : int or None, default=None
-        Number of memories. None is one per cluster. With more, such as 50 to 300,
-        clusters of any shape are found: memories that attract the same samples are
-        merged, until `n_clusters` clusters are left. The memories are then the centres
-        of k-means and are not trained.
     init : {"k-means++", "random"} or array-like, default="k-means++"
         Initial memories. "k-means++" is the best solution of k-means from `n_init`
         draws of k-means++ (spherical k-means for "cosine", k-medians for "manhattan"),
@@ -214,12 +201,7 @@ class ClAM(
     Attributes
     ----------
     cluster_centers_ : ndarray of shape (n_clusters, n_features)
-        Memories, in the order of the clusters; with `n_memories`, means of the samples
-        of each cluster.
-    memories_ : ndarray of shape (n_memories, n_features)
-        All memories: `cluster_centers_` if there is one per cluster.
-    memory_labels_ : ndarray of shape (n_memories,), int64
-        Cluster of each memory.
+        Memories, in the order of the clusters.
     cluster_weights_ : ndarray of shape (n_clusters,)
         Attraction of each memory.
     labels_ : ndarray of shape (n_samples,), int64
@@ -231,9 +213,7 @@ class ClAM(
         and the "reference", the mean score of samples of one Gaussian with the
         covariance of X. The score is the mean over samples of one minus the ratio of
         the distances to the nearest two memories, and the number is chosen whose odds
-        of the score, divided by the root of those of the reference, are largest. With
-        `n_memories` the score is the share of scales at which there are so many basins,
-        and the number with the largest score is chosen.
+        of the score, divided by the root of those of the reference, are largest.
     inertia_ : float
         Sum over samples of the squared distance to the memory of their cluster (of the
         distance, with "cosine" and "manhattan").
@@ -331,7 +311,6 @@ class ClAM(
         "self_supervised": ["boolean"],
         "metric": [StrOptions(set(METRICS))],
         "weighted": ["boolean", "array-like"],
-        "n_memories": [Interval(Integral, 1, None, closed="left"), None],
         "init": [StrOptions({"k-means++", "random"}), "array-like"],
         "n_init": [Interval(Integral, 1, None, closed="left")],
         "selection": [StrOptions({"loss", "silhouette"})],
@@ -361,7 +340,6 @@ class ClAM(
         self_supervised=True,
         metric="euclidean",
         weighted=False,
-        n_memories=None,
         init="k-means++",
         selection="loss",
         record_centers=False,
@@ -387,7 +365,6 @@ class ClAM(
         self.self_supervised = self_supervised
         self.metric = metric
         self.weighted = weighted
-        self.n_memories = n_memories
         self.init = init
         self.selection = selection
         self.record_centers = record_centers
@@ -470,7 +447,6 @@ class ClAM(
         X, weight = self._check(X, sample_weight)
         constraints = as_constraints(X.shape[0], partial_labels, must_link, cannot_link)
         check_constraints(self, constraints)
-        check_memories(self, X, constraints)
         check_checkpoint(self, checkpoint)
         random_state = check_random_state(self.random_state)
         X = self._learn_missing(X, random_state)
@@ -483,9 +459,6 @@ class ClAM(
         }
         training = Training(self, X, y, **options)
         self.n_clusters_curve_ = None
-        if self.n_memories is not None:
-            self._fit_basins(training, X, weight, random_state)
-            return self
         centers = self.cluster_centers_ if continues else None
         loops = training
         coder = {}
@@ -516,47 +489,6 @@ class ClAM(
         vars(self).pop("_stream", None)
         training.finish([best] if loops is training else [best, *loops])
         return self
-
-    def _fit_basins(self, training, X, weight, random_state):
-        """Merge many memories into clusters, and assign the fitted attributes."""
-        # numba is imported here, because it would slow down the import of the package.
-        from skdiffclust.memories._basins import find_basins
-
-        basins, labels, inverse_temperature, curve = find_basins(
-            X,
-            weight,
-            self.n_clusters,
-            self.n_memories,
-            random_state,
-            spherical=self.metric == "cosine",
-        )
-        if curve is not None:
-            self._read_number(curve, stacklevel=4)
-        if self.inverse_temperature != "auto":
-            inverse_temperature = float(self.inverse_temperature)
-        centers = basins.centers(X, weight, labels).astype(X.dtype)
-        attributes = {
-            **self._attributes(inverse_temperature, centers, np.zeros(len(centers))),
-            "_basins": basins,
-        }
-        for name, value in attributes.items():
-            setattr(self, name, value)
-        self._name_memories()
-        self.labels_ = labels
-        self.device_ = "cpu"
-        self.loss_ = -self.score(X, sample_weight=weight)
-        for loop in training:
-            for _ in loop:
-                loop.stop("merged")
-                loop.record(
-                    self.loss_, state=lambda: None, attributes=lambda: attributes
-                )
-        self.inertia_ = self._inertia(X, weight)
-        self._count_clusters(labels, len(centers))
-        self.history_ = loop.history
-        self.n_iter_ = loop.n_iter
-        vars(self).pop("_stream", None)
-        training.finish([loop])
 
     @available_if(_has_no_encoder)
     @keep_state_on_error
@@ -809,7 +741,6 @@ class ClAM(
             "decoder_": None,
             "_completer": self._completer,
             "_is_empty": self._is_empty,
-            "_basins": None,
         }
 
     def _publish(self, X, weight, attributes, *, reorder, given=None, counted=None):
@@ -837,17 +768,8 @@ class ClAM(
         self.inertia_ = self._inertia(X, weight)
         if counted is not None:
             labels = self._assign(counted)
-        self._name_memories()
         self._count_clusters(labels, n_clusters)
         return order
-
-    def _name_memories(self):
-        """Assign the memories and the cluster of each."""
-        self.memories_ = self.cluster_centers_
-        self.memory_labels_ = np.arange(len(self.cluster_centers_))
-        if self._basins is not None:
-            self.memories_ = self._basins.memories.astype(self.cluster_centers_.dtype)
-            self.memory_labels_ = self._basins.groups
 
     def _count_clusters(self, labels, n_clusters):
         """Assign the number of clusters that have samples; warn if some have none."""
@@ -871,8 +793,6 @@ class ClAM(
 
     def _assign(self, X):
         """Return the labels (n,) of validated samples."""
-        if self._basins is not None:
-            return self._basins.assign(X)
         from skdiffclust.memories._assign import assign
 
         return assign(
@@ -897,8 +817,6 @@ class ClAM(
 
     def _distances(self, X):
         """Return distances (m, k), float64, of samples to the memories of clusters."""
-        if self._basins is not None:
-            return self._basins.distances(X)
         memories = self.cluster_centers_.astype(np.float64)
         if sparse.issparse(X):
             from skdiffclust.memories._assign import sparse_distances
@@ -933,8 +851,6 @@ class ClAM(
         the shares of the first attraction step (eq. 4), whose entropy is `entropy`. A
         lower `inverse_temperature` gives softer shares. The largest may differ from
         `predict`, which first follows the dynamics, where several memories are near.
-        With `n_memories` they are the sums over the memories of each cluster, of which
-        five attract a sample, and the largest is that of `predict`.
 
         Parameters
         ----------
@@ -947,8 +863,6 @@ class ClAM(
             Not negative; rows sum to one.
         """
         X = self._rows(X)
-        if self._basins is not None:
-            return self._basins.shares(X)
         shares = np.empty((X.shape[0], len(self.cluster_centers_)))
         for rows in blocks(X):
             far = self._distances(X[rows])
@@ -958,7 +872,7 @@ class ClAM(
         return shares
 
     def transform(self, X):
-        """Return the distances of samples to the memories, the nearest of each cluster.
+        """Return the distances of samples to the memories.
 
         Parameters
         ----------
@@ -1128,14 +1042,11 @@ class ClAM(
 
     def _field(self):
         """Return memories and inverse temperature."""
-        if self._basins is not None:
-            return self._basins.memories, self.inverse_temperature_
         return self.cluster_centers_.astype(np.float64), self.inverse_temperature_
 
     def _geometry(self):
         """Return the keyword arguments of the functions of the dynamics."""
-        weights = self.cluster_weights_ if self._basins is None else None
-        return {"weights": weights, "metric": self.metric}
+        return {"weights": self.cluster_weights_, "metric": self.metric}
 
     def _recall(self, X, n_steps):
         """Return validated samples after some steps."""

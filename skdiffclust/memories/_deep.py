@@ -55,7 +55,6 @@ _PRETRAINING = 800  # steps, about,
 _ROUND = 160  # and those between two looks for clusters,
 _ROUNDS = 4  # of which there are so many
 _MEMORIES = 300  # among which clusters are looked for
-_MEMBERS = 4  # samples for each of them, at least
 _CONCENTRATION = 8.0  # inverse temperature times the variance of the codes, and
 _SEPARATION = 6.0  # times the squared distance between neighbouring memories, at least
 _PATIENCE = 10  # epochs of pretraining that together must lower its loss
@@ -306,11 +305,14 @@ class DeepTraining:
         memories = self._network.memories
         k, codes = len(memories), self._codes(np.arange(len(self._X)))
         sample, weight = codes[self._chosen], self._weight[self._chosen]
-        n_memories = min(len(sample), max(k, min(_MEMORIES, len(sample) // _MEMBERS)))
         basins = find_basins(
-            sample, weight.astype(np.float64), k, n_memories, self._random_state
-        )[0]
-        labels = basins.assign(codes)
+            sample,
+            k,
+            n_memories=_MEMORIES,
+            sample_weight=weight.astype(np.float64),
+            random_state=self._random_state,
+        )
+        labels = basins.predict(codes)
         self._labels = _matched(labels, self._labels, k) if self._stage else labels
         self._put_memories(codes)
 
