@@ -15,8 +15,8 @@ forest  the adjusted Rand index of ``SpanningForestClustering("auto")``, of the 
         HDBSCAN, and how often "auto" finds the number and warns. Its rule was chosen on
         even seeds of the families in CHOOSING; printed are odd seeds of all, tables of
         scikit-learn, and data without clusters.
-clam    how often ``ClAM("auto")`` and ``ClAM("auto", n_memories=100)`` find the number
-        and warn, and how often k-means of largest silhouette finds it, on the families
+clam    how often ``ClAM("auto")`` finds the number
+        and warns, and how often k-means of largest silhouette finds it, on the families
         in HELD_OUT, mixtures in 20 to 500 dimensions, topics, blobs, and real data. The
         constants were chosen on other families and seeds, but on the same real data.
 gemini  ``GEMINI("auto", mode="ovo")``, k-means of largest silhouette and mixtures of
@@ -467,46 +467,41 @@ def clam(n_states, has_peers):
     """Print a line for each family and real data set, and the sums."""
     table = {}
     for name, X, truth in clam_problems():
-        models = ClAM("auto"), ClAM("auto", n_memories=min(100, len(X) // 4))
-        found = [found_by(model, X, n_states) for model in models]
+        found = found_by(ClAM("auto"), X, n_states)
         peer = 0
         if has_peers:
             numbers = range(2, 41)
             labels = largest_silhouette(X, numbers, n_init=3, n_judged=1000)
             peer = labels.max() + 1
-        table.setdefault(name, []).append((truth, *found, peer))
-        print(f"{name}: {truth}", *found[0], *found[1], peer, flush=True)
+        table.setdefault(name, []).append((truth, found, peer))
+        print(f"{name}: {truth}", *found, peer, flush=True)
     print("                            k     right       warns      found")
     cells = {"drawn": [], "real": [], "nothing": []}
     for name, lines in table.items():
         truths = np.array([line[0] for line in lines])
-        found = np.array([[*line[1:3]] for line in lines])  # (draws, 2, 2, states)
-        peers = np.array([line[3] for line in lines])
-        right = found[:, :, 0] == truths[:, None, None]
-        warns = found[:, :, 1]
+        found = np.array([line[1] for line in lines])  # (draws, 2, states)
+        peers = np.array([line[2] for line in lines])
+        right = found[:, 0] == truths[:, None]
+        warns = found[:, 1].astype(bool)
         is_real = name in OWN or name in FILES
         kind = "nothing" if truths.max() == 1 else "real" if is_real else "drawn"
         cells[kind].append((right, warns, peers == truths))
-        numbers = " ".join(map(str, found[0, :, 0].ravel()))
+        numbers = " ".join(map(str, found[0, 0]))
         print(
-            f"{name:26s}{truths[0]:4d}  "
-            f"{right[:, 0].mean():.2f} {right[:, 1].mean():.2f}   "
-            f"{warns[:, 0].mean():.2f} {warns[:, 1].mean():.2f}   {numbers}; {peers[0]}"
+            f"{name:26s}{truths[0]:4d}  {right.mean():.2f}   {warns.mean():.2f}   "
+            f"{numbers}; {peers[0]}"
         )
     for kind, rows in cells.items():
         right, warns, peers = map(np.concatenate, zip(*rows, strict=True))
         line = f"{kind}, {len(right)} problems: "
-        if kind != "nothing":
-            quiet = [np.mean(warns[:, i][right[:, i]]) for i in range(2)]
-            line += (
-                f"right {right[:, 0].mean():.3f} and {right[:, 1].mean():.3f}, k-means "
-                f"{peers.mean():.3f}; warns where right {quiet[0]:.3f} and "
-                f"{quiet[1]:.3f}, where "
-            )
-            wrong = [np.mean(warns[:, i][~right[:, i]]) for i in range(2)]
-            line += f"wrong {wrong[0]:.3f} and {wrong[1]:.3f}"
+        if kind == "nothing":
+            line += f"warns {warns.mean():.3f}"
         else:
-            line += f"warns {warns[:, 0].mean():.3f} and {warns[:, 1].mean():.3f}"
+            line += (
+                f"right {right.mean():.3f}, k-means {peers.mean():.3f}; warns where "
+                f"right {warns[right].mean():.3f}, where wrong "
+                f"{warns[~right].mean():.3f}"
+            )
         print(line, flush=True)
 
 

@@ -340,6 +340,9 @@ def test_no_memory_moves_to_a_sample_of_weight_zero(global_random_seed):
     assert (np.bincount(model.labels_[:60], minlength=4) > 0).all()
 
 
+# That all samples are recalled exactly, by one direction among opposite ones, is
+# unstable: the loss of an epoch may be far above that of the first.
+@pytest.mark.filterwarnings("ignore:The training of ClAM diverged in epoch")
 @pytest.mark.parametrize("init", ["random", "k-means++"])
 @pytest.mark.parametrize("self_supervised", [True, False])
 def test_samples_opposite_to_the_only_direction(
