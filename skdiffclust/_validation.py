@@ -17,6 +17,7 @@ from skdiffclust._compat import Interval
 _NOT_NUMBERS = (str, bytes, complex, date, timedelta, np.datetime64, np.timedelta64)
 _GIB = 2.0**30
 _WARN_GIB = 2.0
+_SHOWN = 40  # characters of a value in a message
 # Where Linux lists the control groups of a process and their limits.
 _PROCESS_GROUPS = Path("/proc/self/cgroup")
 _GROUPS = Path("/sys/fs/cgroup")
@@ -85,23 +86,51 @@ def refuse_silent_conversion(X, *, name="X"):
     except ValueError:  # ragged lists: check_array has a better message
         return
     kind = values.dtype.kind
-    what = f"dtype {values.dtype}"
+    place = 0
     if kind == "O":
-        odd = (value for value in values.flat if isinstance(value, _NOT_NUMBERS))
-        first = next(odd, None)
-        if first is not None:
-            kind = "c" if isinstance(first, complex) else "U"
-            what = f"the {type(first).__name__} {first!r}"
+        flat = enumerate(values.flat)
+        odd = (i for i, value in flat if isinstance(value, _NOT_NUMBERS))
+        place = next(odd, None)
+        if place is None:
+            return
+        first = values.flat[place]
+        kind = "c" if isinstance(first, complex) else "M"
+        kind = "U" if isinstance(first, (str, bytes)) else kind
+    if kind not in "cUSMm" or not values.size:
+        return
+    what = _describe_entry(X, values, place)
     if kind == "c":
         raise ValueError(
             f"The {name!r} parameter must be real. Got {what} instead. Complex data "
             "not supported: pass real and imaginary parts as two features."
         )
-    if kind in "USMm":
-        raise ValueError(
-            f"The {name!r} parameter must be numeric. Got {what} instead. Encode text "
-            "and dates as numbers first, for instance with OrdinalEncoder."
-        )
+    remedy = (
+        "Encode categories as numbers first, for instance with "
+        "sklearn.preprocessing.OneHotEncoder, and documents with "
+        "sklearn.feature_extraction.text.TfidfVectorizer."
+    )
+    if kind in "Mm":
+        remedy = "Convert dates and times to numbers first, for instance to days."
+    raise ValueError(
+        f"The {name!r} parameter must be numeric. Got {what} instead. {remedy}"
+    )
+
+
+def _describe_entry(X, values, place):
+    """Return the type, the beginning and the column of an entry of X, in words.
+
+    `values` (n, d) are X as an array, and `place` the number of the entry in it.
+    """
+    entry = values.flat[place]
+    kind = type(entry).__name__.removesuffix("_")
+    if isinstance(entry, np.str_ | np.bytes_):
+        entry = entry.item()
+    text = repr(entry) if type(entry) in (str, bytes) else str(entry)
+    if len(text) > _SHOWN:
+        text = f"{text[:_SHOWN]}…"
+    column = place % values.shape[1] if values.ndim == 2 else 0
+    names = getattr(X, "columns", range(column + 1))
+    return f"the {kind} {text} in column {names[column]!r}"
 
 
 def refuse_masked(X, *, name="X"):

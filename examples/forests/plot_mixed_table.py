@@ -7,8 +7,9 @@ The Euclidean distance does not apply to tables of numbers and categories. Gower
 distance is the mean over the features of a difference between 0 and 1: for numbers the
 difference divided by the range, for categories 0 if they are equal and 1 otherwise.
 
-:class:`~skdiffclust.SpanningForestClustering` takes it as a function of two samples,
-so that categories need no encoding.
+:class:`~skdiffclust.SpanningForestClustering` takes it as a function of two samples.
+Categories are numbered, because X must be numeric, but the order of the numbers does
+not matter, and there is no column for each category as with a one-hot encoding.
 """
 
 # %%
@@ -30,7 +31,7 @@ plan = np.where(rng.random(len(kind)) < 0.05, rng.integers(0, 3, len(kind)), kin
 X = np.column_stack([age, income, channel, plan])
 
 # %%
-# Gower's distance. Missing entries would be left out of the mean in the same way.
+# Gower's distance, which is the same however the categories are numbered.
 is_category = np.array([False, False, True, True])
 spans = np.ptp(X, axis=0)
 
@@ -42,6 +43,8 @@ def gower(a, b):
 
 
 by_gower = SpanningForestClustering(3, metric=gower).fit(X)
+renumbered = np.where(is_category, 7 - 3 * X, X)
+assert gower(*renumbered[:2]) == gower(*X[:2])
 by_numbers = SpanningForestClustering(3).fit(StandardScaler().fit_transform(X[:, :2]))
 
 # %%

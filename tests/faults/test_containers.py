@@ -116,24 +116,29 @@ def test_nothing_that_was_passed_is_written(estimator, blobs, fit, answer):
 @pytest.mark.parametrize(
     "X, error, message",
     [
-        ([["a", "b"], ["c", "d"]], ValueError, "must be numeric. Got dtype <U1"),
+        ([["a", "b"], ["c", "d"]], ValueError, "Got the str 'a' in column 0 instead. Enc"),
         ([[1j, 2j], [3j, 4j]], ValueError, "Complex data not supported"),
         (
             np.array([["2020-01-01"], ["2020-01-02"]], dtype="M8[D]"),
             ValueError,
-            "must be numeric. Got dtype datetime64",
+            "Got the datetime64 2020-01-01 in column 0 instead. Convert dates",
         ),
         (
             np.array([["1", 2.0], [3.0, 4.0]], dtype=object),
             ValueError,
-            "must be numeric. Got the str '1'",
+            "must be numeric. Got the str '1' in column 0",
         ),
         (
             pd.DataFrame({"when": pd.to_datetime(["2020-01-01", "2020-01-02"])}),
             ValueError,
             "must be numeric",
         ),
-        (pd.DataFrame({"a": ["1", "2"]}), ValueError, "must be numeric"),
+        (
+            pd.DataFrame({"a": [1, 2], "colour": ["red" * 9999, "blue"]}),
+            ValueError,
+            "Got the str '(red){13}… in column 'colour' instead. .*OneHotEncoder",
+        ),
+        (["One text.", "Another."], ValueError, "documents with .*TfidfVectorizer"),
         (sparse.csr_array(np.eye(3)), TypeError, r"use '\.toarray\(\)'|dense data is"),
         (
             np.ma.masked_array([[1.0, 2.0], [3.0, 4.0]], [[0, 1], [0, 0]]),

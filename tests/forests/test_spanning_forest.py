@@ -258,8 +258,8 @@ def test_parameters_that_contradict():
 @pytest.mark.parametrize(
     "X, message",
     [
-        ([["a", "b"], ["c", "d"]], "must be numeric. Got dtype <U1"),
-        (np.array([["2020-01-01"]], dtype="M8[D]"), "must be numeric. Got dtype"),
+        ([["a", "b"], ["c", "d"]], "Got the str 'a' in column 0"),
+        (np.array([["2020-01-01"]], dtype="M8[D]"), "must be numeric. Got the datetime64"),
         (np.array([["1", 2.0]], dtype=object), "Got the str '1'"),
         (np.ma.masked_array([[1.0, 2.0]], [[0, 1]]), "masked array"),
         ([[np.nan], [1.0]], "contains NaN"),
