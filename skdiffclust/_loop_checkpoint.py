@@ -1,23 +1,22 @@
 """Checkpoints of a loop of epochs, to continue from after an interruption."""
 
+import json
+
+import numpy as np
+
 from skdiffclust._checkpoint import (
-    STREAM,
+    STREAM_VALUES,
     Checkpoint,
-    Field,
     restore_stream,
     stream_arrays,
+    without_prefix,
 )
-from skdiffclust._history import STOP_REASONS
 
 
 class LoopCheckpoint:
     """All state that an epoch changes, written to a folder after each epoch.
 
-    A resumed loop gives the same bits as an uninterrupted one. The state is an object
-    like `ArraysState`, with the methods ``fields()``, the valid arrays by name;
-    ``arrays()``, the current ones; ``load(arrays)``, which restores them and raises
-    ValueError or RuntimeError if they do not fit; and ``best_fields()``, the valid
-    arrays in the ``best_state`` of the loop.
+    A resumed loop gives the same bits as an uninterrupted one.
 
     Parameters
     ----------
@@ -30,89 +29,67 @@ class LoopCheckpoint:
         The stream that batches are drawn from.
     columns : list of str
         Names in the history of the loop.
-    reasons : list of str, default=()
-        Reasons that its `stop` may be called with.
     resume : bool
-        Whether to continue from the folder, if there is one.
+        Whether to continue from the folder, if there is a checkpoint in it.
     """
 
-    def __init__(
-        self, folder, kind, identity, random_state, *, columns, reasons=(), resume
-    ):
-        self._about = folder, kind, identity
+    def __init__(self, folder, kind, identity, random_state, *, columns, resume):
+        self._checkpoint = Checkpoint(folder, kind, identity)
         self._random_state = random_state
-        self._resume = resume
         self._columns = columns
-        self._reasons = reasons
+        self._resume = resume
 
-    def load(self, loop, trained, batch_size):
-        """Restore the state in the folder; return its batch size."""
-        record = {
-            name: Field("float64", finite=name == "loss") for name in self._columns
-        }
-        state = self._fields(loop, trained, batch_size)
-        self._checkpoint = Checkpoint(*self._about, record=record, state=state)
-        records, arrays = self._checkpoint.open(resume=self._resume)
+    def load(self, loop, trained, n_values=None):
+        """Restore the last state in the folder, if there is one.
+
+        Parameters
+        ----------
+        loop : EpochLoop
+            In its state before the first epoch.
+        trained : object
+            With the methods ``arrays()``, all arrays (dict) that an epoch changes;
+            ``load(arrays)``, which restores them; and ``state()``, the arrays (dict)
+            that are the `best_state` of the loop.
+        n_values : dict of int or None, default=None
+            The number of valid values of the arrays of `trained` that are indices.
+
+        Returns
+        -------
+        bool
+            Whether there was one.
+        """
+        records, arrays = self._checkpoint.open(
+            resume=self._resume,
+            record=dict.fromkeys(self._columns, 0.0),
+            state=self._state(loop, trained, trained.state()),
+            varying={"loop"},
+            n_values=STREAM_VALUES | (n_values or {}),
+        )
         if not records:
-            return batch_size
+            return False
+        restore_stream(self._random_state, arrays)
+        trained.load(arrays)
         history = {
             name: [record[name].item() for record in records] for name in self._columns
         }
-        n_iter = len(records)
-        best_epoch = arrays["loop.best_epoch"].item()
-        if best_epoch >= n_iter or not restore_stream(self._random_state, arrays):
-            raise self._checkpoint.refusal("one whose state is of no epoch")
-        best = {name: arrays[f"best.{name}"] for name in trained.best_fields()}
-        loop.restore(
-            {
-                **{name: arrays[f"loop.{name}"].item() for name in numbers_of(loop)},
-                "history": history,
-                "n_iter": n_iter,
-                "stop_reason": arrays["loop.stop_reason"].item().decode() or None,
-            },
-            best,
-        )
-        try:
-            trained.load({name: arrays[name] for name in trained.fields()}, best)
-        except (RuntimeError, ValueError):
-            raise self._checkpoint.refusal(
-                "one whose state is none of the model"
-            ) from None
-        return arrays["batch_size"].item()
+        restore_loop(loop, arrays["loop"], history, without_prefix("best.", arrays))
+        return True
 
-    def save(self, loop, trained, batch_size):
+    def save(self, loop, trained):
         """Write the state after an epoch; warn if that cannot be done."""
-        snapshot = loop.snapshot()
-        record = {name: snapshot["history"][name][-1] for name in self._columns}
-        arrays = {f"loop.{name}": snapshot[name] for name in numbers_of(loop)}
-        arrays |= {
-            **stream_arrays(self._random_state),
-            "loop.stop_reason": (snapshot["stop_reason"] or "").encode(),
-            "batch_size": batch_size,
-            **trained.arrays(),
-        }
-        for name, value in loop.best_state.items():
-            arrays[f"best.{name}"] = value
-        self._checkpoint.append(record, arrays)
+        # After a divergence there is nothing to continue from.
+        if loop.stop_reason != "diverged":
+            record = {name: float(loop.history[name][-1]) for name in self._columns}
+            self._checkpoint.append(record, self._state(loop, trained, loop.best_state))
 
-    def _fields(self, loop, trained, batch_size):
-        """Return the valid fields of a state."""
-        reasons = ["", *STOP_REASONS, *self._reasons]
-        fields = {
-            **STREAM,
-            "loop.stop_reason": Field(
-                "S16", choices=tuple(reason.encode() for reason in reasons)
-            ),
-            "batch_size": Field("int64", low=1, high=int(batch_size)),
-            **trained.fields(),
+    def _state(self, loop, trained, best_state):
+        """Return the arrays that the next epoch starts from, by name."""
+        return {
+            **trained.arrays(),
+            **stream_arrays(self._random_state),
+            "loop": loop_array(loop),
+            **{f"best.{name}": array for name, array in best_state.items()},
         }
-        for name, value in numbers_of(loop).items():
-            is_float = isinstance(value, float)
-            field = Field("float64") if is_float else Field("int64", low=0)
-            fields[f"loop.{name}"] = field
-        for name, field in trained.best_fields().items():
-            fields[f"best.{name}"] = field
-        return fields
 
 
 class ArraysState:
@@ -140,58 +117,32 @@ class ArraysState:
         for name, array in self._named.items():
             array[...] = state[name]
 
-    def fields(self):
-        """Return the valid fields of `arrays`."""
-        fields = {"adam.n_steps": Field("int64", low=0)}
-        for name, field in self.best_fields().items():
-            fields[f"arrays.{name}"] = field
-            fields[f"adam.means.{name}"] = field
-            fields[f"adam.squares.{name}"] = Field(field.dtype, field.shape, low=0)
-        return fields
-
-    def best_fields(self):
-        """Return the valid fields of `state`."""
-        return {
-            name: Field(array.dtype, array.shape) for name, array in self._named.items()
-        }
-
     def arrays(self):
         """Return all arrays that a step changes, by name."""
-        return self._parts() | {"adam.n_steps": self._optimiser.n_steps}
+        return self._changing() | {"adam.n_steps": self._optimiser.n_steps}
 
-    def load(self, arrays, best):
+    def load(self, arrays):
         """Write back what `arrays` returned."""
-        for name, part in self._parts().items():
-            part[...] = arrays[name]
+        for name, array in self._changing().items():
+            array[...] = arrays[name]
         self._optimiser.n_steps = arrays["adam.n_steps"].item()
 
-    def _parts(self):
+    def _changing(self):
         """Return the arrays and the running means of their gradients, by name."""
-        parts = {}
-        for (name, array), mean, square in zip(
-            self._named.items(),
-            self._optimiser.means,
-            self._optimiser.squares,
-            strict=True,
-        ):
-            parts[f"arrays.{name}"] = array
-            parts[f"adam.means.{name}"] = mean
-            parts[f"adam.squares.{name}"] = square
-        return parts
+        named = {f"arrays.{name}": array for name, array in self._named.items()}
+        means = zip(self._named, self._optimiser.means, strict=True)
+        squares = zip(self._named, self._optimiser.squares, strict=True)
+        named |= {f"adam.means.{name}": array for name, array in means}
+        return named | {f"adam.squares.{name}": array for name, array in squares}
 
 
-def numbers_of(loop):
-    """Return the numbers (dict) that a loop carries from an epoch to the next."""
-    others = {"history", "n_iter", "stop_reason"}
-    return {
-        name: value for name, value in loop.snapshot().items() if name not in others
-    }
+def loop_array(loop):
+    """Return the state of an EpochLoop without its history, as an array of bytes."""
+    state = {n: value for n, value in loop.snapshot().items() if n != "history"}
+    return np.frombuffer(json.dumps(state, default=float).encode(), dtype=np.uint8)
 
 
-def without_prefix(prefix, arrays):
-    """Return the arrays (dict) whose names have a prefix, without the prefix."""
-    return {
-        name.removeprefix(prefix): array
-        for name, array in arrays.items()
-        if name.startswith(prefix)
-    }
+def restore_loop(loop, array, history, best_state):
+    """Continue an EpochLoop from what `loop_array` returned."""
+    state = json.loads(array.tobytes())
+    loop.restore(state | {"history": history}, best_state)

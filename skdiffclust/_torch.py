@@ -12,9 +12,8 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from skdiffclust._checkpoint import Field
+from skdiffclust._checkpoint import without_prefix
 from skdiffclust._encoder import ACTIVATIONS, Encoder
-from skdiffclust._loop_checkpoint import without_prefix
 
 # Largest number of parts of a batch if CUDA is out of memory.
 MOST_PARTS = 4
@@ -310,11 +309,11 @@ def train_module(
     torch.cuda.OutOfMemoryError
         When halving twice was not enough, with advice.
     """
-    trained = ModuleState(module, optimizer)
-    if checkpoint is not None:
-        batch_size = checkpoint.load(loop, trained, batch_size)
     whole = batch_size
     parts = Parts("batch_size")
+    trained = ModuleState(module, optimizer, parts)
+    if checkpoint is not None and checkpoint.load(loop, trained):
+        batch_size = max(whole // parts.n_parts, 1)
 
     def run_epoch(n_parts):
         nonlocal batch_size
@@ -328,9 +327,8 @@ def train_module(
         )
         module.eval()
         close(loop, mean_loss)
-        # After a divergence there is no state to continue from.
-        if checkpoint is not None and loop.stop_reason != "diverged":
-            checkpoint.save(loop, trained, batch_size)
+        if checkpoint is not None:
+            checkpoint.save(loop, trained)
     return batch_size
 
 
@@ -357,15 +355,25 @@ class ModuleState:
     module : nn.Module
     optimizer : torch.optim.Optimizer
         Adam or AdamW, of parameters of the module.
+    parts : Parts
+        In which a batch is processed.
     """
 
-    def __init__(self, module, optimizer):
+    def __init__(self, module, optimizer, parts):
         self._module = module
         self._optimizer = optimizer
+        self._parts = parts
+
+    def state(self):
+        """Return copies of the parameters and buffers by name."""
+        return module_state(self._module)
 
     def arrays(self):
         """Return all state that a step changes, by name."""
-        arrays = {"torch_stream": to_numpy(torch.get_rng_state())}
+        arrays = {
+            "torch_stream": to_numpy(torch.get_rng_state()),
+            "n_parts": self._parts.n_parts,
+        }
         if _runs_on_cuda(self._module):
             arrays["cuda_stream"] = to_numpy(torch.cuda.get_rng_state())
         for name, value in module_state(self._module).items():
@@ -381,40 +389,12 @@ class ModuleState:
                 )
         return arrays
 
-    def fields(self):
-        """Return the valid fields of `arrays`."""
-        fields = {"torch_stream": Field("uint8", tuple(torch.get_rng_state().shape))}
-        if _runs_on_cuda(self._module):
-            shape = tuple(torch.cuda.get_rng_state().shape)
-            fields["cuda_stream"] = Field("uint8", shape)
-        for name, field in self.best_fields().items():
-            fields[f"module.{name}"] = field
-        for name, parameter in _parameters(self._module, self._optimizer).items():
-            for slot in _ADAM:
-                fields[f"adam.{name}.{slot}"] = Field(
-                    _slot_dtype(parameter, slot),
-                    () if slot == "step" else tuple(parameter.shape),
-                    low=-np.inf if slot == "exp_avg" else 0,
-                )
-        return fields
-
-    def best_fields(self):
-        """Return the valid fields of `module_state` of the module."""
-        # Buffers may hold infinity, as masks of attention do.
-        return {
-            name: Field(array.dtype, array.shape, finite=np.isfinite(array).all())
-            for name, array in module_state(self._module).items()
-        }
-
-    def load(self, arrays, best):
-        """Write back what `arrays` returned; refuse a `best` state that does not fit.
-
-        RuntimeError or ValueError if either does not belong to the module.
-        """
+    def load(self, arrays):
+        """Write back what `arrays` returned."""
         torch.set_rng_state(to_tensor(arrays["torch_stream"]))
         if "cuda_stream" in arrays:
             torch.cuda.set_rng_state(to_tensor(arrays["cuda_stream"]))
-        load_module_state(self._module, best)  # checked here only
+        self._parts.n_parts = arrays["n_parts"].item()
         load_module_state(self._module, without_prefix("module.", arrays))
         slots = {
             i: {slot: to_tensor(arrays[f"adam.{name}.{slot}"]) for slot in _ADAM}

@@ -1,9 +1,9 @@
 """Checkpoints: every step is complete or absent, whatever happens in between."""
 
 import functools
-import hashlib
 import json
 import os
+import pathlib
 import warnings
 
 import numpy as np
@@ -12,12 +12,8 @@ from numpy.testing import assert_array_equal
 from sklearn.base import BaseEstimator
 from sklearn.preprocessing import FunctionTransformer
 
-from skdiffclust import _checkpoint
 from skdiffclust._checkpoint import (
-    STREAM,
-    AtMost,
     Checkpoint,
-    Field,
     identify,
     probe_rows,
     restore_stream,
@@ -25,35 +21,44 @@ from skdiffclust._checkpoint import (
 )
 
 RECORD = {
-    "total": Field("float64", low=0),
-    "support": Field("bool", (3,)),
-    "kept": Field("float32", (AtMost(3),)),
+    "total": 0.0,
+    "support": np.zeros(3, dtype=bool),
+    "kept": np.zeros(3, dtype=np.float32),
 }
-STATE = {"values": Field("float32", (3,)), "n_steps": Field("int64", low=0)}
+STATE = {"values": np.ones(3, dtype=np.float32), "n_steps": 0}
 
 
-def toy(folder, **identity):
-    """Return the checkpoint of a toy computation."""
-    identity = {"x": "1", **identity}
-    return Checkpoint(folder, "toy", identity, record=RECORD, state=STATE)
+def toy(folder, *, resume, kind="toy", record=RECORD, state=STATE, **identity):
+    """Return the checkpoint of a toy computation, its records and its last state."""
+    checkpoint = Checkpoint(folder, kind, {"x": "1", **identity})
+    records, last = checkpoint.open(
+        resume=resume,
+        record=record,
+        state=state,
+        varying={"kept"},
+        n_values={"n_steps": 100},
+    )
+    return checkpoint, records, last
 
 
 def compute(folder, n_steps, *, resume=True):
     """Continue to a number of steps; return the records and the last state."""
-    checkpoint = toy(folder)
-    records, state = checkpoint.open(resume=resume)
-    state = state or {"values": np.ones(3, np.float32), "n_steps": 0}
+    checkpoint, records, state = toy(folder, resume=resume)
+    state = state or STATE
     assert state["n_steps"] == len(records)
     for step in range(len(records), n_steps):
         values = state["values"] * np.float32(1.1) + np.arange(3, dtype=np.float32)
         support = values > 5
-        record = {"total": values.sum(), "support": support, "kept": values[support]}
+        record = {
+            "total": float(values.sum()),
+            "support": support,
+            "kept": values[support],
+        }
         state = {"values": values, "n_steps": step + 1}
         records.append(record)
         checkpoint.append(record, state)
     return [
-        [np.asarray(record[name], RECORD[name].dtype).tobytes() for name in RECORD]
-        for record in records
+        [np.asarray(record[name]).tobytes() for name in RECORD] for record in records
     ], state["values"].tobytes()
 
 
@@ -71,29 +76,30 @@ def folder(tmp_path):
 def test_what_is_written_is_read(folder):
     expected = compute(folder, 6)
     assert compute(folder, 6) == expected
-    records, state = toy(folder).open(resume=True)
+    _, records, state = toy(folder, resume=True)
     assert len(records) == 6 and state.keys() == STATE.keys()
-    for array, field in zip(records[2].values(), RECORD.values(), strict=True):
-        assert array.dtype == field.dtype and array.flags.writeable
-    # A file a step, and the last two states: the last of them might be torn.
+    # A file per step.
     assert sorted(os.listdir(folder)) == [
-        "manifest.json",
-        "state-000004.npz",
-        "state-000005.npz",
+        "skdiffclust.json",
         *(f"step-{step:06d}.npz" for step in range(6)),
     ]
 
 
-def test_numpy_reads_a_step(folder):
-    compute(folder, 2)
-    with np.load(folder / "step-000001.npz", allow_pickle=False) as archive:
-        assert archive["total"] > 0 and set(archive.files) == {"header", *RECORD}
+def test_the_last_two_steps_have_a_state(folder):
+    # The last one might be torn.
+    compute(folder, 5)
+    found = []
+    for step in range(5):
+        with np.load(folder / f"step-{step:06d}.npz", allow_pickle=False) as archive:
+            assert archive["record.total"] > 0
+            found.append("state.values" in archive)
+    assert found == [False, False, False, True, True]
 
 
 def test_no_resume_begins_again(folder):
     compute(folder, 4)
-    assert toy(folder).open(resume=False) == ([], None)
-    assert os.listdir(folder) == ["manifest.json"]
+    assert toy(folder, resume=False)[1:] == ([], None)
+    assert os.listdir(folder) == ["skdiffclust.json"]
 
 
 def test_what_is_written_is_linear_in_the_steps(folder, monkeypatch):
@@ -122,26 +128,22 @@ def killed_at(monkeypatch, moment):
     """Let the process end at a moment: a call that touches the disk, or during one."""
     calls = iter(range(10**6))
 
-    def patched(name, real, module=os):
+    def patched(module, name):
+        real = getattr(module, name)
+
         def call(*args, **kwargs):
-            if next(calls) == moment:
+            # A killed process does not tidy up: it does nothing after that moment.
+            if next(calls) >= moment:
                 raise Killed
             return real(*args, **kwargs)
 
         monkeypatch.setattr(module, name, call)
 
-    for name in ("replace", "fsync", "mkdir"):
-        patched(name, getattr(os, name))
-    # A killed process does not tidy up.
-    remove = os.remove
-
-    def removed(path):
-        if next(calls) >= moment:
-            raise Killed
-        remove(path)
-
-    monkeypatch.setattr(os, "remove", removed)
-    patched("write_array", np.lib.format.write_array, np.lib.format)
+    for name in ("replace", "fsync"):
+        patched(os, name)
+    for name in ("mkdir", "unlink"):
+        patched(pathlib.Path, name)
+    patched(np.lib.format, "write_array")
 
 
 @pytest.mark.parametrize("before", [0, 3])
@@ -168,11 +170,26 @@ def test_killed_while_it_begins_again(folder, monkeypatch):
         with monkeypatch.context() as patch:
             killed_at(patch, moment)
             try:
-                toy(folder).open(resume=False)
+                toy(folder, resume=False)
                 break
             except Killed:
                 pass
         assert compute(folder, 5) == expected
+    assert moment > 5
+
+
+def test_killed_while_another_computation_begins(folder, monkeypatch):
+    # Without a first step there is nothing to compare with.
+    for moment in range(2, 100):
+        compute(folder, 5)
+        with monkeypatch.context() as patch:
+            killed_at(patch, moment)
+            try:
+                toy(folder, resume=False, x="2")
+                break
+            except Killed:
+                pass
+        assert toy(folder, resume=True, x="2")[1:] == ([], None)
     assert moment > 5
 
 
@@ -182,7 +199,7 @@ def test_a_full_disk_and_space_again(folder, monkeypatch):
         n_calls, fsync = iter(range(1000)), os.fsync
 
         def sometimes_full(number):
-            if 3 <= next(n_calls) < 9:
+            if 3 <= next(n_calls) < 7:
                 raise OSError(28, "No space left on device")
             fsync(number)
 
@@ -191,8 +208,12 @@ def test_a_full_disk_and_space_again(folder, monkeypatch):
             assert compute(folder, 8, resume=False) == expected
     # The same words each time, which Python shows once.
     assert len({str(warning.message) for warning in caught}) == 1
-    assert len(os.listdir(folder)) == 11
+    assert len(os.listdir(folder)) == 9
     assert compute(folder, 8) == expected
+    # The last step may be torn even so.
+    os.truncate(folder / "step-000007.npz", 10)
+    with pytest.warns(UserWarning, match="is incomplete"):
+        assert compute(folder, 8) == expected
     compute(folder, 8, resume=False)
     assert compute(folder, 8) == expected
 
@@ -208,7 +229,7 @@ def test_a_full_disk_to_the_end_leaves_what_there_was(folder, monkeypatch):
         patch.setattr(os, "fsync", full)
         with pytest.warns(UserWarning, match="could not be written"):
             assert compute(folder, 8) == expected
-    assert len(toy(folder).open(resume=True)[0]) == 5
+    assert len(toy(folder, resume=True)[1]) == 5
     assert compute(folder, 8) == expected
 
 
@@ -219,57 +240,37 @@ def test_a_folder_that_cannot_be_made_warns_always_the_same(tmp_path):
     assert len({str(warning.message) for warning in caught}) == 1
 
 
-def test_what_could_not_be_read_again_is_not_written(folder):
-    checkpoint = toy(folder)
-    checkpoint.open(resume=True)
-    record = {"total": 1.0, "support": np.ones(3, bool), "kept": np.ones(3, np.float32)}
-    good = {"values": np.ones(3, np.float32), "n_steps": 1}
-    assert checkpoint.append(record, good)
-    with pytest.warns(UserWarning, match="a step has NaN or infinity in 'values'"):
-        assert not checkpoint.append(
-            record, {**good, "values": np.full(3, np.nan, dtype=np.float32)}
-        )
-    assert not checkpoint.append(record, good)
-    assert len(toy(folder).open(resume=True)[0]) == 1
-
-
-last_files = pytest.mark.parametrize("name", ["step-000005.npz", "state-000005.npz"])
-
-
-@last_files
+@pytest.mark.parametrize("n_steps", [1, 6])
 @pytest.mark.parametrize("kept", [0, 10, 0.5, 0.99])
-def test_a_torn_last_step_is_computed_again(name, kept, folder):
-    expected = compute(folder, 6)
-    content = (folder / name).read_bytes()
+def test_a_torn_last_step_is_computed_again(kept, n_steps, folder):
+    expected = compute(folder, n_steps)
+    file = folder / f"step-{n_steps - 1:06d}.npz"
+    content = file.read_bytes()
     kept = int(kept * len(content)) if kept < 1 else kept
-    (folder / name).write_bytes(content[:kept])
+    file.write_bytes(content[:kept])
     with pytest.warns(UserWarning, match="last step .* is incomplete, and is computed"):
-        assert compute(folder, 6) == expected
-    assert compute(folder, 6) == expected
+        assert compute(folder, n_steps) == expected
+    assert compute(folder, n_steps) == expected
 
 
-@last_files
-def test_any_byte_of_the_last_step_that_is_changed(name, folder):
+def test_any_byte_of_the_last_step_that_is_changed(folder):
     # It is dropped, or the byte means nothing: the time of writing, say.
     expected = compute(folder, 6)
-    content = (folder / name).read_bytes()
+    file = folder / "step-000005.npz"
+    content = file.read_bytes()
     n_dropped = 0
     for place in range(0, len(content), 23):
         changed = bytearray(content)
         changed[place] ^= 0x55
-        (folder / name).write_bytes(changed)
-        try:
-            assert compute_quietly(folder, 6) == expected
-            n_dropped += 1
-        except ValueError as error:
-            assert "written by this version" in str(error)
+        file.write_bytes(changed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                assert compute(folder, 6) == expected
+                n_dropped += 1
+            except ValueError as error:
+                assert "written by this version" in str(error)
     assert n_dropped > 10
-
-
-def compute_quietly(folder, n_steps):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return compute(folder, n_steps)
 
 
 @pytest.mark.parametrize("kept", [0, 0.5, 0.99])
@@ -278,48 +279,63 @@ def test_any_other_step_that_is_torn_is_refused(kept, folder):
     file = folder / "step-000002.npz"
     content = file.read_bytes()
     file.write_bytes(content[: int(kept * len(content))])
-    with pytest.raises(ValueError, match="step 2 is not whole.*resume=False"):
+    with pytest.raises(ValueError, match="step 2 missing or damaged.*resume=False"):
         compute(folder, 6)
 
 
-def test_steps_that_are_missing_or_of_another_computation(folder, tmp_path):
+def test_a_step_that_is_missing_is_refused(folder):
     compute(folder, 6)
     os.remove(folder / "step-000003.npz")
-    with pytest.raises(ValueError, match="in which a step is missing"):
-        compute(folder, 6)
-    compute(folder, 6, resume=False)
-    for step in (4, 5):
-        os.remove(folder / f"state-{step:06d}.npz")
-    with pytest.raises(ValueError, match="whose state 4 is missing"):
-        compute(folder, 6)
-    compute(folder, 6, resume=False)
-    os.replace(folder / "step-000003.npz", folder / "step-000004.npz")
-    compute(tmp_path / "other", 4)
-    os.replace(tmp_path / "other" / "step-000003.npz", folder / "step-000003.npz")
-    with pytest.raises(ValueError, match="step 4 is of something else"):
+    with pytest.raises(ValueError, match="step 3 missing or damaged"):
         compute(folder, 6)
 
 
-def test_a_manifest_that_is_none(folder):
+@pytest.mark.parametrize(
+    ("changed", "match"),
+    [
+        ({"x": "2"}, "different values of .'x'. instead"),
+        ({"kind": "path"}, "different values of .'kind'. instead"),
+        ({"record": RECORD | {"more": 0.0}}, "other arrays .'more'. in step 0"),
+        ({"record": RECORD | {"total": 0}}, "float64 .* for 'total' in step 0"),
+        ({"state": STATE | {"values": np.ones(4, np.float32)}}, "for 'values' in"),
+        ({"record": RECORD | {"kept": np.zeros((3, 1), np.float32)}}, "for 'kept'"),
+    ],
+)
+def test_a_checkpoint_of_something_else_is_refused(changed, match, folder):
+    compute(folder, 3)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    with pytest.raises(ValueError, match=f"checkpoint .*{match}.*resume=False"):
+        toy(folder, resume=True, **changed)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    assert toy(folder, resume=False, **changed)[1:] == ([], None)
+
+
+@pytest.mark.parametrize("index", [-1, 100])
+def test_indices_out_of_range_are_refused(index, folder):
+    checkpoint, *_ = toy(folder, resume=False)
+    checkpoint.append(RECORD, STATE | {"n_steps": index})
+    with pytest.raises(ValueError, match="indices out of range for 'n_steps'"):
+        toy(folder, resume=True)
+
+
+def test_a_checkpoint_of_another_format_is_refused(folder):
     compute(folder, 2)
-    file = folder / "manifest.json"
+    file = folder / "skdiffclust.json"
     content = json.loads(file.read_text())
-    for text, match in (
-        ("", "manifest cannot be read"),
-        ("[" * 10**5, "manifest cannot be read"),
-        ("[]", "manifest cannot be read"),
-        ('{"format": 3}', "manifest cannot be read"),
-        ("1" * 10**4, "manifest cannot be read"),
-        (" " * 10**6, "manifest has 1000000 bytes"),
-        (json.dumps({**content, "format": 2}), "Got format 2, where this one is 3"),
-        (json.dumps({**content, "kind": "path"}), "of 'path', not of 'toy'"),
-        (json.dumps({**content, "identity": {"x": "2"}}), "different values of .'x'."),
-        (json.dumps({**content, "more": 1}), "manifest is altered"),
-    ):
-        file.write_text(text)
-        with pytest.raises(ValueError, match=match):
-            toy(folder).open(resume=True)
-    assert toy(folder).open(resume=False) == ([], None)
+    file.write_text(json.dumps({**content, "skdiffclust checkpoint": 3}))
+    with pytest.raises(ValueError, match="by this version .* Got format 3, not 4,"):
+        toy(folder, resume=True)
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"format": 3}'])
+def test_a_manifest_of_another_program_is_not_touched(text, folder):
+    compute(folder, 2)
+    file = folder / "skdiffclust.json"
+    file.write_text(text)
+    for resume in (False, True):
+        with pytest.raises(ValueError, match="must be an empty folder"):
+            toy(folder, resume=resume)
+    assert file.read_text() == text and len(os.listdir(folder)) == 3
 
 
 def test_files_of_others_are_never_touched(tmp_path):
@@ -327,22 +343,11 @@ def test_files_of_others_are_never_touched(tmp_path):
     np.savez(old, x=np.ones(2))
     before = old.read_bytes()
     for resume in (False, True):
-        with pytest.raises(ValueError, match="Got a file instead, as earlier versions"):
-            toy(old).open(resume=resume)
-        with pytest.raises(ValueError, match="of its own. Got one with 'path.npz' in"):
-            toy(tmp_path).open(resume=resume)
+        with pytest.raises(ValueError, match="Got a file instead"):
+            toy(old, resume=resume)
+        with pytest.raises(ValueError, match="empty folder.* with 'path.npz' in it"):
+            toy(tmp_path, resume=resume)
     assert old.read_bytes() == before and os.listdir(tmp_path) == ["path.npz"]
-
-
-def test_a_folder_without_permission(folder, monkeypatch):
-    compute(folder, 2)
-
-    def denied(path, *args):
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(_checkpoint.os, "scandir", denied)
-    with pytest.raises(ValueError, match="cannot be read .Permission denied."):
-        toy(folder).open(resume=True)
 
 
 # What a computation is known by.
@@ -366,10 +371,9 @@ def test_equal_parameters_are_equal():
         (["a", "b"], ("a", "b")),
         ({"a": 1, "b": 2}, {"b": np.int64(2), "a": 1}),
         (np.random.RandomState(3), np.random.RandomState(3)),
-        (np.random.default_rng(3), np.random.default_rng(3)),
         (np.array(["a", None], dtype=object), np.array(["a", None], dtype=object)),
     ):
-        assert digest(ours) == digest(theirs) is not None
+        assert digest(ours) == digest(theirs)
 
 
 def test_other_parameters_are_other():
@@ -409,12 +413,10 @@ def test_other_parameters_are_other():
         np.dtype("f8"),
         np.random.RandomState(0),
         np.random.RandomState(1),
-        np.random.default_rng(0),
         [2**70],
         [2**64 - 1],
     ]
-    digests = [digest(value) for value in values]
-    assert None not in digests and len(set(digests)) == len(values)
+    assert len({digest(value) for value in values}) == len(values)
 
 
 def test_data_are_compared_byte_for_byte():
@@ -424,12 +426,9 @@ def test_data_are_compared_byte_for_byte():
         return identify({"X": array}, {})["X"]
 
     assert of(X) == of(X.copy(order="F"))
-    others = [X, X.astype(np.float32), X.T, X + 1e-16, X.reshape(3, 2), None]
-    others[3] = np.nextafter(X, np.inf)
-    assert len({of(array) for array in others}) == len(others) - 1 + (
-        of(X.T) != of(X.reshape(3, 2))
-    )
-    assert of(X.T) != of(X.reshape(3, 2))
+    other = np.nextafter(X, np.inf)
+    others = [X, X.astype(np.float32), X.T, other, X.reshape(3, 2), None]
+    assert len({of(array) for array in others}) == len(others)
 
 
 def scaled(X, factors):
@@ -452,16 +451,16 @@ def test_functions_are_known_by_name_and_by_what_they_return():
     def another(x):
         return x
 
-    assert digest(one) is None and digest(Thing(one)) is None
     assert digest(Thing()) != digest(Thing(2))
     for function in (one, functools.partial(one, x=2), Thing(one), type(one).__call__):
-        assert digest(function, outputs) == digest(function, outputs.copy()) is not None
+        assert digest(function, outputs) == digest(function, outputs.copy())
     assert digest(one, outputs) != digest(another, outputs)
+    assert digest(Thing(one), outputs) != digest(Thing(another), outputs)
     assert digest(lambda x: x, outputs) == digest(lambda x: 2 * x, outputs)  # one name
     assert digest(one, outputs) != digest(one, 2 * outputs)
-    # Ten digits, at any magnitude; zero has no sign.
+    # Seven digits, at any magnitude; zero has no sign.
     assert digest(one, outputs) == digest(one, outputs * (1 + 1e-13))
-    assert digest(one, outputs) != digest(one, outputs * (1 + 1e-8))
+    assert digest(one, outputs) != digest(one, outputs * (1 + 1e-5))
     assert digest(one, np.zeros(2)) == digest(one, -np.zeros(2))
     assert digest(one, outputs) != digest(one, outputs.T)
     # No address of a partial or an object, and none of its parts left out.
@@ -480,49 +479,19 @@ def copy_of(function):
     return type(function)(function.__code__, function.__globals__, function.__name__)
 
 
-def test_what_has_no_output_is_refused_by_name_on_resume(folder):
-    with pytest.warns(UserWarning, match=r"cannot be resumed, since \['kernel'\]"):
-        toy(folder, kernel=None).open(resume=False)
-    with pytest.raises(ValueError, match=r"can be compared. Got \['kernel'\] instead"):
-        toy(folder, kernel=None).open(resume=True)
-
-
 def test_probe_rows_are_few_and_from_all_over():
     assert_array_equal(probe_rows(1), [0])
     assert_array_equal(probe_rows(5), np.arange(5))
     rows = probe_rows(10**6)
-    assert len(rows) == 32 and rows[0] == 0 and rows[-1] == 10**6 - 1
+    assert len(rows) == 10 and rows[0] == 0 and rows[-1] == 10**6 - 1
 
 
 def test_streams_go_on():
     rng = np.random.RandomState(3)
     rng.normal(size=3)  # an odd number leaves one behind
-    arrays = stream_arrays(rng)
-    for name, field in STREAM.items():
-        array = np.asarray(arrays[name])
-        assert field.admits(array.shape) and field.fault(array) is None
-    arrays = {name: np.array(value) for name, value in arrays.items()}
+    arrays = {name: np.array(value) for name, value in stream_arrays(rng).items()}
     other = np.random.RandomState(0)
-    assert restore_stream(other, arrays)
+    restore_stream(other, arrays)
     assert_array_equal(other.normal(size=700), rng.normal(size=700))
-    # A generator of zeros would never find a normal number.
-    arrays["stream.keys"] = np.zeros(624, dtype=np.uint32)
-    assert not restore_stream(other, arrays)
     with pytest.raises(ValueError, match="random_state.*integer.*Got .* of PCG64"):
         stream_arrays(np.random.RandomState(np.random.PCG64(0)))
-
-
-def test_the_digest_is_of_all_that_is_there():
-    arrays = {"a": np.ones(2), "b": np.zeros(1)}
-    header = {"step": 1}
-    expected = _checkpoint._digest(header, arrays)
-    assert expected == _checkpoint._digest({**header, "digest": 0}, arrays)
-    for other in (
-        ({"step": 2}, arrays),
-        (header, {"a": np.ones(2), "c": np.zeros(1)}),
-        (header, {"a": np.ones((2, 1)), "b": np.zeros(1)}),
-        (header, {"a": np.ones(2), "b": np.zeros(1, dtype=np.float32)}),
-        (header, {"a": np.ones(2), "b": np.ones(1)}),
-    ):
-        assert _checkpoint._digest(*other) != expected
-    assert len(expected) == len(hashlib.sha256().hexdigest())

@@ -16,7 +16,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_approximation import Nystroem
 from sklearn.utils import check_random_state
 
-from skdiffclust import ClAM, SpanningForestEmbedding, SparseGEMINI
+from skdiffclust import (
+    GEMINI,
+    ClAM,
+    PRCut,
+    SpanningForestEmbedding,
+    SparseGEMINI,
+    SparseGEMINICV,
+)
 
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="There is no fork here.")
 
@@ -132,21 +139,20 @@ def test_a_finished_checkpoint_gives_the_same(compute, uninterrupted, tmp_path):
 
 @computations
 def test_from_every_step_on(compute, uninterrupted, tmp_path):
-    folder, kept = tmp_path / "c", tmp_path / "kept"
-    kept.mkdir()
-    # Every state that there is on the way, as a killed process would leave it.
+    folder, last_files = tmp_path / "c", []
+    # Every step as it is first written, as a killed process would leave it.
     replace = os.replace
 
     def noted(source, target):
+        if target.name.startswith("step") and not target.exists():
+            last_files.append(source.read_bytes())
         replace(source, target)
-        if os.path.basename(target).startswith("state"):
-            shutil.copy(target, kept)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "replace", noted)
         compute(folder)
     n_steps = len(list(folder.glob("step-*")))
-    assert n_steps == len(list(kept.iterdir())) > 4
+    assert n_steps == len(last_files) > 4
     whole = tmp_path / "whole"
     shutil.copytree(folder, whole)
     for last in (0, n_steps // 2):
@@ -154,7 +160,7 @@ def test_from_every_step_on(compute, uninterrupted, tmp_path):
         shutil.copytree(whole, folder)
         for step in range(last + 1, n_steps):
             (folder / f"step-{step:06d}.npz").unlink()
-        shutil.copy(kept / f"state-{last:06d}.npz", folder)
+        (folder / f"step-{last:06d}.npz").write_bytes(last_files[last])
         assert compute(folder, True) == uninterrupted[compute][0]
 
 
@@ -175,8 +181,21 @@ def test_an_embedding_of_other_data_is_refused(tmp_path):
         with pytest.raises(ValueError, match="same data and parameters.*resume=False"):
             other.fit(X_other, y_other, checkpoint=folder, resume=True)
         assert not hasattr(other, "coefs_")
-    with pytest.raises(ValueError, match="'SpanningForestEmbedding', not of"):
+    with pytest.raises(ValueError, match="different values of .*'kind'"):
         SparseGEMINI(3, random_state=0).path(X, checkpoint=folder, resume=True)
+
+
+def test_labels_out_of_range_are_refused(tmp_path):
+    # They are indices in compiled functions, which do not check them.
+    folder = tmp_path / "c"
+    walk_path(folder)
+    file = folder / "step-000002.npz"
+    with np.load(file) as archive:
+        arrays = dict(archive)
+    for label in (-1, 3):
+        np.savez(file, **{**arrays, "record.labels": np.full(30, label)})
+        with pytest.raises(ValueError, match="indices out of range for 'labels'"):
+            walk_path(folder, True)
 
 
 def fit_on_a_full_disk(compute, folder):
@@ -190,19 +209,85 @@ def fit_on_a_full_disk(compute, folder):
         expected = compute()
         assert compute(folder) == expected
     assert any("could not be written" in str(w.message) for w in caught)
-    assert [path.name for path in folder.iterdir()] == ["manifest.json"]
 
 
 @forks
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # fork with threads alive
 @pytest.mark.parametrize("compute", [fit_embedding, fit_deep_clam])
-def test_a_full_disk_keeps_the_fit(compute, tmp_path):
+def test_a_full_disk_keeps_the_fit(compute, uninterrupted, tmp_path):
     pytest.importorskip("resource", reason="Files cannot be limited here.")
     context = multiprocessing.get_context("fork")
     child = context.Process(target=fit_on_a_full_disk, args=(compute, tmp_path / "c"))
     child.start()
     child.join(120)
     assert child.exitcode == 0
+    # With space again, and no step with its state to continue from.
+    with pytest.warns(UserWarning, match="is incomplete"):
+        assert compute(tmp_path / "c", True) == uninterrupted[compute][0]
+
+
+# The estimators that write checkpoints, with few epochs, and the method that does.
+WRITERS = {
+    "ClAM": (ClAM(2, encoder="mlp", max_iter=2, random_state=0), "fit"),
+    "GEMINI": (GEMINI(2, max_iter=2, n_init=1, random_state=0), "fit"),
+    "PRCut": (PRCut(2, encoder="mlp", max_iter=2, random_state=0), "fit"),
+    "SpanningForestEmbedding": (
+        SpanningForestEmbedding(2, max_iter=2, n_perturbations=2, random_state=0),
+        "fit",
+    ),
+    "SparseGEMINI": (SparseGEMINI(2, max_iter=2, n_init=1, random_state=0), "path"),
+    "SparseGEMINICV": (
+        SparseGEMINICV(2, n_alphas=2, n_resamples=2, max_iter=2, random_state=0),
+        "fit",
+    ),
+}
+
+
+@pytest.fixture(params=WRITERS)
+def write(request):
+    """The method of an estimator that writes checkpoints, of thirty rows."""
+    estimator, name = WRITERS[request.param]
+    method = getattr(clone(estimator), name)
+
+    def call(**params):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return method(rows(), np.arange(30) // 15, **params)
+
+    return call
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_folder_of_others_is_never_touched(write, resume, tmp_path):
+    contents = {
+        "manifest.json": b'{"name": "an application", "start_url": "."}',
+        "step-000100.npz": b"the weights of another program",
+    }
+    for name, content in contents.items():
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(ValueError, match="Got one with .* Choose another name"):
+        write(checkpoint=tmp_path, resume=resume)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == contents
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_what_is_no_folder_is_refused(write, resume, tmp_path):
+    file = tmp_path / "file"
+    file.write_bytes(b"text")
+    with pytest.raises(ValueError, match="must be .* folder.* Got a file instead"):
+        write(checkpoint=file, resume=resume)
+    assert file.read_bytes() == b"text"
+    with pytest.raises(ValueError, match="'checkpoint' parameter .* Got 3 instead"):
+        write(checkpoint=3, resume=resume)
+
+
+def test_resume_is_a_boolean_and_needs_a_folder(write, tmp_path):
+    with pytest.raises(ValueError, match="'checkpoint' .* with resume=True. Got None"):
+        write(resume=True)
+    for resume in ("yes", 1, None):
+        with pytest.raises(ValueError, match=f"'resume' .* Got {resume!r} instead"):
+            write(checkpoint=tmp_path / "c", resume=resume)
+    assert not (tmp_path / "c").exists()
 
 
 # A function is known by its name and by what it returns, a module by class and state.

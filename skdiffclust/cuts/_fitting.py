@@ -599,8 +599,7 @@ class EncoderTraining:
                 attributes=lambda: self.attributes(self.model.state()),
                 **columns,
             )
-            # After a divergence there is no state to continue from.
-            if checkpoint is not None and loop.stop_reason != "diverged":
+            if checkpoint is not None:
                 checkpoint.save(loop)
 
         train_assignments(

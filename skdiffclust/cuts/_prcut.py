@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from skdiffclust._checkpoint import check_checkpoint
 from skdiffclust._compat import (
     CallbackSupportMixin,
     HasMethods,
@@ -479,6 +480,7 @@ class PRCut(
             If fewer clusters are found than requested, training diverges, the loss
             still falls at `max_iter`, or cannot-links are not satisfied.
         """
+        check_checkpoint("PRCut.fit", checkpoint, resume)
         rng = check_random_state(self.random_state)
         data = prepare(
             self,

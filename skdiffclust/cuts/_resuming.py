@@ -1,9 +1,7 @@
 """Checkpoints of the training of an encoder."""
 
-import numpy as np
-
 from skdiffclust._assignments import softmax
-from skdiffclust._checkpoint import Field, identify, probe_rows
+from skdiffclust._checkpoint import identify, probe_rows, without_prefix
 from skdiffclust._loop_checkpoint import LoopCheckpoint
 
 _COLUMNS = ["loss", "cut", "n_clusters", "objective", "balance"]
@@ -59,15 +57,14 @@ class CutCheckpoint:
 
         ValueError if the folder is not one of this fit.
         """
-        self.checkpoint.load(loop, _CutState(self.training, loop), 1)
-        if not loop.n_iter:
+        if not self.checkpoint.load(loop, _CutState(self.training, loop)):
             return False
         loop.history["n_clusters"] = [int(n) for n in loop.history["n_clusters"]]
         return True
 
     def save(self, loop):
         """Write the state after an epoch; warn if that cannot be done."""
-        self.checkpoint.save(loop, _CutState(self.training, loop), 1)
+        self.checkpoint.save(loop, _CutState(self.training, loop))
 
 
 class _CutState:
@@ -90,41 +87,20 @@ class _CutState:
         return {
             **training.model.trained.arrays(),
             **{f"objective.{name}": array for name, array in objective.items()},
-            "n_parts": training.model.n_parts,
             "is_patient": int(self.loop.n_iter_no_change is not None),
         }
 
-    def fields(self):
-        """Return the valid fields of `arrays`."""
-        model = self.training.model
-        fields = {
-            **model.trained.fields(),
-            "n_parts": Field("int64", low=1, high=model.most_parts),
-            "is_patient": Field("int64", low=0, high=1),
-        }
-        for name, array in self.training.objective.arrays().items():
-            array = np.asarray(array)
-            fields[f"objective.{name}"] = Field(array.dtype, array.shape)
-        return fields
+    def state(self):
+        """Return the state of the model, as the ``best_state`` of the loop."""
+        return self.training.model.state()
 
-    def best_fields(self):
-        """Return the valid fields of the state of the model."""
-        return self.training.model.trained.best_fields()
-
-    def load(self, arrays, best):
+    def load(self, arrays):
         """Write back what `arrays` returned."""
         training = self.training
-        model = training.model
-        model.trained.load(arrays, best)
-        model.n_parts = arrays["n_parts"].item()
+        training.model.trained.load(arrays)
         if not arrays["is_patient"].item():
             self.loop.n_iter_no_change = None
-        prefix = "objective."
         training.objective.load_arrays(
-            softmax(model.logits(training.X)),
-            {
-                name.removeprefix(prefix): array
-                for name, array in arrays.items()
-                if name.startswith(prefix)
-            },
+            softmax(training.model.logits(training.X)),
+            without_prefix("objective.", arrays),
         )

@@ -10,7 +10,6 @@ from torch.nn import functional
 
 from skdiffclust._devices import refuse_other_devices
 from skdiffclust._torch import (
-    MOST_PARTS,
     ModuleState,
     Parts,
     cluster_logits,
@@ -337,9 +336,8 @@ class ModuleModel:
         self.dtype = parameters[0].dtype
         # Decoupled decay, as in `EncoderModel`.
         self.optimizer = torch.optim.AdamW(parameters, weight_decay=weight_decay)
-        self.trained = ModuleState(module, self.optimizer)
         self.parts = Parts("batch_size")
-        self.most_parts = MOST_PARTS
+        self.trained = ModuleState(module, self.optimizer, self.parts)
 
     def logits(self, X):
         """Return the outputs (n, k) for samples X (n, d), as a NumPy array."""
@@ -391,15 +389,6 @@ class ModuleModel:
     def load(self, state):
         """Load the parameters and buffers of a state."""
         load_module_state(self.module, state)
-
-    @property
-    def n_parts(self):
-        """Number of parts in which a batch fits the device."""
-        return self.parts.n_parts
-
-    @n_parts.setter
-    def n_parts(self, n_parts):
-        self.parts.n_parts = n_parts
 
 
 def identity_of_module(module, rows):

@@ -61,8 +61,6 @@ class EncoderModel:
         self.trained = ArraysState(
             self.encoder.names, self.encoder.arrays, self.optimiser
         )
-        # A batch is never divided, which is only needed on devices.
-        self.n_parts = self.most_parts = 1
 
     def logits(self, X):
         """Return the outputs (n, k) for samples X (n, d)."""

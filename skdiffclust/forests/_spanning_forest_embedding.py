@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from skdiffclust._affinity import refuse_overflow, refuse_underflow
+from skdiffclust._checkpoint import check_checkpoint
 from skdiffclust._compat import CallbackSupportMixin, Interval, StrOptions, fit_context
 from skdiffclust._devices import (
     outside_torch_modes,
@@ -337,6 +338,7 @@ class SpanningForestEmbedding(
             If the training diverges; the best weights are kept. Also if the loss still
             falls at `max_iter`, without `n_iter_no_change` by a fifth in ten epochs.
         """
+        check_checkpoint("SpanningForestEmbedding.fit", checkpoint, resume)
         self._check_torch()
         X = self._check_rows(X, reset=True)
         y = None if y is None else check_target(y, X.shape[0])

@@ -15,7 +15,6 @@ from skdiffclust._devices import (
 )
 from skdiffclust._fitted import drop_stale, reads_whole
 from skdiffclust._history import (
-    EpochLoop,
     Training,
     keep_state_on_error,
     reported_by_the_whole,
@@ -28,7 +27,7 @@ from skdiffclust.gemini._base import (
     positive,
 )
 from skdiffclust.gemini._models import MODELS, new_model
-from skdiffclust.gemini._resume import RestartsCheckpoint, check_checkpoint
+from skdiffclust.gemini._resume import RestartsCheckpoint, check_seed
 from skdiffclust.gemini._stability import (
     cells_of_subset,
     counts_to_try,
@@ -417,7 +416,7 @@ class GEMINI(BaseGEMINI):
             If fewer clusters are found than requested, links are not satisfied, the
             loss diverges, or training has not converged after `max_iter` epochs.
         """
-        check_checkpoint("GEMINI", checkpoint, resume, self.random_state)
+        check_seed("GEMINI.fit", checkpoint, resume, self.random_state)
         X, row_weights, means = self._check_rows(X, sample_weight)
         constraints = as_constraints(X.shape[0], partial_labels, must_link, cannot_link)
         affinity = self._check_affinity(affinity, X)
@@ -460,7 +459,7 @@ class GEMINI(BaseGEMINI):
         training = Training(self, X, y, **self._training_params(), n_init=n_starts)
         store = None
         if checkpoint is not None:
-            store = self._restarts(problem, X.shape[1], checkpoint, resume)
+            store = self._restarts(problem, X.shape[1], checkpoint, rng, resume)
         for loop, model in zip(training, starts, strict=False):
             number = len(trained)
             if store is not None and store.restore(number, loop, rng):
@@ -610,7 +609,7 @@ class GEMINI(BaseGEMINI):
         self.history_ = problem.units.history(training.best.history)
         training.finish()
 
-    def _restarts(self, problem, n_features, folder, resume):
+    def _restarts(self, problem, n_features, folder, rng, resume):
         """Return the RestartsCheckpoint of a problem in a folder."""
         n_distinct = int(problem.X.max()) + 1 if self.model == "free" else None
         model = new_model(
@@ -624,8 +623,7 @@ class GEMINI(BaseGEMINI):
             folder,
             self._identity(problem),
             model,
-            EpochLoop(self, **self._training_params()),
-            self.max_iter,
+            rng,
             resume=resume,
         )
 

@@ -3,21 +3,19 @@
 Separate from these, which do not depend on files.
 """
 
-import os
+import json
 from numbers import Integral
 
 import numpy as np
 
 from skdiffclust._checkpoint import (
-    STREAM,
-    AtMost,
+    STREAM_VALUES,
     Checkpoint,
-    Field,
+    check_checkpoint,
     restore_stream,
     stream_arrays,
 )
-from skdiffclust._history import STOP_REASONS
-from skdiffclust._loop_checkpoint import numbers_of
+from skdiffclust._loop_checkpoint import loop_array, restore_loop
 from skdiffclust.gemini._path import Step
 
 _KIND = "SparseGEMINI.path"
@@ -38,48 +36,38 @@ class PathCheckpoint:
     """
 
     def __init__(self, folder, identity, model, n_samples):
-        n_clusters = model.arrays[-1].shape[-1]
-        n_features = len(model.inputs[0])
-        record = {
-            "alpha": Field("float64", low=0),
-            "objective": Field("float64"),
-            "penalty": Field("float64", low=0),
-            "kkt": Field("float64", finite=False),
-            "n_iter": Field("int64", low=0),
-            "support": Field("bool", (n_features,)),
-            "labels": Field("int64", (n_samples,), low=0, high=n_clusters - 1),
-        }
-        state = dict(STREAM)
-        for name, array in zip(model.names, model.arrays, strict=True):
-            state[f"model.{name}"] = Field(array.dtype, array.shape)
-            state[f"previous.{name}"] = Field(array.dtype, array.shape)
-            shape = array.shape
-            if name in model.input_names:
-                shape = (AtMost(n_features), *shape[1:])
-            record[f"model.{name}"] = Field(array.dtype, shape)
-        self._is_input = [name in model.input_names for name in model.names]
+        self._checkpoint = Checkpoint(folder, _KIND, identity)
         self._names = [f"model.{name}" for name in model.names]
-        self._checkpoint = Checkpoint(
-            folder, _KIND, identity, record=record, state=state
-        )
+        self._inputs = [f"model.{name}" for name in model.input_names]
+        n_features = len(model.inputs[0])
+        self._example = {
+            **dict.fromkeys(("alpha", "objective", "penalty", "kkt"), 0.0),
+            "n_iter": 0,
+            "support": np.zeros(n_features, dtype=bool),
+            "labels": np.zeros(n_samples, dtype=np.int64),
+            **dict(zip(self._names, model.arrays, strict=True)),
+        }
+        self._n_clusters = model.arrays[-1].shape[-1]
 
-    def open(self, walk_of, *, resume):
-        """Return the finished Steps and the Walk after the last, or ([], None).
+    def open(self, walk, *, resume):
+        """Return the finished Steps, and restore the Walk after the last of them.
 
-        `walk_of` makes a Walk of the right arrays. ValueError if the folder does not
-        hold a path of this data and these parameters.
+        ValueError if the folder does not hold a path of this data and these parameters.
         """
-        records, state = self._checkpoint.open(resume=resume)
-        if not records:
-            return [], None
-        steps = [self._step(record) for record in records]
-        alphas = np.array([step.alpha for step in steps])
-        if alphas[0] or not (np.diff(alphas) > 0).all():
-            raise self._checkpoint.refusal("one whose penalties do not grow")
-        walk = walk_of()
-        if not walk.continue_from(state):
-            raise self._checkpoint.refusal("one with a random stream of zeros")
-        return steps, walk
+        records, state = self._checkpoint.open(
+            resume=resume,
+            record=self._example,
+            state=walk.state(),
+            varying=self._inputs,
+            n_values=STREAM_VALUES | {"labels": self._n_clusters},
+        )
+        for number, record in enumerate(records):
+            n_selected = np.count_nonzero(record["support"])
+            if any(len(record[name]) != n_selected for name in self._inputs):
+                raise self._checkpoint.refusal(f"other weights in step {number}")
+        if records:
+            walk.continue_from(state)
+        return [self._step(record) for record in records]
 
     def append(self, step, walk):
         """Write a Step and the state after it; warn if that cannot be done."""
@@ -88,19 +76,12 @@ class PathCheckpoint:
         self._checkpoint.append(record, walk.state())
 
     def _step(self, record):
-        """Return the Step of a record; refuse one whose arrays do not fit together."""
-        weights = [record[name] for name in self._names]
-        n_in = np.count_nonzero(record["support"])
-        for array, is_input in zip(weights, self._is_input, strict=True):
-            if is_input and len(array) != n_in:
-                raise self._checkpoint.refusal("one with weights of other features")
-        columns = {name: _scalar(record[name]) for name in _COLUMNS}
-        return Step(**columns, weights=weights)
-
-
-def _scalar(value):
-    """Return an entry as an array, or a number as a Python number."""
-    return value if value.ndim else value.item()
+        """Return the Step of a record."""
+        columns = {
+            name: record[name] if record[name].ndim else record[name].item()
+            for name in _COLUMNS
+        }
+        return Step(**columns, weights=[record[name] for name in self._names])
 
 
 class RestartsCheckpoint:
@@ -113,32 +94,25 @@ class RestartsCheckpoint:
         What `identify` returned for the data and the parameters.
     model : Encoder or FreeAssignments
         One with arrays of the shapes of those of the restarts, of any values.
-    loop : EpochLoop
-        One of the parameters of those of the restarts.
-    max_iter : int
-        Largest number of epochs of a restart.
     resume : bool
         Whether to continue from the folder, if there is one.
     """
 
-    def __init__(self, folder, identity, model, loop, max_iter, *, resume):
-        curve = Field("float64", (AtMost(max_iter),), finite=False)
-        reasons = tuple(reason.encode() for reason in STOP_REASONS)
-        record = {
-            "stop_reason": Field("S16", choices=reasons),
-            "history.loss": curve,
-            "history.objective": curve,
-        }
-        for name, value in numbers_of(loop).items():
-            is_count = not isinstance(value, float)
-            record[f"loop.{name}"] = Field("int64" if is_count else "float64")
-        for name, array in zip(model.names, model.arrays, strict=True):
-            record[f"best.{name}"] = Field(array.dtype, array.shape)
+    def __init__(self, folder, identity, model, random_state, *, resume):
+        self._checkpoint = Checkpoint(folder, "GEMINI.fit", identity)
         self._names = [f"best.{name}" for name in model.names]
-        self._checkpoint = Checkpoint(
-            folder, "GEMINI.fit", identity, record=record, state=dict(STREAM)
+        text = np.zeros(0, dtype=np.uint8)
+        self._records, self._stream = self._checkpoint.open(
+            resume=resume,
+            record={
+                "loop": text,
+                "history": text,
+                **dict(zip(self._names, model.arrays, strict=True)),
+            },
+            state=stream_arrays(random_state),
+            varying={"loop", "history"},
+            n_values=STREAM_VALUES,
         )
-        self._records, self._stream = self._checkpoint.open(resume=resume)
 
     def restore(self, number, loop, random_state):
         """Restore the loop of a restart, if it is finished; return whether it is.
@@ -148,51 +122,26 @@ class RestartsCheckpoint:
         if number >= len(self._records):
             return False
         record = self._records[number]
-        history = {
-            name: record[f"history.{name}"].tolist() for name in ("loss", "objective")
-        }
-        n_iter = len(history["loss"])
-        best_epoch = record["loop.best_epoch"].item()
-        is_whole = n_iter == len(history["objective"]) and 0 <= best_epoch < n_iter
-        is_last = number == len(self._records) - 1
-        if not is_whole or (is_last and not restore_stream(random_state, self._stream)):
-            raise self._checkpoint.refusal("one whose restarts are not whole")
-        loop.restore(
-            {
-                **{name: record[f"loop.{name}"].item() for name in numbers_of(loop)},
-                "history": history,
-                "n_iter": n_iter,
-                "stop_reason": record["stop_reason"].item().decode(),
-            },
-            [record[name] for name in self._names],
-        )
+        history = json.loads(record["history"].tobytes())
+        restore_loop(loop, record["loop"], history, [record[n] for n in self._names])
+        if number == len(self._records) - 1:
+            restore_stream(random_state, self._stream)
         return True
 
     def append(self, loop, random_state):
         """Write the loop of a restart that has ended; warn if that cannot be done."""
-        record = {f"loop.{name}": value for name, value in numbers_of(loop).items()}
-        record |= {f"history.{name}": curve for name, curve in loop.history.items()}
-        record["stop_reason"] = loop.stop_reason.encode()
+        text = json.dumps(loop.history, default=float).encode()
+        record = {"loop": loop_array(loop), "history": np.frombuffer(text, np.uint8)}
         record |= zip(self._names, loop.best_state, strict=True)
         self._checkpoint.append(record, stream_arrays(random_state))
 
 
-def check_checkpoint(name, checkpoint, resume, random_state):
-    """Refuse a checkpoint of an estimator that is no folder or could not be resumed."""
-    if not isinstance(checkpoint, str | os.PathLike | None):
-        raise ValueError(
-            f"The 'checkpoint' parameter of {name}.fit must be a folder or None. Got "
-            f"{checkpoint!r} instead. Pass the path of a folder."
-        )
-    if resume and checkpoint is None:
-        raise ValueError(
-            f"The 'checkpoint' parameter of {name}.fit must be a folder with "
-            "resume=True. Got None instead. Pass the path of the folder that was "
-            "written."
-        )
+def check_seed(name, checkpoint, resume, random_state):
+    """Refuse invalid parameters of a method that draws the same samples again."""
+    check_checkpoint(name, checkpoint, resume)
     if checkpoint is not None and not isinstance(random_state, Integral):
         raise ValueError(
-            f"The 'random_state' parameter of {name} must be an integer with a "
-            "checkpoint, so that the same samples and weights are drawn again. Got "
-            f"{random_state!r} instead. Set it."
+            f"The 'random_state' parameter of {name.partition('.')[0]} must be an "
+            "integer with a checkpoint, so that the same samples and weights are drawn "
+            f"again. Got {random_state!r} instead. Set it."
         )

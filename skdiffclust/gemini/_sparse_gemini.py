@@ -1,6 +1,5 @@
 """SparseGEMINI: clustering and selection of variables in one."""
 
-import os
 from dataclasses import replace
 from numbers import Real
 
@@ -10,6 +9,7 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from skdiffclust._checkpoint import check_checkpoint
 from skdiffclust._compat import (
     Interval,
     StrOptions,
@@ -571,9 +571,8 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         walk = None
         if checkpoint is not None:
             checkpoint = self._checkpoint(checkpoint, problem, options)
-            steps, walk = checkpoint.open(
-                lambda: self._empty_walk(problem, X, means, dynamic), resume=resume
-            )
+            walk = self._empty_walk(problem, X, means, dynamic)
+            steps = checkpoint.open(walk, resume=resume)
         if not steps:
             walk, step = self._first_stage(problem, training, loops, X, means, dynamic)
             steps = [step]
@@ -950,27 +949,16 @@ _PATH_CONSTRAINTS = {
     "min_features": [positive],
     "keep_threshold": [Interval(Real, 0, 1, closed="right"), None],
     "refine": ["boolean"],
-    "checkpoint": [str, os.PathLike, None],
-    "resume": ["boolean"],
 }
 
 
 def _check_path(options, keep_threshold, checkpoint, resume):
     """Refuse invalid parameters of `path`."""
-    options = options | {
-        "keep_threshold": keep_threshold,
-        "checkpoint": checkpoint,
-        "resume": resume,
-    }
+    check_checkpoint("SparseGEMINI.path", checkpoint, resume)
+    options = options | {"keep_threshold": keep_threshold}
     # fit_context has switched validate_params off here.
     validate_parameter_constraints(
         _PATH_CONSTRAINTS, options, caller_name="SparseGEMINI.path"
     )
     if options["dynamic"] and keep_threshold is not None:
         raise ValueError(_DYNAMIC_MESSAGE.format(keep_threshold))
-    if resume and checkpoint is None:
-        raise ValueError(
-            "The 'checkpoint' parameter of SparseGEMINI.path must be a folder with "
-            "resume=True. Got None instead. Pass the path of the folder that was "
-            "written."
-        )

@@ -10,7 +10,7 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from skdiffclust._checkpoint import Checkpoint, Field, identify
+from skdiffclust._checkpoint import Checkpoint, identify
 from skdiffclust._compat import Interval, StrOptions, check_sample_weight, fit_context
 from skdiffclust._constraints import as_constraints, bounds_of_clusters, metadata_of
 from skdiffclust._fitted import drop_stale, reads_whole
@@ -23,7 +23,7 @@ from skdiffclust._history import (
 from skdiffclust.gemini._base import BaseGEMINI, positive
 from skdiffclust.gemini._gemini import GEMINI
 from skdiffclust.gemini._objectives import OBJECTIVES, mode_for
-from skdiffclust.gemini._resume import check_checkpoint
+from skdiffclust.gemini._resume import check_seed
 from skdiffclust.gemini._sparse_gemini import SparseGEMINI
 from skdiffclust.gemini._sparse_rows import arrays_of_rows
 from skdiffclust.gemini._stability import (
@@ -390,6 +390,7 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
             supported by the data, links are not satisfied, or steps of the paths have
             not converged after `max_iter` epochs, once for all of them.
         """
+        check_seed("SparseGEMINICV.fit", checkpoint, resume, self.random_state)
         counts, modes = self._candidates()
         X, _, _ = self._check_rows(X, sample_weight)
         weights = check_sample_weight(sample_weight, X, dtype=X.dtype)
@@ -439,7 +440,7 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
             candidates[i].found.append(outcome)
             judged += outcome.loops
             if store is not None:
-                store.append(outcome.to_record(), {"candidate": np.int64(i)})
+                store.append(outcome.to_record(), {"candidate": i})
             _report(loop, outcome)
 
         # A callback may have ended the path before its last step.
@@ -626,7 +627,6 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
 
         None and zero without a checkpoint.
         """
-        check_checkpoint("SparseGEMINICV", checkpoint, resume, self.random_state)
         if checkpoint is None:
             return None, 0
         arrays = data.arrays() | {
@@ -639,23 +639,19 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
             "mode": [candidate.mode for candidate in candidates],
         }
         n_samples, n_features = data.X.shape
-        n_alphas = self.n_alphas
-        largest = max(candidate.n_clusters for candidate in candidates) - 1
-        record = {
-            "labels": Field("int64", (n_alphas, n_samples), low=0, high=largest),
-            "supports": Field("bool", (n_alphas, n_features)),
-            "objectives": Field("float64", (n_alphas,)),
-            "held_out": Field("float64", (n_alphas,)),
-        }
-        state = {"candidate": Field("int64", low=0, high=len(candidates) - 1)}
-        store = Checkpoint(
-            checkpoint,
-            "SparseGEMINICV.fit",
-            identify(arrays, params),
-            record=record,
-            state=state,
+        zeros = np.zeros(self.n_alphas)
+        store = Checkpoint(checkpoint, "SparseGEMINICV.fit", identify(arrays, params))
+        records, _ = store.open(
+            resume=resume,
+            record={
+                "labels": np.zeros((len(zeros), n_samples), dtype=np.int64),
+                "supports": np.zeros((len(zeros), n_features), dtype=bool),
+                "objectives": zeros,
+                "held_out": zeros,
+            },
+            state={"candidate": 0},
+            n_values={"labels": max(each.n_clusters for each in candidates)},
         )
-        records, _ = store.open(resume=resume)
         for number, arrays in enumerate(records[: len(candidates) * self.n_resamples]):
             candidates[number // self.n_resamples].found.append(Outcome(**arrays))
         return store, len(records)

@@ -6,6 +6,7 @@
 import numpy as np
 
 from skdiffclust._assignments import softmax, softmax_backward
+from skdiffclust._loop_checkpoint import ArraysState
 from skdiffclust._optimisers import Adam
 
 _BLOCK_SAMPLES = 1024
@@ -174,26 +175,18 @@ class Autoencoder:
         blocks = [self._encoder.forward(Z[i : i + _BLOCK_SAMPLES])[0] for i in step]
         return np.concatenate(blocks)
 
+    @property
+    def trained(self):
+        """All that a step changes, for a checkpoint."""
+        return ArraysState(self._names, self._arrays, self._adam)
+
     def state(self):
         """Return copies of all arrays, by name."""
-        pairs = zip(self._names, self._arrays, strict=True)
-        return {name: array.copy() for name, array in pairs}
+        return self.trained.state()
 
     def load(self, state):
         """Load the arrays of a state."""
-        for name, array in zip(self._names, self._arrays, strict=True):
-            array[...] = state[name]
-
-    def moments(self):
-        """Return the state of the optimiser, by name."""
-        found = {f"{i}": array.copy() for i, array in enumerate(self._adam.state)}
-        return found | {"n_steps": np.array(self._adam.n_steps)}
-
-    def load_moments(self, moments):
-        """Load the state of an optimiser."""
-        for i, array in enumerate(self._adam.state):
-            array[...] = moments[f"{i}"]
-        self._adam.n_steps = int(moments["n_steps"])
+        self.trained.restore(state)
 
     def kept(self):
         """Return encoder and decoder as fitted attributes: lists of arrays."""

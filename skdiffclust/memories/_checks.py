@@ -68,7 +68,7 @@ def check_constraints(clam, constraints):
         )
 
 
-def check_checkpoint(clam, checkpoint):
+def refuse_checkpoint(clam, checkpoint):
     """Refuse a checkpoint if nothing would be written, or not everything could be."""
     if checkpoint is not None and clam.encoder is None:
         raise ValueError(

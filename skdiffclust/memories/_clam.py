@@ -21,6 +21,7 @@ from skdiffclust._affinity import (
     refuse_zero_rows,
 )
 from skdiffclust._assignments import order_by_size, softmax
+from skdiffclust._checkpoint import check_checkpoint
 from skdiffclust._compat import (
     CallbackSupportMixin,
     HasMethods,
@@ -44,12 +45,12 @@ from skdiffclust._history import (
 )
 from skdiffclust._validation import check_dense_size, validate_rows
 from skdiffclust.memories._checks import (
-    check_checkpoint,
     check_constraints,
     check_half_life,
     check_init,
     check_problem,
     check_sample_weight,
+    refuse_checkpoint,
 )
 from skdiffclust.memories._dynamics import (
     METRICS,
@@ -447,7 +448,8 @@ class ClAM(
         X, weight = self._check(X, sample_weight)
         constraints = as_constraints(X.shape[0], partial_labels, must_link, cannot_link)
         check_constraints(self, constraints)
-        check_checkpoint(self, checkpoint)
+        check_checkpoint("ClAM.fit", checkpoint, resume)
+        refuse_checkpoint(self, checkpoint)
         random_state = check_random_state(self.random_state)
         X = self._learn_missing(X, random_state)
         if self.metric == "cosine" and self.encoder is None:

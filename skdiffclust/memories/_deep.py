@@ -21,18 +21,9 @@ from scipy.spatial.distance import cdist
 
 from skdiffclust._affinity import refuse_overflow
 from skdiffclust._batches import mini_batches
-from skdiffclust._checkpoint import (
-    STREAM,
-    Checkpoint,
-    Field,
-    identify,
-    probe_rows,
-    restore_stream,
-    stream_arrays,
-)
+from skdiffclust._checkpoint import identify, probe_rows
 from skdiffclust._encoder import Encoder
-from skdiffclust._history import STOP_REASONS
-from skdiffclust._loop_checkpoint import numbers_of, without_prefix
+from skdiffclust._loop_checkpoint import LoopCheckpoint
 from skdiffclust.memories._autoencoder import Autoencoder
 from skdiffclust.memories._basins import find_basins
 from skdiffclust.memories._dynamics import Dynamics, check_weights
@@ -59,7 +50,6 @@ _CONCENTRATION = 8.0  # inverse temperature times the variance of the codes, and
 _SEPARATION = 6.0  # times the squared distance between neighbouring memories, at least
 _PATIENCE = 10  # epochs of pretraining that together must lower its loss
 _EXACT = 1e-12  # loss, in training units, that is rounding
-_REASONS = ("rounds", "stable")
 
 
 class DeepTraining:
@@ -189,7 +179,14 @@ class DeepTraining:
         if self._clam.encoder != "mlp":
             outputs = self._module_identities()
         identity = identify(data, self._clam.get_params(deep=False), outputs)
-        self._checkpoint = _DeepCheckpoint(folder, identity, resume)
+        self._checkpoint = LoopCheckpoint(
+            folder,
+            "ClAM",
+            identity,
+            self._random_state,
+            columns=["loss", "learning_rate"],
+            resume=resume,
+        )
 
     def _module_identities(self):
         """Return what identifies the modules of a user."""
@@ -209,11 +206,12 @@ class DeepTraining:
         """Run the epochs of a loop, and restore the best weights."""
         with self._streams():
             if self._checkpoint is not None:
-                self._checkpoint.open(loop, self)
+                n_values = {"labels": len(self._log_weights), "stage": _ROUNDS + 1}
+                self._checkpoint.load(loop, self, n_values)
             for _ in loop:
                 self._close(loop, self._epoch(), attributes)
-                if self._checkpoint is not None and loop.stop_reason != "diverged":
-                    self._checkpoint.append(loop, self)
+                if self._checkpoint is not None:
+                    self._checkpoint.save(loop, self)
             self._network.load(loop.best_state)
             if self._stage == 0:
                 self._find_clusters()
@@ -374,52 +372,26 @@ class DeepTraining:
         self._stage, self._n_left = 1, self._n_epochs(1)
 
     def state(self):
+        """Return copies of the arrays of the networks, by name."""
+        return self._network.state()
+
+    def arrays(self):
         """Return the state that an epoch leaves to the next, by name."""
-        found = {
+        return {
             "stage": self._stage,
             "n_left": self._n_left,
-            "labels": self._labels,
-            "beta": self._beta,
-            **stream_arrays(self._random_state),
+            "labels": np.asarray(self._labels, dtype=np.int64),
+            "beta": float(self._beta),
+            **self._network.trained.arrays(),
         }
-        found |= {f"net.{n}": a for n, a in self._network.state().items()}
-        return found | {f"adam.{n}": a for n, a in self._network.moments().items()}
 
-    def fields(self):
-        """Return the valid fields of `state`."""
-        found = {
-            **STREAM,
-            "stage": Field("int64", low=0, high=_ROUNDS),
-            "n_left": Field("int64", low=0, high=self._clam.max_iter),
-            "labels": Field(
-                "int64", (len(self._X),), low=0, high=len(self._log_weights) - 1
-            ),
-            "beta": Field("float64", low=np.finfo(np.float64).tiny),
-        }
-        for name, array in self.state().items():
-            if name not in found:
-                # Buffers may hold infinity, as masks of attention do.
-                is_count = name.endswith(("n_steps", "step"))
-                found[name] = Field(
-                    array.dtype,
-                    array.shape,
-                    low=0 if is_count else -np.inf,
-                    finite=np.isfinite(array).all(),
-                )
-        return found
-
-    def restore(self, state):
-        """Continue from what `state` returned; return whether that is possible."""
-        if not restore_stream(self._random_state, state):
-            return False
-        self._stage, self._n_left = state["stage"].item(), state["n_left"].item()
-        self._labels, self._beta = state["labels"].copy(), state["beta"].item()
-        try:
-            self._network.load(without_prefix("net.", state))
-            self._network.load_moments(without_prefix("adam.", state))
-        except (RuntimeError, ValueError):
-            return False
-        return True
+    def load(self, arrays):
+        """Continue from what `arrays` returned."""
+        self._stage = arrays["stage"].item()
+        self._n_left = arrays["n_left"].item()
+        self._labels = arrays["labels"]
+        self._beta = arrays["beta"].item()
+        self._network.trained.load(arrays)
 
     def networks(self):
         """Return encoder and decoder as they are kept."""
@@ -469,61 +441,6 @@ class DeepTraining:
 def _is_numpy(clam, device):
     """Return whether the gradients are explicit."""
     return clam.encoder == "mlp" and device == "cpu"
-
-
-class _DeepCheckpoint:
-    """The epochs of `DeepTraining` in a folder.
-
-    Not a `LoopCheckpoint`, because the best loss is infinite at the start of a stage.
-    """
-
-    def __init__(self, folder, identity, resume):
-        self._about, self._resume = (folder, "ClAM", identity), resume
-
-    def open(self, loop, training):
-        """Continue from the last epoch there, if any."""
-        columns = ("loss", "learning_rate")
-        record = {name: Field("float64", finite=name == "loss") for name in columns}
-        reasons = ["", *STOP_REASONS, *_REASONS]
-        fields = training.fields()
-        for name, value in numbers_of(loop).items():
-            is_float = isinstance(value, float)
-            field = (
-                Field("float64", finite=False) if is_float else Field("int64", low=0)
-            )
-            fields[f"loop.{name}"] = field
-        choices = tuple(reason.encode() for reason in reasons)
-        fields["loop.stop_reason"] = Field("S16", choices=choices)
-        for name, field in list(fields.items()):
-            if name.startswith("net."):
-                fields[name.replace("net.", "best.", 1)] = field
-        self._checkpoint = Checkpoint(*self._about, record=record, state=fields)
-        records, state = self._checkpoint.open(resume=self._resume)
-        if not records:
-            return
-        n_iter = len(records)
-        if state["loop.best_epoch"].item() >= n_iter or not training.restore(state):
-            raise self._checkpoint.refusal("one whose state is of no epoch")
-        loop.restore(
-            {
-                **{name: state[f"loop.{name}"].item() for name in numbers_of(loop)},
-                "history": {c: [r[c].item() for r in records] for c in columns},
-                "n_iter": n_iter,
-                "stop_reason": state["loop.stop_reason"].item().decode() or None,
-            },
-            without_prefix("best.", state),
-        )
-
-    def append(self, loop, training):
-        """Write the state after an epoch; warn if that cannot be done."""
-        snapshot = loop.snapshot()
-        state = training.state()
-        state |= {f"loop.{name}": value for name, value in numbers_of(loop).items()}
-        state["loop.stop_reason"] = (snapshot["stop_reason"] or "").encode()
-        state |= {f"best.{name}": array for name, array in loop.best_state.items()}
-        history = snapshot["history"]
-        record = {name: history[name][-1] for name in ("loss", "learning_rate")}
-        self._checkpoint.append(record, state)
 
 
 def _matched(labels, before, n_clusters):

@@ -8,6 +8,7 @@ from torch import nn
 
 from skdiffclust._devices import refuse_other_devices
 from skdiffclust._torch import (
+    ModuleState,
     Parts,
     at_least_float32,
     in_full_precision,
@@ -276,33 +277,10 @@ class AutoencoderModule:
         """Load the arrays of a state."""
         load_module_state(self._parts, state)
 
-    def moments(self):
-        """Return the state of the optimiser and of the random streams, by name."""
-        found = {"torch_stream": to_numpy(torch.get_rng_state())}
-        if self._parts["memory"].memories.is_cuda:
-            found["cuda_stream"] = to_numpy(torch.cuda.get_rng_state())
-        for i, parameter in enumerate(self._adam.param_groups[0]["params"]):
-            slots = self._adam.state.get(parameter, {})
-            for slot in ("step", "exp_avg", "exp_avg_sq"):
-                # None yet for parameters without a gradient.
-                zeros = parameter.new_zeros(() if slot == "step" else parameter.shape)
-                zeros = zeros.float() if slot == "step" else zeros
-                found[f"{i}.{slot}"] = to_numpy(slots.get(slot, zeros))
-        return found
-
-    def load_moments(self, moments):
-        """Load what `moments` returned."""
-        torch.set_rng_state(to_tensor(moments["torch_stream"]))
-        if "cuda_stream" in moments:
-            torch.cuda.set_rng_state(to_tensor(moments["cuda_stream"]))
-        state = {}
-        for i in range(len(self._adam.param_groups[0]["params"])):
-            slots = ("step", "exp_avg", "exp_avg_sq")
-            found = {slot: to_tensor(moments[f"{i}.{slot}"]) for slot in slots}
-            if found["step"]:
-                state[i] = found
-        groups = self._adam.state_dict()["param_groups"]
-        self._adam.load_state_dict({"state": state, "param_groups": groups})
+    @property
+    def trained(self):
+        """All that a step changes, for a checkpoint."""
+        return ModuleState(self._parts, self._adam, self._fitting)
 
     def kept(self):
         """Return encoder and decoder as fitted attributes: modules on the CPU."""

@@ -344,16 +344,15 @@ def stream_from_the_start(patch, cls):
     name = _checkpoint.restore_stream.__name__
     for module in list(sys.modules.values()):
         if module.__name__.startswith("skdiffclust") and hasattr(module, name):
-            patch.setattr(module, name, lambda *args: True)
+            patch.setattr(module, name, lambda *args: None)
 
 
 def believed(patch, cls):
     """Believe what a file says, and let an error of the disk through."""
-    patch.setattr(_checkpoint.Field, "fault", lambda self, array: None)
+    patch.setattr(_checkpoint, "_difference", lambda *args: None)
 
     def attempt(self, write, *args):
         write(*args)
-        return True
 
     patch.setattr(_checkpoint.Checkpoint, "_attempt", attempt)
 

@@ -142,7 +142,7 @@ ROWS = {
     "29 disk full, altered checkpoint": cells(
         NO_CHECKPOINT,
         ClAM="test_checkpoint_resume.py::test_a_full_disk_keeps_the_fit",
-        SparseGEMINI="test_checkpoint_forgery.py::test_a_forged_path_is_refused",
+        SparseGEMINI="test_checkpoint_resume.py::test_labels_out_of_range_are_refused",
         SpanningForestEmbedding="test_checkpoint_resume.py::test_a_full_disk_keeps_the_fit",
     ),
     "30 another version, no GPU": cells(

@@ -14,6 +14,7 @@ from skdiffclust._torch import (
     module_identity,
     module_outputs,
     module_state,
+    to_numpy,
     to_tensor,
     train_module,
 )
@@ -105,12 +106,15 @@ class ModuleTrainer:
         """Return the LoopCheckpoint in a folder, for data that are a dict of arrays."""
         params = self.settings.get_params(deep=False)
         outputs = {}
+        # Random numbers that the module draws here must not change later ones.
+        with torch.random.fork_rng(devices=[]):
+            self.module.eval()
+            output = self.embed(self.X[probe_rows(self.X.shape[0])])
         if isinstance(params["encoder"], torch.nn.Module):
-            # Random numbers that the module draws here must not change later ones.
-            with torch.random.fork_rng(devices=[]):
-                self.module.eval()
-                output = self.embed(self.X[probe_rows(len(self.X))])
             outputs["encoder"] = module_identity(self.module, output)
+        if callable(params["similarity"]):
+            similarity = params["similarity"](to_tensor(output, self.device))
+            outputs["similarity"] = to_numpy(similarity.detach())
         return loop_checkpoint(
             self, folder, data, params, outputs, has_held_out, resume
         )

@@ -75,7 +75,7 @@ class EncoderTrainer:
         self.rng.randint(np.iinfo(np.int32).max)
         batch_size = self.settings.batch_size
         if checkpoint is not None:
-            batch_size = checkpoint.load(loop, self.trained, batch_size)
+            checkpoint.load(loop, self.trained)
         # The loop detects an overflow and warns of it.
         with np.errstate(over="ignore", invalid="ignore"):
             for _ in loop:
@@ -84,9 +84,8 @@ class EncoderTrainer:
                 ]
                 loss = float(np.mean(losses)) if losses else 0.0
                 record_epoch(self, loop, loss, held_out, y, attributes)
-                # After a divergence there is nothing to continue from.
-                if checkpoint is not None and loop.stop_reason != "diverged":
-                    checkpoint.save(loop, self.trained, batch_size)
+                if checkpoint is not None:
+                    checkpoint.save(loop, self.trained)
         self.trained.restore(loop.best_state)
 
     def step(self, batch):
