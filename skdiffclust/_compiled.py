@@ -1,6 +1,5 @@
 """The decorator that compiles all kernels."""
 
-import os
 import signal
 import threading
 from contextlib import contextmanager
@@ -56,14 +55,19 @@ class _Kernel(CPUDispatcher):
 def is_ready(kernel):
     """Whether a kernel is compiled, in this process or in numba's cache on disk.
 
-    False if numba does not tell.
+    False if numba does not tell, and for a cache of other code or another processor.
     """
     if not isinstance(kernel, CPUDispatcher):  # with NUMBA_DISABLE_JIT
         return True
     if kernel.signatures:
         return True
     index = getattr(kernel._cache, "_cache_file", None)
-    return index is not None and os.path.exists(getattr(index, "_index_path", ""))
+    try:
+        stored = index._load_index()
+        processor = kernel.targetctx.codegen().magic_tuple()
+        return any(key[1] == processor for key in stored)
+    except (AttributeError, LookupError, OSError, TypeError):
+        return False
 
 
 def compiled(**options):

@@ -391,8 +391,9 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
             leaves = self._leaves(X, everything, kept)
             plain = _with_leaves(plain, kept, *leaves)
             tree = _with_leaves(tree, kept, *leaves)
+        linkage = linkage_matrix(plain.edges, plain.lengths)
         sizes = None
-        radii = core_radii(plain, weights)
+        radii = core_radii(linkage, weights)
         if self.cut_rule == "size_weighted":
             _refuse_negative(tree.lengths)
             sizes = core_sizes(radii, weights)
@@ -409,7 +410,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
 
         self.edges_ = plain.edges
         self.edge_lengths_ = plain.lengths
-        self.linkage_ = linkage_matrix(plain.edges, plain.lengths)
+        self.linkage_ = linkage
         self.children_ = self.linkage_[:, :2].astype(np.int64)
         self.distances_ = self.linkage_[:, 2]
         self.n_leaves_ = everything.shape[0]

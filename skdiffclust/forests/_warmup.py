@@ -4,7 +4,7 @@ import numpy as np
 from scipy.sparse import diags_array
 
 from skdiffclust.forests._constrained import _search
-from skdiffclust.forests._hierarchy._core_sizes import core_distances
+from skdiffclust.forests._hierarchy._core_sizes import sums_below
 from skdiffclust.forests._hierarchy._tree_cuts import subtree_sizes
 from skdiffclust.forests._perturbed._perturbation import perturbed_forest
 from skdiffclust.forests._spanning_forest import SpanningForestClustering
@@ -15,8 +15,9 @@ from skdiffclust.forests._trees._blocks import minimum_spanning_tree_by_blocks
 def warmup():
     """Compile the numba kernels of the forests, once per installation.
 
-    :class:`SpanningForestClustering` does not need compiled kernels for up to 3000
-    samples, or 200 samples with constraints. For larger data, it compiles its fastest
+    :class:`SpanningForestClustering` compiles nothing for up to 3000 samples, or 200
+    samples with constraints, where kernels that are compiled already are used all the
+    same. For larger data, it compiles its fastest
     kernels as soon as this takes less time than working without them, and the first
     call that samples perturbed forests compiles others. Compiled kernels are stored in
     numba's cache on disk, from which later processes load them. Call this function when
@@ -56,7 +57,7 @@ def warmup():
     lengths = np.ones(4)
     compiled_components(chain, 5)
     compiled_merges(chain, lengths)
-    core_distances.compiled()(chain, lengths, np.ones(5), 2.0)
+    sums_below.compiled()(chain, np.ones(5))
     subtree_sizes.compiled()(np.arange(5))
     path = diags_array([np.ones(n_samples - 1)] * 2, offsets=[-1, 1]).tocsr()
     SpanningForestClustering(metric="precomputed").fit(path)

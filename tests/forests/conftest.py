@@ -25,6 +25,12 @@ if HAS_TORCH:
     from skdiffclust.forests._trees._boruvka_torch import ranked_matrices
 
 
+@pytest.fixture
+def cold(monkeypatch):
+    """A process in which nothing is compiled."""
+    monkeypatch.setattr("skdiffclust._compiled.is_ready", lambda kernel: False)
+
+
 def edges_of(up):
     """Edges (m, 2), i < j in row-major order, of neighbours towards roots (n,)."""
     lower = np.flatnonzero(up >= 0)

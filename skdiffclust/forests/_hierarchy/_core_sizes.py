@@ -16,17 +16,35 @@ _CORE_RADIUS = 20.0
 _GRAIN = 2.0**-20
 
 
-def core_radii(tree, weights=None):
+def core_radii(linkage, weights=None):
     """Return for each sample the length at which its component has a core, (n,).
 
     It is the length at which single linkage joins the sample to a component of the
-    weight 5, or less where there are fewer than 100 samples. `weights` (n,) count
-    samples; None is one each. O(n α(n)) time.
+    weight 5, or less where there are fewer than 100 samples; the longest finite length
+    if it never does. `linkage` (n - 1, 4) is that of the tree, `weights` (n,) count
+    samples; None is one each. O(n log n) time.
     """
-    n_samples = len(tree.edges) + 1
-    weights = np.ones(n_samples) if weights is None else weights.astype(np.float64)
-    core = min(_CORE_SIZE, max(2, weights.sum() // 20))
-    return core_distances(tree.edges[::-1], tree.lengths[::-1], weights, core)
+    n_samples = len(linkage) + 1
+    merges = linkage[:, :2].astype(np.int64)
+    heights = linkage[:, 2]
+    if weights is None:
+        sums = np.concatenate([np.ones(n_samples), linkage[:, 3]])
+    else:
+        sums = sums_below(merges, weights.astype(np.float64))
+    core = min(_CORE_SIZE, max(2, sums[-1] // 20))
+    finite = heights[np.isfinite(heights)]
+    found = np.concatenate([np.zeros(n_samples), heights])
+    found[np.isinf(found)] = finite.max(initial=0.0)
+    above = np.arange(2 * n_samples - 1)
+    above[merges] = np.arange(n_samples, 2 * n_samples - 1)[:, None]
+    has_core = sums >= core
+    at = np.arange(n_samples)
+    # Twice as far up in every pass, except from nodes that have a core.
+    above[has_core] = np.flatnonzero(has_core)
+    while (above[at] != at).any():
+        at = above[at]
+        above = above[above]
+    return found[at]
 
 
 def core_sizes(radii, weights=None):
@@ -39,7 +57,7 @@ def core_sizes(radii, weights=None):
     outlier falls with its distance. A weight of w is w equal samples. O(n log n) time.
     """
     weights = np.ones(len(radii)) if weights is None else weights.astype(np.float64)
-    counted = (radii > 0) & (weights > 0)
+    counted = radii > 0
     if not counted.any():
         return weights
     radius = _CORE_RADIUS * _weighted_median(radii[counted], weights[counted])
@@ -76,50 +94,11 @@ def _weighted_median(values, weights):
 
 
 @compiled_above_small
-def core_distances(edges, lengths, weights, core):
-    """Length at which each sample's component reaches the weight `core`.
-
-    edges (n - 1, 2) come with the shortest first. Samples that never reach it take the
-    longest finite length.
-    """
-    n_samples = len(edges) + 1
-    parents = np.arange(n_samples)
-    sizes = weights.copy()
-    following = np.full(n_samples, -1)
-    last = np.arange(n_samples)
-    distances = np.full(n_samples, -1.0)
-    for i in range(n_samples):
-        if sizes[i] >= core:
-            distances[i] = 0.0
-    longest = 0.0
-    for e in range(len(edges)):
-        length = lengths[e]
-        if length == np.inf:
-            break
-        longest = max(longest, length)
-        one = edges[e, 0]
-        while parents[one] != one:
-            parents[one] = parents[parents[one]]
-            one = parents[one]
-        other = edges[e, 1]
-        while parents[other] != other:
-            parents[other] = parents[parents[other]]
-            other = parents[other]
-        total = sizes[one] + sizes[other]
-        if total >= core:
-            for root in (one, other):
-                if sizes[root] < core:
-                    i = root
-                    while i >= 0:
-                        distances[i] = length
-                        i = following[i]
-        if sizes[one] < sizes[other]:
-            one, other = other, one
-        parents[other] = one
-        sizes[one] = total
-        following[last[one]] = other
-        last[one] = last[other]
-    for i in range(n_samples):
-        if distances[i] < 0:
-            distances[i] = longest
-    return distances
+def sums_below(merges, weights):
+    """Sums of the weights (n,) of the samples below each node of a hierarchy."""
+    n_samples = len(weights)
+    sums = np.zeros(n_samples + len(merges))
+    sums[:n_samples] = weights
+    for t in range(len(merges)):
+        sums[n_samples + t] = sums[merges[t, 0]] + sums[merges[t, 1]]
+    return sums

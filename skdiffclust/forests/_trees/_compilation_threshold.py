@@ -12,32 +12,35 @@ MEDIUM = 100_000
 def above_small(n_rows, kernel_of):
     """Whether to use compiled loops for so many samples; ``kernel_of()`` is one.
 
-    Between SMALL and MEDIUM, only if it is compiled already.
+    At any size if it is compiled already. Above SMALL also if the kernels of the tree
+    are, which take many times as long to compile, and above MEDIUM always.
     """
-    if n_rows <= SMALL:
-        return False
-    return n_rows > MEDIUM or not SMALL or _is_ready(kernel_of())
+    if not SMALL or n_rows > MEDIUM or _is_ready(kernel_of()):
+        return True
+    return n_rows > SMALL and _is_ready(tree_kernel())
 
 
 def compiled_above_small(loop):
-    """Compile `loop` with numba when its first array has more than SMALL rows.
+    """Run `loop` in Python, or compiled with numba by the rule of `above_small`.
 
-    Up to MEDIUM rows only if it is compiled already: Python takes less time than the
-    compiler. The loop is written once, in the subset of Python that numba compiles,
-    takes time linear in that array, and calls no other function of ours.
+    The loop is written once, in the subset of Python that numba compiles, takes time
+    linear in its first array, and calls no other function of ours.
     """
 
     @wraps(loop)
     def call(first, *others):
-        if len(first) <= SMALL:
-            return loop(first, *others)
-        kernel = _compile(loop)
-        if len(first) <= MEDIUM and SMALL and not _is_ready(kernel):
-            return loop(first, *others)
-        return kernel(first, *others)
+        is_compiled = above_small(len(first), call.compiled)
+        return (_compile(loop) if is_compiled else loop)(first, *others)
 
     call.compiled = lambda: _compile(loop)
     return call
+
+
+def tree_kernel():
+    """Return the kernel that searches for the edges of a tree of points."""
+    from skdiffclust.forests._trees._euclidean import search_leaves
+
+    return search_leaves
 
 
 def _is_ready(kernel):

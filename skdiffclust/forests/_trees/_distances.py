@@ -207,7 +207,9 @@ def _core_lengths(lengths, min_samples, n_jobs):
 
     Also returns a function that grows the tree of the raised lengths, or None.
     """
-    if lengths.points is not None and lengths.n_samples > _compilation_threshold.SMALL:
+    if lengths.points is not None and _compilation_threshold.above_small(
+        lengths.n_samples, _compilation_threshold.tree_kernel
+    ):
         from skdiffclust._threads import thread_count
         from skdiffclust.forests._trees._euclidean import (
             raised_boruvka,

@@ -113,6 +113,8 @@ _ALL_PAIRS = 256, True
 _LOW = 3
 # Least number of nearest rows that are found first.
 _N_NEIGHBORS = 6
+# On a grid, at most so many: more take longer to find than rows to search again.
+_N_NEIGHBORS_ON_A_GRID = 11
 # And how many more than core distances need, so that few rows are searched again.
 _MORE_NEIGHBORS = 1
 # Largest number of differences of a feature that a probe computes.
@@ -243,9 +245,9 @@ def _neighbors_to_find(points):
     more says that there are no others at it: without it, all are searched again.
     """
     n_features = points.shape[1]
-    if n_features > 5 or (n_features > _LOW and (points % 1).any()):
+    if n_features > _LOW and (points % 1).any():
         return _N_NEIGHBORS
-    return max(_N_NEIGHBORS, 2 * n_features + 1)
+    return max(_N_NEIGHBORS, min(2 * n_features + 1, _N_NEIGHBORS_ON_A_GRID))
 
 
 class RaisedNeighbors(NamedTuple):

@@ -58,16 +58,17 @@ def build_tree(points, leaf_size, is_filtered, n_threads, *, is_split=False):
     depth = max(int(is_split), int(np.ceil(np.log2(n_samples / leaf_size))))
     n_leaves = 2**depth
     starts = np.arange(n_leaves + 1) * n_samples // n_leaves
-    width = -8 * (-int(np.diff(starts).max()) // 8)
+    most = leaf_size + leaf_size // 4
     order = np.arange(n_samples)
     points = points.copy()
     # The upper nodes one level after the other, then the subtrees below them.
     n_upper = min(depth, max(1, (4 * n_threads - 1).bit_length()))
     for level in range(int(is_split), n_upper):
-        arrays = (points, order, starts, level, 1)
+        arrays = (points, order, starts, most, level, 1)
         run_chunks(split_nodes, 2**level, arrays, n_threads)
-    arrays = (points, order, starts, n_upper, depth - n_upper)
+    arrays = (points, order, starts, most, n_upper, depth - n_upper)
     run_chunks(split_nodes, 2**n_upper, arrays, n_threads)
+    width = -8 * (-int(np.diff(starts).max()) // 8)
     single = np.zeros((0, LANES), dtype=np.float32)
     bounds = np.zeros(3)
     if is_filtered:
@@ -89,16 +90,43 @@ def build_tree(points, leaf_size, is_filtered, n_threads, *, is_split=False):
 
 
 @compiled(nogil=True)
-def split_nodes(first, last, points, order, starts, level, n_levels):
-    """Split a range of nodes of a level, and those `n_levels` - 1 levels below."""
+def split_nodes(first, last, points, order, starts, most, level, n_levels):
+    """Split a range of nodes of a level, and those `n_levels` - 1 levels below.
+
+    Equal values go to the same side if no leaf becomes empty or larger than `most`, and
+    `starts` follows: with integers, boxes would otherwise touch each other.
+    """
     n_leaves = len(starts) - 1
     for below in range(n_levels):
         span = n_leaves >> (level + below)
+        half = span // 2
         for node in range(first << below, last << below):
             start = starts[node * span]
             stop = starts[(node + 1) * span]
-            middle = starts[node * span + span // 2]
-            _select(points, order, start, stop, middle, _widest(points, start, stop))
+            middle = (start + stop) // 2
+            feature = _widest(points, start, stop)
+            _select(points, order, start, stop, middle, feature)
+            least = max(start + half, stop - most * half)
+            greatest = min(stop - half, start + most * half)
+            split = _between_values(points, start, stop, middle, feature)
+            if split != middle and least <= split <= greatest:
+                _select(points, order, start, stop, split, feature)
+                middle = split
+            starts[node * span + half] = middle
+
+
+@compiled(nogil=True)
+def _between_values(points, start, stop, middle, feature):
+    """Number of the row nearest to `middle` before which all values are smaller."""
+    value = points[middle, feature]
+    for i in range(middle + 1, stop):
+        value = min(value, points[i, feature])
+    first = start
+    last = start
+    for i in range(start, stop):
+        first += points[i, feature] < value
+        last += points[i, feature] <= value
+    return first if middle - first <= last - middle else last
 
 
 @compiled(nogil=True)

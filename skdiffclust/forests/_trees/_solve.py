@@ -10,8 +10,12 @@ import numpy as np
 
 from skdiffclust._validation import check_dense_size
 from skdiffclust.forests._trees import _compilation_threshold
+from skdiffclust.forests._trees._compilation_threshold import tree_kernel
 from skdiffclust.forests._trees._small_prim import prim
 from skdiffclust.forests._trees._waiting import slow_solver
+
+# Up to so many points, comparing all pairs is faster than a k-d tree.
+_MOST_FOR_PRIM = 1000
 
 
 def spanning_edges(lengths, rows=None, nodes=None, *, algorithm="auto", n_jobs=None):
@@ -62,13 +66,16 @@ def _solver(lengths, n_rows, algorithm, n_jobs, is_free):
         )
     if algorithm == "boruvka":
         return partial(_by_plain_boruvka if is_raised else _by_boruvka, n_jobs=n_jobs)
-    if n_rows <= _compilation_threshold.SMALL:
+    is_small = n_rows <= _compilation_threshold.SMALL
+    if is_small and not _is_compiled(lengths, algorithm, is_whole):
         return None
     if algorithm == "prim":
         return _by_prim if _has_kernel(lengths) else None
     if lengths.graph is not None:
         return _by_kruskal
     if lengths.points is not None and lengths.core is None:
+        if is_small and _has_fast_prim(n_rows):
+            return _by_prim
         slow = slow_solver(n_rows, lengths.points.shape[1]) if is_free else None
         if slow == "prim":
             return None
@@ -77,9 +84,35 @@ def _solver(lengths, n_rows, algorithm, n_jobs, is_free):
         return partial(_by_boruvka, n_jobs=n_jobs)
     if lengths.grow is not None and is_whole:
         return partial(_by_plain_boruvka, n_jobs=n_jobs)
-    if lengths.coordinates is not None and lengths.core is None and is_whole:
+    has_norm = lengths.coordinates is not None and lengths.core is None
+    if has_norm and is_whole and not is_small:
         return partial(_by_norm, n_jobs=n_jobs)
     return _by_prim if _has_kernel(lengths) else partial(_by_blocks, n_jobs=n_jobs)
+
+
+def _is_compiled(lengths, algorithm, is_whole):
+    """Whether the kernels for a tree of few samples are compiled already."""
+    from skdiffclust._compiled import is_ready
+    from skdiffclust.forests._trees._kruskal import take_edges
+    from skdiffclust.forests._trees._prim import grow_on_matrix, grow_on_points
+
+    if lengths.graph is not None:
+        return is_ready(take_edges)
+    if lengths.points is None:
+        return is_ready(grow_on_matrix) and is_ready(take_edges)
+    is_searched = lengths.core is None or (lengths.grow is not None and is_whole)
+    if is_searched and algorithm != "prim" and is_ready(tree_kernel()):
+        return True
+    return is_ready(grow_on_points)
+
+
+def _has_fast_prim(n_rows):
+    """Whether comparing all pairs of points is faster than a k-d tree, and compiled."""
+    from skdiffclust._compiled import is_ready
+    from skdiffclust.forests._trees._prim import grow_on_points
+
+    is_faster = n_rows <= _MOST_FOR_PRIM or not is_ready(tree_kernel())
+    return is_faster and is_ready(grow_on_points)
 
 
 def _has_kernel(lengths):

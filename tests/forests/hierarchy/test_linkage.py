@@ -49,7 +49,7 @@ def naive_cut(edges, n_cuts, min_size):
 
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.instances(40)
-def test_cut_with_a_minimum_size(seed, compiled, monkeypatch, global_random_seed):
+def test_cut_with_a_minimum_size(seed, compiled, cold, monkeypatch, global_random_seed):
     seed += 1000 * global_random_seed
     if compiled:
         monkeypatch.setattr(_compilation_threshold, "SMALL", 0)
@@ -64,7 +64,7 @@ def test_cut_with_a_minimum_size(seed, compiled, monkeypatch, global_random_seed
 
 
 @pytest.mark.parametrize("n", [1, 2, 50])
-def test_compiled_components_and_merges_are_those_of_few_rows(n, monkeypatch):
+def test_compiled_components_and_merges_are_those_of_few_rows(n, cold, monkeypatch):
     rng = np.random.default_rng(n)
     edges, lengths = random_tree(rng, n)
     kept = edges[rng.random(n - 1) < 0.7]
@@ -125,7 +125,7 @@ def test_a_long_chain_does_not_recurse():
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("method", ["single", "ward"])
 def test_calinski_harabasz_at_every_k(
-    method, compiled, monkeypatch, global_random_seed
+    method, compiled, cold, monkeypatch, global_random_seed
 ):
     if compiled:
         monkeypatch.setattr(_compilation_threshold, "SMALL", 0)

@@ -10,6 +10,7 @@ from skdiffclust.forests._hierarchy._core_sizes import (
     core_sizes,
     outlier_scores,
 )
+from skdiffclust.forests._hierarchy._linkage import linkage_matrix
 from skdiffclust.forests._hierarchy._tree_cuts import (
     SIZE_POWER,
     clear_ratio,
@@ -30,6 +31,11 @@ def random_tree(rng, n, *, ties=False):
     by_length = cut_order(edges, lengths)
     edges, lengths = edges[by_length], lengths[by_length]
     return CutTree(edges, lengths, np.ones(n - 1, dtype=bool))
+
+
+def radii_of(tree, weights=None):
+    """Return the core radii of a tree in cut order."""
+    return core_radii(linkage_matrix(tree.edges, tree.lengths), weights)
 
 
 def naive_cuts(tree, sizes, n_cuts):
@@ -80,7 +86,7 @@ def test_nested_non_increasing_and_without_a_scale(seed, global_random_seed):
         assert np.array_equal(fewer, positions[:n_cuts])
     scaled = CutTree(tree.edges, tree.lengths * 2.0**30, tree.may_cut)
     assert np.array_equal(cut(scaled, 59, sizes=sizes)[0], positions)
-    assert np.array_equal(core_sizes(core_radii(scaled)), core_sizes(core_radii(tree)))
+    assert np.array_equal(core_sizes(radii_of(scaled)), core_sizes(radii_of(tree)))
 
 
 def test_forced_edges_come_first_and_lengths_of_zero_last():
@@ -101,22 +107,26 @@ def points_and_tree(X):
 
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("n, core", [(120, 5), (75, 3), (30, 2)])
+@pytest.mark.parametrize("seed", range(4))
 def test_core_sizes_are_their_definition(
-    seed, weighted, compiled, monkeypatch, global_random_seed
+    seed, n, core, weighted, compiled, cold, monkeypatch, global_random_seed
 ):
     if compiled:
         monkeypatch.setattr(_compilation_threshold, "SMALL", 0)
     rng = np.random.default_rng(seed + 1000 * global_random_seed)
-    X = rng.standard_t(1, size=(120, 2)) * 10.0
+    X = rng.standard_t(1, size=(n, 2)) * 10.0
     X[:4] = X[4]
-    weights = rng.integers(0, 4, 120) * 1.0 if weighted else np.ones(120)
+    weights = np.ones(n)
+    if weighted:  # of the same sum
+        weights[: n // 2] = rng.permutation(np.arange(n // 2) % 3)
+        weights[-1] += n - weights.sum()
     tree = points_and_tree(X)
     order = np.argsort(tree.lengths, kind="stable")
-    radii = np.full(120, np.nan)
+    radii = np.full(n, np.nan)
     for threshold in np.concatenate([[0.0], tree.lengths[order]]):
-        labels = components(tree.edges[tree.lengths <= threshold], 120)
-        reached = np.bincount(labels, weights)[labels] >= 5
+        labels = components(tree.edges[tree.lengths <= threshold], n)
+        reached = np.bincount(labels, weights)[labels] >= core
         radii[reached & np.isnan(radii)] = threshold
     positive = (radii > 0) & (weights > 0)
     repeated = np.repeat(radii[positive], weights[positive].astype(int))
@@ -124,7 +134,7 @@ def test_core_sizes_are_their_definition(
     with np.errstate(divide="ignore"):
         expected = np.minimum(1, (20 * median / radii) ** 2) * weights
     known = weights if weighted else None
-    found = core_sizes(core_radii(tree, known), known)
+    found = core_sizes(radii_of(tree, known), known)
     assert np.allclose(found, expected, atol=1e-6 * weights.max())
     assert found.min() >= 0
 
@@ -136,8 +146,8 @@ def test_a_weight_is_so_many_equal_samples(global_random_seed):
     once = points_and_tree(X)
     repeated = points_and_tree(np.repeat(X, weights, axis=0))
     weights_once = weights * 1.0
-    sizes = core_sizes(core_radii(once, weights_once), weights_once)
-    sizes_repeated = core_sizes(core_radii(repeated))
+    sizes = core_sizes(radii_of(once, weights_once), weights_once)
+    sizes_repeated = core_sizes(radii_of(repeated))
     assert np.array_equal(np.repeat(sizes / weights, weights), sizes_repeated)
     first = cut(once, 20, sizes=sizes)
     second = cut(repeated, 20, sizes=sizes_repeated)
@@ -164,6 +174,9 @@ def test_the_number_of_clusters_is_read_off_the_scores():
     assert n_clusters_by_scores(scores, 1, 100, largest=True)[0] == 8
     scores[7:] = [37.0, 36.0]
     assert n_clusters_by_scores(scores, 1, 100) == (8, 56 / 37)
+    # A fall to a half exactly is none below it.
+    halved = np.array([100.0, 50.0, 49.0, 48.0, 47.0, 46.0, 45.0, 24.0, 23.0])
+    assert n_clusters_by_scores(halved, 1, 100) == (8, 45 / 24)
     assert n_clusters_by_scores(scores, 1, 100, largest=True) == (2, 100 / 61)
     assert 56 / 37 > clear_ratio(8) == 1.5
     # At most a tenth of the samples, or five.

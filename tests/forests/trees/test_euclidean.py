@@ -172,3 +172,21 @@ def test_an_interruption_is_seen_after_few_chunks(monkeypatch):
         euclidean_boruvka(X, np.arange(len(X)), 2)
     assert len(taken) - marks["sent"] < 10
     assert threading.active_count() == before
+
+
+@pytest.mark.parametrize("leaf_size", [8, 56])
+@pytest.mark.parametrize("n, n_values", [(3000, 4), (500, 2), (900, 40)])
+def test_equal_values_are_on_one_side_of_a_split(
+    n, n_values, leaf_size, global_random_seed
+):
+    """Boxes that touch each other would rule nothing out."""
+    rng = np.random.default_rng(global_random_seed)
+    points = rng.integers(0, n_values, (n, 5)).astype(float)
+    tree = build_tree(points, leaf_size, False, 1)
+    counts = np.diff(tree.starts)
+    assert counts.min() >= 1
+    assert counts.max() <= leaf_size + leaf_size // 4
+    assert counts.sum() == n
+    assert np.array_equal(points[tree.order], tree.points)
+    left, right = tree.boxes[2], tree.boxes[3]
+    assert ((left[1] < right[0]) | (right[1] < left[0])).any()

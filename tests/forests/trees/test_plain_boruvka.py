@@ -1,6 +1,9 @@
 """The tree without the fast kernels, and when a fit waits for these."""
 
+import importlib
 import logging
+import os
+import sys
 
 import numpy as np
 import pytest
@@ -41,7 +44,7 @@ SIZES = [(1, 2), (2, 1), (60, 1), (400, 2), (300, 7)]
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("n, d", SIZES)
-def test_the_tree_of_prim_bit_for_bit(n, d, kind, global_random_seed):
+def test_the_tree_of_prim_bit_for_bit(n, d, kind, cold, global_random_seed):
     X = samples(kind, n, d, global_random_seed)
     edges, lengths = plain_boruvka(tree_of(X))
     order = cut_order(edges, lengths)
@@ -53,11 +56,12 @@ def test_the_tree_of_prim_bit_for_bit(n, d, kind, global_random_seed):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("n, d", SIZES[1:])
 @pytest.mark.parametrize("min_samples", [1, 2, 5, 40])
-def test_mutual_reachability_bit_for_bit(n, d, kind, min_samples, global_random_seed):
+def test_mutual_reachability_bit_for_bit(
+    n, d, kind, min_samples, cold, global_random_seed
+):
     X = samples(kind, n, d, global_random_seed)
     min_samples = min(min_samples, n)
     raised = mutual_reachability(lengths_of(X, "euclidean"), min_samples)
-    assert raised.grow is None
     everyone = np.arange(n)
     expected_edges, expected = prim(raised.row, everyone, everyone)
     tree = tree_of(X)
@@ -147,13 +151,12 @@ def test_duplicates_point_to_the_first(global_random_seed):
 
 
 @pytest.fixture
-def cold(monkeypatch):
-    """A process in which nothing is compiled."""
-    monkeypatch.setattr("skdiffclust._compiled.is_ready", lambda kernel: False)
+def unspent(cold, monkeypatch):
+    """A process that has not fitted anything yet, either."""
     monkeypatch.setattr(_waiting, "_spent", _waiting._Spent())
 
 
-def test_a_fit_waits_only_where_that_is_shorter(cold, caplog):
+def test_a_fit_waits_only_where_that_is_shorter(unspent, caplog):
     assert _waiting.slow_solver(5000, 2) == "prim"
     assert _waiting.slow_solver(100_000, 2) == "boruvka"
     with caplog.at_level(logging.WARNING, "skdiffclust"):
@@ -161,7 +164,7 @@ def test_a_fit_waits_only_where_that_is_shorter(cold, caplog):
     assert "warmup() does it ahead" in caplog.text
 
 
-def test_what_is_spent_adds_up(cold):
+def test_what_is_spent_adds_up(unspent):
     choices = [_waiting.slow_solver(100_000, 2) for _ in range(30)]
     n_slow = choices.index(None)
     assert 5 < n_slow < 20
@@ -169,13 +172,40 @@ def test_what_is_spent_adds_up(cold):
 
 
 @pytest.mark.parametrize("n, d", [(3500, 2), (3500, 9)])
-def test_a_cold_fit_has_the_same_tree(n, d, cold, monkeypatch, global_random_seed):
+def test_a_cold_fit_has_the_same_tree(n, d, unspent, monkeypatch, global_random_seed):
     X = np.random.default_rng(global_random_seed).normal(size=(n, d))
     found = minimum_spanning_tree(X)
     monkeypatch.undo()
     expected = minimum_spanning_tree(X)
     assert np.array_equal(found.edges, expected.edges)
     assert np.array_equal(found.lengths, expected.lengths)
+
+
+SOURCE = "from skdiffclust._compiled import compiled\ntwice = compiled()({})"
+
+
+def test_kernels_on_disk_are_known_but_for_those_of_other_code(tmp_path, monkeypatch):
+    from skdiffclust._compiled import is_ready
+
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path / "cache"))
+    path = tmp_path / "kernel_of_a_test.py"
+
+    def load(code):
+        sys.modules.pop("kernel_of_a_test", None)
+        path.write_text(SOURCE.format(code))
+        return importlib.import_module("kernel_of_a_test").twice
+
+    first = load("lambda x: 2 * x")
+    assert not is_ready(first)
+    assert first(2) == 4
+    sys.modules.pop("kernel_of_a_test")
+    again = importlib.import_module("kernel_of_a_test").twice
+    assert not again.signatures
+    assert is_ready(again)
+    path.touch()
+    os.utime(path, (1, 1))
+    assert not is_ready(load("lambda x: x + x + 0"))
 
 
 def test_compiled_kernels_are_known():

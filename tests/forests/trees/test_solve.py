@@ -44,7 +44,7 @@ def relations(rng):
 
 @pytest.mark.parametrize("kind", relations(np.random.default_rng(0)))
 @pytest.mark.parametrize("seed", range(4))
-def test_every_tier_and_algorithm(kind, seed, monkeypatch, global_random_seed):
+def test_every_tier_and_algorithm(kind, seed, cold, monkeypatch, global_random_seed):
     seed += 1000 * global_random_seed
     rng = np.random.default_rng(seed)
     lengths = relations(rng)[kind]
@@ -57,6 +57,22 @@ def test_every_tier_and_algorithm(kind, seed, monkeypatch, global_random_seed):
     for algorithm in ("auto", "prim", "kruskal"):
         for case, theirs in zip(cases, expected, strict=True):
             assert forest(lengths, *case, algorithm=algorithm) == theirs
+
+
+@pytest.mark.parametrize("kind", relations(np.random.default_rng(0)))
+def test_ready_kernels_grow_the_tree_of_few_samples(
+    kind, monkeypatch, global_random_seed
+):
+    """Compiling is what few samples do without, not compiled kernels."""
+    with monkeypatch.context() as cold:
+        cold.setattr("skdiffclust._compiled.is_ready", lambda kernel: False)
+        lengths = relations(np.random.default_rng(global_random_seed))[kind]
+        expected = forest(lengths)
+    monkeypatch.setattr("skdiffclust._compiled.is_ready", lambda kernel: True)
+    monkeypatch.delattr("skdiffclust.forests._trees._solve.prim")
+    lengths = relations(np.random.default_rng(global_random_seed))[kind]
+    assert forest(lengths) == expected
+    assert forest(lengths, algorithm="auto", n_jobs=2) == expected
 
 
 def test_boruvka_is_for_points_only():
