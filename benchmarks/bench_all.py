@@ -1,36 +1,47 @@
-"""One table: our methods beside nine others, on all that anyone can obtain.
+"""Clusterers side by side: all methods at their defaults, and rules that cut a tree.
 
-    OMP_NUM_THREADS=1 python benchmarks/bench_all.py [--seeds N] [--cache FILE] [--show]
+    OMP_NUM_THREADS=1 python benchmarks/bench_all.py defaults [--seeds N] [--show]
+    python benchmarks/bench_all.py stress [--range 10-19]
+    python benchmarks/bench_all.py tables
+    python benchmarks/bench_all.py sets --data FOLDER
 
-Every method has its default parameters, the true number of clusters, and once more its
-own way to choose one, where it has any: "auto" of ours, HDBSCAN, and what is usual for
-k-means (largest silhouette of 2 to 20 clusters) and for Gaussian mixtures (least BIC of
-2 to 20). Spectral clustering alone is not at its defaults: its kernel of width 1 suits
-no raw data, so that it gets the graph of neighbours.
+defaults  our methods beside nine others on 45 sets. Every method has its default
+          parameters, the true number of clusters, and once more its own way to choose
+          one, where it has any: "auto" of ours, HDBSCAN, and what is usual for k-means
+          (largest silhouette of 2 to 20 clusters) and for Gaussian mixtures (least BIC
+          of 2 to 20). Spectral clustering alone is not at its defaults: its kernel of
+          width 1 suits no raw data, so that it gets the graph of neighbours.
+stress    the adjusted Rand index (ARI) at the true number of clusters of ways to cut a
+          spanning tree, and of others, on generated problems, how often the number was
+          found, and processor seconds. The constants of the size-weighted rule were
+          chosen on seeds 0 and 1, and on problems that are not here.
+tables    the same on real tables, standardised, of at most 3000 samples.
+sets      the same on the public suite in a folder: files NAME.npz with arrays X and y,
+          or, as in clustering-data-v1, NAME.data.gz and NAME.labels0.gz (0 is noise).
 
-The sets are generators of scikit-learn and of `skdiffclust.datasets`, the tables in
-scikit-learn's wheel, and those of `data_sets.py`. At most 2000 samples are drawn
-of each, by seed 0. Features with units of their own are standardised. Classes are used
-to count, not to choose.
+Samples of no class (-1, noise) are clustered with the others and left out of the index.
+Classes are used to count, not to choose. Where a peer is not installed (``pip install
+-r benchmarks/requirements.txt``), it is left out.
 
-Each fit runs in a forked process of its own, after a small one of the same method in
-the parent, so that imports and compilation cost nothing. Time is of the processor,
-memory what the process grew by at its peak. A fit that takes longer than 30 s of the
-processor is ended, and then none of that method is started on sets that are at least as
-large. Results go to a JSON file after each fit, and a second run computes only what is
-not in it. Methods without randomness run once, the others for each seed. gemclus gets
-sets of at most 300 samples. Means are printed of methods that have run on all sets.
-
-Where a peer is not installed (``pip install -r benchmarks/requirements.txt``), it is
-left out.
+For "defaults" the sets are generators of scikit-learn and of `skdiffclust.datasets`,
+tables in scikit-learn's wheel, and those of data_sets.py, of at most 2000 samples drawn
+by seed 0. Features with units of their own are standardised. Each fit runs in a forked
+process of its own, after a small one of the same method in the parent, so that imports
+and compilation cost nothing. Time is of the processor, memory what the process grew by
+at its peak. A fit that takes longer than 30 s of the processor is ended, and then none
+of that method is started on sets that are at least as large. Results go to a JSON file
+after each fit, and a second run computes only what is not in it. Methods without
+randomness run once, the others for each seed. gemclus gets sets of at most 300 samples.
+Means are printed of methods that have run on all sets.
 """
 
 import argparse
+import importlib
 import json
 import os
 import resource
 import signal
-import time
+import sys
 import warnings
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
@@ -39,7 +50,17 @@ from pathlib import Path
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before NumPy: a fork has one thread
 
 import numpy as np
-from data_sets import has_data, load_data
+from shared import (
+    is_here,
+    largest_silhouette,
+    load,
+    peak_memory,
+    resident,
+    seconds,
+    some,
+    standardised,
+    versions,
+)
 from sklearn import datasets
 from sklearn.cluster import (
     HDBSCAN,
@@ -49,13 +70,8 @@ from sklearn.cluster import (
     SpectralClustering,
 )
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import (
-    adjusted_mutual_info_score,
-    adjusted_rand_score,
-    silhouette_score,
-)
+from sklearn.metrics import adjusted_mutual_info_score, adjusted_rand_score
 from sklearn.mixture import GaussianMixture
-from sklearn.preprocessing import StandardScaler
 
 from skdiffclust import GEMINI, ClAM, PRCut, SpanningForestClustering
 from skdiffclust.datasets import (
@@ -67,8 +83,14 @@ from skdiffclust.datasets import (
 )
 
 LARGEST = 2000  # samples of a set
+
+
 LIMIT = 30  # processor seconds of a fit
+
+
 MOST_SAMPLES = {"gemclus": 300}  # its epochs are cubic in them
+
+
 CANDIDATES = range(2, 21)  # numbers of clusters, where a criterion chooses one
 
 
@@ -174,37 +196,35 @@ def generated():
         yield f"Student, {degrees:g} degrees", problem.X, problem.y
 
 
-def tables():
+def tables_and_images():
     """Yield (name, X, y) of real data."""
     for name in ("iris", "wine", "breast_cancer"):
-        X, y = getattr(datasets, f"load_{name}")(return_X_y=True)
-        yield name, StandardScaler().fit_transform(X), y
-    X, y = datasets.load_digits(return_X_y=True)
+        X, y = load(name)
+        yield name, standardised(X), y
+    X, y = load("digits")
     yield "digits", X, y
     yield "digits, noise behind", add_noise_background(X, random_state=30), y
-    for name in ("ctg", "ecoli", "heart_statlog", "letter", "movlib", "zoo"):
-        if has_data(name):
-            X, y = load_data(name)
-            yield name, StandardScaler().fit_transform(X.astype(float)), y
+    names = "ctg ecoli heart_statlog letter movlib zoo".split()
+    for name in filter(is_here, names):
+        X, y = load(name)
+        yield name, standardised(X), y
     for name in ("house_votes_84", "isolet", "mnist_t10k", "usps_train"):
-        if has_data(name):
-            X, y = load_data(name)
-            yield name, X.astype(float), y
+        if is_here(name):
+            yield name, *load(name)
 
 
 def data_sets():
     """Return [(name, X, y)], the small ones first."""
     found = []
-    for name, X, y in (*generated(), *tables()):
-        chosen = np.random.RandomState(0).permutation(len(X))[:LARGEST]
-        found.append((name, np.ascontiguousarray(X[chosen], float), y[chosen]))
+    for name, X, y in (*generated(), *tables_and_images()):
+        X, y = some(X, y, LARGEST)
+        found.append((name, np.ascontiguousarray(X, float), y))
     return sorted(found, key=lambda one: one[1].size)
 
 
 def by_silhouette(X, seed):
     """Return labels of k-means of largest silhouette."""
-    fits = [KMeans(k, random_state=seed).fit_predict(X) for k in CANDIDATES]
-    return max(fits, key=lambda labels: silhouette_score(X, labels))
+    return largest_silhouette(X, CANDIDATES, n_init="auto", seed=seed)
 
 
 def by_bic(X, seed):
@@ -242,15 +262,6 @@ def gemclus(X, n_clusters, seed):
     return LinearMMD(n_clusters, random_state=seed).fit_predict(X)
 
 
-def ours(cls):
-    """Return how one of our clusterers is fitted."""
-
-    def fitted(X, n_clusters, seed):
-        return cls(n_clusters, random_state=seed).fit_predict(X)
-
-    return fitted
-
-
 def of_k(cls, has_seed=True):
     """Return how a clusterer of scikit-learn is fitted."""
 
@@ -263,11 +274,13 @@ def of_k(cls, has_seed=True):
 
 # Name -> (with the true number or None, with its own choice or None, whether it draws).
 OURS = {
-    "SpanningForestClustering": (ours(SpanningForestClustering), "auto", False),
-    "ClAM": (ours(ClAM), "auto", True),
-    "PRCut": (ours(PRCut), "auto", True),
-    "GEMINI": (ours(GEMINI), "auto", True),
+    "SpanningForestClustering": (of_k(SpanningForestClustering), "auto", False),
+    "ClAM": (of_k(ClAM), "auto", True),
+    "PRCut": (of_k(PRCut), "auto", True),
+    "GEMINI": (of_k(GEMINI), "auto", True),
 }
+
+
 PEERS = {
     "k-means": (of_k(KMeans), by_silhouette, True),
     "mini-batch k-means": (of_k(MiniBatchKMeans), None, True),
@@ -279,8 +292,14 @@ PEERS = {
     "Lumbermark": (lumbermark, None, False),
     "gemclus": (gemclus, None, True),
 }
+
+
 METHODS = OURS | PEERS
+
+
 PACKAGES = {"Genie": "genieclust", "Lumbermark": "lumbermark", "gemclus": "gemclus"}
+
+
 KINDS = ("true", "auto")
 
 
@@ -294,21 +313,14 @@ def fit_function(method, kind, n_clusters):
     return own
 
 
-def memory(field):
-    """Return a size of this process in MB: "VmRSS", or its peak, "VmHWM"."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith(field)) / 1e3
-
-
 def measure(fit, X, y, seed):
     """Return what is written down of one fit, in the process that calls this."""
     Path("/proc/self/clear_refs").write_text("5")  # forget the peak of the parent
-    before = memory("VmRSS")
-    start = time.process_time()
+    before = resident()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        labels = np.asarray(fit(X, seed))
-    seconds = time.process_time() - start
+        spent, labels = seconds(fit, X, seed)
+    labels = np.asarray(labels)
     known = y >= 0
     sizes = np.unique(labels[labels >= 0], return_counts=True)[1]
     said = {
@@ -317,8 +329,8 @@ def measure(fit, X, y, seed):
     return {
         "ari": adjusted_rand_score(y[known], labels[known]),
         "ami": adjusted_mutual_info_score(y[known], labels[known]),
-        "seconds": seconds,
-        "megabytes": memory("VmHWM") - before,
+        "seconds": spent,
+        "megabytes": (peak_memory() - before) / 1e6,
         "n_clusters": len(sizes),
         "smallest": int(sizes.min(initial=len(labels))),
         "noise": int(np.sum(labels < 0)),
@@ -350,7 +362,7 @@ def in_a_child(fit, X, y, seed):
     return json.loads(said)
 
 
-def is_there(method):
+def is_installed(method):
     """Whether the package of a method is installed."""
     try:
         return method not in PACKAGES or bool(version(PACKAGES[method]))
@@ -366,7 +378,7 @@ def run(cache, n_seeds):
     for seed in range(n_seeds):
         for method, kind in ((m, kind) for m in METHODS for kind in KINDS):
             draws = METHODS[method][2]
-            if not is_there(method) or (seed and not draws):
+            if not is_installed(method) or (seed and not draws):
                 continue
             is_warm = False
             too_large = np.inf
@@ -451,11 +463,11 @@ def show(sets, results):
                 row += 5 * ["–"]
                 continue
             aris = column(method, kind, "ari")
-            seconds = np.nan_to_num(column(method, kind, "seconds"), nan=LIMIT)
+            spent = np.nan_to_num(column(method, kind, "seconds"), nan=LIMIT)
             row += [
                 format(np.nan_to_num(aris).mean(), ".3f"),
                 format(np.nan_to_num(column(method, kind, "ami")).mean(), ".3f"),
-                f"{np.mean(seconds):.2f}",
+                f"{np.mean(spent):.2f}",
                 f"{np.nanmean(column(method, kind, 'megabytes')):.0f}",
                 int(np.isnan(aris).sum())
                 if last == "failed"
@@ -480,18 +492,262 @@ def show(sets, results):
         print("  ", *collapse)
 
 
+# Rules that cut a tree, at the true number of clusters.
+
+
+TABLES = (
+    "iris wine breast_cancer digits zoo ecoli movlib ctg mnist_t10k usps_train letter "
+    "isolet house_votes_84 heart_statlog"
+).split()
+
+
+def blobs(rng, sizes, *, n_features=2, spread=1.0, gap=6.0):
+    """Return normal clusters whose centres are at least `gap` apart."""
+    k = len(sizes)
+    box = gap * max(2, k ** (1 / min(n_features, 3))) * 0.8
+    centers = []
+    while len(centers) < k:
+        if n_features <= 10:
+            center = rng.uniform(-box, box, n_features)
+        else:
+            center = rng.normal(size=n_features) * gap / np.sqrt(2 * n_features) * 1.3
+        if all(np.linalg.norm(center - other) >= gap for other in centers):
+            centers.append(center)
+        else:
+            box *= 1.005
+    spread = np.broadcast_to(spread, k)
+    parts = [
+        center + scale * rng.normal(size=(size, n_features))
+        for center, size, scale in zip(centers, sizes, spread, strict=True)
+    ]
+    return np.concatenate(parts), np.repeat(np.arange(k), sizes)
+
+
+def with_noise(X, y, noise):
+    """Add samples that belong to no class."""
+    return np.concatenate([X, noise]), np.concatenate([y, np.full(len(noise), -1)])
+
+
+def long_spirals(rng, n_samples=250, n_arms=3):
+    """Return intertwined spirals."""
+    s = np.linspace(0, 3 * np.pi, n_samples)
+    turns = 2 * np.pi * np.arange(n_arms) / n_arms
+    X = np.concatenate(
+        [
+            np.column_stack([(s + 1) * np.cos(s + t), (s + 1) * np.sin(s + t)])
+            for t in turns
+        ]
+    )
+    return X + 0.15 * rng.normal(size=X.shape), np.repeat(np.arange(n_arms), n_samples)
+
+
+def unequal_rings(rng):
+    """Return three rings of growing radius."""
+    y = np.repeat([0, 1, 2], [100, 200, 300])
+    angle = rng.uniform(0, 2 * np.pi, 600)
+    X = np.column_stack([np.cos(angle), np.sin(angle)]) * (1 + y[:, None])
+    return X + 0.06 * rng.normal(size=X.shape), y
+
+
+def bridge(rng):
+    """Return two blobs that a thin chain of samples joins."""
+    X, y = blobs(rng, [200, 200])
+    first = X[y == 0].mean(axis=0)
+    second = X[y == 1].mean(axis=0)
+    along = np.linspace(0, 1, 12)[1:-1, None]
+    chain = first * (1 - along) + second * along + 0.05 * rng.normal(size=(10, 2))
+    return np.concatenate([X, chain]), np.concatenate([y, (along[:, 0] > 0.5) * 1])
+
+
+def grids(rng):
+    """Return three squares of regular samples, slightly moved."""
+    square = np.stack(np.meshgrid(range(12), range(12)), -1).reshape(-1, 2) * 1.0
+    X = np.concatenate([square, square + [16, 0], square * 0.5 + [0, 17]])
+    return X + 0.05 * rng.normal(size=X.shape), np.repeat([0, 1, 2], 144)
+
+
+def stretched(rng):
+    """Return blobs under linear maps."""
+    X, y = blobs(rng, [200] * 3, gap=16)
+    for label in range(3):
+        own = y == label
+        center = X[own].mean(axis=0)
+        X[own] = (X[own] - center) @ rng.normal(size=(2, 2)) * 1.5 + center
+    return X, y
+
+
+def heavy_tails(rng, degrees, scale):
+    """Return three clusters of Student's t."""
+    y = np.repeat(np.arange(3), 200)
+    centers = scale * np.array([[0, 0], [12, 0], [0, 12.0]])
+    return centers[y] + rng.standard_t(degrees, (600, 2)), y
+
+
+def stress_problems(seed):
+    """Return {name: (X, y)}, the samples in random order."""
+    rng = np.random.RandomState(seed)
+    problems = {
+        "equal sizes": blobs(rng, [150] * 4),
+        "sizes 20:1": blobs(rng, [400, 100, 20], gap=8),
+        "sizes 100:1": blobs(rng, [2000, 20], gap=9),
+        "sizes 70:35:1": blobs(rng, [1000, 500, 15], gap=10),
+        "densities": blobs(rng, [200] * 3, spread=[0.3, 1.0, 2.0], gap=9),
+        "densities and sizes": blobs(
+            rng, [300, 100, 60], spread=[0.1, 0.5, 1.5], gap=8
+        ),
+    }
+    for fraction in (0.01, 0.05, 0.2):
+        X, y = blobs(rng, [200] * 3, gap=8)
+        bound = 1.2 * np.abs(X).max()
+        noise = rng.uniform(-bound, bound, (int(600 * fraction), 2))
+        problems[f"{fraction:.0%} noise"] = with_noise(X, y, noise)
+    problems["one far outlier"] = with_noise(*blobs(rng, [100] * 3), [[1e4, 0]])
+    far = rng.normal(size=(10, 2)) * 1e3
+    problems["ten far outliers"] = with_noise(*blobs(rng, [100] * 3), far)
+    pair = [[1e3, 0], [1e3, 0.3]]
+    problems["a far pair"] = with_noise(*blobs(rng, [100] * 3), pair)
+    far = rng.uniform(-300, 300, (9, 2))
+    problems["1% far outliers"] = with_noise(*blobs(rng, [300] * 3), far)
+    far = rng.normal(size=(20, 5)) * 50
+    X, y = blobs(rng, [500] * 4, n_features=5)
+    problems["1% far outliers, d = 5"] = with_noise(X, y, far)
+    problems["heavy tails, t3"] = heavy_tails(rng, 3, 1)
+    problems["heavy tails, t2"] = heavy_tails(rng, 2, 2)
+    problems["heavy tails, t1.5"] = heavy_tails(rng, 1.5, 4)
+    problems["k = 50"] = blobs(rng, [30] * 50)
+    problems["k = 20, unequal"] = blobs(rng, list(rng.randint(10, 150, 20)), gap=7)
+    for n_features, gap in ((10, 10), (50, 18), (200, 30)):
+        name = f"d = {n_features}"
+        problems[name] = blobs(rng, [100] * 4, n_features=n_features, gap=gap)
+    problems["near, gap 4.5"] = blobs(rng, [150] * 3, gap=4.5)
+    problems["touching, gap 3.5"] = blobs(rng, [150] * 3, gap=3.5)
+    problems["moons"] = datasets.make_moons(400, noise=0.08, random_state=rng)
+    problems["circles"] = datasets.make_circles(
+        500, noise=0.05, factor=0.5, random_state=rng
+    )
+    problems["rings"] = unequal_rings(rng)
+    problems["spirals"] = long_spirals(rng)
+    problems["bridge"] = bridge(rng)
+    problems["grids"] = grids(rng)
+    problems["stretched"] = stretched(rng)
+    orders = {name: rng.permutation(len(X)) for name, (X, _) in problems.items()}
+    return {
+        name: (X[orders[name]], y[orders[name]]) for name, (X, y) in problems.items()
+    }
+
+
+def tables(n_most):
+    """Yield (name, X, y) of real tables, standardised, at most `n_most` samples."""
+    for name in filter(is_here, TABLES):
+        X, y = some(*load(name), n_most)
+        yield name, standardised(X), y
+
+
+def suite(folder, n_most):
+    """Yield (name, X, y) of the data sets in a folder and below it."""
+    for path in sorted(Path(folder).rglob("*.npz")):
+        with np.load(path, allow_pickle=False) as archive:
+            yield path.stem, archive["X"].astype(float)[:n_most], archive["y"][:n_most]
+    for path in sorted(Path(folder).rglob("*.data.gz")):
+        name = path.name.removesuffix(".data.gz")
+        y = np.loadtxt(path.with_name(f"{name}.labels0.gz"), dtype=np.int64) - 1
+        yield name, np.loadtxt(path, ndmin=2)[:n_most], y[:n_most]
+
+
+def longest_with_floor(X, k):
+    """Return single linkage with a minimum size, a quarter of the mean size."""
+    size = max(1, int(0.25 * len(X) / k))
+    return SpanningForestClustering(k, cut_rule="longest", min_cluster_size=size)
+
+
+def cutters():
+    """Return {name: function of (X, k) that makes a clusterer}."""
+    found = {
+        "size-weighted": lambda X, k: SpanningForestClustering(k),
+        "its auto k": lambda X, k: SpanningForestClustering("auto"),
+        "longest": lambda X, k: SpanningForestClustering(k, cut_rule="longest"),
+        "longest, floor": longest_with_floor,
+        "k-means": lambda X, k: KMeans(k, n_init=10, random_state=0),
+        "Ward": lambda X, k: AgglomerativeClustering(k),
+        "mixture": lambda X, k: GaussianMixture(k, reg_covar=1e-4, random_state=0),
+        "HDBSCAN": lambda X, k: HDBSCAN(min_cluster_size=15, copy=True),
+    }
+    for module, name in (("genieclust", "Genie"), ("lumbermark", "Lumbermark")):
+        try:
+            made = getattr(importlib.import_module(module), name)
+        except ImportError:
+            print(f"{name} is not installed.", file=sys.stderr)
+            continue
+        found[name] = lambda X, k, made=made: made(n_clusters=k)
+    return found
+
+
+def run_cutters(problems, made, repeats):
+    """Fit every method to every problem and add to {method: {problem: [ARI]}}."""
+    scores, found_k, times = repeats
+    for name, X, y in problems:
+        known = y >= 0
+        k = len(np.unique(y[known]))
+        for method, make in made.items():
+            spent, labels = seconds(make(X, k).fit_predict, X)
+            times[method] = times.get(method, 0.0) + spent
+            ari = adjusted_rand_score(y[known], labels[known])
+            scores.setdefault(name, {}).setdefault(method, []).append(ari)
+            found = len(np.unique(labels[labels >= 0]))
+            found_k.setdefault(method, []).append(found == k)
+
+
+def show_cutters(scores, found_k, times, made):
+    """Print the table."""
+    width = max(map(len, scores))
+    print(" " * width + "".join(f"{name:>16s}" for name in made))
+    for problem, row in scores.items():
+        means = [np.mean(row[method]) for method in made]
+        print(f"{problem:{width}s}" + "".join(f"{value:16.3f}" for value in means))
+    totals = [np.mean([np.mean(row[m]) for row in scores.values()]) for m in made]
+    print(f"{'mean':{width}s}" + "".join(f"{value:16.3f}" for value in totals))
+    rates = [np.mean(found_k[method]) for method in made]
+    print(f"{'k found':{width}s}" + "".join(f"{value:16.2f}" for value in rates))
+    print(f"{'CPU s':{width}s}" + "".join(f"{times[m]:16.1f}" for m in made))
+
+
+def cut(options):
+    """Print the table of rules that cut a tree."""
+    warnings.simplefilter("ignore")
+    print(versions("scikit-learn", "numpy"))
+    made = cutters()
+    repeats = {}, {}, {}
+    if options.part == "stress":
+        first, last = map(int, options.range.split("-"))
+        for seed in range(first, last + 1):
+            problems = stress_problems(seed)
+            run_cutters([(n, X, y) for n, (X, y) in problems.items()], made, repeats)
+    elif options.part == "tables":
+        run_cutters(tables(options.samples), made, repeats)
+    else:
+        run_cutters(suite(options.data, options.samples), made, repeats)
+    show_cutters(*repeats, made)
+
+
 def main():
     """Run what is missing, and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("part", choices=["defaults", "stress", "tables", "sets"])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--cache", type=Path, default=Path("bench_all.json"))
     parser.add_argument("--show", action="store_true", help="compute nothing")
-    arguments = parser.parse_args()
-    if arguments.show:
-        sets, results = data_sets(), json.loads(arguments.cache.read_text())
+    parser.add_argument("--range", default="10-19", help="seeds of 'stress'")
+    parser.add_argument("--data", help="folder of a public suite, for 'sets'")
+    parser.add_argument("--samples", type=int, default=3000)
+    options = parser.parse_args()
+    if options.part == "sets" and not options.data:
+        parser.error("'sets' needs --data FOLDER")
+    if options.part != "defaults":
+        cut(options)
+    elif options.show:
+        show(data_sets(), json.loads(options.cache.read_text()))
     else:
-        sets, results = run(arguments.cache, arguments.seeds)
-    show(sets, results)
+        show(*run(options.cache, options.seeds))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Spanning trees against the libraries that grow them: same data, alternating runs.
+"""Spanning trees against the libraries that grow them, and memberships of samples.
 
     python -m venv forest && forest/bin/pip install -r benchmarks/requirements.txt
     PYTHONPATH=. forest/bin/python benchmarks/bench_forest.py points dense sparse
@@ -7,47 +7,52 @@ Each line has the median time of ours, that of the peer, the median of the ratio
 runs that followed each other, the same ratio of processor time (which a busy machine
 disturbs less), and the relative difference of the total weights of the two trees. A
 peer that takes more than half a minute runs once, one that is not installed not at all.
-Parts: points, few, ten, wide, million, whole, dense, dense20000, dense_fit, sparse,
-reachability, metrics, norms, sphere, text, growth3, growth10, growth50, fit, workers,
-memmap, dask (with dask.distributed; a thread a process, so set OMP_NUM_THREADS=1 and
-NUMBA_NUM_THREADS=1).
+Trees are those of the public `minimum_spanning_tree`, with its checks. Parts:
+
+points, few, ten, wide, million, whole (Euclidean trees), dense, dense20000 (matrices),
+dense_fit, sparse (graphs), reachability, norms, sphere, text (other distances),
+growth3, growth10, growth50, fit, workers, memmap, dask (with dask.distributed; a thread
+a process, so set OMP_NUM_THREADS=1 and NUMBA_NUM_THREADS=1).
+
+calibration  memberships over 100 trees under noise, and how often 100 held-out ones of
+             another seed agree, and the largest is of the right class, by membership
+consensus    the adjusted Rand index of the cut of the tree, and of the consensus, on
+             tables and generated problems at the true number, and processor seconds. Of
+             the noise scales 0.2 and 0.5, the generated problems of seed 2 chose 0.2
+ties         blobs rounded to integers, which have many minimum spanning trees: how well
+             labels agree between four orders of the samples, and with the classes
 """
 
 import os
-import resource
 import sys
 import tempfile
 import tracemalloc
-from importlib.metadata import PackageNotFoundError, version
-from time import perf_counter, process_time
+import warnings
+from itertools import combinations
 
 # Threads that spin while they wait would take the other thread's processor.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import numpy as np
+from bench_all import blobs, bridge, stress_problems, tables
 from scipy.cluster.hierarchy import linkage
 from scipy.sparse import csr_array, triu
 from scipy.sparse import random as sparse_random
+from scipy.sparse.csgraph import minimum_spanning_tree as scipy_tree
 from scipy.spatial.distance import pdist, squareform
+from shared import both_clocks, peak_memory, seconds, versions
+from sklearn.cluster import AgglomerativeClustering
+from sklearn.datasets import make_blobs
+from sklearn.metrics import adjusted_rand_score, pairwise_distances
 
 import skdiffclust
-from skdiffclust.forests import minimum_spanning_tree
-from skdiffclust.forests._trees._distances import (
-    lengths_of_graph,
-    lengths_of_matrix,
-    lengths_of_points,
-    mutual_reachability,
+from skdiffclust import SpanningForestClustering
+from skdiffclust.forests import (
+    minimum_spanning_tree,
+    minimum_spanning_tree_by_blocks,
 )
-from skdiffclust.forests._trees._solve import spanning_edges
 
 N_RUNS = 5
-
-
-def clocked(function, *arguments):
-    """Return (seconds, processor seconds, result)."""
-    begun = perf_counter(), process_time()
-    result = function(*arguments)
-    return perf_counter() - begun[0], process_time() - begun[1], result
 
 
 def compare(case, ours, peers, data):
@@ -55,9 +60,9 @@ def compare(case, ours, peers, data):
     for name, peer in peers.items():
         runs = []
         for _ in range(N_RUNS):
-            wall, cpu, weight = clocked(ours, data)
+            wall, cpu, weight = both_clocks(ours, data)
             try:
-                peer_wall, peer_cpu, peer_weight = clocked(peer, data)
+                peer_wall, peer_cpu, peer_weight = both_clocks(peer, data)
             except ModuleNotFoundError:
                 print(f"{case:22} {name:14} is not installed", flush=True)
                 break
@@ -75,8 +80,19 @@ def compare(case, ours, peers, data):
         )
 
 
-def ours_on_points(X):
-    return np.sqrt(spanning_edges(lengths_of_points(X, "euclidean"))[1]).sum()
+def weight_of_tree(X, metric="euclidean"):
+    """Return the total length of our tree."""
+    return minimum_spanning_tree(X, metric=metric).lengths.sum()
+
+
+def weight_of_matrix(D):
+    """Return the total length of our tree of a matrix or a graph."""
+    return weight_of_tree(D, "precomputed")
+
+
+def scipy_weight(D):
+    """Return that of scipy's, of a matrix or a graph."""
+    return scipy_tree(D).sum()
 
 
 def quitefastmst_on_points(X):
@@ -105,39 +121,35 @@ def genieclust_on_points(X):
     return model._tree_d_.sum()
 
 
-def ours_on_matrix(D):
-    return spanning_edges(lengths_of_matrix(D))[1].sum()
-
-
-def scipy_on_matrix(D):
-    from scipy.sparse.csgraph import minimum_spanning_tree
-
-    return minimum_spanning_tree(D).sum()
-
-
 def sklearn_on_matrix(D):
-    from sklearn.cluster import AgglomerativeClustering
-
+    """Return the total length of single linkage."""
     model = AgglomerativeClustering(
         None, metric="precomputed", linkage="single", distance_threshold=0.0
     )
     return model.fit(D).distances_.sum()
 
 
+def by_hdbscan(metric):
+    """Return the function that gives the total length of hdbscan's tree."""
+
+    def weight(X):
+        from hdbscan import HDBSCAN
+
+        model = HDBSCAN(
+            metric=metric,
+            min_samples=1,
+            approx_min_span_tree=False,
+            gen_min_span_tree=True,
+        )
+        return model.fit(X)._min_spanning_tree[:, 2].sum()
+
+    return weight
+
+
 def hdbscan_on_matrix(D):
     from hdbscan._hdbscan_linkage import mst_linkage_core
 
     return mst_linkage_core(D)[:, 2].sum()
-
-
-def ours_on_graph(graph):
-    return spanning_edges(lengths_of_graph(graph))[1].sum()
-
-
-def scipy_on_graph(graph):
-    from scipy.sparse.csgraph import minimum_spanning_tree
-
-    return minimum_spanning_tree(graph).sum()
 
 
 def fast_hdbscan_on_graph(graph):
@@ -162,8 +174,8 @@ def points():
     """Trees of 10 000 or 20 000 points."""
     quite = {"quitefastmst": quitefastmst_on_points}
     slow = {"fastcluster": fastcluster_on_points}
-    compare("10 000 x 50", ours_on_points, quite | slow, normal(10_000, 50))
-    compare("20 000 x 50 manifold", ours_on_points, quite, manifold(20_000, 50))
+    compare("10 000 x 50", weight_of_tree, quite | slow, normal(10_000, 50))
+    compare("20 000 x 50 manifold", weight_of_tree, quite, manifold(20_000, 50))
 
 
 def few():
@@ -174,14 +186,14 @@ def few():
         "fast_hdbscan": fast_hdbscan_on_points,
     }
     for d in (2, 3):
-        compare(f"100 000 x {d}", ours_on_points, peers, normal(100_000, d))
+        compare(f"100 000 x {d}", weight_of_tree, peers, normal(100_000, d))
 
 
 def against_quitefastmst(n_samples, n_features):
     """Trees of larger data against the fastest of the others."""
     peers = {"quitefastmst": quitefastmst_on_points}
     X = normal(n_samples, n_features)
-    compare(f"{n_samples} x {n_features}", ours_on_points, peers, X)
+    compare(f"{n_samples} x {n_features}", weight_of_tree, peers, X)
 
 
 def ten():
@@ -196,41 +208,21 @@ def million():
     against_quitefastmst(1_000_000, 3)
 
 
-def ours_raised(X):
-    """Total weight by mutual reachability, M = 10 as hdbscan counts."""
-    lengths = mutual_reachability(lengths_of_points(X, "euclidean"), 11)
-    return np.sqrt(spanning_edges(lengths)[1]).sum()
-
-
-def quitefastmst_raised(X):
-    """As `ours_raised`."""
-    import quitefastmst
-
-    return quitefastmst.mst_euclid(X, 10)[0].sum()
-
-
 def reachability():
     """Mutual reachability of points: M = 10, where the sample is not counted."""
+
+    def quitefastmst(X):
+        import quitefastmst
+
+        return quitefastmst.mst_euclid(X, 10)[0].sum()
+
+    def ours(X):
+        return SpanningForestClustering(min_samples=11).fit(X).edge_lengths_.sum()
+
     for n_samples, n_features in ((60_000, 2), (60_000, 3), (30_000, 5), (10_000, 50)):
-        peers = {"quitefastmst": quitefastmst_raised}
         X = normal(n_samples, n_features)
-        compare(f"{n_samples} x {n_features}, M = 10", ours_raised, peers, X)
-
-
-def ours_on_sphere(X):
-    return minimum_spanning_tree(X, metric="haversine").lengths.sum()
-
-
-def hdbscan_on_sphere(X):
-    from hdbscan import HDBSCAN
-
-    model = HDBSCAN(
-        metric="haversine",
-        min_samples=1,
-        approx_min_span_tree=False,
-        gen_min_span_tree=True,
-    )
-    return model.fit(X)._min_spanning_tree[:, 2].sum()
+        peers = {"quitefastmst": quitefastmst}
+        compare(f"{n_samples} x {n_features}, M = 10", ours, peers, X)
 
 
 def sphere():
@@ -243,32 +235,22 @@ def sphere():
                 rng.uniform(-np.pi, np.pi, n_samples),
             ]
         )
-        peers = {"hdbscan": hdbscan_on_sphere}
-        compare(f"sphere {n_samples}", ours_on_sphere, peers, X)
+        peers = {"hdbscan": by_hdbscan("haversine")}
+        compare(
+            f"sphere {n_samples}", lambda X: weight_of_tree(X, "haversine"), peers, X
+        )
 
 
 def norms():
     """Trees by metrics that are neither Euclidean nor cosine."""
     for metric in ("manhattan", "chebyshev"):
-
-        def ours(X, metric=metric):
-            return minimum_spanning_tree(X, metric=metric).lengths.sum()
-
-        def by_hdbscan(X, metric=metric):
-            from hdbscan import HDBSCAN
-
-            model = HDBSCAN(
-                metric=metric,
-                min_samples=1,
-                approx_min_span_tree=False,
-                gen_min_span_tree=True,
-            )
-            return model.fit(X)._min_spanning_tree[:, 2].sum()
-
         for n_samples, n_features in ((50_000, 2), (50_000, 3), (20_000, 5)):
-            name = f"{n_samples} x {n_features} {metric}"
-            X = normal(n_samples, n_features)
-            compare(name, ours, {"hdbscan": by_hdbscan}, X)
+            compare(
+                f"{n_samples} x {n_features} {metric}",
+                lambda X, metric=metric: weight_of_tree(X, metric),
+                {"hdbscan": by_hdbscan(metric)},
+                normal(n_samples, n_features),
+            )
 
 
 def whole():
@@ -277,18 +259,7 @@ def whole():
     peers = {"quitefastmst": quitefastmst_on_points}
     for n_features, largest in ((2, 300), (3, 40)):
         X = rng.integers(0, largest, (100_000, n_features)).astype(float)
-        compare(f"100 000 x {n_features}, whole", ours_on_points, peers, X)
-
-
-def ours_on_text(X):
-    return minimum_spanning_tree(X, metric="cosine").lengths.sum()
-
-
-def sklearn_on_text(X):
-    """By the matrix of cosine distances, which scikit-learn's needs."""
-    from sklearn.metrics import pairwise_distances
-
-    return sklearn_on_matrix(pairwise_distances(X, metric="cosine"))
+        compare(f"100 000 x {n_features}, whole", weight_of_tree, peers, X)
 
 
 def text():
@@ -296,18 +267,26 @@ def text():
     graph = sparse_random(
         8000, 20_000, density=0.004, random_state=np.random.RandomState(0), format="csr"
     )
-    compare("text 8000", ours_on_text, {"scikit-learn": sklearn_on_text}, graph)
+
+    def sklearn_on_text(X):
+        return sklearn_on_matrix(pairwise_distances(X, metric="cosine"))
+
+    peers = {"scikit-learn": sklearn_on_text}
+    compare("text 8000", lambda X: weight_of_tree(X, "cosine"), peers, graph)
 
 
 def dense(n_samples=10_000):
     """Trees of a distance matrix."""
     D = squareform(pdist(normal(n_samples, 10)))
-    peers = {"scipy": scipy_on_matrix, "scikit-learn": sklearn_on_matrix}
+    peers = {"scipy": scipy_weight, "scikit-learn": sklearn_on_matrix}
     compare(
-        f"matrix {n_samples}", ours_on_matrix, peers | {"hdbscan": hdbscan_on_matrix}, D
+        f"matrix {n_samples}",
+        weight_of_matrix,
+        peers | {"hdbscan": hdbscan_on_matrix},
+        D,
     )
     tracemalloc.start()
-    ours_on_matrix(D)
+    weight_of_matrix(D)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     print(f"matrix {n_samples}: {peak / 2**20:.2f} MiB beyond the matrix")
@@ -315,7 +294,7 @@ def dense(n_samples=10_000):
 
 def ours_fitted(D):
     """Total length after a fit, with all of its checks."""
-    model = skdiffclust.SpanningForestClustering(10, metric="precomputed")
+    model = SpanningForestClustering(10, metric="precomputed")
     return model.fit(D).edge_lengths_.sum()
 
 
@@ -326,7 +305,7 @@ def scipy_linkage(D):
 
 def dense_fit():
     """Fits to a distance matrix, with all checks, linkage and labels."""
-    peers = {"scipy csgraph": scipy_on_matrix, "scipy linkage": scipy_linkage}
+    peers = {"scipy csgraph": scipy_weight, "scipy linkage": scipy_linkage}
     for n_samples in (8000, 10_000):
         D = squareform(pdist(normal(n_samples, 10)))
         compare(f"fit {n_samples}", ours_fitted, peers, D)
@@ -336,7 +315,7 @@ def dense_fit():
 def dense20000():
     """The larger matrix against scipy alone, which needs 12 GB beside it."""
     D = squareform(pdist(normal(20_000, 10)))
-    compare("matrix 20000", ours_on_matrix, {"scipy": scipy_on_matrix}, D)
+    compare("matrix 20000", weight_of_matrix, {"scipy": scipy_weight}, D)
 
 
 def random_graph(n_samples, n_edges):
@@ -350,38 +329,13 @@ def random_graph(n_samples, n_edges):
 
 
 def sparse():
-    """Trees of a sparse graph, and what constraints cost."""
+    """Trees of a sparse graph, whole and, for scipy, its upper half."""
     graph = random_graph(100_000, 1_000_000)
-    peers = {"scipy": scipy_on_graph, "fast_hdbscan": fast_hdbscan_on_graph}
-    compare("graph of 10^6 edges", ours_on_graph, peers, graph)
-    one_way = csr_array(triu(graph))
-    compare(
-        "the same, upper half",
-        lambda _: ours_on_graph(graph),
-        {"scipy": scipy_on_graph},
-        one_way,
-    )
-    nodes = np.arange(graph.shape[0])
-    nodes[np.random.default_rng(1).permutation(len(nodes))[:1000]] = 0
-    lengths, extra = lengths_of_graph(graph), []
-    for _ in range(4 * N_RUNS):
-        free = clocked(spanning_edges, lengths)[1]
-        extra.append(clocked(spanning_edges, lengths, None, nodes)[1] / free)
-    print(
-        f"graph of 10^6 edges: 1000 labelled rows cost {np.median(extra) - 1:+.0%} of "
-        "processor time"
-    )
-
-
-def metrics():
-    """Trees of a metric that no kernel knows, against the tier for few rows."""
-    lengths = lengths_of_points(normal(10_000, 10), "manhattan")
-    compare(
-        "10 000 x 10 manhattan",
-        lambda _: spanning_edges(lengths)[1].sum(),
-        {"row by row": lambda _: spanning_edges(lengths, algorithm="prim")[1].sum()},
-        None,
-    )
+    peers = {"scipy": scipy_weight, "fast_hdbscan": fast_hdbscan_on_graph}
+    compare("graph of 10^6 edges", weight_of_matrix, peers, graph)
+    half = csr_array(triu(graph))
+    peers = {"scipy": lambda _: scipy_weight(half)}
+    compare("the same, upper half", weight_of_matrix, peers, graph)
 
 
 def grow(n_features, exponents):
@@ -389,7 +343,7 @@ def grow(n_features, exponents):
     times = []
     for e in exponents:
         X = normal(10**e, n_features)
-        wall, cpu, _ = clocked(ours_on_points, X)
+        wall, cpu, _ = both_clocks(weight_of_tree, X)
         times.append(cpu)
         memory = peak_memory() / X.nbytes
         print(
@@ -414,47 +368,30 @@ def growth50():
 
 
 def fit():
-    """What follows the tree in a fit: the linkage matrix and the labels."""
-    from skdiffclust.forests._hierarchy._linkage import linkage_matrix
-    from skdiffclust.forests._hierarchy._tree_cuts import cut, mask
-    from skdiffclust.forests._spanning_forest import CutTree, _labels
-
+    """What follows the tree in a fit: the hierarchy and the labels."""
     for n_samples in (200_000, 1_000_000):
         X = normal(n_samples, 3)
-        model = skdiffclust.SpanningForestClustering(10, cut_rule="longest")
-        fits, extras = [], []
-        for _ in range(3):
-            fits.append(clocked(model.fit, X)[1])
-            tree = CutTree(model.edges_, model.edge_lengths_, np.ones(len(X) - 1, bool))
-            is_cut = mask(cut(tree, 9)[0], tree)
-            merges = clocked(linkage_matrix, tree.edges, tree.lengths)[1]
-            extras.append(merges + clocked(_labels, tree, is_cut)[1])
-        share = np.median(extras) / np.median(fits)
+        model = SpanningForestClustering(10, cut_rule="longest")
+        pairs = [
+            (seconds(minimum_spanning_tree, X)[0], seconds(model.fit, X)[0])
+            for _ in range(3)
+        ]
+        trees, fits = np.transpose(pairs)
         print(
-            f"{n_samples} x 3: fit {np.median(fits):.2f} s of processor, of which the "
-            f"linkage matrix and the labels {share:.1%}",
+            f"{n_samples} x 3: fit {np.median(fits):.2f} s of processor, of which what "
+            f"follows the tree {1 - np.median(trees / fits):.1%}",
             flush=True,
         )
 
 
-def peak_memory():
-    """Largest resident size of this process so far, in bytes."""
-    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-
-
 def workers():
     """One tree by two workers of joblib."""
-    from skdiffclust.forests import (
-        minimum_spanning_tree,
-        minimum_spanning_tree_by_blocks,
-    )
-
     X = normal(100_000, 10)
-    once, _, tree = clocked(minimum_spanning_tree, X)
+    once, _, tree = both_clocks(minimum_spanning_tree, X)
     for n_jobs in (1, 2):
         seconds = []
         for _ in range(3):
-            wall, _, blocks = clocked(
+            wall, _, blocks = both_clocks(
                 lambda k=n_jobs: minimum_spanning_tree_by_blocks(
                     X, n_blocks=4, n_jobs=k
                 )
@@ -470,13 +407,11 @@ def workers():
 
 def memmap():
     """A million rows from a file, by blocks."""
-    from skdiffclust.forests import minimum_spanning_tree_by_blocks
-
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/X.npy"
         np.save(path, manifold(10**6, 10))
         before, X = peak_memory(), np.load(path, mmap_mode="r")
-        seconds, _, tree = clocked(
+        seconds, _, tree = both_clocks(
             lambda: minimum_spanning_tree_by_blocks(X, n_blocks=4)
         )
         print(
@@ -484,7 +419,7 @@ def memmap():
             f"{peak_memory() / 2**30:.2f} GiB ({before / 2**30:.2f} before)",
             flush=True,
         )
-        error = abs(tree.lengths.sum() / ours_on_points(np.array(X)) - 1)
+        error = abs(tree.lengths.sum() / weight_of_tree(np.array(X)) - 1)
         print(f"differs from the weight of the tree at once by {error:.0e}")
 
 
@@ -492,8 +427,6 @@ def dask():
     """200 000 rows of a file: two processes of dask beside one process."""
     import joblib
     from distributed import Client, LocalCluster
-
-    from skdiffclust.forests import minimum_spanning_tree_by_blocks
 
     def by_dask(X):
         with joblib.parallel_config("dask"):
@@ -509,10 +442,10 @@ def dask():
             Client(cluster) as client,
         ):
             by_dask(X[:5000])  # kernels are loaded
-            two = [clocked(by_dask, X) for _ in range(N_RUNS)]
+            two = [both_clocks(by_dask, X) for _ in range(N_RUNS)]
             workers = client.run(peak_memory).values()
             coordinator = peak_memory()
-        one = [clocked(minimum_spanning_tree, X) for _ in range(N_RUNS)]
+        one = [both_clocks(minimum_spanning_tree, X) for _ in range(N_RUNS)]
     same = all(
         np.array_equal(tree.edges, one[0][2].edges)
         and np.array_equal(tree.lengths, one[0][2].lengths)
@@ -527,18 +460,134 @@ def dask():
     )
 
 
-def installed(name):
-    """Return a name with its version, or that it is not there."""
-    try:
-        return f"{name} {version(name)}"
-    except PackageNotFoundError:
-        return f"no {name}"
+# Memberships.
+
+
+EDGES = [0.0, 1e-9, 0.05, 0.2, 0.4, 0.6, 0.8, 0.95, 1.0 - 1e-9, 1.0]
+
+
+def calibration_problems(n_most):
+    """Yield (name, X, y) of problems whose clusters touch, and of real tables."""
+    for gap in (4.5, 3.5, 3.0, 2.5):
+        for seed in range(10, 15):
+            rng = np.random.RandomState(seed)
+            yield f"gap {gap}", *blobs(rng, [150] * 3, gap=gap)
+    for seed in range(10, 15):
+        yield "bridge", *bridge(np.random.RandomState(seed))
+    yield from tables(n_most)
+
+
+def calibration(n_most=1000):
+    """Print how often held-out draws agree, by membership."""
+    given = []
+    held_out = []
+    largest = []
+    is_right = []
+    for _, X, y in calibration_problems(n_most):
+        k = len(np.unique(y))
+        fits = [
+            SpanningForestClustering(k, n_perturbations=100, random_state=seed).fit(X)
+            for seed in (0, 1)
+        ]
+        P = fits[0].memberships_
+        given.append(P.ravel())
+        held_out.append(fits[1].memberships_.ravel())
+        found = P.argmax(axis=1)
+        counts = np.zeros((k, k))
+        np.add.at(counts, (found, np.unique(y, return_inverse=True)[1]), 1)
+        majority = np.unique(y)[counts.argmax(axis=1)]
+        largest.append(P.max(axis=1))
+        is_right.append(majority[found] == y)
+    given = np.concatenate(given)
+    held_out = np.concatenate(held_out)
+    largest = np.concatenate(largest)
+    is_right = np.concatenate(is_right)
+    print(f"{'membership':>16s}{'entries':>9s}{'mean':>8s}{'held out':>10s}", end="")
+    print(f"{'samples':>9s}{'right class':>13s}")
+    for low, high in zip(EDGES[:-1], EDGES[1:], strict=True):
+        last = high == EDGES[-1]
+        inside = (given >= low) & ((given < high) | last)
+        own = (largest >= low) & ((largest < high) | last)
+        name = f"{low:.2f} to {high:.2f}"
+        if high - low < 1e-6:
+            name = f"{low:.0f}"
+        right = f"{is_right[own].mean():13.3f}" if own.any() else ""
+        print(
+            f"{name:>16s}{inside.sum():9d}{given[inside].mean():8.3f}"
+            f"{held_out[inside].mean():10.3f}{own.sum():9d}{right}"
+        )
+
+
+def consensus(n_most=1000):
+    """Print the adjusted Rand index of the cut and of the consensus."""
+    problems = [(name, 0, X, y) for name, X, y in tables(n_most)]
+    tables_of = {name for name, *_ in problems}
+    for seed in range(10, 15):
+        problems += [(n, seed, X, y) for n, (X, y) in stress_problems(seed).items()]
+    found = {}
+    times = np.zeros(2)
+    for name, _, X, y in problems:
+        known = y >= 0
+        k = len(np.unique(y[known]))
+        row = []
+        for at, n_perturbations in enumerate((0, 100)):
+            model = SpanningForestClustering(
+                k,
+                n_perturbations=n_perturbations,
+                consensus=n_perturbations > 0,
+                random_state=0,
+            )
+            spent, labels = seconds(model.fit_predict, X)
+            times[at] += spent
+            row.append(adjusted_rand_score(y[known], labels[known]))
+        found.setdefault(name, []).append(row)
+    means = {name: np.mean(rows, axis=0) for name, rows in found.items()}
+    print(f"{'':24s}{'cut':>8s}{'consensus':>11s}")
+    for name, (cut, agreed) in means.items():
+        if name in tables_of or abs(cut - agreed) > 0.0005:
+            print(f"{name:24s}{cut:8.3f}{agreed:11.3f}")
+    for title, chosen in (("tables", True), ("generated problems", False)):
+        rows = [row for name, row in means.items() if (name in tables_of) == chosen]
+        cut, agreed = np.mean(rows, axis=0)
+        print(f"mean of {len(rows)} {title:16s}{cut:8.3f}{agreed:11.3f}")
+    print(f"{'CPU s':24s}{times[0]:8.1f}{times[1]:11.1f}")
+
+
+def ties():
+    """Print the agreement of labels between orders of samples with many ties."""
+    variants = {
+        "cut": {},
+        "consensus, noise 0.001": {"noise_scale": 0.001},
+        "consensus, noise 0.2": {"noise_scale": 0.2},
+    }
+    print(f"{'':24s}{'between orders':>16s}{'with classes':>14s}")
+    for name, params in variants.items():
+        between = []
+        right = []
+        for seed in range(4):
+            X, y = make_blobs(300, centers=4, random_state=seed)
+            X = np.round(X)
+            found = []
+            for order_seed in range(4):
+                order = np.random.RandomState(order_seed).permutation(300)
+                model = SpanningForestClustering(
+                    4,
+                    n_perturbations=100 if params else 0,
+                    consensus=bool(params),
+                    random_state=order_seed,
+                    **params,
+                ).fit(X[order])
+                found.append(model.labels_[np.argsort(order)])
+            right += [adjusted_rand_score(y, labels) for labels in found]
+            between += [adjusted_rand_score(*pair) for pair in combinations(found, 2)]
+        print(f"{name:24s}{np.mean(between):16.3f}{np.mean(right):14.3f}")
 
 
 def main(parts):
-    names = "scipy scikit-learn fastcluster hdbscan fast_hdbscan quitefastmst dask"
-    names = names.split()
-    print(", ".join(installed(name) for name in ["numpy", "numba", *names]))
+    """Print the parts."""
+    names = "numpy numba scipy scikit-learn fastcluster hdbscan fast_hdbscan"
+    print(versions(*names.split(), "quitefastmst", "dask"))
+    warnings.simplefilter("ignore")
     if parts != ["dask"]:  # that has the memory of its own kernels only
         skdiffclust.warmup()
     for part in parts:
