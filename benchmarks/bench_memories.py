@@ -1,0 +1,906 @@
+"""ClAM against k-means, merged memories, imputation, and deep ClAM.
+
+    OMP_NUM_THREADS=1 python benchmarks/bench_memories.py PART [NAME ...] [--seeds 5]
+
+k_means   ClAM with its defaults to ``KMeans(n_init=10)`` on twenty complete data sets
+text      by cosines, beside spherical k-means, on TF-IDF
+metrics   the time of fits by cosines and by city-block distances over Euclidean
+streams   the digits, shuffled and sorted by class, in batches of 100
+outliers  the energy beside the distance to the nearest memory, as outlier scores
+fits      the time of fits, with masks and without; ``large`` of large sets
+steps     the time of a step of torch's autograd over ours
+growth    the time of four epochs as n, d and k double
+memory    what a fit, and predictions, need beyond X
+shapes    merged memories beside PRCut and spectral clustering, on clusters of any shape
+missing   standardised data lose 10, 20 or 40 % of their entries, at random ("mcar") or,
+          with probabilities that grow with the rank of the value, not ("mnar"): the
+          mean squared error of the hidden entries, relative to the mean of a feature,
+          seconds, and the adjusted Rand index of ClAM on X with NaN and of k-means
+          after each imputer. The settings of AssociativeImputer were found on iris,
+          wine, zoo, ctg, letter, digits and votes
+deep      deep ClAM beside k-means on features, on PCA and on codes, DEC and IDEC, for
+          NAME or NAME:SAMPLES. One autoencoder a seed is trained for k-means on its
+          codes, DEC and IDEC, with features hidden as ours hides them; DEC (Xie,
+          Girshick, Farhadi, ICML 2016) and IDEC (Guo, Gao, Liu, Yin, IJCAI 2017, gamma
+          0.1) then take as many steps as ours, with targets renewed every epoch and
+          once in 140 steps
+
+Times are medians of alternating runs in this process, given as ratios.
+"""
+
+import argparse
+import copy
+import functools
+import importlib
+import itertools
+import operator
+import sys
+import time
+import tracemalloc
+import warnings
+
+import numpy as np
+import torch
+from scipy import sparse
+from shared import is_here, load, seconds, some, standardised, versions
+from sklearn.cluster import (
+    KMeans,
+    MiniBatchKMeans,
+    SpectralClustering,
+    kmeans_plusplus,
+)
+from sklearn.datasets import make_blobs, make_circles, make_classification, make_moons
+from sklearn.decomposition import PCA
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.experimental import enable_iterative_imputer  # noqa: F401
+from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
+from sklearn.impute import IterativeImputer, KNNImputer, SimpleImputer
+from sklearn.metrics import adjusted_rand_score, roc_auc_score, silhouette_score
+from torch import nn
+
+from skdiffclust import AssociativeImputer, ClAM, PRCut
+from skdiffclust.memories import find_basins
+
+
+def time_of(work):
+    """Return the processor time of a call without arguments."""
+    return seconds(work)[0]
+
+
+def table(name):
+    """Return standardised samples and classes of a data set."""
+    X, y = load(name)
+    return standardised(X), y
+
+
+def compare_both(name, X, n_clusters, repeats):
+    """Print fit times over those of k-means, and inertias, with masks and without."""
+    kinds = {"": {}, "  whole rows": {"self_supervised": False}}
+    ratios, mini, models = ({kind: [] for kind in kinds} for _ in range(3))
+    for state in range(repeats):
+        km = KMeans(n_clusters, n_init=10, random_state=state)
+        mb = MiniBatchKMeans(n_clusters, n_init=10, random_state=state)
+        peer, small = (time_of(lambda m=m: m.fit(X)) for m in (km, mb))
+        for kind, params in kinds.items():
+            ours = ClAM(n_clusters, random_state=state, **params)
+            own = time_of(lambda m=ours: m.fit(X))
+            ratios[kind].append(own / peer)
+            mini[kind].append(own / small)
+            models[kind] = [ours, own]
+    print(f"{name}, {len(X)} x {X.shape[1]}, k = {n_clusters}: KMeans {peer:.3f} s")
+    for kind, (ours, own) in models.items():
+        print(
+            f"  {kind:14s} over KMeans {np.median(ratios[kind]):6.2f}  over "
+            f"MiniBatchKMeans {np.median(mini[kind]):6.2f}  {own:7.3f} s, "
+            f"{ours.n_iter_} epochs, {ours.n_clusters_} clusters, inertia ratio "
+            f"{ours.inertia_ / km.inertia_:.3f}",
+            flush=True,
+        )
+
+
+def compare_steps(n, d, k, batch_size, repeats=5):
+    """Print the time of a step of torch's autograd over ours, by two formulas."""
+    from skdiffclust.memories._dynamics import Dynamics
+    from skdiffclust.memories._masking import mask_groups
+    from skdiffclust.memories._torch import completion_on_device
+    from skdiffclust.memories._training import completion_with_gradient
+
+    rng = np.random.RandomState(0)
+    X, memories = rng.randn(batch_size, d), rng.randn(1, k, d)
+    arguments = X, memories, np.zeros((1, k)), Dynamics(60.0 / d, 3, 1.0, "euclidean")
+    options = dict(fill=np.zeros(d), sample_weight=np.ones(batch_size))
+    hidden = round(0.15 * d)
+    kinds = {
+        "plain rows": [(slice(0, batch_size), slice(0, 0))],
+        "masks in groups": mask_groups(batch_size, d, 0.15, rng)[1],
+        "one mask": [(slice(0, batch_size), slice(0, hidden))],
+    }
+    twin = completion_on_device("cpu")
+    times = {}
+    for _ in range(repeats + 1):
+        for kind, groups in kinds.items():
+            for name, function in {
+                "ours": completion_with_gradient,
+                "twin": twin,
+            }.items():
+                work = functools.partial(function, *arguments, groups=groups, **options)
+                spent = time_of(lambda work=work: [work() for _ in range(20)])
+                times.setdefault((name, kind), []).append(spent)
+        spent = time_of(lambda: broadcast_steps(X, memories[0], 20))
+        times.setdefault(("broadcast", "one mask"), []).append(spent)
+    times = {key: np.array(spent[1:]) for key, spent in times.items()}
+    ratios = [
+        f"{kind} {np.median(times['twin', kind] / times['ours', kind]):.1f}"
+        for kind in kinds
+    ]
+    wide = np.median(times["broadcast", "one mask"] / times["ours", "one mask"])
+    print(
+        f"step of {n} x {d}, k={k}, batch {batch_size}: autograd of the same loss over "
+        f"ours: {', '.join(ratios)}; of the published form, one mask: {wide:.1f}",
+        flush=True,
+    )
+
+
+def broadcast_steps(X, memories, n_steps):
+    """Take gradients as the published code forms them: rows x memories x features."""
+    rows = torch.from_numpy(X)
+    rho = torch.from_numpy(memories).requires_grad_()
+    beta = 60.0 / rows.shape[1]
+    for _ in range(n_steps):
+        seen = (torch.rand(rows.shape[1]) > 0.15).to(rows.dtype)
+        v = rows * seen
+        for _ in range(3):
+            gap = rho - v[:, None]
+            share = torch.softmax(-beta * gap.square().sum(-1), 1)
+            v = v + (1 - seen) * (share[:, :, None] * gap).sum(1)
+        ((1 - seen) * (v - rows)).square().sum().backward()
+        rho.grad = None
+
+
+def steps():
+    """Compare steps on a small, a middling and a large set."""
+    compare_steps(300, 16, 8, 256)
+    compare_steps(1797, 64, 10, 1024)
+    compare_steps(200_000, 64, 10, 1024)
+
+
+def growth():
+    """Print the time of four epochs as n, d and k double, three times each."""
+    for d, names in ((64, ("n", "d", "k")), (1024, ("k",))):
+        base = dict(n=10_000 * 64 // d, d=d, k=16)
+        for name in names:
+            times = []
+            for factor in (1, 2, 4, 8):
+                size = {**base, name: base[name] * factor}
+                X = np.random.RandomState(0).randn(size["n"], size["d"])
+                start = X[: size["k"]]
+                model = ClAM(size["k"], init=start, max_iter=4, random_state=0)
+                found = [time_of(lambda m=model, X=X: m.fit(X)) for _ in range(5)]
+                times.append(np.median(found))
+            print(
+                f"four epochs of {base}, {name} x 1, 2, 4, 8:",
+                np.round(times / times[0], 2),
+                flush=True,
+            )
+
+
+def memory():
+    """Print what a fit, and predictions, need beyond X."""
+    X = np.random.RandomState(0).randn(1_000_000, 50).astype(np.float32)
+    model = ClAM(10, n_init=2, max_iter=2).fit(X[:1000])
+    model.transform(X[:1000])
+    model = ClAM(10, max_iter=2, random_state=0)
+    for name in ("fit", "predict", "transform"):
+        tracemalloc.start()
+        out = getattr(model, name)(X)
+        peak = tracemalloc.get_traced_memory()[1] - getattr(out, "nbytes", 0)
+        tracemalloc.stop()
+        print(f"{name} of 1 000 000 x 50 float32: {peak / 2**20:.0f} MiB beyond X")
+
+
+def fits():
+    """Compare fits of small sets, with masks and without."""
+    for name in (
+        "zoo",
+        "ecoli",
+        "wine",
+        "movlib",
+        "heart_statlog",
+        "digits",
+        "ctg",
+        "isolet",
+        "letter",
+    ):
+        if is_here(name):
+            X, y = table(name)
+            n_runs = 1 if name == "letter" else 5
+            compare_both(name, X, len(np.unique(y)), n_runs)
+
+
+def large():
+    """Compare fits of large sets."""
+    X, _ = make_blobs(200_000, 64, centers=10, cluster_std=6.0, random_state=0)
+    compare_both("blobs", X, 10, repeats=1)
+    if is_here("mnist_t10k"):
+        X, _ = load("mnist_t10k")
+        compare_both("mnist_t10k", X, 10, repeats=1)
+
+
+def agreement(labelings):
+    """Return the mean adjusted Rand index of all pairs of labelings."""
+    pairs = itertools.combinations(labelings, 2)
+    return float(np.mean([adjusted_rand_score(a, b) for a, b in pairs]))
+
+
+def rotated_blobs(seed):
+    """Return four elongated blobs in eight features."""
+    X, y = make_blobs(1200, 8, centers=4, cluster_std=1.0, random_state=seed)
+    return X @ np.random.RandomState(seed).randn(8, 8), y
+
+
+# What the loaders of scikit-learn and ours do not have: name -> function of a seed.
+GENERATORS = {
+    "blobs, overlapping": lambda seed: make_blobs(
+        1500, 5, centers=8, cluster_std=3.5, random_state=seed
+    ),
+    "blobs, three widths": lambda seed: make_blobs(
+        1500,
+        4,
+        centers=6,
+        cluster_std=[0.5, 0.5, 1.5, 1.5, 3.0, 3.0],
+        random_state=seed,
+    ),
+    "blobs, unequal sizes": lambda seed: make_blobs(
+        [800, 400, 200, 100, 50, 25], 6, cluster_std=2.5, random_state=seed
+    ),
+    "blobs, many": lambda seed: make_blobs(
+        3000, 10, centers=40, cluster_std=2.0, random_state=seed
+    ),
+    "blobs, elongated": rotated_blobs,
+    "classification": lambda seed: make_classification(
+        2000, 15, n_informative=8, n_classes=5, random_state=seed
+    ),
+}
+
+
+TABLES = (
+    "iris wine breast_cancer digits zoo ecoli heart_statlog house_votes_84 movlib ctg "
+    "letter isolet usps_train mnist_t10k"
+).split()
+
+
+TABLE_ROWS = 3000
+
+
+SILHOUETTE_ROWS = 1500
+
+
+def complete_sets():
+    """Yield the name, samples (n, d) and classes (n,) of the twenty data sets."""
+    for name in filter(is_here, TABLES):
+        yield name, *some(*table(name), TABLE_ROWS)
+    for name, generate in GENERATORS.items():
+        X, y = generate(0)
+        yield name, standardised(X), y
+
+
+def k_means():
+    """Compare ClAM with its defaults to k-means on twenty complete data sets.
+
+    At most 3000 standardised samples; five seeds, and with the first seed five orders
+    of the samples. A line has the largest inertia of ClAM over that of k-means with the
+    same seed and order, then of both the mean silhouette, the mean adjusted Rand index
+    with the classes, the mean adjusted Rand index of the labels of pairs of seeds, and
+    of orders; last the median ratio of processor times.
+    """
+    print("inertia; silhouette, ARI, agreement of seeds, of orders: ClAM k-means; time")
+    means, n_right = [], np.zeros(4, dtype=int)
+    for name, X, y in complete_sets():
+        rng = np.random.RandomState(1)
+        k = len(np.unique(y))
+        runs = [(seed, np.arange(len(X))) for seed in range(5)]
+        runs += [(0, rng.permutation(len(X))) for _ in range(5)]
+        judged = rng.permutation(len(X))[:SILHOUETTE_ROWS]
+        ratios, times, labels = [], [], [[], []]
+        for seed, order in runs:
+            models = (
+                ClAM(k, random_state=seed),
+                KMeans(k, n_init=10, random_state=seed),
+            )
+            spent = [time_of(lambda m=m, X=X[order]: m.fit(X)) for m in models]
+            times.append(spent[0] / spent[1])
+            ratios.append(models[0].inertia_ / models[1].inertia_)
+            for found, model in zip(labels, models, strict=True):
+                found.append(model.labels_[np.argsort(order)])
+        cells = [
+            [
+                np.mean([silhouette_score(X[judged], one[judged]) for one in found]),
+                np.mean([adjusted_rand_score(y, one) for one in found]),
+                agreement(found[:5]),
+                agreement(found[5:]),
+            ]
+            for found in labels
+        ]
+        means.append(cells)
+        n_right += [
+            max(ratios) <= 1.005,
+            cells[0][2] >= cells[1][2] - 5e-4,
+            cells[0][3] >= cells[1][3] - 5e-4,
+            np.median(times) <= 1.5,
+        ]
+        pairs = "  ".join(f"{a:.3f} {b:.3f}" for a, b in zip(*cells, strict=True))
+        print(
+            f"{name:20s} {X.shape!s:11s} k = {k:2d}: {max(ratios):.4f}; {pairs}; "
+            f"{np.median(times):.2f}",
+            flush=True,
+        )
+    pairs = np.mean(means, axis=0).T
+    print("means: " + "  ".join(f"{a:.4f} {b:.4f}" for a, b in pairs))
+    print(
+        f"of {len(means)} sets: inertia within .5 % on {n_right[0]}, agreement of "
+        f"seeds no lower on {n_right[1]}, of orders on {n_right[2]}, time at most 1.5 "
+        f"on {n_right[3]}",
+        flush=True,
+    )
+
+
+def outliers():
+    """Compare the energy with the distance to the nearest memory, as outlier scores.
+
+    Of each class in turn as many samples are kept as are 5 % of all other samples: the
+    outliers. A line has the mean areas under the ROC curve over classes and seeds.
+    """
+    for name in ("iris", "wine", "breast_cancer", "digits", "zoo", "ecoli", "ctg"):
+        if not is_here(name):
+            continue
+        X, y = table(name)
+        areas = []
+        for seed in range(5):
+            rng = np.random.RandomState(seed)
+            for outlier in np.unique(y):
+                others = np.flatnonzero(y != outlier)
+                few = rng.permutation(np.flatnonzero(y == outlier))
+                rows = np.r_[others, few[: max(1, len(others) // 20)]]
+                is_outlier = y[rows] == outlier
+                k = len(np.unique(y)) - 1
+                clam = ClAM(k, random_state=seed).fit(X[rows])
+                scores = clam.energy(X[rows]), clam.transform(X[rows]).min(axis=1)
+                areas.append([roc_auc_score(is_outlier, score) for score in scores])
+        energy, distance = np.mean(areas, axis=0)
+        print(f"{name:13s} energy {energy:.3f}, distance {distance:.3f}", flush=True)
+
+
+def topics(n_samples, n_words, n_classes, length, seed):
+    """Return counts (n, n_words), CSR, of words that are as frequent as in a language,
+    and the topic (n,), which explains half of the words of a document.
+    """
+    rng = np.random.RandomState(seed)
+    common = 1.0 / np.arange(1, n_words + 1)
+    common /= common.sum()
+    own = rng.dirichlet(30.0 * common + 1e-3, size=n_classes)
+    y = rng.randint(n_classes, size=n_samples)
+    lengths = 5 + rng.poisson(length, size=n_samples)
+    counts = [
+        rng.multinomial(n, 0.5 * own[label] + 0.5 * common)
+        for n, label in zip(lengths, y, strict=True)
+    ]
+    return sparse.csr_array(np.array(counts, dtype=float)), y
+
+
+def docstrings(names):
+    """Return counts (n, n_words), CSR, of the words of the docstrings of what modules
+    export, and the number (n,) of the module.
+    """
+    found = {}
+    for label, name in enumerate(names):
+        module = importlib.import_module(name)
+        for member in sorted(getattr(module, "__all__", dir(module))):
+            text = getattr(getattr(module, member, None), "__doc__", None)
+            if isinstance(text, str) and len(text) > 300:
+                found.setdefault(text, label)
+    words = CountVectorizer(stop_words="english", token_pattern=r"[a-z]{3,}")
+    return words.fit_transform(found), np.array(list(found.values()))
+
+
+def spherical_k_means(X, n_clusters, seed):
+    """Return the labels of unit rows X, CSR, of largest sum of cosines of 10 starts."""
+    rng = np.random.RandomState(seed)
+    best, highest = None, -np.inf
+    for _ in range(10):
+        centers, _ = kmeans_plusplus(X, n_clusters, random_state=rng)
+        centers = centers.toarray() if sparse.issparse(centers) else centers
+        labels = None
+        for _ in range(100):
+            before, products = labels, X @ centers.T
+            labels = products.argmax(axis=1)
+            if before is not None and np.array_equal(before, labels):
+                break
+            members = sparse.csr_array(
+                (np.ones(len(labels)), (labels, np.arange(len(labels)))),
+                shape=(n_clusters, len(labels)),
+            )
+            sums = (members @ X).toarray()
+            lengths = np.linalg.norm(sums, axis=1, keepdims=True)
+            centers = np.where(lengths > 0, sums / np.maximum(lengths, 1e-9), centers)
+        if products.max(axis=1).sum() > highest:
+            best, highest = labels, products.max(axis=1).sum()
+    return best
+
+
+def sum_of_cosines(X, labels):
+    """Return the sum of cosines of unit rows X, CSR, to the mean of their cluster."""
+    clusters = (X[labels == label].sum(axis=0) for label in np.unique(labels))
+    return sum(np.linalg.norm(cluster) for cluster in clusters)
+
+
+def text():
+    """Compare ClAM by cosines with spherical k-means, and k-means of unit rows, on
+    TF-IDF: topics that are drawn, and docstrings of libraries, whose versions matter.
+
+    A line has the medians over five seeds of the adjusted Rand index, of the sum of
+    cosines of ClAM over that of spherical k-means, and of the ratio of the processor
+    time of ClAM to that of each peer.
+    """
+    scipy_modules = "stats signal linalg special optimize ndimage sparse integrate"
+    sets = {
+        "topics, long": topics(1000, 5000, 8, 120, 0),
+        "topics, short": topics(3000, 3000, 5, 25, 1),
+        "docstrings of four libraries": docstrings(
+            ["numpy", "scipy.stats", "sklearn.metrics", "torch"]
+        ),
+        "docstrings of SciPy": docstrings(
+            [f"scipy.{name}" for name in scipy_modules.split()]
+        ),
+    }
+    for name, (counts, y) in sets.items():
+        X = sparse.csr_array(TfidfTransformer().fit_transform(counts))
+        k, scores, times, sums = len(np.unique(y)), [], [], []
+        for seed in range(5):
+            found = {}
+            work = {
+                "ClAM": ClAM(k, metric="cosine", random_state=seed).fit_predict,
+                "spherical": lambda X, s=seed, k=k: spherical_k_means(X, k, s),
+                "k-means": KMeans(k, n_init=10, random_state=seed).fit_predict,
+            }
+
+            def run(method, found=found, work=work, X=X):
+                found[method] = work[method](X)
+
+            times.append([time_of(functools.partial(run, method)) for method in work])
+            scores.append([adjusted_rand_score(y, labels) for labels in found.values()])
+            pair = (
+                sum_of_cosines(X, found[method]) for method in ("ClAM", "spherical")
+            )
+            sums.append(operator.truediv(*pair))
+        ours, spherical, plain = np.median(scores, axis=0)
+        times = np.array(times)
+        print(
+            f"{name}, {X.shape[0]} x {X.shape[1]}, k = {k}: ARI ClAM {ours:.3f}, "
+            f"spherical k-means {spherical:.3f}, k-means {plain:.3f}; cosines "
+            f"{np.median(sums):.4f}; time over "
+            f"spherical {np.median(times[:, 0] / times[:, 1]):.2f}, over k-means "
+            f"{np.median(times[:, 0] / times[:, 2]):.2f}",
+            flush=True,
+        )
+
+
+def metrics():
+    """Print the time of fits by cosines and by city-block distances over Euclidean."""
+    for name in ("wine", "ecoli", "digits", "ctg", "usps_train", "letter"):
+        if not is_here(name):
+            continue
+        X, y = some(*table(name), TABLE_ROWS)
+        k = len(np.unique(y))
+        times = []
+        for seed in range(5):
+            models = [
+                ClAM(k, metric=metric, random_state=seed)
+                for metric in ("euclidean", "cosine", "manhattan")
+            ]
+            times.append([time_of(lambda m=m, X=X: m.fit(X)) for m in models])
+        times = np.array(times)
+        cosine, manhattan = np.median(times[:, 1:] / times[:, :1], axis=0)
+        print(
+            f"{name} {X.shape}, k = {k}: over Euclidean, cosine {cosine:.2f}, "
+            f"manhattan {manhattan:.2f}",
+            flush=True,
+        )
+
+
+def streams():
+    """Compare streams of the digits, shuffled and sorted by class, batches of 100."""
+    X, y = load("digits")
+    X = (X - X.mean(axis=0)) / X.std()
+    for seed in range(3):
+        shuffled = np.random.RandomState(seed).permutation(len(X))
+        cells = []
+        for order in (shuffled, shuffled[np.argsort(y[shuffled], kind="stable")]):
+            for model in (
+                ClAM(10, random_state=seed),
+                MiniBatchKMeans(10, n_init=3, random_state=seed),
+            ):
+                for start in range(0, len(X), 100):
+                    model.partial_fit(X[order[start : start + 100]])
+                cells.append(adjusted_rand_score(y, model.predict(X)))
+        print(
+            "ARI shuffled, ClAM {:.3f}, mini-batch k-means {:.3f}; sorted {:.3f}, "
+            "{:.3f}".format(*cells)
+        )
+
+
+# Clusters of any shape.
+
+
+def spirals(seed, n_arms):
+    """Return 600 samples of interleaved spirals."""
+    rng = np.random.RandomState(seed)
+    y = rng.randint(n_arms, size=600)
+    t = np.sqrt(rng.uniform(0.05, 1, 600)) * 7
+    angle = t + 2 * np.pi * y / n_arms
+    X = t[:, None] * np.column_stack([np.cos(angle), np.sin(angle)])
+    return X + 0.15 * rng.randn(600, 2), y
+
+
+def stretched(seed, k):
+    """Return 200 samples of each of k parallel strips, rotated."""
+    rng = np.random.RandomState(seed)
+    y = np.repeat(range(k), 200)
+    X = rng.randn(len(y), 2) * [3.0, 0.5] + np.c_[0 * y, 3 * y]
+    return X @ np.array([[0.8, 0.6], [-0.6, 0.8]]), y
+
+
+def wide_and_narrow(seed):
+    """Return blobs of standard deviations 1, 2.5 and 0.5."""
+    return make_blobs(600, centers=3, cluster_std=[1.0, 2.5, 0.5], random_state=seed)
+
+
+SHAPES = {
+    "moons, noise .06": lambda s: make_moons(500, noise=0.06, random_state=s),
+    "moons, noise .12": lambda s: make_moons(500, noise=0.12, random_state=s),
+    "rings": lambda s: make_circles(500, noise=0.05, factor=0.5, random_state=s),
+    "near rings": lambda s: make_circles(1000, noise=0.05, factor=0.7, random_state=s),
+    "two spirals": lambda s: spirals(s, 2),
+    "three spirals": lambda s: spirals(s, 3),
+    "two strips": lambda s: stretched(s, 2),
+    "four strips": lambda s: stretched(s, 4),
+    "wide and narrow": wide_and_narrow,
+}
+
+
+SHAPE_METHODS = {
+    "100 memories": lambda X, k, s: (
+        find_basins(X, k, n_memories=100, random_state=s).labels
+    ),
+    "200 memories": lambda X, k, s: (
+        find_basins(X, k, n_memories=200, random_state=s).labels
+    ),
+    "PRCut": lambda X, k, s: PRCut(k, random_state=s).fit_predict(X),
+    "spectral": lambda X, k, s: SpectralClustering(
+        k, affinity="nearest_neighbors", random_state=s
+    ).fit_predict(X),
+    "k-means": lambda X, k, s: KMeans(k, n_init=10, random_state=s).fit_predict(X),
+}
+
+
+def shapes(n_seeds):
+    """Print the table."""
+    total = []
+    print("set", *SHAPE_METHODS, sep=", ")
+    for name, draw in SHAPES.items():
+        found = np.zeros(len(SHAPE_METHODS))
+        for seed in range(n_seeds):
+            X, y = draw(seed)
+            k = len(np.unique(y))
+            found += [
+                adjusted_rand_score(y, method(X, k, seed))
+                for method in SHAPE_METHODS.values()
+            ]
+        total.append(found / n_seeds)
+        print(name, *(f"{value:.3f}" for value in total[-1]), sep=", ", flush=True)
+    print("mean", *(f"{value:.3f}" for value in np.mean(total, axis=0)), sep=", ")
+
+
+# Missing entries.
+
+
+MISSING = (
+    "iris wine breast_cancer digits zoo ecoli movlib ctg letter heart_statlog "
+    "house_votes_84 isolet usps_train mnist_t10k"
+).split()
+
+
+SAMPLES = 1500
+ITERATIVE_FEATURES = 100
+
+
+def part_of(name, random_state):
+    """Return at most SAMPLES standardised rows, and classes."""
+    X, y = load(name)
+    rows = random_state.permutation(len(X))[:SAMPLES]
+    X, y = X[rows], y[rows]
+    X = X[:, X.std(axis=0) > 1e-9]
+    return (X - X.mean(axis=0)) / X.std(axis=0), y
+
+
+def hide(X, share, kind, random_state):
+    """Return (n, d) True where an entry is hidden; rows and features keep something."""
+    chance = np.full(X.shape, share)
+    if kind == "mnar":
+        ranks = np.argsort(np.argsort(X, axis=0, kind="stable"), axis=0)
+        chance = 2.0 * share * ranks / len(X)
+    hidden = random_state.uniform(size=X.shape) < chance
+    for i in np.flatnonzero(hidden.all(axis=1)):
+        hidden[i, random_state.randint(X.shape[1])] = False
+    # A feature needs two values that differ.
+    spread = np.nanstd(np.where(hidden, np.nan, X), axis=0)
+    hidden[:, ~(spread > 1e-9)] = False
+    return hidden
+
+
+def impute(X, y, hidden, seed):
+    """Return {name: (error, seconds, ARI)}."""
+    shown = np.where(hidden, np.nan, X)
+    scale = np.mean(np.square(X - np.nanmean(shown, axis=0))[hidden])
+    imputers = {
+        "mean": SimpleImputer(),
+        "knn": KNNImputer(),
+        "iterative": IterativeImputer(random_state=seed),
+        "ours": AssociativeImputer(random_state=seed),
+    }
+    if X.shape[1] > ITERATIVE_FEATURES:
+        del imputers["iterative"]
+    k, found = len(np.unique(y)), {}
+    for name, imputer in imputers.items():
+        spent, filled = seconds(imputer.fit_transform, shown)
+        error = np.mean(np.square(filled - X)[hidden]) / scale
+        labels = KMeans(k, n_init=10, random_state=seed).fit_predict(filled)
+        found[name] = error, spent, adjusted_rand_score(y, labels)
+    spent, labels = seconds(ClAM(k, random_state=seed).fit_predict, shown)
+    found["ClAM"] = np.nan, spent, adjusted_rand_score(y, labels)
+    return found
+
+
+def missing(names, n_seeds):
+    """Print a line for each data set and way of hiding, then how often we lead."""
+    print("error, seconds, ARI; medians")
+    AssociativeImputer().fit([[0.0, 1.0], [1.0, np.nan], [2.0, 3.0]])
+    ClAM(2, n_init=1, max_iter=1).fit(np.eye(4))
+    sets = {}
+    for name in names or MISSING:
+        if not is_here(name):
+            print(f"{name}: not here")
+            continue
+        for share, kind in itertools.product((0.1, 0.2, 0.4), ("mcar", "mnar")):
+            runs = []
+            for seed in range(n_seeds):
+                random_state = np.random.RandomState(seed)
+                X, y = part_of(name, random_state)
+                runs.append(impute(X, y, hide(X, share, kind, random_state), seed))
+            median = {
+                key: np.median([run[key] for run in runs], axis=0) for key in runs[0]
+            }
+            sets.setdefault(name, []).append(median)
+            cells = "  ".join(
+                f"{key} {e:.3f} {t:.2f} {a:.3f}" for key, (e, t, a) in median.items()
+            )
+            print(f"{name:14s} {X.shape} {share} {kind}: {cells}", flush=True)
+    summarise(sets)
+
+
+def summarise(sets):
+    """Print on how many lines and sets we are ahead, by the medians of all lines.
+
+    A set counts by the means over its ways of hiding.
+    """
+    for peer in ("mean", "knn", "iterative"):
+        found = [lines for lines in sets.values() if peer in lines[0]]
+        pairs = np.array(
+            [
+                [[line["ours"], line[peer], line["ClAM"]] for line in lines]
+                for lines in found
+            ]
+        )
+        if not len(pairs):
+            continue
+        error = pairs[:, :, 0, 0] <= pairs[:, :, 1, 0]
+        is_faster = pairs[:, :, 0, 1] < pairs[:, :, 1, 1]
+        means = pairs.mean(axis=1)
+        print(
+            f"{peer}: our error no larger on {error.sum()} of {error.size} lines and "
+            f"{np.sum(means[:, 0, 0] <= means[:, 1, 0])} of {len(means)} sets, faster "
+            f"on {is_faster.sum()} lines, ARI of ClAM no lower than of k-means on "
+            f"{np.sum(means[:, 2, 2] >= means[:, 1, 2])} sets (means "
+            f"{means[:, 2, 2].mean():.3f} and {means[:, 1, 2].mean():.3f})",
+            flush=True,
+        )
+
+
+# Deep ClAM: layers and numbers of steps are those of ``ClAM(encoder="mlp")``.
+
+SIZES = [256, 128, 10]
+BATCH, PRETRAINING, TRAINING = 256, 800, 640
+
+
+RATE = 1e-3
+
+
+HIDDEN = 0.15
+
+
+def centred(name):
+    """Return centred samples of unit mean variance, float32, and their classes."""
+    name, _, n_samples = name.partition(":")
+    X, y = load(name)
+    if n_samples:
+        X, y = some(X, y, int(n_samples))
+    X = X.astype(np.float32)
+    X -= X.mean(axis=0)
+    return X / np.sqrt(np.square(X).mean()), y
+
+
+def perceptron(sizes):
+    """Return a perceptron of these layers."""
+    layers = []
+    for n_in, n_out in zip(sizes[:-1], sizes[1:], strict=True):
+        layers += [nn.Linear(n_in, n_out), nn.ReLU()]
+    return nn.Sequential(*layers[:-1])
+
+
+def batches(n_samples, n_steps, generator):
+    """Yield the numbers of an epoch and of the samples of a batch, for n_steps."""
+    step, epoch = 0, 0
+    while step < n_steps:
+        for batch in torch.randperm(n_samples, generator=generator).split(BATCH):
+            yield epoch, batch
+            step += 1
+        epoch += 1
+
+
+def pretrain(X, seed):
+    """Return encoder and decoder of samples X (n, d)."""
+    torch.manual_seed(seed)
+    generator = torch.Generator().manual_seed(seed)
+    sizes = [X.shape[1], *SIZES]
+    parts = perceptron(sizes), perceptron(sizes[::-1])
+    adam = torch.optim.Adam(nn.ModuleList(parts).parameters(), lr=RATE)
+    for _, batch in batches(len(X), PRETRAINING, generator):
+        x = X[batch]
+        shown = x * (torch.rand(x.shape, generator=generator) >= HIDDEN)
+        loss = (parts[1](parts[0](shown)) - x).square().mean()
+        adam.zero_grad()
+        loss.backward()
+        adam.step()
+    return parts
+
+
+def shares(code, centers):
+    """Return the soft assignments (n, k) of DEC, by Student's t."""
+    share = 1.0 / (1.0 + torch.cdist(code, centers).square())
+    return share / share.sum(dim=1, keepdim=True)
+
+
+@torch.no_grad()
+def targets(encoder, X, centers):
+    """Return the sharpened assignments (n, k) of DEC."""
+    share = shares(encoder(X), centers)
+    target = share.square() / share.sum(dim=0)
+    return target / target.sum(dim=1, keepdim=True)
+
+
+def embedded_clustering(X, parts, n_clusters, seed, *, gamma, renewal):
+    """Return the labels of DEC (gamma None) or IDEC."""
+    encoder, decoder = copy.deepcopy(parts)
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        code = encoder(X).numpy()
+    found = KMeans(n_clusters, n_init=10, random_state=seed).fit(code)
+    centers = nn.Parameter(torch.from_numpy(found.cluster_centers_.astype(np.float32)))
+    trained = [*encoder.parameters(), centers]
+    if gamma is not None:
+        trained += decoder.parameters()
+    adam = torch.optim.Adam(trained, lr=RATE)
+    n_steps, due = TRAINING, 0
+    per_epoch = -(-len(X) // BATCH)
+    for step, (_, batch) in enumerate(batches(len(X), n_steps, generator)):
+        if step >= due:
+            target = targets(encoder, X, centers)
+            due += renewal or per_epoch
+        code = encoder(X[batch])
+        share = shares(code, centers).clamp_min(1e-12)
+        wanted = target[batch].clamp_min(1e-12)
+        loss = (wanted * (wanted.log() - share.log())).sum(dim=1).mean()
+        if gamma is not None:
+            error = (decoder(code) - X[batch]).square().mean()
+            loss = error + gamma * loss
+        adam.zero_grad()
+        loss.backward()
+        adam.step()
+    with torch.no_grad():
+        return shares(encoder(X), centers).argmax(dim=1).numpy()
+
+
+def compare_deep(X, n_clusters, seed):
+    """Return the labels of each method, and the seconds of ours and of IDEC."""
+    k_means = KMeans(n_clusters, n_init=10, random_state=seed)
+    found = {"k-means": k_means.fit_predict(X)}
+    found["PCA"] = k_means.fit_predict(
+        PCA(SIZES[-1], random_state=seed).fit_transform(X)
+    )
+    start = time.process_time()
+    rows = torch.from_numpy(X)
+    parts = pretrain(rows, seed)
+    with torch.no_grad():
+        found["codes"] = k_means.fit_predict(parts[0](rows).numpy())
+    pretraining = time.process_time() - start
+    for name, gamma in {"DEC": None, "IDEC": 0.1}.items():
+        for renewal in (None, 140):
+            start = time.process_time()
+            arguments = dict(gamma=gamma, renewal=renewal)
+            labels = embedded_clustering(rows, parts, n_clusters, seed, **arguments)
+            found[f"{name}, {renewal or 'epoch'}"] = labels
+    seconds = [pretraining + time.process_time() - start]
+    start = time.process_time()
+    model = ClAM(n_clusters, encoder="mlp", random_state=seed).fit(X)
+    found["ClAM"] = model.labels_
+    return found, [time.process_time() - start, *seconds]
+
+
+def deep(names, n_seeds):
+    """Print the table of each data set."""
+    for name in names or ["digits", "usps_train", "mnist_t10k"]:
+        X, y = centred(name)
+        rows, times = {}, []
+        for seed in range(n_seeds):
+            found, spent = compare_deep(X, len(np.unique(y)), seed)
+            print(f"{name}, seed {seed}", file=sys.stderr, flush=True)
+            times.append(spent)
+            for method, labels in found.items():
+                rows.setdefault(method, []).append(adjusted_rand_score(y, labels))
+        print(f"{name}, {X.shape[0]} x {X.shape[1]}")
+        for method, scores in rows.items():
+            line = " ".join(f"{score:.3f}" for score in scores)
+            print(f"  {method:12s} median {np.median(scores):.3f}   {line}")
+        ours, peer = np.median(times, axis=0)
+        print(f"  seconds: ClAM {ours:.1f}, IDEC {peer:.1f}", flush=True)
+
+
+PARTS = {
+    "k_means": k_means,
+    "text": text,
+    "metrics": metrics,
+    "streams": streams,
+    "outliers": outliers,
+    "fits": fits,
+    "steps": steps,
+    "large": large,
+    "growth": growth,
+    "memory": memory,
+}
+
+
+def main():
+    """Print the parts."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("parts", nargs="+", help="of the list above, then names")
+    parser.add_argument("--seeds", type=int, default=5)
+    options = parser.parse_args()
+    warnings.simplefilter("ignore", ConvergenceWarning)
+    torch.set_num_threads(1)
+    print(versions("scikit-learn", "numpy", "torch"))
+    rows = np.random.RandomState(0).randn(60, 4)
+    ClAM(3, n_init=2).fit(rows)  # compiles, as the next line does
+    ClAM(3, n_init=2, self_supervised=False).fit(rows)
+    part, *names = options.parts
+    if part == "shapes":
+        shapes(options.seeds)
+    elif part == "missing":
+        missing(names, options.seeds)
+    elif part == "deep":
+        deep(names, options.seeds)
+    else:
+        for part in options.parts:
+            PARTS[part]()
+
+
+if __name__ == "__main__":
+    main()
