@@ -15,7 +15,6 @@ from sklearn.callback import CallbackSupportMixin
 from sklearn.cluster._hierarchical_fast import single_linkage_label
 from sklearn.metrics.pairwise import _VALID_METRICS
 from sklearn.utils import _safe_indexing as safe_indexing
-from sklearn.utils._available_if import _AvailableIfDescriptor as AvailableIf
 from sklearn.utils._openmp_helpers import (
     _openmp_effective_n_threads as effective_n_threads,
 )
@@ -33,7 +32,6 @@ from sklearn.utils.validation import _check_sample_weight as check_sample_weight
 from sklearn.utils.validation import _num_samples as num_samples
 
 __all__ = [
-    "AvailableIf",
     "CALLBACKS_ATTRIBUTE",
     "CONFIGURATION_ATTRIBUTES",
     "CallbackSupportMixin",

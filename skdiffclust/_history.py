@@ -1,4 +1,4 @@
-"""Loss curve, patience, divergence, callbacks, and fits that change all or nothing.
+"""Loss curve, patience, divergence, callbacks, and fits that fail without a trace.
 
 The trained estimators share `Training`, the fit task with its restarts; `EpochLoop`,
 the epochs of one restart; and `keep_state_on_error`. The order of the decorators is
@@ -49,8 +49,7 @@ from contextvars import ContextVar
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from skdiffclust._compat import CALLBACKS_ATTRIBUTE
-from skdiffclust._fitted import draft_of, publish
+from skdiffclust._compat import CALLBACKS_ATTRIBUTE, CONFIGURATION_ATTRIBUTES
 
 # A loss this many times its own scale above the best one has diverged.
 _BLOW_UP = 1e3
@@ -113,19 +112,15 @@ def warn_of_small_clusters(name, sizes, advice, *, stacklevel=2):
 
 
 def keep_state_on_error(method):
-    """Make a fit change the estimator once, at its end, or not at all.
+    """Make a fit that fails or is interrupted leave the estimator as it was.
 
-    `method` works on a draft (`skdiffclust._fitted.draft_of`), which is published in
-    one step when it returns. Until then, and for good if an exception leaves it,
-    KeyboardInterrupt included, the fitted attributes are what they were before the
-    call; ``validate_data`` writes ``n_features_in_`` early, which would otherwise
-    make a first fit that failed look fitted. A concurrent ``predict`` finds the old
-    model or the new one at every moment. Constructor parameters and registered
-    callbacks stay as they are now.
+    If an exception leaves `method`, KeyboardInterrupt included, the attributes are what
+    they were before the call; ``validate_data`` writes ``n_features_in_`` early, which
+    would otherwise make a first fit that failed look fitted. What scikit-learn
+    configures, such as callbacks, stays as it is at the end of the call.
 
-    The draft is shallow: it holds because fitted arrays, and the lists of ``history_``,
-    are replaced and never written in place. Of two concurrent fits of one object, the
-    result of the one that ends last is kept, as a whole. Callbacks get the draft. A
+    A shallow copy of the attributes is remembered, which suffices because fitted
+    arrays, and the lists of ``history_``, are replaced and never written in place. A
     ``path`` that keeps its finished steps catches the interruption itself. An
     interruption that numba turned into a SystemError is raised as KeyboardInterrupt.
 
@@ -154,20 +149,36 @@ def keep_state_on_error(method):
 
     @functools.wraps(method)
     def guarded(estimator, *args, **kwargs):
-        draft = draft_of(estimator)
+        before = vars(estimator).copy()
         try:
-            result = method(draft, *args, **kwargs)
+            return method(estimator, *args, **kwargs)
         except BaseException as error:
+            for name in CONFIGURATION_ATTRIBUTES:
+                before.pop(name, None)
+                if name in vars(estimator):
+                    before[name] = vars(estimator)[name]
+            estimator.__dict__ = before
             # A Ctrl-C while a compiled kernel packs its result.
             while isinstance(error, SystemError) and error.__cause__ is not None:
                 error = error.__cause__
             if isinstance(error, KeyboardInterrupt):
                 raise error from None
             raise
-        publish(estimator, draft)
-        return estimator if result is draft else result
 
     return guarded
+
+
+def drop_stale(estimator, names):
+    """Delete fitted attributes of another configuration, which a new fit has not made.
+
+    Parameters
+    ----------
+    estimator : estimator instance
+    names : iterable of str
+        Attributes that an earlier fit may have left.
+    """
+    for name in names:
+        vars(estimator).pop(name, None)
 
 
 class _Task:
@@ -307,7 +318,8 @@ class EpochLoop:
         self._max_iter = max_iter
         self._learning_rate = learning_rate
         self.tol = tol
-        self.n_iter_no_change = n_iter_no_change
+        # A small integer of NumPy would overflow.
+        self.n_iter_no_change = n_iter_no_change and int(n_iter_no_change)
         self._task = _Task() if task is None else task
         self._epoch_task = None
         self._scale = 0.0  # |first loss| that exceeds rounding

@@ -1,111 +1,113 @@
-"""Fitted state: replaced as a whole by a fit, read as a whole by every method."""
+"""Fitted state: left alone by what fails, and never written in place."""
 
-import inspect
+import copy
 import sys
-import threading
 
 import numpy as np
 import pytest
+from scipy.sparse import issparse
 from sklearn.base import clone
 from sklearn.datasets import make_blobs
 
 import skdiffclust
 from skdiffclust import (
     GEMINI,
+    AssociativeImputer,
     ClAM,
+    Kauri,
     PRCut,
     SpanningForestClustering,
     SpanningForestEmbedding,
     SparseGEMINI,
     SparseGEMINICV,
 )
-from skdiffclust._fitted import draft_of, publish, reads_whole
 
 PACKAGE = skdiffclust.__file__.removesuffix("__init__.py")
-# Each is refitted with the other number of features and of clusters.
+FEW = {"n_init": 2, "max_iter": 3, "random_state": 0}
 ESTIMATORS = {
-    "ClAM": ClAM(2, n_init=2, random_state=0),
-    "ClAM-deep": ClAM(2, n_init=2, encoder="mlp", max_iter=5, random_state=0),
-    "GEMINI": GEMINI(2, mode="ovo", n_init=1, random_state=0),
-    "PRCut": PRCut(2, encoder="mlp", n_init=2, max_iter=5, random_state=0),
-    "PRCut-free": PRCut(2, encoder=None, n_init=2, random_state=0),
+    "AssociativeImputer": AssociativeImputer(random_state=0),
+    "ClAM": ClAM(2, **FEW, warm_start=True),
+    "ClAM-auto": ClAM("auto", **FEW),
+    "ClAM-deep": ClAM(2, encoder="mlp", **FEW, warm_start=True),
+    "GEMINI": GEMINI(2, **FEW),
+    "GEMINI-auto": GEMINI("auto", **FEW),
+    "Kauri": Kauri(2),
+    "PRCut": PRCut(2, encoder="mlp", **FEW),
+    "PRCut-auto": PRCut("auto", encoder=None, random_state=0),
     "SpanningForestClustering": SpanningForestClustering(2),
     "SpanningForestEmbedding": SpanningForestEmbedding(
-        2, n_components=2, max_iter=2, n_perturbations=4, random_state=0
+        2,
+        n_components=2,
+        max_iter=2,
+        n_perturbations=4,
+        warm_start=True,
+        random_state=0,
     ),
-    "SparseGEMINI": SparseGEMINI(2, mode="ovo", n_init=1, random_state=0),
-    "SparseGEMINICV": SparseGEMINICV(
-        2, n_alphas=2, n_resamples=2, n_init=1, learning_rate=0.1, random_state=0
-    ),
+    "SparseGEMINI": SparseGEMINI(2, **FEW),
+    "SparseGEMINICV": SparseGEMINICV([2, 3], n_alphas=2, n_resamples=2, **FEW),
 }
-# They take few epochs by choice.
-UNFINISHED = {"ClAM-deep", "SpanningForestEmbedding"}
-# What fits, what belongs to scikit-learn's configuration, and what reads nothing.
-WRITERS = {"fit", "fit_predict", "fit_transform", "partial_fit", "path"}
-CONFIGURATION = {"get_params", "set_params", "set_callbacks", "set_output"} | {
-    "get_metadata_routing"
-}
-
-
-@pytest.fixture(
-    scope="module",
-    params=[
-        pytest.param(name, marks=[pytest.mark.few_epochs] * (name in UNFINISHED))
-        for name in ESTIMATORS
-    ],
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::sklearn.exceptions.ConvergenceWarning", "ignore::UserWarning"
 )
-def models(request):
-    """Return two fitted models of a kind, each with samples of its own."""
-    fitted = []
-    for k, d in [(2, 3), (3, 5)]:
-        X, y = make_blobs(60, d, centers=k, cluster_std=0.5, random_state=k)
-        model = clone(ESTIMATORS[request.param]).set_params(n_clusters=k)
-        if hasattr(model, "n_components"):
-            model.set_params(n_components=k)
-        fitted.append((model.fit(X, y), X, y))
-    return fitted
+each_estimator = pytest.mark.parametrize("name", ESTIMATORS)
 
 
-def readers(estimator):
-    """Return the names of the public methods that an instance has, but for fits."""
-    return [
-        name
-        for name, _ in inspect.getmembers(type(estimator), callable)
-        if not name.startswith("_")
-        and hasattr(estimator, name)
-        and name not in WRITERS | CONFIGURATION
-        and not (name.startswith("set_") and name.endswith("_request"))
-    ]
+def samples():
+    """Return sixty samples in two groups, and the numbers of these."""
+    return make_blobs(60, 3, centers=2, cluster_std=0.5, random_state=0)
 
 
-def ask(model, name, X, y):
-    """Return what a method answers, or the text of the error that it raises."""
-    method = getattr(model, name)
-    try:
-        if name in ("cut", "get_support", "get_feature_names_out"):
-            return method()
-        if name == "inverse_transform":
-            return method(X[:, :1])
-        if name == "score":
-            return method(X, y)
-        return method(X)
-    except ValueError as error:
-        return str(error)
+def writers(model):
+    """Return the methods that fit a model."""
+    names = ["fit", "path"]
+    if getattr(model, "n_clusters", None) != "auto":
+        names.append("partial_fit")
+    return [getattr(model, name) for name in names if hasattr(model, name)]
 
 
-def same(one, other):
-    """Whether two answers are the same, bit for bit."""
-    if isinstance(one, str) or isinstance(other, str):
-        return isinstance(one, str) and isinstance(other, str) and one == other
-    return np.array_equal(one, other)
+def arrays_of(value, path=""):
+    """Yield the arrays of a nest of containers and objects, with where they are."""
+    if isinstance(value, np.ndarray):
+        yield path, value
+    elif issparse(value):
+        yield from arrays_of(vars(value), path)
+    elif isinstance(value, dict):
+        for name, entry in value.items():
+            yield from arrays_of(entry, f"{path}.{name}")
+    elif isinstance(value, list | tuple):
+        for number, entry in enumerate(value):
+            yield from arrays_of(entry, f"{path}[{number}]")
+    elif type(value).__module__.startswith("skdiffclust"):
+        yield from arrays_of(getattr(value, "__dict__", {}), path)
 
 
-def run_between_lines(call, act, lines):
-    """Return what `call` returns, and the number of lines of our files that it ran.
+@each_estimator
+def test_fitted_arrays_are_never_written_in_place(name):
+    X, y = samples()
+    model = clone(ESTIMATORS[name]).fit(X, y)
+    before = [(path, array, array.copy()) for path, array in arrays_of(vars(model))]
+    histories = {
+        column: (curve, list(curve))
+        for column, curve in getattr(model, "history_", {}).items()
+    }
+    assert before
+    other = X[::-1] + 0.1
+    for method in ("predict", "transform"):
+        if hasattr(model, method):
+            getattr(model, method)(other)
+    for write in writers(model):
+        write(other, y)
+    for path, array, old in before:
+        np.testing.assert_array_equal(array, old, err_msg=path)
+    assert all(curve == old for curve, old in histories.values())
 
-    Another thread can run between any two lines, and so does `act()`, before each line
-    whose number, from 1, is in `lines`.
-    """
+
+class StopError(BaseException):
+    """What ends a fit."""
+
+
+def run_lines(call, end=None):
+    """Run a call up to a line of our files, by number; return how many lines it ran."""
     n_lines = 0
 
     def trace(frame, event, arg):
@@ -114,169 +116,47 @@ def run_between_lines(call, act, lines):
             return None
         if event == "line":
             n_lines += 1
-            if n_lines in lines:
-                sys.settrace(None)
-                act()
-                sys.settrace(trace)
+            if n_lines == end:
+                raise StopError
         return trace
 
     previous = sys.gettrace()
     sys.settrace(trace)
     try:
-        return call(), n_lines
+        call()
     finally:
         sys.settrace(previous)
+    return n_lines
 
 
-def some_lines(n_lines, n_wanted):
-    """Return so many line numbers, and the last ones, where a fit is published."""
-    spread = np.linspace(1, n_lines, n_wanted).astype(int).tolist()
-    return sorted({*spread, *range(max(1, n_lines - 15), n_lines + 1)})
+@each_estimator
+def test_a_fit_that_fails_anywhere_leaves_the_estimator_as_it_was(name):
+    X, y = samples()
+    fitted, new = clone(ESTIMATORS[name]).fit(*samples()), clone(ESTIMATORS[name])
+    for model in (fitted, new):
+        before = vars(model).copy()
+        n_lines = run_lines(lambda model=model: copy.copy(model).fit(X[::-1], y))
+        for end in np.linspace(10, 0.9 * n_lines, 6).astype(int):
+            with pytest.raises(StopError):
+                run_lines(lambda model=model: model.fit(X[::-1], y), end)
+            assert vars(model).keys() == before.keys()
+            assert all(vars(model)[each] is before[each] for each in before)
 
 
-def test_a_draft_shares_and_is_published_whole():
-    clam = ClAM(3).set_output(transform="pandas")
-    clam.old_ = 1
-    draft = draft_of(clam)
-    assert type(draft) is ClAM
-    assert vars(draft) == vars(clam)
-    draft.new_, draft.n_clusters = 2, 5
-    del draft.old_
-    clam.set_params(n_init=1)
-    publish(clam, draft)
-    assert clam.new_ == 2
-    assert not hasattr(clam, "old_")
-    assert (clam.n_clusters, clam.n_init) == (3, 1)
-    assert clam._sklearn_output_config == {"transform": "pandas"}
-
-
-def test_a_publication_is_one_step_to_others():
-    # Who looks sees all of the old state or all of the new one, at every line.
-    clam = ClAM(3)
-    clam.first_ = clam.second_ = clam.old_ = 0
-    old = vars(clam).copy()
-    seen = []
-
-    def refit():
-        draft = draft_of(clam)
-        del draft.old_
-        draft.first_ = draft.second_ = draft.new_ = 1
-        publish(clam, draft)
-
-    def look():
-        seen.append({name: vars(clam).get(name) for name in (*old, "new_")})
-
-    run_between_lines(refit, look, range(1000))
-    look()
-    new = old | {"first_": 1, "second_": 1, "old_": None, "new_": 1}
-    assert all(state in (old | {"new_": None}, new) for state in seen)
-    assert seen[0]["first_"] == 0
-    assert seen[-1] == new
-
-
-def test_reading_methods_keep_name_signature_and_condition():
-    assert ClAM.predict.__name__ == "predict"
-    assert list(inspect.signature(ClAM.score).parameters)[:3] == ["self", "X", "y"]
-    assert not hasattr(PRCut(affinity="precomputed"), "predict")
-    with pytest.raises(AttributeError, match="has no attribute 'predict_proba'"):
-        GEMINI(model="free").predict_proba([[0.0]])
-
-
-def test_reads_whole_refuses_what_is_no_method():
-    with pytest.raises(AttributeError, match="foretell"):
-        reads_whole("foretell")(ClAM)
-
-
-def test_every_public_method_reads_whole(models):
-    (model, X, y), (other, *_) = models
-    public = clone(model)
-    for name in readers(model):
-        publish(public, model)
-        answers = [ask(model, name, X, y), ask(other, name, X, y)]
-        expected, n_lines = run_between_lines(
-            lambda name=name: ask(public, name, X, y), None, ()
-        )
-        assert same(expected, answers[0])
-        for line in some_lines(n_lines, 15):
-            publish(public, model)
-            found, _ = run_between_lines(
-                lambda name=name: ask(public, name, X, y),
-                lambda: publish(public, other),
-                [line],
-            )
-            assert any(same(found, answer) for answer in answers), (name, line)
-
-
-def test_predict_during_a_refit_is_of_one_model(models):
-    (model, X, _), (other, X_new, y_new) = models
-    name = "predict" if hasattr(model, "predict") else "transform"
-    public = clone(other)
-    publish(public, model)
-    before, found = vars(public).copy(), []
-    answers = {
-        known: (ask(known, name, X, None), ask(known, name, X_new, None))
-        for known in (model, other)
-    }
-
-    def look():
-        state = vars(public)
-        is_old = state.keys() == before.keys() and all(
-            state[each] is before[each] for each in before
-        )
-        found.append(is_old)
-        for rows, answer in zip(
-            (X, X_new), answers[model if is_old else other], strict=True
-        ):
-            assert same(ask(public, name, rows, None), answer)
-
-    _, n_lines = run_between_lines(lambda: public.fit(X_new, y_new), None, ())
-    public.__dict__ = before.copy()
-    run_between_lines(lambda: public.fit(X_new, y_new), look, some_lines(n_lines, 30))
-    look()
-    assert len(found) > 20
-    assert found == sorted(found, reverse=True)
-    assert found[0] and not found[-1]
-
-
-@pytest.mark.parametrize("name", ["ClAM", "GEMINI", "SpanningForestClustering"])
-def test_two_threads_predict_while_a_third_refits(name):
-    sets = [make_blobs(60, d, centers=k, random_state=k) for k, d in [(2, 3), (3, 5)]]
+@each_estimator
+def test_no_fit_writes_a_parameter(name):
+    X, y = samples()
     model = clone(ESTIMATORS[name])
-    expected = [
-        clone(model).set_params(n_clusters=k).fit(X).predict(X)
-        for k, (X, _) in zip((2, 3), sets, strict=True)
-    ]
-    model.fit(sets[0][0])
-    done, wrong, counts = threading.Event(), [], [0, 0]
+    params, written = model.get_params(deep=False), []
 
-    def predict(which):
-        X, is_last = sets[which][0], False
-        while not is_last:
-            is_last = done.is_set()
-            try:
-                labels = model.predict(X)
-            except ValueError as error:
-                if "is expecting" not in str(error):
-                    wrong.append(error)
-            except Exception as error:  # any other one is what must not be
-                wrong.append(error)
-            else:
-                counts[which] += 1
-                if not np.array_equal(labels, expected[which]):
-                    wrong.append(labels)
+    class Watched(type(model)):
+        def __setattr__(self, attribute, value):
+            if self is model and attribute in params:
+                written.append(attribute)
+            super().__setattr__(attribute, value)
 
-    threads = [threading.Thread(target=predict, args=(which,)) for which in (0, 1)]
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    try:
-        for thread in threads:
-            thread.start()
-        for i in range(1, 9):
-            model.set_params(n_clusters=2 + i % 2).fit(sets[i % 2][0])
-    finally:
-        done.set()
-        for thread in threads:
-            thread.join()
-        sys.setswitchinterval(interval)
-    assert wrong == []
-    assert counts[0] > 0
+    model.__class__ = Watched
+    for write in writers(model):
+        write(X, y)
+    assert written == []
+    assert all(vars(model)[each] is params[each] for each in params)

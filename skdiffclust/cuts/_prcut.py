@@ -24,7 +24,6 @@ from skdiffclust._compat import (
 )
 from skdiffclust._devices import outside_torch_modes
 from skdiffclust._encoder import ACTIVATIONS
-from skdiffclust._fitted import reads_whole
 from skdiffclust._history import Training, keep_state_on_error
 from skdiffclust.cuts._choice import as_curve
 from skdiffclust.cuts._fitting import (
@@ -71,7 +70,6 @@ def _has_encoder(estimator):
     return _has_rows(estimator)
 
 
-@reads_whole("predict", "predict_proba", "transform", "score", "get_feature_names_out")
 @method_available_if(_has_rows, "transform")
 class PRCut(
     CallbackSupportMixin,

@@ -23,8 +23,12 @@ from skdiffclust._compat import (
     fit_context,
 )
 from skdiffclust._constraints import as_constraints, check_feasible
-from skdiffclust._fitted import drop_stale, reads_whole
-from skdiffclust._history import fit_task, keep_state_on_error, warn_of_convergence
+from skdiffclust._history import (
+    drop_stale,
+    fit_task,
+    keep_state_on_error,
+    warn_of_convergence,
+)
 from skdiffclust._sparse_squares import SPARSE_METRICS, nearest_sparse_sample
 from skdiffclust._validation import is_small_dense, validate_rows
 from skdiffclust.forests._constrained._grow_tree import grow_tree
@@ -78,7 +82,6 @@ def _has_consensus(estimator):
     )
 
 
-@reads_whole("predict", "predict_proba", "cut", "condensed_tree", "exemplars")
 class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator):
     """Cluster by cutting the minimum spanning tree, with cuts weighted by size.
 

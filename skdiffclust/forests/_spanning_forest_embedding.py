@@ -22,8 +22,7 @@ from skdiffclust._devices import (
     resolve_device,
 )
 from skdiffclust._encoder import Encoder
-from skdiffclust._fitted import drop_stale, reads_whole
-from skdiffclust._history import EpochLoop, Training, keep_state_on_error
+from skdiffclust._history import EpochLoop, Training, drop_stale, keep_state_on_error
 from skdiffclust._validation import (
     canonical_rows,
     extreme_rows,
@@ -58,7 +57,6 @@ from skdiffclust.forests._embedding._training import (
 _STILL_FALLS = 0.2
 
 
-@reads_whole("transform", "score", "get_feature_names_out")
 class SpanningForestEmbedding(
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,

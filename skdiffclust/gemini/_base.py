@@ -337,6 +337,11 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
                     "objective."
                 )
 
+    def _set_n_clusters(self, n_clusters):
+        """Set the number of clusters of this fit; the parameter stays as it is."""
+        is_auto = isinstance(n_clusters, str)
+        self._n_clusters = n_clusters if is_auto else int(n_clusters)
+
     def _check_rows(self, X, sample_weight, *, first=True):
         """Return samples (n, d), weights (n,) that sum to one, and means (d,).
 
@@ -346,11 +351,11 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         X = self._validate(X, reset=first)
         if not first:
             X = X.astype(self.coefs_[0].dtype, copy=False)
-        elif self.n_clusters != "auto" and self.n_clusters > X.shape[0]:
+        elif self._n_clusters != "auto" and self._n_clusters > X.shape[0]:
             raise ValueError(
                 f"The 'n_clusters' parameter of {type(self).__name__} must be at most "
-                f"the number of samples, n_samples={X.shape[0]}. Got {self.n_clusters} "
-                "instead. Use fewer clusters."
+                f"the number of samples, n_samples={X.shape[0]}. Got "
+                f"{self._n_clusters} instead. Use fewer clusters."
             )
         weights = check_sample_weight(
             sample_weight, X, dtype=X.dtype, ensure_non_negative=True
@@ -417,7 +422,7 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         `affinity` is what `_check_affinity` returns; `units` are those of X if None.
         """
         if constraints is not None:
-            check_feasible(constraints, self.n_clusters)
+            check_feasible(constraints, self._n_clusters)
         row = OBJECTIVES[self.objective]
         rows = X
         if self.__sklearn_tags__().input_tags.pairwise:
@@ -437,9 +442,9 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         is_plain = constraints is None and not isinstance(rows, SparseRows)
         if self.objective == "mmd" and is_plain:
             if self.model == "linear":
-                fused = fused_mmd(mode, relation, self.n_clusters)
+                fused = fused_mmd(mode, relation, self._n_clusters)
             else:
-                fused_logits = fused_mmd_of_logits(mode, relation, self.n_clusters)
+                fused_logits = fused_mmd_of_logits(mode, relation, self._n_clusters)
         n_samples, n_features = X.shape
         if fused and n_features > n_samples and self._batch(n_samples) >= n_samples:
             transposed = np.ascontiguousarray(rows.T)
@@ -471,7 +476,7 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         few hidden units, all are random.
         """
         n_features = problem.X.shape[1]
-        n_clusters = self.n_clusters
+        n_clusters = self._n_clusters
         sizes = self._layer_sizes(n_features)
         dtype = problem.X.dtype
         numbered = problem.on_numbers() if kind == "free" else problem
@@ -582,7 +587,7 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         """Return whether a model of layers of sizes can start from a partition."""
         if self.__sklearn_tags__().input_tags.pairwise:
             return False
-        return kind != "mlp" or min(sizes[1:-1]) >= 2 * self.n_clusters
+        return kind != "mlp" or min(sizes[1:-1]) >= 2 * self._n_clusters
 
     def _gamma_attribute(self, units, n_features):
         """Return the fitted attribute gamma_, where gamma is "scale"."""
@@ -595,18 +600,18 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
 
     def _layer_sizes(self, n_features):
         """Return [d, *hidden, k]."""
-        return [n_features, *hidden_widths(self), self.n_clusters]
+        return [n_features, *hidden_widths(self), self._n_clusters]
 
     def _report(self, labels, constraints):
         """Return the number of clusters found; warn of empty ones and broken links."""
-        sizes = np.bincount(labels, minlength=self.n_clusters)
+        sizes = np.bincount(labels, minlength=self._n_clusters)
         n_found = int(np.count_nonzero(sizes))
         name = type(self).__name__
         is_ova = self._mode() == "ova"
         other_mode = "mode='ovo', " if is_ova else ""
-        if n_found < self.n_clusters:
+        if n_found < self._n_clusters:
             warn_of_convergence(
-                f"{name} found {n_found} clusters instead of {self.n_clusters}: the "
+                f"{name} found {n_found} clusters instead of {self._n_clusters}: the "
                 f"sizes are {sizes.tolist()}. Use {other_mode}more restarts (n_init), "
                 "or fewer clusters.",
                 stacklevel=3,

@@ -13,9 +13,9 @@ from skdiffclust._devices import (
     require_torch,
     resolve_device,
 )
-from skdiffclust._fitted import drop_stale, reads_whole
 from skdiffclust._history import (
     Training,
+    drop_stale,
     keep_state_on_error,
     reported_by_the_whole,
 )
@@ -64,7 +64,6 @@ def _has_stream(estimator):
     return has_features(estimator)
 
 
-@reads_whole("predict", "predict_proba", "score")
 class GEMINI(BaseGEMINI):
     r"""Cluster by maximising a generalised mutual information.
 
@@ -417,6 +416,7 @@ class GEMINI(BaseGEMINI):
             loss diverges, or training has not converged after `max_iter` epochs.
         """
         check_seed("GEMINI.fit", checkpoint, resume, self.random_state)
+        self._set_n_clusters(self.n_clusters)
         X, row_weights, means = self._check_rows(X, sample_weight)
         constraints = as_constraints(X.shape[0], partial_labels, must_link, cannot_link)
         affinity = self._check_affinity(affinity, X)
@@ -430,8 +430,7 @@ class GEMINI(BaseGEMINI):
                 self._cluster_subset, present, counts, rng, self._finds_cells()
             )
             self.stability_ = stability.to_dict()
-            # Set on the draft of this fit only; the parameter is unchanged.
-            self.n_clusters = stability.best
+            self._set_n_clusters(stability.best)
             warn_of_chance("GEMINI", stability)
         problem = self._prepare(X, row_weights, means, constraints, affinity)
         self._affinity_given = affinity is not None
@@ -541,6 +540,7 @@ class GEMINI(BaseGEMINI):
             )
         if not hasattr(self, "_units"):
             return self.fit(X, y, sample_weight, affinity=affinity)
+        self._set_n_clusters(self.n_clusters)
         check_stream(self, affinity)
         X, row_weights, means = self._check_rows(X, sample_weight, first=False)
         problem = self._problem(
@@ -583,9 +583,9 @@ class GEMINI(BaseGEMINI):
 
         params = self._training_params()
         training = Training(self, X, y, **params, n_init=1)
-        unordered = np.arange(self.n_clusters)
+        unordered = np.arange(self._n_clusters)
         with isolated_streams(rng, device):
-            model = ModuleModel(module, self.n_clusters, X, problem, device)
+            model = ModuleModel(module, self._n_clusters, X, problem, device)
             for loop in training:
                 model.train(
                     loop,
@@ -597,8 +597,8 @@ class GEMINI(BaseGEMINI):
                 )
         best = training.best.best_state
         encoder = module_on_cpu(module, best)
-        labels = module_logits(encoder, X, self.n_clusters).argmax(axis=1)
-        order = order_by_size(labels, self.n_clusters, problem.row_weights)
+        labels = module_logits(encoder, X, self._n_clusters).argmax(axis=1)
+        order = order_by_size(labels, self._n_clusters, problem.row_weights)
         labels = np.argsort(order)[labels]
         self.n_clusters_ = self._report(labels, problem.constraints)
         self.labels_ = labels

@@ -9,7 +9,6 @@ from sklearn.utils.validation import check_is_fitted
 from skdiffclust._affinity import refuse_overflow, refuse_underflow
 from skdiffclust._assignments import order_by_size
 from skdiffclust._compat import Interval, fit_context
-from skdiffclust._fitted import reads_whole
 from skdiffclust._history import keep_state_on_error, warn_of_convergence
 from skdiffclust._validation import extreme_rows, validate_rows
 from skdiffclust.gemini._base import BaseGEMINI, refuse_unused
@@ -22,7 +21,6 @@ _LEAST_GAIN = 1e-10
 _SHARED = "kernel", "gamma", "degree", "coef0", "kernel_params"
 
 
-@reads_whole("predict", "score", "apply", "export_text")
 class Kauri(ClusterMixin, BaseEstimator):
     r"""Cluster by a decision tree that minimises the kernel k-means criterion.
 

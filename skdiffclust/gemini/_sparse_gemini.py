@@ -17,7 +17,6 @@ from skdiffclust._compat import (
     validate_parameter_constraints,
 )
 from skdiffclust._constraints import as_constraints
-from skdiffclust._fitted import reads_whole
 from skdiffclust._history import (
     EpochLoop,
     Training,
@@ -62,15 +61,6 @@ from skdiffclust.gemini._walk import Walk, advance_to, first_alpha, walk_path
 _MOST_TRIAL_EPOCHS = 100
 
 
-@reads_whole(
-    "predict",
-    "predict_proba",
-    "score",
-    "transform",
-    "inverse_transform",
-    "get_support",
-    "get_feature_names_out",
-)
 class SparseGEMINI(SelectorMixin, BaseGEMINI):
     r"""Cluster by a generalised mutual information and select features.
 
@@ -397,6 +387,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
             `max_iter` epochs.
         """
         links = (partial_labels, must_link, cannot_link)
+        self._set_n_clusters(self.n_clusters)
         X, row_weights, means = self._check_rows(X, sample_weight)
         affinity = self._check_affinity(affinity, X)
         problem, constraints = self._prepare(X, row_weights, means, links, affinity)
@@ -408,7 +399,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         history = training.best.history
         alpha = self.alpha / problem.units.alpha
         # With one cluster there is nothing to select: no weight changes anything.
-        if (alpha and self.n_clusters > 1) or not walk.is_exact:
+        if (alpha and self._n_clusters > 1) or not walk.is_exact:
             step = advance_to(alpha, walk, loops)
             history = training.loops[-1].history
             if step is None:
@@ -525,6 +516,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         }
         _check_path(options, keep_threshold, checkpoint, resume)
         links = partial_labels, must_link, cannot_link
+        self._set_n_clusters(self.n_clusters)
         X, row_weights, means = self._check_rows(X, sample_weight)
         affinity = self._check_affinity(affinity, X)
         problem, constraints = self._prepare(X, row_weights, means, links, affinity)
@@ -857,7 +849,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         With one cluster, or samples X (n, d) that are all equal, none can be selected.
         """
         self._report(step.labels, constraints)
-        could_be_in = self.n_clusters > 1 and not have_equal_columns(X)
+        could_be_in = self._n_clusters > 1 and not have_equal_columns(X)
         if could_be_in and not step.support.any():
             warn_of_convergence(
                 f"SparseGEMINI selects no feature at alpha={step.alpha:.4g}. Lower "

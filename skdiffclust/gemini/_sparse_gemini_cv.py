@@ -13,9 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 from skdiffclust._checkpoint import Checkpoint, identify
 from skdiffclust._compat import Interval, StrOptions, check_sample_weight, fit_context
 from skdiffclust._constraints import as_constraints, bounds_of_clusters, metadata_of
-from skdiffclust._fitted import drop_stale, reads_whole
 from skdiffclust._history import (
     Training,
+    drop_stale,
     keep_state_on_error,
     reported_by_the_whole,
     warn_if_unfinished,
@@ -46,15 +46,6 @@ _SPARSE_ONLY = (
 )
 
 
-@reads_whole(
-    "predict",
-    "predict_proba",
-    "score",
-    "transform",
-    "inverse_transform",
-    "get_support",
-    "get_feature_names_out",
-)
 class SparseGEMINICV(SelectorMixin, BaseGEMINI):
     """Choose the penalty of SparseGEMINI by stability over random subsets.
 
@@ -471,9 +462,8 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
                     f"sequence of such. Got {getattr(self, name)!r} instead. Give the "
                     "values to choose from."
                 )
-        # Set on the draft of this fit only; the parameter is unchanged.
-        if not isinstance(self.n_clusters, str):
-            self.n_clusters = int(max(counts))
+        is_auto = isinstance(self.n_clusters, str)
+        self._set_n_clusters(self.n_clusters if is_auto else max(counts))
         relation = OBJECTIVES[self.objective].relation
         modes = [mode_for(relation, mode) for mode in modes]
         return [int(count) for count in counts], modes
@@ -507,7 +497,7 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         if is_auto:
             # The subsets of the paths may be smaller than those it was found on.
             self._check_subsets(X.shape[0], [stability.best])
-            self.n_clusters = stability.best
+            self._set_n_clusters(stability.best)
             counts = [stability.best]
         if 1 in counts and not stability.is_clear:
             return counts, [1]
@@ -550,7 +540,7 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
             each.judge(weights)
         best = max(among, key=lambda each: each.product)
         step = best.step
-        self.n_clusters = best.n_clusters
+        self._set_n_clusters(best.n_clusters)
         self.mode_ = best.mode
         self.alphas_ = best.alphas
         self.stable_alpha_ = best.stable_alpha

@@ -35,7 +35,6 @@ from skdiffclust._devices import (
     require_torch,
     resolve_device,
 )
-from skdiffclust._fitted import reads_whole
 from skdiffclust._history import (
     EpochLoop,
     Training,
@@ -83,18 +82,6 @@ def _has_no_encoder(estimator):
     return True
 
 
-@reads_whole(
-    "predict",
-    "predict_proba",
-    "transform",
-    "complete",
-    "recall",
-    "trajectories",
-    "energy",
-    "entropy",
-    "score",
-    "get_feature_names_out",
-)
 class ClAM(
     CallbackSupportMixin,
     ClassNamePrefixFeaturesOutMixin,
@@ -708,7 +695,7 @@ class ClAM(
             is_flag = isinstance(self.weighted, (bool, np.bool_))
             given = None if is_flag else self.weighted
             log_weights = np.log(check_weights(given, n_clusters))
-        size = 0 if sparse.issparse(X) else X.size * n_clusters
+        size = 0 if sparse.issparse(X) else X.size * int(n_clusters)
         self.device_, complete = self._resolve_device(size)
         if sparse.issparse(X):
             self.device_, complete = "cpu", None
@@ -722,7 +709,7 @@ class ClAM(
 
     def _resolve_device(self, size):
         """Return the name of the device, and its loss with gradient if not the CPU."""
-        is_small = size * self.n_init < _WORTH_A_GPU
+        is_small = size * int(self.n_init) < _WORTH_A_GPU
         if self.device == "cpu" or (self.device == "auto" and is_small):
             return "cpu", None
         device = resolve_device(self.device, "ClAM")

@@ -15,13 +15,11 @@ from skdiffclust._compat import (
     check_feature_names_in,
     fit_context,
 )
-from skdiffclust._fitted import reads_whole
 from skdiffclust._history import keep_state_on_error
 from skdiffclust._validation import refuse_silent_conversion
 from skdiffclust.memories._completion import fit_completer
 
 
-@reads_whole("transform", "get_feature_names_out")
 class AssociativeImputer(TransformerMixin, BaseEstimator):
     r"""Impute missing values from similar samples, with a linear correction.
 

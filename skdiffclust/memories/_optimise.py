@@ -26,31 +26,12 @@ class Plateau:
         self._best = np.inf
         self._n_stalled = 0
 
-    @property
-    def state(self):
-        """The state of an epoch, three numbers."""
-        return self.learning_rate, self._best, self._n_stalled
-
-    @state.setter
-    def state(self, state):
-        rate, best, n_stalled = state
-        if not (
-            0 < rate <= self._first_rate
-            and 0 <= n_stalled < self._patience
-            and n_stalled % 1 == 0
-            and best > -np.inf
-        ):
-            raise ValueError(state)
-        self.learning_rate = rate
-        self._best = best
-        self._n_stalled = int(n_stalled)
-
     def cool(self, loss, n_batches):
         """Record the loss of an epoch; return whether the smallest rate is used up.
 
         An epoch of many batches counts as several.
         """
-        if loss < self._best - self._tol * abs(self._best) or self._best == np.inf:
+        if self._best == np.inf or loss < self._best - self._tol * abs(self._best):
             self._best = loss
             self._n_stalled = 0
             return False
