@@ -67,6 +67,9 @@ from skdiffclust.forests._trees._tree import (
     tree_of_points,
 )
 
+# Products of two sums of weights are finite and positive.
+_LEAST_WEIGHT = 1e-100
+_MOST_WEIGHT = 1e100
 # Lengths computed at a time, 8 MB of them.
 _LENGTHS_AT_ONCE = 2**20
 
@@ -128,19 +131,23 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         which do not count the sample. Equal samples stay at distance zero.
     n_perturbations : int, default=0
         Number of perturbed trees from which `memberships_` are computed, for example
-        100. With 0 there are no memberships.
+        100. With 0 there are no memberships. Must be 0 with constraints or a
+        `distance_threshold`, for which they are not defined.
     noise_scale : float, default=0.2
         Scale of the perturbations: the standard deviation of the logarithm of the
-        random factors that multiply the lengths of the edges.
+        random factors that multiply the lengths of the edges. Only used with
+        `n_perturbations`.
     consensus : bool, default=False
         Whether `labels_` are the clusters of the largest memberships, instead of the
-        cut of the tree without noise. Requires `n_perturbations`. If clusters overlap,
-        it usually agrees better with known classes; see Notes.
+        cut of the tree without noise. Ignored where `n_perturbations` is 0. If
+        clusters overlap, it usually agrees better with known classes; see Notes.
     algorithm : {"auto", "prim", "boruvka", "kruskal"}, default="auto"
-        Algorithm that computes the tree. All give the same tree; "auto" chooses the
-        fastest by a trial on a subset. "boruvka" searches a k-d tree, for Euclidean
-        distances of low intrinsic dimension; "kruskal" sorts all pairs of samples, in
-        O(n²) memory, and is meant for tests.
+        Algorithm that computes the tree. All give the same tree; "auto" chooses by
+        the metric, the numbers of samples and features, and which kernels are compiled
+        already. "boruvka" searches a k-d tree, and "auto" takes its place unless
+        lengths are Euclidean or cosine distances; it times two sizes of leaves on a
+        part of the samples. "kruskal" sorts all pairs of samples, in O(n²) memory, and
+        is meant for tests.
     n_jobs : int or None, default=None
         Number of threads of the compiled kernels; None uses as many as the settings of
         joblib and OpenMP allow, -1 all processors. The result does not depend on it.
@@ -495,13 +502,21 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         nearest, distances = self._nearest_of(self._fit_X, X)
         return nearest if self._kept is None else self._kept[nearest], distances
 
-    def cut(self, n_clusters=None, *, distance_threshold=None, max_outlier_score=None):
+    def cut(
+        self,
+        n_clusters=None,
+        *,
+        distance_threshold=None,
+        max_outlier_score=None,
+        min_size=None,
+    ):
         """Cut the fitted tree with other parameters, without growing it again.
 
         Parameters
         ----------
         n_clusters : int, "auto" or None, default=None
-            Number of clusters; as in the constructor.
+            Number of clusters. With None for this and `distance_threshold`, both are
+            those of the constructor.
         distance_threshold : float or None, default=None
             Cut every edge at least as long as this; needs ``n_clusters=None``.
         max_outlier_score : float or None, default=None
@@ -509,6 +524,10 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
             `outlier_scores_`, get the label -1, noise. At 0.8, say, they join a
             component of five samples only at more than five times the length that is
             typical of the cluster. None labels all samples.
+        min_size : float or None, default=None
+            Clusters of fewer samples, by `sample_weight` if there was one, get the
+            label -1, noise. With a `distance_threshold` and `min_samples`, which makes
+            samples in sparse regions clusters of their own, the rest is as in DBSCAN.
 
         Returns
         -------
@@ -523,16 +542,24 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         """
         check_is_fitted(self)
         _check_score(max_outlier_score)
+        if min_size is not None:
+            _check_min_size(min_size)
+        if n_clusters is None and distance_threshold is None:
+            n_clusters = self.n_clusters
+            distance_threshold = self.distance_threshold
         tree = self._plain_tree()
         _check_request(tree, n_clusters, distance_threshold)
         is_cut, *_ = self._cut(
             tree, n_clusters, distance_threshold, self._sizes, self._weights
         )
         labels = _labels(_Forest.of_cut(tree, is_cut), self._weights)[0]
-        if max_outlier_score is None:
-            return labels
-        scores = outlier_scores(self._radii, labels, self._weights)
-        return np.where(scores > max_outlier_score, -1, labels)
+        is_noise = np.zeros(len(labels), dtype=bool)
+        if max_outlier_score is not None:
+            scores = outlier_scores(self._radii, labels, self._weights)
+            is_noise |= scores > max_outlier_score
+        if min_size is not None:
+            is_noise |= np.bincount(labels, self._weights)[labels] < min_size
+        return np.where(is_noise, -1, labels)
 
     def condensed_tree(self, min_cluster_size=5):
         """Return the hierarchy of clusters of at least so many samples.
@@ -655,14 +682,8 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         return mutual_reachability(lengths, self.min_samples, self.n_jobs)
 
     def _check_perturbations(self, constraints):
-        """Refuse perturbations if undefined, and a consensus without perturbations."""
+        """Refuse perturbations where they are undefined."""
         if not self.n_perturbations:
-            if self.consensus:
-                raise ValueError(
-                    "The 'n_perturbations' parameter of SpanningForestClustering must "
-                    "be positive with consensus=True. Got 0 instead. Set it to 100, "
-                    "say."
-                )
             return
         if constraints is not None or self.distance_threshold is not None:
             what = "a distance_threshold" if constraints is None else "constraints"
@@ -736,6 +757,14 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         weights = check_sample_weight(
             sample_weight, X, dtype=np.float64, ensure_non_negative=True
         )
+        total = weights.sum()
+        if not _LEAST_WEIGHT <= total <= _MOST_WEIGHT:
+            raise ValueError(
+                "The 'sample_weight' parameter of SpanningForestClustering.fit must "
+                f"have a sum of {_LEAST_WEIGHT:g} to {_MOST_WEIGHT:g}. Got "
+                f"{total:g} instead. Multiply the weights by a constant: only "
+                "min_cluster_size depends on their unit."
+            )
         kept = np.flatnonzero(weights)
         if len(kept) == len(weights):
             return weights, None
@@ -853,6 +882,16 @@ def _check_score(score):
             f"a float from 0 to 1, or None. Got {score!r} instead. For example, 0.8 "
             "marks samples whose density is less than a fifth of the largest density "
             "in their cluster."
+        )
+
+
+def _check_min_size(min_size):
+    """Refuse a size below which no cluster can be."""
+    if not Interval(Real, 1, None, closed="left").is_satisfied_by(min_size):
+        raise ValueError(
+            "The 'min_size' parameter of SpanningForestClustering.cut must be a number "
+            f"of at least 1, or None. Got {min_size!r} instead. Use min_samples to get "
+            "the noise of DBSCAN."
         )
 
 

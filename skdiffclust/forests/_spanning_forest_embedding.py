@@ -184,7 +184,9 @@ class SpanningForestEmbedding(
     end: a lock makes concurrent fits of modules take turns, so that they give the same
     results as alone. Other threads can still draw from these streams meanwhile.
 
-    A batch of b samples costs O(b² n_perturbations). The similarity is standardised,
+    The links of `n_neighbors`, the starts of `init` but "random", and the automatic
+    `noise_scale` are additions to [1]_. A batch of b samples costs
+    O(b² n_perturbations). The similarity is standardised,
     which the paper does not mention, because noise has no meaning without a scale.
     Scale the features of X for "linear" and "mlp".
 
@@ -306,6 +308,7 @@ class SpanningForestEmbedding(
         y : array-like of shape (n_samples,), default=None
             Classes, as integers with -1 where unknown, or as strings with -1, None or
             NaN where unknown. Names are not kept: they only say same or different.
+            There are at most `n_clusters` classes.
         must_link : array-like or sparse matrix, default=None
             Samples that share a cluster: index pairs (n_links, 2), group ids
             (n_samples,) with -1 for none, or a sparse incidence matrix
@@ -327,8 +330,8 @@ class SpanningForestEmbedding(
         ------
         ValueError
             If there are neither labels nor links, `y` is neither integers nor strings,
-            the number of clusters is not known, X is invalid, or the
-            checkpoint is not one of the same data and parameters.
+            the number of clusters is not known or smaller than that of classes, X is
+            invalid, or the checkpoint is not one of the same data and parameters.
 
         Warns
         -----
@@ -341,7 +344,7 @@ class SpanningForestEmbedding(
         X = self._check_rows(X, reset=True)
         y = None if y is None else check_target(y, X.shape[0])
         known = known_constraints(X.shape[0], y, must_link, cannot_link)
-        n_clusters = check_number_of_clusters(self.n_clusters, y, X.shape[0])
+        n_clusters = check_number_of_clusters(self.n_clusters, y, known)
         device = resolve_device(self.device, type(self).__name__)
         rng = check_random_state(self.random_state)
         left, held_out = split_labelled(y, self.validation_fraction, rng)
@@ -400,8 +403,8 @@ class SpanningForestEmbedding(
         begins = not hasattr(self, "n_iter_")
         X = self._check_rows(X, reset=begins)
         y = None if y is None else check_target(y, X.shape[0])
-        known_constraints(X.shape[0], y, must_link, cannot_link)
-        n_clusters = check_number_of_clusters(self.n_clusters, y, X.shape[0])
+        known = known_constraints(X.shape[0], y, must_link, cannot_link)
+        n_clusters = check_number_of_clusters(self.n_clusters, y, known)
         device = resolve_device(self.device, type(self).__name__)
         if begins or not isinstance(self.random_state, Integral):
             rng = check_random_state(self.random_state)

@@ -116,7 +116,11 @@ def test_nothing_that_was_passed_is_written(estimator, blobs, fit, answer):
 @pytest.mark.parametrize(
     "X, error, message",
     [
-        ([["a", "b"], ["c", "d"]], ValueError, "Got the str 'a' in column 0 instead. Enc"),
+        (
+            [["a", "b"], ["c", "d"]],
+            ValueError,
+            "Got the str 'a' in column 0 instead. Enc",
+        ),
         ([[1j, 2j], [3j, 4j]], ValueError, "Complex data not supported"),
         (
             np.array([["2020-01-01"], ["2020-01-02"]], dtype="M8[D]"),

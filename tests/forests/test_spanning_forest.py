@@ -9,7 +9,7 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist, pdist, squareform
 from sklearn.base import clone
-from sklearn.cluster import AgglomerativeClustering
+from sklearn.cluster import DBSCAN, AgglomerativeClustering
 from sklearn.datasets import load_digits, make_blobs, make_moons
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics import adjusted_rand_score
@@ -259,7 +259,10 @@ def test_parameters_that_contradict():
     "X, message",
     [
         ([["a", "b"], ["c", "d"]], "Got the str 'a' in column 0"),
-        (np.array([["2020-01-01"]], dtype="M8[D]"), "must be numeric. Got the datetime64"),
+        (
+            np.array([["2020-01-01"]], dtype="M8[D]"),
+            "must be numeric. Got the datetime64",
+        ),
         (np.array([["1", 2.0]], dtype=object), "Got the str '1'"),
         (np.ma.masked_array([[1.0, 2.0]], [[0, 1]]), "masked array"),
         ([[np.nan], [1.0]], "contains NaN"),
@@ -608,3 +611,50 @@ def test_trees_of_other_samples_are_refused():
             SpanningForestClustering(2, **parameters).fit(X, tree=tree, **arguments)
     with pytest.raises(ValueError, match="X is dense"):
         model.fit(csr_array(X), tree=tree)
+
+
+@pytest.mark.parametrize("weight", [1e154, 1e300, 1e-160])
+def test_weights_whose_products_overflow_are_refused(weight):
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    with pytest.raises(ValueError, match="'sample_weight' parameter .* sum of 1e-100"):
+        SpanningForestClustering(3).fit(X, sample_weight=np.full(30, weight))
+    fitted = SpanningForestClustering(3).fit(X, sample_weight=np.full(30, 1e98))
+    expected = SpanningForestClustering(3).fit(X, sample_weight=np.full(30, 1e6))
+    assert np.isfinite(fitted.cut_scores_).all()
+    assert np.array_equal(fitted.labels_, expected.labels_)
+
+
+def test_the_recipe_for_users_of_dbscan(global_random_seed):
+    """Of doc/coming_from.rst: the core samples of DBSCAN in the same clusters."""
+    rng = np.random.default_rng(global_random_seed)
+    X = np.concatenate(
+        [
+            rng.normal(0, 0.5, (100, 2)),
+            rng.normal(8, 0.5, (100, 2)),
+            rng.uniform(-6, 14, (30, 2)),
+        ]
+    )
+    eps, m = 1.0, 5
+    forest = SpanningForestClustering(None, distance_threshold=eps, min_samples=m)
+    labels = forest.fit(X).cut(min_size=m)
+    theirs = DBSCAN(eps=eps, min_samples=m).fit(X)
+    core = np.zeros(len(X), dtype=bool)
+    core[theirs.core_sample_indices_] = True
+    groups = np.where(core, theirs.labels_, -1)
+    n_core = np.bincount(groups + 1)[groups + 1]
+    groups[n_core < m] = -1
+    assert np.array_equal(labels >= 0, groups >= 0)
+    assert adjusted_rand_score(labels, groups) == 1
+    assert (labels[theirs.labels_ < 0] == -1).all()
+    assert labels.max() == 1
+    assert set(forest.cut(max_outlier_score=0.5)) > {-1, 0}
+    assert np.array_equal(forest.cut(), forest.labels_)
+
+
+def test_sizes_of_noise_count_weights():
+    X = np.array([[0.0], [0.1], [5.0], [9.0], [9.1], [9.2]])
+    forest = SpanningForestClustering(3).fit(X, sample_weight=[1, 1, 4, 1, 1, 1])
+    assert forest.cut(3).tolist() == [2, 2, 0, 1, 1, 1]
+    assert forest.cut(3, min_size=3).tolist() == [-1, -1, 0, 1, 1, 1]
+    with pytest.raises(ValueError, match="'min_size' .* at least 1.*Got 0 instead"):
+        forest.cut(3, min_size=0)

@@ -312,6 +312,21 @@ def test_targets_that_are_no_classes_are_refused(y, global_random_seed):
         make().fit(hidden_signal(seed=global_random_seed)[0], y)
 
 
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_more_classes_than_clusters_are_refused(method):
+    X, _ = hidden_signal()
+    y = np.arange(60) % 6
+    expected = "'n_clusters' parameter of .* at least 6, for the classes in y. Got 3"
+    with pytest.raises(ValueError, match=expected):
+        getattr(make(n_clusters=3), method)(X, y)
+    names = np.where(y == 5, "unknown", np.array(list("abcdef"))[y])
+    with pytest.raises(ValueError, match="if a name in y means unknown, replace it"):
+        getattr(make(n_clusters=5), method)(X, names)
+    cycle = [[0, 1], [1, 2], [2, 0]]
+    with pytest.raises(ValueError, match="at least 3, for the groups that links sep"):
+        getattr(make(n_clusters=2), method)(X, cannot_link=cycle)
+
+
 def as_text(y):
     """The same classes as strings; -1 becomes "-1"."""
     return np.where(y < 0, "-1", np.array(["cat", "ape", "bee"])[y])

@@ -5,7 +5,7 @@ from numbers import Real
 import numpy as np
 from sklearn.utils import check_consistent_length, column_or_1d
 
-from skdiffclust._constraints import as_constraints
+from skdiffclust._constraints import as_constraints, bounds_of_clusters
 from skdiffclust._validation import refuse_masked
 
 _NAME = "SpanningForestEmbedding"
@@ -116,8 +116,12 @@ def link_pairs(constraints):
     return np.concatenate([chains, first[constraints.cannot]]).astype(np.int64)
 
 
-def check_number_of_clusters(n_clusters, y, n_samples):
-    """Return the number of clusters, which "auto" needs a label of every sample for."""
+def check_number_of_clusters(n_clusters, y, known):
+    """Return the number of clusters, which "auto" needs a label of every sample for.
+
+    Refuses fewer than the constraints `known` on the samples leave.
+    """
+    n_samples = len(known.groups)
     if n_clusters == "auto":
         if y is None or (y < 0).any():
             what = "links do" if y is None else "samples without a label do"
@@ -132,6 +136,14 @@ def check_number_of_clusters(n_clusters, y, n_samples):
             f"The 'n_clusters' parameter of {_NAME} must be at most the number of "
             f"samples, n_samples={n_samples}. Got {n_clusters} instead. Use fewer "
             "clusters."
+        )
+    least, _ = bounds_of_clusters(known)
+    if n_clusters < least:
+        what = "the classes in y" if y is not None else "the groups that links separate"
+        raise ValueError(
+            f"The 'n_clusters' parameter of {_NAME} must be at least {least}, for "
+            f"{what}. Got {n_clusters} instead. Use more clusters; if a name in y "
+            "means unknown, replace it by -1."
         )
     return int(n_clusters)
 

@@ -1,5 +1,6 @@
 """Perturbed forests and their losses as torch modules, for a training loop."""
 
+import warnings
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -7,13 +8,15 @@ import numpy as np
 import torch
 from scipy.sparse import issparse
 from torch import nn
-from torch.autograd.function import once_differentiable
 
 from skdiffclust._constraints import constraints_from_matrix
 from skdiffclust._devices import refuse_other_devices
 from skdiffclust._torch import (
     at_least_float32,
+    differentiated_once,
     in_full_precision,
+    outside_compiler,
+    refuse_transforms,
     to_numpy,
     to_tensor,
 )
@@ -27,6 +30,9 @@ from skdiffclust.forests._perturbed._perturbation import (
 )
 from skdiffclust.forests._perturbed._relation import Relation, relation_of
 from skdiffclust.forests._perturbed._samplers import MOST, Noise, make_sampler
+
+# Noise smaller than this beside the similarity leaves too few bits of float64.
+_PRECISION = 2.0**-48
 
 
 @dataclass(frozen=True)
@@ -138,16 +144,22 @@ class _Boruvka:
 
 
 def _samplers(matrices, requests):
-    """Yield what `samplers` does for the matrices (b, n, n) of requests."""
-    if not requests:
-        return ()
-    return samplers(
-        matrices,
-        requests[0].n_clusters,
-        requests[0].noise,
-        [request.noise.seed for request in requests],
-        [request.constraints for request in requests],
-    )
+    """Yield what `samplers` does for the matrices (b, n, n) of requests.
+
+    Those with as many clusters are solved together.
+    """
+    sizes = np.array([request.n_clusters for request in requests], dtype=np.int64)
+    for n_clusters in np.unique(sizes):
+        rows = np.flatnonzero(sizes == n_clusters)
+        own = [requests[row] for row in rows]
+        for items, sampler in samplers(
+            matrices[rows],
+            int(n_clusters),
+            own[0].noise,
+            [request.noise.seed for request in own],
+            [request.constraints for request in own],
+        ):
+            yield rows[items], sampler
 
 
 class _Operator(torch.autograd.Function):
@@ -175,7 +187,7 @@ class _Operator(torch.autograd.Function):
         return tuple(t.to(similarity.dtype) for t in (forests, weights, linked))
 
     @staticmethod
-    @once_differentiable
+    @differentiated_once
     def backward(ctx, to_forest, to_weight, to_connectivity):
         (forests,) = ctx.saved_tensors
         gradient = torch.zeros_like(forests)
@@ -203,7 +215,7 @@ class _StoredGradient(torch.autograd.Function):
         return torch.as_tensor(value, dtype=torch.float64).to(similarity)
 
     @staticmethod
-    @once_differentiable
+    @differentiated_once
     def backward(ctx, cotangent):
         (gradient,) = ctx.saved_tensors
         ones = (1,) * (gradient.ndim - cotangent.ndim)
@@ -337,6 +349,7 @@ class _Perturbed(nn.Module):
 
     def _requests(self, similarity, constraints, n_clusters):
         """Return the shape of a batch, its items (b, n, n) and a _Request of each."""
+        refuse_transforms(similarity, type(self).__name__)
         refuse_other_devices(similarity, type(self).__name__)
         similarity = at_least_float32(similarity)
         n = similarity.shape[-1]
@@ -348,6 +361,7 @@ class _Perturbed(nn.Module):
         _check_clusters(n_clusters, n)
         batch = similarity.shape[:-2]
         items = similarity.reshape(-1, n, n)
+        _check_values(items, self.noise_scale, type(self).__name__)
         known = _constraints_of_items(constraints, batch, n)
         requests = [
             _Request(n_clusters, self._noise(seed), constraint)
@@ -363,6 +377,39 @@ class _Perturbed(nn.Module):
             getattr(self, "noise", "normal"),
             getattr(self, "antithetic", True) and self.n_perturbations > 1,
             seed,
+        )
+
+
+def _feasible(request):
+    """Return a request of no more clusters than its constraints leave groups."""
+    if request.constraints is None:
+        return request
+    n_groups = request.constraints.n_groups
+    return replace(request, n_clusters=min(request.n_clusters, n_groups))
+
+
+def _check_values(items, noise_scale, name):
+    """Refuse similarities beside which the noise is lost, and mention -inf."""
+    diagonal = torch.eye(items.shape[-1], dtype=torch.bool, device=items.device)
+    values = items.detach().masked_fill(diagonal, 0.0)
+    sizes = values.abs()
+    usable = sizes[sizes <= MOST]
+    largest = float(usable.max()) if usable.numel() else 0.0
+    if noise_scale < _PRECISION * largest:
+        raise ValueError(
+            f"The 'noise_scale' parameter of {name} must be at least {_PRECISION:.0e} "
+            f"of the largest similarity, {largest:.3g}, beside which float64 cannot "
+            f"hold smaller noise. Got {noise_scale} instead. Use "
+            "standardized_similarity, or divide the similarity by a constant."
+        )
+    if torch.isneginf(values).any():
+        warnings.warn(
+            f"{name} got similarities of -inf, for which its result is NaN: -inf is "
+            "no mask. Pass cannot-links as constraints for pairs that must not share "
+            "a cluster, or give them a similarity far below all others, for example "
+            "the least one minus a hundred times noise_scale.",
+            UserWarning,
+            stacklevel=6,
         )
 
 
@@ -448,6 +495,7 @@ class PerturbedForest(_Perturbed):
         self.noise = noise
         self.antithetic = antithetic
 
+    @outside_compiler
     @in_full_precision
     def forward(self, similarity, constraints=None, return_connectivity=False):
         """Compute the perturbed forests of similarities.
@@ -499,6 +547,7 @@ class _Loss(_Perturbed):
     ):
         super().__init__(n_clusters, noise_scale, n_perturbations, seed, generator)
 
+    @outside_compiler
     @in_full_precision
     def forward(self, similarity, constraints, n_clusters=None):
         """Compare similarities with what is known.
@@ -512,7 +561,8 @@ class _Loss(_Perturbed):
             of shape (n, n) or (..., n, n) with +1 for must-links, -1 for cannot-links
             and 0 for unknown. For n similarities, (n, n) are labels of each.
         n_clusters : int or None, default=None
-            Number of components of this call; None is that of the module.
+            Number of components of this call; None is that of the module. Fewer are
+            taken where the constraints leave fewer groups of samples.
 
         Returns
         -------
@@ -521,6 +571,7 @@ class _Loss(_Perturbed):
         """
         n_clusters = self.n_clusters if n_clusters is None else n_clusters
         batch, items, requests = self._requests(similarity, constraints, n_clusters)
+        requests = [_feasible(request) for request in requests]
         losses_of = self._losses if _runs_in_torch(items) else self._losses_by_kernels
         losses = _StoredGradient.apply(
             items,
@@ -673,6 +724,7 @@ class NeighborFenchelYoungLoss(_Perturbed):
         """
         return f"{super().extra_repr()}, n_neighbors={self.n_neighbors}"
 
+    @outside_compiler
     @in_full_precision
     def forward(self, embedding, constraints, n_clusters=None):
         """Compare an embedding with what is known of its samples.
@@ -685,7 +737,8 @@ class NeighborFenchelYoungLoss(_Perturbed):
             Partial labels (n,) with -1 for unknown, or a matrix (n, n) of +1, -1 and
             0, without -1 but for pairs that labels would separate as well.
         n_clusters : int or None, default=None
-            Number of components of this call; None is that of the module.
+            Number of components of this call; None is that of the module. Fewer are
+            taken where the constraints leave fewer groups of samples.
 
         Returns
         -------
@@ -698,6 +751,7 @@ class NeighborFenchelYoungLoss(_Perturbed):
             If the constraints contradict each other, or have cannot-links that are no
             labels.
         """
+        refuse_transforms(embedding, type(self).__name__)
         refuse_other_devices(embedding, type(self).__name__)
         embedding = at_least_float32(embedding)
         if embedding.ndim != 2:
@@ -720,7 +774,7 @@ class NeighborFenchelYoungLoss(_Perturbed):
             to_tensor(end.astype(np.int64), embedding.device)
             for end in (heads, columns)
         ]
-        request = _Request(n_clusters, self._noise(seed), known)
+        request = _feasible(_Request(n_clusters, self._noise(seed), known))
 
         def value_and_gradient(weights):
             weights = to_numpy(weights).astype(np.float64)
@@ -855,6 +909,7 @@ class FenchelYoungLoss(_Perturbed):
                 f"{n_perturbations} instead."
             )
 
+    @outside_compiler
     @in_full_precision
     def forward(self, similarity, forest):
         """Compute the loss between a similarity and a target forest.

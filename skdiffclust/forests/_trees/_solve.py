@@ -57,14 +57,8 @@ def _solver(lengths, n_rows, algorithm, n_jobs, is_free):
         return _by_kruskal
     is_raised = lengths.core is not None
     is_whole = is_free and n_rows == lengths.n_samples
-    if algorithm == "boruvka" and (lengths.points is None or is_raised > is_whole):
-        raise ValueError(
-            "The 'algorithm' parameter of SpanningForestClustering must be 'auto', "
-            "'prim' or 'kruskal', unless lengths are Euclidean or cosine distances "
-            "between points, with min_samples=None or without constraints. Got "
-            "'boruvka' instead. Use 'auto'."
-        )
-    if algorithm == "boruvka":
+    is_searched = lengths.points is not None and (not is_raised or is_whole)
+    if algorithm == "boruvka" and is_searched:
         return partial(_by_plain_boruvka if is_raised else _by_boruvka, n_jobs=n_jobs)
     is_small = n_rows <= _compilation_threshold.SMALL
     if is_small and not _is_compiled(lengths, algorithm, is_whole):

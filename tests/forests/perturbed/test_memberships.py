@@ -209,10 +209,15 @@ def test_clusters_that_no_draw_agrees_on(monkeypatch):
     assert_array_equal(forest.memberships_.argmax(axis=1), forest.labels_)
 
 
+def test_a_consensus_of_no_draws_is_the_cut_without_noise():
+    X = touching()
+    alone = SpanningForestClustering(3, consensus=True).fit(X)
+    assert_array_equal(alone.labels_, SpanningForestClustering(3).fit(X).labels_)
+    assert not hasattr(alone, "predict_proba")
+
+
 def test_refused():
     X = touching()
-    with pytest.raises(ValueError, match="'n_perturbations' .* with consensus=True"):
-        SpanningForestClustering(3, consensus=True).fit(X)
     with pytest.raises(ValueError, match="must be 0 with constraints. Got 30 instead"):
         SpanningForestClustering(3, n_perturbations=30).fit(X, must_link=[[0, 1]])
     with pytest.raises(ValueError, match="must be 0 with a distance_threshold"):

@@ -15,7 +15,7 @@ from skdiffclust.forests import (
     partial_fenchel_young_loss,
     perturbed_forest,
 )
-from skdiffclust.forests._perturbed import _boruvka_torch, _torch
+from skdiffclust.forests._perturbed import _boruvka_torch, _hash, _torch
 from skdiffclust.forests._perturbed._boruvka_torch import BoruvkaSampler, pair_noise
 from skdiffclust.forests._perturbed._fenchel_young import observations
 from skdiffclust.forests._perturbed._hash import draw_seed
@@ -486,6 +486,7 @@ def test_a_batch_with_cannot_links_and_an_item_that_is_not_finite(
         torch.testing.assert_close(gradient[:3], expected[:3])
 
 
+@pytest.mark.filterwarnings("ignore:.* got similarities of -inf")
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 2e100])
 def test_forests_of_what_is_not_finite_are_nan(value, backend, global_random_seed):
     similarity = similarity_of(9, global_random_seed)
@@ -788,3 +789,56 @@ def test_loss_of_neighbours_at_its_limits():
         (gradient,) = torch.autograd.grad(value, equal)
         assert abs(value) < 1e-12 and not gradient.any()
     assert torch.isnan(loss(torch.full((4, 2), torch.inf), None))
+
+
+@pytest.mark.parametrize("loss", [PartialFenchelYoungLoss, ConnectivityLoss])
+def test_a_batch_of_fewer_classes_than_clusters(backend, loss, global_random_seed):
+    """As many clusters as it can have: three batches in ten of ten classes."""
+    similarity = torch.tensor(np.stack([similarity_of(9, seed) for seed in range(2)]))
+    labels = torch.tensor(np.random.default_rng(global_random_seed).permutation(9) % 4)
+    partly = torch.where(torch.arange(9) < 3, -1, labels)
+    n_groups = 3 + len(torch.unique(partly[3:]))
+    module = loss(10, seed=3, n_perturbations=4)
+    with pytest.raises(ValueError, match="at most the number of samples, 9"):
+        module(similarity, labels)
+    both = module(similarity, torch.stack([labels, partly]), n_clusters=9)
+    for item, known, k in ((0, labels, 4), (1, partly, n_groups)):
+        module.seed = 3 if item == 0 else _seed_of_item(3, item)
+        alone = module(similarity[item], known, n_clusters=k)
+        assert torch.allclose(both[item], alone, rtol=1e-12, atol=1e-12)
+
+
+def _seed_of_item(seed, item):
+    """Return the seed of an item of a batch."""
+    return (seed + item * int(_hash.ROW)) % 2**64
+
+
+def test_a_labelled_batch_on_a_graph_of_neighbours():
+    embedding = torch.linspace(0, 1, 12).square()[:, None]
+    labels = torch.arange(12) % 3
+    losses = [
+        NeighborFenchelYoungLoss(k, n_neighbors=11, seed=0)(embedding, labels)
+        for k in (3, 10)
+    ]
+    assert losses[0] == losses[1]
+
+
+@pytest.mark.parametrize("loss", [PartialFenchelYoungLoss, PerturbedForest])
+def test_noise_that_float64_cannot_hold_is_refused(backend, loss):
+    similarity = torch.from_numpy(similarity_of(8))
+    similarity /= similarity.abs().max()
+    arguments = (labels_of(8),) if loss is PartialFenchelYoungLoss else ()
+    with pytest.raises(ValueError, match="'noise_scale' parameter of .*1e[+]15, besid"):
+        loss(3)(similarity * 1e15, *arguments)
+    found = loss(3, noise_scale=1e14)(similarity * 1e15, *arguments)
+    found = found if loss is PartialFenchelYoungLoss else found[1]
+    assert torch.isfinite(found)
+
+
+def test_minus_infinity_is_no_mask(backend):
+    similarity = torch.from_numpy(similarity_of(8))
+    similarity[0, 1] = similarity[1, 0] = -torch.inf
+    with pytest.warns(
+        UserWarning, match="PartialFenchelYoungLoss got .*-inf is no mas"
+    ):
+        assert torch.isnan(PartialFenchelYoungLoss(3)(similarity, labels_of(8)))

@@ -137,10 +137,14 @@ def test_a_fit_with_min_samples(d):
     few = SpanningForestClustering(2, min_samples=4, algorithm="boruvka").fit(X[:99])
     plain = SpanningForestClustering(2, min_samples=4).fit(X[:99])
     assert np.array_equal(few.edges_, plain.edges_)
-    with pytest.raises(ValueError, match="or without constraints. Got 'boruvka'"):
-        SpanningForestClustering(2, min_samples=4, algorithm="boruvka").fit(
-            X[:99], partial_labels=np.r_[0, 1, np.full(97, -1)]
-        )
+    labels = np.r_[0, 1, np.full(97, -1)]
+    one, other = (
+        SpanningForestClustering(2, min_samples=4, algorithm=algorithm)
+        .fit(X[:99], partial_labels=labels)
+        .labels_
+        for algorithm in ("auto", "boruvka")
+    )
+    assert np.array_equal(one, other)
 
 
 def test_duplicates_point_to_the_first(global_random_seed):

@@ -54,7 +54,7 @@ def test_every_tier_and_algorithm(kind, seed, cold, monkeypatch, global_random_s
     expected = [forest(lengths, *case) for case in cases]
     monkeypatch.setattr(_compilation_threshold, "SMALL", 0)
     monkeypatch.setattr(_metric_blocks, "_ROWS", 7)
-    for algorithm in ("auto", "prim", "kruskal"):
+    for algorithm in ("auto", "prim", "kruskal", "boruvka"):
         for case, theirs in zip(cases, expected, strict=True):
             assert forest(lengths, *case, algorithm=algorithm) == theirs
 
@@ -73,12 +73,6 @@ def test_ready_kernels_grow_the_tree_of_few_samples(
     lengths = relations(np.random.default_rng(global_random_seed))[kind]
     assert forest(lengths) == expected
     assert forest(lengths, algorithm="auto", n_jobs=2) == expected
-
-
-def test_boruvka_is_for_points_only():
-    lengths = lengths_of_matrix(np.ones((3, 3)))
-    with pytest.raises(ValueError, match="'algorithm' parameter.*Got 'boruvka'"):
-        spanning_edges(lengths, algorithm="boruvka")
 
 
 def test_blocks_merged_on_the_way_and_any_number_of_threads(
