@@ -4,7 +4,7 @@ import signal
 import threading
 from contextlib import contextmanager
 
-from numba import njit
+from numba.core import config
 from numba.core.registry import CPUDispatcher
 
 
@@ -71,7 +71,7 @@ def is_ready(kernel):
 
 
 def compiled(**options):
-    """Return a decorator: numba's ``njit(cache=True)``, or without cache if it must be.
+    """Return a decorator like numba's ``njit(cache=True)``, or without a cache.
 
     Where neither the installation nor the user's cache folder can be written (a
     read-only image, no home folder), numba refuses to compile a cached function at
@@ -80,14 +80,14 @@ def compiled(**options):
     """
 
     def decorate(function):
+        if config.DISABLE_JIT:
+            return function
+        kernel = _Kernel(function, targetoptions={"nopython": True, **options})
         try:
-            kernel = njit(cache=True, **options)(function)
+            kernel.enable_caching()
         except RuntimeError as error:
             if "no locator" not in str(error):
                 raise
-            kernel = njit(**options)(function)
-        if isinstance(kernel, CPUDispatcher):  # not with NUMBA_DISABLE_JIT
-            kernel.__class__ = _Kernel
         return kernel
 
     return decorate

@@ -55,8 +55,6 @@ from skdiffclust._compat import CALLBACKS_ATTRIBUTE, CONFIGURATION_ATTRIBUTES
 _BLOW_UP = 1e3
 # A loss no larger than this is rounding around zero, and has no scale.
 _ROUNDING = 1e-8
-# Why a loop ends by itself.
-STOP_REASONS = ("max_iter", "patience", "diverged", "callback")
 # Number of epochs that progress is judged by if `n_iter_no_change` is None.
 _WINDOW = 10
 # Of the mean size of a cluster: what is smaller divides nothing.

@@ -4,7 +4,6 @@ import os
 import warnings
 from datetime import date, timedelta
 from numbers import Integral
-from pathlib import Path, PurePosixPath
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
@@ -18,9 +17,6 @@ _NOT_NUMBERS = (str, bytes, complex, date, timedelta, np.datetime64, np.timedelt
 _GIB = 2.0**30
 _WARN_GIB = 2.0
 _SHOWN = 40  # characters of a value in a message
-# Where Linux lists the control groups of a process and their limits.
-_PROCESS_GROUPS = Path("/proc/self/cgroup")
-_GROUPS = Path("/sys/fs/cgroup")
 
 
 def validate_rows(estimator, X, *, reset=True, **check_params):
@@ -196,60 +192,14 @@ def check_dense_size(n_rows, n_columns=None, *, itemsize=8, what, remedy):
     memory = _memory_limit() / _GIB
     if size > memory:
         raise ValueError(
-            f"{text}, more than the {memory:.1f} GiB of memory that this process may "
-            f"take. {remedy}"
+            f"{text}, more than the {memory:.1f} GiB of memory there are. {remedy}"
         )
     warnings.warn(f"{text}. {remedy}", UserWarning, stacklevel=3)
 
 
 def _memory_limit():
-    """Return the bytes that this process may use, by the tightest limit.
-
-    Of physical memory, of the control group (a container's limit), and of the address
-    space (``ulimit -v``). 64 GiB where the system sets none.
-    """
+    """Return the bytes of physical memory, 64 GiB where the system does not tell."""
     try:
-        physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):
-        physical = 0
-    limits = [physical, _address_space(), *_group_limits()]
-    return min((limit for limit in limits if limit > 0), default=64 * _GIB)
-
-
-def _address_space():
-    """Return the soft limit of the address space in bytes, 0 where there is none."""
-    try:
-        # The module does not exist on Windows.
-        import resource
-
-        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-    except (ImportError, AttributeError, OSError, ValueError):
-        return 0
-    return 0 if limit == resource.RLIM_INFINITY else limit
-
-
-def _group_limits():
-    """Yield the limits in bytes of the control groups, of both versions, we are in."""
-    try:
-        lines = _PROCESS_GROUPS.read_text(encoding="utf-8").splitlines()
-    except (OSError, ValueError):
-        return
-    for line in lines:
-        _, _, rest = line.partition(":")
-        controllers, _, path = rest.partition(":")
-        if controllers == "":
-            root = _GROUPS
-            name = "memory.max"
-        elif "memory" in controllers.split(","):
-            root = _GROUPS / "memory"
-            name = "memory.limit_in_bytes"
-        else:
-            continue
-        group = PurePosixPath(path.lstrip("/"))
-        # A container may see its own group as the root. The limits of its parents apply
-        # to a group as well; "max" is no limit.
-        for part in (group, *group.parents):
-            try:
-                yield int((root / part / name).read_text(encoding="utf-8"))
-            except (OSError, ValueError):
-                continue
+        return 64 * _GIB

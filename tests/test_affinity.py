@@ -1,10 +1,7 @@
 """Tests of distances, kernels, graphs and the out-of-sample rule."""
 
-import subprocess
-import sys
 import warnings
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -506,61 +503,16 @@ def test_check_dense_size(monkeypatch):
         check_dense_size(200_000, **text)
 
 
-def test_memory_limit_is_the_tightest_there_is(monkeypatch, tmp_path):
-    gib = int(2.0**30)
+def test_the_memory_limit_is_that_of_the_machine(monkeypatch):
+    text = {"what": "the distance matrix", "remedy": "Use a sparse graph."}
+    sizes = {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 2**20}
+    monkeypatch.setattr(_validation.os, "sysconf", sizes.get, raising=False)
+    with pytest.raises(ValueError, match=r"7\.5 GiB, more than the 4\.0 GiB"):
+        check_dense_size(10**9, 1, **text)
 
-    def sysconf(name):
-        return {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 16 * gib // 4096}[name]
-
-    monkeypatch.setattr(_validation.os, "sysconf", sysconf, raising=False)
-    monkeypatch.setattr(_validation, "_address_space", lambda: 0)
-    monkeypatch.setattr(_validation, "_PROCESS_GROUPS", tmp_path / "cgroup")
-    monkeypatch.setattr(_validation, "_GROUPS", tmp_path / "groups")
-    assert _validation._memory_limit() == 16 * gib
-    # Version 2: a group is bound by the one that it is in; "max" is no limit.
-    inner = tmp_path / "groups" / "user" / "job"
-    inner.mkdir(parents=True)
-    (tmp_path / "cgroup").write_text("0::/user/job\n", encoding="utf-8")
-    (inner / "memory.max").write_text("max\n", encoding="utf-8")
-    assert _validation._memory_limit() == 16 * gib
-    (inner.parent / "memory.max").write_text(f"{4 * gib}\n", encoding="utf-8")
-    assert _validation._memory_limit() == 4 * gib
-    # Version 1, in a container that sees its own group as the root.
-    (tmp_path / "groups" / "memory").mkdir()
-    (tmp_path / "groups" / "memory" / "memory.limit_in_bytes").write_text(
-        f"{2 * gib}\n", encoding="utf-8"
-    )
-    (tmp_path / "cgroup").write_text(
-        "5:cpu,memory:/docker/1f\nbroken\n", encoding="utf-8"
-    )
-    assert _validation._memory_limit() == 2 * gib
-    monkeypatch.setattr(_validation, "_address_space", lambda: gib)
-    assert _validation._memory_limit() == gib
-
-
-def test_the_address_space_is_a_limit():
-    resource = pytest.importorskip("resource")
-    code = (
-        "import resource; from skdiffclust import _validation as v;"
-        "hard = resource.getrlimit(resource.RLIMIT_AS)[1];"
-        "resource.setrlimit(resource.RLIMIT_AS, (2**40, hard));"
-        "print(v._address_space() == 2**40, v._memory_limit() <= 2**40)"
-    )
-    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
-    if hard != resource.RLIM_INFINITY:
-        pytest.skip("The address space of this process is limited already.")
-    root = Path(__file__).resolve().parents[1]
-    run = subprocess.run(
-        [sys.executable, "-c", code], cwd=root, capture_output=True, text=True
-    )
-    assert run.stdout.split() == ["True", "True"], run.stderr
-
-
-def test_memory_limit_has_a_fallback(monkeypatch, tmp_path):
     def missing(name):
         raise ValueError(name)
 
     monkeypatch.setattr(_validation.os, "sysconf", missing, raising=False)
-    monkeypatch.setattr(_validation, "_address_space", lambda: 0)
-    monkeypatch.setattr(_validation, "_PROCESS_GROUPS", tmp_path / "none")
-    assert _validation._memory_limit() == 64 * 2.0**30
+    with pytest.raises(ValueError, match=r"74\.5 GiB, more than the 64\.0 GiB"):
+        check_dense_size(10**10, 1, **text)

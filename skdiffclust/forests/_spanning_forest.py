@@ -22,7 +22,7 @@ from skdiffclust._compat import (
     check_sample_weight,
     fit_context,
 )
-from skdiffclust._constraints import as_constraints, check_feasible
+from skdiffclust._constraints import as_constraints, check_feasible, restrict
 from skdiffclust._history import (
     drop_stale,
     fit_task,
@@ -33,7 +33,6 @@ from skdiffclust._sparse_squares import SPARSE_METRICS, nearest_sparse_sample
 from skdiffclust._validation import is_small_dense, validate_rows
 from skdiffclust.forests._constrained._grow_tree import grow_tree
 from skdiffclust.forests._constrained._search import improve_cut, join_groups
-from skdiffclust.forests._embedding._informed_batches import restrict
 from skdiffclust.forests._hierarchy._condensed_tree import condense, exemplars_of
 from skdiffclust.forests._hierarchy._core_sizes import (
     core_radii,

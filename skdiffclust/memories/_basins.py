@@ -14,7 +14,7 @@ from sklearn.utils import check_array, check_random_state
 
 from skdiffclust._affinity import refuse_overflow
 from skdiffclust._assignments import order_by_size
-from skdiffclust.memories._checks import check_sample_weight
+from skdiffclust._compat import check_sample_weight
 
 _ATTRACTING = 5  # memories that attract a sample, the nearest ones
 _SHARPNESS = 2.0  # inverse temperature times the squared distance to the last of them
@@ -110,7 +110,9 @@ def find_basins(
             f"the number of samples, {len(X)}. Got {n_clusters} instead. Use fewer "
             "clusters."
         )
-    weight = check_sample_weight(sample_weight, len(X))
+    weight = check_sample_weight(
+        sample_weight, X, dtype=np.float64, ensure_non_negative=True
+    )
     random_state = check_random_state(random_state)
     # numba is imported here, because it would slow down the import of the package.
     from skdiffclust.memories._seeding import seed_memories

@@ -5,26 +5,6 @@ import numpy as np
 from skdiffclust._affinity import refuse_zero_rows
 
 
-def check_sample_weight(sample_weight, n_samples):
-    """Return weights (n,), float64, of samples."""
-    if sample_weight is None:
-        return np.ones(n_samples)
-    weight = np.asarray(sample_weight, dtype=np.float64)
-    if weight.shape != (n_samples,):
-        raise ValueError(
-            "The 'sample_weight' parameter must hold one weight per sample. Got shape "
-            f"{weight.shape} for {n_samples} samples instead. Pass a one-dimensional "
-            "array."
-        )
-    if not (np.isfinite(weight).all() and (weight >= 0).all() and weight.any()):
-        raise ValueError(
-            "The 'sample_weight' parameter must be finite, not negative, and not all "
-            f"zero. Got values from {weight.min()} to {weight.max()} instead. Remove "
-            "samples that should be ignored."
-        )
-    return weight
-
-
 def check_problem(clam, weight, first):
     """Refuse parameters that do not fit samples of these weights (n,)."""
     n_samples = np.count_nonzero(weight)

@@ -27,6 +27,7 @@ from skdiffclust._compat import (
     HasMethods,
     Interval,
     StrOptions,
+    check_sample_weight,
     fit_context,
 )
 from skdiffclust._constraints import as_constraints, is_free
@@ -48,7 +49,6 @@ from skdiffclust.memories._checks import (
     check_half_life,
     check_init,
     check_problem,
-    check_sample_weight,
     refuse_checkpoint,
 )
 from skdiffclust.memories._dynamics import (
@@ -556,7 +556,9 @@ class ClAM(
         refuse_overflow([_extremes(X)], X.dtype)
         if first:
             refuse_underflow(_extremes(X), X.dtype)
-        weight = check_sample_weight(sample_weight, X.shape[0])
+        weight = check_sample_weight(
+            sample_weight, X, dtype=np.float64, ensure_non_negative=True
+        )
         check_problem(self, weight, first)
         return X, weight
 
@@ -988,7 +990,9 @@ class ClAM(
         check_is_fitted(self)
         shown = self._validate(X, reset=False)
         X = self._rows(X)
-        weight = check_sample_weight(sample_weight, X.shape[0])
+        weight = check_sample_weight(
+            sample_weight, X, dtype=np.float64, ensure_non_negative=True
+        )
         total = count = 0.0
         for rows in blocks(X):
             part = dense(X[rows]).astype(np.float64)

@@ -22,7 +22,7 @@ if HAS_TORCH:
     from skdiffclust.forests._constrained import _constrained_torch as batched
     from skdiffclust.forests._perturbed import _torch
     from skdiffclust.forests._perturbed._boruvka_torch import BoruvkaSampler
-    from skdiffclust.forests._trees._boruvka_torch import ranked_matrices
+    from skdiffclust.forests._trees._boruvka_torch import RankedMatrices, Triangle
 
 
 @pytest.fixture
@@ -56,8 +56,12 @@ def solve_by_torch(similarity, problem):
 
 
 def as_tensors(similarity, problem):
+    triangle = Triangle(len(similarity), torch.device("cpu"))
+    matrix = torch.from_numpy(np.array(similarity)).reshape(1, -1)
+    weights = matrix.new_zeros(1, triangle.n_pairs + 1)
+    weights[:, :-1] = matrix[:, triangle.pairs]
     problem = batched.TorchProblem([problem], torch.device("cpu"))
-    return ranked_matrices(torch.from_numpy(np.array(similarity))[None]), problem
+    return RankedMatrices(weights, triangle), problem
 
 
 def improve_by_torch(similarity, labels, problem):

@@ -17,12 +17,11 @@ from sklearn.pipeline import make_pipeline
 from torch import nn
 
 from skdiffclust import SpanningForestClustering, SpanningForestEmbedding
-from skdiffclust._constraints import as_constraints
+from skdiffclust._constraints import as_constraints, restrict
 from skdiffclust.forests._embedding._informed_batches import (
     InformedBatches,
     feasible_number,
     joined,
-    restrict,
 )
 from skdiffclust.forests._embedding._start import neighbors_of
 from skdiffclust.forests._embedding._targets import split_labelled

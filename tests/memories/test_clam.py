@@ -642,7 +642,7 @@ def test_parameters_are_as_they_were(global_random_seed):
 def test_sample_weight_is_checked(global_random_seed):
     X, _ = blobs(seed=global_random_seed)
     for bad in ([1.0], -np.ones(len(X)), np.zeros(len(X)), np.full(len(X), np.nan)):
-        with pytest.raises(ValueError, match="sample_weight"):
+        with pytest.raises(ValueError, match="[Ss]ample.weight"):
             ClAM(3).fit(X, sample_weight=bad)
     with pytest.raises(ValueError, match="must not be zero"):
         ClAM(2, metric="cosine").fit(np.vstack([X, np.zeros(6)]))

@@ -2,7 +2,12 @@
 
 import numpy as np
 
-from skdiffclust._constraints import Constraints
+from skdiffclust._constraints import (
+    Constraints,
+    number_by_first_row,
+    number_groups,
+    restrict,
+)
 from skdiffclust.forests._constrained._problem import constrained_problem
 
 
@@ -106,18 +111,6 @@ def _turns(n, size, n_batches, random_state):
     return np.concatenate(batches)[:n_batches]
 
 
-def restrict(constraints, rows):
-    """Return the constraints of some samples (m,)."""
-    numbers, groups, rank = _number_by_first_row(constraints.groups[rows])
-    classes = constraints.classes[rows]
-    known = classes >= 0
-    classes[known] = _number_by_first_row(classes[known])[1]
-    pairs = constraints.cannot
-    pairs = pairs[np.isin(pairs, numbers).all(axis=1)]
-    pairs = np.sort(rank[np.searchsorted(numbers, pairs)], axis=1)
-    return Constraints(groups, classes, np.unique(pairs, axis=0))
-
-
 def joined(constraints, pairs):
     """Return closed constraints (n,) with pairs (m, 2) of rows linked, one by one.
 
@@ -137,11 +130,9 @@ def joined(constraints, pairs):
         classes[groups == kept] = known.pop() if known else -1
         separated[kept] |= separated[lost]
         separated[:, kept] |= separated[:, lost]
-    numbers, groups, rank = _number_by_first_row(groups)
+    groups, both = number_groups(groups, np.argwhere(separated))
     known = classes >= 0
-    classes[known] = _number_by_first_row(classes[known])[1]
-    first, second = np.nonzero(separated[np.ix_(numbers, numbers)])
-    both = np.sort(rank[np.column_stack([first, second])], axis=1)
+    classes[known] = number_by_first_row(classes[known])
     return Constraints(groups, classes, _not_implied(both, groups, classes))
 
 
@@ -151,13 +142,6 @@ def _not_implied(pairs, groups, classes):
     class_of_group[groups] = classes
     implied = (class_of_group[pairs] >= 0).all(axis=1)
     return np.unique(pairs[~implied], axis=0).reshape(-1, 2)
-
-
-def _number_by_first_row(values):
-    """Return the distinct values, new numbers (n,) by first row, and their order."""
-    distinct, first, inverse = np.unique(values, return_index=True, return_inverse=True)
-    rank = np.argsort(np.argsort(first))
-    return distinct, rank[inverse], rank
 
 
 def feasible_number(constraints, n_clusters):

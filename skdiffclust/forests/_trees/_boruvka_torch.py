@@ -116,15 +116,6 @@ class RankedMatrices:
         )
 
 
-def ranked_matrices(matrices):
-    """Return the RankedMatrices of symmetric matrices (s, n, n)."""
-    (n_samples, n) = matrices.shape[:2]
-    triangle = Triangle(n, matrices.device)
-    weights = matrices.new_zeros(n_samples, triangle.n_pairs + 1)
-    weights[:, :-1] = matrices.flatten(1)[:, triangle.pairs]
-    return RankedMatrices(weights, triangle)
-
-
 class Level(NamedTuple):
     """A round of Borůvka's algorithm on c components.
 
