@@ -196,6 +196,10 @@ def _finite_kernel(X, Y, kernel, kernel_params):
     A function gets the arguments that `pairwise_kernels` passes.
     """
     function = _of_two_rows(kernel, "kernel") if callable(kernel) else kernel
+    if isinstance(kernel, str) and kernel in _DENSE_KERNELS:
+        # scikit-learn's loops over them do not read what cannot be written.
+        X = np.require(X, requirements="W")
+        Y = None if Y is None else np.require(Y, requirements="W")
     values = pairwise_kernels(X, Y, metric=function, **(kernel_params or {}))
     values = np.asarray(values, dtype=np.float64)
     if not np.isfinite(values).all():

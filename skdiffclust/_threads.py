@@ -6,12 +6,39 @@ interruption takes effect within a chunk.
 """
 
 import threading
+from contextlib import contextmanager, nullcontext
+from functools import cache
 from time import perf_counter
+
+from threadpoolctl import ThreadpoolController
 
 from skdiffclust._compat import effective_n_threads
 
 # Seconds that a chunk should take; the next one is sized by the last.
 _CHUNK_SECONDS = 0.04
+
+
+# Multiplications of the largest product of a loop, below which one thread is as fast.
+_SMALL_PRODUCT = 10**8
+
+
+@cache
+def _controller():
+    """Return the controller of the libraries that are loaded; finding them costs ms."""
+    return ThreadpoolController()
+
+
+@contextmanager
+def small_products(n_multiplications):
+    """Let BLAS use one thread in the block if its largest product is a small one.
+
+    The threads of a product wait for each other: on a busy processor, products that
+    take a tenth of a millisecond then take ten. The limit is that of the process, as in
+    scikit-learn's KMeans; of concurrent blocks, threadpoolctl lets one set it.
+    """
+    is_small = n_multiplications <= _SMALL_PRODUCT
+    with _controller().limit(limits=1, user_api="blas") if is_small else nullcontext():
+        yield
 
 
 def thread_count(n_jobs):

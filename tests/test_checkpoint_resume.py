@@ -351,9 +351,9 @@ def test_a_path_goes_on_with_a_transformer(tmp_path):
         walk(Nystroem(n_components=5), tmp_path / "d")
 
 
-def test_a_metric_that_is_not_used_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="'metric' parameter .* do not use it"):
-        walk("linear", tmp_path / "c", metric=scaled(1))
+def test_a_metric_that_is_not_used_changes_nothing(tmp_path):
+    expected = walk("linear", tmp_path / "c")
+    assert walk("linear", tmp_path / "c", metric=scaled(1)) == expected
 
 
 def embed(module, folder):

@@ -4,9 +4,9 @@ import threading
 from time import sleep
 
 import pytest
-from threadpoolctl import threadpool_limits
+from threadpoolctl import threadpool_info, threadpool_limits
 
-from skdiffclust._threads import run_chunks, thread_count
+from skdiffclust._threads import run_chunks, small_products, thread_count
 
 
 @pytest.mark.parametrize("n_threads", [1, 2, 4])
@@ -58,3 +58,36 @@ def test_number_of_threads_follows_the_limits_of_others():
     assert thread_count(3) == 3
     with threadpool_limits(1):
         assert thread_count(None) == 1
+
+
+def blas_threads():
+    """Return the largest number of threads that a BLAS may use."""
+    return max(
+        library["num_threads"]
+        for library in threadpool_info()
+        if library["user_api"] == "blas"
+    )
+
+
+def test_small_products_use_one_thread_and_leave_no_limit_behind():
+    with threadpool_limits(2, "blas"):
+        before = blas_threads()
+        with pytest.raises(KeyboardInterrupt), small_products(10):
+            assert blas_threads() == 1
+            raise KeyboardInterrupt
+        assert blas_threads() == before
+        with small_products(10**12):
+            assert blas_threads() == before
+        # Concurrent blocks leave what was before, in whatever order they end.
+        barrier = threading.Barrier(4)
+
+        def work():
+            with small_products(10):
+                barrier.wait()
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert blas_threads() == before

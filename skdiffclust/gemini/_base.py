@@ -5,7 +5,6 @@ from numbers import Integral, Real
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClusterMixin
-from sklearn.metrics.pairwise import KERNEL_PARAMS
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -77,49 +76,8 @@ def has_features(estimator):
 
 # Of more than twice as many samples, restarts are compared on so many of them.
 _SOME_SAMPLES = 10_000
-# Parameters that define or change a relation, and their defaults.
-_RELATION_DEFAULTS = {
-    "kernel": "linear",
-    "metric": "euclidean",
-    "gamma": None,
-    "degree": 3,
-    "coef0": 1,
-    "kernel_params": None,
-}
 # The parameter that an affinity replaces, and its default, by kind of relation.
 _AFFINITIES = {"kernel": ("kernel", "linear"), "distance": ("metric", "euclidean")}
-
-
-def refuse_unused(estimator, kind):
-    """Raise ValueError if a parameter that a relation of `kind` does not use is set.
-
-    That is, if it is not at its default. `kind` is "kernel", "distance" or None.
-    """
-    kernel = estimator.kernel if kind == "kernel" else None
-    is_named = isinstance(kernel, str)
-    known = KERNEL_PARAMS.get(kernel, ()) if is_named else ()
-    is_used = {
-        "kernel": kind == "kernel",
-        "metric": kind == "distance",
-        "gamma": "gamma" in known,
-        "degree": "degree" in known,
-        "coef0": "coef0" in known,
-        "kernel_params": callable(kernel) and not is_named,
-    }
-    params = estimator.get_params(deep=False)
-    for name, default in _RELATION_DEFAULTS.items():
-        value = params.get(name, default)
-        is_empty = name == "kernel_params" and not value
-        if is_used[name] or is_empty or value == default:
-            continue
-        setters = ("objective", "kernel") if kind == "kernel" else ("objective",)
-        where = [f"{part}={params[part]!r}" for part in setters if part in params]
-        raise ValueError(
-            f"The {name!r} parameter of {type(estimator).__name__} must be left at "
-            f"{default!r}, since relations with {' and '.join(where)} do not use it. "
-            f"Got {value!r} instead. Leave it out, or set what uses it; a search over "
-            "both takes a list of grids."
-        )
 
 
 class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
@@ -301,6 +259,12 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
             return None
         return scale_gamma(self.kernel, n_features, units.features)
 
+    def _needs_positive_rows(self):
+        """Return whether the kernel is defined for features of at least 0 only."""
+        with_kernel = OBJECTIVES[self.objective].relation == "kernel"
+        named = self.kernel if isinstance(self.kernel, str) else None
+        return with_kernel and named in ("chi2", "additive_chi2")
+
     def _scales_gamma(self):
         """Return whether gamma makes the kernel independent of the unit of X."""
         with_kernel = OBJECTIVES[self.objective].relation == "kernel"
@@ -310,15 +274,6 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         """Return the degree of the objective in X, None if it has none."""
         kind = OBJECTIVES[self.objective].relation
         return degree_of(kind, self.kernel, self.metric, self.gamma)
-
-    def _refuse_unused(self):
-        """Refuse parameters that define or change a relation that is not used.
-
-        A user who sets a metric expects it to be used. Parameters of models and
-        training that are unused because of others are ignored, as in scikit-learn.
-        """
-        self._refuse_unused_precomputed()
-        refuse_unused(self, OBJECTIVES[self.objective].relation)
 
     def _refuse_unused_precomputed(self):
         """Refuse a precomputed relation that the objective would take as features."""
@@ -347,7 +302,7 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
 
         The means and the dtype are those of the first samples of a stream.
         """
-        self._refuse_unused()
+        self._refuse_unused_precomputed()
         X = self._validate(X, reset=first)
         if not first:
             X = X.astype(self.coefs_[0].dtype, copy=False)

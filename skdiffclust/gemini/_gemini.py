@@ -48,6 +48,7 @@ _BY_MODEL = (
     "gamma_",
     "encoder_",
     "device_",
+    "start_kept_",
     "_columns",
     "_units",
     "_stream",
@@ -122,7 +123,7 @@ class GEMINI(BaseGEMINI):
     coef0 : float, default=1
         Constant of the kernels "poly", "polynomial" and "sigmoid".
     kernel_params : dict or None, default=None
-        Keyword arguments of a callable `kernel`; must be None for others.
+        Keyword arguments of a callable `kernel`. Ignored for others.
     model : {"linear", "mlp", "free"} or torch.nn.Module, default="linear"
         Model of p(y|x):
 
@@ -189,6 +190,11 @@ class GEMINI(BaseGEMINI):
         Number of epochs of the best restart.
     history_ : dict of lists
         "loss" and "objective" after each epoch of the best restart.
+    start_kept_ : bool
+        Whether the result is the hard partition of the start, see Notes, because
+        training did not improve the loss by more than `tol`. All probabilities are then
+        close to 0 or 1, and the parameters of the training had no effect. Only
+        available after `fit` of a model that is not a module.
     gamma_ : float
         Value of gamma. Only available with ``gamma="scale"``.
     stability_ : dict of ndarray
@@ -425,9 +431,14 @@ class GEMINI(BaseGEMINI):
         if self.n_clusters == "auto":
             self._check_auto(np.count_nonzero(row_weights), affinity)
             present = X[np.flatnonzero(row_weights > 0)]
-            counts = counts_to_try(len(present), *bounds_of_clusters(constraints))
+            counts = counts_to_try(present.shape[0], *bounds_of_clusters(constraints))
             stability = stability_of_counts(
-                self._cluster_subset, present, counts, rng, self._finds_cells()
+                self._cluster_subset,
+                present,
+                counts,
+                rng,
+                is_linear=self._finds_cells(),
+                is_not_negative=self._needs_positive_rows(),
             )
             self.stability_ = stability.to_dict()
             self._set_n_clusters(stability.best)
@@ -449,9 +460,9 @@ class GEMINI(BaseGEMINI):
         gamma = self._gamma_attribute(units, X.shape[1])
         trained = []
         starts = self._starts(problem, self.model, rng, trained)
-        n_starts = self._n_starts(problem, self.model) + self._has_cells(
-            self.model, self._layer_sizes(X.shape[1])
-        )
+        sizes = self._layer_sizes(X.shape[1])
+        n_starts = self._n_starts(problem, self.model)
+        n_starts += self._has_cells(self.model, sizes)
         if self.model == "free":
             problem = problem.on_numbers()
 
@@ -489,6 +500,13 @@ class GEMINI(BaseGEMINI):
         for name, value in (_attributes(model, problem, means) | gamma).items():
             setattr(self, name, value)
         self._units = units
+        best = training.best
+        first = best.history["loss"][0]
+        has_gained = best.best_loss < first - self.tol * abs(first)
+        # The last run, unless a callback ended the fit, is that of a hard partition.
+        is_sharp = best is training.loops[-1] and len(training.loops) == n_starts
+        has_cells = self._has_cells(self.model, sizes)
+        self.start_kept_ = bool(has_cells and is_sharp and not has_gained)
         self.n_iter_ = training.best.n_iter
         self.history_ = units.history(training.best.history)
         training.finish()
@@ -555,6 +573,7 @@ class GEMINI(BaseGEMINI):
         model = self._units.model(best)
         for name, value in _attributes(model, problem, means).items():
             setattr(self, name, value)
+        drop_stale(self, ["start_kept_"])
         self.labels_ = logits_of_rows(model, X, means).argmax(axis=1)
         self.n_clusters_ = len(np.unique(self.labels_))
         self.n_iter_ += loop.n_iter

@@ -11,7 +11,7 @@ from skdiffclust._assignments import order_by_size
 from skdiffclust._compat import Interval, fit_context
 from skdiffclust._history import keep_state_on_error, warn_of_convergence
 from skdiffclust._validation import extreme_rows, validate_rows
-from skdiffclust.gemini._base import BaseGEMINI, refuse_unused
+from skdiffclust.gemini._base import BaseGEMINI
 from skdiffclust.gemini._relations import KERNELS, given_relation, make_relation
 from skdiffclust.gemini._splits import Split, best_split, cohesion_of
 from skdiffclust.gemini._units import Units, scale_gamma, takes_gamma
@@ -50,7 +50,7 @@ class Kauri(ClusterMixin, BaseEstimator):
     coef0 : float, default=1
         Constant of the kernels "poly", "polynomial" and "sigmoid".
     kernel_params : dict or None, default=None
-        Keyword arguments of a callable `kernel`; must be None for others.
+        Keyword arguments of a callable `kernel`. Ignored for others.
     max_leaf_nodes : int or None, default=None
         Maximum number of leaves. None uses `n_clusters`, so that each cluster is
         described by one rule. With more leaves, a cluster may have several of them, and
@@ -182,7 +182,6 @@ class Kauri(ClusterMixin, BaseEstimator):
         ConvergenceWarning
             If fewer clusters are found than requested.
         """
-        refuse_unused(self, "kernel")
         X = self._validate(X, reset=True)
         n_samples = len(X)
         if self.n_clusters > n_samples:

@@ -136,11 +136,6 @@ class Penalty:
         factors = np.ones(len(self.sizes)) if self.factors is None else self.factors
         return self.alpha * factors
 
-    @cached_property
-    def scales(self):
-        """What residuals (g,) are divided by: alpha c_g, or alpha where c_g is zero."""
-        return np.where(self.thresholds > 0, self.thresholds, self.alpha)
-
     def at(self, alpha):
         """Return the penalty with another alpha."""
         return replace(self, alpha=float(alpha))
@@ -204,7 +199,7 @@ class Penalty:
             self.norms(new - old)
             for new, old in zip(trial.inputs, model.inputs, strict=True)
         ]
-        return np.sqrt(np.square(moved).sum(axis=0)) / self.scales
+        return np.sqrt(np.square(moved).sum(axis=0)) / self.thresholds
 
 
 class NormPenalty(Penalty):

@@ -15,6 +15,7 @@ import numpy as np
 from sklearn.metrics import adjusted_rand_score
 
 from skdiffclust._encoder import Encoder
+from skdiffclust._threads import small_products
 from skdiffclust.gemini._sparse_rows import column_squares, take_columns
 from skdiffclust.gemini._training import loss_and_gradients
 
@@ -73,7 +74,7 @@ class LinearProblem:
             rows = replace(problem, X=self._X, transposed=None)
             loss, value, (by_weights, by_biases) = loss_and_gradients(model, rows)
             return loss, value, np.concatenate([by_weights.ravel(), by_biases])
-        from skdiffclust.gemini._solver_kernels import flat_mmd
+        from skdiffclust.gemini._solver_kernels import flat_mmd, inner_product
 
         relation = problem.relation
         value, gradient = flat_mmd(
@@ -89,7 +90,7 @@ class LinearProblem:
         loss = -value
         if problem.l2:
             gradient[:end] += 2 * problem.l2 * z[:end]
-            loss += problem.l2 * float(z[:end] @ z[:end])
+            loss += problem.l2 * inner_product(z[:end], z[:end])
         return loss, value, gradient
 
 
@@ -119,7 +120,7 @@ class Point:
         residuals = kernels.block_residuals(
             self.z, self.gradient, self.starts, self._moved, proximal, 1.0
         )
-        return residuals / self._penalty.scales
+        return residuals / self._penalty.thresholds
 
     @property
     def bias_residual(self):
@@ -171,7 +172,7 @@ class QuasiNewton:
         )
         if self._n_pairs == 0:
             direction *= min(1.0, self._step)
-        derivative = float(direction @ point.whole_gradient)
+        derivative = kernels.inner_product(direction, point.whole_gradient)
         if not derivative < 0:
             self._forget()
             return
@@ -180,9 +181,10 @@ class QuasiNewton:
             new = self._at(kernels.move(point.z, direction, length, self._starts))
             gain = new.loss - point.loss
             # If rounding hides the gain, the derivative decides.
-            is_level = gain <= _ROUNDING * abs(point.loss) and abs(
-                direction @ new.whole_gradient
-            ) <= 0.9 * abs(derivative)
+            slope = kernels.inner_product(direction, new.whole_gradient)
+            is_level = gain <= _ROUNDING * abs(point.loss) and (
+                abs(slope) <= 0.9 * abs(derivative)
+            )
             if gain <= _ARMIJO * length * derivative or is_level:
                 self._accept(new)
                 return
@@ -219,9 +221,9 @@ class QuasiNewton:
             # Values of the other blocks are kept.
             for rows in (self._moves, self._changes, move[None], change[None]):
                 kernels.clear_blocks(rows, self._starts, left)
-        curvature = float(move @ change)
-        square = float(move @ move)
-        if curvature > 1e-10 * np.sqrt(square * float(change @ change)):
+        curvature = kernels.inner_product(move, change)
+        square = kernels.inner_product(move, move)
+        if curvature > 1e-10 * np.sqrt(square * kernels.inner_product(change, change)):
             place = self._n_pairs % _MEMORY
             self._moves[place] = move
             self._changes[place] = change
@@ -433,12 +435,13 @@ def _loss_along(model, problem, penalty, alphas):
     """Return the sum of losses at penalties (a,) that follow from a model."""
     weights, biases = model.arrays
     total = 0.0
-    for alpha in alphas:
-        solver = GroupSolver(problem, weights, biases, penalty.at(alpha), TOLERANCE)
-        for _ in range(_MOST_TRIAL_STEPS):
-            solver.iterate()
-            if solver.is_done:
-                break
-        total += solver.loss
-        weights, biases = solver.arrays(np.float64)
+    with small_products(len(problem.X) * weights.size):
+        for alpha in alphas:
+            solver = GroupSolver(problem, weights, biases, penalty.at(alpha), TOLERANCE)
+            for _ in range(_MOST_TRIAL_STEPS):
+                solver.iterate()
+                if solver.is_done:
+                    break
+            total += solver.loss
+            weights, biases = solver.arrays(np.float64)
     return total

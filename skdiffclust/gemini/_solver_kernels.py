@@ -40,6 +40,19 @@ def flat_mmd(X, is_turned, features, row_weights, z, n_clusters, noise, one_vs_o
 
 
 @_loops
+def inner_product(one, other):
+    """Return the product of two vectors (p,).
+
+    In one thread: BLAS starts threads for some ten thousand entries, which wait for
+    each other on a processor that is busy.
+    """
+    product = 0.0
+    for i in range(len(one)):
+        product += one[i] * other[i]
+    return product
+
+
+@_loops
 def block_lengths(z, gradient, starts, step):
     """Return the norms of the blocks of z and of z - step * gradient, both (g,)."""
     n_blocks = len(starts) - 1

@@ -116,7 +116,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
     coef0 : float, default=1
         Constant of the kernels "poly", "polynomial" and "sigmoid".
     kernel_params : dict or None, default=None
-        Keyword arguments of a callable `kernel`; must be None for others.
+        Keyword arguments of a callable `kernel`. Ignored for others.
     model : {"linear", "mlp"}, default="linear"
         Multinomial logistic regression, or its sum with a multilayer perceptron with
         ReLU activations.
@@ -398,8 +398,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         walk.scale = abs(step.objective)
         history = training.best.history
         alpha = self.alpha / problem.units.alpha
-        # With one cluster there is nothing to select: no weight changes anything.
-        if (alpha and self._n_clusters > 1) or not walk.is_exact:
+        if self._n_clusters > 1 and (alpha or not walk.is_exact):
             step = advance_to(alpha, walk, loops)
             history = training.loops[-1].history
             if step is None:
@@ -667,6 +666,12 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
             )
             trained.append(MODELS[self._kind()].from_arrays(loop.best_state))
         best = MODELS[self._kind()].from_arrays(training.best.best_state)
+        if self._n_clusters == 1:
+            # No weight changes the objective, so no feature is selected.
+            for array in (
+                weights for model in (best, *trained) for weights in model.inputs
+            ):
+                array[...] = 0
         best = ordered(best, logits(best), problem.row_weights)
         n_iter = training.best.n_iter
         labels = logits(best).argmax(axis=1)

@@ -90,7 +90,7 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
     coef0 : float, default=1
         Constant of the kernels "poly", "polynomial" and "sigmoid".
     kernel_params : dict or None, default=None
-        Keyword arguments of a callable `kernel`; must be None for others.
+        Keyword arguments of a callable `kernel`. Ignored for others.
     model : {"linear", "mlp"}, default="linear"
         Model, as in :class:`SparseGEMINI`.
     hidden_layer_sizes : int or array-like of int, default=(100,)
@@ -155,8 +155,8 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
     stability_ : dict of ndarray
         For each number of clusters in "counts", its "stability", the "reference", and
         the "advantage" over the reference, as in :class:`GEMINI`, for the mode in which
-        the advantage is largest. Only available if the number of clusters was chosen by
-        comparison with the reference.
+        the advantage is largest. Not available with an affinity, or with fewer than
+        eight samples per cluster.
     results_ : dict of ndarray
         Results of all candidates, which are combinations of a number of clusters and a
         mode: "n_clusters", "mode", the penalty "alpha" of the chosen step, the most
@@ -165,10 +165,13 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
     held_out_objective_ : ndarray of shape (n_alphas,)
         Mean objective on the samples that are not in the subset.
     false_selections_ : ndarray of shape (n_alphas,)
-        Upper bound on the expected number of features whose selection probability
-        reaches `selection_threshold` by chance [1]_:
         q² / ((2 selection_threshold - 1) n_features), where q is the mean number of
-        features selected in a subset.
+        features selected in a subset. Under the assumptions of [1]_, it bounds the
+        expected number of irrelevant features among those whose selection probability
+        reaches `selection_threshold`: irrelevant features are exchangeable, i.e. each
+        is as likely to be selected as any other, and all of them together are selected
+        no more often than at random. Correlated irrelevant features violate this,
+        because they define clusters of their own.
     stable_features_ : ndarray of shape (n_features,), bool
         Features whose selection probability at `stable_alpha_` is at least
         `selection_threshold`.
@@ -207,10 +210,11 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
     from clusterings on all features as with ``n_clusters="auto"`` in :class:`GEMINI`.
     With "auto", paths are computed for this number only; with a sequence, they are
     computed for all its numbers, so that `results_` shows them. A ConvergenceWarning is
-    issued if a Gaussian has a larger advantage and 1 is not in the sequence. If the
+    issued if a Gaussian has a larger advantage and 1 is not in the sequence, also for a
+    single number. With one cluster, no feature is selected. If the
     reference is not available, i.e. with an affinity or with fewer than eight samples
     per cluster, the numbers of a sequence are compared by the product of the two
-    stabilities alone.
+    stabilities alone, and nothing is said about structure.
 
     **Selected features.** A subset has fewer samples than X, so that a penalty does not
     select the same number of features in both, and the features of a single path depend
@@ -478,7 +482,7 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         if is_auto:
             self._check_reference(X.shape[0], has_affinity)
             several = counts_to_try(X.shape[0], *bounds_of_clusters(constraints))
-        elif len(counts) == 1 or has_affinity or not has_reference(X, max(counts)):
+        elif has_affinity or not has_reference(X, max(counts)):
             return counts, counts
         else:
             several = sorted({count for count in counts if count > 1})
@@ -489,7 +493,12 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
             trial = GEMINI(**params | {"mode": mode, "n_clusters": 2})
             found.append(
                 stability_of_counts(
-                    trial._cluster_subset, X, several, rng, trial._finds_cells()
+                    trial._cluster_subset,
+                    X,
+                    several,
+                    rng,
+                    is_linear=trial._finds_cells(),
+                    is_not_negative=trial._needs_positive_rows(),
                 )
             )
         stability = max(found, key=lambda each: each.advantage.max())

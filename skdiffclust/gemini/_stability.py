@@ -92,14 +92,17 @@ def counts_to_try(n_samples, least, most):
     return np.arange(first, max(first, last) + 1)
 
 
-def stability_of_counts(cluster, X, counts, random_state, is_linear=False):
+def stability_of_counts(
+    cluster, X, counts, random_state, *, is_linear=False, is_not_negative=False
+):
     """Return the CountStability of numbers of clusters of dense or sparse X (n, d).
 
     ``cluster(X, rows, n_clusters, random_state)`` fits the samples `rows` of X and
     returns the labels (n,) of all. At most `_MOST_SAMPLES` samples are used, and if
     `is_linear`, so that only distances between samples matter, at most
     `_MOST_COMPONENTS` principal components of them. The advantage of k clusters of
-    stability s over the mean m of the references is (s - m) / (1 + slack - m).
+    stability s over the mean m of the references is (s - m) / (1 + slack - m). If
+    features must be at least 0 (`is_not_negative`), so are those of the references.
     """
     n_samples = X.shape[0]
     if n_samples > _MOST_SAMPLES:
@@ -126,8 +129,12 @@ def stability_of_counts(cluster, X, counts, random_state, is_linear=False):
         )
 
     own = stability(X)
+    lowest = 0.0 if is_not_negative else -np.inf
     references = np.array(
-        [stability(gaussian_like(X, random_state)) for _ in range(_N_REFERENCES)]
+        [
+            stability(np.maximum(gaussian_like(X, random_state), lowest))
+            for _ in range(_N_REFERENCES)
+        ]
     )
     by_chance = [
         _advantage(one, np.delete(references, i, axis=0)).max()
@@ -156,7 +163,8 @@ def warn_of_chance(name, stability):
             f"clusters has an advantage of {stability.advantage.max():.2f} over "
             "samples of one Gaussian, which have up to "
             f"{stability.by_chance.max():.2f} over each other. It takes "
-            f"{stability.best} clusters. Inspect stability_, or set n_clusters.",
+            f"{stability.best} clusters. Inspect stability_, and use the clusters (and "
+            "features) only if something else supports them.",
             stacklevel=4,
         )
 
@@ -174,15 +182,17 @@ def _advantage(stability, references):
 
 
 def gaussian_like(X, random_state):
-    """Return samples (n, d) of one Gaussian with the covariance of X (n, d).
+    """Return samples (n, d) of one Gaussian with means and covariance of X (n, d).
 
     Each is a sum of all centred samples, with independent normal factors.
     """
     n_samples = X.shape[0]
     weights = np.full(n_samples, 1 / n_samples)
-    rows = centered(X, weighted_means(X, weights))
+    means = weighted_means(X, weights)
+    rows = centered(X, means)
     factors = random_state.normal(scale=n_samples**-0.5, size=(n_samples, n_samples))
-    return np.ascontiguousarray((rows.T @ factors).T).astype(X.dtype, copy=False)
+    samples = (rows.T @ factors).T + means
+    return np.ascontiguousarray(samples).astype(X.dtype, copy=False)
 
 
 def leading_components(X, n_components):

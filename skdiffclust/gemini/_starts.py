@@ -12,6 +12,7 @@ from scipy.sparse import csr_array
 
 from skdiffclust._assignments import softmax
 from skdiffclust._encoder import Encoder
+from skdiffclust._threads import small_products
 from skdiffclust.gemini._models import FreeAssignments, SkipPerceptron
 from skdiffclust.gemini._sparse_rows import (
     SparseRows,
@@ -410,7 +411,8 @@ def best_cells(
         linked = voronoi(X, row_weights, partitions[0], n_clusters)
         return min((linked, best[1:]), key=lambda cells: _sharp_loss(problem, cells))
     if random_state is not None and n_clusters > 1:
-        best = swap(X, row_weights, best, n_clusters, linear_mode, random_state)
+        with small_products(X.shape[0] * X.shape[1] * n_clusters):
+            best = swap(X, row_weights, best, n_clusters, linear_mode, random_state)
     return best[1:]
 
 

@@ -1,5 +1,7 @@
 """The objectives as a torch loss, and a torch module as the model of GEMINI."""
 
+import warnings
+
 import numpy as np
 import torch
 from torch import nn
@@ -31,10 +33,11 @@ GENERATORS = {
 
 
 class GEMINILoss(nn.Module):
-    r"""Negative generalised mutual information of the outputs of a network.
+    r"""Negative generalised mutual information of logits, not of probabilities.
 
     With ``assignments = softmax(logits)``, the loss is minus
-    :func:`~skdiffclust.gemini.gemini_score` of the batch.
+    :func:`~skdiffclust.gemini.gemini_score` of the batch, which itself takes the
+    assignments. Do not put a softmax at the end of the network.
 
     Parameters
     ----------
@@ -102,6 +105,7 @@ class GEMINILoss(nn.Module):
         self.mode = mode_for(OBJECTIVES[objective].relation, mode)
         self.relation = relation
         self.reduce = sum_over_processes if reduce is None else reduce
+        self._is_new = True
 
     @in_full_precision
     def forward(self, logits, relation=None):
@@ -125,8 +129,17 @@ class GEMINILoss(nn.Module):
         ValueError
             If the relation is missing, has the wrong shape, or cannot be combined over
             processes.
+
+        Warns
+        -----
+        UserWarning
+            At the first call only, if the logits look like probabilities, or if they
+            are so large that the gradient is zero. Not in compiled code.
         """
         refuse_other_devices(logits, "GEMINILoss")
+        if self._is_new and not torch.compiler.is_compiling():
+            self._is_new = False
+            _warn_of_logits(logits.detach())
         # Half precision, as under autocast, is too coarse for sums over samples.
         dtype = torch.promote_types(logits.dtype, torch.float32)
         assignments = torch.softmax(logits, dim=1, dtype=dtype)
@@ -212,6 +225,27 @@ class GEMINILoss(nn.Module):
 
 
 _EXACT = "donot_use_mm_for_euclid_dist"
+
+
+def _warn_of_logits(logits):
+    """Warn of logits (n, k) that are probabilities already, or too large."""
+    logits = logits.double()
+    sums = logits.sum(dim=1)
+    if bool((logits >= 0).all() and ((sums - 1).abs() < 1e-3).all()):
+        warnings.warn(
+            "GEMINILoss takes logits and applies a softmax itself, and these look like "
+            "probabilities: none is negative, and rows sum to one. A second softmax "
+            "makes all clusters nearly equal. Remove the softmax of the network.",
+            stacklevel=4,
+        )
+    is_hard = torch.softmax(logits, dim=1).max(dim=1).values == 1
+    if logits.shape[1] > 1 and bool(is_hard.all()):
+        warnings.warn(
+            "GEMINILoss has a gradient of zero: with logits up to "
+            f"{float(logits.abs().max()):.2g}, every sample is in one cluster with "
+            "probability 1. Rescale the logits, or normalise the network's inputs.",
+            stacklevel=4,
+        )
 
 
 def _safe_sqrt(squares, noise):

@@ -9,6 +9,7 @@ from skdiffclust._assignments import softmax, softmax_backward
 from skdiffclust._batches import mini_batches
 from skdiffclust._constraints import Constraints
 from skdiffclust._optimisers import Adam, Momentum
+from skdiffclust._threads import small_products
 from skdiffclust.gemini._sparse_rows import numbers_of_rows
 from skdiffclust.gemini._supervision import supervision_with_gradient
 from skdiffclust.gemini._units import Units
@@ -210,9 +211,10 @@ def train_model(
 
     With one batch an epoch, the loss that is recorded is that of the arrays before the
     step, which is computed anyway, and no step follows the last one, so that the final
-    arrays are those recorded. With more batches it is the mean over them. `attributes`
-    makes fitted attributes of a model, for callbacks, which otherwise receive no
-    estimator; the proximal operator of a `penalty` is applied after each step.
+    arrays are those recorded, unless `max_iter` ends a training under a penalty. With
+    more batches it is the mean over them. `attributes` makes fitted attributes of a
+    model, for callbacks, which otherwise receive no estimator; the proximal operator of
+    a `penalty` is applied after each step.
     """
     whole = batch_size >= len(problem.X)
 
@@ -221,8 +223,12 @@ def train_model(
         if penalty is not None:
             penalty.prox(model, optimiser.learning_rate)
 
+    n_rows = min(batch_size, len(problem.X))
     # The loop detects an overflow and warns of it.
-    with np.errstate(over="ignore", invalid="ignore"):
+    with (
+        np.errstate(over="ignore", invalid="ignore"),
+        small_products(n_rows * max(array.size for array in model.arrays)),
+    ):
         for _ in loop:
             if whole:
                 loss, value, gradients = loss_and_gradients(
@@ -240,7 +246,11 @@ def train_model(
                 attributes=attributes and (lambda: attributes(model)),
                 objective=value,
             )
-            if whole and loop.stop_reason is None:
+            continues = loop.stop_reason is None
+            if penalty is not None and penalty.alpha:
+                # The next penalty continues from here: one epoch is one step.
+                continues |= loop.stop_reason == "max_iter"
+            if whole and continues:
                 step(gradients)
 
 

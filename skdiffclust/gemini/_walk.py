@@ -14,6 +14,7 @@ import numpy as np
 from skdiffclust._assignments import softmax
 from skdiffclust._checkpoint import restore_stream, stream_arrays
 from skdiffclust._optimisers import Momentum
+from skdiffclust._threads import small_products
 from skdiffclust.gemini._models import MODELS
 from skdiffclust.gemini._path import Step, compact, expand
 from skdiffclust.gemini._penalties import group_norms
@@ -214,21 +215,22 @@ class Walk:
         def arrays():
             return solver.arrays(weights.dtype)
 
-        for _ in loop:
-            if solver.is_done:
-                solver.refine()
-            else:
-                solver.iterate()
-            loop.record(
-                solver.loss,
-                state=solver.point,
-                attributes=lambda: self.attributes(
-                    MODELS[self.kind].from_arrays(arrays())
-                ),
-                objective=solver.value,
-            )
-            if solver.is_done and (solver.is_fine or not is_last):
-                loop.stop("solved")
+        with small_products(len(problem.X) * weights.size):
+            for _ in loop:
+                if solver.is_done:
+                    solver.refine()
+                else:
+                    solver.iterate()
+                loop.record(
+                    solver.loss,
+                    state=solver.point,
+                    attributes=lambda: self.attributes(
+                        MODELS[self.kind].from_arrays(arrays())
+                    ),
+                    objective=solver.value,
+                )
+                if solver.is_done and (solver.is_fine or not is_last):
+                    loop.stop("solved")
         loop.best_state = None
         for array, solved in zip(self.model.arrays, arrays(), strict=True):
             array[...] = solved

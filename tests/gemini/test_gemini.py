@@ -23,7 +23,7 @@ from sklearn.preprocessing import (
     scale,
 )
 
-from skdiffclust import GEMINI
+from skdiffclust import GEMINI, SparseGEMINI
 from skdiffclust.gemini import _gemini, _training, available_objectives, gemini_score
 from skdiffclust.metrics import links_to_incidence, silhouette_scorer
 
@@ -517,45 +517,67 @@ def test_a_fit_leaves_no_attributes_of_another_model():
 
 
 @pytest.mark.parametrize(
-    "params, name",
+    "used, unused",
     [
-        ({"metric": "cosine"}, "metric"),
-        ({"objective": "wasserstein", "kernel": "rbf"}, "kernel"),
-        ({"objective": "kl", "kernel": np.dot}, "kernel"),
-        ({"objective": "kl", "metric": "l1"}, "metric"),
-        ({"gamma": 0.5}, "gamma"),
-        ({"gamma": "scale"}, "gamma"),
-        ({"kernel": "cosine", "gamma": 1.0}, "gamma"),
-        ({"kernel": "rbf", "degree": 2}, "degree"),
-        ({"kernel": "rbf", "coef0": 0.0}, "coef0"),
-        ({"kernel": "rbf", "kernel_params": {"gamma": 1}}, "kernel_params"),
-        ({"objective": "wasserstein", "gamma": 0.5}, "gamma"),
+        ({}, {"metric": "cosine", "gamma": 0.5, "degree": 2, "coef0": 0.0}),
+        ({}, {"gamma": "scale", "kernel_params": {"c": 2.0}, "dropout": 0.5}),
+        ({"kernel": "cosine"}, {"gamma": 1.0}),
+        ({"kernel": "rbf"}, {"degree": 2, "coef0": 0, "kernel_params": {"gamma": 1}}),
+        ({"objective": "wasserstein"}, {"kernel": "rbf", "gamma": 0.5}),
+        ({"objective": "kl"}, {"kernel": np.dot, "metric": "l1", "link_weight": 3.0}),
     ],
 )
-def test_what_has_no_part_in_the_relation_is_refused(params, name):
+def test_what_has_no_part_in_the_relation_is_ignored(used, unused):
     X, _ = blobs(seed=0)
-    message = f"The '{name}' parameter of GEMINI must be left at .* do not use it"
-    with pytest.raises(ValueError, match=message):
-        GEMINI(3, **params).fit(X)
+    gemini = GEMINI(3, max_iter=3, n_init=1, random_state=0, **used)
+    expected = quiet_fit(gemini, X)
+    found = quiet_fit(clone(gemini).set_params(**unused), X)
+    assert_array_equal(found.coefs_[0], expected.coefs_[0])
+    assert not hasattr(found, "gamma_")
 
 
-def test_defaults_and_what_is_of_use_are_accepted():
+def test_a_search_over_parameters_that_are_used_in_turn():
     X, _ = blobs(seed=0)
-    for params in (
-        {"degree": 3.0, "coef0": 1.0, "kernel_params": {}},
-        {"kernel": "sigmoid", "gamma": 0.01, "coef0": 0.5},
-        {"kernel": "poly", "degree": 2, "gamma": "scale", "coef0": 0},
-        {"kernel": lambda a, b, c: c * float(a @ b), "kernel_params": {"c": 2.0}},
-        # Of models and training: ignored, as by scikit-learn.
-        {"dropout": 0.5, "hidden_layer_sizes": 7},
-    ):
-        GEMINI(3, **params)._refuse_unused()
-    grids = [{"kernel": ["linear"]}, {"kernel": ["rbf"], "gamma": [0.1]}]
-    search = GridSearchCV(GEMINI(3, max_iter=2, n_init=1, random_state=0), grids, cv=2)
+    grid = {
+        "objective": ["mmd", "wasserstein"],
+        "kernel": ["linear", "rbf"],
+        "metric": ["euclidean", "l1"],
+        "gamma": [None, 0.1],
+    }
+    gemini = GEMINI(3, max_iter=2, n_init=1, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        search.fit(X)
+        search = GridSearchCV(gemini, grid, cv=2).fit(X[::3])
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+# ------------------------------------------------------------------ the start
+
+
+def test_an_attribute_says_whether_the_start_was_kept():
+    X, _ = blobs(seed=0)
+    hard = GEMINI(3, random_state=0).fit(X)
+    assert hard.start_kept_ is True
+    assert hard.predict_proba(X).max(axis=1).min() > 0.99
+    # Large weights are penalised: training finds softer clusters that are better.
+    soft = GEMINI(3, l2=0.5, learning_rate=0.05, random_state=0).fit(X)
+    assert soft.start_kept_ is False
+    assert soft.predict_proba(X).max(axis=1).min() < 0.99
+    soft.partial_fit(X)
+    assert not hasattr(soft, "start_kept_")
+
+
+@pytest.mark.parametrize("kernel", ["chi2", "additive_chi2"])
+@pytest.mark.parametrize("estimator", [GEMINI, SparseGEMINI])
+def test_samples_may_be_read_only(estimator, kernel):
+    X, _ = blobs(seed=0)
+    X = X - X.min() + 1
+    model = estimator(3, kernel=kernel, max_iter=5, n_init=1, random_state=0)
+    expected = quiet_fit(clone(model), X).labels_
+    X.flags.writeable = False
+    assert_array_equal(quiet_fit(clone(model), X).labels_, expected)
+    value = gemini_score(np.eye(3)[expected], X, kernel=kernel)
+    assert_allclose(value, gemini_score(np.eye(3)[expected], X.copy(), kernel=kernel))
 
 
 # ------------------------------------------------------------------ checkpoints

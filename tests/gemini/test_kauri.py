@@ -126,19 +126,18 @@ def test_the_origin_of_a_kernel_does_not_matter(offset):
 
 
 @pytest.mark.parametrize(
-    "params, name",
+    "kernel, params",
     [
-        ({"gamma": 0.5}, "gamma"),
-        ({"gamma": "scale"}, "gamma"),
-        ({"kernel": "rbf", "degree": 2}, "degree"),
-        ({"kernel": "rbf", "coef0": 0.0}, "coef0"),
-        ({"kernel": "rbf", "kernel_params": {"gamma": 1}}, "kernel_params"),
+        ("linear", {"gamma": 0.5}),
+        ("linear", {"gamma": "scale"}),
+        ("rbf", {"degree": 2, "coef0": 0.0, "kernel_params": {"gamma": 1}}),
     ],
 )
-def test_parameters_that_the_kernel_does_not_use_are_refused(params, name):
-    message = f"The '{name}' parameter of Kauri must be left at .* do not use it"
-    with pytest.raises(ValueError, match=message):
-        Kauri(2, **params).fit([[0.0], [1.0]])
+def test_parameters_that_the_kernel_does_not_use_are_ignored(kernel, params):
+    X = load_iris().data
+    expected = Kauri(3, kernel=kernel).fit(X)
+    found = Kauri(3, kernel=kernel, **params).fit(X)
+    assert_array_equal(found.threshold_, expected.threshold_)
 
 
 def test_gamma_scale_does_not_depend_on_the_unit():
@@ -199,3 +198,18 @@ def test_one_cluster_and_equal_samples_are_one_leaf():
     assert_array_equal(tree.labels_, np.zeros(6))
     with pytest.raises(ValueError, match="n_samples=2. Got 3 instead"):
         Kauri(3).fit([[0.0], [1.0]])
+
+
+@pytest.mark.parametrize("depth", [2, 3])
+def test_no_leaf_is_deeper_than_the_largest_depth(depth):
+    X = load_iris().data
+    assert Kauri(3, max_leaf_nodes=20).fit(X).depth_ > 3
+    assert Kauri(3, max_leaf_nodes=20, max_depth=depth).fit(X).depth_ == depth
+
+
+@pytest.mark.parametrize("kernel", ["chi2", "additive_chi2"])
+def test_samples_may_be_read_only(kernel):
+    X = load_iris().data
+    expected = Kauri(3, kernel=kernel).fit(X).labels_
+    X.flags.writeable = False
+    assert_array_equal(Kauri(3, kernel=kernel).fit(X).labels_, expected)

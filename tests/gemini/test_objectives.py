@@ -364,3 +364,20 @@ def test_auto_is_one_vs_one_where_that_has_a_bound(name, global_random_seed):
     assert gemini_score(P, X, objective=name) == expected
     other = {"ova": "ovo", "ovo": "ova"}[mode]
     assert gemini_score(P, X, objective=name, mode=other) != expected
+
+
+@pytest.mark.parametrize("choice", ["linear", "rbf"])
+def test_clusters_with_equal_means_are_at_distance_zero(choice, global_random_seed):
+    # Their squared distance is a difference of numbers as large as the third is far.
+    X, P, w = problem(global_random_seed, n=40, k=2)
+    X[P[:, 0] > 0.5] += 5
+    share = np.linspace(0.1, 0.9, 9)
+    relation = relation_of("mmd", X, choice)
+    merged, by_merged = OBJECTIVES["mmd"].one_vs_one(P, w, relation)
+    for part in share:
+        parts = np.column_stack([part * P[:, 0], (1 - part) * P[:, 0], P[:, 1]])
+        value, gradient = OBJECTIVES["mmd"].one_vs_one(parts, w, relation)
+        assert_allclose(value, merged, rtol=1e-12)
+        # Moving weight between equal clusters changes nothing.
+        assert_allclose(gradient[:, 0], gradient[:, 1], atol=1e-9)
+        assert_allclose(gradient[:, 0], by_merged[:, 0], atol=1e-9)

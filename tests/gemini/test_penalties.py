@@ -1,8 +1,11 @@
 """The proximal operators, against their optimality conditions and random points."""
 
+import warnings
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import FunctionTransformer
 
 from skdiffclust import SparseGEMINI
@@ -195,3 +198,25 @@ def test_redundancy_finds_what_the_others_are_made_of():
     path = sparse.path(X)
     assert_array_equal(sparse.get_support(), informative)
     assert np.nanmax(path.kkts) <= 0.01
+
+
+@pytest.mark.parametrize("model", ["linear", "mlp"])
+@pytest.mark.few_epochs
+def test_penalties_of_a_path_have_the_factors(model, global_random_seed):
+    rng = np.random.RandomState(global_random_seed)
+    X = rng.normal(size=(40, 4)) + 3 * np.repeat([-1, 1], 20)[:, None]
+    factors = np.array([0.5, 1.0, 2.0, 4.0])
+    sparse = SparseGEMINI(
+        2,
+        model=model,
+        penalty_factor=factors,
+        hidden_layer_sizes=4,
+        max_iter=5,
+        n_init=1,
+        random_state=0,
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        path = sparse.path(X, alpha_multiplier=2)
+    norms = [np.linalg.norm(path.weights(step)[0], axis=1) for step in range(len(path))]
+    assert_allclose(path.penalties, norms @ factors)

@@ -687,3 +687,37 @@ def test_a_path_of_transports_resumes_bit_for_bit(dynamic, tmp_path, monkeypatch
     assert_array_equal(resumed.objectives, whole.objectives)
     for step, expected in zip(resumed.steps, whole.steps, strict=True):
         assert_array_equal(step.weights[0], expected.weights[0])
+
+
+@pytest.mark.few_epochs
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"objective": "tv"},
+        {"objective": "wasserstein"},
+        {"objective": "tv", "model": "mlp"},
+        {"model": "mlp"},
+        {"batch_size": 10},
+    ],
+    ids=str,
+)
+def test_one_epoch_a_step_is_a_step(params):
+    X = np.random.RandomState(0).normal(size=(40, 4))
+    X[:, :2] += 5 * (np.arange(40) % 3)[:, None]
+    sparse = SparseGEMINI(3, max_iter=1, n_init=1, random_state=0, **params)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        path = sparse.path(X)
+    assert path.n_features[-1] <= 2
+    assert np.isfinite(path.objectives).all()
+
+
+@pytest.mark.parametrize("model", ["linear", "mlp"])
+def test_one_cluster_selects_nothing(model):
+    X = np.random.RandomState(0).normal(size=(40, 4))
+    sparse = SparseGEMINI(1, model=model, random_state=0)
+    assert not sparse.fit(X).get_support().any()
+    path = sparse.path(X)
+    assert not sparse.get_support().any()
+    assert_array_equal(path.n_features, 0)
+    assert_array_equal(sparse.predict(X), 0)

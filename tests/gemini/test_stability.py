@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
-from skdiffclust import GEMINI
+from skdiffclust import GEMINI, SparseGEMINICV
 from skdiffclust._assignments import connectivity
 from skdiffclust.gemini import _stability
 from skdiffclust.gemini._stability import (
@@ -203,7 +203,7 @@ def test_cells_are_found_in_few_components_of_wide_samples(monkeypatch):
 
     for is_linear, width in ((True, 2), (False, 4)):
         rng = np.random.RandomState(0)
-        stability_of_counts(cluster, X, COUNTS, rng, is_linear)
+        stability_of_counts(cluster, X, COUNTS, rng, is_linear=is_linear)
         assert widths == {width}
         widths.clear()
 
@@ -267,3 +267,33 @@ def test_where_no_number_can_be_found(params, fit_params, message):
         GEMINI(**{"n_clusters": "auto"} | params).fit(X, **fit_params)
     with pytest.raises(ValueError, match="for fewer than 16 samples"):
         GEMINI("auto").fit(X[:15])
+
+
+@pytest.mark.filterwarnings("ignore:GEMINI sees no clear")
+@pytest.mark.few_epochs
+@pytest.mark.parametrize(
+    "form, objective",
+    [(form, "mmd") for form in ("csr", "csc", "coo", "lil", "dok", "dia", "bsr")]
+    + [("csr", name) for name in ("chi2", "hellinger", "kl", "tv", "wasserstein")],
+)
+def test_auto_takes_sparse_samples_of_any_form(form, objective, few_fits):
+    X = np.random.RandomState(0).normal(size=(48, 3)) + 8 * np.eye(3)[np.arange(48) % 3]
+    gemini = GEMINI("auto", objective=objective, max_iter=5, n_init=1, random_state=0)
+    found = gemini.fit(sparse.csr_array(X).asformat(form))
+    assert found.n_clusters_ == clone(gemini).fit(X).n_clusters_
+    assert set(found.stability_) == {"counts", "stability", "reference", "advantage"}
+
+
+@pytest.mark.filterwarnings("ignore:.*sees no clear")
+@pytest.mark.few_epochs
+@pytest.mark.parametrize("kernel", ["chi2", "additive_chi2"])
+@pytest.mark.parametrize("estimator", [GEMINI, SparseGEMINICV])
+def test_references_are_not_negative_where_a_kernel_asks_for_it(
+    estimator, kernel, few_fits
+):
+    X = np.random.RandomState(0).poisson(1.0, size=(48, 3))
+    X = X + 8.0 * np.eye(3)[np.arange(48) % 3]
+    model = estimator("auto", kernel=kernel, max_iter=10, n_init=1, random_state=0)
+    if estimator is SparseGEMINICV:
+        model.set_params(n_alphas=2, n_resamples=2)
+    assert model.fit(X).n_clusters_ >= 2

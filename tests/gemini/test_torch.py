@@ -162,3 +162,25 @@ def test_half_precision_is_summed_in_single(objective, mode):
     half = loss(logits.half(), X)
     assert half.dtype == torch.float32
     assert_allclose(half, loss(logits.half().double(), X), rtol=1e-4)
+
+
+def test_probabilities_in_place_of_logits_are_named_once():
+    logits, X = (torch.tensor(array) for array in problem())
+    loss = GEMINILoss()
+    with pytest.warns(UserWarning, match="takes logits and applies a softmax itself"):
+        loss(torch.softmax(logits, dim=1), X)
+    loss(torch.softmax(logits, dim=1), X)  # warnings are errors here
+    GEMINILoss()(logits, X)
+    assert "logits" in GEMINILoss.__doc__.splitlines()[0]
+
+
+@pytest.mark.parametrize("objective", ["mmd", "kl"])
+def test_a_gradient_of_zero_is_named(objective):
+    logits, X = (torch.tensor(array) for array in problem())
+    leaf = (1e15 * logits).requires_grad_()
+    with pytest.warns(UserWarning, match="gradient of zero: with logits up to .*e.15"):
+        GEMINILoss(objective)(leaf, X).backward()
+    assert not leaf.grad.any()
+    # Neither do large logits of a few samples, nor those of small ones.
+    logits[0] *= 1e15
+    GEMINILoss(objective)(logits, X)
