@@ -112,11 +112,6 @@ def test_nothing_left_is_said(global_random_seed):
     assert not sparse.feature_norms_.any()
 
 
-def test_with_one_cluster_all_features_stay():
-    sparse = SparseGEMINI(1, alpha=1e4, **FAST).fit(problem()[0])
-    assert sparse.get_support().all()
-
-
 @pytest.mark.filterwarnings("ignore:SparseGEMINI found 1 clusters instead of 2")
 @pytest.mark.parametrize("objective", ["mmd", "kl", "hellinger"])
 @pytest.mark.parametrize("n_clusters, X", [(1, np.eye(4)), (2, np.ones((4, 2)))])
