@@ -155,8 +155,8 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
     stability_ : dict of ndarray
         For each number of clusters in "counts", its "stability", the "reference", and
         the "advantage" over the reference, as in :class:`GEMINI`, for the mode in which
-        the advantage is largest. Not available with an affinity, or with fewer than
-        eight samples per cluster.
+        the advantage is largest. Only available if the number of clusters was chosen by
+        comparison with the reference.
     results_ : dict of ndarray
         Results of all candidates, which are combinations of a number of clusters and a
         mode: "n_clusters", "mode", the penalty "alpha" of the chosen step, the most
@@ -210,8 +210,8 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
     from clusterings on all features as with ``n_clusters="auto"`` in :class:`GEMINI`.
     With "auto", paths are computed for this number only; with a sequence, they are
     computed for all its numbers, so that `results_` shows them. A ConvergenceWarning is
-    issued if a Gaussian has a larger advantage and 1 is not in the sequence, also for a
-    single number. With one cluster, no feature is selected. If the
+    issued if a Gaussian has a larger advantage and 1 is not in the sequence. With one
+    cluster, no feature is selected. If the
     reference is not available, i.e. with an affinity or with fewer than eight samples
     per cluster, the numbers of a sequence are compared by the product of the two
     stabilities alone, and nothing is said about structure.
@@ -482,7 +482,7 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         if is_auto:
             self._check_reference(X.shape[0], has_affinity)
             several = counts_to_try(X.shape[0], *bounds_of_clusters(constraints))
-        elif has_affinity or not has_reference(X, max(counts)):
+        elif len(counts) == 1 or has_affinity or not has_reference(X, max(counts)):
             return counts, counts
         else:
             several = sorted({count for count in counts if count > 1})
