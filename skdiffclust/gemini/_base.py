@@ -297,12 +297,14 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         is_auto = isinstance(n_clusters, str)
         self._n_clusters = n_clusters if is_auto else int(n_clusters)
 
-    def _check_rows(self, X, sample_weight, *, first=True):
+    def _check_rows(self, X, sample_weight, *, first=True, n_clusters=None):
         """Return samples (n, d), weights (n,) that sum to one, and means (d,).
 
-        The means and the dtype are those of the first samples of a stream.
+        The means and the dtype are those of the first samples of a stream. The number
+        of clusters of this fit is set, by default to the parameter.
         """
         self._refuse_unused_precomputed()
+        self._set_n_clusters(self.n_clusters if n_clusters is None else n_clusters)
         X = self._validate(X, reset=first)
         if not first:
             X = X.astype(self.coefs_[0].dtype, copy=False)

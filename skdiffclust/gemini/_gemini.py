@@ -422,7 +422,6 @@ class GEMINI(BaseGEMINI):
             loss diverges, or training has not converged after `max_iter` epochs.
         """
         check_seed("GEMINI.fit", checkpoint, resume, self.random_state)
-        self._set_n_clusters(self.n_clusters)
         X, row_weights, means = self._check_rows(X, sample_weight)
         constraints = as_constraints(X.shape[0], partial_labels, must_link, cannot_link)
         affinity = self._check_affinity(affinity, X)

@@ -387,7 +387,6 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
             `max_iter` epochs.
         """
         links = (partial_labels, must_link, cannot_link)
-        self._set_n_clusters(self.n_clusters)
         X, row_weights, means = self._check_rows(X, sample_weight)
         affinity = self._check_affinity(affinity, X)
         problem, constraints = self._prepare(X, row_weights, means, links, affinity)
@@ -515,7 +514,6 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         }
         _check_path(options, keep_threshold, checkpoint, resume)
         links = partial_labels, must_link, cannot_link
-        self._set_n_clusters(self.n_clusters)
         X, row_weights, means = self._check_rows(X, sample_weight)
         affinity = self._check_affinity(affinity, X)
         problem, constraints = self._prepare(X, row_weights, means, links, affinity)

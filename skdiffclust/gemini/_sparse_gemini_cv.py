@@ -387,7 +387,7 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         """
         check_seed("SparseGEMINICV.fit", checkpoint, resume, self.random_state)
         counts, modes = self._candidates()
-        X, _, _ = self._check_rows(X, sample_weight)
+        X, _, _ = self._check_rows(X, sample_weight, n_clusters=self._n_clusters)
         weights = check_sample_weight(sample_weight, X, dtype=X.dtype)
         present = np.flatnonzero(weights > 0)
         self._check_subsets(len(present), counts)
