@@ -1,4 +1,4 @@
-"""Graphs with known groups, for `bench_prcut.py graphs`: each a function of a seed.
+"""Graphs with known groups, for `bench_cuts.py`: each a function of a seed.
 
 A graph is on the split "choice", which chose the defaults of PRCut, or "report", which
 only reports them. The split was written down before anything was measured on it.
@@ -9,13 +9,16 @@ from typing import NamedTuple
 import networkx as nx
 import numpy as np
 import scipy.sparse as sp
-from data_sets import load_data
-from sklearn.datasets import load_digits, make_blobs
+from shared import load, some, standardised
+from sklearn.datasets import make_blobs
 from sklearn.neighbors import kneighbors_graph
-from sklearn.preprocessing import StandardScaler
 
-from skdiffclust.cuts._graph import Affinity
-from skdiffclust.cuts._ratio_cut import check_graph
+
+def as_graph(matrix):
+    """Return a symmetric sparse matrix as a CSR array, float64, its entries merged."""
+    graph = sp.csr_array(matrix, dtype=np.float64)
+    graph.sum_duplicates()
+    return graph
 
 
 class Problem(NamedTuple):
@@ -106,7 +109,7 @@ def _graph(first, second, n):
     graph = sp.coo_array((ones, (first[kept], second[kept])), shape=(n, n))
     graph = sp.csr_array(graph + graph.T)
     graph.data[:] = 1.0
-    return check_graph(graph, caller="benchmark")
+    return as_graph(graph)
 
 
 def grid(height, width, k):
@@ -120,19 +123,19 @@ def karate(weighted):
     club = nx.karate_club_graph()
     y = np.array([club.nodes[i]["club"] == "Officer" for i in club]).astype(int)
     graph = nx.to_scipy_sparse_array(club, weight="weight" if weighted else None)
-    return Problem(check_graph(graph.astype(float), caller="benchmark"), y, 2)
+    return Problem(as_graph(graph.astype(float)), y, 2)
 
 
 def _of_networkx(graph):
     """Return the checked graph of a networkx graph."""
     matrix = nx.to_scipy_sparse_array(graph, dtype=float, format="csr")
-    return check_graph(matrix, caller="benchmark")
+    return as_graph(matrix)
 
 
 def neighbours(X, k):
     """Return the 0/1 graph of k nearest neighbours, either way."""
     graph = kneighbors_graph(X, k)
-    return check_graph(graph.maximum(graph.T), caller="benchmark")
+    return as_graph(graph.maximum(graph.T))
 
 
 def data(name, n_neighbors, *, scaled=False, n_rows=None, ranked=False):
@@ -140,17 +143,14 @@ def data(name, n_neighbors, *, scaled=False, n_rows=None, ranked=False):
 
     With `ranked` the edges have the weights of affinity="ranked_neighbors".
     """
-    if name == "digits":
-        X, y = load_digits(return_X_y=True)
-    else:
-        X, y = load_data(name)
-        X = X.astype(float)
+    X, y = load(name)
     if n_rows is not None:
-        rows = np.random.RandomState(0).permutation(len(X))[:n_rows]
-        X, y = X[rows], y[rows]
+        X, y = some(X, y, n_rows)
     if scaled:
-        X = StandardScaler().fit_transform(X)
+        X = standardised(X)
     if ranked:
+        from skdiffclust.cuts._graph import Affinity
+
         graph = Affinity("ranked_neighbors", n_neighbors, "euclidean", 1.0, "").fit(X)
     else:
         graph = neighbours(X, n_neighbors)
