@@ -18,6 +18,8 @@ def as_graph(matrix):
     """Return a symmetric sparse matrix as a CSR array, float64, its entries merged."""
     graph = sp.csr_array(matrix, dtype=np.float64)
     graph.sum_duplicates()
+    graph.indices = graph.indices.astype(np.int32)
+    graph.indptr = graph.indptr.astype(np.int32)
     return graph
 
 

@@ -1,11 +1,13 @@
-"""Classes without any label: ours beside what else a few labels can train.
+"""What do few labels teach: classes without any label, and a linear classifier.
 
-    python benchmarks/discover_classes.py [--seeds 10 15] [--data digits ...]
+    python benchmarks/bench_learning.py discover [--seeds 10 15] [--data digits ...]
         [--methods raw ours ...] [--n-train 1200]
+    python benchmarks/bench_learning.py probe [--seeds 20 25] [--data digits ...]
+        [--n-labels 98] [--init auto pca lda]
 
-A third of the classes is withheld: none of their samples has a label. Every method
-sees the features of the training samples and 200 labels of the other classes; its
-embedding of test samples is then clustered by ``SpanningForestClustering(k)``, k being
+"discover": a third of the classes is withheld: none of their samples has a label. Every
+method sees the features of the training samples and 200 labels of the other classes;
+its embedding of test samples is clustered by ``SpanningForestClustering(k)``, k being
 the true number of all classes, the same for all. Printed is the adjusted Rand index
 (ARI) of all test samples, and of those of the withheld classes alone, whose clusters
 may hold samples of other classes: means over the seeds, with the standard deviation of
@@ -28,7 +30,12 @@ a perceptron of the size of ``ours, mlp``, trained on the labelled samples;
 ``contrastive, linear``, the same with the encoder of ours; ``NCA`` of scikit-learn from
 principal components; ``propagation``, scikit-learn's LabelSpreading, whose shares of
 the classes are the embedding; ``UMAP``, semi-supervised, if umap-learn is installed.
-One thread.
+
+"probe": ``make_pipeline(SpanningForestEmbedding(k), LogisticRegression())`` beside
+``LogisticRegression()`` on the features: both classify test samples from the same
+labels, of samples of all classes. Nothing was tuned here but `init`. A line has the
+share of test samples that are right, mean and standard deviation over the seeds, and
+the number of seeds on which the embedding is at least as good. One thread.
 
 .. [1] P. Khosla et al., "Supervised Contrastive Learning", NeurIPS 2020.
 """
@@ -37,35 +44,40 @@ import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+
 import argparse
 import importlib.util
-import json
-import time
 import warnings
 from pathlib import Path
 
 import numpy as np
 import torch
-from data_sets import load_data
-from sklearn.datasets import load_digits
+from shared import Results, load, seconds
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import adjusted_rand_score
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
 from sklearn.semi_supervised import LabelSpreading
+from threadpoolctl import threadpool_limits
 from torch import nn
 
 from skdiffclust import SpanningForestClustering, SpanningForestEmbedding
 
 DATA = "digits", "usps_train", "letter", "isolet"
+
+
 N_LABELS, N_TRAIN, N_TEST = 200, 1200, 1000
+
+
 N_COMPONENTS, N_HIDDEN, N_STEPS, LEARNING_RATE = 32, 100, 600, 1e-3
+
+
 TEMPERATURE = 0.1
 
 
-def load(name):
-    """Return X (n, d), float64, in its units of the comparison, and y (n,)."""
-    X, y = load_digits(return_X_y=True) if name == "digits" else load_data(name)
-    X = X.astype(np.float64)
+def in_units(name):
+    """Return X (n, d), in its units of the comparison, and y (n,)."""
+    X, y = load(name)
     X -= X.mean(axis=0)
     X /= X.std(axis=0) if name == "letter" else np.sqrt(np.mean(X**2))
     return X, np.unique(y, return_inverse=True)[1]
@@ -73,7 +85,7 @@ def load(name):
 
 def split(name, seed, most=N_TRAIN):
     """Return training samples, partial labels, test samples, classes, withheld ones."""
-    X, y = load(name)
+    X, y = in_units(name)
     rng = np.random.RandomState(seed)
     k = int(y.max()) + 1
     is_withheld = np.isin(y, rng.permutation(k)[: k // 3])
@@ -203,55 +215,104 @@ METHODS = {
 def run(name, method, seed, n_train):
     """Return what one cell shows: two ARIs and processor seconds of the training."""
     X, labels, X_test, y, is_withheld, k = split(name, seed, n_train)
-    start = time.process_time()
-    embed = method(X, labels, k, seed)
-    seconds = time.process_time() - start
+    spent, embed = seconds(method, X, labels, k, seed)
     found = SpanningForestClustering(k).fit(embed(X_test)).labels_
     return {
         "all": adjusted_rand_score(y, found),
         "withheld": adjusted_rand_score(y[is_withheld], found[is_withheld]),
-        "seconds": seconds,
+        "seconds": spent,
     }
 
 
-def main():
+def discover(data, seeds, methods, n_train):
     """Run what the file does not have yet, and print a line for each cell."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", nargs="+", default=DATA)
-    parser.add_argument("--seeds", type=int, nargs=2, default=(10, 15))
-    parser.add_argument("--methods", nargs="+")
-    parser.add_argument("--n-train", type=int, default=N_TRAIN)
-    parser.add_argument("--output", type=Path, default=Path("discover.jsonl"))
-    arguments = parser.parse_args()
-    torch.set_num_threads(1)
-    warnings.simplefilter("ignore", ConvergenceWarning)
-    arguments.output.touch()
-    cells = [json.loads(line) for line in arguments.output.read_text().splitlines()]
-    cells = {(c["data"], c["method"], c["seed"]): c["found"] for c in cells}
-    for method in arguments.methods or METHODS:
+    results = Results(Path("learning.jsonl"))
+    for method in methods or METHODS:
         if method == "UMAP" and importlib.util.find_spec("umap") is None:
             print("UMAP: umap-learn is not installed")
             continue
-        for name in arguments.data:
-            group = []
-            for seed in range(*arguments.seeds):
-                key = name, method, seed
-                if key not in cells:
-                    cells[key] = run(name, METHODS[method], seed, arguments.n_train)
-                    line = dict(zip(("data", "method", "seed"), key, strict=True))
-                    with arguments.output.open("a", encoding="utf-8") as file:
-                        file.write(json.dumps(line | {"found": cells[key]}) + "\n")
-                group.append(cells[key])
-            columns = {
-                column: np.array([found[column] for found in group])
+        for name in data:
+            group = [
+                results.once(
+                    [name, method, seed, n_train],
+                    run,
+                    name,
+                    METHODS[method],
+                    seed,
+                    n_train,
+                )
+                for seed in range(*seeds)
+            ]
+            ari, withheld, spent = (
+                np.array([found[column] for found in group])
                 for column in ("all", "withheld", "seconds")
-            }
+            )
             print(
-                f"{name}, {method}: ARI {columns['all'].mean():.3f}, withheld "
-                f"{columns['withheld'].mean():.3f} ± {columns['withheld'].std():.3f}, "
-                f"{columns['seconds'].mean():.1f} s",
+                f"{name}, {method}: ARI {ari.mean():.3f}, withheld "
+                f"{withheld.mean():.3f} ± {withheld.std():.3f}, {spent.mean():.1f} s",
                 flush=True,
             )
+
+
+def labelled_split(name, seed, n_labels):
+    """Return training samples, partial labels, test samples and their classes."""
+    X, y = in_units(name)
+    order = np.random.RandomState(seed).permutation(len(X))
+    n_train = min(N_TRAIN, int(0.6 * len(X)))
+    train = order[:n_train]
+    test = order[n_train : n_train + N_TEST]
+    labels = np.where(np.arange(n_train) < n_labels, y[train], -1)
+    return X[train], labels, X[test], y[test]
+
+
+def accuracy(embed, X, labels, X_test, y):
+    """Return the accuracy of a logistic regression on embedded samples."""
+    known = labels >= 0
+    model = LogisticRegression(max_iter=5000).fit(embed(X[known]), labels[known])
+    return model.score(embed(X_test), y)
+
+
+def probe(data, seeds, n_labels, inits):
+    """Print a line for each set."""
+    for name in data:
+        k = len(np.unique(in_units(name)[1]))
+        found = {"features": []} | {init: [] for init in inits}
+        for seed in range(*seeds):
+            parts = labelled_split(name, seed, n_labels)
+            found["features"].append(accuracy(np.asarray, *parts))
+            for init in inits:
+                model = SpanningForestEmbedding(k, init=init, random_state=seed)
+                model.fit(*parts[:2])
+                found[init].append(accuracy(model.transform, *parts))
+        for method, shares in found.items():
+            n_better = np.sum(np.array(shares) >= found["features"])
+            print(
+                f"{name}, {method}: {np.mean(shares):.3f} ± {np.std(shares):.3f}, "
+                f"at least the features on {n_better} of {len(shares)} seeds",
+                flush=True,
+            )
+
+
+def main():
+    """Run a part on one thread."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("part", choices=["discover", "probe"])
+    parser.add_argument("--data", nargs="+", default=DATA)
+    parser.add_argument("--seeds", type=int, nargs=2)
+    parser.add_argument("--methods", nargs="+")
+    parser.add_argument("--n-train", type=int, default=N_TRAIN)
+    parser.add_argument("--n-labels", type=int, default=98)
+    parser.add_argument("--init", nargs="+", default=["auto"])
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore", ConvergenceWarning)
+    with threadpool_limits(1):
+        if options.part == "discover":
+            seeds = options.seeds or (10, 15)
+            discover(options.data, seeds, options.methods, options.n_train)
+        else:
+            seeds = options.seeds or (20, 25)
+            probe(options.data, seeds, options.n_labels, options.init)
 
 
 if __name__ == "__main__":
