@@ -38,31 +38,23 @@ import time
 from pathlib import Path
 
 import numpy as np
-import scipy
-from data_sets import load_data
 from scipy.sparse.csgraph import minimum_spanning_tree
-from sklearn.datasets import load_digits
+from shared import load, peak_memory, versions
 
 from skdiffclust.forests import (
     neighbor_similarity,
     partial_fenchel_young_loss,
     perturbed_forest,
 )
-from skdiffclust.forests._perturbed._noise import (
-    draw_list,
-    noise_workspace,
-    quantile_table,
-)
-from skdiffclust.forests._perturbed._relation import triangle
 
 N_CLUSTERS, SCALE, SCIPY_SAMPLES = 10, 0.1, 20
 
 
 def digits_batch(n):
     """Return a standardised similarity (n, n) of digits, and labels of half of them."""
-    X, y = load_digits(return_X_y=True)
+    X, y = load("digits")
     rows = np.random.RandomState(0).permutation(len(X))[:n]
-    X, y = X[rows].astype(float), y[rows].copy()
+    X, y = X[rows], y[rows].copy()
     squares = (X**2).sum(axis=1)
     similarity = 2 * X @ X.T - squares[:, None] - squares[None, :]
     np.fill_diagonal(similarity, 0)
@@ -252,6 +244,13 @@ def constraint_matrix(labels):
 
 def draw_all(n, n_samples, seed):
     """Draw the noise of all pairs for all samples, those of a pair once; return one."""
+    from skdiffclust.forests._perturbed._noise import (
+        draw_list,
+        noise_workspace,
+        quantile_table,
+    )
+    from skdiffclust.forests._perturbed._relation import triangle
+
     indptr, columns, _ = triangle(n)
     draws, work, table = (
         np.empty(len(columns)),
@@ -300,15 +299,6 @@ def methods(similarity, labels, n_samples, with_jax, published):
     return found
 
 
-def peak_memory():
-    """Return the bytes of memory that this process held at most, on Linux.
-
-    Unlike `resource.getrusage` it does not count the process that started this one.
-    """
-    status = Path("/proc/self/status").read_text(encoding="ascii")
-    return 1024 * int(status.split("VmHWM:")[1].split()[0])
-
-
 def grown_by(n, n_samples, with_labels, queue):
     """Put into a queue the bytes that the peak of this process grows by in a call."""
     small, few = digits_batch(32)
@@ -340,7 +330,7 @@ def peak(n, n_samples, with_labels):
 
 def measure_large(name, n_neighbors, n_clusters, n_samples):
     """Print the cost of neighbours and of their perturbed forest."""
-    X = load_data(name)[0].astype(float)
+    X = load(name)[0]
     X = (X - X.mean(axis=0)) / X.std(axis=0)
     perturbed_forest(neighbor_similarity(X[:500], n_neighbors).similarity, 100)
     before = peak_memory()
@@ -377,7 +367,7 @@ def measure_neighbors(name, n_clusters, n_rounds):
     )
 
     torch.set_num_threads(1)
-    X, y = load_data(name)
+    X, y = load(name)
     order = np.random.RandomState(0).permutation(len(X))[:10_000]
     X = torch.tensor(X[order] / X.std(axis=0), dtype=torch.float32, requires_grad=True)
     y = np.where(
@@ -426,15 +416,10 @@ def main():
     parser.add_argument("--neighbors", metavar="NAME")
     parser.add_argument("--loop", action="store_true")
     args = parser.parse_args()
-    versions = [f"numpy {np.__version__}", f"scipy {scipy.__version__}"]
-    if args.jax or args.published:
-        import jax
-
-        versions.append(f"jax {jax.__version__}")
+    print(versions("numpy", "scipy", "jax"))
     if args.published:
         content = (Path(args.published) / "forests.py").read_bytes()
-        versions.append(f"sha256 of forests.py {hashlib.sha256(content).hexdigest()}")
-    print(", ".join(versions))
+        print(f"sha256 of forests.py {hashlib.sha256(content).hexdigest()}")
     if args.loop:
         compare_loop(args.rounds)
         return

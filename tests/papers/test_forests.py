@@ -1,39 +1,26 @@
 """Learning through clustering: results of the paper, on the data available."""
 
-import importlib.util
-from pathlib import Path
-
 import numpy as np
 import pytest
+import torch  # noqa: F401  (reproduce_forests needs it: see conftest.py)
+from reproduce_forests import Runs, denoise, error, problem, views
 
 pytestmark = pytest.mark.paper
-BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
-
-
-def script(name):
-    """Load a script of the benchmarks as a module."""
-    spec = importlib.util.spec_from_file_location(name, BENCHMARKS / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_unit_noise_leaves_the_raw_clustering_right():
-    denoising = script("reproduce_denoising")
-    assert all(
-        denoising.error(*denoising.problem(seed, 1.0)) == 0 for seed in range(10)
-    )
+    assert all(error(*problem(seed, 1.0)) == 0 for seed in range(10))
 
 
 def test_a_linear_map_leaves_out_the_noise():
-    found = [script("reproduce_denoising").denoise(seed) for seed in range(5)]
+    found = [denoise(seed) for seed in range(5)]
     assert np.median([raw for raw, _ in found]) > 0.15
     steps = [500 if steps is None else steps for _, steps in found]
     assert np.median(steps) < 250
 
 
 def test_digits_with_100_labels_and_three_classes_withheld(tmp_path):
-    runs = script("reproduce_digits").Runs("digits", tmp_path)
+    runs = Runs("digits", tmp_path)
     trial = {"learning_rate": 3e-3, "weight_decay": 1e-4}
     for seed in range(3):
         clustering, probe = (
@@ -48,9 +35,7 @@ def test_digits_with_100_labels_and_three_classes_withheld(tmp_path):
         assert probe["ours"] < probe["cross-entropy"]
 
 
-def test_two_views_of_an_image_teach_what_moves_leave_alone(monkeypatch):
-    monkeypatch.syspath_prepend(BENCHMARKS)
-    links = script("reproduce_links")
-    raw, learned = (links.views(variant, 0) for variant in ("raw", "10 clusters"))
+def test_two_views_of_an_image_teach_what_moves_leave_alone():
+    raw, learned = (views(variant, 0) for variant in ("raw", "10 clusters"))
     assert learned["clustering"] < raw["clustering"]
     assert learned["probe"] < raw["probe"]

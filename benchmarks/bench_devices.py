@@ -7,7 +7,7 @@ says so, and writes nothing. From the source tree, with what an image with a dev
 (Python 3.11 or newer, torch 2.6 or newer, numba, NumPy, scikit-learn; pytest for the
 tests), without network, in nine minutes at most:
 
-    PYTHONPATH=. python3 benchmarks/gpu.py
+    PYTHONPATH=. python3 benchmarks/bench_devices.py
 
 `--rehearse` runs all of it on the CPU at small sizes, and prints the page.
 """
@@ -431,8 +431,8 @@ def page(about, tests, compared, timed, seconds):
     return f"""GPU
 ===
 
-``PYTHONPATH=. python3 benchmarks/gpu.py`` wrote this page, in {seconds:.0f} s. It ran
-on {about}.
+``PYTHONPATH=. python3 benchmarks/bench_devices.py`` wrote this page, in {seconds:.0f}
+s. It ran on {about}.
 
 Tests marked ``gpu``: {tests}.
 

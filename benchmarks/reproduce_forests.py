@@ -1,0 +1,509 @@
+"""Learning through clustering: Sections 4.1 and 4.2, and links that are not labels.
+
+    python benchmarks/reproduce_forests.py denoising [--seeds 10]
+    python benchmarks/reproduce_forests.py digits [--data digits] [--labels 100]
+        [--withheld 3] [--seeds 5] [--picture FILE]
+    python benchmarks/reproduce_forests.py views [--seeds 3]
+    python benchmarks/reproduce_forests.py queries [--seeds 3]
+
+denoising  four clusters of 15 points in the plane, and two more columns of noise. With
+           unit uniform noise, as the paper has it, the raw clustering is right already;
+           ten times that is needed for its Figure 6. For each seed, the error of the
+           raw clustering and the steps of stochastic gradient descent until the error
+           on validation rows is zero.
+digits     few labels and withheld classes: ours, cross-entropy and raw pixels. A
+           perceptron on the 8 x 8 digits of scikit-learn, or with ``--data mnist``
+           LeNet-5 on the test split of MNIST. Both methods train the same network for
+           as many steps, and are tuned with the same trials on the same validation
+           rows, of a seed that is not used afterwards; each is selected once on the
+           clustering error and once on the error of a linear probe. ``--picture``
+           draws a t-SNE of test rows as embedded by ours with the first trial instead.
+views      images are moved by up to a pixel, and there is no label at all; two shifted
+           copies of each training image must share a cluster, and other shifted images
+           judge the embedding. The paper names this experiment and does not run it.
+queries    an oracle says of one pair at a time whether its rows share a class; the pair
+           is the one whose connectivity under noise is nearest to one half, or random.
+
+All but the first append results to ``reproduce_forests.jsonl`` in the current folder,
+and what is there is not run again.
+"""
+
+import argparse
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import torch
+from shared import Results, load
+from sklearn.linear_model import LogisticRegression
+from torch import nn
+
+from skdiffclust import SpanningForestEmbedding
+from skdiffclust.forests import maximum_spanning_forest, perturbed_forest
+from skdiffclust.metrics import connectivity_error
+from skdiffclust.nn import PartialFenchelYoungLoss, standardized_similarity
+
+BATCH, N_COMPONENTS, N_CLASSES, TUNING_SEED = 64, 32, 10, 100
+N_POOL, QUERIES = 300, (50, 100, 200)
+
+# Section 4.1.
+
+
+MEANS = np.array(
+    [
+        [0.97627008, 4.30378733],
+        [2.05526752, 0.89766366],
+        [-1.52690401, 2.91788226],
+        [-1.24825577, 7.83546002],
+    ]
+)
+
+
+def problem(seed, scale):
+    """Return 60 rows of signal and noise, and their clusters."""
+    rng = np.random.RandomState(seed)
+    labels = np.repeat(np.arange(4), 15)
+    signal = MEANS[labels] + 0.2 * rng.randn(60, 2)
+    return np.column_stack([signal, scale * rng.rand(60, 2)]), labels
+
+
+def error(rows, labels):
+    """Return the clustering error of the forest of four trees."""
+    similarity = -((rows[:, None] - rows[None]) ** 2).sum(axis=2)
+    return connectivity_error(labels, maximum_spanning_forest(similarity, 4).labels)
+
+
+def denoise(seed, *, scale=10.0, n_perturbations=1000, max_steps=500):
+    """Return the raw error and the steps until the validation error is zero."""
+    X, labels = problem(seed, scale)
+    validation, _ = problem(seed + 1000, scale)
+    generator = torch.Generator().manual_seed(seed)
+    weights = torch.randn(
+        4, 2, generator=generator, dtype=torch.float64, requires_grad=True
+    )
+    criterion = PartialFenchelYoungLoss(
+        4, n_perturbations=n_perturbations, generator=generator
+    )
+    optimizer = torch.optim.SGD([weights], lr=0.01)
+    rows_of, known = torch.from_numpy(X), torch.from_numpy(labels)
+    for step in range(max_steps + 1):
+        if error(validation @ weights.detach().numpy(), labels) == 0:
+            return error(X, labels), step
+        rows = torch.randperm(60, generator=generator)[:32]
+        loss = criterion(standardized_similarity(rows_of[rows] @ weights), known[rows])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return error(X, labels), None
+
+
+def denoising(n_seeds):
+    """Print a line for each seed and the medians."""
+    unit = [error(*problem(seed, 1.0)) for seed in range(n_seeds)]
+    print(f"unit noise: raw clustering wrong on {np.count_nonzero(unit)} seeds")
+    found = [denoise(seed) for seed in range(n_seeds)]
+    for seed, (raw, steps) in enumerate(found):
+        print(f"seed {seed}: raw error {raw:.3f}, zero after {steps} steps", flush=True)
+    steps = [np.inf if one is None else one for _, one in found]
+    raw = np.median([one for one, _ in found])
+    print(f"median: raw error {raw:.3f}, {np.median(steps):.0f} steps")
+
+
+# Section 4.2.
+
+
+def perceptron(seed):
+    """Return the untrained "mlp" encoder of the estimator for images of 64 pixels."""
+    from skdiffclust._encoder import Encoder
+    from skdiffclust._torch import encoder_module
+
+    rng = np.random.RandomState(seed)
+    sizes = [64, 256, N_COMPONENTS]
+    return encoder_module(Encoder.with_random_weights(sizes, rng, np.float32))
+
+
+def lenet(seed):
+    """Return an untrained LeNet-5 for images (1, 28, 28); torch is seeded by now."""
+    return nn.Sequential(
+        *(nn.Conv2d(1, 6, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2)),
+        *(nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()),
+        *(nn.Linear(400, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU()),
+        nn.Linear(84, N_COMPONENTS),
+    )
+
+
+def small_digits():
+    """Return the 8 x 8 digits as rows (1797, 64) between 0 and 1, and classes."""
+    X, y = load("digits")
+    return (X / 16).astype(np.float32), y
+
+
+def mnist():
+    """Return the test split of MNIST as images (10000, 1, 28, 28), and classes."""
+    X, y = load("mnist_t10k")
+    return (X / 255).astype(np.float32).reshape(-1, 1, 28, 28), y
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Data, the network for it, how long it is trained and how it is tuned."""
+
+    load: object
+    network: object
+    n_steps: int
+    n_probe_of_each_class: int
+    n_train: int
+    n_validation: int
+    trials: list = field(default_factory=list)
+
+
+SETTINGS = {
+    "digits": Setting(
+        small_digits,
+        perceptron,
+        750,
+        20,
+        900,
+        300,
+        [
+            {"learning_rate": rate, "weight_decay": decay}
+            for rate in (1e-3, 3e-3)
+            for decay in (1e-4, 1e-2)
+        ],
+    ),
+    "mnist": Setting(
+        mnist,
+        lenet,
+        2000,
+        100,
+        6000,
+        1000,
+        [{"learning_rate": rate, "weight_decay": 1e-4} for rate in (1e-3, 3e-3)],
+    ),
+}
+
+
+def split(setting, seed, n_labels, n_withheld):
+    """Return training rows with partial labels, a probe set, validation and test."""
+    X, y = setting.load()
+    order = np.random.RandomState(seed).permutation(len(X))
+    n_probe, n_train = setting.n_probe_of_each_class, setting.n_train
+    probe = np.concatenate([order[y[order] == c][:n_probe] for c in range(N_CLASSES)])
+    rest = order[~np.isin(order, probe)]
+    last = n_train + setting.n_validation
+    train, validation, test = rest[:n_train], rest[n_train:last], rest[last:]
+    labels = np.full(n_train, -1)
+    known = np.flatnonzero(y[train] >= n_withheld)[:n_labels]
+    labels[known] = y[train][known]
+    sets = {"probe": probe, "validation": validation, "test": test}
+    return X[train], labels, {name: (X[rows], y[rows]) for name, rows in sets.items()}
+
+
+def fresh(setting, seed, *head):
+    """Return the network, and what follows it, with weights of a seed."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return nn.Sequential(setting.network(seed), *(make() for make in head))
+
+
+def ours(setting, X, labels, trial, seed):
+    """Return the embedding function of the partial Fenchel-Young loss."""
+    n_others = np.count_nonzero(labels < 0)
+    in_epoch = n_others // (BATCH // 2) if n_others else -(-len(labels) // BATCH)
+    return (
+        SpanningForestEmbedding(
+            N_CLASSES,
+            encoder=fresh(setting, seed),
+            batch_size=BATCH,
+            max_iter=-(-setting.n_steps // max(in_epoch, 1)),
+            noise_scale=0.1,
+            n_neighbors=None,
+            random_state=seed,
+            **trial,
+        )
+        .fit(X, labels)
+        .transform
+    )
+
+
+def cross_entropy(setting, X, labels, trial, seed):
+    """Return the embedding function of a classifier, for as many steps as ours."""
+    rng = np.random.RandomState(seed)
+    known = np.flatnonzero(labels >= 0)
+    module = fresh(setting, seed, lambda: nn.Linear(N_COMPONENTS, N_CLASSES))
+    optimizer = torch.optim.Adam(
+        module.parameters(),
+        lr=trial["learning_rate"],
+        weight_decay=trial["weight_decay"],
+    )
+    for _ in range(setting.n_steps):
+        rows = rng.choice(known, size=min(BATCH, len(known)), replace=False)
+        optimizer.zero_grad()
+        logits = module(torch.from_numpy(X[rows]))
+        target = torch.from_numpy(labels[rows])
+        nn.functional.cross_entropy(logits, target).backward()
+        optimizer.step()
+
+    def embed(rows):
+        with torch.no_grad():
+            return module[0](torch.from_numpy(rows)).numpy()
+
+    return embed
+
+
+def pixels(setting, X, labels, trial, seed):
+    """Return the function that leaves images as they are."""
+    return lambda rows: rows.reshape(len(rows), -1)
+
+
+def errors(embed, probe, rows, y, withheld):
+    """Return clustering error, that of the withheld classes, and the probe's error."""
+    from skdiffclust.forests._embedding._training import batch_error
+
+    embedding = embed(rows)
+    hidden = y < withheld
+    model = LogisticRegression(solver="saga", max_iter=300, tol=1e-2, random_state=0)
+    scale = np.abs(embed(probe[0])).max()
+    model.fit(embed(probe[0]) / scale, probe[1])
+    found = {
+        "clustering": batch_error(embedding, y, N_CLASSES, BATCH, "sqeuclidean"),
+        "probe": 1 - model.score(embedding / scale, y),
+    }
+    if hidden.any():
+        found["withheld"] = batch_error(
+            embedding[hidden], y[hidden], withheld, BATCH, "sqeuclidean"
+        )
+    return found
+
+
+METHODS = {"ours": ours, "cross-entropy": cross_entropy, "raw": pixels}
+
+
+class Runs:
+    """Fits of one setting whose errors are kept in a file.
+
+    Parameters
+    ----------
+    data : {"digits", "mnist"}
+    folder : Path
+        Where the file is.
+    """
+
+    def __init__(self, data, folder):
+        self.data = data
+        self.setting = SETTINGS[data]
+        self.results = Results(folder / "reproduce_forests.jsonl")
+
+    def run(self, method, trial, seed, n_labels, n_withheld, part):
+        """Return the errors of one fit, from the file if they are there."""
+        case = method, trial, seed, n_labels, n_withheld, part
+        return self.results.once([self.data, *case], self.fit, *case)
+
+    def fit(self, method, trial, seed, n_labels, n_withheld, part):
+        """Return the errors of one fit."""
+        X, labels, sets = split(self.setting, seed, n_labels, n_withheld)
+        embed = METHODS[method](self.setting, X, labels, trial, seed)
+        return errors(embed, sets["probe"], *sets[part], n_withheld)
+
+    def select(self, method, n_labels, n_withheld):
+        """Return the best trials by clustering and by probe error, on one seed."""
+        trials = self.setting.trials
+        tried = [
+            self.run(method, trial, TUNING_SEED, n_labels, n_withheld, "validation")
+            for trial in trials
+        ]
+        return {
+            criterion: trials[int(np.argmin([found[criterion] for found in tried]))]
+            for criterion in ("clustering", "probe")
+        }
+
+    def compare(self, n_labels, n_withheld, seeds):
+        """Return {(method, criterion): list of errors by seed}."""
+        table = {}
+        for method in ("ours", "cross-entropy"):
+            for criterion, trial in self.select(method, n_labels, n_withheld).items():
+                table[method, criterion] = [
+                    self.run(method, trial, seed, n_labels, n_withheld, "test")
+                    for seed in seeds
+                ]
+        table["raw", "none"] = [
+            self.run("raw", {}, seed, n_labels, n_withheld, "test") for seed in seeds
+        ]
+        return table
+
+
+def draw(setting, n_labels, n_withheld, path, n_rows=1500):
+    """Draw test rows as embedded by ours; classes without labels have black edges."""
+    import matplotlib.pyplot as plt
+    from sklearn.manifold import TSNE
+
+    X, labels, sets = split(setting, 0, n_labels, n_withheld)
+    rows, y = (part[:n_rows] for part in sets["test"])
+    embedding = ours(setting, X, labels, setting.trials[0], 0)(rows)
+    points = TSNE(init="pca", random_state=0).fit_transform(embedding)
+    _, ax = plt.subplots(figsize=(6, 5), layout="constrained")
+    for c in range(N_CLASSES):
+        edge = "black" if c < n_withheld else "none"
+        name = f"{c}, no label" if c < n_withheld else str(c)
+        x = points[y == c].T
+        ax.scatter(*x, s=14, color=f"C{c}", edgecolor=edge, linewidth=0.6, label=name)
+    ax.set(xticks=[], yticks=[], title=f"{n_labels} labels")
+    ax.legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
+    plt.savefig(path, dpi=110)
+
+
+def figures_of(runs):
+    """Return means with the smallest and largest values of all errors, in a line."""
+    return " ".join(
+        f"{name} {np.mean([one[name] for one in runs]):.3f}"
+        f" ({min(one[name] for one in runs):.3f}"
+        f" to {max(one[name] for one in runs):.3f})"
+        for name in runs[0]
+    )
+
+
+def digits(data, label_counts, withheld_counts, n_seeds):
+    """Print the table of few labels and withheld classes."""
+    runs = Runs(data, Path())
+    for n_labels in label_counts:
+        for n_withheld in withheld_counts:
+            table = runs.compare(n_labels, n_withheld, range(n_seeds))
+            for (method, criterion), found in table.items():
+                print(
+                    f"{n_labels:4d} labels, {n_withheld} withheld, {method:13s} "
+                    f"selected on {criterion:10s}: {figures_of(found)}",
+                    flush=True,
+                )
+
+
+# Links that are not labels.
+
+
+def embedding_of(n_clusters, max_iter, seed):
+    """Return the untrained estimator of both experiments."""
+    return SpanningForestEmbedding(
+        n_clusters,
+        encoder="mlp",
+        hidden_layer_sizes=(256,),
+        n_components=N_COMPONENTS,
+        batch_size=BATCH,
+        max_iter=max_iter,
+        learning_rate=3e-3,
+        noise_scale=0.1,
+        n_neighbors=None,
+        random_state=seed,
+    )
+
+
+def shifted(X, rng):
+    """Return images (n, 64), each moved by up to a pixel in both directions."""
+    images = np.pad(X.reshape(-1, 8, 8), ((0, 0), (1, 1), (1, 1)))
+    starts = rng.randint(0, 3, size=(len(X), 2))
+    views = [
+        image[i : i + 8, j : j + 8]
+        for image, (i, j) in zip(images, starts, strict=True)
+    ]
+    return np.stack(views).reshape(len(X), 64)
+
+
+def views(variant, seed):
+    """Return the errors on shifted images of an embedding learned without labels."""
+    X, _, sets = split(SETTINGS["digits"], seed, 0, 0)
+    rng = np.random.RandomState(seed)
+    sets = {name: (shifted(rows, rng), y) for name, (rows, y) in sets.items()}
+    embed = pixels(None, None, None, None, None)
+    if variant != "raw":
+        pair = np.tile(np.arange(len(X)), 2)
+        copies = np.concatenate([shifted(X, rng), shifted(X, rng)])
+        # A batch holds 32 pairs: 32 trees are the pairs themselves.
+        model = embedding_of(int(variant.split()[0]), 30, seed)
+        embed = model.fit(copies, must_link=pair).transform
+    return errors(embed, sets["probe"], *sets["test"], 0)
+
+
+def most_uncertain(model, X, asked, rng):
+    """Return the pair of a random batch that noise joins most nearly half the time."""
+    while True:
+        rows = np.sort(rng.choice(len(X), BATCH, replace=False))
+        points = torch.from_numpy(
+            X[rows] if model is None else model.transform(X[rows])
+        )
+        similarity = standardized_similarity(points).numpy().astype(float)
+        found = perturbed_forest(
+            0.5 * (similarity + similarity.T),
+            N_CLASSES,
+            return_connectivity=True,
+            random_state=rng,
+        )
+        doubt = np.abs(found.connectivity - 0.5)
+        i, j = np.unravel_index(np.argmin(doubt), doubt.shape)
+        pair = tuple(sorted((int(rows[i]), int(rows[j]))))
+        if pair not in asked:
+            return pair
+
+
+def queries(variant, seed):
+    """Return the errors on test images after some numbers of queries."""
+    X, y, sets = split(SETTINGS["digits"], seed, N_POOL, 0)
+    X, y = X[:N_POOL], y[:N_POOL]
+    rng = np.random.RandomState(seed)
+    asked, model, found = {}, None, {}
+    while len(asked) < max(QUERIES):
+        if variant == "random":
+            i, j = sorted(rng.choice(N_POOL, 2, replace=False).tolist())
+        else:
+            i, j = most_uncertain(model, X, asked, rng)
+        if (i, j) in asked:
+            continue
+        asked[i, j] = bool(y[i] == y[j])
+        if len(asked) in QUERIES:
+            pairs, same = np.array(list(asked)), np.array(list(asked.values()))
+            model = embedding_of(N_CLASSES, 30, seed)
+            model.fit(X, must_link=pairs[same], cannot_link=pairs[~same])
+            now = errors(model.transform, sets["probe"], *sets["test"], 0)
+            found |= {f"{name} {len(asked)}": error for name, error in now.items()}
+            found[f"same class {len(asked)}"] = float(same.mean())
+    return found
+
+
+EXPERIMENTS = {
+    "views": (views, ["raw", "10 clusters", "32 clusters"]),
+    "queries": (queries, ["random", "uncertain"]),
+}
+
+
+def links(name, n_seeds):
+    """Print one line for each variant of an experiment."""
+    results = Results(Path("reproduce_forests.jsonl"))
+    function, variants = EXPERIMENTS[name]
+    for variant in variants:
+        runs = [
+            results.once([name, variant, seed], function, variant, seed)
+            for seed in range(n_seeds)
+        ]
+        print(f"{name}, {variant:12s}: {figures_of(runs)}", flush=True)
+
+
+def main():
+    """Run an experiment."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("part", choices=["denoising", "digits", "views", "queries"])
+    parser.add_argument("--data", choices=list(SETTINGS), default="digits")
+    parser.add_argument("--labels", type=int, nargs="+", default=[100, 250, 500])
+    parser.add_argument("--withheld", type=int, nargs="+", default=[0, 3, 6])
+    parser.add_argument("--seeds", type=int)
+    parser.add_argument("--picture")
+    options = parser.parse_args()
+    if options.part == "denoising":
+        denoising(options.seeds or 10)
+    elif options.part in EXPERIMENTS:
+        links(options.part, options.seeds or 3)
+    elif options.picture:
+        setting = SETTINGS[options.data]
+        draw(setting, options.labels[0], options.withheld[0], options.picture)
+    else:
+        digits(options.data, options.labels, options.withheld, options.seeds or 5)
+
+
+if __name__ == "__main__":
+    main()
