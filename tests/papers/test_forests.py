@@ -5,7 +5,8 @@ import pytest
 import torch  # noqa: F401  (reproduce_forests needs it: see conftest.py)
 from reproduce_forests import Runs, denoise, error, problem, views
 
-pytestmark = pytest.mark.paper
+# Trained for few epochs, as in the paper.
+pytestmark = [pytest.mark.paper, pytest.mark.few_epochs]
 
 
 def test_unit_noise_leaves_the_raw_clustering_right():
