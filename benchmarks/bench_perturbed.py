@@ -1,19 +1,18 @@
-"""Perturbed forests and the partial loss against scipy and a while-loop in JAX.
+"""Perturbed forests and the partial loss against scipy and the published code.
 
-    python benchmarks/bench_perturbed.py [--sizes 64 128] [--samples 100] [--jax]
+    python benchmarks/bench_perturbed.py [--sizes 64 128] [--samples 100]
         [--published DiffClust_NeurIPS2023/src]
     python benchmarks/bench_perturbed.py --large letter
     OMP_NUM_THREADS=1 python benchmarks/bench_perturbed.py --neighbors letter
     OMP_NUM_THREADS=1 python benchmarks/bench_perturbed.py --loop
 
 (i) ``scipy.sparse.csgraph.minimum_spanning_tree`` in a loop over noisy copies of the
-same similarity, for at most 20 samples and in proportion for more; (ii) with ``--jax``
-a jit-compiled while-loop Kruskal made of matrix operations, as in Section 9 of the
-paper, mapped over the samples; (iii) with ``--published`` the code of the paper's
-authors, from a folder of their repository LawrenceMMStewart/DiffClust_NeurIPS2023, jit
-compiled. Rounds of the methods alternate, each with a new seed, and the median of their
-ratios is printed with whether the results agree, for both clocks, elapsed and processor
-time, of the same calls. "draw" is the cost of all the noise alone, mirror images
+same similarity, for at most 20 samples and in proportion for more; (ii) with
+``--published`` the code of the paper's authors in JAX, jit compiled, from a folder of
+their repository LawrenceMMStewart/DiffClust_NeurIPS2023. Rounds of the methods
+alternate, each with a new seed, and the median of their ratios is printed with whether
+the results agree, for both clocks, elapsed and processor time, of the same calls.
+"draw" is the cost of all the noise alone, mirror images
 included, without any forest. Memory is what the peak of a fresh process grows by during
 a call. ``--large`` takes the name of a data set and runs on its nearest neighbours. Set
 OMP_NUM_THREADS for the number of threads. ``--neighbors`` compares
@@ -153,61 +152,12 @@ def compare_loop(n_rounds):
     similarity, labels = digits_batch(64)
     pair = {
         name: function
-        for name, function in methods(similarity, labels, 100, False, None).items()
+        for name, function in methods(similarity, labels, 100, None).items()
         if name in ("forward", "loss")
     }
     times, _ = both_clocks(pair, 5 * n_rounds)
     ratio = np.median(times["loss"] / times["forward"], axis=0)
     print(f"n 64 B 100: loss / forward {ratio[0]:.1f}, {ratio[1]:.1f} times")
-
-
-def jax_kruskal(constrained):
-    """Return the jit-compiled solver of noisy copies, and the function to call it."""
-    import jax
-    from jax import numpy as jnp
-
-    jax.config.update("jax_enable_x64", False)
-
-    def solve(matrix, known):
-        n = len(matrix)
-        rows, columns = jnp.triu_indices(n, 1)
-        bonus = 1e3 * known if constrained else 0.0
-        order = jnp.argsort(-(matrix + bonus)[rows, columns])
-        rows, columns = rows[order], columns[order]
-
-        def go_on(state):
-            step, n_left, _, _ = state
-            return (n_left > N_CLUSTERS) & (step < len(rows))
-
-        def step_of(state):
-            step, n_left, forest, linked = state
-            i, j = rows[step], columns[step]
-            both = jnp.outer(linked[i], linked[j])
-            allowed = linked[i, j] == 0
-            if constrained:
-                allowed &= jnp.sum(both * (known < 0)) == 0
-            forest = forest.at[i, j].add(allowed).at[j, i].add(allowed)
-            linked = jnp.minimum(linked + allowed * (both + both.T), 1.0)
-            return step + 1, n_left - allowed, forest, linked
-
-        state = 0, n, jnp.zeros((n, n)), jnp.eye(n)
-        _, _, forest, _ = jax.lax.while_loop(go_on, step_of, state)
-        return forest, jnp.sum(forest * matrix)
-
-    @jax.jit
-    def mean(noisy, known):
-        forests, weights = jax.vmap(solve, in_axes=(0, None))(noisy, known)
-        return weights.mean(), forests.mean(axis=0)
-
-    def call(similarity, known, n_samples, seed=0):
-        key = jax.random.PRNGKey(seed)
-        n = len(similarity)
-        noise = jnp.triu(jax.random.normal(key, (n_samples, n, n)), 1)
-        noisy = jnp.asarray(similarity) + SCALE * (noise + noise.swapaxes(1, 2))
-        value, forest = mean(noisy, known)
-        return float(value), np.asarray(forest)
-
-    return call
 
 
 def published_code(folder, n_samples):
@@ -262,7 +212,7 @@ def draw_all(n, n_samples, seed):
     return draws[0]
 
 
-def methods(similarity, labels, n_samples, with_jax, published):
+def methods(similarity, labels, n_samples, published):
     """Return {name: function of a seed that gives a value}."""
     options = {"noise_scale": SCALE, "n_perturbations": n_samples}
     n_scipy = min(n_samples, SCIPY_SAMPLES)
@@ -283,14 +233,6 @@ def methods(similarity, labels, n_samples, with_jax, published):
         "draw": lambda seed: draw_all(len(similarity), n_samples, seed),
         "scipy forward": lambda seed: scipy_loop(similarity, n_scipy, seed)[0],
     }
-    if with_jax:
-        free, bound = jax_kruskal(False), jax_kruskal(True)
-        known = constraint_matrix(labels)
-        found["jax forward"] = lambda seed: free(similarity, known, n_samples, seed)[0]
-        found["jax loss"] = lambda seed: (
-            free(similarity, known, n_samples, seed)[0]
-            - bound(similarity, known, n_samples, seed)[0]
-        )
     if published:
         forward, loss = published_code(published, n_samples)
         matrix, known = similarity.astype(np.float32), constraint_matrix(labels)
@@ -410,7 +352,6 @@ def main():
     )
     parser.add_argument("--samples", type=int, nargs="+", default=[100, 1000])
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--jax", action="store_true")
     parser.add_argument("--published", metavar="SRC")
     parser.add_argument("--large")
     parser.add_argument("--neighbors", metavar="NAME")
@@ -438,7 +379,7 @@ def main():
 def compare(n, n_samples, args):
     """Print times, ratios and memory of one size."""
     similarity, labels = digits_batch(n)
-    functions = methods(similarity, labels, n_samples, args.jax, args.published)
+    functions = methods(similarity, labels, n_samples, args.published)
     times, values = both_clocks(functions, args.rounds)
     times["scipy forward"] *= n_samples / min(n_samples, SCIPY_SAMPLES)
     agree = abs(values["scipy forward"] - values["forward"]) / abs(values["forward"])

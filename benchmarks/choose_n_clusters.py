@@ -1,8 +1,7 @@
 """How often is the number of clusters found, by "auto" and by a search with a scorer?
 
     python benchmarks/choose_n_clusters.py search [ESTIMATOR ...]
-    python benchmarks/choose_n_clusters.py forest [--no-peers]
-    python benchmarks/choose_n_clusters.py clam [--states N] [--no-peers]
+    python benchmarks/choose_n_clusters.py families ClAM [--states N] [--no-peers]
     python benchmarks/choose_n_clusters.py gemini
     python benchmarks/choose_n_clusters.py sparse
     python benchmarks/choose_n_clusters.py tables
@@ -10,15 +9,10 @@
 search  a search over 2 to 12 clusters with each scorer of ``metrics``, for each
         estimator: the numbers chosen on three shuffles of the folds of seven sets.
         All of this was fixed before any of these sets was scored.
-forest  the adjusted Rand index of ``SpanningForestClustering("auto")``, of the same at
-        the true number, of k-means of largest silhouette (2 to 40 clusters) and of
-        HDBSCAN, and how often "auto" finds the number and warns. Its rule was chosen on
-        even seeds of the families in CHOOSING; printed are odd seeds of all, tables of
-        scikit-learn, and data without clusters.
-clam    how often ``ClAM("auto")`` finds the number
-        and warns, and how often k-means of largest silhouette finds it, on the families
-        in HELD_OUT, mixtures in 20 to 500 dimensions, topics, blobs, and real data. The
-        constants were chosen on other families and seeds, but on the same real data.
+families  how often "auto" of an estimator finds the number and warns that there is no
+        clear structure, and how often k-means of largest silhouette (2 to 40 clusters)
+        finds it, on generated families, which chose no constant of ClAM or of
+        SpanningForestClustering, and on real data, some of which did.
 gemini  ``GEMINI("auto", mode="ovo")``, k-means of largest silhouette and mixtures of
         least BIC (2 to 10 clusters) on mixtures that chose no constant, on scenarios 4
         and 5 of Celeux et al., and on single Gaussians.
@@ -44,7 +38,7 @@ from shared import (
     versions,
 )
 from sklearn import datasets
-from sklearn.cluster import HDBSCAN, KMeans
+from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import GaussianMixture
 from sklearn.model_selection import GridSearchCV, KFold
@@ -227,31 +221,6 @@ def warped(rng):
     return without(rng.normal(size=(500, 10)) @ rng.normal(size=(10, 10)))
 
 
-CHOOSING = {
-    "blobs 3": lambda rng: blobs(rng, [150] * 3),
-    "blobs 10, d = 10": lambda rng: blobs(rng, [60] * 10, n_features=10),
-    "blobs 30, d = 5": lambda rng: blobs(rng, [40] * 30, n_features=5),
-    "blobs 5, 5 % noise": lambda rng: noisy(rng, *blobs(rng, [150] * 5), 0.05),
-    "blobs 4, 20 % noise": lambda rng: noisy(rng, *blobs(rng, [200] * 4), 0.2),
-    "lattice 3 x 3": lambda rng: lattice(rng, 3, 6.0),
-    "lattice 5 x 5": lambda rng: lattice(rng, 5, 5.5),
-    "lattice 6 x 6": lambda rng: lattice(rng, 6, 6.5, 30),
-    "densities": lambda rng: blobs(rng, [150] * 3, gap=10, spread=[0.3, 1, 2]),
-    "sizes 20:1": lambda rng: blobs(rng, [400, 100, 20]),
-    "moons": lambda rng: datasets.make_moons(400, noise=0.07, random_state=rng),
-    "spirals 3": spirals,
-    "heavy tails, t3": lambda rng: tails(rng, 3, 16),
-    "blobs 4, d = 50": lambda rng: blobs(rng, [100] * 4, n_features=50, gap=14),
-    "touching": lambda rng: blobs(rng, [150] * 3, gap=4.5),
-    "lattice 4 x 4, near": lambda rng: lattice(rng, 4, 4.5),
-    "lattice 5 x 5, touching": lambda rng: lattice(rng, 5, 4.0, 60),
-    "blobs 4, near, 5 % noise": lambda rng: noisy(
-        rng, *blobs(rng, [150] * 4, gap=5), 0.05
-    ),
-    "blobs 12, d = 8, near": lambda rng: blobs(rng, [60] * 12, n_features=8, gap=6.5),
-}
-
-
 HELD_OUT = {
     "blobs 6": lambda rng: blobs(rng, [100] * 6),
     "blobs 20, d = 3": lambda rng: blobs(rng, [50] * 20, n_features=3, gap=7),
@@ -287,14 +256,6 @@ HELD_OUT = {
 }
 
 
-NOTHING_CHOOSING = {
-    "Gaussian": lambda rng: without(rng.normal(size=(500, 2))),
-    "square": lambda rng: without(rng.uniform(size=(500, 2))),
-    "Gaussian, d = 20": lambda rng: without(rng.normal(size=(300, 20))),
-    "cube, d = 5": lambda rng: without(rng.uniform(size=(1000, 5))),
-}
-
-
 NOTHING_HELD_OUT = {
     "Gaussian, n = 150": lambda rng: without(rng.normal(size=(150, 3))),
     "disc": lambda rng: without(
@@ -316,72 +277,7 @@ def warns_of(model, X, message="no clear"):
     return any(message in str(w.message) for w in caught)
 
 
-def forest_problems():
-    """Yield (name, X, y)."""
-    families = CHOOSING | HELD_OUT | NOTHING_CHOOSING | NOTHING_HELD_OUT
-    for name, draw in families.items():
-        for seed in range(1, 10, 2):
-            rng = np.random.RandomState(1000 + seed)
-            X, y = draw(rng)
-            order = rng.permutation(len(X))
-            yield name, X[order], y[order]
-    for name in ("iris", "wine", "breast_cancer", "digits"):
-        X, y = load(name)
-        yield name, X if name == "digits" else standardised(X), y
-
-
-def forest_row(X, y, has_peers):
-    """Return ({column: figure}, true number of clusters) of one problem."""
-    known = y >= 0
-    truth = len(np.unique(y[known]))
-
-    def agreement(labels):
-        return adjusted_rand_score(y[known], labels[known])
-
-    model = SpanningForestClustering("auto")
-    warned = warns_of(model, X)
-    row = {
-        "auto": agreement(model.labels_),
-        "true k": agreement(model.cut(truth)),
-        "k": model.n_clusters_ == truth,
-        "warns": warned,
-    }
-    if has_peers:
-        labels = largest_silhouette(X, range(2, 41), n_init=3, n_judged=1000)
-        row["silhouette"] = agreement(labels)
-        row["HDBSCAN"] = agreement(HDBSCAN(15, copy=True).fit_predict(X))
-    return row, truth
-
-
-def forest(has_peers):
-    """Print the table and the sums."""
-    table = {}
-    right, nothing = [], []
-    for name, X, y in forest_problems():
-        row, truth = forest_row(X, y, has_peers)
-        table.setdefault(name, []).append(list(row.values()))
-        if truth == 1:
-            nothing.append(row["warns"])
-        elif row["k"] and row["auto"] > 0.9:
-            right.append(row["warns"])
-    print(f"{'':28s}" + "".join(f"{column:>11s}" for column in row))
-    means = {name: np.mean(rows, axis=0) for name, rows in table.items()}
-    for name, values in means.items():
-        print(f"{name:28s}" + "".join(f"{value:11.3f}" for value in values))
-    empty = NOTHING_CHOOSING | NOTHING_HELD_OUT
-    for title, chosen in (
-        ("mean", means.keys() - empty.keys()),
-        ("mean, held out", HELD_OUT.keys()),
-    ):
-        values = np.mean([means[name] for name in sorted(chosen)], axis=0)
-        print(f"{title:28s}" + "".join(f"{value:11.3f}" for value in values))
-    print(
-        f"no warning where k is right and ARI > 0.9: {1 - np.mean(right):.3f} of "
-        f"{len(right)}; warning without structure: {np.mean(nothing):.3f}"
-    )
-
-
-# ClAM.
+# Families of problems.
 
 FILES = (
     "ctg ecoli heart_statlog house_votes_84 movlib zoo letter usps_train isolet "
@@ -427,7 +323,7 @@ WIDE = {
 }
 
 
-def clam_families():
+def drawn_families():
     """Return {name: function of a generator} of drawn problems."""
     found = dict(HELD_OUT)
     for name, (draw, d) in WIDE.items():
@@ -442,9 +338,9 @@ def clam_families():
     return found
 
 
-def clam_problems():
+def drawn_problems():
     """Yield (name, samples, true number of clusters)."""
-    for name, draw in clam_families().items():
+    for name, draw in drawn_families().items():
         n_draws = 10 if "random" in name or "Gaussian mixture" in name else 3
         for seed in range(n_draws):
             X, y = draw(np.random.RandomState(5000 + seed))
@@ -463,11 +359,11 @@ def found_by(model, X, n_states):
     return np.array(rows).T
 
 
-def clam(n_states, has_peers):
+def families(cls, n_states, has_peers):
     """Print a line for each family and real data set, and the sums."""
     table = {}
-    for name, X, truth in clam_problems():
-        found = found_by(ClAM("auto"), X, n_states)
+    for name, X, truth in drawn_problems():
+        found = found_by(cls("auto"), X, n_states)
         peer = 0
         if has_peers:
             numbers = range(2, 41)
@@ -616,20 +512,19 @@ def gemini():
 def main():
     """Print what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parts = ["search", "forest", "clam", "gemini", "sparse", "tables"]
+    parts = ["search", "families", "gemini", "sparse", "tables"]
     parser.add_argument("part", choices=parts)
-    parser.add_argument("names", nargs="*", help="estimators of the search")
-    parser.add_argument("--states", type=int, default=3, help="random states of ClAM")
+    parser.add_argument("names", nargs="*", help="estimators")
+    parser.add_argument("--states", type=int, default=3, help="random states")
     parser.add_argument("--no-peers", action="store_true", help="leave out slow ones")
     options = parser.parse_args()
     if options.part != "gemini":
         warnings.simplefilter("ignore")
     if options.part == "search":
         search(options.names)
-    elif options.part == "forest":
-        forest(not options.no_peers)
-    elif options.part == "clam":
-        clam(options.states, not options.no_peers)
+    elif options.part == "families":
+        for name in options.names or ["ClAM"]:
+            families(type(ESTIMATORS[name]), options.states, not options.no_peers)
     else:
         {"gemini": gemini, "sparse": sparse, "tables": tables}[options.part]()
 

@@ -6,26 +6,23 @@
 
 Results are appended to ``reproduce_clam.jsonl`` in the current folder, and what is
 there is not run again; ``--print`` makes the tables of them, and marks what another
-state of the code computed. Real data come from the loader, data_sets.py.
-Silhouettes stand beside the number of clusters found.
+state of the code computed. Silhouettes stand beside the number of clusters found.
 """
 
 import hashlib
 import itertools
-import json
 import sys
-import time
 import warnings
 from pathlib import Path
 
 import numpy as np
-from data_sets import has_data, load_data
+from shared import Results, is_here, seconds, some, standardised
+from shared import load as load_raw
 from sklearn.cluster import AgglomerativeClustering, KMeans, SpectralClustering
 from sklearn.metrics import adjusted_rand_score as ari
 from sklearn.metrics import normalized_mutual_info_score as nmi
 from sklearn.metrics import silhouette_score
 from sklearn.model_selection import GridSearchCV
-from sklearn.preprocessing import StandardScaler
 
 import skdiffclust
 from skdiffclust import ClAM
@@ -34,7 +31,7 @@ from skdiffclust.memories._dynamics import Dynamics
 from skdiffclust.memories._training import completion_with_gradient
 from skdiffclust.metrics import silhouette_scorer
 
-RESULTS = Path("reproduce_clam.jsonl")
+RESULTS = Results(Path("reproduce_clam.jsonl"))
 # Table 6: β, T, learning rate, batch size, mask probability, mask value.
 TABLE_6 = {
     "zoo": (2.4, 10, 0.1, 8, 0.2, "mean"),
@@ -61,12 +58,8 @@ def load(name):
 
     The paper's USPS are the 2007 test rows; here as many are drawn from the others.
     """
-    X, y = load_data(name)
-    X = X.astype(float)
-    if name != "usps_train":
-        return StandardScaler().fit_transform(X), y
-    rows = np.random.RandomState(0).permutation(len(X))[:2007]
-    return X[rows], y[rows]
+    X, y = load_raw(name)
+    return some(X, y, 2007) if name == "usps_train" else (standardised(X), y)
 
 
 def silhouette(X, labels):
@@ -244,11 +237,9 @@ def run_methods(name, X, y, done):
     """Run each method once, and record its labels and its time."""
     k = len(np.unique(y))
     for title, models in methods(name).items():
-        if (name, title) in done:
-            continue
-        begun = time.process_time()
-        labels = best_by_silhouette(X, models(X, k))
-        record(name, title, X, labels, time.process_time() - begun)
+        if (name, title) not in done:
+            spent, labels = seconds(best_by_silhouette, X, models(X, k))
+            record(name, title, X, labels, spent)
 
 
 def run_published(name, X, y, done):
@@ -260,9 +251,7 @@ def run_published(name, X, y, done):
         title = f"published recipe, {n_init} from {start}"
         if (name, title) in done:
             continue
-        begun = time.process_time()
-        found = published(TABLE_6[name], X, k, start, n_init)
-        seconds = time.process_time() - begun
+        spent, found = seconds(published, TABLE_6[name], X, k, start, n_init)
         numbers = [len(np.unique(labels)) for labels in found]
         extra = {"restarts_with_all": numbers.count(k)}
         most = [
@@ -270,7 +259,7 @@ def run_published(name, X, y, done):
         ]
         for rule, parts in (("", found), (", most found", most)):
             labels = max(parts, key=lambda part: silhouette(X, part))
-            record(name, title + rule, X, labels, seconds, **extra)
+            record(name, title + rule, X, labels, spent, **extra)
 
 
 def run_grid(name, X, y, done):
@@ -295,20 +284,20 @@ def run_grid(name, X, y, done):
             inverse_temperature=beta,
             random_state=0,
         )
-        begun = time.process_time()
         search = GridSearchCV(
             model,
             [{"n_steps": [T], "step_size": [1 / T], **TABLE_5} for T in steps],
             scoring={"any": silhouette_scorer, "all": complete_silhouette},
             cv=[(rows, rows)],
             refit=False,
-        ).fit(X)
+        )
+        spent, _ = seconds(search.fit, X)
         best = {}
         for rule in ("any", "all"):
             scores = search.cv_results_[f"mean_test_{rule}"]
             winner = model.set_params(**search.cv_results_["params"][scores.argmax()])
             best[rule] = winner.fit(X).labels_
-        record(name, title, X, best["any"], time.process_time() - begun)
+        record(name, title, X, best["any"], spent)
         record(name, f"{title}, all found", X, best["all"], 0.0)
 
 
@@ -337,30 +326,24 @@ def run_strips():
                 )
 
 
-def record(name, title, X, labels, seconds, **extra):
+def record(name, title, X, labels, spent, **extra):
     """Append a finished cell to the file."""
-    line = {
-        "data": name,
-        "method": title,
-        "seconds": seconds,
+    cell = {
+        "seconds": spent,
         "n_samples": len(X),
-        "silhouette": silhouette(X, labels),
+        "silhouette": float(silhouette(X, labels)),
         "clusters": len(np.unique(labels)),
         **extra,
         "code": CODE,
         "labels": labels.tolist(),
     }
-    with RESULTS.open("a") as file:
-        file.write(json.dumps(line) + "\n")
-    print(*list(line.values())[:-1], flush=True)
+    RESULTS.once([name, title], lambda: cell)
+    print(name, title, *list(cell.values())[:-1], flush=True)
 
 
 def recorded():
     """Return (data, method) -> cell of the file."""
-    if not RESULTS.exists():
-        return {}
-    cells = map(json.loads, RESULTS.read_text().splitlines())
-    return {(cell["data"], cell["method"]): cell for cell in cells}
+    return {tuple(key): cell for key, cell in RESULTS.items()}
 
 
 def print_tables():
@@ -390,7 +373,7 @@ def main(names):
     warnings.simplefilter("ignore")
     for work in (run_methods, run_published, run_grid):
         for name in names:
-            if not has_data(name):
+            if not is_here(name):
                 print(f"The data set {name!r} is not here: see SKDIFFCLUST_DATA.")
                 continue
             work(name, *load(name), recorded())

@@ -11,18 +11,16 @@ of Tables 2, 4 and 8 are in ``tests/papers/test_gemini.py``.
 """
 
 import itertools
-import json
 import sys
-import time
 import warnings
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
-from data_sets import load_data
+from shared import Results, load, seconds
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
-from sklearn.preprocessing import FunctionTransformer, scale
+from sklearn.preprocessing import scale
 
 from skdiffclust import SparseGEMINI, SparseGEMINICV
 from skdiffclust.datasets import (
@@ -34,7 +32,7 @@ from skdiffclust.gemini._path import choose_step
 from skdiffclust.gemini._penalties import group_norms
 from skdiffclust.metrics import correct_variable_rate, variable_selection_error_rate
 
-RESULTS = Path("reproduce_gemini.jsonl")
+RESULTS = Results(Path("reproduce_gemini.jsonl"))
 COMMON = {"max_iter": 100, "tol": 0.01, "n_init": 1}
 SCENARIOS, MODES, MODELS = (1, 2, 3, 4, 5, "D2"), ("ovo", "ova"), ("linear", "mlp")
 
@@ -116,34 +114,11 @@ def run_published(objective, scenario, mode, model, seed):
 def run_defaults(objective, scenario, mode, model, seed):
     """Return a run of Table 2 or 8 with the defaults, and the seconds of its path."""
     X, y, informative = problem(scenario, seed)
-    start = time.process_time()
     sparse = SparseGEMINI(
         y.max() + 1, objective=objective, mode=mode, model=model, random_state=seed
     )
-    path = sparse.path(X)
-    seconds = time.process_time() - start
-    return {**rates(path, path.chosen, y, informative), "seconds": seconds}
-
-
-VARIANTS = {
-    "as published": {},
-    "first penalty automatic": {"alpha_init": None},
-    "progress of 1 %": {"tol": 0.01},
-    "full batches": {"batch_size": None},
-    "all three": {"alpha_init": None, "tol": 0.01, "batch_size": None},
-}
-
-
-def run_settings(variant, mode, seed):
-    """Return a run on S3, logistic, with one of the published settings changed."""
-    params = {"mode": mode, "alpha_init": 0.1, **published(3), **VARIANTS[variant]}
-    _, path, y, informative = synthetic_path(3, seed, **params)
-    chosen = {"": after_first(path), ", first": path.chosen, ", last": len(path) - 1}
-    return {
-        name + which: value
-        for which, step in chosen.items()
-        for name, value in rates(path, step, y, informative).items()
-    }
+    spent, path = seconds(sparse.path, X)
+    return {**rates(path, path.chosen, y, informative), "seconds": spent}
 
 
 def run_stability(scenario, mode, seed):
@@ -158,37 +133,6 @@ def run_stability(scenario, mode, seed):
     }
 
 
-def times(X, factors):
-    """Return features times factors."""
-    return X * factors
-
-
-def run_redundant(weighting, model, seed):
-    """Return a run on D2 with a penalty for each feature, by what it shares.
-
-    Features are standardised. With R²_j the share of feature j that the others explain
-    linearly, its factor of the penalty is (1 - R²_j) to the power of `weighting` / 2: 1
-    spares features that others repeat, -1 penalises them. A factor c_j of the penalty
-    is the same as features x_j / c_j before the model, and x_j before the kernel.
-    """
-    X, y, informative = problem("D2", seed)
-    X = scale(X)
-    unshared = 1 / np.diag(np.linalg.inv(np.corrcoef(X.T)))
-    factors = unshared ** (weighting / 2)
-    sparse = SparseGEMINI(
-        4,
-        mode="ovo",
-        model=model,
-        kernel=FunctionTransformer(times, kw_args={"factors": factors}),
-        hidden_layer_sizes=20,
-        learning_rate=0.01,
-        random_state=seed,
-        **COMMON,
-    )
-    path = sparse.path(X / factors, min_features=2)
-    return rates(path, path.chosen, y, informative)
-
-
 def run_dynamic(scenario, objective, mode, seed):
     """Return a run of Table 7: the last step that has features."""
     params = {"objective": objective, "mode": mode, "model": "mlp", "dynamic": True}
@@ -198,15 +142,9 @@ def run_dynamic(scenario, objective, mode, seed):
     return {"ARI": adjusted_rand_score(y, sparse.labels_)}
 
 
-def load(name):
-    """Return rows and classes of a real data set."""
-    return load_data(name)
-
-
 def run_dynamic_defaults(scenario, objective, mode, seed):
     """Return a run of Table 7 with the defaults, to the number of variables asked."""
     X, y, informative = problem(scenario, seed)
-    start = time.process_time()
     sparse = SparseGEMINI(
         y.max() + 1,
         objective=objective,
@@ -215,9 +153,8 @@ def run_dynamic_defaults(scenario, objective, mode, seed):
         dynamic=True,
         random_state=seed,
     )
-    sparse.path(X, min_features=int(informative.sum()))
-    seconds = time.process_time() - start
-    return {"ARI": adjusted_rand_score(y, sparse.labels_), "seconds": seconds}
+    spent, _ = seconds(sparse.path, X, min_features=int(informative.sum()))
+    return {"ARI": adjusted_rand_score(y, sparse.labels_), "seconds": spent}
 
 
 def run_real(name, objective, model, seed):
@@ -299,10 +236,8 @@ def run_wide(objective, model, n_clusters, seed):
 def run_wide_defaults(model, n_clusters, seed):
     """Return a run of Tables 5 and 6 on the stand-in with the defaults, to 400."""
     X, recurs, source = transcripts(seed)
-    start = time.process_time()
     sparse = SparseGEMINI(n_clusters, model=model, random_state=seed)
-    path = sparse.path(X, min_features=400)
-    seconds = time.process_time() - start
+    spent, path = seconds(sparse.path, X, min_features=400)
     return {
         "variables": int(sparse.get_support().sum()),
         "of the batch effect": int(sparse.get_support()[:4000].sum()),
@@ -312,7 +247,7 @@ def run_wide_defaults(model, n_clusters, seed):
         "ARI, sources, all": adjusted_rand_score(source, path.labels[0]),
         "steps": len(path),
         "KKT": float(np.nanmax(path.kkts)),
-        "seconds": seconds,
+        "seconds": spent,
     }
 
 
@@ -379,7 +314,6 @@ PARTS = {
         ],
     ),
     "wasserstein": (run_wasserstein, cases(5, SCENARIOS, MODES, MODELS)),
-    "settings": (run_settings, cases(20, VARIANTS, ("ovo", "ova"))),
     "stability": (run_stability, cases(20, (3,), MODES)),
     "published": (
         run_published,
@@ -399,7 +333,6 @@ PARTS = {
         run_real,
         cases(5, ("heart_statlog", "house_votes_84"), ("mmd", "wasserstein"), MODELS),
     ),
-    "redundant": (run_redundant, cases(20, (0, 1, -1), MODELS)),
     "figure2": (run_figure2, cases(1, (5, "D2"))),
     "wide": (run_wide, cases(2, ("mmd", "wasserstein"), MODELS, (2, 3))),
     "wide_defaults": (run_wide_defaults, cases(2, MODELS, (2, 3))),
@@ -409,24 +342,17 @@ PARTS = {
 
 def finished():
     """Return the results in the file: (part, *case) -> dict."""
-    if not RESULTS.exists():
-        return {}
-    lines = map(json.loads, RESULTS.read_text().splitlines())
-    return {(part, *case): found for part, case, found in lines}
+    return {(part, *case): found for (part, case), found in RESULTS.items()}
 
 
 def run(part):
     """Run the cells of a part that are not in the file."""
     function, cells = PARTS[part]
     for case in cells:
-        if (part, *case) in finished():
-            continue
         with warnings.catch_warnings():
             # Scenarios of few rows do not always use all clusters.
             warnings.simplefilter("ignore", ConvergenceWarning)
-            found = function(*case)
-        with RESULTS.open("a") as file:
-            file.write(json.dumps([part, case, found]) + "\n")
+            found = RESULTS.once([part, case], function, *case)
         shown = {k: v for k, v in found.items() if not isinstance(v, list)}
         print(part, *case, shown, flush=True)
 

@@ -31,6 +31,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import scipy.sparse as sp
 import torch
+from shared import resident, seconds
 from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
 from threadpoolctl import threadpool_limits
@@ -62,12 +63,6 @@ TRAINED = [
 ]
 
 
-def resident():
-    """Return the bytes of this process that are in memory."""
-    with open("/proc/self/statm", encoding="ascii") as file:
-        return int(file.read().split()[1]) * resource.getpagesize()
-
-
 def groups(n_samples, n_features, dtype=np.float64):
     """Return rows (n, d) in three groups."""
     rng = np.random.default_rng(0)
@@ -93,7 +88,7 @@ def soak_fits():
         before = resident()
         start = time.perf_counter()
         fit(n_fits)
-        seconds = time.perf_counter() - start
+        elapsed = time.perf_counter() - start
         lasting = resident() - before
         tracemalloc.start()
         before, _ = tracemalloc.get_traced_memory()
@@ -101,7 +96,7 @@ def soak_fits():
         grown = (tracemalloc.get_traced_memory()[0] - before) / n_fits
         tracemalloc.stop()
         print(
-            f"fits: {type(model).__name__:24} {n_fits:5} fits in {seconds:5.1f} s: "
+            f"fits: {type(model).__name__:24} {n_fits:5} fits in {elapsed:5.1f} s: "
             f"{grown:6.0f} bytes a fit by tracemalloc, {lasting / KIB:5.0f} KiB of the "
             "process after all"
         )
@@ -119,14 +114,14 @@ def soak_predict():
         start = time.perf_counter()
         with ThreadPoolExecutor(8) as pool:
             found = list(pool.map(lambda r, m=expected: m.predict(X[r]), rows))
-        seconds = time.perf_counter() - start
+        elapsed = time.perf_counter() - start
         wrong = sum(
             not np.array_equal(labels, expected.labels_[r])
             for labels, r in zip(found, rows, strict=True)
         )
         print(
             f"predict: {type(model).__name__:24} 1000 from 8 threads in "
-            f"{seconds:5.1f} s, {wrong} wrong"
+            f"{elapsed:5.1f} s, {wrong} wrong"
         )
         assert not wrong, model
 
@@ -169,11 +164,11 @@ def soak_rows(name):
     before = resident()
     start = time.perf_counter()
     model.fit(X, **fit_params)
-    seconds = time.perf_counter() - start
+    elapsed = time.perf_counter() - start
     beyond = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * KIB - before
     given = X.nbytes / GIB
     print(
-        f"rows: {name:8} 1000000 x 50 float32 ({given:.2f} GiB) in {seconds:5.1f} s: "
+        f"rows: {name:8} 1000000 x 50 float32 ({given:.2f} GiB) in {elapsed:5.1f} s: "
         f"{beyond / GIB:5.2f} GiB beyond the input at its peak"
     )
     assert beyond <= GIB, name
@@ -186,10 +181,10 @@ def soak_forests():
         SpanningForestClustering(3).fit(X[:4000])
         before, start = resident(), time.perf_counter()
         model = SpanningForestClustering(3).fit(X)
-        seconds = time.perf_counter() - start
+        elapsed = time.perf_counter() - start
         beyond = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * KIB - before
         print(
-            f"forests: {what:12} in {seconds:5.1f} s, {beyond / GIB:.2f} GiB beyond "
+            f"forests: {what:12} in {elapsed:5.1f} s, {beyond / GIB:.2f} GiB beyond "
             f"the input, clusters of {np.bincount(model.labels_).tolist()}"
         )
 
@@ -210,9 +205,9 @@ def soak_refusals():
         try:
             model.fit(X, **metadata)
         except (ValueError, MemoryError) as error:
-            seconds = time.perf_counter() - start
-            print(f"refusals: {model} in {seconds:.2f} s: {str(error)[:120]}")
-            assert seconds < 1 and "GiB" in str(error), model
+            elapsed = time.perf_counter() - start
+            print(f"refusals: {model} in {elapsed:.2f} s: {str(error)[:120]}")
+            assert elapsed < 1 and "GiB" in str(error), model
         else:
             raise AssertionError(f"{model} was not refused")
 
@@ -265,31 +260,24 @@ def soak_costs():
         print_costs(model, n, **costs_of(model, X, given))
     Y = groups(n, 3)
     tree = SpanningForestClustering(3).fit(Y[:4000])
-    fitted = processor_time(lambda: tree.fit(Y))
-    predicted = processor_time(lambda: tree.predict(Y))
+    fitted, _ = seconds(tree.fit, Y)
+    predicted, _ = seconds(tree.predict, Y)
     print_costs(tree, n, fit=fitted, predict=predicted)
 
 
 def costs_of(model, X, given):
     """Return seconds of processor time: once, for an epoch, for a prediction."""
     model.set_params(max_iter=1).fit(X, **given)  # what is loaded and compiled
-    few = processor_time(lambda: model.set_params(max_iter=2).fit(X, **given))
-    many = processor_time(lambda: model.set_params(max_iter=42).fit(X, **given))
+    few, _ = seconds(model.set_params(max_iter=2).fit, X, **given)
+    many, _ = seconds(model.set_params(max_iter=42).fit, X, **given)
     epoch = (many - few) / 40
-    predicted = processor_time(lambda: model.predict(X))
+    predicted, _ = seconds(model.predict, X)
     return {"once": few - 2 * epoch, "epoch": epoch, "predict": predicted}
 
 
-def processor_time(function):
-    """Return the seconds of processor time that a call takes."""
-    start = time.process_time()
-    function()
-    return time.process_time() - start
-
-
-def print_costs(model, n, **seconds):
+def print_costs(model, n, **spent):
     """Print microseconds a row."""
-    costs = ", ".join(f"{what} {s / n * 1e6:.2f}" for what, s in seconds.items())
+    costs = ", ".join(f"{what} {s / n * 1e6:.2f}" for what, s in spent.items())
     name = type(model).__name__
     print(f"costs: {name:24} microseconds a row: {costs}", flush=True)
 
