@@ -2,7 +2,7 @@
 
     OMP_NUM_THREADS=1 python benchmarks/bench_gemini.py [PART ...]
 
-The first eight run gemclus in this process, on the same data and with its schedule
+The first seven run gemclus in this process, on the same data and with its schedule
 (Nesterov momentum, its patience, its first penalty), written here from the parts of our
 package; the ratio of the times and whether the results agree are printed.
 
@@ -10,9 +10,7 @@ path, step, fit, wasserstein, wasserstein_path, wide  the same problem and resul
 mlp         default paths of perceptrons of 20 hidden units with one start: each package
             has its own schedule, and gemclus has no certificates
 growth      time and memory of ours as n grows
-solver      the default path of scenario 5, solved, and trained for as before
 paths       certificates along default paths, and whether `fit` and `path` agree
-sparse      whole paths on sparse X, of documents
 kmeans      the objective beside that of the partition of k-means, on 15 data sets
 many        restarts compared on some of many samples, or on all
 supports    what perceptrons select, under permuted columns and other seeds
@@ -26,11 +24,9 @@ import warnings
 from unittest import mock
 
 import numpy as np
-from scipy.sparse import csr_array
 from shared import load, seconds, versions
 from sklearn.cluster import KMeans
 from sklearn.datasets import make_blobs, make_circles, make_moons
-from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.metrics import adjusted_rand_score
 from sklearn.preprocessing import scale
 
@@ -313,44 +309,6 @@ def wide():
 # Certificates, and objectives.
 
 
-def residuals(sparse, X, path):
-    """Return the certificates (s,) of the steps with a penalty, by the definition."""
-    links = None, None, None
-    problem, _ = sparse._prepare(*sparse._check_rows(X, None), links)
-    units = problem.units
-    found = []
-    for step in range(1, len(path)):
-        weights, biases = path.weights(step)
-        model = Encoder([weights * units.features], [biases])
-        _, _, gradients = loss_and_gradients(model, problem)
-        penalty = sparse._penalty(problem).at(path.alphas[step] / units.alpha)
-        found.append(penalty.certificate(model, gradients))
-    return np.array(found)
-
-
-def solver():
-    """Print times and certificates of the path of scenario 5."""
-    X = make_celeux_one(5, random_state=0).X
-    SparseGEMINI(3, mode="ovo", n_init=1).path(X[:, :20], alpha_multiplier=4.0)
-    for mode in ("ova", "ovo"):
-        first = None
-        for tol in (None, 1e-3, 1e-5):
-            params = {} if tol is None else {"tol": tol}
-            sparse = SparseGEMINI(3, mode=mode, n_init=1, random_state=0, **params)
-            if tol is not None:
-                sparse._is_exact = lambda n_samples: False
-            spent, path = seconds(sparse.path, X, alpha_init=first)
-            first = path.alphas[1]
-            kkts = residuals(sparse, X, path)
-            print(
-                f"scenario 5, {mode}, {'solved' if tol is None else f'tol={tol:g}':9s} "
-                f"{spent:6.2f} s, {len(path)} steps, KKT median {np.median(kkts):.4f}, "
-                f"90th percentile {np.quantile(kkts, 0.9):.4f}, largest "
-                f"{kkts.max():.4f}",
-                flush=True,
-            )
-
-
 def path_data():
     """Yield a name, samples, and a number of clusters."""
     for scenario in range(1, 6):
@@ -378,7 +336,7 @@ def paths():
             same = np.array_equal(fitted.get_support(), path.supports[step])
             print(
                 f"{name:16s} {mode}: {len(path):4d} steps in {spent:6.2f} s, KKT at "
-                f"most {residuals(sparse, X, path).max():.4f}; fit in the middle has "
+                f"most {np.nanmax(path.kkts):.4f}; fit in the middle has "
                 f"the same {path.n_features[step]} features: {same}",
                 flush=True,
             )
@@ -427,47 +385,6 @@ def kmeans(n_seeds=5, most=300):
             flush=True,
         )
     print(f"least of all: {worst:.6f}")
-
-
-def documents(shape, n_topics, length, share, seed):
-    """Return counts of words (n, d), sparse, and their topics.
-
-    Words are distributed by Zipf's law; of `share` of them 60 are those of a topic.
-    """
-    n_samples, n_words = shape
-    rng = np.random.RandomState(seed)
-    common = 1 / (np.arange(n_words) + 10.0)
-    rng.shuffle(common)
-    topics = np.tile((1 - share) * common / common.sum(), (n_topics, 1))
-    for topic in range(n_topics):
-        topics[topic, 60 * topic : 60 * topic + 60] += share / 60
-    y = rng.randint(n_topics, size=n_samples)
-    topics /= topics.sum(axis=1, keepdims=True)
-    counts = [rng.multinomial(rng.poisson(length) + 5, topics[topic]) for topic in y]
-    return csr_array(np.array(counts, dtype=float)), y
-
-
-def sparse():
-    """Print the time of default paths on sparse X."""
-    short, of_short = documents((2000, 3300), 5, 50, 0.25, 0)
-    long, of_long = documents((1000, 5000), 4, 400, 0.15, 1)
-    short = csr_array(TfidfTransformer().fit_transform(short))
-    data = (
-        ("TF-IDF", short, of_short),
-        ("log counts", csr_array(np.log1p(long)), of_long),
-    )
-    for name, X, y in data:
-        n_topics = y.max() + 1
-        sparse = SparseGEMINI(n_topics, mode="ovo", random_state=0)
-        spent, path = seconds(sparse.path, X)
-        share = 100 * X.nnz / np.prod(X.shape)
-        print(
-            f"{name}, {X.shape[0]} x {X.shape[1]}, {share:.1f} % non-zero: "
-            f"{len(path)} steps in {spent:.1f} s, KKT at most "
-            f"{np.nanmax(path.kkts):.4f}, {sparse.get_support().sum()} words, ARI "
-            f"{adjusted_rand_score(y, sparse.labels_):.2f}",
-            flush=True,
-        )
 
 
 def many(n_samples=30_000, n_features=20):
@@ -551,7 +468,7 @@ def evaluation(n_samples=100_000, n_features=50, n_clusters=3, n_rounds=15):
 
 
 BESIDE_GEMCLUS = [path, step, fit, wasserstein, wasserstein_path, mlp, wide]
-ALONE = [growth, solver, paths, kmeans, sparse, many, supports, evaluation]
+ALONE = [growth, paths, kmeans, many, supports, evaluation]
 PARTS = {part.__name__: part for part in [*BESIDE_GEMCLUS, *ALONE]}
 
 
