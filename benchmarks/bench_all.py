@@ -73,7 +73,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_mutual_info_score, adjusted_rand_score
 from sklearn.mixture import GaussianMixture
 
-from skdiffclust import GEMINI, ClAM, PRCut, SpanningForestClustering
+from skdiffclust import GEMINI, ClAM, GraphCutClustering, SpanningForestClustering
 from skdiffclust.datasets import (
     add_noise_background,
     make_celeux_one,
@@ -276,7 +276,7 @@ def of_k(cls, has_seed=True):
 OURS = {
     "SpanningForestClustering": (of_k(SpanningForestClustering), "auto", False),
     "ClAM": (of_k(ClAM), "auto", True),
-    "PRCut": (of_k(PRCut), "auto", True),
+    "GraphCutClustering": (of_k(GraphCutClustering), "auto", True),
     "GEMINI": (of_k(GEMINI), "auto", True),
 }
 

@@ -11,7 +11,8 @@ fits      the time of fits, with masks and without; ``large`` of large sets
 steps     the time of a step of torch's autograd over ours
 growth    the time of four epochs as n, d and k double
 memory    what a fit, and predictions, need beyond X
-shapes    merged memories beside PRCut and spectral clustering, on clusters of any shape
+shapes    merged memories beside GraphCutClustering and spectral clustering, on clusters
+          of any shape
 missing   standardised data lose 10, 20 or 40 % of their entries, at random ("mcar") or,
           with probabilities that grow with the rank of the value, not ("mnar"): the
           mean squared error of the hidden entries, relative to the mean of a feature,
@@ -58,7 +59,7 @@ from sklearn.impute import IterativeImputer, KNNImputer, SimpleImputer
 from sklearn.metrics import adjusted_rand_score, roc_auc_score, silhouette_score
 from torch import nn
 
-from skdiffclust import AssociativeImputer, ClAM, PRCut
+from skdiffclust import AssociativeImputer, ClAM, GraphCutClustering
 from skdiffclust.memories import find_basins
 
 
@@ -574,7 +575,7 @@ SHAPE_METHODS = {
     "200 memories": lambda X, k, s: (
         find_basins(X, k, n_memories=200, random_state=s).labels
     ),
-    "PRCut": lambda X, k, s: PRCut(k, random_state=s).fit_predict(X),
+    "graph cut": lambda X, k, s: GraphCutClustering(k, random_state=s).fit_predict(X),
     "spectral": lambda X, k, s: SpectralClustering(
         k, affinity="nearest_neighbors", random_state=s
     ).fit_predict(X),

@@ -28,7 +28,7 @@ from sklearn.cluster import KMeans
 from sklearn.datasets import make_blobs
 from sklearn.metrics import adjusted_rand_score
 
-from skdiffclust import GEMINI, ClAM, PRCut, SpanningForestClustering
+from skdiffclust import GEMINI, ClAM, GraphCutClustering, SpanningForestClustering
 
 N_RUNS = 7
 
@@ -111,7 +111,7 @@ METHODS = {
     "KMeans": lambda: KMeans(5, n_init=10, random_state=0),
     "SpanningForestClustering": lambda: SpanningForestClustering(5, n_jobs=1),
     "ClAM": lambda: ClAM(5, random_state=0),
-    "PRCut": lambda: PRCut(5, random_state=0),
+    "GraphCutClustering": lambda: GraphCutClustering(5, random_state=0),
     "GEMINI": lambda: GEMINI(5, random_state=0),
 }
 

@@ -45,7 +45,13 @@ from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skdiffclust import GEMINI, ClAM, PRCut, SpanningForestClustering, SparseGEMINICV
+from skdiffclust import (
+    GEMINI,
+    ClAM,
+    GraphCutClustering,
+    SpanningForestClustering,
+    SparseGEMINICV,
+)
 from skdiffclust.datasets import make_celeux_one
 from skdiffclust.metrics import available_scorers, get_scorer
 
@@ -68,7 +74,7 @@ ESTIMATORS = {
     "SpanningForestClustering": SpanningForestClustering(),
     "GEMINI": GEMINI(mode="ovo", n_init=1, max_iter=200, random_state=0),
     "ClAM": ClAM(self_supervised=False, random_state=0),
-    "PRCut": PRCut(random_state=0),
+    "GraphCutClustering": GraphCutClustering(random_state=0),
 }
 
 

@@ -1,7 +1,7 @@
 """Graphs with known groups, for `bench_cuts.py`: each a function of a seed.
 
-A graph is on the split "choice", which chose the defaults of PRCut, or "report", which
-only reports them. The split was written down before anything was measured on it.
+A graph is on the split "choice", which chose the defaults of the search, or "report",
+which only reports them. The split was written down before anything was measured on it.
 """
 
 from typing import NamedTuple

@@ -39,6 +39,7 @@ from threadpoolctl import threadpool_limits
 from skdiffclust import (
     GEMINI,
     ClAM,
+    GraphCutClustering,
     PRCut,
     SpanningForestClustering,
     SpanningForestEmbedding,
@@ -49,12 +50,11 @@ KIB, GIB = 2**10, 2**30
 TRAINED = [
     ClAM(3, n_init=2, max_iter=10, random_state=0),
     GEMINI(3, max_iter=10, random_state=0),
-    PRCut(3, encoder=None, random_state=0),
+    GraphCutClustering(3, random_state=0),
     PRCut(
         3,
         encoder="linear",
         init="random",
-        local_search=False,
         max_iter=3,
         random_state=0,
     ),
@@ -147,7 +147,6 @@ def soak_rows(name):
             10,
             encoder="linear",
             init="random",
-            local_search=False,
             n_init=1,
             max_iter=2,
             batch_size=8192,
@@ -198,7 +197,7 @@ def soak_refusals():
         (GEMINI(3, kernel="rbf"), {}),
         (GEMINI(3, objective="wasserstein"), {}),
         (SparseGEMINI(3, kernel="rbf"), {}),
-        (PRCut(3, affinity="rbf"), {}),
+        (GraphCutClustering(3, affinity="rbf"), {}),
     ]
     for model, metadata in cases:
         start = time.perf_counter()
@@ -250,7 +249,7 @@ def soak_costs():
     ring = sp.diags_array([1.0, 1.0, 1.0], offsets=[1, 2, 3], shape=(n, n))
     trained = {"batch_size": 8192, "n_init": 1, "random_state": 0}
     endless = {"tol": 0, "n_iter_no_change": 10**6}
-    start = {"encoder": "linear", "init": "random", "local_search": False}
+    start = {"encoder": "linear", "init": "random"}
     graph = {"graph": sp.csr_array(ring + ring.T)}
     for model, given in (
         (ClAM(10, **trained, **endless), {}),

@@ -9,6 +9,7 @@ from skdiffclust import metrics as metrics
 from skdiffclust import model_selection as model_selection
 from skdiffclust import nn as nn
 from skdiffclust import plotting as plotting
+from skdiffclust.cuts import GraphCutClustering as GraphCutClustering
 from skdiffclust.cuts import PRCut as PRCut
 from skdiffclust.forests import SpanningForestClustering as SpanningForestClustering
 from skdiffclust.forests import SpanningForestEmbedding as SpanningForestEmbedding

@@ -365,7 +365,7 @@ def _default_clusterers():
     """Return clusterers that choose the number of clusters themselves."""
     from sklearn.cluster import HDBSCAN
 
-    from skdiffclust.cuts import PRCut
+    from skdiffclust.cuts import GraphCutClustering
     from skdiffclust.forests import SpanningForestClustering
     from skdiffclust.gemini import GEMINI
     from skdiffclust.memories import ClAM
@@ -373,7 +373,7 @@ def _default_clusterers():
     return [
         SpanningForestClustering("auto"),
         ClAM("auto"),
-        PRCut("auto"),
+        GraphCutClustering("auto"),
         GEMINI("auto"),
         HDBSCAN(copy=True),
     ]

@@ -18,6 +18,7 @@ from skdiffclust import (
     GEMINI,
     AssociativeImputer,
     ClAM,
+    GraphCutClustering,
     Kauri,
     PRCut,
     SpanningForestClustering,
@@ -33,8 +34,8 @@ ESTIMATORS = [
     ClAM(encoder="mlp", max_iter=5),
     GEMINI(),
     Kauri(),
-    PRCut(),
-    PRCut(encoder="mlp", hidden_layer_sizes=8),
+    GraphCutClustering(),
+    PRCut(hidden_layer_sizes=8),
     SpanningForestClustering(),
     SparseGEMINI(),
     SpanningForestEmbedding(max_iter=5),
@@ -44,6 +45,10 @@ ESTIMATORS = [
 # It asks for `classifier_tags` of whatever has predict_proba and takes sparse X, and
 # there are none of a clusterer; our test of the same stands in.
 _PROBABILITIES = "reads classifier_tags, which a clusterer with predict_proba has not"
+_NEIGHBOURS = (
+    "weights are sizes that divide the cut; a repeated sample is a neighbour more, and "
+    "changes the graph"
+)
 _SPARSE_CHECKS = "check_estimator_sparse_array", "check_estimator_sparse_matrix"
 # Estimator name -> {check: reason}. Only what a clusterer cannot pass, or what
 # scikit-learn's own KMeans fails too.
@@ -62,15 +67,13 @@ EXPECTED_FAILED_CHECKS = {
     },
     "GEMINI": dict.fromkeys(_SPARSE_CHECKS, _PROBABILITIES),
     "Kauri": {},
-    "PRCut": {
-        "check_sample_weight_equivalence_on_dense_data": (
-            "weights are sizes that divide the cut; a repeated sample is a neighbour "
-            "more, and changes the graph"
-        ),
-        "check_sample_weight_equivalence_on_sparse_data": "the same of sparse samples",
-        "check_estimator_sparse_array": _PROBABILITIES,
-        "check_estimator_sparse_matrix": _PROBABILITIES,
+    # On one graph they are equal:
+    # `cuts/test_graph_cut.py::test_on_one_graph_a_weight_of_two_is_a_repetition`.
+    "GraphCutClustering": {
+        "check_sample_weight_equivalence_on_dense_data": _NEIGHBOURS,
+        "check_sample_weight_equivalence_on_sparse_data": _NEIGHBOURS,
     },
+    "PRCut": {"check_sample_weight_equivalence_on_dense_data": _NEIGHBOURS},
     "SpanningForestClustering": {},
     "SparseGEMINI": dict.fromkeys(_SPARSE_CHECKS, _PROBABILITIES),
     "SpanningForestEmbedding": {},
@@ -121,10 +124,10 @@ def expected_failed_checks(estimator):
 
 
 # Some checks ask for more clusters than there are distinct rows, or learn eight from a
-# few tens of rows with a seed of their own; ClAM and PRCut say so.
+# few tens of rows with a seed of their own; ClAM and the cuts say so.
 # Others ask for one cluster, which no feature makes.
 few_rows = pytest.mark.filterwarnings(
-    "ignore:(ClAM|PRCut) found .* clusters:sklearn.exceptions.ConvergenceWarning",
+    r"ignore:\w+ found .* clusters:sklearn.exceptions.ConvergenceWarning",
     "ignore:No features were selected:UserWarning",
 )
 

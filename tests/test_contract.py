@@ -25,6 +25,7 @@ import skdiffclust
 from skdiffclust import (
     GEMINI,
     ClAM,
+    GraphCutClustering,
     PRCut,
     SpanningForestClustering,
     SpanningForestEmbedding,
@@ -39,7 +40,8 @@ TRAINING = {"mode": "ovo", "n_init": 1, "learning_rate": 0.05, "link_weight": 10
 MODELS = {
     "SpanningForestClustering": SpanningForestClustering(3),
     "ClAM": ClAM(3, n_init=2, random_state=0),
-    "PRCut": PRCut(3, n_init=2, random_state=0),
+    "GraphCutClustering": GraphCutClustering(3, n_init=2, random_state=0),
+    "PRCut": PRCut(3, encoder="linear", n_init=2, random_state=0),
     "GEMINI": GEMINI(3, **TRAINING, random_state=0),
     "SparseGEMINI": SparseGEMINI(3, **TRAINING, random_state=0),
     "SparseGEMINICV": SparseGEMINICV(
@@ -55,7 +57,7 @@ X, Y = make_blobs(
 X.setflags(write=False)
 pytestmark = [
     # Few epochs, by choice, and groups that no edge of a graph of neighbours joins.
-    pytest.mark.filterwarnings("ignore:The graph of PRCut has 3 parts:UserWarning"),
+    pytest.mark.filterwarnings("ignore:The graph of .* has 3 parts:UserWarning"),
     pytest.mark.filterwarnings(
         r"ignore:\w+ did not converge:sklearn.exceptions.ConvergenceWarning"
     ),
@@ -266,8 +268,6 @@ def test_predictions(name):
 @over("``partial_fit``")
 def test_a_stream(name):
     model = clone(MODELS[name])
-    if name == "PRCut":
-        model.set_params(encoder="linear")
     for rows in np.split(np.random.RandomState(0).permutation(60), 2):
         known = {"y": Y[rows]} if name == "SpanningForestEmbedding" else {}
         model.partial_fit(X[rows], **known)
@@ -294,7 +294,7 @@ def test_what_has_not_converged_says_so(name):
     rng = np.random.RandomState(0)
     mixed = rng.normal(size=(60, 5))
     if name == "PRCut":
-        model.set_params(encoder="linear", init="random", local_search=False)
+        model.set_params(init="random")
     if name == "ClAM":
         model.set_params(encoder="mlp")  # without one k-means' solution is kept
     if name == "SparseGEMINICV":
@@ -330,8 +330,6 @@ def test_output(name):
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(X.astype(np.float32), columns=["width", "price"])
     model = clone(MODELS[name])
-    if name == "PRCut":
-        model.set_params(encoder="linear")
     tags = model.__sklearn_tags__()
     assert set(tags.transformer_tags.preserves_dtype) == {"float64", "float32"}
     model.set_output(transform="pandas")

@@ -22,7 +22,7 @@ from skdiffclust import (
     GEMINI,
     AssociativeImputer,
     ClAM,
-    PRCut,
+    GraphCutClustering,
     SpanningForestClustering,
     SparseGEMINI,
 )
@@ -97,7 +97,8 @@ def test_cluster_texts():
     y = np.arange(40) % 2
     texts = [" ".join(rng.choice(about[topic], 8)) for topic in y]
     model = make_pipeline(
-        TfidfVectorizer(), PRCut(2, metric="cosine", n_neighbors=10, random_state=0)
+        TfidfVectorizer(),
+        GraphCutClustering(2, metric="cosine", n_neighbors=10, random_state=0),
     )
     assert adjusted_rand_score(y, model.fit_predict(texts)) == 1
 
@@ -128,7 +129,9 @@ def test_cluster_a_graph():
     edges = rng.uniform(size=(40, 40)) < np.where(y[:, None] == y, 0.5, 0.02)
     edges = np.triu(edges, 1)
     graph = csr_array((edges | edges.T).astype(float))
-    labels = PRCut(2, affinity="precomputed", random_state=0).fit_predict(graph)
+    labels = GraphCutClustering(2, affinity="precomputed", random_state=0).fit_predict(
+        graph
+    )
     assert adjusted_rand_score(y, labels) == 1
 
 

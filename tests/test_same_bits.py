@@ -13,6 +13,7 @@ from sklearn.base import clone
 from skdiffclust import (
     GEMINI,
     ClAM,
+    GraphCutClustering,
     PRCut,
     SpanningForestClustering,
     SpanningForestEmbedding,
@@ -86,9 +87,11 @@ ESTIMATORS = {
     "clam manhattan": ClAM(3, max_iter=2, metric="manhattan"),
     "clam mlp": ClAM(3, max_iter=2, encoder="mlp"),
     "clam module": ClAM(3, max_iter=2, encoder=network),
-    "cut graph": PRCut(3, max_iter=2, encoder=None),
-    "cut rbf": PRCut(3, max_iter=2, encoder=None, affinity="rbf", temperature=30.0),
-    "cut cosine": PRCut(3, max_iter=2, encoder=None, affinity="cosine"),
+    "cut graph": GraphCutClustering(3),
+    "cut rbf": GraphCutClustering(
+        3, affinity="rbf", temperature=30.0, min_cluster_size=1
+    ),
+    "cut cosine": GraphCutClustering(3, affinity="cosine"),
     "cut linear": PRCut(3, max_iter=2, encoder="linear"),
     "cut mlp": PRCut(3, max_iter=2, encoder="mlp"),
     "cut module": PRCut(3, max_iter=2, encoder=network),

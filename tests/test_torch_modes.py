@@ -26,7 +26,8 @@ from skdiffclust.nn import (
 
 # Few epochs do not converge, and find what they find.
 pytestmark = pytest.mark.filterwarnings(
-    "ignore::sklearn.exceptions.ConvergenceWarning", "ignore:The graph of PRCut"
+    "ignore::sklearn.exceptions.ConvergenceWarning",
+    "ignore:The graph of",
 )
 X, Y = make_blobs(60, centers=3, n_features=4, random_state=0)
 X = X.astype(np.float32)

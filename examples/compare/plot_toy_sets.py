@@ -20,7 +20,12 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import GaussianMixture
 from sklearn.preprocessing import StandardScaler
 
-from skdiffclust import GEMINI, ClAM, PRCut, SpanningForestClustering
+from skdiffclust import (
+    GEMINI,
+    ClAM,
+    GraphCutClustering,
+    SpanningForestClustering,
+)
 
 n_samples = 300
 
@@ -50,7 +55,7 @@ def clusterers(k):
         "HDBSCAN": HDBSCAN(min_cluster_size=15, copy=True),
         "forest": SpanningForestClustering(k),
         "ClAM": ClAM(k, random_state=0),
-        "PRCut": PRCut(k, random_state=0),
+        "graph cut": GraphCutClustering(k, random_state=0),
         "GEMINI": GEMINI(k, random_state=0),
     }
 
@@ -61,7 +66,7 @@ def clusterers(k):
 # Some sets have fewer clusters to find than a method was asked for, and a graph of
 # neighbours may fall into more parts; both are warned of.
 warnings.simplefilter("ignore", ConvergenceWarning)
-warnings.filterwarnings("ignore", message="The graph of PRCut", category=UserWarning)
+warnings.filterwarnings("ignore", message="The graph of GraphCut", category=UserWarning)
 
 names = list(clusterers(2))
 found = {name: [] for name in names}
@@ -85,11 +90,11 @@ for row, (X, y) in zip(axes, sets, strict=True):
 plt.show()
 
 # %%
-# The forest and PRCut find the circles and the moons, and the forest also finds the
-# stretched blobs. ClAM and GEMINI, which compare samples with centres and means, find
-# round blobs. Every method divides the last set, which has no clusters.
+# The forest and the graph cut find the circles and the moons, and the forest also finds
+# the stretched blobs. ClAM and GEMINI, which compare samples with centres and means,
+# find round blobs. Every method divides the last set, which has no clusters.
 
 circles, moons, _, long_blobs, _, _ = range(6)
-for name in ("forest", "PRCut"):
+for name in ("forest", "graph cut"):
     assert found[name][circles] == found[name][moons] == 1
 assert found["forest"][long_blobs] > 0.95

@@ -5,8 +5,8 @@ Imports between Python's modules form communities
 
 The modules of Python's standard library import each other. The network of these imports
 has communities, groups of modules with many imports among them and few to others, and
-``PRCut`` finds them from the graph alone. The packages, to which the modules belong,
-are not used.
+``GraphCutClustering`` finds them from the graph alone. The packages, to which the
+modules belong, are not used.
 """
 
 import ast
@@ -20,7 +20,7 @@ from scipy.sparse.csgraph import connected_components
 from sklearn.metrics import adjusted_rand_score
 from sklearn.metrics.cluster import contingency_matrix
 
-from skdiffclust import PRCut
+from skdiffclust import GraphCutClustering
 
 PACKAGES = (
     "asyncio concurrent ctypes email html http importlib json logging multiprocessing "
@@ -75,7 +75,9 @@ print(f"{len(graph)} modules, {int(graph.sum()) // 2} imports")
 # The number of communities is set. ``n_clusters="auto"`` would issue a warning here,
 # since no number is clear.
 
-model = PRCut(10, affinity="precomputed", random_state=0).fit(csr_array(graph))
+model = GraphCutClustering(10, affinity="precomputed", random_state=0).fit(
+    csr_array(graph)
+)
 agreement = adjusted_rand_score(packages, model.labels_)
 
 # %%

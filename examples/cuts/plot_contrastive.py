@@ -3,7 +3,7 @@
 A learned representation makes a better graph
 =============================================
 
-The clusters of ``PRCut`` are those of a graph of nearest neighbours, and a better
+The clusters of ``GraphCutClustering`` are those of a graph of neighbours, and a better
 representation gives a better graph. Here digits are at random places of a larger frame.
 Two images of the same digit may have no pixel in common, so nearest neighbours in the
 space of the pixels are often other digits. A small network that learns from pairs of
@@ -18,7 +18,7 @@ from sklearn.decomposition import PCA
 from torch import nn
 from torch.nn import functional
 
-from skdiffclust import PRCut
+from skdiffclust import GraphCutClustering
 from skdiffclust.metrics import clustering_accuracy
 
 N_STEPS = 150
@@ -88,7 +88,9 @@ spaces = {
 }
 accuracies = {}
 for name, samples in spaces.items():
-    labels = PRCut(10, random_state=0).fit_predict(samples)
+    labels = GraphCutClustering(10, min_cluster_size=36, random_state=0).fit_predict(
+        samples
+    )
     accuracies[name] = clustering_accuracy(y, labels)
 fig = plt.figure(figsize=(9, 2.8), layout="constrained")
 left, right = fig.subfigures(1, 2, width_ratios=[1, 2])
@@ -100,7 +102,7 @@ left.suptitle("Digits at random places")
 ax = right.subplots()
 bars = ax.barh(list(accuracies), list(accuracies.values()), color=["0.6", "0.6", "C0"])
 ax.bar_label(bars, [f"{accuracy:.2f}" for accuracy in accuracies.values()], padding=3)
-ax.set(xlim=(0, 1), title="Accuracy of PRCut for three representations")
+ax.set(xlim=(0, 1), title="Accuracy of GraphCutClustering for three representations")
 ax.invert_yaxis()
 plt.show()
 

@@ -4,8 +4,9 @@ A search finds lower cuts than spectral clustering
 ==================================================
 
 Spectral clustering minimises a relaxation of the ratio-cut of a graph of neighbours.
-``PRCut`` minimises the cut itself: by moving single samples from the labels of spectral
-clustering, or by a search without eigenvectors. An encoder then predicts new digits.
+``GraphCutClustering`` minimises the cut itself: by moving samples from the labels of
+spectral clustering, or by a search without eigenvectors. The encoder of ``PRCut``
+predicts new digits.
 """
 
 import matplotlib.pyplot as plt
@@ -14,7 +15,7 @@ from sklearn.cluster import SpectralClustering
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from skdiffclust import PRCut
+from skdiffclust import GraphCutClustering, PRCut
 from skdiffclust.cuts import ratio_cut
 from skdiffclust.metrics import clustering_accuracy
 
@@ -26,20 +27,19 @@ X, X_new, y, y_new = train_test_split(X, y, test_size=0.2, random_state=0)
 # neighbours, with weights that decrease with their rank. Empty clusters would decrease
 # the cut, so the smallest size is printed.
 
-free = PRCut(10, cut="ratio", init="spectral", random_state=0).fit(X)
+ratio = {"n_clusters": 10, "cut": "ratio", "random_state": 0}
+free = GraphCutClustering(**ratio, min_cluster_size=1, init="spectral").fit(X)
 graph = free.affinity_matrix_
 spectral = SpectralClustering(10, affinity="precomputed", random_state=0).fit(graph)
-searched = PRCut(10, cut="ratio", random_state=0).fit(X, graph=graph)
-encoder = PRCut(
-    10, cut="ratio", encoder="mlp", hidden_layer_sizes=(64,), random_state=0
-)
+searched = GraphCutClustering(**ratio, min_cluster_size=1).fit(X, graph=graph)
+encoder = PRCut(**ratio, hidden_layer_sizes=(64,), init=searched.labels_)
 encoder.fit(X, graph=graph)
 
 models = {
     "spectral clustering": spectral,
-    "PRCut, spectral start": free,
-    "PRCut, search": searched,
-    "PRCut, search, perceptron": encoder,
+    "graph cut, spectral start": free,
+    "graph cut, search": searched,
+    "PRCut, perceptron": encoder,
 }
 print(f"{'':26s} ratio-cut  clusters  smallest  accuracy")
 for name, model in models.items():
@@ -66,7 +66,7 @@ for name, model in list(models.items())[:3]:
 ax.set(
     xlabel="clusters in the order of their contribution",
     ylabel="contribution to the ratio-cut",
-    title="PRCut lowers the largest contributions",
+    title="Graph cuts lower the largest contributions",
     xticks=range(10),
 )
 ax.legend()
@@ -77,5 +77,5 @@ plt.show()
 # computes no eigenvectors, finds a cut that is at least as low.
 
 cuts = {name: ratio_cut(graph, model.labels_).value for name, model in models.items()}
-assert cuts["PRCut, search"] <= cuts["PRCut, spectral start"]
-assert cuts["PRCut, spectral start"] < cuts["spectral clustering"]
+assert cuts["graph cut, search"] <= cuts["graph cut, spectral start"]
+assert cuts["graph cut, spectral start"] < cuts["spectral clustering"]

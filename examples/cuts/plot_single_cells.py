@@ -4,10 +4,10 @@ Five cell types and their marker genes from sparse counts
 =========================================================
 
 Counts of transcripts in single cells are mostly zeros, and their sums differ between
-cells for technical reasons. After the usual normalisation, ``PRCut`` finds the types of
-cells, and how many there are, from the graph of nearest neighbours. The counts are
-generated: negative binomial, with five types of 60 to 500 cells, each with twenty
-marker genes among 500.
+cells for technical reasons. After the usual normalisation, ``GraphCutClustering`` finds
+the types of cells, and how many there are, from the graph of nearest neighbours. The
+counts are generated: negative binomial, with five types of 60 to 500 cells, each with
+twenty marker genes among 500.
 """
 
 import matplotlib.pyplot as plt
@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.decomposition import PCA
 from sklearn.metrics import adjusted_rand_score
 
-from skdiffclust import PRCut
+from skdiffclust import GraphCutClustering
 
 rng = np.random.default_rng(0)
 sizes = [500, 350, 200, 100, 60]
@@ -38,7 +38,7 @@ scores = {}
 for name, table in {"counts": counts, "normalised": logarithms}.items():
     components = PCA(20, random_state=0).fit_transform(table)
     n_clusters = 5 if name == "counts" else "auto"
-    labels = PRCut(n_clusters, random_state=0).fit_predict(components)
+    labels = GraphCutClustering(n_clusters, random_state=0).fit_predict(components)
     scores[name] = adjusted_rand_score(y, labels)
     print(f"{name}: {labels.max() + 1} clusters, ARI {scores[name]:.2f}")
 

@@ -4,9 +4,9 @@ Most clusters of docstrings contain a single package
 ====================================================
 
 The docstrings of ten packages of Python's standard library are texts about ten
-subjects. ``PRCut`` joins each text to the most similar ones, by the cosine of their
-weighted counts, and partitions this graph into ten clusters. The words with larger
-weights in a cluster than elsewhere describe its topic.
+subjects. ``GraphCutClustering`` joins each text to the most similar ones, by the cosine
+of their weighted counts, and partitions this graph into ten clusters. The words with
+larger weights in a cluster than elsewhere describe its topic.
 """
 
 import ast
@@ -20,7 +20,7 @@ from sklearn.cluster import KMeans
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.metrics import adjusted_rand_score
 
-from skdiffclust import PRCut
+from skdiffclust import GraphCutClustering
 
 PACKAGES = [
     "asyncio",
@@ -83,12 +83,12 @@ print(f"{X.shape[1]} words, {X.nnz / X.shape[0]:.0f} of them in a text")
 
 with warnings.catch_warnings():
     # A text without a word in common with others is put into the nearest cluster.
-    warnings.filterwarnings("ignore", message="The graph of PRCut")
-    model = PRCut(n_topics, metric="cosine", random_state=0).fit(X)
+    warnings.filterwarnings("ignore", message="The graph of GraphCutClustering")
+    model = GraphCutClustering(n_topics, metric="cosine", random_state=0).fit(X)
 kmeans = KMeans(n_topics, n_init=10, random_state=0).fit(X)
 agreement = adjusted_rand_score(y, model.labels_)
 agreement_of_kmeans = adjusted_rand_score(y, kmeans.labels_)
-print(f"adjusted Rand index with the packages: PRCut {agreement:.2f}, ", end="")
+print(f"adjusted Rand index with the packages: cut {agreement:.2f}, ", end="")
 print(f"k-means {agreement_of_kmeans:.2f}")
 assert agreement > agreement_of_kmeans
 

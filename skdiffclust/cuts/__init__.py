@@ -1,5 +1,6 @@
-"""Ratio-cut of graphs: exact expectation, bound, and the clusterer PRCut."""
+"""Ratio-cut of graphs: exact expectation, bound, and the clusterers."""
 
+from skdiffclust.cuts._graph_cut import GraphCutClustering
 from skdiffclust.cuts._prcut import PRCut
 from skdiffclust.cuts._ratio_cut import (
     RatioCut,
@@ -8,4 +9,11 @@ from skdiffclust.cuts._ratio_cut import (
     ratio_cut_bound,
 )
 
-__all__ = ["PRCut", "RatioCut", "expected_ratio_cut", "ratio_cut", "ratio_cut_bound"]
+__all__ = [
+    "GraphCutClustering",
+    "PRCut",
+    "RatioCut",
+    "expected_ratio_cut",
+    "ratio_cut",
+    "ratio_cut_bound",
+]

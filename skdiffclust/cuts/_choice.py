@@ -79,7 +79,7 @@ def as_curve(numbers, cuts, modularities):
     }
 
 
-def choose_n_clusters(numbers, cuts, modularities):
+def choose_n_clusters(numbers, cuts, modularities, *, owner):
     """Return the number of clusters with the best score; warn if it is not clear.
 
     A number that is not clear has one of the larger modularities: on many graphs the
@@ -107,7 +107,7 @@ def choose_n_clusters(numbers, cuts, modularities):
             f"{len(found)} numbers, where {_CLEAR:g} were clear"
         )
     warnings.warn(
-        f"PRCut(n_clusters='auto') sees no clear number of clusters: {why}. It takes "
+        f"{owner}(n_clusters='auto') sees no clear number of clusters: {why}. It takes "
         f"{chosen}. Look at cut_curve_ (skdiffclust.plotting.CutCurveDisplay), and set "
         "n_clusters.",
         UserWarning,

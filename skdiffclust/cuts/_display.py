@@ -1,4 +1,4 @@
-"""Displays of PRCut; matplotlib is imported when one is drawn."""
+"""Displays of GraphCutClustering; matplotlib is imported when one is drawn."""
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -31,7 +31,7 @@ class CutCurveDisplay:
 
     See Also
     --------
-    CutCurveDisplay.from_estimator : Plot the curve of a fitted PRCut.
+    CutCurveDisplay.from_estimator : Plot the curve of a fitted estimator.
 
     Examples
     --------
@@ -49,11 +49,11 @@ class CutCurveDisplay:
 
     @classmethod
     def from_estimator(cls, estimator, *, ax=None, **kwargs):
-        """Plot the curve of a fitted `PRCut`.
+        """Plot the curve of a fitted `GraphCutClustering` or `PRCut`.
 
         Parameters
         ----------
-        estimator : PRCut
+        estimator : GraphCutClustering or PRCut
             Estimator fitted with ``n_clusters="auto"``. For a pipeline, pass its last
             step.
         ax : array-like of two matplotlib Axes, or None, default=None

@@ -1,14 +1,26 @@
 """From samples to their weighted graph, and from new samples to its vertices."""
 
 import warnings
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from skdiffclust._affinity import distance_matrix, unit_rows
+from skdiffclust._affinity import (
+    distance_matrix,
+    refuse_overflow,
+    refuse_underflow,
+    unit_rows,
+)
+from skdiffclust._duplicates import equal_rows
 from skdiffclust._products import product_by_sample
-from skdiffclust._validation import check_dense_size
+from skdiffclust._validation import (
+    canonical_rows,
+    check_dense_size,
+    extreme_rows,
+    validate_rows,
+)
 from skdiffclust.cuts._neighbors import (
     N_ALIKE,
     as_points,
@@ -22,6 +34,85 @@ from skdiffclust.cuts._ratio_cut import check_graph
 
 # Samples of which a graph is computed for the mean degree of that of all.
 _N_SCALED = 1000
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Checked samples and their graph.
+
+    Attributes
+    ----------
+    rows : ndarray or csr_array of shape (n, d), or None for a precomputed graph
+    graph : csr_array of shape (n, n)
+    groups : ndarray of shape (n,), int64
+        Groups of equal samples.
+    affinity : Affinity or None
+    """
+
+    rows: np.ndarray | sp.csr_array | None
+    graph: sp.csr_array
+    groups: np.ndarray
+    affinity: "Affinity | None"
+
+
+def read_samples(estimator, X, graph=None, *, reset=True):
+    """Return the `Samples` of what a fit was given, and of a ready graph or None."""
+    owner = type(estimator).__name__
+    if is_precomputed(estimator):
+        if graph is not None:
+            raise ValueError(
+                f"The 'graph' parameter of {owner}.fit must be None with "
+                "affinity='precomputed', where X is the graph. Pass it once."
+            )
+        X = validate_rows(estimator, X, reset=reset, accept_sparse="csr")
+        graph = check_graph(X, caller=owner, name="X")
+        return Samples(None, graph, np.arange(graph.shape[0]), None)
+    rows = check_rows(estimator, X, reset=reset)
+    refuse_overflow([extreme_rows(rows)])
+    refuse_underflow(extreme_rows(rows))
+    affinity = Affinity.of(estimator)
+    if graph is None:
+        return Samples(rows, affinity.fit(rows), equal_rows(rows), affinity)
+    graph = check_graph(graph, caller=owner)
+    if graph.shape[0] != rows.shape[0]:
+        raise ValueError(
+            f"The 'graph' parameter of {owner}.fit must have one vertex for each "
+            f"sample of X, {rows.shape[0]}. Got {graph.shape[0]} instead."
+        )
+    affinity.relate(rows, graph)
+    return Samples(rows, graph, equal_rows(rows), affinity)
+
+
+def check_rows(estimator, X, *, reset=False):
+    """Return samples (n, d), dense, or a canonical csr_array of an encoderless one."""
+    if sp.issparse(X) and not estimator.__sklearn_tags__().input_tags.sparse:
+        raise TypeError(
+            f"{type(estimator).__name__} must get dense samples, because an encoder is "
+            "trained. Got sparse X instead: use '.toarray()', reduce the features, "
+            "e.g. with TruncatedSVD, or use GraphCutClustering."
+        )
+    X = validate_rows(estimator, X, reset=reset, accept_sparse="csr")
+    return canonical_rows(X) if sp.issparse(X) else X
+
+
+def check_links(X):
+    """Return weights (m, n) of new samples to those of a graph; refuse negative ones.
+
+    X is checked otherwise.
+    """
+    X = canonical_rows(sp.csr_array(X))
+    if (X.data < 0).any():
+        raise ValueError(
+            "The 'X' parameter of GraphCutClustering.predict must not have negative "
+            f"weights. Got {X.data.min():.3g} instead. Convert distances to affinities "
+            "as for fit."
+        )
+    return X
+
+
+def is_precomputed(estimator):
+    """Whether X is the graph."""
+    return isinstance(estimator.affinity, str) and estimator.affinity == "precomputed"
 
 
 class Affinity:
@@ -47,6 +138,18 @@ class Affinity:
         self.metric = metric
         self.temperature = temperature
         self.scale = 1.0  # of the weights of links
+
+    @classmethod
+    def of(cls, estimator):
+        """Return the affinity of the parameters of an estimator."""
+        kind = estimator.affinity
+        metric = estimator.metric
+        owner = type(estimator).__name__
+        if isinstance(kind, str) and kind == "nndescent":
+            kind = _nndescent(estimator, owner)
+        if not isinstance(kind, str) or kind in ("rbf", "cosine"):
+            metric = "euclidean"  # unused, or the transformer has its own
+        return cls(kind, estimator.n_neighbors, metric, estimator.temperature, owner)
 
     def fit(self, X):
         """Return the graph, a checked csr_array (n, n), of samples X, which are kept.
@@ -171,13 +274,13 @@ class Affinity:
         return np.exp(-(distance_matrix(X, self.X) ** 2) / self.temperature)
 
 
-def nndescent(estimator):
+def _nndescent(estimator, owner):
     """Return pynndescent's transformer with the parameters of an estimator."""
     try:
         from pynndescent import PyNNDescentTransformer
     except ImportError as error:
         raise ImportError(
-            "The 'affinity' parameter of PRCut must not be 'nndescent' without "
+            f"The 'affinity' parameter of {owner} must not be 'nndescent' without "
             "pynndescent, which is not installed. Install it (pip install "
             "skdiffclust[nndescent]), or use affinity='nearest_neighbors'."
         ) from error

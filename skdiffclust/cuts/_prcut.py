@@ -1,5 +1,6 @@
-"""PRCut: the probabilistic ratio-cut of a graph, with an encoder that predicts."""
+"""PRCut: the probabilistic cut of a graph, by a model that predicts."""
 
+from dataclasses import replace
 from numbers import Integral, Real
 
 import numpy as np
@@ -13,61 +14,61 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from skdiffclust._assignments import relabel_by_size
 from skdiffclust._checkpoint import check_checkpoint
 from skdiffclust._compat import (
     CallbackSupportMixin,
-    HasMethods,
     Interval,
     StrOptions,
+    check_sample_weight,
     fit_context,
     method_available_if,
 )
-from skdiffclust._devices import outside_torch_modes
+from skdiffclust._constraints import as_constraints
+from skdiffclust._devices import outside_torch_modes, require_torch, resolve_device
 from skdiffclust._encoder import ACTIVATIONS
 from skdiffclust._history import Training, keep_state_on_error
+from skdiffclust._validation import hidden_widths
 from skdiffclust.cuts._choice import as_curve
 from skdiffclust.cuts._fitting import (
-    check_rows,
-    choose_run,
+    CutTraining,
+    Data,
+    ModelSettings,
+    check_init,
     continue_training,
-    count_starts,
-    find_device,
-    free_target,
-    is_precomputed,
-    make_affinity,
-    prepare,
-    refuse_checkpoint,
+    make_settings,
     torch_streams,
+)
+from skdiffclust.cuts._graph import check_rows, is_precomputed, read_samples
+from skdiffclust.cuts._graph_cut import GRAPH_CONSTRAINTS, check_number, cut_score
+from skdiffclust.cuts._links import add_constraints
+from skdiffclust.cuts._partition import (
+    SearchSettings,
+    choose_number,
+    cuts_of,
+    find_partition,
+    group_samples,
     warn_if_fewer,
     warn_if_joined,
     warn_if_small,
-    warn_if_unbounded,
 )
-from skdiffclust.metrics._graphs import cut_of_labels
+from skdiffclust.cuts._starts import spectral_labels
 
 # Consecutive epochs without progress that end the training.
 _PATIENCE = 10
+# Starts with n_init="auto" that are not searches.
+_STARTS = 10
 
 
 def _has_rows(estimator):
     """Whether there are samples to predict from."""
     if is_precomputed(estimator):
         raise AttributeError(
-            "PRCut with affinity='precomputed' has no samples to predict from; its "
-            "labels_ are those of the graph. Pass the features as X and the graph as "
-            "fit(X, graph=graph)."
+            "PRCut with affinity='precomputed' trains the logits of the nodes of one "
+            "graph, and has nothing to predict from. Pass the features as X and the "
+            "graph as fit(X, graph=graph), or use GraphCutClustering."
         )
     return True
-
-
-def _has_encoder(estimator):
-    """Whether there is an encoder, which a stream can train."""
-    if estimator.encoder is None:
-        raise AttributeError(
-            "PRCut with encoder=None has no partial_fit: its assignments belong to the "
-            "samples of one graph. Use encoder='mlp' or 'linear'."
-        )
-    return _has_rows(estimator)
 
 
 @method_available_if(_has_rows, "transform")
@@ -78,19 +79,20 @@ class PRCut(
     ClusterMixin,
     BaseEstimator,
 ):
-    r"""Cluster by the cut of a similarity graph, and predict new samples.
+    r"""Train a model of cluster probabilities on the expected cut of a graph.
 
-    Like :class:`~sklearn.cluster.SpectralClustering`, it partitions a graph of the
-    samples so that few edges join different clusters. It minimises the normalised cut
-    or the ratio-cut directly, by a multilevel search without eigenvectors, optionally
-    with bounds on the sizes of clusters. In addition, an encoder can be trained on the
-    probabilistic cut of [1]_.
+    The probabilistic ratio-cut of [1]_: an encoder maps samples to probabilities
+    p(cluster | x), and is trained to lower the expectation of the cut of a similarity
+    graph, exactly or by its upper bound. It predicts new samples by their features, and
+    learns from streams. By default it starts from the labels of
+    :class:`~skdiffclust.GraphCutClustering`, which finds lower cuts and trains nothing;
+    training makes them predictable.
 
     Parameters
     ----------
     n_clusters : int or "auto", default=8
-        Number of clusters. "auto" determines it from `cut_curve_`, and issues a warning
-        if there is no clear number; see Notes.
+        Number of clusters. "auto" determines it as
+        :class:`~skdiffclust.GraphCutClustering` does, whatever `init` is.
     affinity : str, callable or neighbours transformer, default="ranked_neighbors"
         Similarity between samples:
 
@@ -104,8 +106,8 @@ class PRCut(
           first use takes about a minute of compilation;
         - "rbf": ``exp(-d² / temperature)`` with the distance d, a dense graph;
         - "cosine": ``exp((cos - 1) / temperature)``, a dense graph;
-        - "precomputed": X is the graph, a symmetric matrix of non-negative weights,
-          which requires ``encoder=None``;
+        - "precomputed": X is the graph, a symmetric matrix of non-negative weights; the
+          logits of its nodes are then free parameters, and there is no `predict`;
         - a function of (X, Y) that returns weights of shape (n_X, n_Y);
         - a transformer such as :class:`~sklearn.neighbors.KNeighborsTransformer`. Each
           stored entry is an edge of weight 1; distances are not used.
@@ -128,78 +130,57 @@ class PRCut(
         cluster, divided by the sum of the degrees of its samples ("normalized") or by
         their number ("ratio"). If the degrees differ a lot, the minimum of the
         ratio-cut has clusters of single samples.
-    min_cluster_size : float, default=1
-        Smallest size of a cluster, in samples or in their total weight. The default
-        does not limit sizes; below 1 only weights are limited. The pseudo-labels
-        satisfy it; a warning is issued if the encoder does not.
-    max_imbalance : float, default=None
-        Largest difference between the size of a cluster and the mean size, relative to
-        the mean: with .3, sizes are between 70 % and 130 % of it, or are the next whole
-        numbers to it if no others are possible. None does not limit sizes.
-    small_components : {"place", "noise"}, default="place"
-        How to label samples in connected components of the graph that are too small to
-        be clusters: parts below a tenth of the mean size of a cluster, single nodes,
-        and pairs where a cluster has more than four nodes. "place": into the cluster of
-        the nearest sample, or, where there are no features, into the largest cluster.
-        "noise": they are labelled -1, which needs ``encoder=None``, and do not count in
-        the mean size of `max_imbalance`. Larger parts are clusters; if there are more
-        of them than clusters, parts are combined, starting with the largest, by adding
-        each one to the smallest cluster so far.
     objective : {"exact", "bound"}, default="exact"
-        Objective of soft assignments: the bound of the expected ratio-cut, or the exact
-        expectation, of which the terms that are not in the bound are updated every
-        tenth epoch. See :func:`~skdiffclust.cuts.expected_ratio_cut`. "exact" requires
-        ``sampling="full"``; with other samplings the bound is used.
-    encoder : {"mlp", "linear"}, None or torch.nn.Module, default=None
-        Model that maps samples to logits. With None, labels are the pseudo-labels with
-        the lowest cut found, and new samples are assigned to the cluster that increases
-        it least; `objective` and the parameters of training and of layers then have no
-        effect. A module maps samples, which are not scaled, to `n_clusters` outputs; a
-        copy of it is trained.
+        Expectation of the cut under the soft assignments that is lowered. "exact": its
+        value, from all edges of the samples of a batch to assignments as last seen, of
+        which the terms that are not in the bound are updated every tenth epoch; see
+        :func:`~skdiffclust.cuts.expected_ratio_cut`. "bound": the upper bound of the
+        paper, from the edges between pairs of batches, with running proportions
+        (Algorithm 1).
+    encoder : {"mlp", "linear"} or torch.nn.Module, default="mlp"
+        Model that maps samples to logits. A module maps samples, which are not scaled,
+        to `n_clusters` outputs; a copy of it is trained. A precomputed graph does not
+        use it.
     hidden_layer_sizes : int or array-like of int, default=(128,)
-        Widths of the hidden layers of "mlp".
+        Widths of the hidden layers of "mlp"; not used otherwise.
     activation : {"gelu", "relu", "tanh"}, default="gelu"
-        Activation after each hidden layer of "mlp"; "gelu" is the exact :math:`z
-        \Phi(z)`.
+        Activation after each hidden layer of "mlp"; not used otherwise. "gelu" is the
+        exact :math:`z \Phi(z)`.
     weight_decay : float, default=0.1
         Decoupled weight decay of an encoder.
-    init : {"auto", "spectral", "k-means++", "random"}, default="auto"
-        Source of the pseudo-labels. "random" with `local_search` is a multilevel search
-        that coarsens the graph in random order, without eigenvectors; "auto" is that.
-    local_search : bool, default=True
-        Whether to improve the pseudo-labels by moving nodes, one by one and in short
-        sequences, as long as the cut decreases. With False and ``init="random"`` there
-        are no pseudo-labels, and training starts from random soft assignments, as in
-        the paper.
+    init : {"graph_cut", "random", "spectral"} or array-like of shape (n_samples,), \
+            default="graph_cut"
+        Labels that the model is fitted to first. "graph_cut": those of
+        :class:`~skdiffclust.GraphCutClustering` with the same graph, cut and
+        `random_state`; "spectral": those of spectral clustering; an array: the given
+        ones; "random": none, training starts from random weights, as in the paper.
     balance_weight : float or "auto", default="auto"
         Weight :math:`\gamma` of the KL divergence of the mean assignments to the
-        proportions of the pseudo-labels (uniform without any). "auto" is 10 without
-        pseudo-labels, where clusters may empty, and 1 with them.
-    averaging_rate : float, default=0.8
-        Weight of a new batch in the running proportions of ``sampling="pairs"`` and
-        "neighbors" and of `partial_fit`.
-    sampling : {"full", "pairs", "neighbors"}, default="full"
-        Edges that a batch learns from. "full": all edges of its samples,
-        to assignments as last seen. "pairs": those between two batches, as in the
-        paper; "neighbors": one of each sample, drawn by weight.
+        proportions of the first labels (uniform without any). "auto" is 10 without
+        labels, where clusters may empty, and 1 with them.
+    averaging_rate : float or "decreasing", default=0.8
+        Weight of a new batch in the running proportions of ``objective="bound"`` and
+        of `partial_fit`; "decreasing" is .8 divided by the number of batches.
+    optimizer : {"adam", "rmsprop"}, default="adam"
+        Optimiser of the weights.
     max_iter : int, default=200
-        Epochs of lowering the objective. The pseudo-labels are fitted before that, for
+        Epochs of lowering the objective. The first labels are fitted before that, for
         half as many, or 2000 batches where these are more.
     batch_size : int, default=256
-        Samples of a batch, clipped to n_samples.
+        Samples of a batch, clipped to n_samples. A precomputed graph is one batch.
     learning_rate : float, default=0.01
-        Step of Adam, which falls linearly to a tenth. Twice that for "linear",
-        thirty times for free assignments.
+        Step of the optimiser, which falls linearly to a tenth. Twice that for "linear",
+        thirty times for a precomputed graph.
     tol : float, default=1e-5
         Training stops if the relative decrease of the loss over ten epochs is smaller,
-        unless a linear encoder cannot represent the pseudo-labels.
+        unless a linear encoder cannot represent the first labels.
     n_init : int or "auto", default="auto"
-        Number of initialisations of the pseudo-labels: runs of k-means in spectral
-        clustering, draws of "k-means++", or searches of "random", which are combined.
-        Without pseudo-labels, number of restarts of the training. "auto" is 10; on
-        graphs of more than three million edges there are fewer searches, at least 2.
+        Number of searches of "graph_cut", of runs of k-means of "spectral", or, with
+        "random", of trainings, of which that with the lowest cut is kept. "auto" is 10;
+        on graphs of more than three million edges there are fewer searches, at least 2.
     device : str or torch.device, default="auto"
-        Where an encoder is trained; "auto" is CUDA if there is one, else the CPU.
+        Where an encoder is trained; "auto" is CUDA if there is one, else the CPU. A
+        precomputed graph does not use it.
     random_state : int, RandomState instance or None, default=None
         Determines all random numbers.
 
@@ -215,18 +196,17 @@ class PRCut(
         The graph.
     ratio_cut_, normalized_cut_ : float
         Both cuts of `labels_`, of which `cut` names the one that was lowered.
-    pseudo_label_ratio_cut_, pseudo_label_normalized_cut_ : float
-        Both cuts of the pseudo-labels that the encoder was fitted to; NaN without any.
+    init_labels_ : ndarray of shape (n_samples,), int64, or None
+        Labels that the training started from; None with ``init="random"``.
+    init_ratio_cut_, init_normalized_cut_ : float
+        Both cuts of `init_labels_`, NaN without any: what training changed.
     coefs_, intercepts_ : list of ndarray
         Layers of an encoder "mlp" or "linear". They take samples less their mean,
         divided by their overall spread.
     encoder_ : torch.nn.Module
         The trained copy of a module given as `encoder`, on the CPU.
     cut_curve_ : dict of ndarrays, or None
-        With ``n_clusters="auto"``, by number: "n_clusters", the "normalized_cut" and
-        the "modularity" of the search into so many (NaN where connected components are
-        not cut), and the "score" that the number was chosen by, NaN at both ends. See
-        :class:`~skdiffclust.plotting.CutCurveDisplay`.
+        As that of :class:`~skdiffclust.GraphCutClustering`, with ``n_clusters="auto"``.
     history_ : dict of lists
         For each epoch: "loss" (1, plus the number of empty clusters, plus the cut
         relative to that of random labels), "cut", "n_clusters", and
@@ -242,41 +222,29 @@ class PRCut(
 
     See Also
     --------
-    sklearn.cluster.SpectralClustering : The relaxation of the same objective.
+    GraphCutClustering : The partition of the graph, without a model.
     skdiffclust.cuts.ratio_cut : The cut of any labels.
     skdiffclust.nn.RatioCutLoss : The loss for a training loop in torch.
 
     Notes
     -----
-    With ``init="spectral"``, the search starts from the labels of scikit-learn's
-    spectral clustering with the same `random_state`, and never returns a higher cut.
-
-    **Number of clusters.** With ``n_clusters="auto"`` the graph is partitioned into 1
-    to 31 clusters (fewer if they would have less than three nodes on average). With
-    :math:`c_k` the normalised cut into k clusters, the k with the largest
-    :math:`(c_{k+1} - 2 c_k + c_{k-1}) / (c_{k+1} + .2)` is selected, after which the
-    cut increases faster than before. Only numbers for which the bounds on sizes can
-    be satisfied are considered. A warning is issued if the best score is less than nine
-    standard deviations (estimated from the median absolute deviation) above the median,
-    as for data without clusters. Then the best of the numbers with at least 90 % of the
-    largest modularity, relative to its largest possible value 1 - 1 / k, is selected,
-    with .05 instead of .2 in the score.
+    The epoch with the lowest cut of the hard labels is kept, those with all clusters
+    first, and so are restarts compared.
 
     Samples with given labels or links (`partial_labels`, `must_link`, `cannot_link`)
-    keep the labels that the search gave them, also where the encoder would predict
-    others; it is trained on the graph with the links as edges. Restarts are compared by
-    the cut of their labels, those that use all clusters first. Equal samples are moved
-    together. The cut increases with the number of clusters: do not choose `n_clusters`
-    by `score`. For large graphs, searches run in threads; the labels do not depend on
-    the number of threads. Graphs with negative weights raise an error.
-
-    With ``encoder=None`` the training samples are kept in the fitted estimator, because
-    `predict` needs them. With an encoder they are not, but `affinity_matrix_` shows
-    which samples were close to each other.
+    keep the label that the search gave them, also where the encoder would predict
+    another; it is trained on the graph with the links as edges. Training samples are
+    not kept, but `affinity_matrix_` shows which samples were close to each other.
 
     While it trains a module, a fit seeds the global random streams of torch, from which
     its dropout draws, and restores them at the end; a lock makes concurrent fits of
     modules take turns, so that they give the same results as alone.
+
+    **Settings of the paper.** ``objective="bound"``, ``init="random"``, ``n_init=1``,
+    ``balance_weight=100``, ``averaging_rate="decreasing"``, ``optimizer="rmsprop"``,
+    ``learning_rate=1e-4``, ``affinity="nearest_neighbors"``, ``n_neighbors=150`` and
+    ``cut="ratio"``. The paper keeps the learning rate constant, and the weights of its
+    first and last layer are normalised, which a module as `encoder` can do.
 
     References
     ----------
@@ -288,63 +256,36 @@ class PRCut(
     >>> from sklearn.datasets import make_moons
     >>> from skdiffclust import PRCut
     >>> X, y = make_moons(200, noise=0.05, random_state=0)
-    >>> cut = PRCut(2, encoder=None, random_state=0).fit(X)
-    >>> cut.predict([[0.0, 1.0], [1.0, -0.5]]) == cut.labels_[[0, 1]]
-    array([ True,  True])
+    >>> cut = PRCut(2, max_iter=20, random_state=0).fit(X)
+    >>> cut.predict_proba([[0.0, 1.0], [1.0, -0.5]]).shape
+    (2, 2)
     """
 
     _parameter_constraints = {
-        "n_clusters": [
-            Interval(Integral, 1, None, closed="left"),
-            StrOptions({"auto"}),
-        ],
-        "affinity": [
-            StrOptions(
-                {
-                    "nearest_neighbors",
-                    "ranked_neighbors",
-                    "nndescent",
-                    "rbf",
-                    "cosine",
-                    "precomputed",
-                }
-            ),
-            callable,
-            HasMethods("fit_transform"),
-        ],
-        "n_neighbors": [
-            Interval(Integral, 1, None, closed="left"),
-            StrOptions({"auto"}),
-        ],
-        "metric": [StrOptions({"euclidean", "cosine"})],
-        "temperature": [Interval(Real, 0, None, closed="neither")],
-        "cut": [StrOptions({"normalized", "ratio"})],
-        "min_cluster_size": [Interval(Real, 0, None, closed="left")],
-        "max_imbalance": [Interval(Real, 0, None, closed="left"), None],
-        "small_components": [StrOptions({"place", "noise"})],
+        **GRAPH_CONSTRAINTS,
         "objective": [StrOptions({"exact", "bound"})],
-        "encoder": [StrOptions({"mlp", "linear"}), callable, None],
+        "encoder": [StrOptions({"mlp", "linear"}), callable],
         "hidden_layer_sizes": [
             "array-like",
             Interval(Integral, 1, None, closed="left"),
         ],
         "activation": [StrOptions(ACTIVATIONS.keys())],
         "weight_decay": [Interval(Real, 0, 1, closed="left")],
-        "init": [StrOptions({"auto", "spectral", "k-means++", "random"})],
-        "local_search": ["boolean"],
+        "init": [StrOptions({"graph_cut", "random", "spectral"}), "array-like"],
         "balance_weight": [
             Interval(Real, 0, None, closed="left"),
             StrOptions({"auto"}),
         ],
-        "averaging_rate": [Interval(Real, 0, 1, closed="right")],
-        "sampling": [StrOptions({"full", "pairs", "neighbors"})],
+        "averaging_rate": [
+            Interval(Real, 0, 1, closed="right"),
+            StrOptions({"decreasing"}),
+        ],
+        "optimizer": [StrOptions({"adam", "rmsprop"})],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "batch_size": [Interval(Integral, 1, None, closed="left")],
         "learning_rate": [Interval(Real, 0, None, closed="neither")],
         "tol": [Interval(Real, 0, None, closed="left")],
-        "n_init": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "device": "no_validation",
-        "random_state": ["random_state"],
     }
 
     def __init__(
@@ -356,19 +297,15 @@ class PRCut(
         metric="euclidean",
         temperature=1.0,
         cut="normalized",
-        min_cluster_size=1,
-        max_imbalance=None,
-        small_components="place",
         objective="exact",
-        encoder=None,
+        encoder="mlp",
         hidden_layer_sizes=(128,),
         activation="gelu",
         weight_decay=0.1,
-        init="auto",
-        local_search=True,
+        init="graph_cut",
         balance_weight="auto",
         averaging_rate=0.8,
-        sampling="full",
+        optimizer="adam",
         max_iter=200,
         batch_size=256,
         learning_rate=0.01,
@@ -383,19 +320,15 @@ class PRCut(
         self.metric = metric
         self.temperature = temperature
         self.cut = cut
-        self.min_cluster_size = min_cluster_size
-        self.max_imbalance = max_imbalance
-        self.small_components = small_components
         self.objective = objective
         self.encoder = encoder
         self.hidden_layer_sizes = hidden_layer_sizes
         self.activation = activation
         self.weight_decay = weight_decay
         self.init = init
-        self.local_search = local_search
         self.balance_weight = balance_weight
         self.averaging_rate = averaging_rate
-        self.sampling = sampling
+        self.optimizer = optimizer
         self.max_iter = max_iter
         self.batch_size = batch_size
         self.learning_rate = learning_rate
@@ -420,22 +353,19 @@ class PRCut(
         checkpoint=None,
         resume=False,
     ):
-        """Cut the graph of X, and train the encoder, if any, on the cut.
+        """Find labels to start from, and train the model on the cut of the graph of X.
 
         Parameters
         ----------
-        X : {array-like, CSR matrix} of shape (n_samples, n_features), or \
-                array-like or sparse matrix of shape (n_samples, n_samples) if \
-                affinity="precomputed"
-            Samples, or the graph itself. Sparse samples, which are never made dense
-            whole, need ``encoder=None``.
+        X : array-like of shape (n_samples, n_features), or array-like or sparse \
+                matrix of shape (n_samples, n_samples) if affinity="precomputed"
+            Samples, or the graph itself.
         y : None
             Ignored, present for API consistency.
         sample_weight : array-like of shape (n_samples,), default=None
-            Sizes of the samples, >= 0, one each by default: what `min_cluster_size`
-            and `max_imbalance` bound the sums of, and what divides the ratio-cut, where
-            0 counts as a millionth of the mean (the normalised cut is divided by
-            degrees). They do not change the graph.
+            Sizes of the samples, >= 0, one each by default: what divides the
+            ratio-cut, where 0 counts as a millionth of the mean (the normalised cut is
+            divided by degrees). They do not change the graph.
         graph : array-like or sparse matrix of shape (n_samples, n_samples), \
                 default=None
             A ready graph of the samples of X, weights >= 0, in place of that of
@@ -444,7 +374,8 @@ class PRCut(
             but not its columns.
         partial_labels : array-like of shape (n_samples,), default=None
             Integers, or strings in an object array; -1 where unknown. Samples of one
-            label share a cluster, samples of two labels do not.
+            label share a cluster, samples of two labels do not. Labels and links need
+            ``init="graph_cut"``, which satisfies them.
         must_link : array-like or sparse matrix, default=None
             Samples that share a cluster: index pairs (n_links, 2), group ids
             (n_samples,) with -1 for none, or a sparse incidence matrix (n_samples,
@@ -454,9 +385,10 @@ class PRCut(
             satisfy it, or a warning gives the number of pairs that they do not
             separate: whether they can be separated is in general as hard as the
             colouring of a graph.
+
         checkpoint : path-like or None, default=None
-            Folder that the state of the training of an encoder is written to after each
-            epoch; created if it does not exist.
+            Folder that the state of the training is written to after each epoch;
+            created if it does not exist. With ``init="random"`` it needs ``n_init=1``.
         resume : bool, default=False
             Continue from the checkpoint, if there is one; bit for bit what the fit
             would have been without the interruption, for an integer `random_state`.
@@ -479,35 +411,68 @@ class PRCut(
             still falls at `max_iter`, or cannot-links are not satisfied.
         """
         check_checkpoint("PRCut.fit", checkpoint, resume)
+        check_checkpoint("PRCut.fit", checkpoint, resume)
         rng = check_random_state(self.random_state)
-        data = prepare(
-            self,
-            X,
-            graph,
-            sample_weight,
-            partial_labels,
-            must_link,
-            cannot_link,
-            random_state=rng,
+        samples = read_samples(self, X, graph)
+        n_samples = samples.graph.shape[0]
+        constraints = as_constraints(n_samples, partial_labels, must_link, cannot_link)
+        check_number(self, n_samples, constraints)
+        if sample_weight is not None:
+            sample_weight = check_sample_weight(
+                sample_weight,
+                samples.graph,
+                dtype=np.float64,
+                ensure_non_negative=True,
+            )
+        normalized = self.cut == "normalized"
+        groups = group_samples(
+            samples, constraints, sample_weight, normalized=normalized
         )
-        device = find_device(self)
-        target = free_target(self, data, rng)
-        if checkpoint is not None:
-            refuse_checkpoint(self, target)
+        searching = SearchSettings(
+            owner="PRCut", normalized=normalized, n_init=self.n_init
+        )
+        n_clusters = self.n_clusters
+        self.cut_curve_ = None
+        if n_clusters == "auto":
+            n_clusters, curve = choose_number(
+                samples, groups, constraints, searching, rng
+            )
+            self.cut_curve_ = as_curve(*curve)
+        labels = self._first_labels(samples, groups, n_clusters, searching, rng)
+        model = self._model_settings()
+        training_graph = samples.graph
+        if constraints is not None:
+            if not self._begins_with("graph_cut"):
+                raise ValueError(
+                    "The 'partial_labels', 'must_link' and 'cannot_link' parameters of "
+                    "PRCut.fit need init='graph_cut', which satisfies them. Got "
+                    f"{self.init!r} instead."
+                )
+            training_graph = add_constraints(training_graph, constraints, "PRCut")
+        data = Data(samples, training_graph, groups, labels, n_clusters)
+        settings = make_settings(self, model, is_labelled=labels is not None)
+        n_init = 1
+        if labels is None:
+            n_init = _STARTS if self.n_init == "auto" else self.n_init
+        if checkpoint is not None and n_init > 1:
+            raise ValueError(
+                "The 'checkpoint' parameter of PRCut.fit must be None with "
+                "init='random' and several restarts. Set n_init=1, or leave it out."
+            )
         training = Training(
             self,
-            data.graph if data.rows is None else data.rows,
+            samples.graph if samples.rows is None else samples.rows,
             y,
             max_iter=self.max_iter,
             learning_rate=self.learning_rate,
-            n_init=count_starts(self, data.graph) if target is None else 1,
+            n_init=n_init,
             tol=self.tol,
             n_iter_no_change=_PATIENCE,
         )
         runs = []
-        with torch_streams(self, device, rng):
+        with torch_streams(model.encoder, model.device, rng):
             for loop in training:
-                runs.append(choose_run(self, target)(self, data, target, rng))
+                runs.append(CutTraining(data, model, settings, rng))
                 if checkpoint is None:
                     runs[-1].run(loop)
                     continue
@@ -519,21 +484,63 @@ class PRCut(
         run = runs[training.loops.index(best)]
         for name, value in run.attributes(best.best_state).items():
             setattr(self, name, value)
-        self.pseudo_label_ratio_cut_, self.pseudo_label_normalized_cut_ = (
-            (np.nan, np.nan) if target is None else data.cuts(target)
+        self.init_labels_ = labels
+        self.init_ratio_cut_, self.init_normalized_cut_ = (
+            (np.nan, np.nan) if labels is None else cuts_of(samples.graph, labels)
         )
-        self.cut_curve_ = None if data.curve is None else as_curve(*data.curve)
         self.history_ = best.history
         self.n_iter_ = best.n_iter
-        self.device_ = device
-        warn_if_fewer(data.asked, self.n_clusters_, int(data.groups.max()) + 1)
-        warn_if_small(self, data.asked, self.cluster_sizes_)
-        warn_if_unbounded(self, data, self.labels_)
-        warn_if_joined(data, self.labels_)
+        self.device_ = model.device
+        warn_if_fewer("PRCut", n_clusters, self.n_clusters_, groups.n_groups)
+        warn_if_small(
+            "PRCut",
+            n_clusters,
+            self.cluster_sizes_,
+            "Raise balance_weight, set cut='normalized' or a larger n_neighbors, or "
+            "use fewer clusters.",
+        )
+        warn_if_joined("PRCut", groups, self.labels_)
         training.finish()
         return self
 
-    @available_if(_has_encoder)
+    def _begins_with(self, init):
+        """Whether `init` is this name."""
+        return isinstance(self.init, str) and self.init == init
+
+    def _first_labels(self, samples, groups, n_clusters, searching, random_state):
+        """Return the labels (n,) that `init` says, by decreasing size, or None."""
+        n_samples = samples.graph.shape[0]
+        if self._begins_with("random"):
+            return None
+        if not isinstance(self.init, str):
+            return check_init(self.init, n_samples, n_clusters)
+        n_used = min(n_clusters, groups.n_groups)
+        if self._begins_with("spectral"):
+            n_init = _STARTS if self.n_init == "auto" else self.n_init
+            labels = spectral_labels(samples.graph, n_used, n_init, random_state)
+        else:
+            labels = find_partition(
+                samples, groups, n_used, searching, random_state
+            ).labels
+        return relabel_by_size(labels)[0]
+
+    def _model_settings(self):
+        """Return the `ModelSettings` of the parameters."""
+        if is_precomputed(self):
+            return ModelSettings("free", [], "gelu", 0.0, self.optimizer, "cpu")
+        if callable(self.encoder):
+            require_torch("PRCut with a module as encoder")
+        device = resolve_device(self.device, "PRCut")
+        return ModelSettings(
+            self.encoder,
+            hidden_widths(self),
+            self.activation,
+            self.weight_decay,
+            self.optimizer,
+            device,
+        )
+
+    @available_if(_has_rows)
     @keep_state_on_error
     @outside_torch_modes
     @fit_context(prefer_skip_nested_validation=True)
@@ -545,8 +552,7 @@ class PRCut(
         weights with the lowest cut of these samples. Clusters keep their numbers from
         the first call on. A perceptron can thus follow clusters that drift; a linear
         encoder loses those that move far. Both forget clusters that have no samples in
-        several batches: every batch should contain all of them. Sizes are bounded in
-        the first call only.
+        several batches: every batch should contain all of them.
 
         Parameters
         ----------
@@ -571,30 +577,27 @@ class PRCut(
             As `fit`, and if `n_clusters` or the kind of `encoder` is not that of the
             first call.
         """
-        if not hasattr(self, "_predictor"):
+        if getattr(self, "_predictor", None) is None:
             return self.fit(X, y, graph=graph)
-        n_clusters = self.n_clusters
-        if n_clusters == "auto" and self._proportions is not None:
-            n_clusters = len(self._proportions)
-        data = prepare(self, X, graph, n_clusters=n_clusters, reset=False)
+        samples = read_samples(self, X, graph, reset=False)
+        groups = group_samples(samples, None, None, normalized=self.cut == "normalized")
+        n_clusters = len(self._proportions)
+        data = Data(samples, samples.graph, groups, None, n_clusters)
+        model = replace(self._model_settings(), device=self.device_)
         rng = check_random_state(self.random_state)
-        with torch_streams(self, self.device_, rng):
-            attributes = continue_training(self, data, rng)
+        with torch_streams(model.encoder, self.device_, rng):
+            attributes = continue_training(self, data, model, rng)
         for name, value in attributes.items():
             setattr(self, name, value)
         return self
 
     @available_if(_has_rows)
     def predict(self, X):
-        """Label samples by the encoder, or, without one, by the best move.
-
-        With ``encoder=None`` a sample that equals a training sample has its label; any
-        other goes to the cluster where the cut of the training samples and itself is
-        smallest.
+        """Label samples by the encoder.
 
         Parameters
         ----------
-        X : {array-like, CSR matrix} of shape (n_samples, n_features)
+        X : array-like of shape (n_samples, n_features)
             Samples.
 
         Returns
@@ -603,7 +606,7 @@ class PRCut(
             Cluster of each sample.
         """
         check_is_fitted(self)
-        return self._predictor.labels(check_rows(self, X, reset=False))
+        return self._predictor.labels(check_rows(self, X))
 
     @available_if(_has_rows)
     def predict_proba(self, X):
@@ -611,24 +614,23 @@ class PRCut(
 
         Parameters
         ----------
-        X : {array-like, CSR matrix} of shape (n_samples, n_features)
+        X : array-like of shape (n_samples, n_features)
             Samples.
 
         Returns
         -------
         assignments : ndarray of shape (n_samples, n_clusters)
-            Rows sum to one. Free assignments end hard: with ``encoder=None`` they are
-            0 and 1.
+            Rows sum to one.
         """
         check_is_fitted(self)
-        return self._predictor.assignments(check_rows(self, X, reset=False))
+        return self._predictor.assignments(check_rows(self, X))
 
     def transform(self, X):
         """Return the last hidden layer of an "mlp", else the soft assignments.
 
         Parameters
         ----------
-        X : {array-like, CSR matrix} of shape (n_samples, n_features)
+        X : array-like of shape (n_samples, n_features)
             Samples.
 
         Returns
@@ -637,7 +639,7 @@ class PRCut(
             Hidden units after the activation, or assignments.
         """
         check_is_fitted(self)
-        return self._predictor.features(check_rows(self, X, reset=False))
+        return self._predictor.features(check_rows(self, X))
 
     @available_if(_has_rows)
     def score(self, X, y=None):
@@ -648,7 +650,7 @@ class PRCut(
 
         Parameters
         ----------
-        X : {array-like, CSR matrix} of shape (n_samples, n_features)
+        X : array-like of shape (n_samples, n_features)
             Samples.
         y : None
             Ignored, present for API consistency.
@@ -660,18 +662,9 @@ class PRCut(
             exceeds: the sum of all weights, or for the normalised cut `n_clusters`.
         """
         check_is_fitted(self)
-        X = check_rows(self, X, reset=False)
-        labels = self._predictor.labels(X)
-        graph = make_affinity(self).fit(X)
-        normalized = self.cut == "normalized"
+        X = check_rows(self, X)
         n_clusters = self.n_clusters_ if self.n_clusters == "auto" else self.n_clusters
-        if len(np.unique(labels[labels >= 0])) < n_clusters:
-            worst = min(n_clusters, graph.nnz) if normalized else graph.sum()
-            return -float(worst)
-        kept = np.flatnonzero(labels >= 0)
-        graph = graph[kept][:, kept]
-        divisors = graph.sum(axis=1) if normalized else None
-        return -cut_of_labels(graph, labels[kept], n_clusters, divisors)
+        return cut_score(self, X, self._predictor.labels(X), n_clusters)
 
     @property
     def coefs_(self):
@@ -700,7 +693,7 @@ class PRCut(
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = is_precomputed(self)
-        tags.input_tags.sparse = self.encoder is None
+        tags.input_tags.sparse = is_precomputed(self)
         tags.input_tags.positive_only = is_precomputed(self)
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags

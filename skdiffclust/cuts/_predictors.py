@@ -1,4 +1,4 @@
-"""Predictors that a fitted PRCut keeps: NumPy layers, a module, or a graph."""
+"""Predictors of fitted estimators: NumPy layers, a module, or a graph."""
 
 from dataclasses import dataclass
 
@@ -90,25 +90,25 @@ class GraphPredictor:
 
     Parameters
     ----------
-    affinity : Affinity
-        Fitted on the training samples.
-    graph : csr_array of shape (n, n)
+    samples : Samples
+        Training samples and their graph.
     labels : ndarray of shape (n,), int64
         -1 for noise.
-    n_clusters : int
     divisors : ndarray of shape (n,) or None
         Divisors of the cut, one for each sample if None.
     normalized : bool
         Whether the divisors are degrees.
     """
 
-    def __init__(self, affinity, graph, labels, n_clusters, *, divisors, normalized):
-        self.affinity = affinity
-        self.n_clusters = n_clusters
+    def __init__(self, samples, labels, *, divisors, normalized):
+        self.affinity = samples.affinity
+        graph = samples.graph
+        # Samples that new ones are compared with; of a graph, its rows.
+        self.train = graph if samples.rows is None else samples.rows
         self.train_labels = labels
         self.normalized = normalized
         kept = np.flatnonzero(labels >= 0)
-        self.members = np.zeros((len(labels), n_clusters))
+        self.members = np.zeros((len(labels), int(labels.max(initial=0)) + 1))
         self.members[kept, labels[kept]] = 1.0
         degrees = graph.sum(axis=1)
         linked = graph @ self.members
@@ -118,30 +118,35 @@ class GraphPredictor:
         self.sizes = divisors @ self.members
 
     def labels(self, X):
-        """Return the labels (m,) of samples X (m, d).
+        """Return the labels (m,) of samples X (m, d), or of weights X (m, n).
 
-        A sample equal to a training sample has its label. Any other goes to the cluster
-        where the cut of the training samples and itself is smallest, with edges to its
-        own neighbours; it is noise, -1, if all its neighbours are. Either of X and the
-        training samples may be sparse.
+        A sample equal to training samples of one label has that label. Any other goes
+        to the cluster where the cut of the training samples and itself is smallest,
+        with edges to its own neighbours; it is noise, -1, if all its neighbours are.
+        Either of X and the training samples may be sparse.
         """
-        train = self.affinity.X
+        train = self.train
+        n_train = train.shape[0]
         if sp.issparse(X) and not sp.issparse(train):
             # As many at once as were kept, which bounds the memory.
-            parts = range(0, X.shape[0], len(train))
+            parts = range(0, X.shape[0], n_train)
             return np.concatenate(
-                [self.labels(X[i : i + len(train)].toarray()) for i in parts]
+                [self.labels(X[i : i + n_train].toarray()) for i in parts]
             )
         if sp.issparse(train):
             X = canonical_rows(sp.csr_array(X))
         together = sp.vstack if sp.issparse(train) else np.concatenate
         groups = equal_rows(together([train, X.astype(train.dtype)]))
         known = np.full(int(groups.max()) + 1, -2, dtype=np.int64)
-        known[groups[: train.shape[0]]] = self.train_labels
-        labels = known[groups[train.shape[0] :]]
+        known[groups[:n_train]] = self.train_labels
+        parted = known[groups[:n_train]] != self.train_labels
+        known[groups[:n_train][parted]] = -2
+        labels = known[groups[n_train:]]
         new = np.flatnonzero(labels == -2)
         if len(new):
-            links = self.affinity.links(X[new]) * self.affinity.scale
+            links = X[new]
+            if self.affinity is not None:
+                links = self.affinity.links(links) * self.affinity.scale
             labels[new] = self._best_move(links)
         return labels
 
@@ -165,19 +170,3 @@ class GraphPredictor:
         if (self.train_labels < 0).any():
             labels[(degrees[:, 0] > 0) & (inside.sum(axis=1) == 0)] = -1
         return labels
-
-    def assignments(self, X):
-        """Return the labels of samples X (m, d) as rows (m, k) of 0 and 1."""
-        labels = self.labels(X)
-        hard = np.eye(self.n_clusters, dtype=X.dtype)[labels]
-        hard[labels < 0] = 1.0 / self.n_clusters
-        return hard
-
-    def features(self, X):
-        """Return the assignments (m, k)."""
-        return self.assignments(X)
-
-    @property
-    def n_features_out(self):
-        """Number of columns of `features`."""
-        return self.n_clusters

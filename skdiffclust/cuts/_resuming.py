@@ -1,4 +1,4 @@
-"""Checkpoints of the training of an encoder."""
+"""Checkpoints of the training of PRCut."""
 
 from skdiffclust._assignments import softmax
 from skdiffclust._checkpoint import identify, probe_rows, without_prefix
@@ -8,15 +8,15 @@ _COLUMNS = ["loss", "cut", "n_clusters", "objective", "balance"]
 
 
 class CutCheckpoint:
-    """The state of an `EncoderTraining` after each epoch, in a folder.
+    """The state of an `CutTraining` after each epoch, in a folder.
 
-    A resumed fit gives the same bits as an uninterrupted one. The pseudo-labels are
-    computed again, and compared; they are not fitted again.
+    A resumed fit gives the same bits as an uninterrupted one. The labels that
+    it starts from are computed again, and compared; they are not fitted again.
 
     Parameters
     ----------
     estimator : PRCut
-    training : EncoderTraining
+    training : CutTraining
         In its state before the first epoch.
     folder : path-like
     resume : bool
@@ -31,12 +31,12 @@ class CutCheckpoint:
             "columns of the graph": data.training_graph.indices,
             "rows of the graph": data.training_graph.indptr,
             "divisors": data.divisors,
-            "pseudo-labels": training.target,
+            "labels": data.labels,
         }
         for name, array in training.model.state().items():
             arrays[f"first {name}"] = array
         params = estimator.get_params(deep=False)
-        del params["affinity"]  # identified by the graph
+        del params["affinity"], params["init"]  # identified by graph and labels
         outputs = {}
         if callable(estimator.encoder):
             from skdiffclust.cuts._torch import identity_of_module
@@ -72,7 +72,7 @@ class _CutState:
 
     Parameters
     ----------
-    training : EncoderTraining
+    training : CutTraining
     loop : EpochLoop
     """
 

@@ -1,4 +1,4 @@
-"""Pseudo-labels to start from: spectral clustering, k-means++ seeds, or a search."""
+"""Labels of nodes of a low cut: whole parts, spectral clustering, or a search."""
 
 import warnings
 from typing import NamedTuple
@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import ArpackError
-from sklearn.cluster import kmeans_plusplus, spectral_clustering
+from sklearn.cluster import spectral_clustering
 from sklearn.exceptions import ConvergenceWarning
 
 from skdiffclust.cuts._components import (
@@ -15,7 +15,6 @@ from skdiffclust.cuts._components import (
     is_small,
     place_small,
 )
-from skdiffclust.cuts._neighbors import nearest_point
 from skdiffclust.metrics._graphs import cut_of_labels
 
 # Weight, relative to the mean, of the edges that make a graph connected for ARPACK.
@@ -77,69 +76,51 @@ def make_nodes(graph, groups, n_clusters, *, divisors, sizes, apart):
     return Nodes(graph, divisors, sizes, parts, small, apart)
 
 
-def pseudo_labels(
-    data, X, n_clusters, *, place, init, local_search, n_init, random_state
+def search_labels(
+    samples, nodes, groups, n_clusters, bounds, *, place, init, n_init, random_state
 ):
     """Return labels (n,) int64 of a low cut, exactly `n_clusters` of them used.
 
     Parameters
     ----------
-    data : Data
-        Graph, groups of equal samples, nodes, and bounds on the sizes.
-    X : ndarray of shape (n, d) or None
-        Samples, for "k-means++" and for small parts.
+    samples : Samples
+    nodes : Nodes
+        Of the groups (n,) of samples.
+    groups : ndarray of shape (n,), int64
     n_clusters : int
         At most the number of nodes.
+    bounds : (float, float)
+        Least and largest size of a cluster.
     place : bool
         Whether small parts are put into clusters; otherwise they are labelled -1.
-    init : {"spectral", "k-means++", "random"}
-        "random" with `local_search` is the multilevel search.
-    local_search : bool
+    init : {"auto", "spectral", "random"}
     n_init : int
     random_state : RandomState instance
     """
     from skdiffclust.cuts._local_search import Bounds, as_level, search_level
 
-    nodes = data.nodes
-    groups = data.groups
-    bounds = data.bounds
-    bounded = bounds != (0.0, np.inf)
-    first = np.unique(groups, return_index=True)[1]
-    kept = np.flatnonzero(~nodes.small)
+    points = None
+    if samples.rows is not None:
+        first = np.unique(groups, return_index=True)[1]
+        points = samples.affinity.points[first]
     labels = np.full(len(nodes.small), -1, dtype=np.int64)
+    kept = np.flatnonzero(~nodes.small)
     whole = combine_parts(nodes, n_clusters, bounds)
-    options = {
-        "init": init,
-        "local_search": local_search,
-        "n_init": n_init,
-        "random_state": random_state,
-    }
     if whole is not None:
         labels[kept] = whole  # nothing is cut
-    elif len(kept) == len(labels):
-        labels = _cut_labels(
-            data.graph, nodes, groups, X, n_clusters, bounds, **options
-        )
     else:
         rows = np.flatnonzero(~nodes.small[groups])
-        part = Nodes(
-            nodes.graph[kept][:, kept],
-            nodes.divisors[kept],
-            nodes.sizes[kept],
-            nodes.parts[kept],
-            nodes.small[kept],
-            (np.cumsum(~nodes.small) - 1)[nodes.apart],
-        )
         # Small parts are placed and counted later.
         missing = nodes.sizes[nodes.small].sum() / n_clusters if place else 0.0
         labels[kept] = _cut_labels(
-            data.graph[rows][:, rows],
-            part,
+            samples.graph if len(rows) == len(groups) else samples.graph[rows][:, rows],
+            _without_small(nodes),
             np.unique(groups[rows], return_inverse=True)[1],
-            None if X is None else X[rows],
             n_clusters,
             (max(bounds[0] - missing, 0.0), bounds[1]),
-            **options,
+            init=init,
+            n_init=n_init,
+            random_state=random_state,
         )
     if not place:
         return labels[groups]
@@ -149,14 +130,29 @@ def pseudo_labels(
         nodes.parts,
         nodes.sizes,
         n_clusters,
-        None if X is None else X[first],
+        points,
         max_size=bounds[1],
     )
-    if bounded and nodes.small.any():
+    if bounds != (0.0, np.inf) and nodes.small.any():
         sized = Bounds(nodes.sizes, *bounds)
         level = as_level(nodes.graph, nodes.divisors, sized, nodes.apart)
         labels = search_level(level, labels, n_clusters, *bounds, climbs=0)
     return labels[groups]
+
+
+def _without_small(nodes):
+    """Return the `Nodes` that are not in small parts."""
+    if not nodes.small.any():
+        return nodes
+    kept = np.flatnonzero(~nodes.small)
+    return Nodes(
+        nodes.graph[kept][:, kept],
+        nodes.divisors[kept],
+        nodes.sizes[kept],
+        nodes.parts[kept],
+        nodes.small[kept],
+        (np.cumsum(~nodes.small) - 1)[nodes.apart],
+    )
 
 
 def combine_parts(nodes, n_clusters, bounds):
@@ -179,39 +175,34 @@ def combine_parts(nodes, n_clusters, bounds):
 def cut_of_each(nodes, numbers, bounds, n_starts, random_state):
     """Return the lowest normalised cuts (m,) found for numbers (m,) of clusters.
 
-    bounds are pairs of the least and largest size of a cluster, for each number.
-
-    Also the modularities (m,) of these labels, NaN for whole parts. Of nodes in parts
-    that are not small; the divisors of `nodes` are degrees.
+    bounds are pairs of the least and largest size of a cluster, for each number. Also
+    the modularities (m,) of these labels, NaN for whole parts. Of nodes in parts that
+    are not small; the divisors of `nodes` are degrees.
     """
     from skdiffclust.cuts._local_search import Bounds
     from skdiffclust.cuts._multilevel import search
 
-    kept = np.flatnonzero(~nodes.small)
-    graph = nodes.graph[kept][:, kept]
-    sizes = nodes.sizes[kept]
-    divisors = nodes.divisors[kept]
-    apart = (np.cumsum(~nodes.small) - 1)[nodes.apart]
+    large = _without_small(nodes)
     cuts = np.zeros(len(numbers))
     modularities = np.full(len(numbers), np.nan)
     for i, n_clusters in enumerate(numbers):
         if combine_parts(nodes, n_clusters, bounds[i]) is not None:
             continue  # whole parts, and nothing is cut
         labels = search(
-            graph,
+            large.graph,
             n_clusters,
             n_starts,
             random_state,
-            divisors=divisors,
-            bounds=Bounds(sizes, *bounds[i]),
-            apart=apart,
+            divisors=large.divisors,
+            bounds=Bounds(large.sizes, *bounds[i]),
+            apart=large.apart,
         )
-        cuts[i] = cut_of_labels(graph, labels, n_clusters, divisors)
-        modularities[i] = _modularity(graph, labels, divisors)
+        cuts[i] = cut_of_labels(large.graph, labels, n_clusters, large.divisors)
+        modularities[i] = modularity(large.graph, labels, large.divisors)
     return cuts, modularities
 
 
-def _modularity(graph, labels, degrees):
+def modularity(graph, labels, degrees):
     """Return the modularity of labels (m,) of a graph (m, m) with degrees (m,)."""
     edges = graph.tocoo()
     crosses = labels[edges.row] != labels[edges.col]
@@ -220,64 +211,34 @@ def _modularity(graph, labels, degrees):
 
 
 def _cut_labels(
-    graph,
-    nodes,
-    groups,
-    X,
-    n_clusters,
-    bounds,
-    *,
-    init,
-    local_search,
-    n_init,
-    random_state,
+    graph, nodes, groups, n_clusters, bounds, *, init, n_init, random_state
 ):
     """Return labels (m,) of the nodes of a graph (n, n) without small parts.
 
     bounds are the least and largest size of a cluster.
     """
     from skdiffclust.cuts._local_search import Bounds, as_level, search_level
-    from skdiffclust.cuts._multilevel import combine_all, search
+    from skdiffclust.cuts._multilevel import search
 
-    n_groups = len(nodes.sizes)
-    divisors = nodes.divisors
     sized = Bounds(nodes.sizes, *bounds)
-    if init == "random":
+    if init != "spectral":
         return search(
             nodes.graph,
             n_clusters,
             n_init,
             random_state,
-            divisors=divisors,
+            divisors=nodes.divisors,
             bounds=sized,
             apart=nodes.apart,
         )
-    if init == "spectral":
-        starts = [_spectral(graph, n_clusters, n_init, random_state)]
-    else:
-        first = np.unique(groups, return_index=True)[1]
-        seeds = (
-            kmeans_plusplus(X[first], n_clusters, random_state=random_state)[1]
-            for _ in range(n_init)
-        )
-        starts = [nearest_point(X[first[seed]], X)[0] for seed in seeds]
-    found = []
-    level = as_level(nodes.graph, divisors, sized, nodes.apart)
-    for labels in starts:
-        labels = _common_label(labels, groups, n_groups, n_clusters)
-        labels = fill_empty(labels, n_clusters, nodes.sizes)
-        if local_search:
-            labels = search_level(level, labels, n_clusters, *bounds)
-        found.append(labels)
-    if local_search:
-        return combine_all(level, found, n_clusters, random_state, *bounds)
-    return min(
-        found,
-        key=lambda labels: cut_of_labels(nodes.graph, labels, n_clusters, divisors),
-    )
+    labels = spectral_labels(graph, n_clusters, n_init, random_state)
+    labels = _common_label(labels, groups, len(nodes.sizes), n_clusters)
+    labels = fill_empty(labels, n_clusters, nodes.sizes)
+    level = as_level(nodes.graph, nodes.divisors, sized, nodes.apart)
+    return search_level(level, labels, n_clusters, *bounds)
 
 
-def _spectral(graph, n_clusters, n_init, random_state):
+def spectral_labels(graph, n_clusters, n_init, random_state):
     """Return the labels (n,) of scikit-learn's spectral clustering of a graph.
 
     The labels are those of SpectralClustering(affinity="precomputed") with the same

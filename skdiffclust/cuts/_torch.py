@@ -22,6 +22,7 @@ from skdiffclust._torch import (
     to_numpy,
     to_tensor,
 )
+from skdiffclust.cuts._training import DECAYS
 
 _FLOOR = 1e-3
 _BLOCK_ROWS = 1024
@@ -319,11 +320,12 @@ class ModuleModel:
     module : nn.Module
         Maps (b, d) to logits (b, k); trained in place.
     n_clusters : int
+    optimizer : {"adam", "rmsprop"}
     weight_decay : float
     device : torch.device or str
     """
 
-    def __init__(self, module, n_clusters, weight_decay, device):
+    def __init__(self, module, n_clusters, optimizer, weight_decay, device):
         self.module = module
         self.n_clusters = n_clusters
         self.device = device
@@ -334,8 +336,11 @@ class ModuleModel:
                 f"{type(module).__name__} without any instead."
             )
         self.dtype = parameters[0].dtype
-        # Decoupled decay, as in `EncoderModel`.
-        self.optimizer = torch.optim.AdamW(parameters, weight_decay=weight_decay)
+        # Decoupled decay and RMSProp with bias correction, as in `EncoderModel`.
+        betas = DECAYS[optimizer]
+        self.optimizer = torch.optim.AdamW(
+            parameters, betas=betas, weight_decay=weight_decay
+        )
         self.parts = Parts("batch_size")
         self.trained = ModuleState(module, self.optimizer, self.parts)
 

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from skdiffclust._affinity import k_nearest
 from skdiffclust._assignments import softmax, softmax_backward
@@ -19,6 +18,12 @@ from skdiffclust.metrics._graphs import cut_of_labels
 _FLOOR = 1e-3
 # The learning rate falls to this share of itself over the epochs.
 _LAST_RATE = 0.1
+# Decays of the running means of gradients and of their squares.
+DECAYS = {"adam": (0.9, 0.999), "rmsprop": (0.0, 0.99)}
+# Of free logits that start from labels.
+_FREE_MARGIN = 4.0
+# First rate of averaging_rate="decreasing", which is divided by the number of batches.
+_FIRST_AVERAGING = 0.8
 # Epochs between two exact gradients of all samples.
 _EXACT_EVERY = 10
 # Labels are fitted for this share of the epochs.
@@ -44,23 +49,26 @@ class Settings:
     """How to train; the parameters of PRCut of the same names."""
 
     objective: str
-    sampling: str
     balance_weight: float
-    averaging_rate: float
+    averaging_rate: float | str
     max_iter: int
     batch_size: int
     learning_rate: float
 
 
+def make_optimiser(arrays, optimizer, weight_decay=0.0):
+    """Return the optimiser of arrays; RMSProp is Adam without running means."""
+    return Adam(arrays, 0.0, weight_decay=weight_decay, decays=DECAYS[optimizer])
+
+
 class EncoderModel:
     """A copy of an encoder, with its optimiser."""
 
-    def __init__(self, encoder, weight_decay):
+    def __init__(self, encoder, optimizer, weight_decay):
         self.encoder = encoder.copy()
-        self.optimiser = Adam(self.encoder.arrays, 0.0, weight_decay=weight_decay)
-        self.trained = ArraysState(
-            self.encoder.names, self.encoder.arrays, self.optimiser
-        )
+        arrays = self.encoder.arrays
+        self.optimiser = make_optimiser(arrays, optimizer, weight_decay)
+        self.trained = ArraysState(self.encoder.names, arrays, self.optimiser)
 
     def logits(self, X):
         """Return the outputs (n, k) for samples X (n, d)."""
@@ -81,11 +89,17 @@ class EncoderModel:
 
 
 class FreeLogits:
-    """Logits of each sample as parameters; X is then the column of sample numbers."""
+    """Logits of each sample as parameters; X is then the column of sample numbers.
 
-    def __init__(self, n, n_clusters, random_state):
+    They start from labels (n,), or at random.
+    """
+
+    def __init__(self, n, n_clusters, labels, optimizer, random_state):
         self.values = random_state.normal(scale=0.01, size=(n, n_clusters))
-        self.optimiser = Adam([self.values], 0.0)
+        if labels is not None:
+            self.values[np.arange(n), labels] += _FREE_MARGIN
+        self.optimiser = make_optimiser([self.values], optimizer)
+        self.trained = ArraysState(["logits"], [self.values], self.optimiser)
 
     def logits(self, X):
         """Return the logits (n, k) of the samples numbered in X (n, 1)."""
@@ -102,8 +116,8 @@ class FreeLogits:
         self.optimiser.step([self.values], [gradient])
 
     def state(self):
-        """Return a copy of the logits."""
-        return self.values.copy()
+        """Return a copy of the logits by name."""
+        return self.trained.state()
 
 
 class CutObjective:
@@ -113,6 +127,7 @@ class CutObjective:
     need no other pass of the encoder. objective="exact" replaces L_tr by n times the
     exact expectation: every tenth epoch the exact value and gradient of all samples are
     computed, and their differences from those of the bound are added to the bound's.
+    objective="bound" is that of the blocks between two batches.
 
     Parameters
     ----------
@@ -138,6 +153,7 @@ class CutObjective:
         # A graph without an edge has nothing to cut.
         self.scale = len(self.degrees) / (self.degrees.sum() or 1.0)
         self.running = None
+        self.n_blocks = 0
         self.n_epochs = 0
         self.beyond = None  # of exact value and gradient from the bound's
         self.value_beyond = 0.0
@@ -185,6 +201,7 @@ class CutObjective:
         beyond = self.beyond if self.n_epochs else np.zeros((n, k))
         return {
             "n_epochs": self.n_epochs,
+            "n_blocks": self.n_blocks,
             "has_running": int(self.running is not None),
             "running": np.zeros(k) if self.running is None else self.running,
             "value_beyond": float(self.value_beyond) if self.n_epochs else 0.0,
@@ -194,6 +211,7 @@ class CutObjective:
     def load_arrays(self, assignments, arrays):
         """Load what `arrays` returned, with the assignments (n, k) of all samples."""
         self.n_epochs = arrays["n_epochs"].item()
+        self.n_blocks = arrays["n_blocks"].item()
         self.running = arrays["running"] if arrays["has_running"].item() else None
         self.value_beyond = arrays["value_beyond"].item()
         self.beyond = arrays["beyond"]
@@ -208,9 +226,7 @@ class CutObjective:
         self.proportions = self.proportions + moved / n
         floored = self._floored(self.blended())
         linked = self.graph[rows] @ self.memory
-        gradient = self._bound_gradient(rows, linked, floored)
-        if self.settings.objective == "exact":
-            gradient += self.beyond[rows]
+        gradient = self._bound_gradient(rows, linked, floored) + self.beyond[rows]
         return gradient + self.shares[rows][:, None] * self._pull(floored)
 
     def _bound_gradient(self, rows, linked, floored):
@@ -233,18 +249,17 @@ class CutObjective:
         """
         split = block.shape[0]
         sides = assignments[:split], assignments[split:]
-        # Neighbours are drawn by their degrees, so they would bias the proportions.
-        shares = (0.5, 0.5) if self.settings.sampling == "pairs" else (1.0, 0.0)
         # Each row's part of the proportions.
         parts = [
-            shares[0] * self.shares[rows[:split]] / split,
-            shares[1] * self.shares[rows[split:]] / (len(rows) - split),
+            0.5 * self.shares[rows[:split]] / split,
+            0.5 * self.shares[rows[split:]] / (len(rows) - split),
         ]
         total = parts[0].sum() + parts[1].sum()
         if total > 0:
             parts = [part / total for part in parts]
         batch = parts[0] @ sides[0] + parts[1] @ sides[1]
-        rate = self.settings.averaging_rate
+        self.n_blocks += 1
+        rate = self.averaging_rate
         running = batch if self.running is None else self.running
         self.running = (1.0 - rate) * running + rate * batch
         floored = self._floored(self.running)
@@ -257,11 +272,18 @@ class CutObjective:
             ]
         )
 
+    @property
+    def averaging_rate(self):
+        """Weight of a new batch in the running proportions."""
+        if self.settings.averaging_rate == "decreasing":
+            return _FIRST_AVERAGING / max(self.n_blocks, 1)
+        return self.settings.averaging_rate
+
     def blended(self):
         """Return the proportions (k,), averaged with those of a stream's past."""
         if self.past is None:
             return self.proportions
-        rate = self.settings.averaging_rate
+        rate = self.averaging_rate
         return (1.0 - rate) * self.past + rate * self.proportions
 
     def _floored(self, proportions):
@@ -455,33 +477,11 @@ def _batches(graph, settings, random_state):
     size = settings.batch_size
     others = mini_batches(n, size, random_state)
     for rows in mini_batches(n, size, random_state):
-        if settings.sampling == "full":
+        if settings.objective == "exact":
             yield rows, None
-        elif settings.sampling == "pairs":
-            right = next(others)
-            yield np.concatenate([rows, right]), graph[rows][:, right]
-        else:
-            yield _with_neighbors(graph, rows, random_state)
-
-
-def _with_neighbors(graph, rows, random_state):
-    """Return samples with one neighbour each, drawn by weight, and their block (b, b).
-
-    The edge drawn represents all edges of its sample, so its weight is the degree.
-    """
-    edges = graph[rows]
-    degrees = edges.sum(axis=1)
-    cumulated = np.cumsum(edges.data)
-    ends = np.concatenate([[0.0], cumulated])[edges.indptr]
-    drawn = ends[:-1] + random_state.uniform(size=len(rows)) * degrees
-    found = np.minimum(
-        np.searchsorted(cumulated, drawn, side="right"), edges.indptr[1:] - 1
-    )
-    linked = np.flatnonzero(np.diff(edges.indptr) > 0)
-    right = rows.copy()  # a sample without edges is its own neighbour, with weight 0
-    right[linked] = edges.indices[found[linked]]
-    weights = sp.dia_array((degrees[None, :], [0]), shape=(len(rows), len(rows)))
-    return np.concatenate([rows, right]), weights.tocsr()
+            continue
+        right = next(others)
+        yield np.concatenate([rows, right]), graph[rows][:, right]
 
 
 def record_epoch(

@@ -6,7 +6,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.datasets import make_blobs
 
-from skdiffclust import PRCut
+from skdiffclust import GraphCutClustering, PRCut
 from skdiffclust.cuts import ratio_cut
 from skdiffclust.cuts._choice import choose_n_clusters, curve_scores
 from skdiffclust.plotting import CutCurveDisplay
@@ -26,7 +26,7 @@ def caves(n_cliques, size):
 
 @pytest.mark.parametrize("k", [3, 6, 10])
 def test_cliques_in_a_ring_are_counted(k):
-    model = PRCut(**AUTO, affinity="precomputed").fit(caves(k, 8))
+    model = GraphCutClustering(**AUTO, affinity="precomputed").fit(caves(k, 8))
     assert model.n_clusters_ == k
     curve = model.cut_curve_
     np.testing.assert_array_equal(
@@ -44,10 +44,12 @@ def test_cliques_in_a_ring_are_counted(k):
     assert np.nanargmax(curve["score"]) == k - 1
 
 
-@pytest.mark.filterwarnings("ignore:PRCut.n_clusters='auto'. sees no clear:UserWarning")
+@pytest.mark.filterwarnings(
+    "ignore:GraphCutClustering.n_clusters='auto'. sees no clear:UserWarning"
+)
 def test_the_number_is_at_least_what_the_constraints_need():
     graph = sp.block_diag([1 - np.eye(8)] * 2, format="csr")
-    model = PRCut(**AUTO, affinity="precomputed").fit(graph)
+    model = GraphCutClustering(**AUTO, affinity="precomputed").fit(graph)
     assert model.n_clusters_ == 2
     clique = [[0, 8], [0, 9], [8, 9]]
     cycle = [[0, 8], [8, 1], [1, 9], [9, 2], [2, 0]]
@@ -62,8 +64,10 @@ def test_the_number_is_at_least_what_the_constraints_need():
     assert model.n_clusters_ == 3
 
 
-@pytest.mark.filterwarnings("ignore:PRCut.n_clusters='auto'. sees no clear:UserWarning")
-@pytest.mark.filterwarnings("ignore:The graph of PRCut has 3 parts:UserWarning")
+@pytest.mark.filterwarnings(
+    "ignore:GraphCutClustering.n_clusters='auto'. sees no clear:UserWarning"
+)
+@pytest.mark.filterwarnings("ignore:The graph of .* has 3 parts:UserWarning")
 @pytest.mark.parametrize(
     ("bound", "most"),
     [
@@ -77,7 +81,7 @@ def test_the_number_is_one_that_the_bounds_allow(bound, most, global_random_seed
         60, centers=[[0, 0], [9, 0], [0, 9]], random_state=global_random_seed
     )
     X[:12] = X[0]  # a group of equal samples, larger than a tenth
-    model = PRCut(**AUTO, **bound).fit(X)
+    model = GraphCutClustering(**AUTO, **bound).fit(X)
     assert model.cut_curve_["n_clusters"][-1] == most
     assert model.n_clusters_ <= most
     assert model.cluster_sizes_.min() >= bound.get("min_cluster_size", 1)
@@ -97,7 +101,7 @@ def test_scores_are_relative_second_differences():
         expected = (cuts[i + 1] - 2 * cuts[i] + cuts[i - 1]) / (cuts[i + 1] + 0.2)
         assert scores[i] == pytest.approx(expected)
     flat = np.full(10, 0.5)
-    assert choose_n_clusters(np.arange(1, 11), cuts, flat) == 3
+    assert choose_n_clusters(np.arange(1, 11), cuts, flat, owner="X") == 3
 
 
 def test_a_number_that_is_not_clear_is_among_the_modular_ones():
@@ -107,13 +111,13 @@ def test_a_number_that_is_not_clear_is_among_the_modular_ones():
     best, second = numbers[np.argsort(-np.nan_to_num(curve_scores(cuts), nan=-1))[:2]]
     modularities = np.where(numbers == best, 0.3, 0.6) * (1 - 1 / numbers)
     with pytest.warns(UserWarning, match=f"takes {second}"):
-        assert choose_n_clusters(numbers, cuts, modularities) == second
+        assert choose_n_clusters(numbers, cuts, modularities, owner="X") == second
     modularities[best - 1] = 0.6 * (1 - 1 / best)
     with pytest.warns(UserWarning, match=f"takes {best}"):
-        assert choose_n_clusters(numbers, cuts, modularities) == best
+        assert choose_n_clusters(numbers, cuts, modularities, owner="X") == best
     # Whole components have no modularity, and are not excluded.
     with pytest.warns(UserWarning, match=f"takes {best}"):
-        choose_n_clusters(numbers, cuts, np.full(12, np.nan))
+        choose_n_clusters(numbers, cuts, np.full(12, np.nan), owner="X")
 
 
 @pytest.mark.parametrize("cut", ["ratio", "normalized"])
@@ -122,20 +126,20 @@ def test_blobs_are_counted_whatever_is_cut(cut, form, global_random_seed):
     X, _ = make_blobs(
         300, n_features=4, centers=20.0 * np.eye(5, 4), random_state=global_random_seed
     )
-    model = PRCut(**AUTO, cut=cut, n_neighbors=12).fit(form(X))
+    model = GraphCutClustering(**AUTO, cut=cut, n_neighbors=12).fit(form(X))
     assert model.n_clusters_ == 5
     assert model.score(form(X)) <= 0.0
-    assert PRCut(5).fit(X).cut_curve_ is None
+    assert GraphCutClustering(5).fit(X).cut_curve_ is None
 
 
 def test_samples_without_clusters_are_warned_of(global_random_seed):
     X = np.random.RandomState(global_random_seed).uniform(size=(600, 2))
     with pytest.warns(UserWarning, match="sees no clear number .* above the median"):
-        PRCut(**AUTO).fit(X)
+        GraphCutClustering(**AUTO).fit(X)
     with pytest.warns(UserWarning, match="sees no clear number .* 2 numbers"):
-        assert PRCut(**AUTO).fit(X[:7]).n_clusters_ == 2
+        assert GraphCutClustering(**AUTO).fit(X[:7]).n_clusters_ == 2
     with pytest.warns(UserWarning, match="sees no clear number"):
-        assert PRCut(**AUTO).fit(X[:1]).n_clusters_ == 1
+        assert GraphCutClustering(**AUTO).fit(X[:1]).n_clusters_ == 1
 
 
 def test_classes_are_the_least_number(global_random_seed):
@@ -146,7 +150,7 @@ def test_classes_are_the_least_number(global_random_seed):
     for label in range(5):  # two of them inside blobs of others
         rows = np.flatnonzero(y == label % 3)[(label // 3) * 5 :][:5]
         known[rows] = label
-    model = PRCut(**AUTO)
+    model = GraphCutClustering(**AUTO)
     with pytest.warns(UserWarning):
         model.fit(X, partial_labels=known)
     assert model.n_clusters_ >= 5
@@ -165,7 +169,7 @@ def test_a_stream_keeps_the_number_that_was_chosen(global_random_seed):
 
 
 def test_the_curve_is_drawn():
-    model = PRCut(**AUTO, affinity="precomputed").fit(caves(4, 6))
+    model = GraphCutClustering(**AUTO, affinity="precomputed").fit(caves(4, 6))
     display = CutCurveDisplay.from_estimator(model)
     np.testing.assert_array_equal(
         display.cut_line_.get_ydata(), model.cut_curve_["normalized_cut"]
@@ -176,7 +180,7 @@ def test_the_curve_is_drawn():
     assert display.chosen == 4
     with pytest.raises(ValueError, match="'ax' parameter .* two Axes"):
         display.plot(ax=display.axes_[0])
-    given = PRCut(4, affinity="precomputed").fit(caves(4, 6))
+    given = GraphCutClustering(4, affinity="precomputed").fit(caves(4, 6))
     with pytest.raises(ValueError, match="n_clusters='auto'"):
         CutCurveDisplay.from_estimator(given)
     plt.close("all")

@@ -11,7 +11,6 @@ from skdiffclust._checkpoint import Checkpoint
 from skdiffclust.cuts import _training
 
 SETTINGS = {
-    "encoder": "mlp",
     "hidden_layer_sizes": (8,),
     "max_iter": 14,
     "n_init": 2,
@@ -59,7 +58,7 @@ def assert_same(found, expected, X):
     [
         {},
         {"encoder": "linear", "cut": "ratio"},
-        {"objective": "bound", "sampling": "neighbors"},
+        {"objective": "bound"},
     ],
 )
 def test_a_resumed_fit_has_the_bits_of_a_whole_one(
@@ -71,7 +70,7 @@ def test_a_resumed_fit_has_the_bits_of_a_whole_one(
     interrupted(model, blobs, folder, monkeypatch, n_epochs)
     assert not hasattr(model, "labels_")
     with monkeypatch.context() as patch:
-        # What was fitted to the pseudo-labels is not fitted again.
+        # What was fitted to the labels is not fitted again.
         patch.setattr("skdiffclust.cuts._fitting.fit_labels", None)
         model.fit(blobs, checkpoint=folder, resume=True)
     assert_same(model, whole, blobs)
@@ -130,9 +129,19 @@ def test_what_is_not_of_this_fit_is_refused(blobs, tmp_path, monkeypatch):
 
 
 def test_a_checkpoint_that_nothing_would_be_written_to_is_refused(blobs, tmp_path):
-    with pytest.raises(ValueError, match="'checkpoint' .* None with encoder=None"):
-        PRCut(3).fit(blobs, checkpoint=tmp_path)
-    recipe = PRCut(3, **SETTINGS | {"init": "random", "local_search": False})
+    recipe = PRCut(3, **SETTINGS | {"init": "random"})
     with pytest.raises(ValueError, match="'checkpoint' .* several restarts"):
         recipe.fit(blobs, checkpoint=tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("init", ["graph_cut", "random"])
+def test_free_logits_are_resumed(init, blobs, tmp_path, monkeypatch):
+    graph = PRCut(3, **SETTINGS).fit(blobs).affinity_matrix_
+    settings = SETTINGS | {"affinity": "precomputed", "init": init, "n_init": 1}
+    whole = PRCut(3, **settings).fit(graph)
+    model = PRCut(3, **settings)
+    interrupted(model, graph, tmp_path / "fit", monkeypatch, 3)
+    model.fit(graph, checkpoint=tmp_path / "fit", resume=True)
+    assert model.history_ == whole.history_
+    np.testing.assert_array_equal(model.labels_, whole.labels_)

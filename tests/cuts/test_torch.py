@@ -291,7 +291,7 @@ def test_wrong_modules_are_refused(blobs):
 def test_torch_trains_named_encoders_like_numpy(
     change, blobs, monkeypatch, global_random_seed
 ):
-    from skdiffclust.cuts import _fitting
+    from skdiffclust.cuts import _prcut
 
     X, _ = blobs
     model = PRCut(
@@ -305,9 +305,7 @@ def test_torch_trains_named_encoders_like_numpy(
     model.set_params(**change)
     expected = model.fit(X.astype(np.float64)).coefs_[0].copy()
     # Any device but "cpu" goes through torch; this one is the CPU all the same.
-    monkeypatch.setattr(
-        _fitting, "find_device", lambda estimator: torch.device("cpu:0")
-    )
+    monkeypatch.setattr(_prcut, "resolve_device", lambda *_: torch.device("cpu:0"))
     found = clone(model).fit(X.astype(np.float64))
     np.testing.assert_allclose(found.coefs_[0], expected, rtol=1e-6, atol=1e-8)
 
@@ -334,7 +332,7 @@ def test_a_batch_that_does_not_fit_is_halved_without_changing_the_step(
             module.weight.copy_(torch.tensor(encoder.weights[0].T))
             module.bias.copy_(torch.tensor(encoder.biases[0]))
         module.limit = limit
-        model = ModuleModel(module, 3, 0.0, "cpu")
+        model = ModuleModel(module, 3, "adam", 0.0, "cpu")
         model.step(X, lambda logits: logits - 1.0, 0.1)
         results.append(model.state())
     for name, array in results[0].items():

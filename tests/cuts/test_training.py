@@ -8,7 +8,6 @@ from scipy.spatial.distance import cdist
 from skdiffclust._assignments import softmax
 from skdiffclust._encoder import Encoder
 from skdiffclust.cuts._ratio_cut import (
-    bound_with_gradient,
     check_graph,
     expected_cut_with_gradient,
 )
@@ -18,7 +17,6 @@ from skdiffclust.cuts._training import (
     FreeLogits,
     Settings,
     _moves_to_neighbors,
-    _with_neighbors,
     block_loss_with_gradients,
     fit_labels,
     move_samples,
@@ -28,7 +26,6 @@ from skdiffclust.cuts._training import (
 def settings(**changes):
     defaults = {
         "objective": "bound",
-        "sampling": "full",
         "balance_weight": 0.0,
         "averaging_rate": 1.0,
         "max_iter": 20,
@@ -53,31 +50,20 @@ def central(function, P, i, j, step=1e-6):
 
 
 @pytest.mark.parametrize("normalized", [False, True])
-@pytest.mark.parametrize("objective", ["exact", "bound"])
-def test_a_batch_of_all_rows_has_the_full_gradient(
-    objective, normalized, global_random_seed
-):
+def test_a_batch_of_all_rows_has_the_full_gradient(normalized, global_random_seed):
     _, graph, P = problem(global_random_seed)
     n = len(P)
     prior = np.array([0.5, 0.3, 0.2])
     degrees = graph.sum(axis=1)
     divisors = degrees if normalized else None
-    chosen = settings(objective=objective, balance_weight=2.0)
+    chosen = settings(objective="exact", balance_weight=2.0)
     trained = CutObjective(graph, chosen, prior, divisors)
     value, balance = trained.start_epoch(P)
     gradient = trained.batch_gradient(np.arange(n), P) / n
     weights = degrees if normalized else np.ones(n)
 
     def loss(P):
-        if objective == "exact":
-            cut = expected_cut_with_gradient(graph, degrees, P, divisors=divisors)[0]
-        else:
-            cut = (
-                0.5
-                * bound_with_gradient(graph, degrees, P, divisors=weights, floor=1e-9)[
-                    0
-                ]
-            )
+        cut = expected_cut_with_gradient(graph, degrees, P, divisors=divisors)[0]
         mean = weights @ P / weights.sum()
         cut *= weights.sum() / graph.sum()
         return cut + 2.0 * (mean * np.log(mean / prior)).sum()
@@ -87,22 +73,16 @@ def test_a_batch_of_all_rows_has_the_full_gradient(
         assert gradient[i, j] == pytest.approx(central(loss, P, i, j), abs=1e-7)
 
 
-@pytest.mark.parametrize("sampling", ["pairs", "neighbors"])
-def test_blocks_of_the_normalised_cut_by_central_differences(
-    sampling, global_random_seed
-):
+def test_blocks_of_the_normalised_cut_by_central_differences(global_random_seed):
     _, graph, P = problem(global_random_seed)
-    chosen = settings(sampling=sampling, balance_weight=2.0)
+    chosen = settings(balance_weight=2.0)
     divisors = graph.sum(axis=1)
     rows, block = np.arange(20), graph[:10][:, 10:20]
     prior = np.array([0.5, 0.3, 0.2])
 
     def loss(assignments):
         left, right = assignments[:10], assignments[10:]
-        # Neighbours are drawn by their degrees: proportions are of the left side.
-        counted = rows if sampling == "pairs" else rows[:10]
-        mean = divisors[counted] @ assignments[: len(counted)]
-        mean = mean / divisors[counted].sum()
+        mean = divisors[rows] @ assignments / divisors[rows].sum()
         value = block_loss_with_gradients(block, left, right, mean)[0]
         return value + 2.0 * (mean * np.log(mean / prior)).sum()
 
@@ -115,7 +95,7 @@ def test_blocks_of_the_normalised_cut_by_central_differences(
 
 def test_small_batches_see_what_earlier_ones_changed(global_random_seed):
     rng, graph, P = problem(global_random_seed)
-    trained = CutObjective(graph, settings(), np.full(3, 1 / 3))
+    trained = CutObjective(graph, settings(objective="exact"), np.full(3, 1 / 3))
     trained.start_epoch(P)
     new = softmax(rng.normal(size=(5, 3)))
     trained.batch_gradient(np.arange(5), new)
@@ -166,29 +146,29 @@ def test_block_gradients_by_central_differences(global_random_seed):
         assert gradients[1][i, j] == pytest.approx(central(loss_right, right, i, j))
 
 
-@pytest.mark.parametrize("sampling", ["pairs", "neighbors"])
+@pytest.mark.parametrize("averaging_rate", [0.8, "decreasing"])
 def test_proportions_of_blocks_follow_the_last_batch_at_a_rate(
-    sampling, global_random_seed
+    averaging_rate, global_random_seed
 ):
     # At a rate of .8, where the batch and what was before cannot change places.
     rng, graph, first = problem(global_random_seed)
     second = softmax(rng.normal(size=(20, 3)))
-    chosen = settings(sampling=sampling, averaging_rate=0.8, balance_weight=2.0)
+    chosen = settings(averaging_rate=averaging_rate, balance_weight=2.0)
     prior = np.array([0.5, 0.3, 0.2])
     trained = CutObjective(graph, chosen, prior)
     rows, block = np.arange(20), graph[:10][:, 10:20]
-    counted = 20 if sampling == "pairs" else 10
-    before, after = (P[:counted].mean(axis=0) for P in (first, second))
+    before, after = (P[:20].mean(axis=0) for P in (first, second))
     trained.block_gradient(rows, block, first[:20])
     np.testing.assert_allclose(trained.running, before)
     gradient = trained.block_gradient(rows, block, second)
-    running = 0.2 * before + 0.8 * after
+    rate = 0.4 if averaging_rate == "decreasing" else 0.8
+    running = (1 - rate) * before + rate * after
     np.testing.assert_allclose(trained.running, running)
 
     # The gradient is that of a batch whose proportions are the running ones, and move
     # with the batch as those of the batch do.
     def loss(P):
-        mean = running + P[:counted].mean(axis=0) - after
+        mean = running + P.mean(axis=0) - after
         value = block_loss_with_gradients(block, P[:10], P[10:], mean)[0]
         return value + 2.0 * (mean * np.log(mean / prior)).sum()
 
@@ -227,10 +207,7 @@ def test_a_block_without_an_edge_teaches_nothing(global_random_seed):
     assert value == 0.0 and not np.any(gradients)
 
 
-@pytest.mark.parametrize("sampling", ["pairs", "neighbors"])
-def test_sampled_gradients_are_unbiased_for_known_proportions(
-    sampling, global_random_seed
-):
+def test_sampled_gradients_are_unbiased_for_known_proportions(global_random_seed):
     rng, graph, P = problem(n=20, seed=global_random_seed)
     n, mean = 20, P.mean(axis=0)
     # Without shares in the proportions: they are known.
@@ -239,13 +216,8 @@ def test_sampled_gradients_are_unbiased_for_known_proportions(
     draws = []
     for _ in range(1500):
         gradient = np.zeros_like(P)
-        if sampling == "pairs":
-            rows, right = (rng.permutation(n)[:10] for _ in range(2))
-            block, scale = graph[rows][:, right], (n / 10) ** 2
-        else:
-            rows = rng.permutation(n)[:10]
-            both, block = _with_neighbors(graph, rows, rng)
-            right, scale = both[10:], n / 10
+        rows, right = (rng.permutation(n)[:10] for _ in range(2))
+        block, scale = graph[rows][:, right], (n / 10) ** 2
         total = block.sum()
         _, parts = block_loss_with_gradients(block, P[rows], P[right], mean, (0.0, 0.0))
         for part, where in zip(parts, (rows, right), strict=True):
@@ -254,20 +226,6 @@ def test_sampled_gradients_are_unbiased_for_known_proportions(
     draws = np.array(draws)
     error = draws.std(axis=0) / np.sqrt(len(draws))
     assert np.all(np.abs(draws.mean(axis=0) - full) < 4.5 * error + 1e-12)
-
-
-def test_neighbours_are_drawn_by_weight_and_isolated_rows_stay(global_random_seed):
-    graph = check_graph(
-        [[0, 1, 3, 0], [1, 0, 0, 0], [3, 0, 0, 0], [0, 0, 0, 0]], caller="test"
-    )
-    rng = np.random.RandomState(global_random_seed)
-    found = np.array(
-        [_with_neighbors(graph, np.arange(4), rng)[0][4:] for _ in range(2000)]
-    )
-    assert np.mean(found[:, 0] == 2) == pytest.approx(0.75, abs=0.04)
-    assert (found[:, 1] == 0).all() and (found[:, 3] == 3).all()
-    _, block = _with_neighbors(graph, np.arange(4), rng)
-    np.testing.assert_allclose(block.toarray(), np.diag([4.0, 1.0, 3.0, 0.0]))
 
 
 def test_rows_are_moved_as_far_as_neighbours_are(global_random_seed):
@@ -332,14 +290,16 @@ def test_fitting_labels_reaches_them(moving, free, global_random_seed):
     rng = np.random.RandomState(global_random_seed)
     X = rng.normal(size=(60, 2))
     labels = (X[:, 0] > 0).astype(int)
-    model = EncoderModel(Encoder.with_random_weights([2, 2], rng, np.float64), 0.0)
+    model = EncoderModel(
+        Encoder.with_random_weights([2, 2], rng, np.float64), "adam", 0.0
+    )
     chosen = settings(learning_rate=0.1)
     fit_labels(model, X, labels, chosen, rng, moving=moving, free=np.arange(free))
     assert np.mean(model.logits(X).argmax(axis=1) == labels) > 0.95
 
 
 def test_a_row_on_both_sides_of_a_block_has_the_sum_of_both_gradients():
-    logits = FreeLogits(4, 2, np.random.RandomState(0))
+    logits = FreeLogits(4, 2, None, "adam", np.random.RandomState(0))
     steps, numbers = [], np.array([[2], [0], [1], [2]])
     logits.optimiser.step = lambda arrays, gradients: steps.extend(gradients)
     parts = np.arange(8.0).reshape(4, 2)

@@ -18,6 +18,7 @@ from sklearn.utils.validation import has_fit_parameter
 from skdiffclust import (
     GEMINI,
     ClAM,
+    GraphCutClustering,
     PRCut,
     SpanningForestClustering,
     SpanningForestEmbedding,
@@ -33,7 +34,7 @@ QUICK = {
     "ClAM": ClAM(3, n_init=2),
     "GEMINI": GEMINI(3, learning_rate=0.1),
     "PRCut": PRCut(3, encoder="mlp", max_iter=20),
-    "PRCut-free": PRCut(3, encoder=None),
+    "GraphCutClustering": GraphCutClustering(3),
     "SpanningForestClustering": SpanningForestClustering(3),
     "SparseGEMINI": SparseGEMINI(3, learning_rate=0.1),
 }

@@ -15,7 +15,7 @@ pytestmark = [
         "ignore:.*GEMINI(CV)? (separates|found):sklearn.exceptions.ConvergenceWarning"
     ),
     # Three blobs that no edge of the neighbours' graph joins, where two are requested.
-    pytest.mark.filterwarnings("ignore:The graph of PRCut has 3 parts:UserWarning"),
+    pytest.mark.filterwarnings("ignore:The graph of .* has 3 parts:UserWarning"),
 ]
 
 

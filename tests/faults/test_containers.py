@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from scipy import sparse
 
-from skdiffclust import PRCut, SpanningForestClustering
+from skdiffclust import GraphCutClustering, SpanningForestClustering
 
 
 def whole(X):
@@ -54,7 +54,7 @@ def test_repeated_entries_of_small_integers_do_not_wrap(dtype):
     X = sparse.coo_array((values.astype(dtype), (rows, columns)), shape=(3, 3))
     exact = X.astype(float).toarray()
     given = {"affinity": "precomputed", "random_state": 0}
-    graph = PRCut(2, **given).fit(X).affinity_matrix_
+    graph = GraphCutClustering(2, **given).fit(X).affinity_matrix_
     np.testing.assert_array_equal(graph.toarray(), exact)
     forest = SpanningForestClustering(metric="precomputed").fit(X)
     np.testing.assert_array_equal(forest.edge_lengths_, [exact[0, 1], exact[1, 2]])

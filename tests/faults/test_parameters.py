@@ -8,7 +8,7 @@ from scipy import sparse
 
 from skdiffclust import (
     GEMINI,
-    PRCut,
+    GraphCutClustering,
     SpanningForestClustering,
     SparseGEMINI,
     SparseGEMINICV,
@@ -93,7 +93,7 @@ def test_a_metric_that_gives_nan():
         (GEMINI(2, objective="wasserstein"), {}),
         (SparseGEMINI(2, kernel="rbf"), {}),
         (SparseGEMINICV(2, kernel="rbf"), {}),
-        (PRCut(2, affinity="rbf"), {}),
+        (GraphCutClustering(2, affinity="rbf"), {}),
     ],
     ids=repr,
 )

@@ -153,7 +153,7 @@ def test_fit_in_a_forked_child_after_kernels_on_two_threads(fit, answer):
 
 
 # The blobs are three parts of the graph, and two clusters are a candidate.
-@pytest.mark.filterwarnings("ignore:The graph of PRCut has 3 parts:UserWarning")
+@pytest.mark.filterwarnings("ignore:The graph of .* has 3 parts:UserWarning")
 def test_a_search_in_two_processes_is_the_serial_one(quick, blobs):
     grid = {"n_clusters": [2, 3]}
     scores = [
@@ -277,7 +277,7 @@ PROMISED = [
     ("ClAM", {"encoder": "mlp", "max_iter": 5, "random_state": 0}),
     ("GEMINI", {"max_iter": 20, "random_state": 0}),
     ("PRCut", {"max_iter": 5, "random_state": 0}),
-    ("PRCut", {"encoder": None, "random_state": 0}),
+    ("GraphCutClustering", {"random_state": 0}),
     ("SpanningForestClustering", {}),
     ("SpanningForestEmbedding", {"max_iter": 3, "random_state": 0}),
     ("SparseGEMINI", {"max_iter": 20, "random_state": 0}),

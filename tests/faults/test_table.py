@@ -418,7 +418,7 @@ OF_ONE = {
     (5, "SpanningForestEmbedding"): answer_of(one_answer),
     (10, "SpanningForestEmbedding"): after_fit(negative_loss),
     (11, "SpanningForestEmbedding"): after_fit(negative_loss),
-    (15, "PRCut"): around_fit(silent),
+    (15, "GraphCutClustering"): around_fit(silent),
 }
 # Row 38 runs in a process of its own, which nothing here can break.
 CELLS = [
@@ -441,7 +441,7 @@ QUICK = [
         9: ("SpanningForestClustering",),
         10: ("GEMINI", "PRCut"),
         11: ("SpanningForestClustering",),
-        12: ("PRCut", "SpanningForestClustering"),
+        12: ("GraphCutClustering", "SpanningForestClustering"),
         13: ("PRCut", "SpanningForestClustering"),
         17: ("SpanningForestEmbedding", "SpanningForestClustering"),
         19: ("GEMINI", "SparseGEMINICV"),

@@ -12,7 +12,7 @@ from sklearn.kernel_approximation import Nystroem
 from skdiffclust import (
     GEMINI,
     ClAM,
-    PRCut,
+    GraphCutClustering,
     SpanningForestClustering,
     SpanningForestEmbedding,
 )
@@ -111,7 +111,7 @@ def test_distances_that_underflow_in_float32_are_refused(model):
     [
         SpanningForestClustering(3, metric="cosine"),
         ClAM(3, metric="cosine"),
-        PRCut(3, affinity="cosine"),
+        GraphCutClustering(3, affinity="cosine"),
         GEMINI(3, kernel="cosine"),
         GEMINI(3, objective="wasserstein", metric="cosine"),
     ],
@@ -222,12 +222,12 @@ def test_one_row(estimator, fit, answer):
     "parameters",
     [
         lambda beta: ClAM(3, n_init=2, inverse_temperature=beta, random_state=0),
-        lambda beta: PRCut(3, encoder=None, affinity="rbf", temperature=1 / beta),
+        lambda beta: GraphCutClustering(3, affinity="rbf", temperature=1 / beta),
     ],
     ids=["ClAM", "PRCut"],
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.filterwarnings("ignore:The graph of PRCut has")
+@pytest.mark.filterwarnings("ignore:The graph of")
 def test_any_temperature_is_finite(parameters, blobs, exponent):
     model = parameters(10.0**exponent).fit(blobs)
     assert np.array_equal(model.predict(blobs), model.labels_)
@@ -305,8 +305,6 @@ def test_a_kernel_of_any_width_is_finite(clusterer, blobs, gamma):
 def test_training_that_diverges_says_so(estimator, blobs, fit, answer):
     if "learning_rate" not in estimator.get_params():
         return
-    if type(estimator).__name__ == "PRCut" and estimator.encoder is None:
-        return  # nothing is trained by steps
     estimator.set_params(learning_rate=1e200, max_iter=20)
     if "solver" in estimator.get_params():
         estimator.set_params(solver="sgd")

@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 from sklearn.model_selection import train_test_split
 
-from skdiffclust import PRCut
+from skdiffclust import GraphCutClustering, PRCut
 from skdiffclust.cuts import ratio_cut
 from skdiffclust.cuts._local_search import local_search
 from skdiffclust.metrics import clustering_accuracy
@@ -27,7 +27,7 @@ SEEDS = range(5)
 @pytest.fixture(scope="module")
 def digits():
     X, y = load_digits(return_X_y=True)
-    model = PRCut(10, affinity="nearest_neighbors", n_init=1).fit(X)
+    model = GraphCutClustering(10, affinity="nearest_neighbors", n_init=1).fit(X)
     return X, y, model.affinity_matrix_
 
 
@@ -101,9 +101,7 @@ def test_table_2_the_recipe_of_the_paper_stays_above_spectral_clustering(digits)
         encoder="mlp",
         hidden_layer_sizes=(512,),
         init="random",
-        local_search=False,
         objective="bound",
-        sampling="pairs",
         batch_size=898,
         learning_rate=1e-3,
         max_iter=300,

@@ -24,7 +24,7 @@ CLUSTERERS = [
     GEMINI(2, max_iter=2),
     GEMINI(2, model="linear", max_iter=2, mode="ovo"),
     PRCut(2, encoder="mlp", max_iter=2),
-    PRCut(2, max_iter=2, encoder="linear", init="random", local_search=False),
+    PRCut(2, max_iter=2, encoder="linear", init="random"),
     SpanningForestClustering(2),
     SparseGEMINI(2, max_iter=2),
 ]

@@ -18,6 +18,10 @@ NOTHING_TRAINED = Dash(
     "nothing is trained: the tree is exact, and a new sample may change any edge of "
     "it; for data larger than memory there is minimum_spanning_tree_by_blocks"
 )
+NO_MODEL = Dash(
+    "nothing is trained: the labels are those of a search, and PRCut trains a model"
+)
+DENSE_ONLY = Dash("its encoder needs dense samples")
 NO_OBJECTIVE = Dash("the objective is only defined for the training samples")
 NO_TRANSFORM = Dash("has no transform")
 OWN_LAYER = Dash("the penalty needs the weights of the first layer")
@@ -28,14 +32,20 @@ NO_WEIGHTS = Dash(
 )
 ROWS = {
     "sparse X in float32 and float64, 64-bit indices, Euclidean": cells(
-        HERE + "test_sparse_samples"
+        HERE + "test_sparse_samples", PRCut=DENSE_ONLY
     ),
-    "sparse X, cosine": cells(HERE + "test_sparse_samples_by_cosines"),
-    "square sparse X as features": cells(HERE + "test_a_square_sparse_x_is_features"),
+    "sparse X, cosine": cells(
+        HERE + "test_sparse_samples_by_cosines", PRCut=DENSE_ONLY
+    ),
+    "square sparse X as features": cells(
+        HERE + "test_a_square_sparse_x_is_features", PRCut=DENSE_ONLY
+    ),
     "``sample_weight``": cells(
         CHECK,
         ClAM=HERE + "test_weights_are_repeats_in_loss_and_gradient",
-        PRCut="cuts/test_prcut.py::test_weights_of_samples_divide_the_ratio_cut",
+        GraphCutClustering="cuts/test_graph_cut.py::"
+        "test_on_one_graph_a_weight_of_two_is_a_repetition",
+        PRCut="cuts/test_prcut.py::test_samples_without_weight_have_a_finite_ratio_cut",
         SparseGEMINICV=HERE + "test_weights_are_taken",
         SpanningForestEmbedding=NO_WEIGHTS,
     ),
@@ -47,7 +57,9 @@ ROWS = {
         SpanningForestClustering="forests/test_spanning_forest.py::"
         "test_no_clear_structure_is_a_warning",
         ClAM=HERE + "test_number_of_clusters",
-        PRCut="cuts/test_choice.py::test_samples_without_clusters_are_warned_of",
+        GraphCutClustering="cuts/test_choice.py::"
+        "test_samples_without_clusters_are_warned_of",
+        PRCut="cuts/test_choice.py::test_a_stream_keeps_the_number_that_was_chosen",
         GEMINI="gemini/test_stability.py::test_one_gaussian_has_no_clear_number",
         SparseGEMINI=ONE_OF_A_PATH,
         SparseGEMINICV="gemini/test_sparse_gemini_cv.py::"
@@ -55,17 +67,22 @@ ROWS = {
         SpanningForestEmbedding=PREDICTS_NOTHING,
     ),
     "``predict``, ``predict_proba``": cells(
-        HERE + "test_predictions", SpanningForestEmbedding=PREDICTS_NOTHING
+        HERE + "test_predictions",
+        GraphCutClustering="cuts/test_graph_cut.py::"
+        "test_a_new_row_goes_where_the_cut_is_least",
+        SpanningForestEmbedding=PREDICTS_NOTHING,
     ),
     "``partial_fit``": cells(
         HERE + "test_a_stream",
         SpanningForestClustering=NOTHING_TRAINED,
+        GraphCutClustering=NO_MODEL,
         SparseGEMINI=WHOLE_PATHS,
         SparseGEMINICV=WHOLE_PATHS,
     ),
     "callbacks": cells(
         SEARCH + "test_callbacks_in_a_search",
         SpanningForestClustering=HERE + "test_a_progress_bar",
+        GraphCutClustering=NO_MODEL,
         SparseGEMINICV=SEARCH + "test_a_search_over_paths",
         SpanningForestEmbedding="forests/test_spanning_forest_embedding.py::"
         "test_callbacks_through_a_search_of_pipelines",
@@ -74,10 +91,12 @@ ROWS = {
     "``ConvergenceWarning``": cells(
         HERE + "test_what_has_not_converged_says_so",
         SpanningForestClustering=NOTHING_TRAINED,
+        GraphCutClustering=NO_MODEL,
     ),
     "``checkpoint=``, ``resume=``": cells(
         RESUME + "test_from_every_step_on",
         SpanningForestClustering=NOTHING_TRAINED,
+        GraphCutClustering=NO_MODEL,
         PRCut="cuts/test_resuming.py::test_a_resumed_fit_has_the_bits_of_a_whole_one",
         GEMINI=HERE + "test_a_checkpoint",
         SparseGEMINICV="gemini/test_sparse_gemini_cv.py::"
@@ -86,6 +105,7 @@ ROWS = {
     "torch module as encoder, ``device``": cells(
         SpanningForestClustering=NOTHING_TRAINED,
         ClAM="memories/test_deep.py::test_module_is_copied_and_trained",
+        GraphCutClustering=NO_MODEL,
         PRCut="cuts/test_torch.py::test_a_module_is_copied_trained_and_kept_on_the_cpu",
         GEMINI="gemini/test_module.py::test_blobs_and_what_is_fitted",
         SparseGEMINI=OWN_LAYER,
@@ -101,7 +121,10 @@ ROWS = {
         ClAM=VALUES + "test_rows_that_are_not_finite",
     ),
     "``set_output``, feature names, float32": cells(
-        HERE + "test_output", SpanningForestClustering=NO_TRANSFORM, GEMINI=NO_TRANSFORM
+        HERE + "test_output",
+        SpanningForestClustering=NO_TRANSFORM,
+        GraphCutClustering=NO_TRANSFORM,
+        GEMINI=NO_TRANSFORM,
     ),
     "metadata routing": cells(HERE + "test_metadata_routing"),
 }

@@ -14,6 +14,7 @@ NO_STEPS = Dash("is not trained by steps")
 NO_DEVICE = Dash("runs on the CPU")
 NO_CHECKPOINT = Dash("writes no checkpoint")
 NO_PAIRS = Dash("compares no pairs of all samples")
+FIRST_LABELS = Dash("starts from the labels of GraphCutClustering")
 NO_TREE = Dash("grows no tree of all samples")
 
 ROWS = {
@@ -63,23 +64,27 @@ ROWS = {
     "12 graph in more parts than clusters": cells(
         NO_GRAPH,
         SpanningForestClustering="faults/test_parameters.py::test_a_graph_in_more_parts_than_clusters_is_refused",
-        PRCut="cuts/test_prcut.py::test_more_parts_than_clusters_are_put_together_whole",
+        GraphCutClustering="cuts/test_prcut.py::test_more_parts_than_clusters_are_put_together_whole",
+        PRCut=FIRST_LABELS,
     ),
     "13 matrix not square, not symmetric": cells(
         NO_MATRIX,
         SpanningForestClustering="faults/test_parameters.py::test_a_matrix_that_is_not_symmetric_is_said_and_mended",
+        GraphCutClustering="cuts/test_prcut.py::test_wrong_graphs_are_refused",
         PRCut="cuts/test_prcut.py::test_wrong_graphs_are_refused",
         GEMINI="gemini/test_gemini.py::test_precomputed_relations_need_no_features",
     ),
     "14 negative weights": cells(
         NO_MATRIX,
         SpanningForestClustering="forests/test_spanning_forest.py::test_zero_is_an_edge_like_any_other_among_negative_distances",
+        GraphCutClustering="cuts/test_prcut.py::test_wrong_graphs_are_refused",
         PRCut="cuts/test_prcut.py::test_wrong_graphs_are_refused",
         GEMINI="gemini/test_gemini.py::test_precomputed_relations_need_no_features",
     ),
     "15 isolated vertex, proportion near 0": cells(
         NO_PROPORTIONS,
-        PRCut="cuts/test_prcut.py::test_isolated_vertices_are_warned_of",
+        GraphCutClustering="cuts/test_graph_cut.py::test_isolated_vertices_are_warned_of",
+        PRCut=FIRST_LABELS,
         GEMINI="faults/test_values.py::test_a_cluster_of_one_far_row_leaves_all_finite",
         SparseGEMINI="faults/test_values.py::test_a_cluster_of_one_far_row_leaves_all_finite",
         SparseGEMINICV="faults/test_values.py::test_a_cluster_of_one_far_row_leaves_all_finite",
@@ -88,7 +93,8 @@ ROWS = {
         "faults/test_values.py::test_a_kernel_of_any_width_is_finite",
         SpanningForestClustering=NO_TEMPERATURE,
         ClAM="faults/test_values.py::test_any_temperature_is_finite",
-        PRCut="faults/test_values.py::test_any_temperature_is_finite",
+        GraphCutClustering="faults/test_values.py::test_any_temperature_is_finite",
+        PRCut=FIRST_LABELS,
         SpanningForestEmbedding=NO_TEMPERATURE,
     ),
     "17 NaN in a parameter": cells(
@@ -106,6 +112,7 @@ ROWS = {
     ),
     "21 sparse X, indices of 64 bits": cells(
         "faults/test_values.py::test_sparse_rows_give_the_labels_of_dense_ones",
+        PRCut="cuts/test_prcut.py::test_wrong_rows_are_refused",
     ),
     "22 masked array": cells(
         "faults/test_containers.py::test_rows_that_are_no_numbers",
@@ -113,10 +120,12 @@ ROWS = {
     "23 batch larger than the data": cells(
         "faults/test_values.py::test_batches_that_do_not_divide_the_rows",
         SpanningForestClustering=NO_BATCHES,
+        GraphCutClustering=NO_BATCHES,
     ),
     "24 training diverges": cells(
         "faults/test_values.py::test_training_that_diverges_says_so",
         SpanningForestClustering=NO_STEPS,
+        GraphCutClustering=NO_STEPS,
     ),
     "25 no such device": cells(
         NO_DEVICE,

@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 COLUMNS = {
     "SpanningForestClustering": "Forest Clustering",
     "ClAM": "ClAM",
+    "GraphCutClustering": "Graph Cut",
     "PRCut": "PRCut",
     "GEMINI": "GEMINI",
     "SparseGEMINI": "Sparse GEMINI",

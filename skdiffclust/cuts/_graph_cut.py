@@ -1,0 +1,472 @@
+"""GraphCutClustering: a partition of a graph of the samples of a low cut."""
+
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from skdiffclust._assignments import relabel_by_size
+from skdiffclust._compat import (
+    HasMethods,
+    Interval,
+    StrOptions,
+    check_sample_weight,
+    fit_context,
+)
+from skdiffclust._constraints import as_constraints, check_feasible
+from skdiffclust._history import keep_state_on_error
+from skdiffclust.cuts._choice import as_curve
+from skdiffclust.cuts._graph import (
+    Affinity,
+    check_links,
+    check_rows,
+    is_precomputed,
+    read_samples,
+)
+from skdiffclust.cuts._partition import (
+    SearchSettings,
+    choose_number,
+    cuts_of,
+    find_partition,
+    group_samples,
+    warn_if_fewer,
+    warn_if_joined,
+    warn_if_small,
+    warn_if_unbounded,
+)
+from skdiffclust.cuts._predictors import GraphPredictor
+from skdiffclust.metrics._graphs import cut_of_labels
+
+# Parameters that describe the graph, which PRCut has as well.
+GRAPH_CONSTRAINTS = {
+    "n_clusters": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+    "affinity": [
+        StrOptions(
+            {
+                "nearest_neighbors",
+                "ranked_neighbors",
+                "nndescent",
+                "rbf",
+                "cosine",
+                "precomputed",
+            }
+        ),
+        callable,
+        HasMethods("fit_transform"),
+    ],
+    "n_neighbors": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+    "metric": [StrOptions({"euclidean", "cosine"})],
+    "temperature": [Interval(Real, 0, None, closed="neither")],
+    "cut": [StrOptions({"normalized", "ratio"})],
+    "n_init": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+    "random_state": ["random_state"],
+}
+
+
+def check_number(estimator, n_samples, constraints):
+    """Refuse more clusters than samples, or fewer than constraints need."""
+    n_clusters = estimator.n_clusters
+    if n_clusters == "auto":
+        return
+    if n_clusters > n_samples:
+        raise ValueError(
+            f"The 'n_clusters' parameter of {type(estimator).__name__} must be at most "
+            f"the number of samples, n_samples={n_samples}. Got {n_clusters} instead. "
+            "Use fewer clusters."
+        )
+    if constraints is not None:
+        check_feasible(constraints, n_clusters)
+
+
+def cut_score(estimator, X, labels, n_clusters):
+    """Return minus the cut of labels (m,) on the graph of samples X (m, d) itself."""
+    graph = Affinity.of(estimator).fit(X)
+    normalized = estimator.cut == "normalized"
+    if len(np.unique(labels[labels >= 0])) < n_clusters:
+        worst = min(n_clusters, graph.nnz) if normalized else graph.sum()
+        return -float(worst)
+    kept = np.flatnonzero(labels >= 0)
+    graph = graph[kept][:, kept]
+    divisors = graph.sum(axis=1) if normalized else None
+    return -cut_of_labels(graph, labels[kept], n_clusters, divisors)
+
+
+def _has_rows(estimator):
+    """Whether there are samples that a graph can be made of."""
+    if is_precomputed(estimator):
+        raise AttributeError(
+            "GraphCutClustering with affinity='precomputed' has no score, because "
+            "affinities to the training samples say nothing of edges between new ones."
+        )
+    return True
+
+
+class GraphCutClustering(ClusterMixin, BaseEstimator):
+    r"""Partition a graph of the samples so that few edges join different clusters.
+
+    Like :class:`~sklearn.cluster.SpectralClustering`, it partitions a similarity graph
+    by the normalised cut or the ratio-cut. It minimises the cut itself, by a multilevel
+    search without eigenvectors, optionally with bounds on the sizes of clusters, and it
+    predicts new samples. Nothing is trained; :class:`~skdiffclust.PRCut` trains a model
+    of the features on the same objective.
+
+    Parameters
+    ----------
+    n_clusters : int or "auto", default=8
+        Number of clusters. "auto" determines it from `cut_curve_`, and issues a warning
+        if there is no clear number; see Notes.
+    affinity : str, callable or neighbours transformer, default="ranked_neighbors"
+        Similarity between samples:
+
+        - "ranked_neighbors": ``1 / (r + 1)`` if one sample is the r-th nearest
+          neighbour of the other and r is at most `n_neighbors`, summed over both
+          directions;
+        - "nearest_neighbors": 1 if one sample is among the `n_neighbors` nearest
+          neighbours of the other, and 0 otherwise;
+        - "nndescent": the same with approximate neighbours, for many samples with more
+          than ten features. It requires pynndescent (the extra ``nndescent``), whose
+          first use takes about a minute of compilation;
+        - "rbf": ``exp(-d² / temperature)`` with the distance d, a dense graph;
+        - "cosine": ``exp((cos - 1) / temperature)``, a dense graph;
+        - "precomputed": X is the graph, a symmetric matrix of non-negative weights;
+        - a function of (X, Y) that returns weights of shape (n_X, n_Y);
+        - a transformer such as :class:`~sklearn.neighbors.KNeighborsTransformer`. Each
+          stored entry is an edge of weight 1; distances are not used.
+    n_neighbors : int or "auto", default="auto"
+        Number of neighbours of a sample, itself excluded; at most n_samples - 1 are
+        used. Applies to the affinities by name that are of neighbours. "auto" uses 10
+        if the neighbours are not ranked. If they are, it uses 20, or for up to three
+        features half the square root of n_samples, bounded between 10 and 20: in few
+        dimensions, clusters may be thin, and are connected by too many neighbours if
+        there are few samples.
+    metric : {"euclidean", "cosine"}, default="euclidean"
+        Distance of the nearest neighbours; other affinities do not use it. With
+        "cosine", for example for text, the length of a sample has no influence, and
+        samples whose cosine is not positive, such as those without a common feature,
+        are never neighbours.
+    temperature : float, default=1.0
+        Scale of "rbf" and "cosine"; other affinities do not use it.
+    cut : {"normalized", "ratio"}, default="normalized"
+        The objective: the sum over the clusters of the weight of the edges that leave a
+        cluster, divided by the sum of the degrees of its samples ("normalized") or by
+        their number ("ratio"). If the degrees differ a lot, the minimum of the
+        ratio-cut has clusters of single samples.
+    min_cluster_size : float or "auto", default="auto"
+        Smallest size of a cluster, in samples or in their total weight; below 1 only
+        weights are limited, and 1 does not limit sizes of samples. "auto": the lowest
+        cut of a real network often separates a few nodes from all others. If there are
+        clusters below a fifth of the mean size, and they are not connected components,
+        another search finds larger ones, and the partition with the larger modularity
+        is returned. Smaller clusters may thus not be found; a warning then gives their
+        sizes.
+    max_imbalance : float, default=None
+        Largest difference between the size of a cluster and the mean size, relative to
+        the mean: with .3, sizes are between 70 % and 130 % of it, or are the next whole
+        numbers to it if no others are possible. None does not limit sizes.
+    small_components : {"place", "noise"}, default="place"
+        How to label samples in connected components of the graph that are too small to
+        be clusters: parts below a tenth of the mean size of a cluster, single nodes,
+        and pairs where a cluster has more than four nodes. "place": into the cluster of
+        the nearest sample, or, where there are no features, into the largest cluster.
+        "noise": they are labelled -1, and do not count in the mean size. Larger parts
+        are clusters; if there are more of them than clusters, parts are combined,
+        starting with the largest, by adding each one to the smallest cluster so far.
+    init : {"auto", "spectral", "random"}, default="auto"
+        Where the search starts: "random" coarsens the graph in random order, without
+        eigenvectors, "spectral" from the labels of spectral clustering; "auto" is
+        "random".
+    n_init : int or "auto", default="auto"
+        Number of searches, which are combined; with "spectral", of runs of k-means.
+        "auto" is 10; on graphs of more than three million edges there are fewer, at
+        least 2.
+    random_state : int, RandomState instance or None, default=None
+        Determines all random numbers.
+
+    Attributes
+    ----------
+    labels_ : ndarray of shape (n_samples,), int64
+        Clusters 0 to ``n_clusters_ - 1`` by decreasing size, as `predict` returns them.
+    n_clusters_ : int
+        Number of clusters found.
+    cluster_sizes_ : ndarray of shape (`n_clusters_`,), int64
+        Samples of each cluster.
+    affinity_matrix_ : csr_array of shape (n_samples, n_samples)
+        The graph.
+    ratio_cut_, normalized_cut_ : float
+        Both cuts of `labels_`, of which `cut` names the one that was lowered.
+    cut_curve_ : dict of ndarrays, or None
+        With ``n_clusters="auto"``, by number: "n_clusters", the "normalized_cut" and
+        the "modularity" of the search into so many (NaN where connected components are
+        not cut), and the "score" that the number was chosen by, NaN at both ends. See
+        :class:`~skdiffclust.plotting.CutCurveDisplay`.
+    n_features_in_ : int
+        Number of features seen during `fit`.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of features seen during `fit`, when all are strings.
+
+    See Also
+    --------
+    PRCut : Train a model of the features on the same objective.
+    sklearn.cluster.SpectralClustering : The relaxation of the same objective.
+    skdiffclust.cuts.ratio_cut : The cut of any labels.
+
+    Notes
+    -----
+    With ``init="spectral"``, the search starts from the labels of scikit-learn's
+    spectral clustering with the same `random_state`, and never returns a higher cut,
+    unless sizes are bounded.
+
+    **Number of clusters.** With ``n_clusters="auto"`` the graph is partitioned into 1
+    to 31 clusters (fewer if they would have less than three nodes on average). With
+    :math:`c_k` the normalised cut into k clusters, the k with the largest
+    :math:`(c_{k+1} - 2 c_k + c_{k-1}) / (c_{k+1} + .2)` is selected, after which the
+    cut increases faster than before. Only numbers for which the bounds on sizes can
+    be satisfied are considered. A warning is issued if the best score is less than nine
+    standard deviations (estimated from the median absolute deviation) above the median,
+    as for data without clusters. Then the best of the numbers with at least 90 % of the
+    largest modularity, relative to its largest possible value 1 - 1 / k, is selected,
+    with .05 instead of .2 in the score.
+
+    Equal samples share a cluster. The cut increases with the number of clusters: do not
+    choose `n_clusters` by `score`. For large graphs, searches run in threads; the
+    labels do not depend on the number of threads. Graphs with negative weights raise an
+    error. The training samples are kept in the fitted estimator, because `predict`
+    needs them. The cost is O(n_edges) for each search, and that of the neighbours.
+
+    References
+    ----------
+    .. [1] G. Karypis, V. Kumar, "A Fast and High Quality Multilevel Scheme for
+       Partitioning Irregular Graphs", SIAM Journal on Scientific Computing 20, 1998.
+    .. [2] J. Shi, J. Malik, "Normalized Cuts and Image Segmentation", IEEE Transactions
+       on Pattern Analysis and Machine Intelligence 22, 2000.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from skdiffclust import GraphCutClustering
+    >>> X, y = make_moons(200, noise=0.05, random_state=0)
+    >>> cut = GraphCutClustering(2, random_state=0).fit(X)
+    >>> cut.predict([[0.0, 1.0], [1.0, -0.5]]) == cut.labels_[[0, 1]]
+    array([ True,  True])
+    """
+
+    _parameter_constraints = {
+        **GRAPH_CONSTRAINTS,
+        "min_cluster_size": [
+            Interval(Real, 0, None, closed="left"),
+            StrOptions({"auto"}),
+        ],
+        "max_imbalance": [Interval(Real, 0, None, closed="left"), None],
+        "small_components": [StrOptions({"place", "noise"})],
+        "init": [StrOptions({"auto", "spectral", "random"})],
+    }
+
+    def __init__(
+        self,
+        n_clusters=8,
+        *,
+        affinity="ranked_neighbors",
+        n_neighbors="auto",
+        metric="euclidean",
+        temperature=1.0,
+        cut="normalized",
+        min_cluster_size="auto",
+        max_imbalance=None,
+        small_components="place",
+        init="auto",
+        n_init="auto",
+        random_state=None,
+    ):
+        self.n_clusters = n_clusters
+        self.affinity = affinity
+        self.n_neighbors = n_neighbors
+        self.metric = metric
+        self.temperature = temperature
+        self.cut = cut
+        self.min_cluster_size = min_cluster_size
+        self.max_imbalance = max_imbalance
+        self.small_components = small_components
+        self.init = init
+        self.n_init = n_init
+        self.random_state = random_state
+
+    @keep_state_on_error
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(
+        self,
+        X,
+        y=None,
+        sample_weight=None,
+        *,
+        graph=None,
+        partial_labels=None,
+        must_link=None,
+        cannot_link=None,
+    ):
+        """Cut the graph of X.
+
+        Parameters
+        ----------
+        X : {array-like, CSR matrix} of shape (n_samples, n_features), or \
+                array-like or sparse matrix of shape (n_samples, n_samples) if \
+                affinity="precomputed"
+            Samples, or the graph itself. Sparse samples are never made dense whole.
+        y : None
+            Ignored, present for API consistency.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Sizes of the samples, >= 0, one each by default: what `min_cluster_size`
+            and `max_imbalance` bound the sums of, and what divides the ratio-cut, where
+            0 counts as a millionth of the mean (the normalised cut is divided by
+            degrees). They do not change the graph.
+        graph : array-like or sparse matrix of shape (n_samples, n_samples), \
+                default=None
+            A ready graph of the samples of X, weights >= 0, in place of that of
+            `affinity`; the latter still relates new samples to these, with weights in
+            the unit of the graph. Not within a cross-validation, which takes its rows
+            but not its columns.
+        partial_labels : array-like of shape (n_samples,), default=None
+            Integers, or strings in an object array; -1 where unknown. Samples of one
+            label share a cluster, samples of two labels do not.
+        must_link : array-like or sparse matrix, default=None
+            Samples that share a cluster: index pairs (n_links, 2), group ids
+            (n_samples,) with -1 for none, or a sparse incidence matrix (n_samples,
+            n_links) with two non-zeros in a column. `labels_` satisfy it.
+        cannot_link : array-like or sparse matrix, default=None
+            Samples that do not share a cluster, as index pairs or incidence. `labels_`
+            satisfy it, or a warning gives the number of pairs that they do not
+            separate: whether they can be separated is in general as hard as the
+            colouring of a graph.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If X, the graph, a parameter or a constraint is invalid.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If fewer clusters are found than requested, or bounds or cannot-links are
+            not satisfied.
+        """
+        rng = check_random_state(self.random_state)
+        samples = read_samples(self, X, graph)
+        n_samples = samples.graph.shape[0]
+        constraints = as_constraints(n_samples, partial_labels, must_link, cannot_link)
+        check_number(self, n_samples, constraints)
+        if sample_weight is not None:
+            sample_weight = check_sample_weight(
+                sample_weight,
+                samples.graph,
+                dtype=np.float64,
+                ensure_non_negative=True,
+            )
+        normalized = self.cut == "normalized"
+        groups = group_samples(
+            samples, constraints, sample_weight, normalized=normalized
+        )
+        settings = SearchSettings(
+            owner="GraphCutClustering",
+            normalized=normalized,
+            min_cluster_size=self.min_cluster_size,
+            max_imbalance=self.max_imbalance,
+            place=self.small_components == "place",
+            init=self.init,
+            n_init=self.n_init,
+        )
+        n_clusters = self.n_clusters
+        self.cut_curve_ = None
+        if n_clusters == "auto":
+            n_clusters, curve = choose_number(
+                samples, groups, constraints, settings, rng
+            )
+            self.cut_curve_ = as_curve(*curve)
+        partition = find_partition(samples, groups, n_clusters, settings, rng)
+        labels = partition.labels.copy()
+        kept = labels >= 0
+        labels[kept] = relabel_by_size(labels[kept])[0]
+        self.labels_ = labels
+        self.cluster_sizes_ = np.bincount(labels[kept])
+        self.n_clusters_ = len(self.cluster_sizes_)
+        self.affinity_matrix_ = samples.graph
+        self.ratio_cut_, self.normalized_cut_ = cuts_of(samples.graph, labels)
+        self._predictor = GraphPredictor(
+            samples, labels, divisors=groups.divisors, normalized=normalized
+        )
+        warn_if_fewer(
+            "GraphCutClustering", n_clusters, self.n_clusters_, groups.n_groups
+        )
+        warn_if_small(
+            "GraphCutClustering",
+            n_clusters,
+            self.cluster_sizes_,
+            "Set min_cluster_size='auto' or max_imbalance, cut='normalized', a larger "
+            "n_neighbors, or fewer clusters.",
+        )
+        warn_if_unbounded(partition, groups.sizes, self.n_clusters_)
+        warn_if_joined("GraphCutClustering", groups, labels)
+        return self
+
+    def predict(self, X):
+        """Label samples by the best move.
+
+        A sample that equals a training sample has its label; any other goes to the
+        cluster where the cut of the training samples and itself is smallest. It is
+        noise, -1, if all its neighbours are.
+
+        Parameters
+        ----------
+        X : {array-like, CSR matrix} of shape (n_samples, n_features), or \
+                (n_samples, n_training_samples) if affinity="precomputed"
+            Samples, or their weights to the training samples, as
+            :class:`~sklearn.neighbors.KNeighborsClassifier` takes distances.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,), int64
+            Cluster of each sample.
+        """
+        check_is_fitted(self)
+        X = check_rows(self, X)
+        if is_precomputed(self):
+            X = check_links(X)
+        return self._predictor.labels(X)
+
+    @available_if(_has_rows)
+    def score(self, X, y=None):
+        """Return minus the cut of the predicted labels on the graph of X itself.
+
+        The cut is that of the `cut` parameter. It compares fits with one number of
+        clusters. It does not choose that number, since the cut grows with it.
+
+        Parameters
+        ----------
+        X : {array-like, CSR matrix} of shape (n_samples, n_features)
+            Samples.
+        y : None
+            Ignored, present for API consistency.
+
+        Returns
+        -------
+        score : float
+            At most 0; where not all clusters are used, minus what no partition
+            exceeds: the sum of all weights, or for the normalised cut `n_clusters`.
+        """
+        check_is_fitted(self)
+        X = check_rows(self, X)
+        n_clusters = self.n_clusters_ if self.n_clusters == "auto" else self.n_clusters
+        return cut_score(self, X, self._predictor.labels(X), n_clusters)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = is_precomputed(self)
+        tags.input_tags.sparse = True
+        tags.input_tags.positive_only = is_precomputed(self)
+        return tags

@@ -1,0 +1,373 @@
+"""The partition of a graph into clusters: their number, bounds, search and warnings."""
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from skdiffclust._constraints import bounds_of_clusters, check_feasible, is_free
+from skdiffclust.cuts._choice import choose_n_clusters, cut_curve
+from skdiffclust.cuts._graph import warn_of_parts
+from skdiffclust.cuts._links import link_groups
+from skdiffclust.cuts._starts import (
+    Nodes,
+    combine_parts,
+    make_nodes,
+    modularity,
+    search_labels,
+)
+from skdiffclust.metrics._graphs import cut_of_labels
+
+# Least size of a cluster with min_cluster_size="auto", relative to the mean.
+_AUTO_SHARE = 0.2
+# A cluster below this share of the mean size causes a warning.
+_LEAST_SIZE = 0.01
+# What a sample of weight 0 adds to the denominator of a ratio-cut, times their mean.
+_LEAST_DIVISOR = 1e-6
+# Starts with n_init="auto"; searches so many that all of them see so many edges, which
+# takes about half a minute of the processor.
+_STARTS = 10
+_LEAST_STARTS = 2
+_SEARCHED_EDGES = 30_000_000
+# Sizes that a message names.
+_N_NAMED = 8
+
+
+@dataclass(frozen=True)
+class SearchSettings:
+    """How to partition; the parameters of GraphCutClustering of the same names."""
+
+    owner: str
+    normalized: bool
+    min_cluster_size: float | str = "auto"
+    max_imbalance: float | None = None
+    place: bool = True
+    init: str = "auto"
+    n_init: int | str = "auto"
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Samples that stay together, and what divides a cut.
+
+    Attributes
+    ----------
+    groups : ndarray of shape (n,), int64
+        Equal samples, and samples that must be together.
+    apart : ndarray of shape (p, 2), int64
+        Pairs of groups that must be separated.
+    held : ndarray of shape (n,), bool
+        Whether a label or link of a sample is given.
+    sizes : ndarray of shape (n,), float64
+        Weights of the samples.
+    divisors : ndarray of shape (n,) or None
+        Divisors of the cut; one for each sample if None.
+    least_clusters : int
+        Clusters that the constraints need.
+    is_weighted : bool
+    """
+
+    groups: np.ndarray
+    apart: np.ndarray
+    held: np.ndarray
+    sizes: np.ndarray
+    divisors: np.ndarray | None
+    least_clusters: int
+    is_weighted: bool
+
+    @property
+    def n_groups(self):
+        """Number of groups."""
+        return int(self.groups.max()) + 1
+
+
+@dataclass(frozen=True)
+class Partition:
+    """Labels of samples, -1 for noise, and what they were found with.
+
+    Attributes
+    ----------
+    labels : ndarray of shape (n,), int64
+    nodes : Nodes
+    bounds : (float, float)
+        Least and largest size of a cluster.
+    """
+
+    labels: np.ndarray
+    nodes: Nodes
+    bounds: tuple[float, float]
+
+
+def group_samples(samples, constraints, sample_weight, *, normalized):
+    """Return the `Groups` of samples with checked weights (n,) or None."""
+    n = samples.graph.shape[0]
+    groups = samples.groups
+    apart = np.empty((0, 2), dtype=np.int64)
+    held = np.zeros(n, dtype=bool)
+    least = 1
+    if constraints is not None:
+        groups, apart = link_groups(groups, constraints)
+        held = ~is_free(constraints)
+        least, _ = bounds_of_clusters(constraints)
+    sizes = np.ones(n) if sample_weight is None else sample_weight
+    divisors = None
+    if normalized:
+        divisors = samples.graph.sum(axis=1)
+    elif sample_weight is not None:
+        # A cluster of samples without weight would have an infinite ratio-cut.
+        divisors = np.where(sizes > 0, sizes, _LEAST_DIVISOR * sizes.mean())
+    is_weighted = sample_weight is not None
+    return Groups(groups, apart, held, sizes, divisors, least, is_weighted)
+
+
+def choose_number(samples, groups, constraints, settings, random_state):
+    """Return the number of clusters of n_clusters="auto", and the curve it is from."""
+    curve = cut_curve(
+        samples.graph,
+        groups.groups,
+        groups.apart,
+        groups.least_clusters,
+        groups.sizes,
+        lambda sizes, k: size_bounds(
+            settings, sizes, k, is_weighted=groups.is_weighted
+        ),
+        random_state,
+    )
+    n_clusters = choose_n_clusters(*curve, owner=settings.owner)
+    if constraints is not None:
+        check_feasible(constraints, n_clusters)
+    return n_clusters, curve
+
+
+def find_partition(samples, groups, n_clusters, settings, random_state):
+    """Return the `Partition` of samples, at most n_clusters, with its warnings."""
+    n_clusters = min(n_clusters, groups.n_groups)
+    nodes = make_nodes(
+        samples.graph,
+        groups.groups,
+        n_clusters,
+        divisors=groups.sizes if groups.divisors is None else groups.divisors,
+        sizes=groups.sizes,
+        apart=groups.apart,
+    )
+    # Noise is in no cluster.
+    counted = nodes.sizes if settings.place else nodes.sizes[~nodes.small]
+    bounds = size_bounds(settings, counted, n_clusters, is_weighted=groups.is_weighted)
+    _refuse_bounds(settings, bounds, counted, n_clusters)
+    are_whole = combine_parts(nodes, n_clusters, bounds) is not None
+    warn_of_parts(
+        nodes,
+        n_clusters,
+        settings.owner,
+        _placed(samples, settings),
+        are_whole=are_whole,
+    )
+
+    def search(bounds):
+        return search_labels(
+            samples,
+            nodes,
+            groups.groups,
+            n_clusters,
+            bounds,
+            place=settings.place,
+            init=settings.init,
+            n_init=count_starts(settings.n_init, samples.graph),
+            random_state=random_state,
+        )
+
+    labels = search(bounds)
+    if settings.min_cluster_size == "auto" and not are_whole:
+        least = max(_AUTO_SHARE * counted.sum() / n_clusters, bounds[0])
+        bounded = _without_crumbs(
+            samples.graph, labels, groups.sizes, n_clusters, (least, bounds[1]), search
+        )
+        if bounded is not None:
+            _warn_of_crumbs(labels, groups.sizes, n_clusters, settings.owner)
+            labels = bounded
+            bounds = least, bounds[1]
+    return Partition(labels, nodes, bounds)
+
+
+def cuts_of(graph, labels):
+    """Return the ratio-cut and the normalised cut of labels (n,), without -1."""
+    kept = np.flatnonzero(labels >= 0)
+    if len(kept) < len(labels):
+        graph = graph[kept][:, kept]
+        labels = labels[kept]
+    n_clusters = int(labels.max(initial=0)) + 1
+    return (
+        cut_of_labels(graph, labels, n_clusters),
+        cut_of_labels(graph, labels, n_clusters, graph.sum(axis=1)),
+    )
+
+
+def _without_crumbs(graph, labels, sizes, n_clusters, bounds, search):
+    """Return other labels (n,) than these, within bounds, or None.
+
+    None if labels (n,) are within, if no others are found, or if these have the larger
+    modularity: small clusters that few edges leave are no crumbs.
+    """
+    least = bounds[0] - 1e-9 * sizes.sum()
+    if _totals(labels, sizes, n_clusters).min() >= least:
+        return None
+    bounded = search(bounds)
+    if _totals(bounded, sizes, n_clusters).min() < least:
+        return None
+    kept = np.flatnonzero(labels >= 0)
+    part = graph[kept][:, kept]
+    degrees = part.sum(axis=1)
+    before, after = (
+        modularity(part, found[kept], degrees) for found in (labels, bounded)
+    )
+    return bounded if after > before else None
+
+
+def _warn_of_crumbs(labels, sizes, n_clusters, owner):
+    """Warn of small clusters of labels (n,) that are not returned."""
+    found = np.sort(_totals(labels, sizes, n_clusters))[::-1]
+    named = ", ".join(f"{size:g}" for size in found[-_N_NAMED:])
+    more = "..., " if len(found) > _N_NAMED else ""
+    remedy = (
+        "Set min_cluster_size=1"
+        if owner == "GraphCutClustering"
+        else "Start from GraphCutClustering(min_cluster_size=1)"
+    )
+    warnings.warn(
+        f"The lowest cut that {owner} found has clusters of sizes {more}{named}. Those "
+        f"below a fifth of the mean size, {_AUTO_SHARE * found.mean():.3g}, were "
+        f"enlarged, which raises the cut and the modularity. {remedy} to keep them.",
+        UserWarning,
+        stacklevel=5,
+    )
+
+
+def _totals(labels, sizes, n_clusters):
+    """Return the sums (k,) of sizes (n,) of each label (n,), without -1."""
+    kept = labels >= 0
+    return np.bincount(labels[kept], sizes[kept], minlength=n_clusters)
+
+
+def size_bounds(settings, sizes, n_clusters, *, is_weighted):
+    """Return the least and largest size of a cluster of nodes of sizes (m,).
+
+    Below 1, a least size is one of weights; "auto" is applied later.
+    """
+    mean = sizes.sum() / n_clusters
+    least = settings.min_cluster_size
+    imbalance = settings.max_imbalance
+    has_least = least != "auto" and (least > 1 or (is_weighted and 0 < least < 1))
+    low = float(least) if has_least else 0.0
+    if imbalance is None:
+        return low, np.inf
+    smallest = (1.0 - imbalance) * mean
+    largest = (1.0 + imbalance) * mean
+    if sizes.min() == sizes.max() > 0:
+        # Round to multiples of the size that all nodes have.
+        whole = sizes.max()
+        smallest = min(smallest, np.floor(mean / whole) * whole)
+        largest = max(largest, np.ceil(mean / whole) * whole)
+    return max(low, smallest), largest
+
+
+def _refuse_bounds(settings, bounds, sizes, n_clusters):
+    """Refuse bounds that clusters of nodes of sizes (m,) cannot satisfy."""
+    low, high = bounds
+    mean = sizes.sum() / n_clusters
+    if low > mean:
+        raise ValueError(
+            f"The 'min_cluster_size' parameter of {settings.owner} must be at most the "
+            f"mean size of a cluster, {mean:.6g}. Got {settings.min_cluster_size} "
+            "instead. Lower it, or ask for fewer clusters."
+        )
+    if sizes.max() > high:
+        raise ValueError(
+            f"The 'max_imbalance' parameter of {settings.owner} must leave room for "
+            f"the heaviest group of equal samples, of size {sizes.max():.6g}, in a "
+            f"cluster of at most {high:.6g}. Got {settings.max_imbalance} instead. "
+            "Raise it, or use fewer clusters."
+        )
+
+
+def _placed(samples, settings):
+    """Return the sentence of a warning on small parts and how to change that."""
+    if not settings.place:
+        return "They are labelled -1. Set small_components='place' to give them labels."
+    where = (
+        "the largest cluster"
+        if samples.rows is None
+        else "the cluster of the nearest sample"
+    )
+    return (
+        f"They were put into {where}. Drop them, give them edges, or label them -1 by "
+        "GraphCutClustering(small_components='noise')."
+    )
+
+
+def count_starts(n_init, graph):
+    """Return how many searches n_init says for a graph (n, n)."""
+    if n_init != "auto":
+        return n_init
+    n_edges = max(graph.nnz // 2, 1)
+    return int(np.clip(_SEARCHED_EDGES // n_edges, _LEAST_STARTS, _STARTS))
+
+
+def warn_if_fewer(owner, n_clusters, n_found, n_distinct):
+    """Warn of clusters that were not found."""
+    if n_found == n_clusters:
+        return
+    reason = (
+        f"the samples have no more than {n_distinct} distinct values, and equal "
+        "samples always share a cluster. Use fewer clusters"
+        if n_distinct < n_clusters
+        else "the others emptied in training. Raise balance_weight or n_init, or "
+        "lower learning_rate"
+    )
+    _warn(f"{owner} found {n_found} clusters instead of {n_clusters}: {reason}.")
+
+
+def warn_if_small(owner, n_clusters, sizes, remedy):
+    """Warn of clusters (sizes (k,)) below 1 % of the mean size, but not empty."""
+    sizes = sizes[sizes > 0]
+    least = _LEAST_SIZE * sizes.sum() / n_clusters
+    small = sizes[sizes < least]
+    if len(small):
+        _warn(
+            f"{len(small)} of {len(sizes)} clusters of {owner} are below 1 % of the "
+            f"mean size (the smallest is {small.min():g}, 1 % is {least:.3g}): they "
+            f"contribute little to the cut. {remedy}"
+        )
+
+
+def warn_if_unbounded(partition, sizes, n_clusters):
+    """Warn of a partition whose clusters are outside of the bounds on their sizes."""
+    low, high = partition.bounds
+    totals = _totals(partition.labels, sizes, n_clusters)
+    slack = 1e-9 * totals.sum()
+    if totals.min() < low - slack or totals.max() > high + slack:
+        _warn(
+            f"Clusters of GraphCutClustering have sizes from {totals.min():.6g} to "
+            f"{totals.max():.6g}, where the bounds are {low:.6g} and {high:.6g}: the "
+            "weights of samples, or groups of equal ones, did not fit. Loosen "
+            "max_imbalance or min_cluster_size."
+        )
+
+
+def warn_if_joined(owner, groups, labels):
+    """Warn of labels (n,) that do not separate what must be separated."""
+    of_groups = np.empty(groups.n_groups, dtype=np.int64)
+    of_groups[groups.groups] = labels
+    ends = of_groups[groups.apart]
+    n_joined = int(np.count_nonzero(ends[:, 0] == ends[:, 1]))
+    if n_joined:
+        _warn(
+            f"The labels of {owner} leave {n_joined} of {len(ends)} pairs of linked "
+            "groups together that must be separated: no partition was found that "
+            "separates them all. Use more clusters, or drop some of the cannot-links."
+        )
+
+
+def _warn(message):
+    """Issue a ConvergenceWarning of a fit."""
+    warnings.warn(message, ConvergenceWarning, stacklevel=6)
