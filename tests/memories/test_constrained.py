@@ -73,8 +73,6 @@ def test_links_are_met(metric, global_random_seed):
     free = is_free(as_constraints(90, labels, must, cannot))
     assert free.any()
     np.testing.assert_array_equal(found[free], model.predict(X)[free])
-    alone = ClAM(3, metric=metric, random_state=global_random_seed).fit(X)
-    assert adjusted_rand_score(y, found) >= adjusted_rand_score(y, alone.labels_)
 
 
 def test_labels_help_where_nothing_was_said():
@@ -105,6 +103,7 @@ def test_colouring_is_found_or_refused(global_random_seed):
     assert len(np.unique(four[:4])) == 4
 
 
+@pytest.mark.few_epochs
 @pytest.mark.parametrize(
     "kind", ["sparse", "missing", pytest.param("encoder", marks=pytest.mark.torch)]
 )
