@@ -308,7 +308,7 @@ class SpanningForestEmbedding(
         y : array-like of shape (n_samples,), default=None
             Classes, as integers with -1 where unknown, or as strings with -1, None or
             NaN where unknown. Names are not kept: they only say same or different.
-            There are at most `n_clusters` classes.
+            More classes than `n_clusters` give a warning, and are taken.
         must_link : array-like or sparse matrix, default=None
             Samples that share a cluster: index pairs (n_links, 2), group ids
             (n_samples,) with -1 for none, or a sparse incidence matrix
@@ -330,8 +330,8 @@ class SpanningForestEmbedding(
         ------
         ValueError
             If there are neither labels nor links, `y` is neither integers nor strings,
-            the number of clusters is not known or smaller than that of classes, X is
-            invalid, or the checkpoint is not one of the same data and parameters.
+            the number of clusters is not known, X is invalid, or the
+            checkpoint is not one of the same data and parameters.
 
         Warns
         -----

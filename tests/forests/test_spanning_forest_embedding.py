@@ -312,18 +312,24 @@ def test_targets_that_are_no_classes_are_refused(y, global_random_seed):
 
 
 @pytest.mark.parametrize("method", ["fit", "partial_fit"])
-def test_more_classes_than_clusters_are_refused(method):
+def test_more_classes_than_clusters_are_taken_with_a_warning(method):
+    """scikit-learn's checks set one cluster for three classes."""
     X, _ = hidden_signal()
     y = np.arange(60) % 6
-    expected = "'n_clusters' parameter of .* at least 6, for the classes in y. Got 3"
-    with pytest.raises(ValueError, match=expected):
-        getattr(make(n_clusters=3), method)(X, y)
+    settings = {"max_iter": 1, "n_perturbations": 4}
     names = np.where(y == 5, "unknown", np.array(list("abcdef"))[y])
-    with pytest.raises(ValueError, match="if a name in y means unknown, replace it"):
-        getattr(make(n_clusters=5), method)(X, names)
     cycle = [[0, 1], [1, 2], [2, 0]]
-    with pytest.raises(ValueError, match="at least 3, for the groups that links sep"):
-        getattr(make(n_clusters=2), method)(X, cannot_link=cycle)
+    for k, known, links, expected, n_found in (
+        (3, y, None, "asked for 3 clusters, fewer than the classes in y, 6", 6),
+        (5, names, None, "if a name in y means unknown, replace it by -1", 6),
+        (2, None, cycle, "fewer than the groups that links separate, 3", 3),
+    ):
+        model = make(k, **settings)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            getattr(model, method)(X, known, cannot_link=links)
+        assert any(expected in str(w.message) for w in caught)
+        assert model.n_clusters_ == n_found
 
 
 def as_text(y):

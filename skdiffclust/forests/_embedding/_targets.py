@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.utils import check_consistent_length, column_or_1d
 
 from skdiffclust._constraints import as_constraints, bounds_of_clusters
+from skdiffclust._history import warn_of_convergence
 from skdiffclust._validation import refuse_masked
 
 _NAME = "SpanningForestEmbedding"
@@ -119,7 +120,8 @@ def link_pairs(constraints):
 def check_number_of_clusters(n_clusters, y, known):
     """Return the number of clusters, which "auto" needs a label of every sample for.
 
-    Refuses fewer than the constraints `known` on the samples leave.
+    It is at least what the constraints `known` need, with a warning where more was not
+    asked for.
     """
     n_samples = len(known.groups)
     if n_clusters == "auto":
@@ -140,12 +142,13 @@ def check_number_of_clusters(n_clusters, y, known):
     least, _ = bounds_of_clusters(known)
     if n_clusters < least:
         what = "the classes in y" if y is not None else "the groups that links separate"
-        raise ValueError(
-            f"The 'n_clusters' parameter of {_NAME} must be at least {least}, for "
-            f"{what}. Got {n_clusters} instead. Use more clusters; if a name in y "
-            "means unknown, replace it by -1."
+        warn_of_convergence(
+            f"{_NAME} was asked for {n_clusters} clusters, fewer than {what}, {least}. "
+            f"It takes {least}. Set n_clusters; if a name in y means unknown, replace "
+            "it by -1.",
+            stacklevel=4,
         )
-    return int(n_clusters)
+    return int(max(n_clusters, least))
 
 
 def split_labelled(y, fraction, random_state):
