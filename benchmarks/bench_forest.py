@@ -557,8 +557,8 @@ def ties():
     """Print the agreement of labels between orders of samples with many ties."""
     variants = {
         "cut": {},
-        "consensus, noise 0.001": {"noise_scale": 0.001},
-        "consensus, noise 0.2": {"noise_scale": 0.2},
+        "consensus, noise 0.001": {"edge_noise": 0.001},
+        "consensus, noise 0.2": {"edge_noise": 0.2},
     }
     print(f"{'':24s}{'between orders':>16s}{'with classes':>14s}")
     for name, params in variants.items():

@@ -116,8 +116,8 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
     cut_rule : {"size_weighted", "longest"}, default="size_weighted"
         Which edge is cut next. "size_weighted" takes the one with the largest score,
         its length times ``(a * b / (a + b)) ** 0.75``, where a and b are the sizes of
-        the parts into which it divides its tree; see Notes. "longest" takes the
-        longest edge: single linkage.
+        the parts into which it divides its tree, and clear gaps first; see Notes.
+        "longest" takes the longest edge: single linkage.
     min_cluster_size : int, default=1
         Smallest number of samples on each side of a cut. If no edge satisfies it, it
         is halved, with a warning, until one does. Parts that are separated by
@@ -132,7 +132,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         Number of perturbed trees from which `memberships_` are computed, for example
         100. With 0 there are no memberships. Must be 0 with constraints or a
         `distance_threshold`, for which they are not defined.
-    noise_scale : float, default=0.2
+    edge_noise : float, default=0.2
         Scale of the perturbations: the standard deviation of the logarithm of the
         random factors that multiply the lengths of the edges. Only used with
         `n_perturbations`.
@@ -192,8 +192,8 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         Length of the shortest edge that was cut, under constraints before any moves;
         infinite with one cluster.
     cut_scores_ : ndarray
-        Scores of the cuts into 2, 3, … clusters, as far as they were computed: to
-        `n_clusters`, and to at least min(61, n_samples - 1). With
+        Largest scores of an edge at the cuts into 2, 3, … clusters, as far as they were
+        computed: to `n_clusters`, and to at least min(61, n_samples - 1). With
         ``cut_rule="longest"`` they are lengths. Infinite where parts that no edge
         joins, or that constraints separate, are divided; an edge of score zero is
         never cut. Only with ``distance_threshold=None``.
@@ -208,13 +208,24 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
     -----
     **Size-weighted cuts.** The size of a part is the sum of the sizes of its samples,
     and a sample far from all others has hardly any: with r the length at which single
-    linkage joins it to a component of five samples, and m the median of those
-    lengths, its size is min(1, (20 m / r)²). So a few far outliers never form
-    clusters, however far away they are, while a cluster of five samples beside one of
-    thousands can. Cuts are nested in the number of clusters, their scores never
-    increase, and the unit of the lengths does not matter. A power of 0 in place of
-    0.75 would be single linkage; with squared lengths and 1 it would be Ward's cost
-    with the gap between two parts in place of the distance of their centres.
+    linkage joins it to a component of five samples, and m the median of those lengths,
+    or their geometric mean in its neighbourhood of twenty samples where that is larger,
+    its size is min(1, (20 m / r)²). So a few far outliers never form clusters, however
+    far away they are, while a cluster of five samples beside one of thousands can. A
+    power of 0 in place of 0.75 would be single linkage; with squared lengths and 1 it
+    would be Ward's cost with the gap between two parts in place of the distance of
+    their centres.
+
+    Where an edge is longer by far than those on both sides of it, sizes do not matter:
+    by 2.5 standard deviations of the logarithms of the lengths above their mean on
+    either side, and by a factor of 1.25. If it leads to a cluster of at least five
+    samples and at most a tenth of its part, which may not be sparser than the other
+    side by three standard deviations, and is longer by two of them than the edge with
+    the largest score of the part, it is cut in place of that edge. If it has the
+    largest score of a part itself, the part is divided before others, as soon as it was
+    made. So a small cluster beside a large one is found, and gaps between dense
+    clusters come before edges inside a sparse one. Cuts are nested in the number of
+    clusters, their scores never increase, and the unit of the lengths does not matter.
     `sample_weight` multiplies sizes: a weight of 2 is a sample repeated.
 
     **Number of clusters.** With S_k the score of the cut into k clusters, "auto" is
@@ -225,7 +236,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
     largest ratio of lengths.
 
     **Memberships.** Each of `n_perturbations` draws multiplies the lengths of the tree
-    and of 15 nearest neighbours by ``exp(noise_scale * z)`` with z standard normal,
+    and of 15 nearest neighbours by ``exp(edge_noise * z)`` with z standard normal,
     grows the tree anew and cuts it into as many clusters by the same rule. Its clusters
     are matched one to one with those of `labels_`, such that most samples agree. With
     ``consensus=True``, samples are assigned to the cluster of their largest membership
@@ -270,7 +281,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         "min_cluster_size": [Interval(Integral, 1, None, closed="left")],
         "min_samples": [Interval(Integral, 1, None, closed="left"), None],
         "n_perturbations": [Interval(Integral, 0, None, closed="left")],
-        "noise_scale": [Interval(Real, 0, None, closed="neither")],
+        "edge_noise": [Interval(Real, 0, None, closed="neither")],
         "consensus": ["boolean"],
         "algorithm": [StrOptions({"auto", "prim", "boruvka", "kruskal"})],
         "n_jobs": [Integral, None],
@@ -287,7 +298,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         min_cluster_size=1,
         min_samples=None,
         n_perturbations=0,
-        noise_scale=0.2,
+        edge_noise=0.2,
         consensus=False,
         algorithm="auto",
         n_jobs=None,
@@ -300,7 +311,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         self.min_cluster_size = min_cluster_size
         self.min_samples = min_samples
         self.n_perturbations = n_perturbations
-        self.noise_scale = noise_scale
+        self.edge_noise = edge_noise
         self.consensus = consensus
         self.algorithm = algorithm
         self.n_jobs = n_jobs
@@ -405,7 +416,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         radii = core_radii(linkage, weights)
         if self.cut_rule == "size_weighted":
             _refuse_negative(tree.lengths)
-            sizes = core_sizes(radii, weights)
+            sizes = core_sizes(radii, linkage, weights)
         tree = _hold_samples(tree, weights)
         is_cut, scores, min_size = self._cut(
             tree, self.n_clusters, self.distance_threshold, sizes, weights
@@ -723,7 +734,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         for _ in range(self.n_perturbations):
             step = task.subtask("perturbation")
             draws.append(
-                perturbed_labels(graph, self.n_clusters_, self.noise_scale, rng, **rule)
+                perturbed_labels(graph, self.n_clusters_, self.edge_noise, rng, **rule)
             )
             if step.end():
                 break
@@ -735,7 +746,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
                 warn_of_convergence(
                     f"SpanningForestClustering found {n_found} clusters instead of "
                     f"{self.n_clusters_} on which its trees under noise agree. Use "
-                    "fewer clusters, or lower noise_scale.",
+                    "fewer clusters, or lower edge_noise.",
                     stacklevel=4,
                 )
             self.n_clusters_ = n_found

@@ -12,6 +12,8 @@ from skdiffclust.forests._trees._compilation_threshold import compiled_above_sma
 _CORE_SIZE = 5
 # A sample counts fully up to this many times the median core distance.
 _CORE_RADIUS = 20.0
+# A neighbourhood has this weight.
+_NEAR = 20
 # Sizes are multiples of this, so that their sums are exact in any order.
 _GRAIN = 2.0**-20
 
@@ -25,46 +27,71 @@ def core_radii(linkage, weights=None):
     samples; None is one each. O(n log n) time.
     """
     n_samples = len(linkage) + 1
-    merges = linkage[:, :2].astype(np.int64)
+    sums = _weights_of_nodes(linkage, weights)
     heights = linkage[:, 2]
-    if weights is None:
-        sums = np.concatenate([np.ones(n_samples), linkage[:, 3]])
-    else:
-        sums = sums_below(merges, weights.astype(np.float64))
-    core = min(_CORE_SIZE, max(2, sums[-1] // 20))
     finite = heights[np.isfinite(heights)]
     found = np.concatenate([np.zeros(n_samples), heights])
     found[np.isinf(found)] = finite.max(initial=0.0)
-    above = np.arange(2 * n_samples - 1)
-    above[merges] = np.arange(n_samples, 2 * n_samples - 1)[:, None]
-    has_core = sums >= core
-    at = np.arange(n_samples)
-    # Twice as far up in every pass, except from nodes that have a core.
-    above[has_core] = np.flatnonzero(has_core)
-    while (above[at] != at).any():
-        at = above[at]
-        above = above[above]
-    return found[at]
+    return found[_first_nodes(linkage, sums, min(_CORE_SIZE, max(2, sums[-1] // 20)))]
 
 
-def core_sizes(radii, weights=None):
+def core_sizes(radii, linkage, weights=None):
     """Return the size (n,) that each sample has in a cut, near zero for outliers.
 
     With m the median of the positive `radii` (n,), of `core_radii`, the size of a
     sample of radius r is min(1, (20 m / r)²), times its weight. Samples in dense
     regions count fully; groups of fewer than five samples and chains of outliers count
     less the farther away they are, so that the score of the edge that leads to an
-    outlier falls with its distance. A weight of w is w equal samples. O(n log n) time.
+    outlier falls with its distance. Where radii are larger in the neighbourhood of the
+    sample, m is their geometric mean there: in the first component of `linkage`
+    (n - 1, 4) around it that has the weight 20. So a cluster that is much sparser than
+    most counts fully. A weight of w is w equal samples. O(n log n) time.
     """
-    weights = np.ones(len(radii)) if weights is None else weights.astype(np.float64)
+    n_samples = len(radii)
+    weights = np.ones(n_samples) if weights is None else weights.astype(np.float64)
     counted = radii > 0
     if not counted.any():
         return weights
-    radius = _CORE_RADIUS * _weighted_median(radii[counted], weights[counted])
-    sizes = np.ones(len(radii))
-    far = radii > radius
-    sizes[far] = (radius / radii[far]) ** 2
+    typical = _weighted_median(radii[counted], weights[counted])
+    sizes = np.ones(n_samples)
+    far = np.flatnonzero(radii > _CORE_RADIUS * typical)
+    if len(far):
+        near = _first_nodes(linkage, _weights_of_nodes(linkage, weights), _NEAR)[far]
+        merges = linkage[:, :2].astype(np.int64)
+        logs = np.log(radii, out=np.zeros(n_samples), where=counted)
+        sums = sums_below(merges, weights * logs)[near]
+        mass = sums_below(merges, weights * counted)[near]
+        local = np.exp(
+            np.divide(sums, mass, out=np.full(len(far), -np.inf), where=mass > 0)
+        )
+        radius = _CORE_RADIUS * np.maximum(typical, local)
+        sizes[far] = np.minimum(1.0, (radius / radii[far]) ** 2)
     return np.round(sizes / _GRAIN) * _GRAIN * weights
+
+
+def _weights_of_nodes(linkage, weights):
+    """Return the weights (2 n - 1,) of samples (n,) and of their components."""
+    if weights is None:
+        return np.concatenate([np.ones(len(linkage) + 1), linkage[:, 3]])
+    return sums_below(linkage[:, :2].astype(np.int64), weights.astype(np.float64))
+
+
+def _first_nodes(linkage, sums, least):
+    """Return the first node (n,) above each sample that weighs at least `least`.
+
+    The root where none does; `sums` (2 n - 1,) are the weights of nodes.
+    """
+    n_samples = len(linkage) + 1
+    above = np.arange(2 * n_samples - 1)
+    above[linkage[:, :2].astype(np.int64)] = np.arange(n_samples, len(above))[:, None]
+    is_heavy = sums >= least
+    above[is_heavy] = np.flatnonzero(is_heavy)
+    at = np.arange(n_samples)
+    # Twice as far up in every pass, but from nodes that are heavy.
+    while (above[at] != at).any():
+        at = above[at]
+        above = above[above]
+    return at
 
 
 def outlier_scores(radii, labels, weights=None):

@@ -8,11 +8,18 @@ is largest:
 
 where a and b are the sizes of the two parts into which cutting e divides its current
 tree, and h is half their harmonic mean. Every cut changes the scores of its own tree
-only, and can only lower them. So the sequence of scores is non-increasing and the cuts
-are nested in the number of clusters; lengths in another unit give the same cuts, and
-edges of length zero have a score of zero. With a power of 0 this is single linkage;
-with squared lengths and a power of 1 (here .5) it is Ward's cost with the gap between
-two parts in place of the distance of their centres.
+only, and can only lower them. So the largest score never increases and the cuts are
+nested in the number of clusters; lengths in another unit give the same cuts, and edges
+of length zero have a score of zero. With a power of 0 this is single linkage; with
+squared lengths and a power of 1 (here .5) it is Ward's cost with the gap between two
+parts in place of the distance of their centres.
+
+Sizes outweigh any gap where a small cluster lies beside a large one, which would be cut
+in two instead, and a cluster much sparser than others would be cut before gaps between
+these. So two kinds of edges come sooner, `_clear_gap`: within its tree, the one that
+leads to a small cluster and is longer by far than those on both sides of it and than
+the best; and of the best edges of several trees, one that is longer by far than those
+on both sides of it. Neither changes scores.
 """
 
 import heapq
@@ -26,6 +33,19 @@ from skdiffclust.forests._trees._tree import adjacency
 
 # Chosen on public data sets; from 0.5 to 1 results differ little.
 SIZE_POWER = 0.75
+# A cluster has at least this size, that of a core; it is small if it has at most this
+# part of its tree.
+_LEAST_CLUSTER = 5.0
+_SMALL_PART = 0.1
+# Standard deviations by which the logarithm of the length of a clear gap exceeds the
+# mean of those on either side, and, if it leads to a small cluster, that of the best
+# edge; and by which the mean of the small cluster may exceed that of the other side, as
+# it does for a group of outliers. Where log lengths differ little, as in many
+# dimensions, excesses are at least the logarithm of the factor.
+_ABOVE_SIDES = 2.5
+_ABOVE_BEST = 2.0
+_SPARSER = 3.0
+_LEAST_FACTOR = 1.25
 # The number of clusters is read off a curve of at most this many cuts.
 MAX_AUTO_CLUSTERS = 60
 
@@ -57,8 +77,8 @@ def cut(
     positions : ndarray of shape (n_found,), int64
         The edges in the order in which they were cut, `n_found` <= `n_cuts`.
     scores : ndarray of shape (n_found,), float64
-        Their scores, or their lengths where `sizes` is None; non-increasing unless
-        `min_size` was halved.
+        The largest score of an edge when each was cut, or its length where `sizes` is
+        None; non-increasing unless `min_size` was halved.
     min_size : float
         The last minimum size.
 
@@ -80,25 +100,37 @@ def cut(
     preorder, counts, edge = _rooted(tree.edges)
     lengths = np.where(may_cut, tree.lengths, -np.inf)[edge]
     power = 0.0 if sizes is None else SIZE_POWER
-    by_sample = (lengths, _in_order(sizes, preorder), _in_order(weights, preorder))
-    heap = []
+    values = _Values(
+        edge,
+        lengths,
+        np.append(_logarithms(tree, weights), np.nan)[edge],
+        _in_order(sizes, preorder),
+        _in_order(weights, preorder),
+    )
+    waiting = []
+    largest = []
+    done = set()
     exhausted = []
-    pending = [_Part(np.arange(n_samples), counts)]
+    pending = [_Part(np.arange(n_samples), counts, np.inf)]
     positions = []
     scores = []
     while len(positions) < n_cuts:
         for part in pending:
-            found = _best_cut(part, edge, by_sample, min_size, power)
+            found = _best_cut(part, values, min_size, power)
             if found is None:
                 exhausted.append(part)
             else:
-                heapq.heappush(heap, found)
+                heapq.heappush(waiting, found)
+                heapq.heappush(largest, (-found.score, found.edge))
         pending = []
-        if heap:
-            found = heapq.heappop(heap)
+        if waiting:
+            found = heapq.heappop(waiting)
+            while largest[0][1] in done:
+                heapq.heappop(largest)
             positions.append(found.edge)
-            scores.append(-found.negative_score)
-            pending = _divide(found.part, found.place)
+            scores.append(-largest[0][0])
+            done.add(found.edge)
+            pending = _divide(found)
         elif min_size > smallest:
             min_size = max(min_size // 2, smallest)
             pending = exhausted
@@ -108,22 +140,53 @@ def cut(
     return np.array(positions, dtype=np.int64), np.array(scores), min_size
 
 
+class _Values(NamedTuple):
+    """What is known of the edge above each sample in preorder, and of the sample, (n,).
+
+    Its position in cut order, its length, -inf where it may not be cut, the logarithm
+    of its length, and the size and the weight of the sample.
+    """
+
+    edge: np.ndarray
+    lengths: np.ndarray
+    logs: np.ndarray
+    sizes: np.ndarray
+    weights: np.ndarray
+
+
+def _logarithms(tree, weights):
+    """Return the logarithms of lengths (n - 1,), NaN where they count for nothing.
+
+    Such are zero and infinite lengths, and those to samples without weight.
+    """
+    counted = np.isfinite(tree.lengths) & (tree.lengths > 0)
+    if weights is not None:
+        counted &= (weights[tree.edges] > 0).all(axis=1)
+    return np.log(tree.lengths, out=np.full(len(tree.lengths), np.nan), where=counted)
+
+
 class _Part(NamedTuple):
     """A tree of the forest, its samples in preorder.
 
     samples (m,) are positions in the preorder of the whole tree, counts (m,) the
-    numbers of samples below each, itself included.
+    numbers of samples below each, itself included, and `rank` is that of the cut which
+    made it.
     """
 
     samples: np.ndarray
     counts: np.ndarray
+    rank: float
 
 
 class _BestCut(NamedTuple):
-    """The edge of a part with the largest score; the best cut sorts first."""
+    """The next cut of a part; the one with the largest rank sorts first.
 
-    negative_score: float
+    `score` is the largest of the part.
+    """
+
+    negative_rank: float
     edge: int
+    score: float
     place: int
     part: _Part
 
@@ -147,32 +210,105 @@ def _rooted(edges):
     return preorder, subtree_sizes(parent), edge
 
 
-def _best_cut(part, edge, by_sample, min_size, power):
+def _best_cut(part, values, min_size, power):
     """Return the best cut of a part, or None where nothing may be cut."""
-    lengths, sizes, weights = by_sample
     samples = part.samples[1:]
     if not len(samples):
         return None
-    lengths = lengths[samples]
+    edge = values.edge[samples]
+    lengths = values.lengths[samples]
     scores = lengths.copy()
     is_forced = np.isposinf(lengths)
     if power:
-        one, other = _sides(sizes, part)
+        sides = _sides(values.sizes, part)
+        one, other = sides
         separated = (one > 0) & (other > 0)
         with np.errstate(invalid="ignore", divide="ignore"):
             scores *= (one * other / (one + other)) ** power
         scores[~separated] = -np.inf
     if min_size > 1:
-        one, other = _sides(weights, part)
+        one, other = _sides(values.weights, part)
         scores[np.minimum(one, other) < min_size] = -np.inf
     scores[np.isneginf(lengths)] = -np.inf
     scores[is_forced] = np.inf
-    best = scores.max()
-    if best == -np.inf:
+    score = scores.max()
+    if score == -np.inf:
         return None
-    tied = np.flatnonzero(scores == best)
-    place = int(tied[np.argmin(edge[samples[tied]])])
-    return _BestCut(-best, int(edge[samples[place]]), place + 1, part)
+    tied = np.flatnonzero(scores == score)
+    place = tied[np.argmin(edge[tied])]
+    rank = score
+    if power and 0 < score < np.inf:
+        logs = values.logs[part.samples]
+        may_cut = scores > -np.inf
+        small = _small_cluster(part, place, edge, logs, sides, may_cut)
+        if small is not None:
+            place = small
+        is_clear = small is not None or _is_clear(part, place, logs, sides)
+        if is_clear and part.rank < np.inf:
+            rank = part.rank
+    return _BestCut(-rank, int(edge[place]), float(score), int(place) + 1, part)
+
+
+def _small_cluster(part, best, edge, logs, sides, may_cut):
+    """Return the place of the longest edge to a small cluster, None without one.
+
+    `best` is the place of the edge with the largest score; `edge`, the sizes `sides`
+    and `may_cut` belong to the edges (m - 1,) of a part, `logs` (m,) to the edges above
+    its samples. Edges of length zero, which are those between repeated samples, are
+    left out of all means.
+    """
+    total = sides[0][best] + sides[1][best]
+    if _SMALL_PART * total < _LEAST_CLUSTER:
+        return None
+    excess = logs[1:] - logs[1 + best]
+    smaller = np.minimum(*sides)
+    chosen = may_cut & (excess > np.log(_LEAST_FACTOR)) & (smaller >= _LEAST_CLUSTER)
+    chosen &= smaller <= _SMALL_PART * total
+    if not chosen.any():
+        return None
+    counted = ~np.isnan(logs)
+    counted[0] = False  # this edge leads out of the part
+    found = np.where(counted, logs, 0.0)
+    spread = found[counted].std()
+    start = np.arange(1, len(found))
+    stop = start + part.counts[1:]
+    sums = np.concatenate([[0.0], np.cumsum(found)])
+    n_counted = np.concatenate([[0], np.cumsum(counted)])
+    below = sums[stop] - sums[start + 1]
+    above = sums[-1] - below - found[1:]
+    n_below = n_counted[stop] - n_counted[start + 1]
+    n_above = n_counted[-1] - n_below - counted[1:]
+    chosen &= (n_below > 0) & (n_above > 0)
+    chosen &= excess >= _ABOVE_BEST * spread
+    places = np.flatnonzero(chosen)
+    below = below[places] / n_below[places]
+    above = above[places] / n_above[places]
+    own = logs[1 + places] - np.maximum(below, above)
+    sparser = np.where(sides[0] <= sides[1], 1.0, -1.0)[places] * (below - above)
+    is_clear = own >= max(_ABOVE_SIDES * spread, np.log(_LEAST_FACTOR))
+    places = places[is_clear & (sparser <= _SPARSER * spread)]
+    return places[np.argmin(edge[places])] if len(places) else None
+
+
+def _is_clear(part, place, logs, sides):
+    """Whether the edge at `place` is longer by far than those on both sides of it.
+
+    Arguments are those of `_small_cluster`.
+    """
+    if min(sides[0][place], sides[1][place]) < _LEAST_CLUSTER:
+        return False
+    start = place + 1
+    stop = start + part.counts[start]
+    below = logs[start + 1 : stop]
+    above = np.concatenate([logs[1:start], logs[stop:]])
+    for side in (below, above):
+        side = side[~np.isnan(side)]
+        if not len(side):
+            return False
+        excess = logs[start] - side.mean()
+        if excess < max(_ABOVE_SIDES * side.std(), np.log(_LEAST_FACTOR)):
+            return False
+    return True
 
 
 def _sides(values, part):
@@ -183,16 +319,20 @@ def _sides(values, part):
     return below, sums[-1] - below
 
 
-def _divide(part, place):
-    """Return the two parts into which the edge above the sample at `place` divides."""
+def _divide(found):
+    """Return the two parts into which a cut divides its own."""
+    part = found.part
+    place = found.place
+    rank = -found.negative_rank
     stop = place + part.counts[place]
-    below = _Part(part.samples[place:stop], part.counts[place:stop])
+    below = _Part(part.samples[place:stop], part.counts[place:stop], rank)
     counts = part.counts.copy()
     ancestors = np.flatnonzero(np.arange(place) + counts[:place] > place)
     counts[ancestors] -= stop - place
     above = _Part(
         np.concatenate([part.samples[:place], part.samples[stop:]]),
         np.concatenate([counts[:place], counts[stop:]]),
+        rank,
     )
     return above, below
 

@@ -1,6 +1,6 @@
 """How stable the cluster of each sample is: cuts of trees under noise.
 
-Each draw multiplies lengths by exp(noise_scale * z) with z standard normal, grows the
+Each draw multiplies lengths by exp(edge_noise * z) with z standard normal, grows the
 minimum spanning tree and cuts it by the same rule into as many clusters. Clusters of a
 draw are matched with those of a reference, one to one, such that most samples agree;
 the membership of a sample is how often its cluster was matched with each one.
@@ -74,13 +74,13 @@ def _nearest_of_all(lengths, n_neighbors):
     )
 
 
-def perturbed_tree(edges, lengths, n_samples, noise_scale, rng):
+def perturbed_tree(edges, lengths, n_samples, edge_noise, rng):
     """Return the minimum spanning tree under one draw of noise, a `CutTree`.
 
     edges (m, 2) in lexicographic order and lengths (m,) are those of a connected graph;
     lengths of zero stay zero, and infinite ones infinite.
     """
-    noisy = lengths * np.exp(noise_scale * rng.standard_normal(len(lengths)))
+    noisy = lengths * np.exp(edge_noise * rng.standard_normal(len(lengths)))
     # scipy drops edges of length zero; ranks are positive, and ties have an order.
     order = np.argsort(noisy, kind="stable")
     ranks = np.empty(len(order))
@@ -92,13 +92,13 @@ def perturbed_tree(edges, lengths, n_samples, noise_scale, rng):
     return CutTree(edges[in_order], noisy[in_order], noisy[in_order] > 0)
 
 
-def perturbed_labels(graph, n_clusters, noise_scale, rng, **rule):
+def perturbed_labels(graph, n_clusters, edge_noise, rng, **rule):
     """Return the clusters (n,) of one draw, from 0 to `n_clusters` - 1.
 
     `graph` is (edges, lengths, n_samples), `rule` what `cut` takes.
     """
     edges, lengths, n_samples = graph
-    tree = perturbed_tree(edges, lengths, n_samples, noise_scale, rng)
+    tree = perturbed_tree(edges, lengths, n_samples, edge_noise, rng)
     positions, *_ = cut(tree, n_clusters - 1, **rule)
     return components(np.delete(tree.edges, positions, axis=0), n_samples)
 

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from sklearn.metrics import adjusted_rand_score
 
+from skdiffclust import SpanningForestClustering
 from skdiffclust.forests import minimum_spanning_tree
+from skdiffclust.forests._hierarchy import _tree_cuts
 from skdiffclust.forests._hierarchy._core_sizes import (
     core_radii,
     core_sizes,
@@ -33,30 +35,169 @@ def random_tree(rng, n, *, ties=False):
     return CutTree(edges, lengths, np.ones(n - 1, dtype=bool))
 
 
-def radii_of(tree, weights=None):
-    """Return the core radii of a tree in cut order."""
-    return core_radii(linkage_matrix(tree.edges, tree.lengths), weights)
+def sizes_of(tree, weights=None):
+    """Return the core sizes of a tree in cut order."""
+    linkage = linkage_matrix(tree.edges, tree.lengths)
+    return core_sizes(core_radii(linkage, weights), linkage, weights)
+
+
+def naive_part(tree, sizes, cuts, part):
+    """Return the largest score of a part of a forest, the edge to cut, and if clear."""
+    n = len(tree.edges) + 1
+    inner = [
+        e
+        for e in np.setdiff1d(np.arange(n - 1), cuts)
+        if set(tree.edges[e]) <= set(part)
+    ]
+    logs = np.log(tree.lengths)
+    least = np.log(1.25)
+    spread = np.std(logs[inner]) if inner else 0.0
+    best, score, sides = None, 0.0, {}
+    for e in inner:
+        after = components(np.delete(tree.edges, [*cuts, e], axis=0), n)
+        both = [np.flatnonzero(after == after[end]) for end in tree.edges[e]]
+        one, other = (sizes[side].sum() for side in both)
+        if one > 0 and other > 0:
+            sides[e] = []
+            for side in sorted(both, key=lambda side: sizes[side].sum()):
+                own = [f for f in inner if f != e and set(tree.edges[f]) <= set(side)]
+                sides[e].append((sizes[side].sum(), logs[own]))
+            found = tree.lengths[e] * (one * other / (one + other)) ** SIZE_POWER
+            if tree.may_cut[e] and found > score * (1 + 1e-12):
+                best, score = int(e), found
+    if best is None:
+        return 0.0, None, False
+    for e, ((small, low), (large, high)) in sides.items():
+        if (
+            tree.may_cut[e]
+            and small >= 5
+            and small <= 0.1 * (small + large)
+            and min(len(low), len(high))
+            and logs[e] > logs[best] + least
+            and logs[e] >= logs[best] + 2 * spread
+            and logs[e] >= max(low.mean(), high.mean()) + max(2.5 * spread, least)
+            and low.mean() <= high.mean() + 3 * spread
+        ):
+            return score, int(e), True
+    is_clear = all(
+        size >= 5
+        and len(own)
+        and logs[best] >= own.mean() + max(2.5 * own.std(), least)
+        for size, own in sides[best]
+    )
+    return score, best, is_clear
 
 
 def naive_cuts(tree, sizes, n_cuts):
-    """Cut the edge of the largest score, by components, one after the other."""
+    """Cut the part of the largest rank, by components, one after the other."""
     n = len(tree.edges) + 1
     cuts, scores = [], []
+    parts = [(np.arange(n), np.inf)]
     while len(cuts) < n_cuts:
-        best, best_score = None, 0.0
-        for e in np.setdiff1d(np.flatnonzero(tree.may_cut), cuts):
-            after = components(np.delete(tree.edges, [*cuts, e], axis=0), n)
-            one, other = (sizes[after == after[end]].sum() for end in tree.edges[e])
-            if one > 0 and other > 0:
-                h = one * other / (one + other)
-                score = tree.lengths[e] * h**SIZE_POWER
-                if score > best_score * (1 + 1e-12):
-                    best, best_score = int(e), score
-        if best is None:
+        found = []
+        for part, rank in parts:
+            score, e, is_clear = naive_part(tree, sizes, cuts, part)
+            own = rank if is_clear and rank < np.inf else score
+            found.append((own, e, score))
+        known = [(own, e, p) for p, (own, e, _) in enumerate(found) if e is not None]
+        if not known:
             break
-        cuts.append(best)
-        scores.append(best_score)
+        most = max(own for own, _, _ in known)
+        rank, e, p = min(
+            (one for one in known if one[0] >= most * (1 - 1e-12)),
+            key=lambda one: one[1],
+        )
+        cuts.append(e)
+        scores.append(max(score for _, _, score in found))
+        part, _ = parts.pop(p)
+        after = components(np.delete(tree.edges, cuts, axis=0), n)
+        parts += [(part[after[part] == after[end]], rank) for end in tree.edges[e]]
     return cuts, scores
+
+
+def gaps(rng, n):
+    """Return a random tree that clear gaps divide into parts of unlike scales."""
+    tree = random_tree(rng, n)
+    lengths = np.exp(rng.normal(size=n - 1) * 0.3)
+    scale = np.exp(rng.choice([0.0, 4.0], n))
+    order = rng.permutation(n - 1)[: n // 20]
+    lengths *= scale[tree.edges].min(axis=1)
+    lengths[order] *= np.exp(rng.uniform(1, 8, len(order)))
+    by_length = cut_order(tree.edges, lengths)
+    return CutTree(tree.edges[by_length], lengths[by_length], tree.may_cut)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_clear_gaps_are_their_definition(seed, monkeypatch, global_random_seed):
+    rng = np.random.default_rng(seed + 1000 * global_random_seed)
+    tree = gaps(rng, int(rng.integers(55, 90)))
+    sizes = np.round(rng.uniform(0.5, 1, len(tree.edges) + 1) * 64) / 64
+    positions, scores, _ = cut(tree, 12, sizes=sizes)
+    expected, expected_scores = naive_cuts(tree, sizes, 12)
+    assert positions.tolist() == expected
+    assert np.allclose(scores, expected_scores, rtol=1e-12)
+
+
+def test_clear_gaps_are_cut_sooner_and_change_no_largest_score(monkeypatch):
+    """Nested, non-increasing, without a unit; and the rule matters on these trees."""
+    n_changed = 0
+    for seed in range(30):
+        tree = gaps(np.random.default_rng(seed), 200)
+        sizes = np.ones(200)
+        positions, scores, _ = cut(tree, 60, sizes=sizes)
+        assert (np.diff(scores) <= 0).all()
+        for n_cuts in (1, 7, 31):
+            assert np.array_equal(cut(tree, n_cuts, sizes=sizes)[0], positions[:n_cuts])
+        scaled = CutTree(tree.edges, tree.lengths * 2.0**30, tree.may_cut)
+        assert np.array_equal(cut(scaled, 60, sizes=sizes)[0], positions)
+        with monkeypatch.context() as without:
+            without.setattr(_tree_cuts, "_LEAST_CLUSTER", np.inf)
+            plain, plain_scores, _ = cut(tree, 60, sizes=sizes)
+        n_changed += not np.array_equal(plain, positions)
+        assert scores[0] == plain_scores[0]
+        assert (scores >= plain_scores).all()
+    assert n_changed > 10
+
+
+@pytest.mark.parametrize("d", [2, 4, 10])
+@pytest.mark.parametrize("n, n_small", [(600, 8), (2000, 10)])
+def test_a_small_cluster_beside_a_large_one(n, n_small, d, global_random_seed):
+    """That is halved where only sizes count."""
+    rng = np.random.default_rng(global_random_seed)
+    near = rng.normal(size=(n, d))
+    small = rng.normal(size=(n_small, d)) * 0.5
+    far = rng.normal(size=(n // 4, d)) * 0.7
+    small[:, 0] += 8 + 0.5 * d**0.5
+    far[:, 1] += 8 + 0.5 * d**0.5
+    y = np.repeat([0, 1, 2], [n, n_small, n // 4])
+    forest = SpanningForestClustering(3).fit(np.concatenate([near, small, far]))
+    assert adjusted_rand_score(y, forest.labels_) > 0.99
+    assert np.bincount(forest.labels_)[2] == n_small
+
+
+@pytest.mark.parametrize("d", [2, 5])
+@pytest.mark.parametrize("ratio, sizes", [(10, [300] * 5), (1e3, [900, 40, 300])])
+def test_clusters_of_unlike_scales(ratio, sizes, d, global_random_seed):
+    rng = np.random.default_rng(global_random_seed)
+    center = np.zeros(d)
+    parts = []
+    for c, size in enumerate(sizes):
+        step = rng.normal(size=d)
+        center = center + 20 * ratio**c * step / np.linalg.norm(step)
+        parts.append(center + ratio**c * rng.normal(size=(size, d)))
+    y = np.repeat(np.arange(len(sizes)), sizes)
+    labels = SpanningForestClustering(len(sizes)).fit_predict(np.concatenate(parts))
+    assert adjusted_rand_score(y, labels) > 0.98
+
+
+def test_gaps_leave_samples_without_weight_out(global_random_seed):
+    rng = np.random.default_rng(global_random_seed)
+    X = np.concatenate([rng.normal(size=(300, 4)), rng.normal(size=(8, 4)) + 6])
+    X = np.concatenate([X, X + 1e-5 * rng.normal(size=X.shape)])
+    weights = np.repeat([1.0, 0.0], [308, 308])
+    labels = SpanningForestClustering(4).fit(X, sample_weight=weights).labels_
+    expected = SpanningForestClustering(4).fit(X[:308]).labels_
+    assert adjusted_rand_score(labels[:308], expected) == 1
 
 
 @pytest.mark.parametrize("ties", [False, True])
@@ -86,7 +227,7 @@ def test_nested_non_increasing_and_without_a_scale(seed, global_random_seed):
         assert np.array_equal(fewer, positions[:n_cuts])
     scaled = CutTree(tree.edges, tree.lengths * 2.0**30, tree.may_cut)
     assert np.array_equal(cut(scaled, 59, sizes=sizes)[0], positions)
-    assert np.array_equal(core_sizes(radii_of(scaled)), core_sizes(radii_of(tree)))
+    assert np.array_equal(sizes_of(scaled), sizes_of(tree))
 
 
 def test_forced_edges_come_first_and_lengths_of_zero_last():
@@ -124,17 +265,25 @@ def test_core_sizes_are_their_definition(
     tree = points_and_tree(X)
     order = np.argsort(tree.lengths, kind="stable")
     radii = np.full(n, np.nan)
+    local = np.full(n, np.nan)
     for threshold in np.concatenate([[0.0], tree.lengths[order]]):
         labels = components(tree.edges[tree.lengths <= threshold], n)
-        reached = np.bincount(labels, weights)[labels] >= core
-        radii[reached & np.isnan(radii)] = threshold
+        mass = np.bincount(labels, weights)[labels]
+        radii[(mass >= core) & np.isnan(radii)] = threshold
+        # A component without a core has no neighbourhood, either.
+        for i in np.flatnonzero((mass >= 20) & np.isnan(local)):
+            own = np.flatnonzero((labels == labels[i]) & (radii > 0) & (weights > 0))
+            local[i] = 0.0
+            if len(own):
+                local[i] = np.exp(np.average(np.log(radii[own]), weights=weights[own]))
     positive = (radii > 0) & (weights > 0)
     repeated = np.repeat(radii[positive], weights[positive].astype(int))
     median = np.sort(repeated)[(len(repeated) + 1) // 2 - 1]
     with np.errstate(divide="ignore"):
-        expected = np.minimum(1, (20 * median / radii) ** 2) * weights
+        expected = np.minimum(1, (20 * np.maximum(median, local) / radii) ** 2)
+    expected = np.where(radii > 20 * median, expected, 1.0) * weights
     known = weights if weighted else None
-    found = core_sizes(radii_of(tree, known), known)
+    found = sizes_of(tree, known)
     assert np.allclose(found, expected, atol=1e-6 * weights.max())
     assert found.min() >= 0
 
@@ -146,8 +295,8 @@ def test_a_weight_is_so_many_equal_samples(global_random_seed):
     once = points_and_tree(X)
     repeated = points_and_tree(np.repeat(X, weights, axis=0))
     weights_once = weights * 1.0
-    sizes = core_sizes(radii_of(once, weights_once), weights_once)
-    sizes_repeated = core_sizes(radii_of(repeated))
+    sizes = sizes_of(once, weights_once)
+    sizes_repeated = sizes_of(repeated)
     assert np.array_equal(np.repeat(sizes / weights, weights), sizes_repeated)
     first = cut(once, 20, sizes=sizes)
     second = cut(repeated, 20, sizes=sizes_repeated)

@@ -149,7 +149,7 @@ def test_memberships_are_frequencies_of_other_draws():
 def test_little_noise_changes_nothing():
     X, _ = make_moons(100, noise=0.04, random_state=0)
     for consensus in (False, True):
-        forest = fitted(X, 2, noise_scale=1e-6, consensus=consensus)
+        forest = fitted(X, 2, edge_noise=1e-6, consensus=consensus)
         assert_array_equal(forest.memberships_, np.eye(2)[forest.labels_])
 
 
