@@ -124,8 +124,8 @@ def expected_failed_checks(estimator):
 
 
 # Some checks ask for more clusters than there are distinct rows, or learn eight from a
-# few tens of rows with a seed of their own; ClAM and the cuts say so. Others ask for one
-# cluster, which no feature makes, or for one where a target has three classes.
+# few tens of rows with a seed of their own; ClAM and the cuts say so. Others ask for
+# one cluster, which no feature makes, or for one where a target has three classes.
 few_rows = pytest.mark.filterwarnings(
     r"ignore:\w+ found .* clusters:sklearn.exceptions.ConvergenceWarning",
     "ignore:No features were selected:UserWarning",
