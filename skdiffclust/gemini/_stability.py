@@ -19,11 +19,7 @@ from skdiffclust._validation import check_dense_size
 from skdiffclust.gemini._sparse_rows import centered, weighted_means
 from skdiffclust.gemini._starts import (
     MAX_ITER,
-    TOLERANCE,
     ascend,
-    number_of_draws,
-    order_of,
-    run_on_rows,
     start_partitions,
 )
 
@@ -228,33 +224,14 @@ def cells_of_subset(X, rows, n_clusters, mode, random_state):
     points = centered(part, means)
     if issparse(X):
         weights = weights.astype(X.dtype)
-        run = run_on_rows
         improve = partial(ascend, points)
     else:
         columns = np.ascontiguousarray(points.T, dtype=np.float64)
-        run = partial(_run_on_columns, columns)
         improve = partial(_ascend, columns)
-    partitions = start_partitions(
-        points, weights, n_clusters, random_state, _N_RUNS, run
-    )
+    partitions = start_partitions(points, weights, n_clusters, random_state, _N_RUNS)
     found = [improve(weights, labels, n_clusters, mode) for labels in partitions]
     _, directions, offsets = max(found, key=lambda cells: cells[0])
     return (centered(X, means) @ directions + offsets).argmax(axis=1)
-
-
-def _run_on_columns(columns, points, squares, weights, n_clusters, random_state):
-    """Return what `run_on_rows` does from the points as columns (d, n), compiled.
-
-    There are thousands of runs. The few of a fit are not worth the compilation.
-    """
-    from skdiffclust.gemini._starts_kernels import draw_centers, lloyd
-
-    order = order_of(points, random_state)
-    n_draws = number_of_draws(n_clusters)
-    shares = random_state.uniform(size=1 + (n_clusters - 1) * n_draws)
-    chosen = draw_centers(columns, squares, weights, order, shares, n_draws)
-    centers = points[chosen]
-    return lloyd(columns, squares, weights, centers, MAX_ITER, TOLERANCE)
 
 
 def _ascend(columns, weights, labels, n_clusters, mode):

@@ -44,39 +44,28 @@ _OVERHEAD = 30
 _MOST_IMPROVED = 20_000
 
 
-def run_on_rows(points, squares, weights, n_clusters, random_state):
-    """Return the inertia of a run of k-means on points (n, d), and its labels (n,)."""
-    centers = _draw_centers(points, squares, weights, n_clusters, random_state)
-    return _lloyd(points, squares, weights, centers)
-
-
-def start_partitions(
-    points, row_weights, n_clusters, random_state, n_runs=_N_RUNS, run=run_on_rows
-):
+def start_partitions(points, row_weights, n_clusters, random_state, n_runs=_N_RUNS):
     """Return the partitions (n,) of several runs of k-means, the best one first.
 
-    `points` (n, d) are centred. The draws do not depend on the order of the points, and
-    a point of weight two is drawn like two points. O(n d k) an iteration. `run` is a
-    function like `run_on_rows`.
+    `points` (n, d) are centred. Those of a sparse X are not, which changes rounding
+    only. The draws do not depend on the order of the points, and a point of weight two
+    is drawn like two points.
     """
-    if not isinstance(points, SparseRows):
-        points = np.asarray(points, dtype=np.float64)
+    # numba is imported here, because it would slow down the import of the package.
+    from skdiffclust._kmeans import kmeans
+
+    if isinstance(points, SparseRows):
+        points = points.matrix
+    points = points.astype(np.float64, copy=False)
     weights = np.asarray(row_weights, dtype=np.float64)
-    squares = squared_norms(points)
-    found = []
-    for _ in range(n_runs):
-        found.append(run(points, squares, weights, n_clusters, random_state))
-    order = np.argsort([inertia for inertia, _ in found], kind="stable")
+    _, costs, found = kmeans(
+        points, weights, n_clusters, n_runs, random_state, max_steps=MAX_ITER
+    )
     labels = []
-    for i in order:
-        if not any(np.array_equal(found[i][1], other) for other in labels):
-            labels.append(found[i][1])
+    for i in np.argsort(costs, kind="stable"):
+        if not any(np.array_equal(found[i], other) for other in labels):
+            labels.append(found[i])
     return labels
-
-
-def number_of_draws(n_clusters):
-    """Return how many samples are drawn for each centre but the first."""
-    return 2 + int(np.log(n_clusters))
 
 
 def order_of(points, random_state):
@@ -89,60 +78,6 @@ def _draw(cumulated, share):
     # All points that are left may be at a centre: then any of them is drawn.
     position = np.searchsorted(cumulated, share * cumulated[-1], "right")
     return min(int(position), len(cumulated) - 1)
-
-
-def _draw_centers(points, squares, weights, n_clusters, random_state):
-    """Return centres (k, d) among the points, each drawn far from those before.
-
-    Greedy k-means++: of 2 + log k draws the one that leaves the smallest distances.
-    """
-    order = order_of(points, random_state)
-    chosen = []
-    nearest = np.ones(len(points))
-    for _ in range(n_clusters):
-        cumulated = np.cumsum((weights * nearest)[order])
-        n_draws = number_of_draws(n_clusters) if chosen else 1
-        best = np.inf
-        for share in random_state.uniform(size=n_draws):
-            row = order[_draw(cumulated, share)]
-            center = dense_rows(points, [row])[0]
-            distances = squares - 2 * (points @ center) + squares[row]
-            distances = np.maximum(distances, 0)
-            if chosen:
-                distances = np.minimum(nearest, distances)
-            potential = float(weights @ distances)
-            if potential < best:
-                best = potential
-                kept = (row, distances)
-        chosen.append(kept[0])
-        nearest = kept[1]
-    return dense_rows(points, chosen)
-
-
-def _lloyd(points, squares, weights, centers):
-    """Return the weighted inertia of k-means from centres (k, d), and labels (n,)."""
-    previous = np.inf
-    rows = np.arange(len(points))
-    for _ in range(MAX_ITER):
-        offsets = np.einsum("ij,ij->i", centers, centers) / 2
-        scores = points @ centers.T - offsets
-        labels = scores.argmax(axis=1)
-        distances = squares - 2 * scores[rows, labels]
-        inertia = float(weights @ distances)
-        if not inertia < previous * (1 - TOLERANCE):
-            break
-        previous = inertia
-        assigned = weights[:, None] * (labels[:, None] == np.arange(len(centers)))
-        sizes = assigned.sum(axis=0)
-        sums = (points.T @ assigned).T
-        distances = np.where(weights > 0, distances, -np.inf)
-        for empty in np.flatnonzero(sizes == 0):
-            farthest = int(np.argmax(distances))
-            sums[empty] = dense_rows(points, [farthest])[0]
-            sizes[empty] = 1
-            distances[farthest] = -np.inf
-        centers = sums / sizes[:, None]
-    return inertia, labels
 
 
 def voronoi(X, row_weights, labels, n_clusters):

@@ -1,9 +1,9 @@
-"""k-means and the ascent of the linear MMD in compiled loops, for dense samples.
+"""The ascent of the linear MMD in compiled loops, for dense samples.
 
-The same as `_draw_centers`, `_lloyd` and `ascend` of `_starts`, which define them
-and take sparse samples. On a few hundred samples those spend their time between array
-operations, and ``n_clusters="auto"`` runs them thousands of times. Samples are columns,
-and scores are computed for a block of them, so that loops over samples are vectorised.
+The same as `ascend` of `_starts`, which defines it and takes sparse samples. On a few
+hundred samples that spends its time between array operations, and
+``n_clusters="auto"`` runs it thousands of times. Samples are columns, and scores are
+computed for a block of them, so that loops over samples are vectorised.
 """
 
 import numpy as np
@@ -16,67 +16,6 @@ _loops = compiled(nogil=True, error_model="numpy", fastmath={"reassoc", "contrac
 
 # Samples whose scores are in the cache while their largest is found.
 _BLOCK = 256
-
-
-@_loops
-def _position(cumulated, value):
-    """Return the first position (of n) whose cumulated weight exceeds a value."""
-    low = 0
-    high = len(cumulated) - 1
-    while low < high:
-        middle = (low + high) // 2
-        if cumulated[middle] > value:
-            high = middle
-        else:
-            low = middle + 1
-    return low
-
-
-@_loops
-def draw_centers(columns, squares, weights, order, shares, n_draws):
-    """Return the samples (k,) among the columns (d, n) that are centres.
-
-    Greedy k-means++: the best of `n_draws` for each centre but the first. The shares
-    (1 + (k - 1) n_draws,) of the cumulated weights, in an order (n,), decide.
-    """
-    n_features, n_samples = columns.shape
-    n_clusters = 1 + (len(shares) - 1) // n_draws
-    chosen = np.empty(n_clusters, dtype=np.int64)
-    nearest = np.ones(n_samples)
-    trial = np.empty(n_samples)
-    kept = np.empty(n_samples)
-    cumulated = np.empty(n_samples)
-    used = 0
-    for c in range(n_clusters):
-        total = 0.0
-        for i in range(n_samples):
-            total += weights[order[i]] * nearest[order[i]]
-            cumulated[i] = total
-        best = np.inf
-        for _ in range(1 if c == 0 else n_draws):
-            row = order[_position(cumulated, shares[used] * total)]
-            used += 1
-            for i in range(n_samples):
-                trial[i] = squares[i] + squares[row]
-            for j in range(n_features):
-                factor = 2 * columns[j, row]
-                for i in range(n_samples):
-                    trial[i] -= factor * columns[j, i]
-            potential = 0.0
-            for i in range(n_samples):
-                distance = max(trial[i], 0.0)
-                if c > 0:
-                    distance = min(nearest[i], distance)
-                trial[i] = distance
-                potential += weights[i] * distance
-            if potential < best:
-                best = potential
-                chosen[c] = row
-                for i in range(n_samples):
-                    kept[i] = trial[i]
-        for i in range(n_samples):
-            nearest[i] = kept[i]
-    return chosen
 
 
 @_loops
@@ -114,51 +53,6 @@ def _cluster_sums(columns, weights, labels, n_clusters):
         for i in range(n_samples):
             sums[labels[i], j] += weights[i] * columns[j, i]
     return sums, sizes
-
-
-@_loops
-def lloyd(columns, squares, weights, centers, max_iter, tolerance):
-    """Return the weighted inertia of k-means from centres (k, d), and labels (n,).
-
-    The centres are overwritten.
-    """
-    n_features, n_samples = columns.shape
-    n_clusters = len(centers)
-    labels = np.zeros(n_samples, dtype=np.int64)
-    scores = np.empty(n_samples)
-    offsets = np.empty(n_clusters)
-    previous = np.inf
-    inertia = np.inf
-    for _ in range(max_iter):
-        for k in range(n_clusters):
-            offsets[k] = 0.0
-            for j in range(n_features):
-                offsets[k] -= centers[k, j] ** 2 / 2
-        _largest(columns, centers, offsets, labels, scores)
-        inertia = 0.0
-        for i in range(n_samples):
-            scores[i] = squares[i] - 2 * scores[i]
-            inertia += weights[i] * scores[i]
-        if not inertia < previous * (1 - tolerance):
-            break
-        previous = inertia
-        sums, sizes = _cluster_sums(columns, weights, labels, n_clusters)
-        for k in range(n_clusters):
-            if sizes[k] == 0:
-                # An empty cluster moves to the sample that is farthest from its own.
-                farthest = 0
-                most = -np.inf
-                for i in range(n_samples):
-                    if weights[i] > 0 and scores[i] > most:
-                        most = scores[i]
-                        farthest = i
-                scores[farthest] = -np.inf
-                for j in range(n_features):
-                    sums[k, j] = columns[j, farthest]
-                sizes[k] = 1.0
-            for j in range(n_features):
-                centers[k, j] = sums[k, j] / sizes[k]
-    return inertia, labels
 
 
 @_loops

@@ -3,6 +3,7 @@
 import numpy as np
 from scipy import sparse
 
+from skdiffclust._kmeans import squared_lengths
 from skdiffclust.memories._kernels import (
     assign_rows,
     assign_rows_manhattan,
@@ -10,7 +11,6 @@ from skdiffclust.memories._kernels import (
     sparse_row_products,
 )
 from skdiffclust.memories._scaling import blocks, directions
-from skdiffclust.memories._seeding import squared_lengths
 
 
 def assign(X, memories, log_weights, dynamics):

@@ -5,10 +5,12 @@ from scipy import sparse
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
-from skdiffclust.memories._seeding import (
-    member_sums,
+from skdiffclust._kmeans import (
+    means_of,
     on_sphere,
+    squared_distances,
     squared_lengths,
+    take,
     weighted_medians,
 )
 
@@ -61,41 +63,30 @@ def _groups_apart(Z, weight, groups, n_memories):
     chosen = [int(np.argmax(sizes))]
     nearest = np.full(len(sizes), np.inf)
     for _ in range(n_memories - 1):
-        memory = means[[chosen[-1]]]
-        memory = memory.toarray()[0] if sparse.issparse(memory) else memory[0]
+        memory = take(means, np.array(chosen[-1]))
         far = squares - 2.0 * (means @ memory) + memory @ memory
         nearest = np.minimum(nearest, np.maximum(far, 0.0))
         chosen.append(int(np.argmax(sizes * nearest)))
-    picked = means[chosen]
-    return picked.toarray() if sparse.issparse(picked) else picked
+    return take(means, np.array(chosen))
 
 
 def _divergences(Z, memories, metric):
     """Return the costs (n, k) of samples: squared or city-block distances."""
     if metric == "manhattan":
         return cdist(Z, memories, "cityblock")
-    norms = np.einsum("kj,kj->k", memories, memories)
-    far = norms - 2.0 * (Z @ memories.T.astype(Z.dtype)).astype(np.float64)
-    return np.maximum(far + squared_lengths(Z)[:, None], 0.0)
+    return squared_distances(Z, memories)
 
 
 def _means(Z, weight, labels, memories, far, metric):
     """Return the centres (k, d) of the samples of each label."""
-    k = len(memories)
-    sizes = np.bincount(labels, weight, minlength=k)
-    moved = memories.copy()
-    occupied = sizes > 0
+    moved, sizes = means_of(Z, weight, labels, memories)
     if metric == "manhattan":
-        for m in np.flatnonzero(occupied):
+        for m in np.flatnonzero(sizes):
             members = np.flatnonzero((labels == m) & (weight > 0))
             moved[m] = weighted_medians(Z[members].astype(np.float64), weight[members])
-    else:
-        sums = member_sums(Z, weight, labels, k)
-        moved[occupied] = sums[occupied] / sizes[occupied, None]
-    empty = np.flatnonzero(~occupied)
+    empty = np.flatnonzero(sizes == 0)
     worst = np.argsort(-far[np.arange(len(far)), labels], kind="stable")[: len(empty)]
-    rows = Z[worst]
-    moved[empty[: len(worst)]] = rows.toarray() if sparse.issparse(rows) else rows
+    moved[empty[: len(worst)]] = take(Z, worst)
     return on_sphere(moved) if metric == "cosine" else moved
 
 

@@ -23,18 +23,13 @@ from skdiffclust._affinity import refuse_overflow
 from skdiffclust._batches import mini_batches
 from skdiffclust._checkpoint import identify, probe_rows
 from skdiffclust._encoder import Encoder
+from skdiffclust._kmeans import nearest_center, on_sphere, weighted_medians
 from skdiffclust._loop_checkpoint import LoopCheckpoint
 from skdiffclust.memories._autoencoder import Autoencoder
 from skdiffclust.memories._basins import find_basins
 from skdiffclust.memories._dynamics import Dynamics, check_weights
 from skdiffclust.memories._merging import count_clusters
-from skdiffclust.memories._seeding import (
-    nearest_memory,
-    on_sphere,
-    sample_rows,
-    seed_memories,
-    weighted_medians,
-)
+from skdiffclust.memories._seeding import sample_rows, seed_memories
 
 _HIDDEN = (256, 128)
 _LATENT = 10
@@ -322,7 +317,7 @@ class DeepTraining:
         several attract the same samples.
         """
         codes = self._codes(np.arange(len(self._X)))
-        self._labels, _ = nearest_memory(codes, self._network.memories)
+        self._labels, _ = nearest_center(codes, self._network.memories)
         self._put_memories(codes)
 
     def _put_memories(self, codes):
@@ -365,7 +360,7 @@ class DeepTraining:
     def _go_on_from(self, centers):
         """Start in the first round, from memories (k, p) of the last fit."""
         codes = self._codes(np.arange(len(self._X)))
-        self._labels, _ = nearest_memory(codes, centers)
+        self._labels, _ = nearest_center(codes, centers)
         self._network.memories = centers.astype(self._X.dtype)
         self._network.restart()
         self._set_temperature(codes)

@@ -8,25 +8,21 @@ from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 from sklearn.metrics import silhouette_score
 
+from skdiffclust._kmeans import (
+    FINE,
+    MAX_STEPS,
+    TOLERANCE,
+    lloyd,
+    lloyd_medians,
+    nearest_center,
+)
 from skdiffclust.memories._assign import assign
 from skdiffclust.memories._constrained import constrained_lloyd
 from skdiffclust.memories._dynamics import Dynamics, entropy
 from skdiffclust.memories._merging import count_clusters
 from skdiffclust.memories._optimise import Descent, Plateau
-from skdiffclust.memories._scaling import blocks, dense
-from skdiffclust.memories._seeding import (
-    FINE,
-    LLOYD_STEPS,
-    TOLERANCE,
-    exchange,
-    lloyd,
-    lloyd_by_blocks,
-    lloyd_medians,
-    nearest_memory,
-    sample_rows,
-    seed_memories,
-    squared_lengths,
-)
+from skdiffclust.memories._scaling import dense
+from skdiffclust.memories._seeding import exchange, sample_rows, seed_memories
 
 _SILHOUETTE_ROWS = 2000
 _FINALISTS = 0.3  # of the restarts are trained to the end when the loss selects
@@ -136,10 +132,8 @@ class Fit:
         descent = self.descent
         memories = descent.memories[0]
         log_weights = descent.log_weights[0]
-        squares = squared_lengths(self._Z)
-        found, costs = lloyd(
+        found, costs, _ = lloyd(
             self._Z,
-            squares,
             self._sample_weight,
             memories[None],
             _STREAM_STEPS,
@@ -176,19 +170,18 @@ class Fit:
         memories = min(found, key=lambda pair: pair[1])[0]
         if self.dynamics.metric == "manhattan":
             return lloyd_medians(self._Z, self._sample_weight, memories)
-        slices = list(blocks(self._X))
-        rows = self._rows
-        weight = self._weight
-        if _size(self._Z) == _size(self._X):
-            slices = [slice(None)]
-            weight = self._sample_weight
-
-            def rows(_):
-                return self._Z
-
-        return lloyd_by_blocks(
-            rows, slices, weight, memories, spherical=self._is_spherical
+        rows, weight = self._Z, self._sample_weight
+        if _size(rows) < _size(self._X):
+            rows, weight = _Transformed(self._X, self._scaling), self._weight
+        memories, _, _ = lloyd(
+            rows,
+            weight,
+            memories[None],
+            MAX_STEPS,
+            tol=FINE,
+            spherical=self._is_spherical,
         )
+        return memories[0]
 
     def _settle_ties(self, seeds, costs):
         """Return distinct seeds (s, k, d) and costs (s,), the best ones settled.
@@ -199,12 +192,11 @@ class Fit:
         near = np.flatnonzero(costs <= (1.0 + _LOOSE) * costs.min())
         if len(near) == 1:
             return seeds, costs
-        settled, lower = lloyd(
+        settled, lower, _ = lloyd(
             self._Z,
-            squared_lengths(self._Z),
             self._sample_weight,
             seeds[near].astype(np.float64),
-            LLOYD_STEPS,
+            MAX_STEPS,
             tol=FINE if _size(self._Z) <= _SMALL else TOLERANCE,
             spherical=self._is_spherical,
         )
@@ -340,7 +332,7 @@ class Fit:
         if self.dynamics.metric == "manhattan":
             far = np.abs(self._Z - memories[labels]).sum(axis=1)
         else:
-            nearest, far = nearest_memory(self._Z, memories)
+            nearest, far = nearest_center(self._Z, memories)
             wrong = np.flatnonzero(nearest != labels)
             gaps = dense(self._Z[wrong]) - memories[labels[wrong]]
             far[wrong] = np.square(gaps).sum(axis=1)
@@ -373,6 +365,20 @@ class Fit:
         if not 1 < len(np.unique(labels)) < len(labels):
             return -1.0
         return float(silhouette_score(self._Z[rows], labels, metric=metric))
+
+
+class _Transformed:
+    """Samples (n, d) in training units, transformed when they are read."""
+
+    def __init__(self, X, scaling):
+        self._X = X
+        self._scaling = scaling
+        self.shape = X.shape
+        self.dtype = scaling.transform(X[:1]).dtype
+
+    def __getitem__(self, rows):
+        """Return some samples in training units."""
+        return self._scaling.transform(self._X[rows])
 
 
 def _size(X):

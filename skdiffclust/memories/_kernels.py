@@ -420,62 +420,6 @@ def manhattan_rows(
 
 
 @_kernel
-def lloyd_step(
-    rows, squares, weight, products, norms, restarts, nearest, far, sums, sizes
-):
-    """Assign each row its nearest memory; return which restarts (r,) changed.
-
-    rows (n, d) with squared lengths and weights (n,); products (n, r * k) of rows and
-    memories, norms (r, k). Adds to sums (r, k, d) and sizes (r, k), and writes, in the
-    lines `restarts` (r,), nearest and squared distances far, both (n_init, n).
-    """
-    n_rows, d = rows.shape
-    n_init, k = norms.shape
-    moved = np.zeros(n_init, dtype=np.bool_)
-    for r in range(n_init):
-        line = restarts[r]
-        for i in range(n_rows):
-            best = 0
-            gap = np.inf
-            for m in range(k):
-                value = norms[r, m] - 2.0 * products[i, r * k + m]
-                if value < gap:
-                    best = m
-                    gap = value
-            if nearest[line, i] != best:
-                moved[r] = True
-                nearest[line, i] = best
-            far[line, i] = max(squares[i] + gap, 0.0)
-            sizes[r, best] += weight[i]
-            for j in range(d):
-                sums[r, best, j] += weight[i] * rows[i, j]
-    return moved
-
-
-@_kernel
-def lloyd_step_sparse(squares, weight, products, norms, restarts, nearest, far, sizes):
-    """As `lloyd_step`, for rows given by their products and lengths only."""
-    n_init, k = norms.shape
-    moved = np.zeros(n_init, dtype=np.bool_)
-    for r in range(n_init):
-        line = restarts[r]
-        for i in range(products.shape[0]):
-            best = 0
-            gap = np.inf
-            for m in range(k):
-                value = norms[r, m] - 2.0 * products[i, r * k + m]
-                if value < gap:
-                    best = m
-                    gap = value
-            if nearest[line, i] != best:
-                moved[r] = True
-                nearest[line, i] = best
-            far[line, i] = max(squares[i] + gap, 0.0)
-            sizes[r, best] += weight[i]
-    return moved
-
-
-@_kernel
 def row_products(rows, by_feature, products):
     """Write products (b, k) of rows (b, d) and memories (d, k).
 

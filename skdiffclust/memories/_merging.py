@@ -2,13 +2,8 @@
 
 import numpy as np
 
+from skdiffclust._kmeans import kmeans, lloyd, squared_distances
 from skdiffclust.memories._counting import CountCurve, gaussian_references
-from skdiffclust.memories._seeding import (
-    member_sums,
-    nearest_memory,
-    seed_memories,
-    squared_lengths,
-)
 
 _MOST = 40  # memories to start from
 _SETTLING_STEPS = 3
@@ -28,14 +23,12 @@ def merging_path(Z, weight, n_most, random_state):
     distances to the nearest and the second nearest memory: the silhouette, with centres
     in place of clusters.
     """
-    seeds, costs = seed_memories(
-        Z, weight, n_most, "k-means++", _RESTARTS, random_state
-    )
-    memories = seeds[int(np.argmin(costs))].astype(np.float64)
+    seeds, costs, _ = kmeans(Z, weight, n_most, _RESTARTS, random_state)
+    memories = seeds[int(np.argmin(costs))]
     numbers = []
     margins = []
     while len(memories) > 1:
-        memories, sizes = _lloyd(Z, weight, memories)
+        memories, sizes = _settle(Z, weight, memories)
         if len(memories) < 2:
             break
         numbers.append(len(memories))
@@ -77,23 +70,17 @@ def _odds(margin):
     return (margin + _TINY) / (1.0 - margin + _TINY)
 
 
-def _lloyd(Z, weight, memories):
+def _settle(Z, weight, memories):
     """Return memories (m, d) and sizes after some of Lloyd's steps, none empty."""
-    for _ in range(_SETTLING_STEPS):
-        nearest, _ = nearest_memory(Z, memories)
-        sizes = np.bincount(nearest, weight, minlength=len(memories))
-        sums = member_sums(Z, weight, nearest, len(memories))
-        occupied = sizes > 0
-        sizes = sizes[occupied]
-        memories = sums[occupied] / sizes[:, None]
-    return memories, sizes
+    (memories,), _, (labels,) = lloyd(Z, weight, memories[None], _SETTLING_STEPS)
+    sizes = np.bincount(labels, weight, minlength=len(memories))
+    occupied = sizes > 0
+    return memories[occupied], sizes[occupied]
 
 
 def _margin(Z, weight, memories):
     """Return the weighted mean of 1 - d1 / d2 over samples."""
-    norms = np.einsum("kj,kj->k", memories, memories)
-    squares = squared_lengths(Z)[:, None]
-    far = np.sqrt(np.maximum(squares + norms - 2.0 * (Z @ memories.T), 0.0))
+    far = np.sqrt(squared_distances(Z, memories))
     first, second = np.partition(far, 1, axis=1)[:, :2].T
     ratio = np.divide(first, second, out=np.ones_like(first), where=second > 0)
     return float(weight @ (1.0 - ratio)) / float(weight.sum())

@@ -3,10 +3,10 @@
 import numpy as np
 
 from skdiffclust._batches import mini_batches
+from skdiffclust._kmeans import nearest_center, on_sphere
 from skdiffclust._optimisers import Adam
 from skdiffclust.memories._masking import hidden_blocks, mask_groups
 from skdiffclust.memories._scaling import dense
-from skdiffclust.memories._seeding import nearest_memory, on_sphere
 from skdiffclust.memories._training import completion_with_gradient
 
 _ADAM_FLOOR = 1e-6  # a gradient this small, in training units, has no effect
@@ -144,7 +144,7 @@ class Descent:
         """
         for restart in np.flatnonzero((attracted == 0).any(axis=1)):
             empty = np.flatnonzero(attracted[restart] == 0)
-            _, distances = nearest_memory(Z, self.memories[restart])
+            _, distances = nearest_center(Z, self.memories[restart])
             distances = np.where(weight > 0, distances, -1.0)
             worst = np.argsort(-distances, kind="stable")[: len(empty)]
             self.memories[restart, empty[: len(worst)]] = dense(Z[worst])

@@ -15,10 +15,10 @@ and the masks, so that S is one product for all of them.
 import numpy as np
 from scipy import sparse
 
+from skdiffclust._kmeans import squared_lengths
 from skdiffclust.memories._block_kernels import euclidean_rows
 from skdiffclust.memories._dynamics import Completion
 from skdiffclust.memories._kernels import cosine_rows, manhattan_rows
-from skdiffclust.memories._seeding import squared_lengths
 
 
 def completion_with_gradient(

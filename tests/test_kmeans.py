@@ -1,0 +1,137 @@
+"""k-means: against scikit-learn, under weights and permutations, sparse, in blocks."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.cluster import KMeans
+from sklearn.datasets import make_blobs
+from sklearn.metrics import adjusted_rand_score
+
+from skdiffclust import _kmeans
+from skdiffclust._kmeans import (
+    kmeans,
+    lloyd,
+    lloyd_medians,
+    on_sphere,
+    weighted_medians,
+)
+
+
+def blobs(seed, n_samples=300, n_features=4, n_clusters=5):
+    """Return centred samples of overlapping blobs, and weights from 0 to 3."""
+    X, _ = make_blobs(
+        n_samples, n_features, centers=n_clusters, cluster_std=3.0, random_state=seed
+    )
+    weight = np.random.RandomState(seed).randint(4, size=n_samples).astype(float)
+    return X - X.mean(axis=0), weight
+
+
+def rng(seed):
+    """Return a generator."""
+    return np.random.RandomState(seed)
+
+
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+def test_lloyd_is_that_of_scikit_learn(container, global_random_seed):
+    X, weight = blobs(global_random_seed)
+    starts = np.stack([X[i : i + 5] for i in (0, 50, 100)])
+    centers, costs, labels = lloyd(container(X), weight, starts, 300)
+    for r, start in enumerate(starts):
+        peer = KMeans(5, init=start, n_init=1, tol=0).fit(X, sample_weight=weight)
+        np.testing.assert_array_equal(labels[r], peer.labels_)
+        np.testing.assert_allclose(centers[r], peer.cluster_centers_, atol=1e-9)
+        assert costs[r] == pytest.approx(peer.inertia_)
+
+
+def test_costs_and_labels_are_those_of_the_centres(global_random_seed):
+    X, weight = blobs(global_random_seed)
+    for spherical in (False, True):
+        Z = on_sphere(X) if spherical else X
+        centers, costs, labels = kmeans(
+            Z, weight, 5, 4, rng(global_random_seed), spherical=spherical
+        )
+        far = np.square(Z[:, None] - centers[:, None]).sum(axis=-1)
+        np.testing.assert_array_equal(labels, far.argmin(axis=-1))
+        np.testing.assert_allclose(costs, far.min(axis=-1) @ weight)
+        if spherical:
+            np.testing.assert_allclose(np.linalg.norm(centers, axis=-1), 1.0)
+
+
+def test_a_weight_of_two_is_a_repetition_in_any_order(global_random_seed):
+    X, weight = blobs(global_random_seed)
+    weight = weight.astype(int)
+    order = rng(global_random_seed).permutation(weight.sum())
+    repeated = np.repeat(X, weight, axis=0)[order]
+    of_sample = np.repeat(np.arange(len(X)), weight)[order]
+    plain = kmeans(repeated, np.ones(len(order)), 5, 3, rng(global_random_seed))
+    weighted = kmeans(X, weight, 5, 3, rng(global_random_seed))
+    np.testing.assert_allclose(plain[0], weighted[0], atol=1e-9)
+    np.testing.assert_array_equal(plain[2], weighted[2][:, of_sample])
+
+
+@pytest.mark.parametrize("spherical", [False, True])
+def test_blocks_containers_and_groups_of_runs_change_nothing(
+    spherical, monkeypatch, global_random_seed
+):
+    X, weight = blobs(global_random_seed)
+    X = on_sphere(X) if spherical else X
+    options = {"spherical": spherical, "tol": 0.0}
+    whole = kmeans(X, weight, 5, 3, rng(global_random_seed), **options)
+    monkeypatch.setattr(_kmeans, "_LEAST_BLOCK", 7)
+    monkeypatch.setattr(_kmeans, "_BLOCK_ENTRIES", 1)
+    monkeypatch.setattr(_kmeans, "_SPARSE_BLOCK_ENTRIES", 1)
+    monkeypatch.setattr(_kmeans, "_DRAWN_ENTRIES", 1)
+    for container in (np.asarray, sparse.csr_array):
+        Z = container(X)
+        parts = kmeans(Z, weight, 5, 3, rng(global_random_seed), **options)
+        for one, other in zip(whole, parts, strict=True):
+            np.testing.assert_allclose(one, other, atol=1e-9)
+
+
+def test_seeds_are_as_good_as_those_of_scikit_learn():
+    ours, theirs = [], []
+    for seed in range(10):
+        X, _ = blobs(seed, n_samples=500, n_features=8, n_clusters=12)
+        ours.append(kmeans(X, np.ones(500), 12, 10, rng(seed))[1].mean())
+        peers = [KMeans(12, n_init=1, random_state=10 * seed + i) for i in range(10)]
+        theirs.append(np.mean([peer.fit(X).inertia_ for peer in peers]))
+    assert np.mean(ours) < 1.01 * np.mean(theirs)
+
+
+def test_an_empty_cluster_moves_to_a_far_sample():
+    X = np.r_[np.zeros((5, 2)), np.full((5, 2), 9.0)]
+    start = np.array([[[0.0, 0.0], [-50.0, 0.0]]])
+    _, costs, labels = lloyd(X, np.ones(10), start, 10)
+    assert costs[0] == 0.0
+    assert adjusted_rand_score(np.repeat([0, 1], 5), labels[0]) == 1.0
+
+
+def test_medians_lower_the_sum_of_distances(global_random_seed):
+    X, weight = blobs(global_random_seed)
+    start = X[weight > 0][:5]
+    centers = lloyd_medians(X, weight, start)
+
+    def cost(centers):
+        far = np.abs(X[:, None] - centers).sum(axis=-1)
+        return far.min(axis=1) @ weight, far.argmin(axis=1)
+
+    assert cost(centers)[0] < cost(start)[0]
+    labels = cost(centers)[1]
+    for m in range(5):
+        own = (labels == m) & (weight > 0)
+        repeated = np.repeat(X[own], weight[own].astype(int), axis=0)
+        below = (repeated < centers[m]).mean(axis=0)
+        above = (repeated > centers[m]).mean(axis=0)
+        assert max(below.max(), above.max()) <= 0.5
+
+
+@pytest.mark.parametrize("n_samples", [1, 2, 7, 8])
+def test_medians_of_equal_weights_are_those_of_any_weights(n_samples):
+    Z = np.random.RandomState(n_samples).normal(size=(n_samples, 3))
+    equal = weighted_medians(Z, np.full(n_samples, 0.5))
+    # A sample of hardly any weight that is the first in every feature changes nothing.
+    longer = np.vstack([Z, np.full((1, 3), -9.0)])
+    tiny = np.r_[np.full(n_samples, 0.5), 1e-9]
+    np.testing.assert_array_equal(equal, weighted_medians(longer, tiny))
+    assert (np.mean(Z < equal, axis=0) < 0.5).all()
+    assert (np.mean(Z <= equal, axis=0) >= 0.5).all()
