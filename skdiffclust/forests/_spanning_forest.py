@@ -37,6 +37,7 @@ from skdiffclust.forests._hierarchy._condensed_tree import condense, exemplars_o
 from skdiffclust.forests._hierarchy._core_sizes import (
     core_radii,
     core_sizes,
+    group_radii,
     outlier_scores,
 )
 from skdiffclust.forests._hierarchy._linkage import linkage_matrix
@@ -161,11 +162,12 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         Number of clusters found. Equal samples always share a cluster, so it is smaller
         than requested if there are fewer distinct samples.
     outlier_scores_ : ndarray of shape (n_samples,), float64
-        Outlier score of each sample relative to its cluster, from 0 to 1: with r the
-        length at which single linkage joins it to a component of five samples, and m
-        the median of these lengths in its cluster, 1 - min(1, m / r). Like GLOSH of
-        HDBSCAN, it compares the density at a sample with that of its own cluster, but
-        with the median of the cluster instead of its densest sample.
+        Outlier score of each sample among all samples, from 0 to 1, whatever the
+        clusters: with r the geometric mean of the lengths at which single linkage joins
+        it to components of five and of fifty samples (a tenth of all, if that is less),
+        and m the median of r, 1 - min(1, m / r). The second length finds groups of
+        outliers. Of the samples of one Gaussian in 2 to 50 dimensions, less than one in
+        a hundred exceed 0.8.
     memberships_ : ndarray of shape (n_samples, n_clusters), float64
         Fraction of the perturbed trees in which each sample is in each cluster; rows
         sum to one. Only with `n_perturbations`.
@@ -447,7 +449,10 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
                 self.memberships_[zero] = self.memberships_[nearest]
                 self.labels_[zero] = self.labels_[nearest]
         self.cut_scores_ = scores
-        self.outlier_scores_ = outlier_scores(radii, self.labels_, weights)
+        alone = np.zeros(self.n_leaves_, dtype=np.int64)
+        self.outlier_scores_ = outlier_scores(
+            group_radii(linkage, weights), alone, weights
+        )
         self._longest_edges = _longest_edges(forest, self.labels_)
         self._sizes = sizes
         self._radii = radii
@@ -530,10 +535,11 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         distance_threshold : float or None, default=None
             Cut every edge at least as long as this; needs ``n_clusters=None``.
         max_outlier_score : float or None, default=None
-            Samples with a higher outlier score in their cluster, as that of
-            `outlier_scores_`, get the label -1, noise. At 0.8, say, they join a
-            component of five samples only at more than five times the length that is
-            typical of the cluster. None labels all samples.
+            Samples that are outliers of their cluster get the label -1, noise: with r
+            the length at which single linkage joins a sample to a component of five
+            samples, and m the median of r in the cluster, those whose 1 - min(1, m / r)
+            is larger. At 0.8, r is more than five times what is typical of the cluster.
+            None labels all samples. `outlier_scores_` does not depend on clusters.
         min_size : float or None, default=None
             Clusters of fewer samples, by `sample_weight` if there was one, get the
             label -1, noise. With a `distance_threshold` and `min_samples`, which makes

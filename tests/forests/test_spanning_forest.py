@@ -564,6 +564,49 @@ def test_outliers_have_the_highest_scores(cut_rule, global_random_seed):
     assert np.array_equal(moved.outlier_scores_, scores)
 
 
+def naive_outlier_scores(X):
+    """Return outlier scores from all components of single linkage."""
+    n = len(X)
+    merges = linkage(X, "single")
+    found = np.ones(n)
+    for least in (min(5, max(2, n // 20)), min(50, max(2, n // 10))):
+        first = np.full(n, np.nan)
+        for height in merges[:, 2]:
+            parts = fcluster(merges, height, "distance")
+            reached = np.bincount(parts)[parts] >= least
+            first[reached & np.isnan(first)] = height
+        found = found * first
+    found = np.sqrt(found)
+    median = np.sort(found)[(n + 1) // 2 - 1]
+    return 1 - np.minimum(1, median / found)
+
+
+@pytest.mark.parametrize("n", [15, 90, 520])
+def test_outlier_scores_of_components(n, global_random_seed):
+    X = np.random.default_rng(global_random_seed).normal(size=(n, 3)) ** 3
+    expected = naive_outlier_scores(X)
+    for k in (1, 2, 5):
+        found = SpanningForestClustering(k).fit(X).outlier_scores_
+        assert np.allclose(found, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("d", [2, 5, 50])
+def test_few_gaussian_samples_are_outliers_and_groups_of_others_are(
+    d, global_random_seed
+):
+    rng = np.random.default_rng(global_random_seed)
+    X = rng.normal(size=(2000, d))
+    scores = SpanningForestClustering(7).fit(X).outlier_scores_
+    assert (scores > 0.8).mean() < 0.015
+    far = rng.normal(size=(20, d)) * 0.5
+    far[:, 0] += 30 * d**0.5
+    found = SpanningForestClustering(2).fit(np.concatenate([X, far]))
+    assert np.bincount(found.labels_).tolist() == [2000, 20]
+    assert found.outlier_scores_[2000:].min() > np.quantile(scores, 0.99)
+    huge = SpanningForestClustering(2).fit(np.concatenate([X, far]) * 2.0**500)
+    assert np.array_equal(huge.outlier_scores_, found.outlier_scores_)
+
+
 def test_a_given_tree_is_cut(global_random_seed):
     X, _ = make_blobs(300, centers=4, random_state=global_random_seed)
     grown = SpanningForestClustering(4).fit(X)

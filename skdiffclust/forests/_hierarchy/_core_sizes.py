@@ -14,6 +14,8 @@ _CORE_SIZE = 5
 _CORE_RADIUS = 20.0
 # A neighbourhood has this weight.
 _NEAR = 20
+# Outliers lie far from a core, or in a group that lies far from this many samples.
+_GROUP_SIZE = 50
 # Sizes are multiples of this, so that their sums are exact in any order.
 _GRAIN = 2.0**-20
 
@@ -26,13 +28,35 @@ def core_radii(linkage, weights=None):
     if it never does. `linkage` (n - 1, 4) is that of the tree, `weights` (n,) count
     samples; None is one each. O(n log n) time.
     """
-    n_samples = len(linkage) + 1
     sums = _weights_of_nodes(linkage, weights)
+    return _radii(linkage, sums, min(_CORE_SIZE, max(2, sums[-1] // 20)))
+
+
+def group_radii(linkage, weights=None):
+    """Return for each sample how far it, or its group, is from many samples, (n,).
+
+    The geometric mean of its core radius and of the length at which it is joined to a
+    component of the weight 50, or less where there are fewer than 500 samples. So
+    samples in a group of fewer have larger ones than all others in a dense region.
+    """
+    sums = _weights_of_nodes(linkage, weights)
+    group = _radii(linkage, sums, min(_GROUP_SIZE, max(2, sums[-1] // 10)))
+    both = np.maximum([core_radii(linkage, weights), group], 0.0)
+    # A power of two, so that no product overflows and the unit makes no difference.
+    unit = np.exp2(np.floor(np.log2(both.max()))) if both.max() > 0 else 1.0
+    return unit * np.sqrt(np.prod(both / unit, axis=0))
+
+
+def _radii(linkage, sums, least):
+    """Return the length at which each sample's component has a weight, (n,).
+
+    The longest finite length where it never does.
+    """
     heights = linkage[:, 2]
     finite = heights[np.isfinite(heights)]
-    found = np.concatenate([np.zeros(n_samples), heights])
+    found = np.concatenate([np.zeros(len(linkage) + 1), heights])
     found[np.isinf(found)] = finite.max(initial=0.0)
-    return found[_first_nodes(linkage, sums, min(_CORE_SIZE, max(2, sums[-1] // 20)))]
+    return found[_first_nodes(linkage, sums, least)]
 
 
 def core_sizes(radii, linkage, weights=None):
@@ -97,9 +121,9 @@ def _first_nodes(linkage, sums, least):
 def outlier_scores(radii, labels, weights=None):
     """Return scores (n,) in [0, 1): how sparse a sample lies for its cluster.
 
-    With m the median radius in its cluster, the score of a sample of radius r is
-    1 - min(1, m / r): zero for the denser half of a cluster, near one for a sample far
-    from all others. O(n log n) time.
+    With m the median of `radii` (n,) in its cluster, the score of a sample of radius r
+    is 1 - min(1, m / r): zero for the denser half of a cluster, near one for a sample
+    far from all others. O(n log n) time.
     """
     weights = np.ones(len(radii)) if weights is None else weights
     scores = np.zeros(len(radii))

@@ -216,9 +216,11 @@ def test_noise_on_request():
     X = noisy_blobs(5, 300)
     forest = SpanningForestClustering(4).fit(X)
     labels = forest.cut(4, max_outlier_score=0.8)
-    is_noise = forest.outlier_scores_ > 0.8
+    is_noise = labels == -1
     assert 0 < is_noise.sum() < 60
     assert_array_equal(labels, np.where(is_noise, -1, forest.labels_))
+    alone = [SpanningForestClustering(1).fit(X[labels >= 0]).outlier_scores_.max()]
+    assert max(alone) < forest.outlier_scores_[is_noise].max()
     assert_array_equal(forest.cut(4), forest.labels_)
     # Scores are relative to the clusters of this cut.
     assert_array_equal(
