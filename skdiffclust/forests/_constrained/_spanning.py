@@ -4,12 +4,13 @@ from dataclasses import dataclass
 from numbers import Integral
 
 import numpy as np
-from scipy.sparse import issparse
+from scipy.sparse import csr_array, issparse
 
 from skdiffclust._affinity import check_precomputed
 from skdiffclust._assignments import relabel_by_size
 from skdiffclust._compat import Interval, validate_params
 from skdiffclust._constraints import check_feasible, constraints_from_matrix
+from skdiffclust._validation import check_dense_size
 from skdiffclust.forests._constrained._grow_tree import grow_tree
 from skdiffclust.forests._constrained._search import improve_cut
 from skdiffclust.forests._hierarchy._tree_cuts import cut, mask
@@ -41,6 +42,55 @@ class SpanningForest:
     labels: np.ndarray
     weight: float
     search: str = "exact"
+
+    def adjacency(self):
+        """Return the matrix of the forest, A of [1]_, Definition 2.
+
+        Returns
+        -------
+        adjacency : csr_array of shape (n_samples, n_samples), float64
+            1 for both entries of each edge, 0 elsewhere. So ``<A, similarity>``, the
+            sum of the products of all entries, is twice the `weight`.
+
+        References
+        ----------
+        .. [1] L. Stewart, F. Bach, F. Llinares-López, Q. Berthet, "Differentiable
+           Clustering with Perturbed Spanning Forests", NeurIPS 2023.
+        """
+        n_samples = len(self.labels)
+        first, second = self.edges.T
+        ends = np.concatenate([first, second]), np.concatenate([second, first])
+        ones = np.ones(2 * len(self.edges))
+        return csr_array((ones, ends), shape=(n_samples, n_samples))
+
+    def connectivity(self):
+        """Return which samples share a tree, the matrix M of [1]_, Definition 3.
+
+        Returns
+        -------
+        connectivity : csr_array of shape (n_samples, n_samples), float64
+            1 where two samples share a tree, the diagonal included, 0 elsewhere. It
+            stores the sum of the squared sizes of the trees; `labels` say the same.
+
+        References
+        ----------
+        .. [1] L. Stewart, F. Bach, F. Llinares-López, Q. Berthet, "Differentiable
+           Clustering with Perturbed Spanning Forests", NeurIPS 2023.
+        """
+        n_samples = len(self.labels)
+        sizes = np.bincount(self.labels)
+        check_dense_size(
+            int((sizes**2).sum()),
+            1,
+            itemsize=16,
+            what="the connectivity",
+            remedy="Compare the labels of the forest instead.",
+        )
+        shape = (n_samples, len(sizes))
+        of_tree = csr_array(
+            (np.ones(n_samples), (np.arange(n_samples), self.labels)), shape=shape
+        )
+        return of_tree @ of_tree.T
 
 
 @validate_params(
@@ -77,7 +127,8 @@ def maximum_spanning_forest(similarity, n_clusters, *, constraints=None):
     Returns
     -------
     forest : SpanningForest
-        Forest with the attributes `edges`, `labels`, `weight` and `search`.
+        Forest with the attributes `edges`, `labels`, `weight` and `search`, and methods
+        that return the matrices of [1]_.
 
     Raises
     ------
@@ -105,6 +156,10 @@ def maximum_spanning_forest(similarity, n_clusters, *, constraints=None):
     >>> forest = maximum_spanning_forest(similarity, n_clusters=2)
     >>> forest.edges, forest.labels, forest.weight
     (array([[0, 1]]), array([0, 0, 1]), 5.0)
+    >>> forest.connectivity().toarray()
+    array([[1., 1., 0.],
+           [1., 1., 0.],
+           [0., 0., 1.]])
     """
     similarity = check_precomputed(similarity, name="similarity", kind="similarity")
     n_samples = similarity.shape[0]

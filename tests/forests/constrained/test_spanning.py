@@ -12,6 +12,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from skdiffclust import SpanningForestClustering
 from skdiffclust.forests import (
+    SpanningForest,
     maximum_spanning_forest,
     minimum_spanning_tree,
     perturbed_forest,
@@ -205,3 +206,29 @@ def test_results_are_frozen():
 def test_bad_requests(similarity, n_clusters, constraints, message):
     with pytest.raises(ValueError, match=message):
         maximum_spanning_forest(similarity, n_clusters, constraints=constraints)
+
+
+@pytest.mark.parametrize("n, k", [(1, 1), (7, 7), (12, 3), (40, 1)])
+def test_matrices_of_the_definitions(n, k, global_random_seed):
+    rng = np.random.default_rng(global_random_seed)
+    similarity = rng.normal(size=(n, n))
+    similarity += similarity.T
+    forest = maximum_spanning_forest(similarity, k)
+    adjacency = forest.adjacency()
+    assert adjacency.shape == (n, n)
+    assert adjacency.nnz == 2 * (n - k)
+    assert np.array_equal(adjacency.toarray(), adjacency.T.toarray())
+    assert not adjacency.diagonal().any()
+    assert (adjacency * similarity).sum() == pytest.approx(2 * forest.weight, abs=1e-12)
+    connectivity = forest.connectivity()
+    same = forest.labels[:, None] == forest.labels[None, :]
+    assert np.array_equal(connectivity.toarray(), same.astype(float))
+    reached = np.linalg.matrix_power(np.eye(n) + adjacency.toarray(), n) > 0
+    assert np.array_equal(reached, same)
+
+
+def test_the_connectivity_of_many_samples_is_refused():
+    edges = np.column_stack([np.arange(10**6 - 1), np.arange(1, 10**6)])
+    forest = SpanningForest(edges, np.zeros(10**6, dtype=np.int64), 0.0)
+    with pytest.raises(ValueError, match="Compare the labels of the forest instead"):
+        forest.connectivity()
