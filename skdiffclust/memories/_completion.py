@@ -8,7 +8,9 @@ mean of a normal distribution; without the correction it is a kernel regression 
 seen features.
 """
 
+import itertools
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,12 +20,16 @@ _COMPLETION_BLOCK_ENTRIES = 2**21
 _EM_STEPS = 20
 _EM_WORK = 2e10  # approximate number of operations of the fit of a normal distribution
 _EM_TOLERANCE = 3e-3  # root mean square change of entries, standardised
-_RIDGE = 0.02  # share of the diagonal in a covariance, and more with few samples
+RIDGES = (0.02, 0.002)  # of the correction, which are tried
 _FLOOR = 1e-6  # added to variances of standardised features
 # Inverse temperatures that are tried, times the total variance; 0: no attraction.
 CONCENTRATIONS = (5.0, 10.0, 20.0, 40.0, 80.0)
-_HELD_OUT = 0.1  # share of the seen entries that are hidden to choose
+_HELD_OUT = (0.1, 0.25)  # least and largest share of seen entries, hidden to choose,
+_HELD_OUT_ENTRIES = 200  # and their number in between
 _JUDGED = 500  # samples in which they are hidden, at most
+_FAR = 0.005  # share of the values of a feature at each end that are not central
+_FEW = 8  # values of a feature of which none is far, if there are fewer
+_TIE = 1.02  # largest error with far values as missing, relative to that with them
 
 
 @dataclass(frozen=True)
@@ -32,70 +38,152 @@ class Completer:
 
     mean: np.ndarray  # (d,) of the seen entries
     scale: np.ndarray  # (d,) standard deviation of the seen entries, 1 if constant
+    near: np.ndarray  # (2, d) values beyond these are far
+    bounds: np.ndarray  # (2, d) of completed values
     memories: np.ndarray  # (m, d) completed, standardised
     center: np.ndarray  # (d,) recall without attraction, standardised
     precision: np.ndarray  # (d, d) inverse covariance of the residuals of the recall
-    inverse_temperature: float  # for standardised features; 0: no attraction
-    is_corrected: bool
+    choice: "Choice"
 
     def complete(self, X):
-        """Return X (n, d), float64, with NaN filled; what is seen stays as it is."""
+        """Return X (n, d), float64, with NaN filled; what is seen stays as it is.
+
+        Far values of a sample do not count for what is missing in it.
+        """
         X = np.asarray(X, dtype=np.float64)
         filled = X.copy()
         rows = np.flatnonzero(np.isnan(X).any(axis=1))
         step = max(1, _COMPLETION_BLOCK_ENTRIES // max(len(self.memories), X.shape[1]))
         for start in range(0, len(rows), step):
             chosen = rows[start : start + step]
-            seen = ~np.isnan(X[chosen])
-            Z = np.where(seen, (X[chosen] - self.mean) / self.scale, 0.0)
+            part = X[chosen]
+            seen = ~(np.isnan(part) | lone_values(part, self.near))
+            Z = np.where(seen, (part - self.mean) / self.scale, 0.0)
             recalled = _recall(
-                Z, seen, self.memories, self.center, self.inverse_temperature
+                Z, seen, self.memories, self.center, self.choice.inverse_temperature
             )
-            found = _complete(Z, seen, recalled, self.precision, self.is_corrected)
-            found = found * self.scale + self.mean
-            filled[chosen] = np.where(seen, X[chosen], found)
+            found = _complete(Z, seen, recalled, self.precision, self.choice)
+            found = np.clip(found * self.scale + self.mean, *self.bounds)
+            filled[chosen] = np.where(np.isnan(part), found, part)
         return filled
 
 
+class Choice(NamedTuple):
+    """What is chosen by hiding entries."""
+
+    inverse_temperature: float  # for standardised features; 0: no attraction
+    is_corrected: bool
+    ridge: float
+
+
+def far_values(X):
+    """Return the least and largest values (2, d) of features that are not far.
+
+    They are as far from the middle of the central 99 % of the seen values of X (n, d)
+    as these are wide. At least one value at each end is not among the central ones.
+    Infinite for features with fewer than 8 values.
+    """
+    ordered = np.sort(X, axis=0)
+    count = np.count_nonzero(~np.isnan(X), axis=0)
+    cut = np.maximum(1, np.ceil(_FAR * count).astype(np.int64))
+    is_long = count >= _FEW
+    columns = np.arange(X.shape[1])
+    low = ordered[np.where(is_long, cut, 0), columns]
+    high = ordered[np.where(is_long, count - 1 - cut, 0), columns]
+    width = high - low
+    limits = 0.5 * (low + high) + np.array([[-1.0], [1.0]]) * width
+    free = np.array([[-np.inf], [np.inf]])
+    return np.where(is_long, limits, free)
+
+
+def lone_values(X, near):
+    """Return (n, d) True for the only value of a sample that is far.
+
+    Where several are, the sample is unusual, rather than one value wrong.
+    """
+    is_far = (X < near[0]) | (X > near[1])
+    return is_far & (is_far.sum(axis=1, keepdims=True) == 1)
+
+
 def fit_completer(
-    X, *, n_memories, inverse_temperature, linear_correction, random_state
+    X,
+    *,
+    n_memories,
+    inverse_temperature,
+    linear_correction,
+    random_state,
+    far="auto",
 ):
     """Return the `Completer` of samples X (n, d), NaN where entries are missing.
 
     Every feature has at least one entry. `n_memories` samples at most are kept;
-    `inverse_temperature` for standardised features and `linear_correction` are chosen
-    by hiding a tenth of the seen entries where they are "auto".
+    `inverse_temperature` for standardised features, `linear_correction`, and `far`,
+    whether far values are "missing" or "observed", are chosen by hiding a tenth of the
+    seen entries where they are "auto". Completed values are between those that are
+    seen and not missing.
     """
     X = np.asarray(X, dtype=np.float64)
-    seen = ~np.isnan(X)
-    count = seen.sum(axis=0)
-    mean = np.where(seen, X, 0.0).sum(axis=0) / count
-    gaps = np.where(seen, X - mean, 0.0)
-    scale = np.sqrt(np.square(gaps).sum(axis=0) / count)
-    # A spread within rounding error is that of a constant feature.
-    is_constant = scale <= 1e-9 * np.maximum(np.abs(mean), np.abs(gaps).max(axis=0))
-    scale = np.where(is_constant | (scale == 0), 1.0, scale)
-    Z = gaps / scale
+    near = far_values(X)
+    is_far = lone_values(X, near)
+    free = np.array([[-np.inf], [np.inf]]) * np.ones(X.shape[1])
+    free = np.stack([np.full(X.shape[1], -np.inf), np.full(X.shape[1], np.inf)])
+    ways = {"auto": [near, free], "missing": [near], "observed": [free]}[far]
+    if not is_far.any():
+        ways = ways[:1]
+    ridges = RIDGES if linear_correction else RIDGES[:1]
+    kept = slice(None)
     if len(X) > n_memories:
         kept = np.sort(random_state.choice(len(X), n_memories, replace=False))
-        Z = Z[kept]
-        seen = seen[kept]
+    seed = random_state.randint(2**31 - 1)
+    units = _units(np.where(is_far, np.nan, X))[1]
+    fits = []
+    for limits, ridge in itertools.product(ways, ridges):
+        shown = np.where(lone_values(X, limits), np.nan, X)
+        mean, scale = _units(shown)
+        seen = ~np.isnan(shown[kept])
+        Z = np.where(seen, (shown[kept] - mean) / scale, 0.0)
+        normal = _fit_normal(Z, seen, ridge)
+        choices = _choices(normal, ridge, inverse_temperature, linear_correction)
+        best, error = choices[0], 0.0
+        if len(choices) * len(ways) * len(ridges) > 1 and seen.sum() > seen.shape[0]:
+            best, error = _choose(Z, seen, ~is_far[kept], choices, scale / units, seed)
+        fits.append((error, limits, shown, mean, scale, Z, seen, normal, best))
+    # The entries that are hidden are not far: a tie is in favour of the first way.
+    errors = [fit[0] * (1.0 if fit[1] is ways[0] else _TIE) for fit in fits]
+    _, limits, shown, mean, scale, Z, seen, normal, best = fits[int(np.argmin(errors))]
+    memories, center, precision, recalled = _learn(Z, seen, normal, best)
+    if best.inverse_temperature:
+        # Memories are completed by the others, as new samples will be.
+        memories = _complete(Z, seen, recalled, precision, best)
+    bounds = np.stack([np.nanmin(shown, axis=0), np.nanmax(shown, axis=0)])
+    return Completer(mean, scale, limits, bounds, memories, center, precision, best)
 
-    normal = _fit_normal(Z, seen)
-    temperatures = (0.0, *(c / _total_variance(normal[0]) for c in CONCENTRATIONS))
+
+def _units(X):
+    """Return means and standard deviations (d,) of the seen values of X (n, d)."""
+    mean = np.nanmean(X, axis=0)
+    gaps = X - mean
+    scale = np.sqrt(np.nanmean(np.square(gaps), axis=0))
+    # A spread within rounding error is that of a constant feature.
+    largest = np.nanmax(np.abs(gaps), axis=0)
+    is_constant = scale <= 1e-9 * np.maximum(np.abs(mean), largest)
+    return mean, np.where(is_constant | (scale == 0), 1.0, scale)
+
+
+def _choices(normal, ridge, inverse_temperature, linear_correction):
+    """Return the choices that a fit has, with one memory for each sample."""
+    variance = _total_variance(normal[0])
+    temperatures = (0.0, *(c / variance for c in CONCENTRATIONS))
     if inverse_temperature != "auto":
         temperatures = (float(inverse_temperature),)
     corrections = (True, False) if linear_correction == "auto" else (linear_correction,)
-    candidates = [(b, fix) for b in temperatures for fix in corrections if b or fix]
-    candidates = candidates or [(0.0, False)]
-    best = candidates[0]
-    if len(candidates) > 1 and seen.sum() > seen.shape[0]:
-        best = _choose(Z, seen, candidates, random_state)
-    memories, center, precision, recalled = _learn(Z, seen, normal, best[0])
-    if best[0]:
-        # Memories are completed by the others, as new samples will be.
-        memories = _complete(Z, seen, recalled, precision, best[1])
-    return Completer(mean, scale, memories, center, precision, *best)
+    found = []
+    for beta in temperatures:
+        if True in corrections:
+            found.append(Choice(beta, True, ridge))
+        if False in corrections and (beta or linear_correction != "auto"):
+            found.append(Choice(beta, False, ridge))
+    return found
 
 
 def _total_variance(Z):
@@ -103,53 +191,68 @@ def _total_variance(Z):
     return max(float(Z.var(axis=0).sum()), _FLOOR)
 
 
-def _choose(Z, seen, candidates, random_state):
-    """Return the candidate that completes hidden entries best: see `fit_completer`."""
+def _choose(Z, seen, may_hide, choices, scale, seed):
+    """Return the choice that completes hidden entries best, and its squared error.
+
+    Some of the seen entries are hidden that `may_hide` (n, d) allows. `scale` (d,) are
+    units in which the error is comparable between standardisations.
+    """
     # A separate stream: if the user hid entries with the same seed, the first numbers
     # of the given stream would select the same entries again.
-    random_state = np.random.RandomState(random_state.randint(2**31 - 1))
-    hidden = seen & (random_state.uniform(size=seen.shape) < _HELD_OUT)
+    random_state = np.random.RandomState(seed)
+    share = np.clip(_HELD_OUT_ENTRIES / seen.sum(), *_HELD_OUT)
+    hidden = seen & may_hide & (random_state.uniform(size=seen.shape) < share)
     # Each sample and each feature keeps the entries that completing it needs.
     hidden[seen.sum(axis=1) - hidden.sum(axis=1) < 1] = False
     hidden[:, seen.sum(axis=0) - hidden.sum(axis=0) < 2] = False
     if not hidden.any():
-        return candidates[0]
+        return choices[0], 0.0
     shown = seen & ~hidden
     Z_shown = np.where(shown, Z, 0.0)
-    normal = _fit_normal(Z_shown, shown)
+    normal = _fit_normal(Z_shown, shown, choices[0].ridge)
     rows = np.flatnonzero(hidden.any(axis=1))
     if len(rows) > _JUDGED:
         rows = np.sort(random_state.choice(rows, _JUDGED, replace=False))
-    learned = {}
+    recalled = {}
     errors = []
-    for beta, is_corrected in candidates:
-        if beta not in learned:
-            learned[beta] = _learn(Z_shown, shown, normal, beta, rows)
-        *_, precision, recalled = learned[beta]
-        found = _complete(Z_shown[rows], shown[rows], recalled, precision, is_corrected)
-        errors.append(float(np.square(found - Z[rows])[hidden[rows]].mean()))
-    return candidates[int(np.argmin(errors))]
+    for choice in choices:
+        beta = choice.inverse_temperature
+        if beta not in recalled:
+            recalled[beta] = _recall(
+                Z_shown[rows], shown[rows], *normal[:2], beta, rows
+            )
+        precision = _precision(normal, recalled[beta], choice, rows)
+        found = _complete(Z_shown[rows], shown[rows], recalled[beta], precision, choice)
+        gaps = (found - Z[rows]) * scale
+        errors.append(float(np.square(gaps)[hidden[rows]].mean()))
+    best = int(np.argmin(errors))
+    return choices[best], errors[best]
 
 
-def _learn(Z, seen, normal, beta, rows=None):
-    """Return memories (m, d), center (d,) and precision (d, d) for a temperature.
+def _learn(Z, seen, normal, choice):
+    """Return memories (m, d), center (d,) and precision (d, d) for a choice.
 
-    The precision is that of all samples, or of some numbers of samples. Also returns
-    what these samples recall, each from the other memories.
+    Also returns what the samples recall, each from the other memories.
     """
-    filled, mean, covariance = normal
-    rows = np.arange(len(Z)) if rows is None else rows
-    recalled = _recall(Z[rows], seen[rows], filled, mean, beta, rows)
-    if beta:
+    filled, mean, _ = normal
+    rows = np.arange(len(Z))
+    recalled = _recall(Z, seen, filled, mean, choice.inverse_temperature, rows)
+    return filled, mean, _precision(normal, recalled, choice, rows), recalled
+
+
+def _precision(normal, recalled, choice, rows):
+    """Return the inverse covariance (d, d) of the residuals of samples by number."""
+    filled, _, covariance = normal
+    if choice.inverse_temperature:
         rest = filled[rows] - recalled
-        covariance = _shrunk(rest.T @ rest / len(rest), len(rest))
-    return filled, mean, np.linalg.inv(covariance), recalled
+        covariance = _shrunk(rest.T @ rest / len(rest), len(rest), choice.ridge)
+    return np.linalg.inv(covariance)
 
 
-def _complete(Z, seen, recalled, precision, is_corrected):
+def _complete(Z, seen, recalled, precision, choice):
     """Return completed samples (n, d); hidden entries of Z (n, d) are zeros."""
     found = recalled
-    if is_corrected:
+    if choice.is_corrected:
         rest = np.where(seen, Z - recalled, 0.0)
         found = recalled + _carry_on(rest, seen, precision)[0]
     return np.where(seen, Z, found)
@@ -219,7 +322,7 @@ def _carry_on(rest, seen, precision, with_spread=False):
     return found, spread.reshape(n_features, n_features)
 
 
-def _fit_normal(Z, seen):
+def _fit_normal(Z, seen, ridge):
     """Return completed samples (n, d), mean (d,) and covariance of a normal one.
 
     By expectation and maximisation, from the covariance of the pairs that are seen.
@@ -228,8 +331,8 @@ def _fit_normal(Z, seen):
     mask = seen.astype(np.float64)
     pairs = mask.T @ mask
     covariance = Z.T @ Z / np.maximum(pairs, 1.0)
-    values, vectors = np.linalg.eigh(_shrunk(covariance, n_samples))
-    covariance = (vectors * np.maximum(values, _RIDGE)) @ vectors.T
+    values, vectors = np.linalg.eigh(_shrunk(covariance, n_samples, ridge))
+    covariance = (vectors * np.maximum(values, ridge)) @ vectors.T
     mean = np.zeros(n_features)
     filled = Z
     work = np.sum((n_features - seen.sum(axis=1)).astype(np.float64) ** 3)
@@ -241,15 +344,15 @@ def _fit_normal(Z, seen):
         filled = np.where(seen, Z, found + mean)
         mean = filled.mean(axis=0)
         gaps = filled - mean
-        covariance = _shrunk((gaps.T @ gaps + spread) / n_samples, n_samples)
+        covariance = _shrunk((gaps.T @ gaps + spread) / n_samples, n_samples, ridge)
         if np.sqrt(np.mean(np.square(filled - before))) < _EM_TOLERANCE:
             break
     return filled, mean, covariance
 
 
-def _shrunk(covariance, n_samples):
+def _shrunk(covariance, n_samples, ridge):
     """Return an invertible covariance (d, d), shrunk towards its diagonal."""
-    ridge = min(0.5, _RIDGE + 0.1 * len(covariance) / n_samples)
+    ridge = min(0.5, ridge + 0.1 * len(covariance) / n_samples)
     diagonal = np.diag(np.diag(covariance))
     return (
         (1.0 - ridge) * covariance + ridge * diagonal + _FLOOR * np.eye(len(diagonal))

@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris, make_blobs
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.impute import KNNImputer, SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -74,7 +75,7 @@ def test_normal_distribution_is_recovered(global_random_seed):
     X = rng.multivariate_normal(np.zeros(3), covariance, size=4000)
     shown = with_gaps(X, 0.3, global_random_seed)
     seen = ~np.isnan(shown)
-    _, mean, found = _fit_normal(np.where(seen, shown, 0.0), seen)
+    _, mean, found = _fit_normal(np.where(seen, shown, 0.0), seen, 0.02)
     assert np.abs(mean).max() < 0.08
     assert np.abs(found - covariance).max() < 0.1
 
@@ -181,15 +182,98 @@ def test_many_samples_few_memories(monkeypatch, global_random_seed):
     np.testing.assert_allclose(imputer.transform(shown), whole, atol=1e-10)
 
 
-def test_the_covariance_is_shrunk_by_two_percent(global_random_seed):
+def test_the_covariance_of_copies_is_shrunk_by_two_per_mille(global_random_seed):
     # Feature 1 is a copy: its conditional mean is feature 0 but for the shrinkage,
-    # 2 % and a tenth of the number of features over that of samples.
+    # .2 % and a tenth of the number of features over that of samples.
     x = np.random.RandomState(global_random_seed).randn(1000)
     X = np.column_stack([x, x])
     imputer = AssociativeImputer(inverse_temperature=0.0, linear_correction=True)
     imputer.fit(X)
     lower, upper = imputer.transform([[-1.0, np.nan], [1.0, np.nan]])[:, 1]
-    assert (upper - lower) / 2 == pytest.approx(1 - 0.02 - 0.1 * 2 / 1000, abs=1e-5)
+    assert (upper - lower) / 2 == pytest.approx(1 - 0.002 - 0.1 * 2 / 1000, abs=1e-5)
+
+
+def correlated(seed, n=300):
+    """Return samples (n, 5) of three factors, and the same with gaps."""
+    rng = np.random.RandomState(seed)
+    X = rng.randn(n, 3) @ rng.randn(3, 5) + 0.3 * rng.randn(n, 5)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    return X, with_gaps(X, 0.15, seed)
+
+
+@pytest.mark.parametrize("value", [10.0, 100.0, -1e4])
+def test_one_wrong_value_changes_the_error_by_less_than_five_percent(
+    value, global_random_seed
+):
+    X, shown = correlated(global_random_seed)
+    wrong = shown.copy()
+    row, column = np.argwhere(~np.isnan(shown).any(axis=1))[0, 0], 2
+    wrong[row, column] = value
+    imputer = AssociativeImputer(random_state=global_random_seed)
+    clean = error(imputer, X, shown)
+    assert error(imputer, X, wrong) < 1.05**2 * clean
+    missing = AssociativeImputer(far_values="missing", random_state=global_random_seed)
+    assert error(missing, X, wrong) < 1.05**2 * clean
+    # It stays, and what is missing beside it is as if it was missing, too.
+    beside = wrong[[row]]
+    beside[0, 0] = np.nan
+    completed = missing.transform(beside)
+    assert completed[0, column] == value
+    beside[0, column] = np.nan
+    assert completed[0, 0] == missing.transform(beside)[0, 0]
+    if value == -1e4:
+        kept = AssociativeImputer(
+            far_values="observed", random_state=global_random_seed
+        )
+        assert error(kept, X, wrong) > 2 * clean
+
+
+def test_several_far_values_of_a_sample_are_observed(global_random_seed):
+    X, shown = correlated(global_random_seed)
+    X[0] = shown[0] = 40.0
+    imputer = AssociativeImputer(far_values="missing", random_state=global_random_seed)
+    sample = X[[0]]
+    sample[0, 4] = np.nan
+    assert imputer.fit(shown).transform(sample)[0, 4] > X[1:, 4].max()
+
+
+def test_imputed_values_are_in_their_range(global_random_seed):
+    rng = np.random.RandomState(global_random_seed)
+    X = np.exp(rng.randn(200, 2) @ rng.randn(2, 4) + 0.5 * rng.randn(200, 4))
+    shown = with_gaps(X, 0.3, global_random_seed)
+    options = {"random_state": global_random_seed}
+    assert (AssociativeImputer(**options).fit_transform(shown) > 0).all()
+    gaps = np.isnan(shown)
+    bounded = AssociativeImputer(min_value=0.5, max_value=[1, 2, np.inf, 4], **options)
+    found = bounded.fit_transform(shown)
+    assert found[gaps].min() >= 0.5
+    for feature, most in enumerate([1, 2, np.inf, 4]):
+        assert (found[gaps[:, feature], feature] <= most).all()
+    np.testing.assert_array_equal(found[~gaps], X[~gaps])
+    with pytest.raises(ValueError, match="'max_value' .* one for each of 4"):
+        AssociativeImputer(max_value=[1.0, 2.0]).fit(shown)
+    with pytest.raises(ValueError, match="'min_value' .* at most max_value"):
+        AssociativeImputer(min_value=2.0, max_value=1.0).fit(shown)
+
+
+@pytest.mark.parametrize("as_given", [list, lambda i: np.isin(np.arange(4), i)])
+def test_discrete_features_have_values_that_were_seen(as_given, global_random_seed):
+    X, _ = make_blobs(200, n_features=4, random_state=global_random_seed)
+    X[:, [1, 3]] = np.round(X[:, [1, 3]])
+    shown = with_gaps(X, 0.2, global_random_seed)
+    options = {"random_state": global_random_seed}
+    imputer = AssociativeImputer(discrete_features=as_given([1, 3]), **options)
+    found = imputer.fit_transform(shown)
+    plain = AssociativeImputer(**options).fit_transform(shown)
+    np.testing.assert_array_equal(found[:, [0, 2]], plain[:, [0, 2]])
+    for feature in (1, 3):
+        values = np.unique(shown[~np.isnan(shown[:, feature]), feature])
+        nearest = np.abs(plain[:, feature, None] - values).min(axis=1)
+        gaps = np.abs(plain[:, feature] - found[:, feature])
+        np.testing.assert_allclose(gaps, nearest, atol=1e-12)
+    for wrong in ([4], [True, False], [[0]], ["a"]):
+        with pytest.raises(ValueError, match="'discrete_features' .* mask or indices"):
+            AssociativeImputer(discrete_features=wrong).fit(shown)
 
 
 def test_odd_data(global_random_seed):
@@ -245,6 +329,20 @@ def test_clusters_are_found_in_spite_of_gaps(global_random_seed):
     assert pickle.loads(pickle.dumps(model)).predict(shown).tolist() == (
         model.labels_.tolist()
     )
+
+
+def test_one_wrong_value_does_not_change_completed_samples(global_random_seed):
+    X, shown = correlated(global_random_seed)
+    wrong = shown.copy()
+    row = np.argwhere(np.isnan(shown[:, 0]) & ~np.isnan(shown[:, 1]))[0, 0]
+    wrong[row, 1] = 1e4
+    with warnings.catch_warnings():
+        # It is still in the sample that the clusters are found among.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = ClAM(2, random_state=global_random_seed).fit(wrong)
+    gaps = np.isnan(shown)
+    errors = np.square(model.complete(wrong) - X)[gaps].mean()
+    assert errors < 0.8 * np.square(X[gaps]).mean()
 
 
 @pytest.mark.parametrize("metric", ["euclidean", "cosine", "manhattan"])
