@@ -48,6 +48,7 @@ from skdiffclust.forests._hierarchy._tree_cuts import (
     cut_beyond,
     mask,
     n_clusters_by_scores,
+    second_number,
 )
 from skdiffclust.forests._perturbed._memberships import (
     consensus,
@@ -234,8 +235,11 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
     the last k in 2 to min(60, max(5, n_samples / 10)) with S_k > 2 S_(k+1). If there is
     none, it is the k with the largest log(S_k / S_(k+1)) / log(1 + sqrt(2 / k)). In
     data without clusters this quotient rarely exceeds 1; if it does not, a
-    `ConvergenceWarning` is issued. With ``cut_rule="longest"`` it is the k with the
-    largest ratio of lengths.
+    `ConvergenceWarning` is issued. So it is where a second rule finds another number:
+    the last k with S_k > 2.25 S_(k+1), or else that with the largest log(S_k / S_(k+1))
+    + log(S_(k+1) / S_(k+5)) / 4 - log(1 + sqrt(2 / k)). The warning has both numbers;
+    neither rule is better on the data sets tried. With ``cut_rule="longest"`` it is
+    the k with the largest ratio of lengths.
 
     **Memberships.** Each of `n_perturbations` draws multiplies the lengths of the tree
     and of 15 nearest neighbours by ``exp(edge_noise * z)`` with z standard normal,
@@ -863,21 +867,31 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         n_clusters, ratio = n_clusters_by_scores(
             scores, tree.n_parts, n_samples, largest=is_longest
         )
+        if is_longest or tree.n_parts > 1:
+            return n_clusters
         clear = clear_ratio(n_clusters)
-        if not is_longest and not ratio > clear and tree.n_parts == 1:
+        other = second_number(scores, n_samples)
+        found = ""
+        if np.isnan(ratio):
+            found = f"sees no clear structure: {n_clusters} clusters have too few cuts"
+        elif not ratio > clear:
             found = (
-                "there are too few cuts"
-                if np.isnan(ratio)
-                else f"the score of the cut is {ratio:.2f} times the next one, and "
-                f"data without clusters reach {clear:.2f}"
+                f"sees no clear structure: at {n_clusters} clusters, the score of the "
+                f"cut is {ratio:.2f} times the next one, and data without clusters "
+                f"reach {clear:.2f}"
             )
-            warnings.warn(
-                "SpanningForestClustering(n_clusters='auto') sees no clear structure: "
-                f"at {n_clusters} clusters, {found}. It takes {n_clusters} clusters. "
-                "Inspect cut_scores_, or set n_clusters.",
-                ConvergenceWarning,
-                stacklevel=5,
-            )
+        elif other != n_clusters:
+            found = "is in doubt"
+        if not found:
+            return n_clusters
+        if other not in (None, n_clusters):
+            found += f"; another rule, about as good, finds {other} clusters"
+        warnings.warn(
+            f"SpanningForestClustering(n_clusters='auto') {found}. It takes "
+            f"{n_clusters} clusters. Inspect cut_scores_, or set n_clusters.",
+            ConvergenceWarning,
+            stacklevel=5,
+        )
         return n_clusters
 
     def __sklearn_tags__(self):

@@ -396,9 +396,7 @@ def n_clusters_by_scores(scores, n_parts, n_samples, *, largest=False):
     Returns (n_clusters, ratio), the ratio being the fall there, NaN where there is no
     curve. Without structure it rarely exceeds ``clear_ratio(n_clusters)``.
     """
-    highest = min(MAX_AUTO_CLUSTERS, max(n_samples // 10, min(5, n_samples // 2)))
-    first = max(2, n_parts + 1)
-    curve = scores[first - 2 : highest]
+    first, curve = _curve(scores, n_parts, n_samples)
     if len(curve) < 2:
         found = min(2, len(scores) + 1)
         return max(found, n_parts), np.nan
@@ -413,3 +411,32 @@ def n_clusters_by_scores(scores, n_parts, n_samples, *, largest=False):
     elif n_parts > 1:
         return n_parts, float(ratios[place])
     return first + place, float(ratios[place])
+
+
+def second_number(scores, n_samples):
+    """Return the number of clusters by another rule, about as good; None without one.
+
+    It is the last k after which the score falls by a factor above 2.25; or else the one
+    after which it falls most, less the logarithm of `clear_ratio`, if a quarter of the
+    fall over the next four cuts is added. Arguments are those of
+    `n_clusters_by_scores`.
+    """
+    first, curve = _curve(scores, 1, n_samples)
+    if len(curve) < 2:
+        return None
+    logs = np.log(curve)
+    falls = logs[:-1] - logs[1:]
+    above = np.flatnonzero(falls > np.log(2.25))
+    if len(above):
+        return first + int(above[-1])
+    place = np.arange(len(falls))
+    following = logs[place + 1] - logs[np.minimum(place + 5, len(falls))]
+    excess = falls + following / 4 - np.log(clear_ratio(first + place))
+    return first + int(np.argmax(excess))
+
+
+def _curve(scores, n_parts, n_samples):
+    """Return the number of clusters at the first score to compare, and the scores."""
+    highest = min(MAX_AUTO_CLUSTERS, max(n_samples // 10, min(5, n_samples // 2)))
+    first = max(2, n_parts + 1)
+    return first, scores[first - 2 : highest]

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
 from skdiffclust import SpanningForestClustering
@@ -19,6 +20,7 @@ from skdiffclust.forests._hierarchy._tree_cuts import (
     cut,
     mask,
     n_clusters_by_scores,
+    second_number,
 )
 from skdiffclust.forests._trees import _compilation_threshold
 from skdiffclust.forests._trees._tree import CutTree, components, cut_order
@@ -334,6 +336,33 @@ def test_the_number_of_clusters_is_read_off_the_scores():
     assert n_clusters_by_scores(3.0 ** -np.arange(90), 1, 10_000)[0] == 60
     assert n_clusters_by_scores(np.array([3.0]), 1, 100)[0] == 2
     assert n_clusters_by_scores(np.array([]), 1, 100)[0] == 1
+
+
+def test_another_rule_for_the_number_of_clusters():
+    # A fall by 2.25, not by 2.
+    scores = np.array([100.0, 40.0, 36.0, 33.0, 15.5, 15.0, 14.8, 14.6, 14.5, 14.4])
+    assert n_clusters_by_scores(scores, 1, 200) == (5, 33 / 15.5)
+    assert second_number(scores, 200) == 2
+    # What follows the fall counts a quarter.
+    scores = np.array([100.0, 52.0, 30.0, 17.0, 10.0, 5.8, 3.4, 1.95, 1.85, 1.8])
+    falls = np.log(scores[:-1] / scores[1:])
+    later = [falls[i + 1 : i + 5].sum() / 4 for i in range(9)]
+    expected = 2 + np.argmax(falls + later - np.log(1 + np.sqrt(2 / np.arange(2, 11))))
+    assert second_number(scores, 200) == expected == 4
+    assert n_clusters_by_scores(scores, 1, 200)[0] == 8
+    assert second_number(np.array([3.0]), 200) is None
+    assert second_number(3.0 ** -np.arange(90), 100) == 10
+
+
+def test_a_doubtful_number_is_named_beside_the_other():
+    """Two pairs of squares, which a fall by 2.1 divides."""
+    rng = np.random.default_rng(2)
+    corners = np.array([[0.0, 0.0], [2.2, 0.0], [60.0, 0.0], [62.2, 0.0]])
+    X = np.concatenate([c + rng.uniform(-1, 1, (60, 2)) for c in corners])
+    message = "is in doubt; another rule, .* finds 2 clusters. It takes 4 clusters"
+    with pytest.warns(ConvergenceWarning, match=message):
+        forest = SpanningForestClustering("auto").fit(X)
+    assert forest.n_clusters_ == 4
 
 
 def test_outlier_scores_are_their_definition(global_random_seed):
