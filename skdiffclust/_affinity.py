@@ -1,4 +1,4 @@
-"""The relation between samples: distances, kernels, nearest samples, graphs."""
+"""The relation between samples: distances, kernels, graphs."""
 
 import warnings
 from collections.abc import Callable, Sized
@@ -6,24 +6,20 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 from sklearn.metrics.pairwise import pairwise_distances, pairwise_kernels
 from sklearn.utils import check_array
 
 from skdiffclust._batches import float_blocks
 from skdiffclust._compat import PAIRWISE_METRICS
-from skdiffclust._duplicates import first_duplicates
 from skdiffclust._validation import check_dense_size, refuse_masked
 
 _TRANSLATION_INVARIANT_KERNELS = ("rbf", "laplacian")
-_TREE_MAX_FEATURES = 10
-_TREE_SLACK = 1e-12  # far above the rounding of a sum of _TREE_MAX_FEATURES squares
 # Matrices with fewer rows are compared with their transpose by NumPy; so are those with
 # up to the second number if the faster comparison is not compiled yet.
 _COMPARED_BY_NUMPY = 1500
 _COMPARED_BY_NUMPY_AT_FIRST = 4000
-_MATRIX_BLOCK_ENTRIES = 2**22
+MATRIX_BLOCK_ENTRIES = 2**22
 _SYMMETRY_TOLERANCE = 1e-8
 # Metrics with parameters that are estimated from X.
 _FITTED_METRICS = ("mahalanobis", "seuclidean")
@@ -144,7 +140,7 @@ def _distances_of_sparse(X, metric):
     check_dense_size(n, n, **_DISTANCES)
     X = X.astype(np.float64)
     distances = np.empty((n, n))
-    step = max(16, _MATRIX_BLOCK_ENTRIES // X.shape[1])
+    step = max(16, MATRIX_BLOCK_ENTRIES // X.shape[1])
     blocks = [slice(start, start + step) for start in range(0, n, step)]
     for i, rows in enumerate(blocks):
         dense = X[rows].toarray()
@@ -229,7 +225,7 @@ def _kernel_of_sparse(X, kernel, kernel_params):
 def _symmetrise_dense(matrix):
     """Replace a square float64 matrix (n, n) by its mean with its transpose."""
     n = len(matrix)
-    step = max(1, _MATRIX_BLOCK_ENTRIES // n)
+    step = max(1, MATRIX_BLOCK_ENTRIES // n)
     for start in range(0, n, step):
         rows = slice(start, start + step)
         mean = 0.5 * matrix[rows, start:] + 0.5 * matrix[start:, rows].T
@@ -238,12 +234,20 @@ def _symmetrise_dense(matrix):
 
 
 def unit_rows(X):
-    """Return the rows of X (n, d), float64, divided by their lengths.
+    """Return the rows of X (n, d), dense or CSR, float64, divided by their lengths.
 
     Half the squared distance of two such rows is their cosine distance. ValueError for
     rows of length zero, which have no direction.
     """
     refuse_zero_rows(X)
+    # Divided by the largest entry first, because squares of huge entries overflow.
+    if sp.issparse(X):
+        starts = X.indptr[:-1]
+        counts = np.diff(X.indptr)
+        data = X.data / np.repeat(np.maximum.reduceat(np.abs(X.data), starts), counts)
+        norms = np.sqrt(np.add.reduceat(np.square(data), starts))
+        data /= np.repeat(norms, counts)
+        return sp.csr_array((data, X.indices, X.indptr), shape=X.shape)
     X = np.ascontiguousarray(X)  # the order of summation of a row depends on it
     scaled = X / np.abs(X).max(axis=1, keepdims=True)
     return scaled / np.sqrt(np.square(scaled).sum(axis=1, keepdims=True))
@@ -410,7 +414,7 @@ def _check_dense(D, name, kind):
     """Return D (n, n) checked, symmetric and, but for kernels, with zero diagonal."""
     n = len(D)
     keep_diagonal = kind == "kernel"
-    step = max(1, _MATRIX_BLOCK_ENTRIES // n)
+    step = max(1, MATRIX_BLOCK_ENTRIES // n)
     largest = 0.0
     difference = 0.0
     # Most matrices are valid, which is checked much faster than what is wrong.
@@ -422,7 +426,7 @@ def _check_dense(D, name, kind):
             block = block.copy()
             mirror = mirror.copy()
             block[rows, start + rows] = mirror[rows, start + rows] = 0.0
-        _refuse_nonfinite(block, name)
+        refuse_nonfinite(block, name)
         largest = max(largest, np.abs(block).max())
         gap = float(np.abs(0.5 * block - 0.5 * mirror).max())
         difference = max(difference, 2.0 * gap)
@@ -456,7 +460,7 @@ def _is_in_order(D):
 
         if is_finite_and_symmetric(D):
             return True
-    step = max(1, _MATRIX_BLOCK_ENTRIES // n)
+    step = max(1, MATRIX_BLOCK_ENTRIES // n)
     return all(_is_symmetric(D, start, start + step) for start in range(0, n, step))
 
 
@@ -482,8 +486,8 @@ def _check_sparse(D, name):
     summed = D.tocoo().tocsr().tocoo()  # adds up repeated entries, keeps stored zeros
     off_diagonal = summed.row != summed.col
     values = summed.data[off_diagonal]
-    _refuse_nonfinite(values, name)
-    graph, difference = _symmetric_union(
+    refuse_nonfinite(values, name)
+    graph, difference = symmetric_union(
         summed.row[off_diagonal], summed.col[off_diagonal], values, D.shape[0]
     )
     largest = np.abs(values).max(initial=0.0)
@@ -491,7 +495,7 @@ def _check_sparse(D, name):
     return graph
 
 
-def _refuse_nonfinite(values, name):
+def refuse_nonfinite(values, name):
     """Raise ValueError if the values hold NaN or infinity."""
     if not np.isfinite(values).all():
         found = "NaN" if np.isnan(values).any() else "infinity"
@@ -513,7 +517,7 @@ def _warn_asymmetric(difference, largest, name):
         )
 
 
-def _symmetric_union(rows, columns, values, n):
+def symmetric_union(rows, columns, values, n):
     """Return (symmetric csr_array (n, n), largest mirror difference) of edges (m,).
 
     Each directed edge occurs at most once; an edge found in one direction only is
@@ -540,221 +544,3 @@ def _symmetric_union(rows, columns, values, n):
     graph = sp.coo_array((np.concatenate([values, values]), ends), shape=(n, n)).tocsr()
     graph.sort_indices()
     return graph, difference
-
-
-def nearest_sample(X_train, X, *, metric="euclidean", metric_params=None):
-    """Return the nearest training row of each row, and how far it is.
-
-    This is the out-of-sample rule: the edge that single linkage would add.
-
-    Parameters
-    ----------
-    X_train : ndarray of shape (n_train, d), or None if metric="precomputed"
-    X : ndarray of shape (m, d), or distances (m, n_train) if metric="precomputed"
-    metric : str or callable
-        As in `sklearn.metrics.pairwise_distances`; what it estimates from data is
-        estimated from X_train.
-    metric_params : dict or None
-
-    Returns
-    -------
-    indices : ndarray of shape (m,), int64
-        Ties go to the smallest index.
-    distances : ndarray of shape (m,), float64
-        Exactly 0 for a row that is equal to a training row.
-
-    Notes
-    -----
-    The result for a row depends on that row and X_train only.  Euclidean and cosine
-    distances use a k-d tree up to 10 features, and above that matrix products that
-    only rule rows out: the rest is measured by differences.  Memory is bounded by
-    blocks, beside the answer.
-    """
-    if isinstance(metric, str) and metric == "precomputed":
-        return _nearest_column(X_train, X)
-    X_train = np.asarray(X_train, dtype=np.float64)
-    X = np.asarray(X, dtype=np.float64)
-    indices, distances = _k_nearest(X_train, X, 1, metric, metric_params)
-    return indices[:, 0], distances[:, 0]
-
-
-def k_nearest(X_train, X, n_neighbors):
-    """Return the nearest training rows (m, n_neighbors), int64, of each row.
-
-    X (m, d) and X_train (n_train, d) are float64; neighbours are ordered by Euclidean
-    distance, then by index. As in `nearest_sample`, the result of a row does not depend
-    on the other rows.
-    """
-    return _k_nearest(X_train, X, n_neighbors, "euclidean", None)[0]
-
-
-def neighbors_graph(
-    X, n_neighbors, *, mode="connectivity", metric="euclidean", metric_params=None
-):
-    """Return the symmetric graph of nearest neighbours as csr_array (n, n).
-
-    An edge joins two rows if either is among the `n_neighbors` nearest of the other,
-    itself not counted; ties go to the smaller index.  Stored values are 1 with
-    mode="connectivity" and distances with "distance", where the zero distance of two
-    equal rows stays a stored entry.  Indices are sorted, nothing is on the diagonal.
-    """
-    X = np.asarray(X, dtype=np.float64)
-    n = len(X)
-    if not 1 <= n_neighbors < n:
-        raise ValueError(
-            f"The 'n_neighbors' parameter must be between 1 and n_samples - 1 = "
-            f"{n - 1}. Got {n_neighbors} instead. Lower it or pass more samples."
-        )
-    if mode not in ("connectivity", "distance"):
-        raise ValueError(
-            "The 'mode' parameter must be 'connectivity' or 'distance'. "
-            f"Got {mode!r} instead. Choose one of the two."
-        )
-    found, distances = _k_nearest(X, X, n_neighbors + 1, metric, metric_params)
-    others = found != np.arange(n)[:, None]
-    # A row with many duplicates of smaller index does not find itself.
-    others[others.all(axis=1), -1] = False
-    rows = np.repeat(np.arange(n), n_neighbors)
-    values = distances[others] if mode == "distance" else np.ones(len(rows))
-    return _symmetric_union(rows, found[others], values, n)[0]
-
-
-def _nearest_column(X_train, D):
-    """Return each row's smallest entry in distances D (m, n_train): (index, value)."""
-    if sp.issparse(D):
-        raise ValueError(
-            "The 'X' parameter must be a dense matrix of distances to the training "
-            "samples. Got a sparse one instead, and sparse is not supported here: "
-            "use .toarray() with every distance filled in."
-        )
-    refuse_masked(D)
-    D = np.asarray(D, dtype=np.float64)
-    if D.ndim != 2 or (X_train is not None and D.shape[1] != len(X_train)):
-        columns = "n_train" if X_train is None else len(X_train)
-        raise ValueError(
-            f"The 'X' parameter must have shape (m, {columns}), distances to the "
-            f"training samples. Got shape {D.shape} instead. Pass one column per "
-            "training sample."
-        )
-    _refuse_nonfinite(D, "X")
-    indices = D.argmin(axis=1)
-    return indices.astype(np.int64, copy=False), D[np.arange(len(D)), indices]
-
-
-def _k_nearest(T, X, k, metric, metric_params):
-    """Return (indices, distances), both (m, k), by distance, then by index in T."""
-    params = fitted_metric_params(T, metric, metric_params)
-    kept = first_duplicates(T, k)
-    T = T[kept]
-    if isinstance(metric, str) and metric in EUCLIDEAN_FORMS and not params:
-        form = EUCLIDEAN_FORMS[metric]
-        T = form.prepare(T)
-        X = form.prepare(X)
-        refuse_overflow([T, X], np.float64)
-        tree = T.shape[1] <= _TREE_MAX_FEATURES
-        columns, squares = (_tree_nearest if tree else _product_nearest)(T, X, k)
-        distances = form.finish(squares)
-    else:
-        columns, distances = _metric_nearest(T, X, k, metric, params)
-    return kept[columns], distances
-
-
-def _tree_nearest(T, X, k):
-    """Return (columns, squared distances) (m, k) with a k-d tree, ties resolved."""
-    tree = cKDTree(T)
-    near, found = tree.query(X, k=k + 1)
-    tied = near[:, k] <= near[:, k - 1] * (1.0 + _TREE_SLACK)
-    clear = np.flatnonzero(~tied)
-    columns = np.empty((len(X), k), dtype=np.int64)
-    squares = np.empty((len(X), k))
-    rows = np.repeat(np.arange(len(clear)), k)
-    columns[clear], squares[clear] = _resolve_ties(
-        T, X[clear], rows, found[clear, :k].ravel(), k
-    )
-    tied = np.flatnonzero(tied)
-    step = max(1, _MATRIX_BLOCK_ENTRIES // len(T))
-    for start in range(0, len(tied), step):
-        block = tied[start : start + step]
-        radii = near[block, k - 1] * (1.0 + _TREE_SLACK)
-        balls = tree.query_ball_point(X[block], radii)
-        rows = np.repeat(np.arange(len(block)), [len(ball) for ball in balls])
-        columns[block], squares[block] = _resolve_ties(
-            T, X[block], rows, np.concatenate(balls).astype(np.int64), k
-        )
-    return columns, squares
-
-
-def _product_nearest(T, X, k):
-    """Return (columns, squared distances) (m, k), ruling rows out by products.
-
-    |x|^2 + |t|^2 - 2xt of centred rows is off by at most c (|x|^2 + |t|^2); only
-    rows whose lower bound is not above the k-th upper bound are measured.
-    """
-    means = column_means(T)
-    T_centred = T - means
-    T_squares = np.square(T_centred).sum(axis=1)
-    c = 4.0 * (T.shape[1] + 8) * np.finfo(np.float64).eps
-    columns = np.empty((len(X), k), dtype=np.int64)
-    squares = np.empty((len(X), k))
-    step = max(1, _MATRIX_BLOCK_ENTRIES // len(T))
-    for start in range(0, len(X), step):
-        done = slice(start, start + step)
-        centred = X[done] - means
-        X_squares = np.square(centred).sum(axis=1)[:, None]
-        # Lower bounds, less (1 - c) |x|^2, which is the same along a row.
-        lower = (-2.0 * centred) @ T_centred.T
-        lower += (1.0 - c) * T_squares
-        if k == 1:
-            near = lower.argmin(axis=1)[:, None]
-        else:
-            near = np.argpartition(lower, k - 1, axis=1)[:, :k]
-        upper = np.take_along_axis(lower, near, axis=1)
-        upper += 2.0 * c * (X_squares + T_squares[near])
-        rows, candidates = np.nonzero(lower <= upper.max(axis=1, keepdims=True))
-        columns[done], squares[done] = _resolve_ties(T, X[done], rows, candidates, k)
-    return columns, squares
-
-
-def _metric_nearest(T, X, k, metric, params):
-    """Return (columns, distances) (m, k) for any metric of scikit-learn."""
-    columns = np.empty((len(X), k), dtype=np.int64)
-    distances = np.empty((len(X), k))
-    # Rounding of a metric may give equal rows a positive distance: it is 0 by
-    # definition.
-    number = {row.tobytes(): i for i, row in enumerate(T + 0.0)}
-    T_numbers = np.array([number[row.tobytes()] for row in T + 0.0])
-    step = max(1, _MATRIX_BLOCK_ENTRIES // len(T))
-    for start in range(0, len(X), step):
-        block = X[start : start + step]
-        values = block_distances(block, T, metric, params)
-        numbers = np.array([number.get(row.tobytes(), -1) for row in block + 0.0])
-        values[numbers[:, None] == T_numbers] = 0.0
-        limit = np.partition(values, k - 1, axis=1)[:, k - 1]
-        rows, candidates = np.nonzero(values <= limit[:, None])
-        done = slice(start, start + step)
-        columns[done], distances[done] = _first_k(
-            rows, candidates, values[rows, candidates], k
-        )
-    return columns, distances
-
-
-def _resolve_ties(T, X, rows, columns, k):
-    """Return (columns, squared distances) (m, k) among candidate pairs (p,)."""
-    squares = np.empty(len(rows))
-    step = max(1, _MATRIX_BLOCK_ENTRIES // T.shape[1])
-    for start in range(0, len(rows), step):
-        part = slice(start, start + step)
-        # Summed along a contiguous axis, so that the bits do not depend on the other
-        # pairs.
-        difference = np.ascontiguousarray(X[rows[part]] - T[columns[part]])
-        squares[part] = np.square(difference, out=difference).sum(axis=1)
-    return _first_k(rows, columns, squares, k)
-
-
-def _first_k(rows, columns, values, k):
-    """Return (columns, values) (m, k), first by value then column, of pairs (p,)."""
-    order = np.lexsort((columns, values, rows))
-    counts = np.bincount(rows)
-    starts = np.cumsum(counts) - counts
-    taken = order[starts[:, None] + np.arange(k)]
-    return columns[taken], values[taken]

@@ -1,4 +1,4 @@
-"""Tests of distances, kernels, graphs and the out-of-sample rule."""
+"""Tests of distances, kernels and precomputed relations."""
 
 import warnings
 from functools import partial
@@ -22,8 +22,6 @@ from skdiffclust._affinity import (
     column_means,
     distance_matrix,
     kernel_matrix,
-    nearest_sample,
-    neighbors_graph,
 )
 from skdiffclust._validation import check_dense_size, refuse_masked
 
@@ -96,141 +94,6 @@ def test_center_accepts_what_does_not_overflow(global_random_seed):
     X = np.random.RandomState(global_random_seed).normal(size=(90, 2))
     assert np.isfinite(cdist(center(X * 1e150), center(X * 1e150))).all()
     assert np.isfinite(center(X * 1e17, dtype=np.float32)).all()
-
-
-# ------------------------------------------------------------------ nearest_sample
-
-
-def brute_nearest(T, X, metric="euclidean", **params):
-    D = cdist(X, T, metric, **params)
-    return D.argmin(axis=1), D.min(axis=1)
-
-
-@pytest.mark.parametrize("d", [1, 2, 5, 10, 11, 40])
-@pytest.mark.parametrize("integers", [False, True])
-@pytest.mark.parametrize("shift", [0.0, 1e6])
-def test_nearest_row_matches_brute_force(d, integers, shift, global_random_seed):
-    seed = d + 1000 * global_random_seed
-    T = rows_with_duplicates(seed, 150, d, integers=integers) + shift
-    X = rows_with_duplicates(seed + 1, 60, d, integers=integers) + shift
-    indices, distances = nearest_sample(T, X)
-    expected = brute_nearest(T, X)
-    assert indices.dtype == np.int64
-    assert distances.dtype == np.float64
-    assert_array_equal(indices, expected[0])
-    assert_allclose(distances, expected[1], rtol=1e-13)
-
-
-@pytest.mark.parametrize(
-    ("metric", "params"),
-    [
-        ("euclidean", None),
-        ("sqeuclidean", None),
-        ("cosine", None),
-        ("manhattan", None),
-        ("correlation", None),
-        ("minkowski", {"p": 3}),
-        ("seuclidean", None),
-        ("mahalanobis", None),
-        (manhattan, None),
-    ],
-)
-@pytest.mark.parametrize("d", [4, 13])
-def test_training_rows_find_themselves_in_any_chunk(
-    metric, params, d, monkeypatch, global_random_seed
-):
-    T = rows_with_duplicates(global_random_seed, 60, d) + 10.0
-    first = np.array([np.flatnonzero((row == T).all(axis=1))[0] for row in T])
-    indices, distances = nearest_sample(T, T, metric=metric, metric_params=params)
-    assert_array_equal(indices, first)
-    assert_array_equal(distances, 0.0)
-
-    X = np.random.RandomState(global_random_seed + 1).normal(size=(31, d)) + 10.0
-    whole = nearest_sample(T, X, metric=metric, metric_params=params)
-    for size in (1, 7):
-        parts = [
-            nearest_sample(T, X[i : i + size], metric=metric, metric_params=params)
-            for i in range(0, len(X), size)
-        ]
-        assert_array_equal(np.concatenate([p[0] for p in parts]), whole[0])
-        assert_array_equal(np.concatenate([p[1] for p in parts]), whole[1])
-    monkeypatch.setattr(_affinity, "_MATRIX_BLOCK_ENTRIES", 100)
-    blocked = nearest_sample(T, X, metric=metric, metric_params=params)
-    assert_array_equal(blocked[0], whole[0])
-    assert_array_equal(blocked[1], whole[1])
-
-
-@pytest.mark.parametrize(
-    ("metric", "params"),
-    [("cosine", None), ("cityblock", None), ("minkowski", {"p": 3})],
-)
-def test_nearest_row_of_other_metrics_matches_scipy(metric, params, global_random_seed):
-    rng = np.random.RandomState(global_random_seed)
-    T, X = rng.normal(size=(50, 4)), rng.normal(size=(20, 4))
-    indices, distances = nearest_sample(T, X, metric=metric, metric_params=params)
-    expected = brute_nearest(T, X, metric, **(params or {}))
-    assert_array_equal(indices, expected[0])
-    assert_allclose(distances, expected[1], rtol=1e-12)
-
-
-def test_nearest_row_takes_minus_zero_for_zero(global_random_seed):
-    # By correlation, rows are some 1e-16 from themselves before this is settled.
-    T = np.random.RandomState(global_random_seed).normal(size=(40, 5))
-    T[:, 0], X = 0.0, T.copy()
-    X[:, 0] = -0.0
-    T[::2, 0] *= -1
-    indices, distances = nearest_sample(T, X, metric="correlation")
-    assert_array_equal(indices, np.arange(40))
-    assert_array_equal(distances, 0.0)
-
-
-def test_nearest_row_estimates_metric_parameters_on_training_rows(global_random_seed):
-    rng = np.random.RandomState(global_random_seed)
-    T, X = rng.normal(size=(50, 4)) * [1, 10, 100, 1], rng.normal(size=(20, 4))
-    _, distances = nearest_sample(T, X, metric="seuclidean")
-    expected = brute_nearest(T, X, "seuclidean", V=T.var(axis=0, ddof=1))[1]
-    assert_allclose(distances, expected)
-
-
-@pytest.mark.parametrize("d", [2, 20])
-def test_nearest_row_with_all_rows_equal(d):
-    T = np.full((3000, d), 0.1)
-    indices, distances = nearest_sample(T, np.vstack([T, T[:1] + 1]))
-    assert_array_equal(indices, 0)
-    assert_array_equal(distances[:-1], 0.0)
-    assert_allclose(distances[-1], np.sqrt(d))
-
-
-@pytest.mark.parametrize("d", [3, 30])
-def test_nearest_row_never_loses_an_equal_row_beside_an_outlier(d, global_random_seed):
-    T = np.random.RandomState(global_random_seed).normal(size=(100, d)) * 1e-4
-    T[50] = 1e8  # products of centred rows are off by far more than the distances
-    indices, distances = nearest_sample(T, T)
-    assert_array_equal(indices, np.arange(100))
-    assert_array_equal(distances, 0.0)
-
-
-def test_nearest_row_precomputed():
-    D = np.array([[3, 1, 1], [0, 2, 0]])
-    indices, distances = nearest_sample(None, D, metric="precomputed")
-    assert_array_equal(indices, [1, 0])
-    assert_array_equal(distances, [1.0, 0.0])
-    with pytest.raises(ValueError, match=r"shape \(m, 4\).*Got shape \(2, 3\)"):
-        nearest_sample(np.zeros((4, 2)), D, metric="precomputed")
-    with pytest.raises(ValueError, match="sparse is not supported.*toarray"):
-        nearest_sample(None, sp.csr_array(D), metric="precomputed")
-    with pytest.raises(ValueError, match="finite. Got NaN"):
-        nearest_sample(None, np.where(D == 3, np.nan, D), metric="precomputed")
-
-
-def test_nearest_row_refuses_overflow_and_nan(global_random_seed):
-    T = np.random.RandomState(global_random_seed).normal(size=(90, 2))
-    with pytest.raises(ValueError, match="distances overflow: rescale"):
-        nearest_sample(T, T * 1e300)
-    with pytest.raises(ValueError, match="distances overflow, rescale"):
-        nearest_sample(T * 1e200, T * 1e200, metric="minkowski", metric_params={"p": 3})
-    with pytest.raises(ValueError, match="Got NaN from"):
-        nearest_sample(T, T, metric=lambda x, y: np.nan)
 
 
 # ------------------------------------------------------------------ matrices
@@ -348,7 +211,7 @@ def test_check_precomputed_returns_a_clean_matrix_itself(global_random_seed):
 
 
 def test_check_precomputed_symmetrises_with_a_warning(monkeypatch, global_random_seed):
-    monkeypatch.setattr(_affinity, "_MATRIX_BLOCK_ENTRIES", 20)
+    monkeypatch.setattr(_affinity, "MATRIX_BLOCK_ENTRIES", 20)
     D = np.random.RandomState(global_random_seed).uniform(size=(9, 9))
     D.flags.writeable = False
     expected = (D + D.T) / 2
@@ -433,55 +296,6 @@ def test_check_precomputed_sparse_int64_indices_and_input_kept(global_random_see
         warnings.simplefilter("error")
         again = check_precomputed(graph)
     assert_array_equal(again.toarray(), graph.toarray())
-
-
-# ------------------------------------------------------------------ graph
-
-
-def brute_graph(X, k, metric="euclidean"):
-    D = cdist(X, X, metric)
-    n = len(X)
-    edges = np.zeros((n, n), dtype=bool)
-    for i in range(n):
-        order = sorted((D[i, j], j) for j in range(n) if j != i)
-        edges[i, [j for _, j in order[:k]]] = True
-    return edges | edges.T, D
-
-
-@pytest.mark.parametrize("d", [2, 14])
-@pytest.mark.parametrize("integers", [False, True])
-@pytest.mark.parametrize("k", [1, 4, 39])
-@pytest.mark.parametrize("metric", ["euclidean", "cityblock"])
-def test_neighbors_graph_matches_brute_force(
-    d, integers, k, metric, monkeypatch, global_random_seed
-):
-    monkeypatch.setattr(_affinity, "_MATRIX_BLOCK_ENTRIES", 500)
-    X = rows_with_duplicates(k + 1000 * global_random_seed, 40, d, integers=integers)
-    edges, D = brute_graph(X, k, metric)
-    graph = neighbors_graph(X, k, metric=metric)
-    assert isinstance(graph, sp.csr_array)
-    assert graph.has_sorted_indices
-    assert_array_equal(graph.toarray(), edges)
-    lengths = neighbors_graph(X, k, mode="distance", metric=metric)
-    assert_array_equal(lengths.indptr, graph.indptr)
-    assert_array_equal(lengths.indices, graph.indices)
-    rows, columns = lengths.tocoo().coords
-    assert_allclose(lengths.data, D[rows, columns], rtol=1e-13)
-    assert_array_equal(lengths.data == 0, D[rows, columns] == 0)
-
-
-def test_neighbors_graph_of_equal_rows_takes_the_smallest_indices():
-    graph = neighbors_graph(np.ones((50, 2)), 3, mode="distance")
-    assert_array_equal(graph.toarray(), 0.0)
-    assert_array_equal(graph.indices[graph.indptr[49] :], [0, 1, 2])
-
-
-@pytest.mark.parametrize("n_neighbors", [0, 5, 6])
-def test_neighbors_graph_refuses(n_neighbors):
-    with pytest.raises(ValueError, match=f"n_samples - 1 = 4. Got {n_neighbors}"):
-        neighbors_graph(np.eye(5), n_neighbors)
-    with pytest.raises(ValueError, match="'mode' parameter.*'distances'"):
-        neighbors_graph(np.eye(5), 2, mode="distances")
 
 
 # ------------------------------------------------------------------ size

@@ -20,7 +20,7 @@ from skdiffclust import (
     SparseGEMINI,
     SparseGEMINICV,
 )
-from skdiffclust._affinity import nearest_sample
+from skdiffclust._neighbors import nearest_sample
 from skdiffclust._products import product_by_sample
 from skdiffclust.memories import attraction_step, energy, entropy, recall
 

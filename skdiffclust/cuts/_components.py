@@ -82,9 +82,9 @@ def place_small(labels, small, parts, sizes, n_clusters, X=None, max_size=np.inf
     part_sizes = np.bincount(parts, sizes)
     nearest = {}
     if X is not None:
-        from skdiffclust.cuts._neighbors import nearest_point
+        from skdiffclust._neighbors import nearest_sample
 
-        found, distances = nearest_point(X[kept], X[nodes])
+        found, distances = nearest_sample(X[kept], X[nodes])
         for i in np.argsort(-distances, kind="stable"):  # the nearest is written last
             nearest[parts[nodes[i]]] = labels[kept[found[i]]]
     order = np.unique(parts[nodes])

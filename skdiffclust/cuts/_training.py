@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skdiffclust._affinity import k_nearest
 from skdiffclust._assignments import softmax, softmax_backward
 from skdiffclust._batches import mini_batches
 from skdiffclust._loop_checkpoint import ArraysState
+from skdiffclust._neighbors import k_nearest
 from skdiffclust._optimisers import Adam
 from skdiffclust.cuts._neighbors import count_ranked, rank_weights
 from skdiffclust.cuts._ratio_cut import expected_cut_with_gradient
@@ -419,7 +419,9 @@ def move_samples(X, labels, moves, free, random_state):
     targets = np.empty((n_drawn, hard.shape[1]))
     for start in range(0, n_drawn, _SEARCHED):
         part = slice(start, start + _SEARCHED)
-        near = k_nearest(points, points[rows[part]] + moves[numbers[part]], n_neighbors)
+        near, _ = k_nearest(
+            points, points[rows[part]] + moves[numbers[part]], n_neighbors
+        )
         targets[part] = weights @ hard[labels[near]] / weights.sum()
     return MovedSamples(rows, numbers, targets)
 
@@ -428,7 +430,7 @@ def _moves_to_neighbors(X, random_state):
     """Return differences (m, d) between samples of X (n, d) and near ones."""
     rows = random_state.permutation(len(X))[:_N_MOVES]
     points = X.astype(np.float64, copy=False)
-    found = k_nearest(points, points[rows], min(_N_NEIGHBORS + 1, len(X)))
+    found, _ = k_nearest(points, points[rows], min(_N_NEIGHBORS + 1, len(X)))
     # The first is the sample itself, or a duplicate.
     n_found = found.shape[1]
     columns = random_state.randint(min(1, n_found - 1), n_found, size=len(rows))

@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from skdiffclust._affinity import METRICS, is_clean_distances, nearest_sample
+from skdiffclust._affinity import METRICS, is_clean_distances
 from skdiffclust._assignments import relabel_by_size
 from skdiffclust._compat import (
     CallbackSupportMixin,
@@ -29,7 +29,7 @@ from skdiffclust._history import (
     keep_state_on_error,
     warn_of_convergence,
 )
-from skdiffclust._sparse_squares import SPARSE_METRICS, nearest_sparse_sample
+from skdiffclust._neighbors import SPARSE_METRICS, nearest_sample
 from skdiffclust._validation import is_small_dense, validate_rows
 from skdiffclust.forests._constrained._grow_tree import grow_tree
 from skdiffclust.forests._constrained._search import improve_cut, join_groups
@@ -680,9 +680,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
 
     def _nearest_of(self, X_train, X):
         """Return the nearest of X_train (n, d) of each of X, and how far it is."""
-        is_sparse = issparse(X_train) or issparse(X)
-        nearest = nearest_sparse_sample if is_sparse else nearest_sample
-        return nearest(X_train, X, metric=self.metric)
+        return nearest_sample(X_train, X, metric=self.metric)
 
     def _sparse_formats(self):
         """Return what `accept_sparse` is for samples."""

@@ -6,9 +6,9 @@ import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 from sklearn.neighbors import KNeighborsTransformer
 
+from skdiffclust import _neighbors
 from skdiffclust._duplicates import equal_rows
 from skdiffclust._validation import canonical_rows
-from skdiffclust.cuts import _neighbors
 from skdiffclust.cuts._graph import Affinity
 from skdiffclust.cuts._ratio_cut import check_graph
 
@@ -141,7 +141,7 @@ def sparse_rows(rng, n, d, density=0.3):
 def test_neighbours_of_sparse_rows_are_those_of_dense_ones(
     metric, n_features, global_random_seed, monkeypatch
 ):
-    monkeypatch.setattr(_neighbors, "_PRODUCT_BLOCK_ENTRIES", 500)  # several blocks
+    monkeypatch.setattr(_neighbors, "MATRIX_BLOCK_ENTRIES", 500)  # several blocks
     rng = np.random.RandomState(global_random_seed)
     X = sparse_rows(rng, 60, n_features)
     new = np.concatenate([sparse_rows(rng, 10, n_features), X[:2]])

@@ -133,7 +133,7 @@ def test_kernels_of_sparse_rows(kernel):
 def test_metrics_of_sparse_rows(monkeypatch):
     X, _ = counts()
     # Several blocks, the last one shorter.
-    monkeypatch.setattr("skdiffclust._affinity._MATRIX_BLOCK_ENTRIES", 24 * 20)
+    monkeypatch.setattr("skdiffclust._affinity.MATRIX_BLOCK_ENTRIES", 24 * 20)
     metrics = ["euclidean", "sqeuclidean", "cosine", "manhattan", "chebyshev"]
     for metric in [*metrics, lambda a, b: np.abs(a - b).max()]:
         found = distance_matrix(canonical_rows(X), metric=metric)

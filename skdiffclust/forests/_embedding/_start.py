@@ -8,8 +8,8 @@ from scipy.sparse import issparse
 from scipy.sparse.linalg import LinearOperator, svds
 from sklearn.neighbors import NearestNeighbors, kneighbors_graph
 
-from skdiffclust._affinity import neighbors_graph
 from skdiffclust._encoder import Encoder
+from skdiffclust._neighbors import neighbors_graph
 from skdiffclust._validation import extreme_rows
 
 # Up to so many features their covariance is decomposed, else a product at a time is.

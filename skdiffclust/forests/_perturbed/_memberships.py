@@ -14,8 +14,8 @@ from scipy.optimize import linear_sum_assignment
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import minimum_spanning_tree
 
-from skdiffclust._affinity import neighbors_graph
 from skdiffclust._assignments import order_by_size
+from skdiffclust._neighbors import neighbors_graph
 from skdiffclust.forests._hierarchy._tree_cuts import cut
 from skdiffclust.forests._trees._tree import CutTree, components, cut_order
 

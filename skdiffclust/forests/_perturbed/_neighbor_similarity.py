@@ -7,8 +7,9 @@ import numpy as np
 from scipy.sparse import csr_array
 from sklearn.utils import check_array
 
-from skdiffclust._affinity import center, neighbors_graph
+from skdiffclust._affinity import center
 from skdiffclust._compat import Interval, validate_params
+from skdiffclust._neighbors import neighbors_graph
 from skdiffclust._validation import refuse_silent_conversion
 from skdiffclust.forests._perturbed._relation import freeze
 from skdiffclust.forests._trees._distances import lengths_of

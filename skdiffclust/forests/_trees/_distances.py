@@ -18,7 +18,7 @@ from skdiffclust._affinity import (
     refuse_overflow,
     refuse_underflow,
 )
-from skdiffclust._sparse_squares import SparseSquares
+from skdiffclust._neighbors import SparseSquares
 from skdiffclust.forests._trees import _compilation_threshold
 
 # Lengths in a block of the matrix that core distances are computed from: 8 MB.

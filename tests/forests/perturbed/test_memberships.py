@@ -13,7 +13,7 @@ from sklearn.datasets import make_blobs, make_moons
 from sklearn.exceptions import ConvergenceWarning
 
 from skdiffclust import SpanningForestClustering
-from skdiffclust._affinity import neighbors_graph
+from skdiffclust._neighbors import neighbors_graph
 from skdiffclust.forests import _spanning_forest
 from skdiffclust.forests._perturbed import _memberships
 from skdiffclust.forests._trees._distances import lengths_of

@@ -8,7 +8,7 @@ from scipy.spatial.distance import cdist
 from sklearn.metrics.pairwise import haversine_distances
 
 from skdiffclust import SpanningForestClustering
-from skdiffclust._sparse_squares import SPARSE_METRICS, SparseSquares
+from skdiffclust._neighbors import SPARSE_METRICS, SparseSquares
 from skdiffclust.forests import minimum_spanning_tree
 
 NAMES = {"l2": "euclidean"}

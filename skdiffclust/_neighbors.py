@@ -1,0 +1,337 @@
+"""The exact search of nearest samples, dense and sparse, and distances of sparse ones.
+
+Trees up to 10 features and, beyond, matrix products rule samples out; the rest is
+measured by differences, so that ties are resolved by index and a result depends on its
+sample only.
+"""
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.spatial import cKDTree
+
+from skdiffclust._affinity import (
+    EUCLIDEAN_FORMS,
+    MATRIX_BLOCK_ENTRIES,
+    block_distances,
+    column_means,
+    fitted_metric_params,
+    refuse_nonfinite,
+    refuse_overflow,
+    symmetric_union,
+    unit_rows,
+)
+from skdiffclust._duplicates import first_duplicates
+from skdiffclust._validation import canonical_rows, refuse_masked
+
+_TREE_MAX_FEATURES = 10
+_TREE_SLACK = 1e-12  # far above the rounding of a sum of _TREE_MAX_FEATURES squares
+# Metrics of sparse samples, as functions of squared Euclidean distances.
+SPARSE_METRICS = ("euclidean", "l2", "sqeuclidean", "cosine")
+_ROWS = 512
+_NORMED_ROWS = 64
+_LARGEST = np.finfo(np.float64).max / 16
+
+
+class SparseSquares:
+    """Sparse samples (n, d) as float64, and their squared norms (n,).
+
+    A squared distance is |x|² + |y|² - 2xy, with sums over the stored entries in the
+    order of features: the same bits on both sides and in any block, and exactly zero
+    between equal samples. If samples are near each other relative to their norms, it
+    has correspondingly fewer digits than a sum of squared differences.
+    """
+
+    def __init__(self, X, metric):
+        X = canonical_rows(sp.csr_array(X, dtype=np.float64))
+        if metric == "cosine":
+            X = unit_rows(X)
+        self.points = X
+        self.columns = X.T.tocsr()
+        self.squares = np.empty(X.shape[0])
+        for start in range(0, X.shape[0], _NORMED_ROWS):
+            rows = slice(start, start + _NORMED_ROWS)
+            # Computed like the products with others, so that their bits agree.
+            self.squares[rows] = (X[rows] @ X[rows].T).diagonal()
+        if not self.squares.max(initial=0.0) < _LARGEST:
+            raise ValueError(
+                "The samples of X must have squared distances that fit float64. Got "
+                f"values up to {abs(X).max():.3g} instead, whose distances overflow: "
+                "rescale X, e.g. with MaxAbsScaler."
+            )
+
+    def to(self, other, rows=slice(None)):
+        """Return squared distances (n, m) of own rows to those of `SparseSquares`."""
+        products = self.points[rows] @ other.columns
+        return _less(products, self.squares[rows], other.squares)
+
+    def between(self, rows, others):
+        """Return squared distances (len(rows), len(others)) between own samples."""
+        products = self.points[rows] @ self.points[others].T.tocsr()
+        return _less(products, self.squares[rows], self.squares[others])
+
+    def row(self, i, others):
+        """Return squared distances (len(others),) of sample i."""
+        x = np.zeros(self.points.shape[1])
+        stored = slice(self.points.indptr[i], self.points.indptr[i + 1])
+        x[self.points.indices[stored]] = self.points.data[stored]
+        found = self.squares[i] + self.squares - 2.0 * (self.points @ x)
+        return np.maximum(found, 0.0)[others]
+
+
+def _less(products, squares, others):
+    """Return |x|² + |y|² - 2xy, not below zero, of products (n, m)."""
+    found = products.toarray()
+    found *= -2.0
+    found += squares[:, None] + others
+    return np.maximum(found, 0.0, out=found)
+
+
+def nearest_sample(X_train, X, *, metric="euclidean", metric_params=None):
+    """Return the nearest training row of each row, and how far it is.
+
+    This is the out-of-sample rule: the edge that single linkage would add.
+
+    Parameters
+    ----------
+    X_train : {ndarray, sparse} of shape (n_train, d), or None if metric="precomputed"
+        Sparse samples have one of `SPARSE_METRICS`.
+    X : {ndarray, sparse} of shape (m, d)
+        If metric="precomputed", distances (m, n_train).
+    metric : str or callable
+        As in `sklearn.metrics.pairwise_distances`; what it estimates from data is
+        estimated from X_train.
+    metric_params : dict or None
+
+    Returns
+    -------
+    indices : ndarray of shape (m,), int64
+        Ties go to the smallest index.
+    distances : ndarray of shape (m,), float64
+        Exactly 0 for a row that is equal to a training row.
+
+    Notes
+    -----
+    The result for a row depends on that row and X_train only.  Euclidean and cosine
+    distances use a k-d tree up to 10 features, and above that matrix products that
+    only rule rows out: the rest is measured by differences.  Memory is bounded by
+    blocks, beside the answer.
+    """
+    if isinstance(metric, str) and metric == "precomputed":
+        return _nearest_column(X_train, X)
+    indices, distances = _k_nearest(X_train, X, 1, metric, metric_params)
+    return indices[:, 0], distances[:, 0]
+
+
+def k_nearest(X_train, X, n_neighbors):
+    """Return the nearest training rows (m, n_neighbors), int64, and how far they are.
+
+    X (m, d) and X_train (n_train, d) are dense or sparse; neighbours are ordered by
+    Euclidean distance, then by index. As in `nearest_sample`, the result of a row does
+    not depend on the other rows.
+    """
+    return _k_nearest(X_train, X, n_neighbors, "euclidean", None)
+
+
+def neighbors_graph(
+    X, n_neighbors, *, mode="connectivity", metric="euclidean", metric_params=None
+):
+    """Return the symmetric graph of nearest neighbours as csr_array (n, n).
+
+    An edge joins two rows if either is among the `n_neighbors` nearest of the other,
+    itself not counted; ties go to the smaller index.  Stored values are 1 with
+    mode="connectivity" and distances with "distance", where the zero distance of two
+    equal rows stays a stored entry.  Indices are sorted, nothing is on the diagonal.
+    """
+    X = np.asarray(X, dtype=np.float64)
+    n = len(X)
+    if not 1 <= n_neighbors < n:
+        raise ValueError(
+            f"The 'n_neighbors' parameter must be between 1 and n_samples - 1 = "
+            f"{n - 1}. Got {n_neighbors} instead. Lower it or pass more samples."
+        )
+    if mode not in ("connectivity", "distance"):
+        raise ValueError(
+            "The 'mode' parameter must be 'connectivity' or 'distance'. "
+            f"Got {mode!r} instead. Choose one of the two."
+        )
+    found, distances = _k_nearest(X, X, n_neighbors + 1, metric, metric_params)
+    others = are_others(found)
+    rows = np.repeat(np.arange(n), n_neighbors)
+    values = distances[others] if mode == "distance" else np.ones(len(rows))
+    return symmetric_union(rows, found[others], values, n)[0]
+
+
+def are_others(found):
+    """Return which (n, k) of the nearest rows found of each row are not itself.
+
+    All but one: a row with many duplicates may not find itself, and loses the last.
+    """
+    others = found != np.arange(len(found))[:, None]
+    others[others.all(axis=1), -1] = False
+    return others
+
+
+def _nearest_column(X_train, D):
+    """Return each row's smallest entry in distances D (m, n_train): (index, value)."""
+    if sp.issparse(D):
+        raise ValueError(
+            "The 'X' parameter must be a dense matrix of distances to the training "
+            "samples. Got a sparse one instead, and sparse is not supported here: "
+            "use .toarray() with every distance filled in."
+        )
+    refuse_masked(D)
+    D = np.asarray(D, dtype=np.float64)
+    if D.ndim != 2 or (X_train is not None and D.shape[1] != len(X_train)):
+        columns = "n_train" if X_train is None else len(X_train)
+        raise ValueError(
+            f"The 'X' parameter must have shape (m, {columns}), distances to the "
+            f"training samples. Got shape {D.shape} instead. Pass one column per "
+            "training sample."
+        )
+    refuse_nonfinite(D, "X")
+    indices = D.argmin(axis=1)
+    return indices.astype(np.int64, copy=False), D[np.arange(len(D)), indices]
+
+
+def _k_nearest(T, X, k, metric, metric_params):
+    """Return (indices, distances), both (m, k), by distance, then by index in T."""
+    if sp.issparse(T) or sp.issparse(X):
+        return _sparse_nearest(T, X, k, metric)
+    T = np.asarray(T, dtype=np.float64)
+    X = np.asarray(X, dtype=np.float64)
+    params = fitted_metric_params(T, metric, metric_params)
+    kept = first_duplicates(T, k)
+    T = T[kept]
+    if isinstance(metric, str) and metric in EUCLIDEAN_FORMS and not params:
+        form = EUCLIDEAN_FORMS[metric]
+        T = form.prepare(T)
+        X = form.prepare(X)
+        refuse_overflow([T, X], np.float64)
+        tree = T.shape[1] <= _TREE_MAX_FEATURES
+        columns, squares = (_tree_nearest if tree else _product_nearest)(T, X, k)
+        distances = form.finish(squares)
+    else:
+        columns, distances = _metric_nearest(T, X, k, metric, params)
+    return kept[columns], distances
+
+
+def _sparse_nearest(X_train, X, k, metric):
+    """Return (indices, distances), both (m, k), where X_train or X is sparse."""
+    train = SparseSquares(X_train, metric)
+    new = train if X is X_train else SparseSquares(X, metric)
+    indices = np.empty((X.shape[0], k), dtype=np.int64)
+    squares = np.empty((X.shape[0], k))
+    step = int(np.clip(MATRIX_BLOCK_ENTRIES // X_train.shape[0], 16, _ROWS))
+    for start in range(0, X.shape[0], step):
+        part = slice(start, start + step)
+        values = new.to(train, part)
+        if k == 1:
+            indices[part, 0] = values.argmin(axis=1)
+            squares[part, 0] = values.min(axis=1)
+        else:
+            indices[part], squares[part] = _smallest(values, k)
+    return indices, EUCLIDEAN_FORMS[metric].finish(squares)
+
+
+def _smallest(values, k):
+    """Return (columns, values) (m, k) of the smallest of each row of values (m, n)."""
+    limit = np.partition(values, k - 1, axis=1)[:, k - 1]
+    rows, candidates = np.nonzero(values <= limit[:, None])
+    return _first_k(rows, candidates, values[rows, candidates], k)
+
+
+def _tree_nearest(T, X, k):
+    """Return (columns, squared distances) (m, k) with a k-d tree, ties resolved."""
+    tree = cKDTree(T)
+    near, found = tree.query(X, k=k + 1)
+    tied = near[:, k] <= near[:, k - 1] * (1.0 + _TREE_SLACK)
+    clear = np.flatnonzero(~tied)
+    columns = np.empty((len(X), k), dtype=np.int64)
+    squares = np.empty((len(X), k))
+    rows = np.repeat(np.arange(len(clear)), k)
+    columns[clear], squares[clear] = _resolve_ties(
+        T, X[clear], rows, found[clear, :k].ravel(), k
+    )
+    tied = np.flatnonzero(tied)
+    step = max(1, MATRIX_BLOCK_ENTRIES // len(T))
+    for start in range(0, len(tied), step):
+        block = tied[start : start + step]
+        radii = near[block, k - 1] * (1.0 + _TREE_SLACK)
+        balls = tree.query_ball_point(X[block], radii)
+        rows = np.repeat(np.arange(len(block)), [len(ball) for ball in balls])
+        columns[block], squares[block] = _resolve_ties(
+            T, X[block], rows, np.concatenate(balls).astype(np.int64), k
+        )
+    return columns, squares
+
+
+def _product_nearest(T, X, k):
+    """Return (columns, squared distances) (m, k), ruling rows out by products.
+
+    |x|^2 + |t|^2 - 2xt of centred rows is off by at most c (|x|^2 + |t|^2); only
+    rows whose lower bound is not above the k-th upper bound are measured.
+    """
+    means = column_means(T)
+    T_centred = T - means
+    T_squares = np.square(T_centred).sum(axis=1)
+    c = 4.0 * (T.shape[1] + 8) * np.finfo(np.float64).eps
+    columns = np.empty((len(X), k), dtype=np.int64)
+    squares = np.empty((len(X), k))
+    step = max(1, MATRIX_BLOCK_ENTRIES // len(T))
+    for start in range(0, len(X), step):
+        done = slice(start, start + step)
+        centred = X[done] - means
+        X_squares = np.square(centred).sum(axis=1)[:, None]
+        # Lower bounds, less (1 - c) |x|^2, which is the same along a row.
+        lower = (-2.0 * centred) @ T_centred.T
+        lower += (1.0 - c) * T_squares
+        if k == 1:
+            near = lower.argmin(axis=1)[:, None]
+        else:
+            near = np.argpartition(lower, k - 1, axis=1)[:, :k]
+        upper = np.take_along_axis(lower, near, axis=1)
+        upper += 2.0 * c * (X_squares + T_squares[near])
+        rows, candidates = np.nonzero(lower <= upper.max(axis=1, keepdims=True))
+        columns[done], squares[done] = _resolve_ties(T, X[done], rows, candidates, k)
+    return columns, squares
+
+
+def _metric_nearest(T, X, k, metric, params):
+    """Return (columns, distances) (m, k) for any metric of scikit-learn."""
+    columns = np.empty((len(X), k), dtype=np.int64)
+    distances = np.empty((len(X), k))
+    # Rounding of a metric may give equal rows a positive distance: it is 0 by
+    # definition.
+    number = {row.tobytes(): i for i, row in enumerate(T + 0.0)}
+    T_numbers = np.array([number[row.tobytes()] for row in T + 0.0])
+    step = max(1, MATRIX_BLOCK_ENTRIES // len(T))
+    for start in range(0, len(X), step):
+        block = X[start : start + step]
+        values = block_distances(block, T, metric, params)
+        numbers = np.array([number.get(row.tobytes(), -1) for row in block + 0.0])
+        values[numbers[:, None] == T_numbers] = 0.0
+        done = slice(start, start + step)
+        columns[done], distances[done] = _smallest(values, k)
+    return columns, distances
+
+
+def _resolve_ties(T, X, rows, columns, k):
+    """Return (columns, squared distances) (m, k) among candidate pairs (p,)."""
+    squares = np.empty(len(rows))
+    step = max(1, MATRIX_BLOCK_ENTRIES // T.shape[1])
+    for start in range(0, len(rows), step):
+        part = slice(start, start + step)
+        # Summed along a contiguous axis, so that the bits do not depend on the other
+        # pairs.
+        difference = np.ascontiguousarray(X[rows[part]] - T[columns[part]])
+        squares[part] = np.square(difference, out=difference).sum(axis=1)
+    return _first_k(rows, columns, squares, k)
+
+
+def _first_k(rows, columns, values, k):
+    """Return (columns, values) (m, k), first by value then column, of pairs (p,)."""
+    order = np.lexsort((columns, values, rows))
+    counts = np.bincount(rows)
+    starts = np.cumsum(counts) - counts
+    taken = order[starts[:, None] + np.arange(k)]
+    return columns[taken], values[taken]
