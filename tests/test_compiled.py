@@ -60,6 +60,7 @@ def test_other_errors_are_not_swallowed():
         compiled()(3)
 
 
+@pytest.mark.full
 def test_nowhere_to_write_a_cache():
     code = """
 import numpy as np

@@ -71,6 +71,7 @@ def test_the_page_speaks_of_it(task):
     assert words in (DOC / f"{page}.rst").read_text(encoding="utf-8")
 
 
+@pytest.mark.full
 def test_cluster_a_csv_file(tmp_path):
     pandas = pytest.importorskip("pandas")
     load_wine(as_frame=True).data.to_csv(tmp_path / "table.csv", index=False)
@@ -79,6 +80,7 @@ def test_cluster_a_csv_file(tmp_path):
     assert adjusted_rand_score(load_wine().target, labels) > 0.8
 
 
+@pytest.mark.full
 def test_choose_the_number_of_clusters():
     X, y = make_blobs(200, centers=4, cluster_std=0.5, random_state=3)
     found = SpanningForestClustering("auto").fit(X)
@@ -86,6 +88,7 @@ def test_choose_the_number_of_clusters():
     assert adjusted_rand_score(y, found.labels_) == 1
 
 
+@pytest.mark.full
 def test_cluster_texts():
     from sklearn.feature_extraction.text import TfidfVectorizer
 
@@ -103,6 +106,7 @@ def test_cluster_texts():
     assert adjusted_rand_score(y, model.fit_predict(texts)) == 1
 
 
+@pytest.mark.full
 def test_missing_values():
     X, y = make_blobs(150, centers=3, n_features=4, cluster_std=0.5, random_state=1)
     X[np.random.default_rng(0).uniform(size=X.shape) < 0.1] = np.nan
@@ -113,6 +117,7 @@ def test_missing_values():
     assert adjusted_rand_score(y, ClAM(3, random_state=0).fit(X).labels_) > 0.9
 
 
+@pytest.mark.full
 def test_use_constraints():
     X, _ = make_blobs(60, centers=[[0, 0], [4, 0]], cluster_std=0.5, random_state=0)
     far = [int(X[:, 0].argmin()), int(X[:, 0].argmax())]
@@ -123,6 +128,7 @@ def test_use_constraints():
     assert forest.labels_[near[0]] != forest.labels_[near[1]]
 
 
+@pytest.mark.full
 def test_cluster_a_graph():
     rng = np.random.default_rng(0)
     y = np.repeat([0, 1], 20)
@@ -135,6 +141,7 @@ def test_cluster_a_graph():
     assert adjusted_rand_score(y, labels) == 1
 
 
+@pytest.mark.full
 def test_select_variables():
     X, y = make_blobs(150, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
     noise = np.random.default_rng(0).normal(size=(150, 4))
@@ -144,6 +151,7 @@ def test_select_variables():
     assert sparse.get_support(indices=True).tolist() == [0, 1]
 
 
+@pytest.mark.full
 @pytest.mark.torch
 def test_use_ones_own_network():
     torch = pytest.importorskip("torch")
@@ -162,6 +170,7 @@ def test_use_ones_own_network():
     assert adjusted_rand_score(y, network(x).argmax(1).numpy()) == 1
 
 
+@pytest.mark.full
 def test_save_and_load_a_model(tmp_path):
     import joblib
 
@@ -185,6 +194,7 @@ def test_save_and_load_a_model(tmp_path):
     np.testing.assert_array_equal(printed, model.predict([[-1.0, 0.0], [2.0, 0.5]]))
 
 
+@pytest.mark.full
 def test_cluster_more_samples_than_memory_holds(tmp_path):
     from skdiffclust.forests import minimum_spanning_tree_by_blocks
 

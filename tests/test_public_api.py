@@ -150,6 +150,7 @@ for page, program in {programs!r}.items():
     run_python(code, "-W", "error")
 
 
+@pytest.mark.full
 def test_user_guide_runs(tmp_path):
     run_pages(
         [
@@ -164,6 +165,7 @@ def test_user_guide_runs(tmp_path):
     )
 
 
+@pytest.mark.full
 @pytest.mark.torch
 def test_user_guide_runs_in_torch(tmp_path):
     run_pages(["gpu"], tmp_path)

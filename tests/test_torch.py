@@ -239,6 +239,7 @@ dist.destroy_process_group()
 """
 
 
+@pytest.mark.full
 def test_two_processes_agree_with_one(tmp_path):
     # One process: loss (15 s)^2 at s = 2, gradient 2 * 15^2 * s.
     workers = [

@@ -37,6 +37,8 @@ from skdiffclust.nn import (
     standardized_similarity,
 )
 
+pytestmark = pytest.mark.full
+
 N, K = 12, 3
 ATEN = torch.ops.aten
 PACKAGE = str(Path(cuts.__file__).resolve().parents[1])

@@ -118,15 +118,18 @@ def without_torch():
     return run_python(BLOCK + FITS)
 
 
+@pytest.mark.full
 def test_every_estimator_fits_without_torch(without_torch):
     assert without_torch.count("\n") == 16
 
 
+@pytest.mark.full
 @pytest.mark.torch
 def test_every_estimator_finds_the_same_with_torch_and_without(without_torch):
     assert run_python(FITS) == without_torch
 
 
+@pytest.mark.full
 def test_what_needs_torch_says_so_in_one_sentence():
     calls = "\n".join(
         f"refused({sentence.strip()!r}, {call!r})" for sentence, call in REFUSED.items()

@@ -210,6 +210,7 @@ def _process(rank, port, blocks, logits, folder):
     os._exit(0)
 
 
+@pytest.mark.full
 def test_two_processes_have_the_loss_of_one(tmp_path):
     block, sides = problem(seed=0)
     rows, columns = (slice(0, 2), slice(2, 6)), (slice(0, 5), slice(5, 8))

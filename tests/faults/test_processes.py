@@ -153,6 +153,7 @@ def test_fit_in_a_forked_child_after_kernels_on_two_threads(fit, answer):
 
 
 # The blobs are three parts of the graph, and two clusters are a candidate.
+@pytest.mark.full
 @pytest.mark.filterwarnings("ignore:The graph of .* has 3 parts:UserWarning")
 def test_a_search_in_two_processes_is_the_serial_one(quick, blobs):
     grid = {"n_clusters": [2, 3]}
@@ -306,6 +307,7 @@ def alone(hash_seed, n_threads):
     return json.loads(run.stdout)
 
 
+@pytest.mark.full
 def test_another_hash_seed_and_two_threads_give_the_same_bits():
     # So small a fit is bit-equal for any number of threads; what is promised of large
     # ones is in doc/reliability.rst.

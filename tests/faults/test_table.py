@@ -467,6 +467,7 @@ def test_every_row_and_family_has_a_mutant_and_thirty_are_quick():
     assert {column for _, column in QUICK} == set(COLUMNS)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "fault, column",
     QUICK

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 CODE = """
 import numpy as np, skdiffclust
 from numba.core import event
@@ -34,6 +36,7 @@ print(compiled)
 """
 
 
+@pytest.mark.full
 def test_nothing_is_left_to_compile():
     run = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True)
     assert run.stdout.strip() == "[]", run.stderr
