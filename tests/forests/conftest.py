@@ -17,12 +17,7 @@ from skdiffclust.forests._perturbed._noise import draw_list, noise_workspace
 
 HAS_TORCH = find_spec("torch") is not None
 if HAS_TORCH:
-    import torch
-
-    from skdiffclust.forests._constrained import _constrained_torch as batched
     from skdiffclust.forests._perturbed import _torch
-    from skdiffclust.forests._perturbed._boruvka_torch import BoruvkaSampler
-    from skdiffclust.forests._trees._boruvka_torch import RankedMatrices, Triangle
 
 
 @pytest.fixture
@@ -47,40 +42,6 @@ def solve_by_kernels(similarity, problem):
     similarity = np.ascontiguousarray(similarity)
     labels, up = compiled.constrained_tree(similarity, problem)
     return labels, edges_of(up)
-
-
-def solve_by_torch(similarity, problem):
-    labels, edges, _ = batched.constrained_trees(*as_tensors(similarity, problem))
-    edges = np.sort(edges[0].numpy())
-    return labels[0].numpy(), np.column_stack(divmod(edges, len(similarity)))
-
-
-def as_tensors(similarity, problem):
-    triangle = Triangle(len(similarity), torch.device("cpu"))
-    matrix = torch.from_numpy(np.array(similarity)).reshape(1, -1)
-    weights = matrix.new_zeros(1, triangle.n_pairs + 1)
-    weights[:, :-1] = matrix[:, triangle.pairs]
-    problem = batched.TorchProblem([problem], torch.device("cpu"))
-    return RankedMatrices(weights, triangle), problem
-
-
-def improve_by_torch(similarity, labels, problem):
-    """`improve_forest` of one matrix by the batched twin."""
-    weights, tensors = as_tensors(similarity, problem)
-    labels = torch.from_numpy(labels)[None]
-    labels, edges, _ = batched.improve_forests(weights, labels, tensors)
-    # Each tree is rooted anew, where its first row is.
-    labels = labels[0].numpy()
-    i, j = divmod(edges[0].numpy(), len(similarity))
-    up, reached = np.full(len(labels), -1), np.unique(labels, return_index=True)[1]
-    pending = list(reached)
-    while pending:
-        v = pending.pop()
-        others = np.concatenate([j[i == v], i[j == v]])
-        others = others[others != up[v]]
-        up[others] = v
-        pending.extend(others)
-    return labels, up
 
 
 class NumpySampler:
@@ -133,36 +94,6 @@ class NumpySampler:
         return as_samples(found, n)
 
 
-class TorchSampler:
-    """Samples of a complete relation by the batched form, forced on CPU tensors."""
-
-    seconds = 1e-3
-
-    def __init__(self, relation, constraints, n_clusters, noise):
-        matrix = relation.spread(relation.weights)
-        self.n = len(matrix)
-        self.sampler = BoruvkaSampler(
-            torch.from_numpy(matrix)[None],
-            n_clusters,
-            noise,
-            [noise.seed],
-            None if constraints is None else [constraints],
-        )
-        self.sampler.step = 8
-
-    def sample(self, first, last):
-        found = []
-        for start, stop in self.sampler.parts():
-            matrices = self.sampler.noisy(start, stop)
-            edges, values, labels = self.sampler.solve(matrices, components=True)
-            for s in range(max(first, start), min(last, stop)):
-                pairs = np.column_stack(divmod(edges[s - start].numpy(), self.n))
-                found.append(
-                    (pairs, labels[s - start].numpy(), values[s - start].numpy())
-                )
-        return as_samples(found, self.n)
-
-
 def as_samples(found, n):
     """Return forests, components, weights and lowest values of some samples."""
     pairs = np.array([edges for edges, *_ in found])
@@ -174,9 +105,7 @@ def as_samples(found, n):
     return _samplers.Samples(forests, labels, values.sum(axis=1), minimum)
 
 
-@pytest.fixture(
-    params=["numpy", "compiled", pytest.param("torch", marks=pytest.mark.torch)]
-)
+@pytest.fixture(params=["numpy", "compiled"])
 def backend(request, monkeypatch):
     """Solve all forests by one of the twins, wherever a public function is called.
 
@@ -187,17 +116,12 @@ def backend(request, monkeypatch):
         monkeypatch.setattr(_search, "SMALL", -1)
         return solve_by_kernels
     monkeypatch.setattr(_search, "SMALL", 2**30)
-    sampler = {"numpy": NumpySampler, "torch": TorchSampler}[request.param]
 
     def make_sampler(relation, constraints, n_clusters, noise):
         if not relation.is_complete:
             return _samplers.make_sampler(relation, constraints, n_clusters, noise)
-        return sampler(relation, constraints, n_clusters, noise)
+        return NumpySampler(relation, constraints, n_clusters, noise)
 
     for module in (_perturbation, _fenchel_young, *([_torch] if HAS_TORCH else [])):
         monkeypatch.setattr(module, "make_sampler", make_sampler)
-    if request.param == "numpy":
-        return solve_by_numpy
-    monkeypatch.setattr(_search, "improve_forest", improve_by_torch)
-    monkeypatch.setattr(_torch, "_runs_in_torch", lambda matrix: True)
-    return solve_by_torch
+    return solve_by_numpy

@@ -1,7 +1,6 @@
 """The forest under constraints: contraction, a tree for each component, moves.
 
-This is the definition, in NumPy. `_compiled_tree` is its compiled twin, `_torch` the
-one that solves many matrices at once on a device.
+This is the definition, in NumPy. `_compiled_tree` is its compiled twin.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""Maximum spanning forests of noisy copies, solved together in torch."""
+"""Free maximum spanning forests of noisy copies, solved together in torch."""
 
 from math import isqrt
 from typing import NamedTuple
@@ -7,11 +7,6 @@ import numpy as np
 import torch
 
 from skdiffclust._torch import to_tensor
-from skdiffclust.forests._constrained._constrained_torch import (
-    TorchProblem,
-    constrained_trees,
-)
-from skdiffclust.forests._constrained._problem import constrained_problem
 from skdiffclust.forests._perturbed import _hash
 from skdiffclust.forests._perturbed._noise import N_SEGMENTS
 from skdiffclust.forests._trees._boruvka_torch import (
@@ -23,11 +18,8 @@ from skdiffclust.forests._trees._boruvka_torch import (
     trees_of,
 )
 
-# Scratch of a chunk of samples, in bytes an entry of every noisy matrix: of free and
-# of constrained forests; of these also for what the ways of samples to trees replace.
+# Scratch of a chunk of samples, in bytes an entry of every noisy matrix.
 _BYTES_PER_ENTRY = 64
-_BYTES_CONSTRAINED = 160
-_BYTES_PER_WAY = 8
 _CPU_BYTES = 2**28
 
 
@@ -149,11 +141,9 @@ class BoruvkaSampler:
     noise : Noise
     seeds : list of b
         Seed of the noise of each matrix, instead of that of `noise`.
-    constraints : list of b Constraints or None
-        Those of each matrix.
     """
 
-    def __init__(self, similarity, n_clusters, noise, seeds, constraints=None):
+    def __init__(self, similarity, n_clusters, noise, seeds):
         self.similarity = similarity
         self.noise = noise
         self.seeds = seeds
@@ -163,14 +153,8 @@ class BoruvkaSampler:
         self.n_edges = n - n_clusters
         self.triangle = Triangle(n, device)
         self.clean = similarity.flatten(1).index_select(1, self.triangle.pairs)
-        self.problem = None
-        if constraints is not None:
-            if all(known is constraints[0] for known in constraints):
-                constraints = constraints[:1]
-            problems = [constrained_problem(known, n_clusters) for known in constraints]
-            self.problem = TorchProblem(problems, device)
         per_draw = noise.samples_per_draw
-        at_once = samples_at_once(n, device, constraints is not None)
+        at_once = samples_at_once(n, device)
         self.step = max(1, at_once // (self.n_items * per_draw)) * per_draw
 
     def parts(self):
@@ -210,20 +194,14 @@ class BoruvkaSampler:
         draws = pair_noise(self.noise, first, last, self.triangle, self.seeds)
         return draws.view(self.n_items, last - first, self.triangle.n_pairs)
 
-    def solve(self, matrices, *, components):
-        """Return edges and weights (q, n_edges) and components (q, n), or None.
-
-        Constrained forests always have components.
-        """
-        if self.problem is not None:
-            component, edges, values = constrained_trees(matrices, self.problem)
-            return edges, values, component
-        edges = free_edges(matrices, self.n_edges)
-        component = self._free_components(matrices, edges) if components else None
+    def _solve(self, matrices, *, components):
+        """Return edges and weights (q, n_edges) and components (q, n), or None."""
+        edges = spanning_forest(matrices.ranks).edges[:, : self.n_edges]
+        component = self._components(matrices, edges) if components else None
         return *matrices.edges(edges), component
 
-    def _free_components(self, matrices, edges):
-        """Return the components (q, n) of free forests, by ranks of their edges."""
+    def _components(self, matrices, edges):
+        """Return the components (q, n) of forests, by the ranks of their edges."""
         shape = (len(matrices), self.triangle.n)
         if self.n_clusters == 1:
             return edges.new_zeros(shape, dtype=torch.long)
@@ -240,7 +218,7 @@ class BoruvkaSampler:
         found = []
         for first, last in self.parts():
             matrices = self.noisy(first, last)
-            edges, values, component = self.solve(matrices, components=components)
+            edges, values, component = self._solve(matrices, components=components)
             parts = (edges, values.sum(dim=1), component)
             shape = (self.n_items, last - first)
             found.append(
@@ -339,66 +317,27 @@ class BoruvkaSampler:
         losses = 2.0 * (observed * error).sum(dim=(1, 2))
         return losses, self.score_gradient(products)
 
-    def partial_sums(self):
-        """Return A_ε(Σ) - A_ε(Σ; M_Ω) (b, n, n), and what each sample loses (b, s).
 
-        Free and constrained forests are those of the same noisy copies, made once.
-        """
-        counts = torch.zeros(
-            (self.n_items, self.triangle.n**2),
-            dtype=self.similarity.dtype,
-            device=self.similarity.device,
-        )
-        lost = self.similarity.new_empty(self.n_items, self.noise.n_samples)
-        for first, last in self.parts():
-            matrices = self.noisy(first, last)
-            edges, values = matrices.edges(free_edges(matrices, self.n_edges))
-            own_edges, own_values, _ = self.solve(matrices, components=False)
-            edges = edges.view(self.n_items, (last - first) * self.n_edges)
-            ones = values.new_ones(edges.shape)
-            signed = torch.cat([ones, -ones], dim=1)
-            edges = torch.cat([edges, own_edges.view(edges.shape)], dim=1)
-            counts.scatter_add_(1, edges, signed)
-            totals = values.sum(dim=1) - own_values.sum(dim=1)
-            lost[:, first:last] = totals.view(self.n_items, last - first)
-        return _symmetric(counts / self.noise.n_samples), lost
+def samplers(similarity, n_clusters, noise, seeds):
+    """Yield items of a batch, a slice, and the BoruvkaSampler of those items.
 
-
-def samplers(similarity, n_clusters, noise, seeds, constraints):
-    """Yield items of a batch, and the BoruvkaSampler of those items.
-
-    The items that are solved together, as many as fit in memory, are a list of numbers,
-    or a slice of all of them. The matrices (b, n, n) have seeds of their own and
-    Constraints or None; those with constraints are not solved with those without.
+    They are solved together, as many as fit in memory. The matrices (b, n, n) have
+    seeds of their own.
     """
     (n_items, n) = similarity.shape[:2]
-    for is_bound in (False, True):
-        items = [i for i in range(n_items) if (constraints[i] is not None) == is_bound]
-        at_once = samples_at_once(n, similarity.device, is_bound)
-        at_once = max(1, at_once // noise.samples_per_draw)
-        for first in range(0, len(items), at_once):
-            part = items[first : first + at_once]
-            known = [constraints[i] for i in part] if is_bound else None
-            own_seeds = [seeds[i] for i in part]
-            index = part if len(part) < n_items else slice(None)
-            matrices = similarity[index]
-            yield index, BoruvkaSampler(matrices, n_clusters, noise, own_seeds, known)
+    at_once = samples_at_once(n, similarity.device) // noise.samples_per_draw
+    at_once = max(1, at_once)
+    for first in range(0, n_items, at_once):
+        items = slice(first, first + at_once)
+        yield items, BoruvkaSampler(similarity[items], n_clusters, noise, seeds[items])
 
 
-def samples_at_once(n, device, are_constrained):
+def samples_at_once(n, device):
     """Return how many samples of n rows fit in the scratch memory of a device."""
-    entry = n * n * _BYTES_PER_ENTRY
-    if are_constrained:
-        entry = n * n * _BYTES_CONSTRAINED + n * min(n, 48) ** 2 * _BYTES_PER_WAY
     free = _CPU_BYTES
     if device.type == "cuda":
         free = torch.cuda.mem_get_info(device)[0] // 2
-    return int(free // max(entry, 1))
-
-
-def free_edges(matrices, n_edges):
-    """Return the ranks (s, n_edges) of the edges of the free forests."""
-    return spanning_forest(matrices.ranks).edges[:, :n_edges]
+    return int(free // max(n * n * _BYTES_PER_ENTRY, 1))
 
 
 def _symmetric(counts):

@@ -66,22 +66,26 @@ def _fill(tensor, is_lost, value):
 
 
 def _runs_in_torch(matrix):
-    """Whether matrices are solved by Borůvka's algorithm: off the CPU."""
+    """Whether free forests are found by Borůvka's algorithm in torch: off the CPU."""
     return matrix.device.type != "cpu"
 
 
 class _Kernels:
-    """Means of a batch of similarities, one after another by the compiled kernels."""
+    """Means of a batch of similarities, one after another by the compiled kernels.
+
+    From a copy on the CPU, whatever their device.
+    """
 
     def __init__(self, matrices, requests):
-        self.matrices = matrices
+        self.device = matrices.device
+        self.matrices = to_numpy(matrices)
         self.requests = requests
 
     def items(self):
         """Yield the number of each item, its Relation, its sampler and its Noise."""
         items = zip(self.matrices, self.requests, strict=True)
         for item, (matrix, request) in enumerate(items):
-            relation = relation_of(matrix.numpy())
+            relation = relation_of(matrix)
             sampler = make_sampler(
                 relation, request.constraints, request.n_clusters, request.noise
             )
@@ -89,30 +93,33 @@ class _Kernels:
 
     def means(self, *, connectivity):
         """Return A_ε (b, n, n), F_ε (b,) and M_ε (b, n, n), or None."""
-        forests = torch.empty_like(self.matrices)
-        weights = self.matrices.new_empty(len(self.matrices))
-        linked = torch.empty_like(self.matrices) if connectivity else None
+        forests = np.empty_like(self.matrices)
+        weights = np.empty(len(self.matrices))
+        linked = np.empty_like(self.matrices) if connectivity else None
         for item, relation, sampler, noise in self.items():
             sums = sum_samples(sampler, relation, noise, connectivity=connectivity)
-            forests[item] = to_tensor(relation.spread(sums.edges[0] / noise.n_samples))
+            forests[item] = relation.spread(sums.edges[0] / noise.n_samples)
             weights[item] = 2.0 * float(sums.totals.mean())
             if connectivity:
-                linked[item] = to_tensor(connectivity_of(sums, noise))
-        return forests, weights, linked
+                linked[item] = connectivity_of(sums, noise)
+        return tuple(
+            None if part is None else to_tensor(part, self.device)
+            for part in (forests, weights, linked)
+        )
 
     def vjp(self, cotangents):
         """Return the gradients (b, n, n) of a dict of cotangents (b, n, n)."""
-        gradients = torch.zeros_like(self.matrices)
+        gradients = np.zeros_like(self.matrices)
+        cotangents = {name: to_numpy(part) for name, part in cotangents.items()}
         for item, relation, sampler, noise in self.items():
             for name, cotangent in cotangents.items():
-                cotangent = cotangent[item].numpy()
-                gradient = vjp(relation, sampler, noise, **{name: cotangent})
-                gradients[item] += to_tensor(relation.spread(gradient))
-        return gradients
+                gradient = vjp(relation, sampler, noise, **{name: cotangent[item]})
+                gradients[item] += relation.spread(gradient)
+        return to_tensor(gradients, self.device)
 
 
 class _Boruvka:
-    """Means of a batch of similarities, which are solved together."""
+    """Means of a batch of free forests, which are solved together."""
 
     def __init__(self, matrices, requests):
         self.matrices = matrices
@@ -157,7 +164,6 @@ def _samplers(matrices, requests):
             int(n_clusters),
             own[0].noise,
             [request.noise.seed for request in own],
-            [request.constraints for request in own],
         ):
             yield rows[items], sampler
 
@@ -173,7 +179,8 @@ class _Operator(torch.autograd.Function):
         matrices = _as_float64(similarity)
         ctx.lost = ~_are_usable(matrices)
         _fill(matrices, ctx.lost, 0.0)
-        solver = _Boruvka if _runs_in_torch(matrices) else _Kernels
+        is_free = all(request.constraints is None for request in requests)
+        solver = _Boruvka if is_free and _runs_in_torch(matrices) else _Kernels
         ctx.solver = solver(matrices, requests)
         found = ctx.solver.means(connectivity=connectivity)
         for part in found[: 3 if connectivity else 2]:
@@ -222,43 +229,35 @@ class _StoredGradient(torch.autograd.Function):
         return cotangent.reshape(cotangent.shape + ones) * gradient, None
 
 
-def _partial_loss(matrix, request):
-    """Return the partial loss, a float, and its gradient (n, n)."""
-    if request.constraints is None:
-        return 0.0, torch.zeros_like(matrix)
-    if not _runs_in_torch(matrix):
-        relation = relation_of(matrix.numpy())
-        loss, gradient = _fenchel_young.partial_loss_with_gradient(
+def _by_kernels(loss_with_gradient, matrices, requests):
+    """Return losses (b,) and gradients (b, n, n) of matrices one after another.
+
+    From a copy on the CPU, by a function of _fenchel_young.
+    """
+    losses = np.empty(len(matrices))
+    gradients = np.empty(tuple(matrices.shape))
+    for item, (matrix, request) in enumerate(
+        zip(to_numpy(matrices), requests, strict=True)
+    ):
+        relation = relation_of(matrix)
+        losses[item], gradient = loss_with_gradient(
             relation, request.constraints, request.n_clusters, request.noise
         )
-        return loss, to_tensor(relation.spread(gradient))
-    losses, gradients = _partial_losses(matrix[None], [request])
-    return losses[0], gradients[0]
+        gradients[item] = relation.spread(gradient)
+    return tuple(to_tensor(part, matrices.device) for part in (losses, gradients))
 
 
 def _partial_losses(matrices, requests):
     """Return the partial losses (b,) of finite matrices, and gradients (b, n, n)."""
-    losses = matrices.new_zeros(len(matrices))
-    gradients = torch.zeros_like(matrices)
-    for items, sampler in _samplers(matrices, requests):
-        # Without constraints there is nothing to lose.
-        if sampler.problem is not None:
-            gradients[items], lost = sampler.partial_sums()
-            losses[items] = 2.0 * lost.clamp(min=0.0).mean(dim=1)
-    return losses, gradients
-
-
-def _connectivity_loss(matrix, request):
-    """Return the connectivity loss, a float, and its gradient (n, n), by kernels."""
-    relation = relation_of(matrix.numpy())
-    loss, gradient = _fenchel_young.connectivity_loss_with_gradient(
-        relation, request.constraints, request.n_clusters, request.noise
-    )
-    return loss, to_tensor(relation.spread(gradient))
+    return _by_kernels(_fenchel_young.partial_loss_with_gradient, matrices, requests)
 
 
 def _connectivity_losses(matrices, requests):
     """Return the connectivity losses (b,) of finite matrices, gradients (b, n, n)."""
+    if not _runs_in_torch(matrices):
+        return _by_kernels(
+            _fenchel_young.connectivity_loss_with_gradient, matrices, requests
+        )
     losses = matrices.new_zeros(len(matrices))
     gradients = torch.zeros_like(matrices)
     n = matrices.shape[1]
@@ -393,7 +392,7 @@ def _check_values(items, noise_scale, name):
     diagonal = torch.eye(items.shape[-1], dtype=torch.bool, device=items.device)
     values = items.detach().masked_fill(diagonal, 0.0)
     sizes = values.abs()
-    usable = sizes[sizes <= MOST]
+    usable = torch.where(sizes <= MOST, sizes, 0.0)
     largest = float(usable.max()) if usable.numel() else 0.0
     if noise_scale < _PRECISION * largest:
         raise ValueError(
@@ -471,8 +470,8 @@ class PerturbedForest(_Perturbed):
     The gradients of A_ε and M_ε are estimated with the score function; they are noisy
     and require many noise samples. Tensors on the CPU are processed by compiled
     kernels, and CUDA tensors by a batched version of Borůvka's algorithm on the GPU,
-    all similarities (..., n, n) together. Both use the same noise for the same seed,
-    and find the same constrained forests.
+    all similarities (..., n, n) together. Both use the same noise for the same seed.
+    With constraints, the forests of CUDA tensors are found on the CPU, from a copy.
     """
 
     def __init__(
@@ -572,20 +571,11 @@ class _Loss(_Perturbed):
         n_clusters = self.n_clusters if n_clusters is None else n_clusters
         batch, items, requests = self._requests(similarity, constraints, n_clusters)
         requests = [_feasible(request) for request in requests]
-        losses_of = self._losses if _runs_in_torch(items) else self._losses_by_kernels
         losses = _StoredGradient.apply(
             items,
-            lambda items: _where_finite(_as_float64(items), requests, losses_of),
+            lambda items: _where_finite(_as_float64(items), requests, self._losses),
         )
         return losses.reshape(batch)
-
-    def _losses_by_kernels(self, matrices, requests):
-        """Return losses (b,) and gradients (b, n, n) of matrices one after another."""
-        losses = matrices.new_empty(len(matrices))
-        gradients = torch.empty_like(matrices)
-        for item, request in enumerate(requests):
-            losses[item], gradients[item] = self._loss(matrices[item], request)
-        return losses, gradients
 
 
 class PartialFenchelYoungLoss(_Loss):
@@ -613,8 +603,8 @@ class PartialFenchelYoungLoss(_Loss):
 
     Notes
     -----
-    On a CUDA device, the similarities of a batch (..., n, n) are solved together, which
-    takes few more kernel calls than one of them.
+    The forests are found on the CPU for all devices, from a copy of the similarities
+    (..., n, n); the loss and its gradient are returned on the device.
 
     Examples
     --------
@@ -628,7 +618,6 @@ class PartialFenchelYoungLoss(_Loss):
     torch.Size([4, 1])
     """
 
-    _loss = staticmethod(_partial_loss)
     _losses = staticmethod(_partial_losses)
 
 
@@ -856,16 +845,18 @@ class ConnectivityLoss(_Loss):
                 f"at least 4. Got {self.n_perturbations} instead."
             )
 
-    _loss = staticmethod(_connectivity_loss)
     _losses = staticmethod(_connectivity_losses)
 
 
 def partial_loss(similarity, constraints, n_clusters, noise):
     """Return the partial loss () of a tensor (n, n), for Constraints and a Noise."""
     request = _Request(n_clusters, noise, constraints)
-    return _stored(
-        similarity, lambda matrix: _partial_loss(_as_float64(matrix), request)
-    )
+
+    def value_and_gradient(matrix):
+        losses, gradients = _partial_losses(_as_float64(matrix)[None], [request])
+        return losses[0], gradients[0]
+
+    return _stored(similarity, value_and_gradient)
 
 
 def _stored(similarity, value_and_gradient):

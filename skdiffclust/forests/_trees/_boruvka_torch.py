@@ -6,7 +6,6 @@ round of Borůvka's algorithm; what is left of it is solved by its bottlenecks. 
 is asked for few calls, and for less memory traffic in each.
 """
 
-from functools import cached_property
 from typing import NamedTuple
 
 import torch
@@ -16,8 +15,6 @@ NONE = 0
 SELF = 1
 # The components of a matrix below which its bottlenecks are computed: c³ numbers each.
 _FEW = 32
-# What is added to a tree by a way that there is not; -inf less itself would be NaN.
-NO_WAY = -1e300
 
 
 class Triangle:
@@ -95,40 +92,16 @@ class RankedMatrices:
     def __len__(self):
         return len(self.weights)
 
-    @cached_property
-    def matrices(self):
-        """The matrices (s, n, n), with a zero diagonal."""
-        return self.triangle.spread(self.weights)
-
-    def places(self, ranks):
-        """Return the columns of `order` and `values` that have ranks (s, ...)."""
-        return self.triangle.n_pairs + SELF - ranks.long()
-
     def edges(self, ranks):
         """Return the edges (s, e), i * n + j, and the weights (s, e), of ranks (s, e).
 
         All are ranks of pairs.
         """
-        places = self.places(ranks)
+        places = self.triangle.n_pairs + SELF - ranks.long()
         return (
             self.triangle.pairs[self.order.gather(1, places)],
             self.values.gather(1, places),
         )
-
-
-class Level(NamedTuple):
-    """A round of Borůvka's algorithm on c components.
-
-    Attributes
-    ----------
-    top : tensor of shape (s, c), of ranks
-        Rank of the heaviest edge of each component, at most `SELF` without any.
-    into : tensor of shape (s, c), int64
-        Component that it is a part of after the round.
-    """
-
-    top: torch.Tensor
-    into: torch.Tensor
 
 
 class RankedForest(NamedTuple):
@@ -138,22 +111,16 @@ class RankedForest(NamedTuple):
     ----------
     edges : tensor of shape (s, e), of ranks
         Ranks of the edges, the heaviest first, then `NONE`.
-    levels : list of Level
     nodes : tensor of shape (s, n), int64
-        Component, after the last level, that each sample is in.
-    inner : tensor of shape (s, c, c), of ranks
-        Ranks of the edges between such components, `NONE` elsewhere.
-    bottlenecks : tensor of shape (s, c, c), of ranks, or None
-        The largest rank so that edges of at least this rank join two components,
-        `NONE` if none do; on the diagonal more than every rank. None if every tree is
-        one component.
+        Component, after the last contraction, that each sample is in.
+    inner : tensor of shape (s, c, c), of ranks, or None
+        Ranks of the edges between such components, `NONE` elsewhere. None if every tree
+        is one component.
     """
 
     edges: torch.Tensor
-    levels: list
     nodes: torch.Tensor
     inner: torch.Tensor
-    bottlenecks: torch.Tensor
 
 
 def contracted(ranks, into, size):
@@ -168,89 +135,68 @@ def contracted(ranks, into, size):
     )
 
 
-def bottlenecks_of(ranks, n_trees=1):
+def bottlenecks_of(ranks):
     """Return the bottlenecks (s, c, c) of ranks (s, c, c), the diagonal not read.
 
-    There are at least `n_trees` trees.
+    The largest rank so that edges of at least this rank join two components, `NONE` if
+    none do; on the diagonal more than every rank.
     """
     ranks = ranks.clone()
     ranks.diagonal(dim1=1, dim2=2).fill_(torch.iinfo(ranks.dtype).max)
-    # No path has more edges than the largest tree that there may be.
-    n_edges = ranks.shape[1] - n_trees
-    for _ in range(max(n_edges - 1, 0).bit_length()):
+    # No path has more edges than a tree of all.
+    for _ in range(max(ranks.shape[1] - 2, 0).bit_length()):
         ranks = torch.minimum(ranks[:, :, None], ranks[:, None]).amax(dim=3)
     return ranks
 
 
-def spanning_forest(ranks, n_trees=1, n_hubs=0, few=_FEW, at_least=1):
+def spanning_forest(ranks, n_trees=1):
     """Return the maximum spanning forests of ranked graphs, as a RankedForest.
 
     Parameters
     ----------
-    ranks : tensor of shape (s, c, c), int16 or int32
+    ranks : tensor of shape (s, n, n), int16 or int32
         Symmetric. No two pairs are equal but those of rank `NONE`, which are no edges;
         `SELF` on the diagonal.
     n_trees : int, default=1
-        Upper bound of the number of trees without a hub. All other nodes, past those
-        bounded, come last and have no edges.
-    n_hubs : int, default=0
-        The first nodes, which count as one and have no edges between them.
-    few : int, default=32
-        Stop to contract at so many components.
-    at_least : int, default=1
-        Lower bound of the number of trees.
+        Upper bound of the number of trees.
     """
-    n_rounds = ranks.shape[1].bit_length()
-    levels = []
+    (n_samples, n) = ranks.shape[:2]
+    numbers = torch.arange(n, device=ranks.device)
+    nodes = numbers.expand(n_samples, n)
     found = []
-    numbers = torch.arange(ranks.shape[1], device=ranks.device)
-    nodes = numbers.expand(ranks.shape[:2])
-    while ranks.shape[1] > few and len(levels) < n_rounds:
+    while ranks.shape[1] > _FEW and len(found) < n.bit_length():
         c = ranks.shape[1]
         index = numbers[:c]
         top, other = ranks.max(dim=2)
-        if n_hubs:
-            other[:, :n_hubs] = index[:n_hubs]
         # Of two that chose the same edge the first stays a root.
         is_mutual = other.gather(1, other) == index
         parents = torch.where(is_mutual, torch.minimum(other, index), other)
         is_root = parents == index
         found.append(top.masked_fill(is_root, NONE))
-        for _ in range((c - at_least).bit_length()):
+        for _ in range((c - 1).bit_length()):
             parents = parents.gather(1, parents)
-        size = n_hubs + (c - n_hubs + n_trees) // 2
         # Nodes without edges past those that n_trees counts share the last number.
+        size = (c + n_trees) // 2
         places = (is_root.cumsum(dim=1) - 1).clamp_(max=size - 1)
         into = places.gather(1, parents)
         ranks = contracted(ranks, into, size)
-        if n_hubs:
-            ranks[:, :n_hubs, :n_hubs] = NONE
         ranks.diagonal(dim1=1, dim2=2).fill_(SELF)
-        levels.append(Level(top, into))
-        nodes = into.gather(1, nodes) if len(levels) > 1 else into
-    bottlenecks = None
-    inner = ranks
-    if ranks.shape[1] <= few:
-        through = ranks.clone() if n_hubs else ranks
-        if n_hubs:
-            through[:, :n_hubs, :n_hubs] = torch.iinfo(ranks.dtype).max
-        bottlenecks = bottlenecks_of(through, at_least)
-        inner = ranks.masked_fill(ranks != bottlenecks, NONE)
+        nodes = into.gather(1, nodes)
+    inner = None
+    if ranks.shape[1] <= _FEW:
+        inner = ranks.masked_fill(ranks != bottlenecks_of(ranks), NONE)
         # Every edge is there twice.
         last = 2 * (ranks.shape[1] - 1)
-        inside = inner.flatten(1).sort(dim=1, descending=True).values
-        found.append(inside[:, :last:2])
-    edges = found[0]
-    if len(found) > 1:
-        edges = torch.cat(found, dim=1).sort(dim=1, descending=True).values
-    elif levels:
+        found.append(inner.flatten(1).sort(dim=1, descending=True).values[:, :last:2])
+    edges = torch.cat(found, dim=1)
+    if n > _FEW:
         edges = edges.sort(dim=1, descending=True).values
-    return RankedForest(edges, levels, nodes, inner, bottlenecks)
+    return RankedForest(edges, nodes, inner)
 
 
 def trees_of(forest):
-    """Return a number (s, n) for the tree that each sample is in, hubs apart."""
-    if forest.bottlenecks is None:
+    """Return a number (s, n) for the tree that each sample is in."""
+    if forest.inner is None:
         return forest.nodes
     linked = bottlenecks_of(forest.inner) > NONE
     index = torch.arange(linked.shape[1], device=linked.device)
