@@ -87,8 +87,6 @@ def paper_settings(name, **changes):
             mask_value=value,
             self_supervised=True,
             init="random",
-            selection="silhouette",
-            random_state=0,
         )
         | changes
     )
@@ -127,28 +125,28 @@ def agglomerative(X, k):
 
 def methods(name):
     """Return title -> function of (X, k) that makes the models to choose from."""
-    single = {
-        "ClAM, Table 6": paper_settings(name),
-        "w/ (8), Table 6": paper_settings(name, self_supervised=False),
-        "w/ (11), Table 6": paper_settings(name, weighted=True),
-    } | {
-        f"ClAM, {kind}, by {rule}": dict(
-            self_supervised=kind == "masks", selection=rule, random_state=0
-        )
-        for kind in ("plain", "masks")
-        for rule in ("loss", "silhouette")
+    chosen = {
+        "ClAM, Table 6": (paper_settings(name), 10),
+        "w/ (8), Table 6": (paper_settings(name, self_supervised=False), 10),
+        "w/ (11), Table 6": (paper_settings(name, weighted=True), 10),
     }
     for kind in ("plain", "masks"):
-        best = single[f"ClAM, {kind}, by silhouette"]
-        single[f"ClAM, {kind}, 100 starts, by silhouette"] = dict(best, n_init=100)
+        settings = {"self_supervised": kind == "masks"}
+        chosen |= {
+            f"ClAM, {kind}, by loss": (settings | {"n_init": 10}, 1),
+            f"ClAM, {kind}, by silhouette": (settings, 10),
+            f"ClAM, {kind}, 100 starts, by silhouette": (settings, 100),
+        }
     return {
         "k-means": lambda X, k: k_means(X, k, 10),
         "k-means, 100 starts": lambda X, k: k_means(X, k, 100),
         "spectral": spectral,
         "agglomerative": agglomerative,
         **{
-            title: lambda X, k, p=params: [ClAM(k, **p)]
-            for title, params in single.items()
+            title: lambda X, k, p=params, n=n_starts: [
+                ClAM(k, random_state=state, **({"n_init": 1} | p)) for state in range(n)
+            ]
+            for title, (params, n_starts) in chosen.items()
         },
         "merged memories, by silhouette": many_memories,
     }
@@ -277,7 +275,6 @@ def run_grid(name, X, y, done):
             continue
         model = ClAM(
             k,
-            selection="silhouette",
             self_supervised=True,
             init="random",
             batch_size=64,

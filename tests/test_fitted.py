@@ -27,9 +27,9 @@ PACKAGE = skdiffclust.__file__.removesuffix("__init__.py")
 FEW = {"n_init": 2, "max_iter": 3, "random_state": 0}
 ESTIMATORS = {
     "AssociativeImputer": AssociativeImputer(random_state=0),
-    "ClAM": ClAM(2, **FEW, warm_start=True),
+    "ClAM": ClAM(2, **FEW),
     "ClAM-auto": ClAM("auto", **FEW),
-    "ClAM-deep": ClAM(2, encoder="mlp", **FEW, warm_start=True),
+    "ClAM-deep": ClAM(2, encoder="mlp", **FEW),
     "GEMINI": GEMINI(2, **FEW),
     "GEMINI-auto": GEMINI("auto", **FEW),
     "GraphCutClustering": GraphCutClustering(2, random_state=0),

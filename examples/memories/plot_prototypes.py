@@ -16,10 +16,30 @@ from skdiffclust import ClAM
 from skdiffclust.memories import recall
 from skdiffclust.metrics import clustering_accuracy
 
+
+class Memories:
+    """A callback of scikit-learn that keeps the memories of every epoch."""
+
+    def setup(self, estimator, context):
+        """Begin with an empty list."""
+        self.centers = []
+
+    def on_fit_task_begin(self, estimator, context):
+        """Do nothing."""
+
+    def on_fit_task_end(self, estimator, context, *, fitted_estimator):
+        """Keep the memories at the end of an epoch."""
+        if context.task_name == "epoch":
+            self.centers.append(fitted_estimator.cluster_centers_)
+
+    def teardown(self, estimator, context):
+        """Do nothing."""
+
+
 X, y = load_digits(return_X_y=True)
-clam = ClAM(
-    10, init="random", n_init=1, learning_rate=0.1, record_centers=True, random_state=5
-).fit(X)
+memories = Memories()
+clam = ClAM(10, init="random", n_init=1, learning_rate=0.1, random_state=5)
+clam.set_callbacks(memories).fit(X)
 print(f"{clam.n_iter_} epochs, {clam.n_clusters_} clusters, accuracy", end=" ")
 print(round(clustering_accuracy(y, clam.labels_), 3))
 
@@ -29,7 +49,7 @@ print(round(clustering_accuracy(y, clam.labels_), 3))
 shown = np.unique(np.geomspace(1, clam.n_iter_, 6).astype(int)) - 1
 fig, axes = plt.subplots(len(shown), 10, figsize=(7, 1.0 * len(shown)))
 for epoch, line in zip(shown, axes, strict=True):
-    for memory, ax in zip(clam.history_["cluster_centers"][epoch], line, strict=True):
+    for memory, ax in zip(memories.centers[epoch], line, strict=True):
         ax.imshow(memory.reshape(8, 8), cmap="gray_r", vmin=0, vmax=16)
         ax.axis("off")
     line[0].set_title(f"epoch {epoch + 1}", fontsize=8, loc="left")

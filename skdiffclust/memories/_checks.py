@@ -18,7 +18,7 @@ def check_problem(clam, weight, first):
         raise ValueError(
             "The 'init' parameter of ClAM must be 'k-means++' or 'random' with an "
             "encoder. Got an array instead, but codes are not known before training. "
-            "Fit with max_iter=1 and continue with warm_start."
+            "Leave it out."
         )
     if clam.metric != "manhattan":
         return
@@ -55,12 +55,6 @@ def refuse_checkpoint(clam, checkpoint):
             "The 'checkpoint' parameter of ClAM.fit must be None without an encoder. "
             f"Got {checkpoint!r} instead. Leave it out: memories alone take seconds, "
             "and partial_fit continues where it was."
-        )
-    if checkpoint is not None and clam.record_centers:
-        raise ValueError(
-            "The 'record_centers' parameter of ClAM must be False with a checkpoint. "
-            "Got True instead, but it keeps no arrays of past epochs. Leave out the "
-            "checkpoint, or record_centers."
         )
 
 

@@ -91,6 +91,10 @@ class ClAM(
 ):
     r"""Cluster with associative memories (ClAM), a relaxation of k-means.
 
+    By default this is the best solution of k-means, which further training replaces
+    only where it finds a better one: `training_gain_` says so, and is mostly 0. With
+    ``init="random"`` the memories are trained from samples, as in [1]_.
+
     Samples are attracted by `n_clusters` memories, which are trained to reconstruct
     hidden features of a sample (eq. 9 of [1]_), or all of its features (eq. 8, without
     `self_supervised`). The memories are the centres of clusters, and a sample belongs
@@ -136,17 +140,6 @@ class ClAM(
         draws of k-means++ (spherical k-means for "cosine", k-medians for "manhattan"),
         on at most 8192 samples, followed by iterations on all samples; "random" draws
         samples; an array of shape (n_clusters, n_features) has the memories.
-    selection : {"loss", "silhouette"}, default="loss"
-        Which restart is kept. "loss" trains only the best solution of k-means. The
-        trained memories replace it if their loss is lower and, with the defaults of
-        `inverse_temperature` and `weighted`, their inertia is not larger; training ends
-        as soon as it is. With random starts three in ten restarts are trained, losses
-        with masks that differ by less than 2 % are taken as equal, and then the restart
-        of least entropy (eq. 13) is kept. "silhouette" trains all restarts to the end
-        and keeps that of largest silhouette, on at most 2000 samples, the solution of
-        k-means among them.
-    record_centers : bool, default=False
-        Whether `history_` holds the memories of every epoch.
     encoder : "mlp", torch.nn.Module or None, default=None
         Deep ClAM: an autoencoder is trained first, then its codes find clusters of any
         shape, and encoder, decoder and memories are trained so that the decoder
@@ -158,8 +151,6 @@ class ClAM(
     decoder : torch.nn.Module or None, default=None
         From codes to samples; copied. Used if `encoder` is a module. None is a
         perceptron with hidden layers of 128 and 256 units.
-    warm_start : bool, default=False
-        Whether `fit` continues from the memories, and the encoder, of the last fit.
     half_life : int or None, default=None
         For `partial_fit` on a stream that drifts: number of samples after which half
         of the samples that are kept have been replaced by later ones; at least
@@ -173,9 +164,6 @@ class ClAM(
         halved when the loss stops decreasing; training ends at 1/32 of it.
     tol : float, default=1e-3
         Smallest relative decrease of the loss that is not a plateau.
-    n_iter_no_change : int, default=5
-        Batches without such a decrease after which the learning rate halves; an epoch
-        counts for at most 16 batches.
     n_init : int, default=10
         Number of restarts. With an array as `init`, one.
     device : str, default="auto"
@@ -209,6 +197,11 @@ class ClAM(
         Training loss per scored entry of the kept restart, under every mask in turn,
         in squared units of X; of at most 8192 samples, or of 512 where no other
         restart was left to compare it with.
+    training_gain_ : float
+        What training gained: 0 where the solution of k-means is kept as it is, else
+        the decrease of the training loss, relative to that of this solution or, with
+        other initial memories, of the first epoch. With an encoder, that of its
+        training.
     inverse_temperature_ : float
         The paper's β that was used.
     n_iter_ : int
@@ -220,8 +213,8 @@ class ClAM(
     decoder_ : tuple of lists of ndarray, torch.nn.Module or None
         The same of the decoder.
     history_ : dict of lists
-        "loss" and "learning_rate" by epoch, of the best restart of the epoch; with
-        `record_centers` also "cluster_centers". With an encoder, those of its training.
+        "loss" and "learning_rate" by epoch, of the best restart of the epoch. With an
+        encoder, those of its training.
     n_features_in_ : int
         Number of features seen during `fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -301,17 +294,13 @@ class ClAM(
         "weighted": ["boolean", "array-like"],
         "init": [StrOptions({"k-means++", "random"}), "array-like"],
         "n_init": [Interval(Integral, 1, None, closed="left")],
-        "selection": [StrOptions({"loss", "silhouette"})],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "batch_size": [Interval(Integral, 1, None, closed="left")],
         "learning_rate": [Interval(Real, 0, None, closed="neither")],
         "tol": [Interval(Real, 0, None, closed="left")],
-        "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
-        "record_centers": ["boolean"],
         "encoder": [StrOptions({"mlp"}), HasMethods("state_dict"), None],
         "decoder": [HasMethods("state_dict"), None],
         "device": [str],
-        "warm_start": ["boolean"],
         "half_life": [Interval(Integral, 1, None, closed="left"), None],
         "random_state": ["random_state"],
     }
@@ -329,17 +318,13 @@ class ClAM(
         metric="euclidean",
         weighted=False,
         init="k-means++",
-        selection="loss",
-        record_centers=False,
         encoder=None,
         decoder=None,
-        warm_start=False,
         half_life=None,
         max_iter=200,
         batch_size=1024,
         learning_rate=0.05,
         tol=1e-3,
-        n_iter_no_change=5,
         n_init=10,
         device="auto",
         random_state=None,
@@ -354,17 +339,13 @@ class ClAM(
         self.metric = metric
         self.weighted = weighted
         self.init = init
-        self.selection = selection
-        self.record_centers = record_centers
         self.encoder = encoder
         self.decoder = decoder
-        self.warm_start = warm_start
         self.half_life = half_life
         self.max_iter = max_iter
         self.batch_size = batch_size
         self.learning_rate = learning_rate
         self.tol = tol
-        self.n_iter_no_change = n_iter_no_change
         self.n_init = n_init
         self.device = device
         self.random_state = random_state
@@ -430,8 +411,6 @@ class ClAM(
             If fewer clusters are found than requested, training diverges, the loss
             still falls at `max_iter`, or ``n_clusters="auto"`` sees no clear structure.
         """
-        continues = self.warm_start and hasattr(self, "cluster_centers_")
-        continues = continues and (self.encoder_ is None) == (self.encoder is None)
         X, weight = self._check(X, sample_weight)
         constraints = as_constraints(X.shape[0], partial_labels, must_link, cannot_link)
         check_constraints(self, constraints)
@@ -448,14 +427,14 @@ class ClAM(
         }
         training = Training(self, X, y, **options)
         self.n_clusters_curve_ = None
-        centers = self.cluster_centers_ if continues else None
+        centers = None
         loops = training
         coder = {}
         if self.encoder is not None:
             # Callbacks monitor the encoder. Its memories are trained already, but not
             # their weights.
             X, centers, coder = self._learn_code(
-                training, X, weight, random_state, centers, checkpoint, resume
+                training, X, weight, random_state, checkpoint, resume
             )
             has_more = self.weighted is True or constraints is not None
             loops = [EpochLoop(self, **options)] if has_more else []
@@ -463,16 +442,17 @@ class ClAM(
         run = self._start(X, weight, scaling, random_state, centers, constraints)
         state = run.descent.copy_state()
         for loop in loops:
-            run.iterate(loop, self._attributes, self.record_centers)
+            run.iterate(loop, self._attributes)
             state = loop.best_state
         restart, loss = run.choose(state)
         found = self._attributes(scaling.inverse_temperature, *run.pick(restart))
         given = None
         if constraints is not None:
             given = run.labels, is_free(constraints)
-        self._publish(X, weight, found | coder, reorder=not continues, given=given)
+        self._publish(X, weight, found | coder, reorder=True, given=given)
         best = training.best
         self.loss_ = loss
+        self.training_gain_ = run.gain(best.history["loss"])
         self.history_ = best.history
         self.n_iter_ = best.n_iter
         vars(self).pop("_stream", None)
@@ -539,13 +519,14 @@ class ClAM(
             learning_rate=self.learning_rate,
             history=None if first else self.history_,
         )
-        run.iterate(loop, self._attributes, self.record_centers)
+        run.iterate(loop, self._attributes)
         restart, loss = run.choose(loop.best_state)
         found = self._attributes(scaling.inverse_temperature, *run.pick(restart))
         order = self._publish(X, weight, found, reorder=first, counted=past.rows)
         moments = run.descent.moments(restart, order)
         self._stream = scaling, moments, random_state, past
         self.loss_ = loss
+        self.training_gain_ = run.gain(loop.history["loss"])
         self.history_ = loop.history
         self.n_iter_ = len(loop.history["loss"])
         return self
@@ -614,13 +595,8 @@ class ClAM(
             )
         return self._fill(X)
 
-    def _learn_code(
-        self, training, X, weight, random_state, centers, checkpoint, resume
-    ):
-        """Train the encoder; return codes, memories to continue from, and attributes.
-
-        `centers` are the memories of the last fit if it continues, else None.
-        """
+    def _learn_code(self, training, X, weight, random_state, checkpoint, resume):
+        """Train the encoder; return codes, their memories, and attributes."""
         if self.encoder != "mlp":
             require_torch("ClAM with a module as encoder")
         from skdiffclust.memories._deep import DeepTraining, encode
@@ -629,7 +605,7 @@ class ClAM(
         if device != "cpu":
             require_torch(f"ClAM with device={self.device!r}")
         scaling = self._scaling_of(X, weight, "euclidean")
-        deep = DeepTraining(self, X, weight, scaling, random_state, device, centers)
+        deep = DeepTraining(self, X, weight, scaling, random_state, device)
         if deep.curve is not None:
             self._read_number(deep.curve, stacklevel=4)
         if checkpoint is not None:

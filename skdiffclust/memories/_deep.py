@@ -53,37 +53,33 @@ class DeepTraining:
     Parameters
     ----------
     clam : ClAM
-        Read for its parameters and, if training continues, its last fit.
+        Read for its parameters.
     X : ndarray of shape (n_samples, n_features)
     weight : ndarray of shape (n_samples,)
     scaling : MemoryScaling
         Units of training for X.
     random_state : RandomState
     device : str
-    centers : ndarray of shape (n_clusters, n_outputs) or None
-        Memories of the last fit, if training continues from them and its networks.
     """
 
-    def __init__(self, clam, X, weight, scaling, random_state, device, centers):
+    def __init__(self, clam, X, weight, scaling, random_state, device):
         self._clam, self._X, self._scaling = clam, X, scaling
         self._weight = (weight * (len(weight) / weight.sum())).astype(X.dtype)
         self._random_state = random_state
         self._chosen = sample_rows(weight, random_state)
         self.curve = None
         is_flag = isinstance(clam.weighted, (bool, np.bool_))
-        n_clusters = self._n_clusters() if centers is None else len(centers)
+        n_clusters = self._n_clusters()
         self._log_weights = np.log(
             check_weights(None if is_flag else clam.weighted, n_clusters)
         )
         self._rate = _SLOWER * clam.learning_rate
         self._in_torch = not _is_numpy(clam, device)
-        self._network = self._first_network(n_clusters, device, centers is not None)
+        self._network = self._first_network(n_clusters, device)
         self._n_batches = ceil(len(X) / self._batch_size)
         self._stage, self._n_left = 0, self._n_epochs(0)
         self._labels = np.zeros(len(X), dtype=np.int64)
         self._beta = 1.0
-        if centers is not None:
-            self._go_on_from(centers)
         self._checkpoint = None
 
     @property
@@ -111,28 +107,23 @@ class DeepTraining:
         rest = max(1, (most - first) // _ROUNDS)
         return min(ceil(_ROUND / self._n_batches), rest)
 
-    def _first_network(self, n_clusters, device, continues):
+    def _first_network(self, n_clusters, device):
         """Return the initial autoencoder."""
         clam = self._clam
         n_features, dtype = self._X.shape[1], self._X.dtype
         width = min(_LATENT, n_features)
         if not self._in_torch:
-            if continues:
-                parts = Encoder(*clam.encoder_), Encoder(*clam.decoder_)
-            else:
-                parts = self._perceptrons(n_features, width, dtype)
+            parts = self._perceptrons(n_features, width, dtype)
             return Autoencoder(*parts, n_clusters, self._rate)
         from skdiffclust._torch import encoder_module, to_tensor
         from skdiffclust.memories._torch import AssociativeMemory, AutoencoderModule
 
         if clam.encoder == "mlp":
             parts = self._perceptrons(n_features, width, dtype)
-            if continues:
-                parts = Encoder(*clam.encoder_), Encoder(*clam.decoder_)
             encoder, decoder = (encoder_module(part) for part in parts)
         else:
-            encoder = copy.deepcopy(clam.encoder_ if continues else clam.encoder)
-            decoder = clam.decoder_ if continues else clam.decoder
+            encoder = copy.deepcopy(clam.encoder)
+            decoder = clam.decoder
         kind = to_tensor(self._X[:0]).dtype
         encoder = encoder.to(device, kind)
         sample = self._scaling.transform(self._X[self._chosen[:2]])
@@ -251,8 +242,6 @@ class DeepTraining:
     def _close(self, loop, loss, attributes):
         """Record an epoch; continue to the next stage, or end."""
         columns = {"learning_rate": self._rate}
-        if self._clam.record_centers:
-            columns["cluster_centers"] = self.memories()[1]
         self._n_left -= 1
         is_over = self._n_left == 0 or loss <= _EXACT
         if self._stage == 0:
@@ -356,15 +345,6 @@ class DeepTraining:
         apart = float(far.min(axis=1).mean())
         if 1e-10 * size < apart < np.inf:
             self._beta = max(self._beta, _SEPARATION / apart)
-
-    def _go_on_from(self, centers):
-        """Start in the first round, from memories (k, p) of the last fit."""
-        codes = self._codes(np.arange(len(self._X)))
-        self._labels, _ = nearest_center(codes, centers)
-        self._network.memories = centers.astype(self._X.dtype)
-        self._network.restart()
-        self._set_temperature(codes)
-        self._stage, self._n_left = 1, self._n_epochs(1)
 
     def state(self):
         """Return copies of the arrays of the networks, by name."""

@@ -6,7 +6,6 @@ import numpy as np
 from scipy import sparse
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
-from sklearn.metrics import silhouette_score
 
 from skdiffclust._kmeans import (
     FINE,
@@ -24,7 +23,7 @@ from skdiffclust.memories._optimise import Descent, Plateau
 from skdiffclust.memories._scaling import dense
 from skdiffclust.memories._seeding import exchange, sample_rows, seed_memories
 
-_SILHOUETTE_ROWS = 2000
+_PATIENCE = 5  # batches without progress after which the learning rate halves
 _FINALISTS = 0.3  # of the restarts are trained to the end when the loss selects
 _TIE = 1.02  # closer losses are compared by entropy
 _RACE_EPOCHS = 5  # of restarts whose start is random
@@ -50,15 +49,12 @@ class Fit:
         self._scaling = scaling
         self._random_state = random_state
         self._weight = weight * (len(weight) / weight.sum())
-        self._selection = clam.selection
         self._batch_size = clam.batch_size
         self._has_masks = clam.self_supervised and not sparse.issparse(X)
         self._is_guarded = (
-            clam.selection == "loss"
-            and clam.weighted is not True
-            and clam.inverse_temperature == "auto"
+            clam.weighted is not True and clam.inverse_temperature == "auto"
         )
-        self._plateau = Plateau(clam.learning_rate, clam.tol, clam.n_iter_no_change)
+        self._plateau = Plateau(clam.learning_rate, clam.tol, _PATIENCE)
         self.dynamics = Dynamics(
             scaling.beta, clam.n_steps, clam.step_size, clam.metric
         )
@@ -66,6 +62,7 @@ class Fit:
         self._converged = self._converged_inertia = None
         self._judged = self._trained_inertia = None
         self._constraints = constraints
+        self._gain = None
         self.labels = None
         sample = sample_rows(weight, random_state)
         self._Z = scaling.transform(X[sample])
@@ -91,7 +88,7 @@ class Fit:
                 clam.n_init,
                 self._random_state,
                 spherical=self._is_spherical,
-                tol=_LOOSE if self._selection == "loss" else TOLERANCE,
+                tol=_LOOSE,
             )
             # Every sample equals a memory: there is nothing to learn.
             self._is_exact = costs.min() <= _EXACT * np.finfo(
@@ -101,10 +98,10 @@ class Fit:
                 best = int(np.argmin(costs))
                 self._converged = self._run_lloyd(seeds, costs), log_weights
                 seeds[best] = self._converged[0]
-                self._raced = self._selection == "loss"
+                self._raced = True
                 if self._constraints is not None:
                     seeds = seeds[np.argsort(costs, kind="stable")[:_CONSTRAINED]]
-                elif self._raced:
+                else:
                     seeds = seeds[[best]]
         else:
             seeds = memories[None]
@@ -223,7 +220,7 @@ class Fit:
         """Return samples in training units."""
         return self._scaling.transform(self._X[chosen])
 
-    def iterate(self, loop, attributes, record_centers):
+    def iterate(self, loop, attributes):
         """Train until the loop ends; record the best restart of every epoch."""
         n_batches = -(-self._X.shape[0] // self._batch_size)
         for epoch in loop:
@@ -232,17 +229,12 @@ class Fit:
                 self._rows, self._weight, self._batch_size, self._random_state
             )
             if not self._raced and epoch == _RACE_EPOCHS - 1:
-                if self._selection == "loss":
-                    winners = self._winners(losses)
-                    descent.keep(winners)
-                    losses = losses[winners]
+                winners = self._winners(losses)
+                descent.keep(winners)
+                losses = losses[winners]
                 self._raced = True
             best = int(np.argmin(losses))
             columns = {"learning_rate": descent.learning_rate}
-            if record_centers:
-                columns["cluster_centers"] = self._scaling.inverse_transform(
-                    descent.memories[best]
-                )
             if self._plateau.cool(losses[best], n_batches):
                 loop.stop("learning_rate")
             cooled = self._plateau.learning_rate < descent.learning_rate
@@ -264,7 +256,7 @@ class Fit:
                 ),
                 **columns,
             )
-            if cooled and self._selection == "loss" and not self._has_masks:
+            if cooled and not self._has_masks:
                 # Smaller steps do not change any more which restart is best.
                 descent.keep([best])
 
@@ -289,6 +281,7 @@ class Fit:
             has_links = self._constraints is not None
             if has_links or (self._is_guarded and self._excess_inertia(0) > 0.0):
                 descent.keep([len(descent.memories) - 1])
+                self._gain = 0.0
         if len(descent.memories) == 1:
             n_rows = self._Z.shape[0]
             chosen = np.unique(np.linspace(0, n_rows - 1, _REPORTED).astype(int))
@@ -304,13 +297,14 @@ class Fit:
             )
         ]
         found = np.array([len(np.unique(chosen)) for chosen in labels])
-        if self._selection == "silhouette":
-            merit = [self._silhouette(chosen) for chosen in labels]
-        elif self._converged is None:
+        if self._converged is None:
             merit = self._sharpness(losses, descent.memories, descent.log_weights)
         else:
             merit = -losses
         restart = int(np.lexsort((-np.asarray(merit), -found))[0])
+        if self._converged is not None:
+            last = losses[-1]
+            self._gain = float(1.0 - losses[restart] / last) if last > 0 else 0.0
         return restart, float(losses[restart]) * self._scaling.loss_unit
 
     def _excess_inertia(self, restart):
@@ -355,16 +349,11 @@ class Fit:
             )
         return sharpness
 
-    def _silhouette(self, labels):
-        """Return the silhouette of labels (m,), -1 if it is not defined."""
-        rows = slice(None)
-        if len(labels) > _SILHOUETTE_ROWS:
-            rows = np.random.RandomState(0).permutation(len(labels))[:_SILHOUETTE_ROWS]
-        labels = labels[rows]
-        metric = self.dynamics.metric
-        if not 1 < len(np.unique(labels)) < len(labels):
-            return -1.0
-        return float(silhouette_score(self._Z[rows], labels, metric=metric))
+    def gain(self, losses):
+        """Return what training gained on its start, by the losses of its epochs."""
+        if self._gain is None:
+            return max(0.0, 1.0 - min(losses) / losses[0]) if losses[0] > 0 else 0.0
+        return self._gain
 
 
 class _Transformed:

@@ -109,13 +109,13 @@ def test_module_is_copied_and_trained(self_supervised, global_random_seed):
 def test_training_ends_where_clusters_no_longer_change(global_random_seed):
     X, y = blobs(global_random_seed)
     params = {**FAST, "max_iter": 100}
-    model = ClAM(3, encoder=network(), record_centers=True, **params).fit(X)
+    model = ClAM(3, encoder=network(), **params).fit(X)
     assert adjusted_rand_score(y, model.labels_) > 0.9
     # At most 50 epochs of pretraining, and fewer than four rounds after it.
     assert 10 < model.n_iter_ < 98
     losses = model.history_["loss"]
     assert min(losses[:50]) < 0.8 * losses[0]
-    assert len(model.history_["cluster_centers"]) == model.n_iter_ == len(losses)
+    assert model.n_iter_ == len(losses)
 
 
 @pytest.mark.few_epochs
@@ -158,9 +158,9 @@ def test_mlp_on_a_device_is_the_twin(monkeypatch, global_random_seed):
     ours = ClAM(3, encoder="mlp", **FAST).fit(X)
     real = _deep.DeepTraining.__init__
 
-    def in_torch(self, clam, X, weight, scaling, random_state, device, centers):
+    def in_torch(self, clam, X, weight, scaling, random_state, device):
         monkeypatch.setattr(_deep, "_is_numpy", lambda clam, device: False)
-        real(self, clam, X, weight, scaling, random_state, device, centers)
+        real(self, clam, X, weight, scaling, random_state, device)
 
     monkeypatch.setattr(_deep.DeepTraining, "__init__", in_torch)
     twin = ClAM(3, encoder="mlp", **FAST).fit(X)
@@ -171,22 +171,6 @@ def test_mlp_on_a_device_is_the_twin(monkeypatch, global_random_seed):
     )
     assert isinstance(twin.encoder_, tuple)
     assert np.array_equal(twin.predict(X), twin.labels_)
-
-
-@pytest.mark.few_epochs
-def test_warm_start_goes_on_and_keeps_the_order(global_random_seed):
-    X, _ = blobs(global_random_seed)
-    model = ClAM(3, encoder="mlp", warm_start=True, **FAST).fit(X)
-    labels = model.labels_
-    model.fit(X)
-    assert np.mean(model.labels_ == labels) > 0.95  # it trains on, under the same names
-    module = ClAM(3, encoder=network(), warm_start=True, **FAST).fit(X)
-    weights = [p.clone() for p in module.encoder_.parameters()]
-    reached = module.history_["loss"][-1]
-    module.set_params(max_iter=1, learning_rate=1e-9).fit(X)
-    assert module.history_["loss"][0] < 1.05 * reached
-    for new, old in zip(module.encoder_.parameters(), weights, strict=True):
-        torch.testing.assert_close(new, old, atol=1e-6, rtol=0)
 
 
 @pytest.mark.few_epochs
@@ -343,8 +327,6 @@ def test_checkpoints_that_are_refused(tmp_path, global_random_seed):
         assert not hasattr(other, "labels_")
     with pytest.raises(ValueError, match="checkpoint.*without an encoder.*partial_fit"):
         ClAM(3).fit(X, checkpoint=folder)
-    with pytest.raises(ValueError, match="record_centers.*False with a checkpoint"):
-        ClAM(3, encoder="mlp", record_centers=True).fit(X, checkpoint=folder)
 
 
 @pytest.mark.gpu
