@@ -53,10 +53,10 @@ def refuse_overflow(arrays, dtype=np.float64):
 
 
 def refuse_underflow(X, dtype=np.float64):
-    """Raise if all squared distances between different rows X (n, d) are lost in dtype.
+    """Raise if all squared distances between different rows X (n, d) underflow.
 
     The squared diagonal of their box, which no distance exceeds, is below the least
-    normal number. Rows that are all equal lose nothing.
+    normal number of `dtype`. Rows that are all equal are accepted.
     """
     gap = X.max(axis=0).astype(np.float64) - X.min(axis=0)
     with np.errstate(under="ignore", over="ignore"):
@@ -498,9 +498,9 @@ def _check_sparse(D, name):
 def refuse_nonfinite(values, name):
     """Raise ValueError if the values hold NaN or infinity."""
     if not np.isfinite(values).all():
-        found = "NaN" if np.isnan(values).any() else "infinity"
+        kind = "NaN" if np.isnan(values).any() else "infinity"
         raise ValueError(
-            f"The {name!r} parameter must be finite. Got {found} instead. "
+            f"The {name!r} parameter must be finite. Got {kind} instead. "
             "Leave edges that do not exist out of a sparse matrix."
         )
 

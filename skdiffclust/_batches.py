@@ -34,8 +34,8 @@ def mini_batches(n_samples, batch_size, random_state):
     [3, 4]
     """
     order = random_state.permutation(n_samples).astype(np.int64, copy=False)
-    # No batch begins at sample n - 1, which is thus merged. Batches of one sample are
-    # not merged, because they were requested.
+    # No batch starts at sample n - 1, which therefore joins the batch before it. With
+    # batch_size=1 nothing is merged.
     last_start = n_samples if batch_size == 1 else max(n_samples - 1, 1)
     starts = [*range(0, last_start, batch_size), n_samples]
     for start, stop in zip(starts[:-1], starts[1:], strict=True):

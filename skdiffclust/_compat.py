@@ -104,8 +104,8 @@ def _satisfies_one(rules, value):
 def validate_params(constraints, *, prefer_skip_nested_validation):
     """`validate_params` of scikit-learn, for functions that are called in loops.
 
-    That takes 0.1 ms. Here what a call passes is compared with rules that are made
-    once; scikit-learn is asked where one is broken, and has the message.
+    That takes 0.1 ms per call. Here the rules are constructed once, and scikit-learn's
+    function is only called to raise the error if a value breaks one.
     """
     decorate = _validate_params(
         constraints, prefer_skip_nested_validation=prefer_skip_nested_validation

@@ -62,7 +62,7 @@ class Constraints:
 
 
 def as_constraints(n_samples, partial_labels=None, must_link=None, cannot_link=None):
-    """Return the `Constraints` that the metadata of `fit` state, None if none is given.
+    """Return the `Constraints` given as metadata of `fit`, or None if none is given.
 
     The form of a link is decided by its container and number of dimensions, never by
     its values: sparse is incidence, dense 1-D is group ids, dense 2-D is pairs.
@@ -210,7 +210,7 @@ def check_feasible(constraints, n_clusters):
 def bounds_of_clusters(constraints):
     """Return the least and the largest number of clusters for `check_feasible`.
 
-    Of None one and infinity.
+    Without constraints, one and infinity.
     """
     if constraints is None:
         return 1, np.inf
@@ -223,7 +223,7 @@ def bounds_of_clusters(constraints):
 
 
 def metadata_of(constraints, rows):
-    """Return what `as_constraints` makes the constraints of some samples from, by name.
+    """Return arguments of `as_constraints` for the constraints of some samples.
 
     `rows` (m,) are their positions; pairs are positions among them. With all samples it
     makes the same Constraints.
@@ -308,8 +308,8 @@ def _as_integers(array, title, what):
             f"{title} must be {what}. Got values of type {_type_name(array)} instead. "
             "Encode them as integers first."
         )
-    # NumPy 2.0 ends the process when strided integers are compared with 2**63, which is
-    # beyond their type, so each kind is compared with what it can hold.
+    # NumPy 2.0 crashes when strided integers are compared with 2**63, which their dtype
+    # cannot represent, so that the bounds depend on the dtype.
     if array.dtype.kind == "i":
         return array.astype(np.int64)
     if array.dtype.kind == "u":
@@ -356,7 +356,7 @@ def _check_labels(labels, n_samples, title, what):
 def _numbers_of_names(labels):
     """Return strings (n,) as integers by their order, -1 as it is.
 
-    Whatever else is left for `_check_labels` to refuse.
+    Other entries are returned unchanged, for `_check_labels` to refuse.
     """
     names = np.asarray(labels) if hasattr(labels, "__array__") else None
     if names is None or names.dtype != object or names.ndim != 1:
@@ -365,9 +365,9 @@ def _numbers_of_names(labels):
     is_unknown = [isinstance(name, numbers.Integral) and name == -1 for name in names]
     if not is_name.any() or not (is_name | is_unknown).all():
         return labels
-    found = np.full(len(names), -1, dtype=np.int64)
-    found[is_name] = np.unique(names[is_name].astype(str), return_inverse=True)[1]
-    return found
+    ids = np.full(len(names), -1, dtype=np.int64)
+    ids[is_name] = np.unique(names[is_name].astype(str), return_inverse=True)[1]
+    return ids
 
 
 def _check_must_link(links, n_samples):
@@ -472,7 +472,7 @@ def _close(n_samples, labels, must, cannot):
     _, component = connected_components(links, directed=False)
     component = component.astype(np.int64)
     classes = _propagate(labels, component)
-    # A class joins its components; the others keep an id beyond those of classes.
+    # A class joins its components; components without one get ids above those.
     joined = np.where(classes >= 0, classes, n_samples + component)
     groups = number_by_first_row(joined)
 
@@ -582,7 +582,7 @@ def _class_groups(constraints):
 def _greedy_clique(constraints):
     """Return groups that must all be separated from each other: a large clique.
 
-    One grows from the classes, the other from the group with most cannot-links.
+    One is grown from the classes, another from the group with the most cannot-links.
     """
     labelled = set(_class_groups(constraints).tolist())
     neighbours = {group: set() for group in sorted(labelled)}

@@ -67,15 +67,15 @@ def resolve_device(device, owner):
     if isinstance(device, str) and device == "auto":
         return "cuda" if len(present) > 1 else "cpu"
     try:
-        found = torch.device(device)
+        resolved = torch.device(device)
     except (RuntimeError, TypeError):
-        found = None
-    known = found is not None and (
-        str(found) in present or (str(found) == "cuda" and len(present) > 1)
+        resolved = None
+    known = resolved is not None and (
+        str(resolved) in present or (str(resolved) == "cuda" and len(present) > 1)
     )
     if not known:
         raise ValueError(_no_such_device(device, owner, present))
-    return str(found)
+    return str(resolved)
 
 
 def _no_such_device(device, owner, present):

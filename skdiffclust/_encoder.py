@@ -1,6 +1,6 @@
 """Linear models and multilayer perceptrons in NumPy.
 
-An `Encoder` is two lists of arrays, one entry a layer: ``weights[l]`` of shape
+An `Encoder` is two lists of arrays, one entry per layer: ``weights[l]`` of shape
 (n_in, n_out), the transpose of what a torch ``Linear`` holds, and ``biases[l]`` of
 shape (n_out,). One layer is a linear model; between layers there is an activation, one
 of `ACTIVATIONS`; after the last layer there is none. float32 stays float32.
@@ -140,7 +140,7 @@ class Encoder:
 
     @property
     def inputs(self):
-        """Arrays that features are multiplied with, one row a feature."""
+        """Arrays that features are multiplied with, one row per feature."""
         return self.weights[:1]
 
     @property
@@ -169,10 +169,10 @@ class Encoder:
         return self.from_arrays(arrays, self.activation)
 
     def outputs(self, X):
-        """Return the outputs (n, n_out) for samples X (n, n_in), one product a sample.
+        """Return the outputs (n, n_out) for samples X (n, n_in).
 
-        The output for a sample has the same bits whatever the other samples are, unlike
-        a product of blocks: see `product_by_sample`.
+        There is one product per sample, so that its output has the same bits whatever
+        the other samples are, unlike in a product of blocks: see `product_by_sample`.
         """
         outputs = np.empty((X.shape[0], self.n_outputs), dtype=self.dtype)
         for start in range(0, X.shape[0], _BLOCK_SAMPLES):
@@ -186,7 +186,7 @@ class Encoder:
     def hidden(self, X):
         """Return the last hidden layer (n, n_hidden), X itself without one.
 
-        As for `outputs`, one product a sample.
+        As for `outputs`, one product per sample.
         """
         blocks = range(0, max(X.shape[0], 1), _BLOCK_SAMPLES)
         n_layers = len(self.weights) - 1
@@ -236,7 +236,7 @@ class Encoder:
 
         `gradient` (n, n_out) is that of the outputs, `inputs` are from `forward`, with
         the same `masks`. With `by_samples` the gradient (n, n_in) of the samples
-        follows. O(the cost of two forward passes).
+        follows. It costs about two forward passes.
         """
         by_weights = []
         by_biases = []
@@ -264,8 +264,8 @@ class Encoder:
             return None
         masks = []
         for weight in self.weights[:-1]:
-            kept = random_state.uniform(size=(n_samples, weight.shape[1])) >= dropout
-            masks.append(kept.astype(weight.dtype) / weight.dtype.type(1 - dropout))
+            is_kept = random_state.uniform(size=(n_samples, weight.shape[1])) >= dropout
+            masks.append(is_kept.astype(weight.dtype) / weight.dtype.type(1 - dropout))
         return masks
 
     def permute_outputs(self, order):

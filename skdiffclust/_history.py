@@ -23,7 +23,7 @@ the epochs of one restart; and `keep_state_on_error`. The order of the decorator
 ...         rng = check_random_state(0)
 ...         training = Training(self, X, y, max_iter=20, n_init=2, learning_rate=0.3,
 ...                             tol=1e-3, n_iter_no_change=3)
-...         for loop in training:                              # one a restart
+...         for loop in training:                              # one per restart
 ...             center = rng.choice(X[:, 0])
 ...             for epoch in loop:                             # 0, 1, 2, ...
 ...                 center = center + 0.3 * (X[:, 0].mean() - center)
@@ -53,11 +53,11 @@ from skdiffclust._compat import CALLBACKS_ATTRIBUTE, CONFIGURATION_ATTRIBUTES
 
 # A loss this many times its own scale above the best one has diverged.
 _BLOW_UP = 1e3
-# A loss no larger than this is rounding around zero, and has no scale.
+# A loss no larger than this is zero up to rounding, and has no scale.
 _ROUNDING = 1e-8
 # Number of epochs that progress is judged by if `n_iter_no_change` is None.
 _WINDOW = 10
-# Of the mean size of a cluster: what is smaller divides nothing.
+# Clusters below this fraction of the mean size are reported.
 _LEAST_SIZE = 0.01
 # Attributes that change in an EpochLoop, besides the best state.
 _MOVING = (
@@ -72,7 +72,7 @@ _MOVING = (
 )
 
 
-# Whether the fits of this thread are parts of another one, which warns for them.
+# Whether the fits of this thread belong to another fit, which issues the warnings.
 _reported_elsewhere = ContextVar("reported_elsewhere", default=False)
 
 
@@ -91,7 +91,7 @@ def reported_by_the_whole():
 
 
 def warn_of_convergence(message, *, stacklevel=2):
-    """Issue a ConvergenceWarning, unless this fit is a part of another that warns."""
+    """Issue a ConvergenceWarning, unless this fit belongs to another that warns."""
     if not _reported_elsewhere.get():
         warnings.warn(message, ConvergenceWarning, stacklevel=stacklevel + 1)
 
@@ -217,7 +217,7 @@ class _Task:
             estimator=self._estimator,
             X=self._X,
             y=self._y,
-            reconstruction_attributes=attributes and _nameless(attributes),
+            reconstruction_attributes=attributes and _without_feature_names(attributes),
         )
 
 
@@ -245,8 +245,8 @@ def fit_task(estimator, X, y=None, *, max_subtasks):
     return _Task.root(estimator, X, y, max_subtasks)
 
 
-def _nameless(attributes):
-    """Return the attributes, lazily, of an estimator without names of features.
+def _without_feature_names(attributes):
+    """Return a function that returns the attributes without names of features.
 
     The samples that callbacks get are validated and have no names: predicting them with
     an estimator that has seen names would warn.
@@ -283,7 +283,7 @@ class EpochLoop:
     Attributes
     ----------
     history : dict of lists
-        ``"loss"`` and whatever else was recorded, one entry an epoch.
+        ``"loss"`` and whatever else was recorded, one entry per epoch.
     n_iter : int
         Epochs begun.
     best_loss : float
@@ -338,9 +338,9 @@ class EpochLoop:
             yield self.n_iter - 1
 
     def compare_with(self, scale):
-        """Measure what the loss rises and falls by with at least this scale.
+        """Judge rises and falls of the loss relative to at least this scale.
 
-        For a loss that is small where it begins, a step of a path say.
+        For a loss that starts small, as in a step of a path.
         """
         self._scale = max(self._scale, scale)
 
@@ -429,7 +429,7 @@ class EpochLoop:
         Returns
         -------
         dict
-            Of what JSON can hold.
+            Values that JSON can represent.
         """
         return {name: getattr(self, name) for name in _MOVING}
 
@@ -511,7 +511,7 @@ def _is_finite(state):
 class Training:
     """The fit task of an estimator: its restarts, their epochs, callbacks on both.
 
-    ``for loop in training`` yields one `EpochLoop` a restart, each to be run to its
+    ``for loop in training`` yields one `EpochLoop` per restart, each to be run to its
     end; after the fitted attributes are assigned, `finish` ends the task. With one
     restart the epochs are children of the fit itself, with more they are children of
     tasks named "restart". Without callbacks all of that costs nothing.

@@ -270,13 +270,13 @@ def cluster_logits(module, X, n_clusters, parameter, owner, *, block_samples=1):
         )
 
     def check(output, n_rows):
-        found = type(output).__name__
+        actual = type(output).__name__
         if torch.is_tensor(output):
-            found = f"shape {tuple(output.shape)}"
-        if found != f"shape {(n_rows, n_clusters)}":
+            actual = f"shape {tuple(output.shape)}"
+        if actual != f"shape {(n_rows, n_clusters)}":
             raise ValueError(
                 f"The '{parameter}' parameter of {owner} must map samples to one "
-                f"output for each of {n_clusters} clusters. Got {found} for {n_rows} "
+                f"output for each of {n_clusters} clusters. Got {actual} for {n_rows} "
                 "samples instead. Set the width of its last layer to n_clusters."
             )
 

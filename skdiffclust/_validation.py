@@ -138,14 +138,13 @@ def refuse_masked(X, *, name="X"):
         )
 
 
-def hidden_widths(estimator):
-    """Return the widths (n_layers,), list of int, of hidden_layer_sizes."""
-    sizes = estimator.hidden_layer_sizes
+def hidden_widths(sizes, name):
+    """Return the widths (list of int) of hidden_layer_sizes of an estimator `name`."""
     widths = [sizes] if isinstance(sizes, Integral) else list(sizes)
     width = Interval(Integral, 1, None, closed="left")
     if not widths or not all(map(width.is_satisfied_by, widths)):
         raise ValueError(
-            f"The 'hidden_layer_sizes' parameter of {type(estimator).__name__} must be "
+            f"The 'hidden_layer_sizes' parameter of {name} must be "
             f"a positive integer or a sequence of them. Got {sizes!r} instead. Use "
             "(100,) for one hidden layer of 100 units."
         )

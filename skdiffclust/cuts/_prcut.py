@@ -533,7 +533,7 @@ class PRCut(
         device = resolve_device(self.device, "PRCut")
         return ModelSettings(
             self.encoder,
-            hidden_widths(self),
+            hidden_widths(self.hidden_layer_sizes, type(self).__name__),
             self.activation,
             self.weight_decay,
             self.optimizer,

@@ -567,7 +567,7 @@ class SpanningForestEmbedding(
 
         The step is what "auto" is, in root mean squares of the first layer's weights.
         """
-        hidden = hidden_widths(self)
+        hidden = hidden_widths(self.hidden_layer_sizes, type(self).__name__)
         if self.encoder == "linear":
             hidden = []
         sizes = [X.shape[1], *hidden, self.n_components]

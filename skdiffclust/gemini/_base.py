@@ -557,7 +557,11 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
 
     def _layer_sizes(self, n_features):
         """Return [d, *hidden, k]."""
-        return [n_features, *hidden_widths(self), self._n_clusters]
+        return [
+            n_features,
+            *hidden_widths(self.hidden_layer_sizes, type(self).__name__),
+            self._n_clusters,
+        ]
 
     def _report(self, labels, constraints):
         """Return the number of clusters found; warn of empty ones and broken links."""

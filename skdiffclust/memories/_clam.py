@@ -607,7 +607,7 @@ class ClAM(
         scaling = self._scaling_of(X, weight, "euclidean")
         deep = DeepTraining(self, X, weight, scaling, random_state, device)
         if deep.curve is not None:
-            self._read_number(deep.curve, stacklevel=4)
+            self._choose_n_clusters(deep.curve, stacklevel=4)
         if checkpoint is not None:
             deep.checkpoint(checkpoint, resume=resume)
 
@@ -664,7 +664,7 @@ class ClAM(
             n_clusters = len(memories)
             memories = scaling.transform(memories)
         elif n_clusters == "auto":
-            n_clusters = self._read_number(run.count_clusters(), stacklevel=4)
+            n_clusters = self._choose_n_clusters(run.count_clusters(), stacklevel=4)
             if constraints is not None:
                 n_clusters = max(n_clusters, constraints.n_classes)
         if continues:
@@ -679,7 +679,7 @@ class ClAM(
             self.device_, complete = "cpu", None
         return run.start(self, memories, log_weights, complete)
 
-    def _read_number(self, curve, *, stacklevel):
+    def _choose_n_clusters(self, curve, *, stacklevel):
         """Return the number of clusters of a curve; keep it, warn where it is flat."""
         self.n_clusters_curve_ = curve.to_dict()
         curve.warn_if_unclear(stacklevel=stacklevel + 1)
