@@ -12,7 +12,8 @@
 
 graphs    ratio-cut, normalised cut, adjusted Rand index, smallest cluster (relative to
           the mean size) and seconds on the graphs of cut_graphs.py, beside METIS,
-          KaHIP, Leiden and spectral clustering
+          KaHIP, Leiden and spectral clustering; without bounds on sizes by default.
+          "networks" are real ones, models of such, and single cells
 large     neighbours graphs of 20 overlapping blobs: one start of the search and METIS
           by turns, parts up to 1.3 times the mean size, and once ten starts
 outcomes  agreement with known groups by default, METIS beside it
@@ -96,6 +97,15 @@ def searched(**parameters):
     return cut
 
 
+def counted(graph, k, seed):
+    """Return the labels of our search into a number of clusters that it chooses."""
+    return (
+        GraphCutClustering("auto", affinity="precomputed", random_state=seed)
+        .fit(graph)
+        .labels_
+    )
+
+
 def metis(graph, k, seed):
     """Return METIS' parts, up to 1.3 times the mean size."""
     import pymetis
@@ -155,6 +165,8 @@ METHODS = {
     "graph cut, ratio, spectral": searched(cut="ratio", init="spectral"),
     "graph cut, imbalance .3": searched(max_imbalance=0.3),
     "graph cut, imbalance .25": searched(max_imbalance=0.25),
+    "graph cut, default": searched(min_cluster_size="auto"),
+    "graph cut, auto": counted,
     "METIS": metis,
     "KaHIP": kahip,
     "Leiden": leiden,
@@ -167,6 +179,8 @@ BY_NAME = (
     "graph cut, ratio, 40 starts",
     "graph cut, ratio, spectral",
     "graph cut, imbalance .25",
+    "graph cut, default",
+    "graph cut, auto",
 )
 
 
@@ -689,7 +703,7 @@ def main():
     parts = "graphs large outcomes scale fits starts growth steps encoder".split()
     parser.add_argument("part", choices=parts)
     parser.add_argument("names", nargs="*")
-    parser.add_argument("--split", choices=["choice", "report"])
+    parser.add_argument("--split", choices=["choice", "report", "networks"])
     parser.add_argument("--methods", nargs="*", default=[])
     parser.add_argument("--seeds", type=int, help="or splits of the encoder")
     parser.add_argument("--first", type=int, default=100, help="split of the encoder")

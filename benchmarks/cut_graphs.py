@@ -159,6 +159,12 @@ def data(name, n_neighbors, *, scaled=False, n_rows=None, ranked=False):
     return Problem(graph, y, len(np.unique(y)))
 
 
+def network(name):
+    """Return a network with its groups."""
+    graph, y = load(name)
+    return Problem(as_graph(graph), y, len(np.unique(y)))
+
+
 def unequal_blobs(seed):
     """Return the neighbours graph of seven blobs of 5 to 3000 rows."""
     sizes = [3000, 600, 200, 60, 30, 15, 5]
@@ -201,5 +207,15 @@ GRAPHS = {
         "ctg": lambda seed: data("ctg", 10, scaled=True),
         "letter": lambda seed: data("letter", 15, scaled=True, n_rows=6000),
         "unequal blobs": unequal_blobs,
+    },
+    "networks": {
+        "football": lambda seed: network("football"),
+        "polblogs": lambda seed: network("polblogs"),
+        "karate": lambda seed: karate(False),
+        "block model .3": lambda seed: block_model(seed, n=1500, mixing=0.3),
+        "block model .45": lambda seed: block_model(seed, n=1500, k=10, mixing=0.45),
+        "LFR .3": lambda seed: lfr(seed, mixing=0.3),
+        "LFR .5": lambda seed: lfr(seed, mixing=0.5),
+        "cells": lambda seed: data("pbmc68k_reduced", 20, ranked=True),
     },
 }

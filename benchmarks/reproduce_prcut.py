@@ -138,12 +138,16 @@ PAPER = RECIPE | {
     "learning_rate": 1e-4,
     "max_iter": 3000,
 }
+# Running proportions of the published code change at a constant rate.
 CHANGED = {
     "settings of the paper": {},
-    "Adam": {"optimizer": "adam"},
     "constant averaging": {"averaging_rate": 0.8},
-    "learning rate 1e-3": {"learning_rate": 1e-3},
-    "learning rate 1e-3, weight 10": {"learning_rate": 1e-3, "balance_weight": 10},
+    "constant averaging, Adam": {"averaging_rate": 0.8, "optimizer": "adam"},
+    "constant averaging, 1e-3, weight 10": {
+        "averaging_rate": 0.8,
+        "learning_rate": 1e-3,
+        "balance_weight": 10,
+    },
 }
 
 

@@ -1,61 +1,80 @@
-"""The number of clusters of a graph, from the normalised cuts of 1, 2, ... clusters."""
+"""The number of clusters of a graph, from the cuts into 1, 2, ... clusters."""
 
 import warnings
 
 import numpy as np
 
-from skdiffclust.cuts._starts import cut_of_each, make_nodes
+from skdiffclust.cuts._starts import combine_parts, make_nodes, modularity, search_nodes
+from skdiffclust.metrics._graphs import cut_of_labels
 
-# Largest number of clusters, and the least nodes per cluster; one more is cut.
-_MAX_CLUSTERS = 30
+# Numbers that are tried at least, and the least nodes per cluster. Beyond, numbers are
+# tried up to twice that of the largest modularity, and one more, which is cut.
+_FIRST = 31
 _NODES_PER_CLUSTER = 3
 _N_STARTS = 3
 # Added to cuts in denominators of scores, because a cut of 0 has no relative change.
-_OFFSET = 0.2
-# The same where no number is clear: clusters of any shape in few features have small
-# cuts, and many of them.
-_SMALL_OFFSET = 0.05
-# Where no number is clear, those with at least this share of the largest modularity,
-# relative to that of as many equal clusters without a cut.
-_MODULARITY = 0.9
-# Least distance of a clear best score from the median, in standard deviations (1.48
-# times the median absolute deviation, as for a normal distribution).
-_CLEAR = 9.0
+_OFFSET = 0.02
+# A bend with this share of the largest modularity is as good a partition.
+_MODULAR = 0.95
+# Score of a bend that decides against the modularity, and of one that needs no warning.
+_STRONG = 0.25
+_CLEAR = 0.5
+# Least distance of a clear score from the median, in standard deviations (1.48 times
+# the median absolute deviation, as for a normal distribution).
+_DISTANCE = 9.0
 _DEVIATION = 1.48
 
 
-def cut_curve(graph, groups, apart, least, sizes, bounds_of, random_state):
+def cut_curve(graph, groups, apart, least, sizes, bounds_of, find, random_state):
     """Return (numbers, normalised cuts, modularities), (m,) each, of the search.
 
-    Modularities of whole parts are NaN. Numbers of clusters are consecutive, from
-    `least` on, as long as clusters can be within their bounds: those that
-    `bounds_of` returns for sizes and a number of clusters. Equal and linked samples
-    are `groups` (n,), of which pairs `apart` (p, 2) must be separated; samples have
-    sizes (n,).
+    Numbers of clusters are consecutive, from `least` on, as long as clusters can be
+    within their bounds: those that `bounds_of` returns for sizes and a number of
+    clusters. Equal and linked samples are `groups` (n,), of which pairs `apart` (p, 2)
+    must be separated; samples have sizes (n,). ``find(nodes, number, bounds, search)``
+    returns labels of nodes from those that a function of bounds finds.
     """
     n_groups = int(groups.max()) + 1
-    most = max(min(_MAX_CLUSTERS + 1, n_groups // _NODES_PER_CLUSTER), least)
-    numbers = np.arange(least, most + 1)
-    degrees = graph.sum(axis=1)
+    most = max(n_groups // _NODES_PER_CLUSTER, least)
+    last = min(max(_FIRST, least), most)
     nodes = make_nodes(
         graph,
         groups,
-        most,
-        divisors=degrees,
+        last,
+        divisors=graph.sum(axis=1),
         sizes=sizes,
         apart=apart,
-    )
-    bounds = [bounds_of(nodes.sizes, number) for number in numbers]
-    mean = nodes.sizes.sum() / numbers
-    has_room = [
-        low <= size and high >= nodes.sizes.max()
-        for size, (low, high) in zip(mean, bounds, strict=True)
-    ]
-    numbers = numbers[: max(np.count_nonzero(has_room), 1)]
-    return numbers, *cut_of_each(nodes, numbers, bounds, _N_STARTS, random_state)
+    ).large
+    numbers = []
+    cuts = []
+    modularities = []
+    number = least
+    while number <= last:
+        bounds = bounds_of(nodes.sizes, number)
+        mean = nodes.sizes.sum() / number
+        if numbers and (bounds[0] > mean or bounds[1] < nodes.sizes.max()):
+            break
+        labels = combine_parts(nodes, number, bounds)
+        if labels is None:
+            labels = find(
+                nodes,
+                number,
+                bounds,
+                lambda bounds, k=number: search_nodes(
+                    nodes, k, bounds, _N_STARTS, random_state
+                ),
+            )
+        numbers.append(number)
+        cuts.append(cut_of_labels(nodes.graph, labels, number, nodes.divisors))
+        modularities.append(modularity(nodes.graph, labels, nodes.divisors))
+        if number == last:
+            best = numbers[int(np.argmax(modularities))]
+            last = min(max(last, 2 * best + 2), most)
+        number += 1
+    return np.array(numbers), np.array(cuts), np.array(modularities)
 
 
-def curve_scores(cuts, offset=_OFFSET):
+def curve_scores(cuts):
     """Return the scores (m,) of numbers of clusters with cuts (m,), NaN at both ends.
 
     The second difference of the cuts, relative to the next cut: how much more the
@@ -65,7 +84,7 @@ def curve_scores(cuts, offset=_OFFSET):
     if len(cuts) < 3:
         return scores
     rises = np.diff(cuts)
-    scores[1:-1] = (rises[1:] - rises[:-1]) / (cuts[2:] + offset)
+    scores[1:-1] = (rises[1:] - rises[:-1]) / (cuts[2:] + _OFFSET)
     return scores
 
 
@@ -80,31 +99,33 @@ def as_curve(numbers, cuts, modularities):
 
 
 def choose_n_clusters(numbers, cuts, modularities, *, owner):
-    """Return the number of clusters with the best score; warn if it is not clear.
+    """Return the number of clusters by bend and modularity; warn if they disagree.
 
-    A number that is not clear has one of the larger modularities: on many graphs the
-    first cuts separate little.
+    If the bend has nearly the largest modularity, the larger of both numbers is
+    returned. If not, the bend decides if it is strong, otherwise the modularity.
     """
     scores = curve_scores(cuts)
+    modular = int(np.argmax(modularities))
     if not np.isfinite(scores).any():
         chosen = int(numbers[min(1, len(numbers) - 1)])
         why = f"there are cuts into {len(numbers)} numbers of clusters only"
     else:
-        chosen = int(numbers[np.nanargmax(scores)])
+        bend = int(np.nanargmax(scores))
+        score = scores[bend]
+        if modularities[bend] >= _MODULAR * modularities[modular]:
+            at = max(bend, modular)
+        else:
+            at = bend if score >= _STRONG else modular
+        chosen = int(numbers[at])
         found = scores[np.isfinite(scores)]
         gaps = found - np.median(found)
-        deviation = _DEVIATION * np.median(np.abs(gaps))
-        if len(found) > 2 and gaps.max() >= _CLEAR * deviation:
+        distance = _DISTANCE * _DEVIATION * np.median(np.abs(gaps))
+        stands_out = len(found) > 2 and gaps.max() >= distance
+        if stands_out and (bend == modular or (at == bend and score >= _CLEAR)):
             return chosen
-        relative = modularities * numbers / np.maximum(numbers - 1, 1)
-        is_modular = ~(relative < _MODULARITY * np.nanmax(relative, initial=0))
-        small = np.where(is_modular, curve_scores(cuts, _SMALL_OFFSET), np.nan)
-        if np.isfinite(small).any():
-            chosen = int(numbers[np.nanargmax(small)])
-        height = gaps.max() / deviation if deviation > 0 else 0.0
         why = (
-            f"the best score is {height:.2g} standard deviations above the median of "
-            f"{len(found)} numbers, where {_CLEAR:g} were clear"
+            f"the cuts bend at {numbers[bend]} (score {score:.2f}, where {_CLEAR:g} is "
+            f"clear), and the modularity is largest at {numbers[modular]}"
         )
     warnings.warn(
         f"{owner}(n_clusters='auto') sees no clear number of clusters: {why}. It takes "

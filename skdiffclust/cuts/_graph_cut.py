@@ -199,8 +199,8 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
         Both cuts of `labels_`, of which `cut` names the one that was lowered.
     cut_curve_ : dict of ndarrays, or None
         With ``n_clusters="auto"``, by number: "n_clusters", the "normalized_cut" and
-        the "modularity" of the search into so many (NaN where connected components are
-        not cut), and the "score" that the number was chosen by, NaN at both ends. See
+        the "modularity" of the search into so many, and the "score" of the bend, NaN at
+        both ends. See
         :class:`~skdiffclust.plotting.CutCurveDisplay`.
     n_features_in_ : int
         Number of features seen during `fit`.
@@ -220,15 +220,17 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
     unless sizes are bounded.
 
     **Number of clusters.** With ``n_clusters="auto"`` the graph is partitioned into 1
-    to 31 clusters (fewer if they would have less than three nodes on average). With
-    :math:`c_k` the normalised cut into k clusters, the k with the largest
-    :math:`(c_{k+1} - 2 c_k + c_{k-1}) / (c_{k+1} + .2)` is selected, after which the
-    cut increases faster than before. Only numbers for which the bounds on sizes can
-    be satisfied are considered. A warning is issued if the best score is less than nine
-    standard deviations (estimated from the median absolute deviation) above the median,
-    as for data without clusters. Then the best of the numbers with at least 90 % of the
-    largest modularity, relative to its largest possible value 1 - 1 / k, is selected,
-    with .05 instead of .2 in the score.
+    to 31 clusters, or into up to twice the number of the largest modularity, and one
+    or two more; into fewer if they would have less than three nodes on average or
+    could not satisfy the bounds on sizes. With :math:`c_k` the normalised cut into k
+    clusters, the cut increases faster after the number with the largest score
+    :math:`(c_{k+1} - 2 c_k + c_{k-1}) / (c_{k+1} + .02)` than before. If the modularity
+    of this bend is at least 95 % of the largest one, the larger of both numbers is
+    selected. Otherwise it is the bend if its score is at least .25, and the number of
+    the largest modularity if not. A warning is issued if the two disagree, unless the
+    bend is selected and has a score of at least .5, and if the best score is less than
+    nine standard deviations (estimated from the median absolute deviation) above the
+    median, as for data without clusters.
 
     Equal samples share a cluster. The cut increases with the number of clusters: do not
     choose `n_clusters` by `score`. For large graphs, searches run in threads; the

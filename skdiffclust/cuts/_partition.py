@@ -123,15 +123,27 @@ def group_samples(samples, constraints, sample_weight, *, normalized):
 
 def choose_number(samples, groups, constraints, settings, random_state):
     """Return the number of clusters of n_clusters="auto", and the curve it is from."""
+
+    def bounds_of(sizes, n_clusters):
+        return size_bounds(settings, sizes, n_clusters, is_weighted=groups.is_weighted)
+
+    def find(nodes, n_clusters, bounds, search):
+        labels = search(bounds)
+        if settings.min_cluster_size != "auto":
+            return labels
+        bounded = _without_crumbs(
+            nodes.graph, labels, nodes.sizes, n_clusters, bounds, search
+        )
+        return labels if bounded is None else bounded
+
     curve = cut_curve(
         samples.graph,
         groups.groups,
         groups.apart,
         groups.least_clusters,
         groups.sizes,
-        lambda sizes, k: size_bounds(
-            settings, sizes, k, is_weighted=groups.is_weighted
-        ),
+        bounds_of,
+        find,
         random_state,
     )
     n_clusters = choose_n_clusters(*curve, owner=settings.owner)
@@ -179,14 +191,12 @@ def find_partition(samples, groups, n_clusters, settings, random_state):
 
     labels = search(bounds)
     if settings.min_cluster_size == "auto" and not are_whole:
-        least = max(_AUTO_SHARE * counted.sum() / n_clusters, bounds[0])
         bounded = _without_crumbs(
-            samples.graph, labels, groups.sizes, n_clusters, (least, bounds[1]), search
+            samples.graph, labels, groups.sizes, n_clusters, bounds, search
         )
         if bounded is not None:
             _warn_of_crumbs(labels, groups.sizes, n_clusters, settings.owner)
             labels = bounded
-            bounds = least, bounds[1]
     return Partition(labels, nodes, bounds)
 
 
@@ -204,16 +214,18 @@ def cuts_of(graph, labels):
 
 
 def _without_crumbs(graph, labels, sizes, n_clusters, bounds, search):
-    """Return other labels (n,) than these, within bounds, or None.
+    """Return other labels (n,) without clusters below a fifth of the mean, or None.
 
-    None if labels (n,) are within, if no others are found, or if these have the larger
-    modularity: small clusters that few edges leave are no crumbs.
+    None if labels (n,) have no such cluster, if no others are found, or if these have
+    the larger modularity: small clusters that few edges leave are no crumbs.
     """
-    least = bounds[0] - 1e-9 * sizes.sum()
-    if _totals(labels, sizes, n_clusters).min() >= least:
+    totals = _totals(labels, sizes, n_clusters)
+    least = _AUTO_SHARE * totals.mean()
+    slack = 1e-9 * totals.sum()
+    if totals.min() >= least - slack:
         return None
-    bounded = search(bounds)
-    if _totals(bounded, sizes, n_clusters).min() < least:
+    bounded = search((max(least, bounds[0]), bounds[1]))
+    if _totals(bounded, sizes, n_clusters).min() < least - slack:
         return None
     kept = np.flatnonzero(labels >= 0)
     part = graph[kept][:, kept]

@@ -15,7 +15,6 @@ from skdiffclust.cuts._components import (
     is_small,
     place_small,
 )
-from skdiffclust.metrics._graphs import cut_of_labels
 
 # Weight, relative to the mean, of the edges that make a graph connected for ARPACK.
 _BRIDGE = 1e-6
@@ -48,6 +47,21 @@ class Nodes(NamedTuple):
     parts: np.ndarray
     small: np.ndarray
     apart: np.ndarray
+
+    @property
+    def large(self):
+        """The `Nodes` that are not in small parts."""
+        if not self.small.any():
+            return self
+        kept = np.flatnonzero(~self.small)
+        return Nodes(
+            self.graph[kept][:, kept],
+            self.divisors[kept],
+            self.sizes[kept],
+            self.parts[kept],
+            self.small[kept],
+            (np.cumsum(~self.small) - 1)[self.apart],
+        )
 
     @property
     def n_large(self):
@@ -114,7 +128,7 @@ def search_labels(
         missing = nodes.sizes[nodes.small].sum() / n_clusters if place else 0.0
         labels[kept] = _cut_labels(
             samples.graph if len(rows) == len(groups) else samples.graph[rows][:, rows],
-            _without_small(nodes),
+            nodes.large,
             np.unique(groups[rows], return_inverse=True)[1],
             n_clusters,
             (max(bounds[0] - missing, 0.0), bounds[1]),
@@ -140,21 +154,6 @@ def search_labels(
     return labels[groups]
 
 
-def _without_small(nodes):
-    """Return the `Nodes` that are not in small parts."""
-    if not nodes.small.any():
-        return nodes
-    kept = np.flatnonzero(~nodes.small)
-    return Nodes(
-        nodes.graph[kept][:, kept],
-        nodes.divisors[kept],
-        nodes.sizes[kept],
-        nodes.parts[kept],
-        nodes.small[kept],
-        (np.cumsum(~nodes.small) - 1)[nodes.apart],
-    )
-
-
 def combine_parts(nodes, n_clusters, bounds):
     """Return labels (m,) of the nodes not in small parts that divide no part, or None.
 
@@ -172,34 +171,20 @@ def combine_parts(nodes, n_clusters, bounds):
     return labels if within and (ends[:, 0] != ends[:, 1]).all() else None
 
 
-def cut_of_each(nodes, numbers, bounds, n_starts, random_state):
-    """Return the lowest normalised cuts (m,) found for numbers (m,) of clusters.
-
-    bounds are pairs of the least and largest size of a cluster, for each number. Also
-    the modularities (m,) of these labels, NaN for whole parts. Of nodes in parts that
-    are not small; the divisors of `nodes` are degrees.
-    """
+def search_nodes(nodes, n_clusters, bounds, n_starts, random_state):
+    """Return labels (m,) of a low cut of nodes without small parts, within bounds."""
     from skdiffclust.cuts._local_search import Bounds
     from skdiffclust.cuts._multilevel import search
 
-    large = _without_small(nodes)
-    cuts = np.zeros(len(numbers))
-    modularities = np.full(len(numbers), np.nan)
-    for i, n_clusters in enumerate(numbers):
-        if combine_parts(nodes, n_clusters, bounds[i]) is not None:
-            continue  # whole parts, and nothing is cut
-        labels = search(
-            large.graph,
-            n_clusters,
-            n_starts,
-            random_state,
-            divisors=large.divisors,
-            bounds=Bounds(large.sizes, *bounds[i]),
-            apart=large.apart,
-        )
-        cuts[i] = cut_of_labels(large.graph, labels, n_clusters, large.divisors)
-        modularities[i] = modularity(large.graph, labels, large.divisors)
-    return cuts, modularities
+    return search(
+        nodes.graph,
+        n_clusters,
+        n_starts,
+        random_state,
+        divisors=nodes.divisors,
+        bounds=Bounds(nodes.sizes, *bounds),
+        apart=nodes.apart,
+    )
 
 
 def modularity(graph, labels, degrees):
@@ -218,19 +203,10 @@ def _cut_labels(
     bounds are the least and largest size of a cluster.
     """
     from skdiffclust.cuts._local_search import Bounds, as_level, search_level
-    from skdiffclust.cuts._multilevel import search
 
-    sized = Bounds(nodes.sizes, *bounds)
     if init != "spectral":
-        return search(
-            nodes.graph,
-            n_clusters,
-            n_init,
-            random_state,
-            divisors=nodes.divisors,
-            bounds=sized,
-            apart=nodes.apart,
-        )
+        return search_nodes(nodes, n_clusters, bounds, n_init, random_state)
+    sized = Bounds(nodes.sizes, *bounds)
     labels = spectral_labels(graph, n_clusters, n_init, random_state)
     labels = _common_label(labels, groups, len(nodes.sizes), n_clusters)
     labels = fill_empty(labels, n_clusters, nodes.sizes)

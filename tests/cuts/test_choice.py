@@ -1,5 +1,7 @@
 """n_clusters="auto": the curve, its scores, and when a number is clear."""
 
+import warnings
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
@@ -93,31 +95,53 @@ def test_the_number_is_one_that_the_bounds_allow(bound, most, global_random_seed
         model.set_params(min_cluster_size=25).fit(X, partial_labels=[0, 1, 2] * 20)
 
 
+@pytest.mark.parametrize(("n_cliques", "size"), [(40, 5), (40, 8), (60, 6)])
+@pytest.mark.filterwarnings("ignore:.*n_clusters='auto'. sees no clear:UserWarning")
+def test_many_cliques_are_counted(n_cliques, size):
+    # Modularity alone would join pairs of the small ones.
+    n = n_cliques * size
+    graph = np.kron(np.eye(n_cliques), 1 - np.eye(size))
+    ends = np.arange(0, n, size)
+    graph[ends, ends - 1] = graph[ends - 1, ends] = 1
+    model = GraphCutClustering(**AUTO, affinity="precomputed").fit(graph)
+    assert model.n_clusters_ == n_cliques
+
+
 def test_scores_are_relative_second_differences():
     cuts = np.array([0.0, 0.1, 0.15, 0.9, 1.2, 1.5, 1.8, 2.1, 2.4, 2.7])
     scores = curve_scores(cuts)
     assert np.isnan(scores[[0, -1]]).all()
     for i in range(1, 9):
-        expected = (cuts[i + 1] - 2 * cuts[i] + cuts[i - 1]) / (cuts[i + 1] + 0.2)
+        expected = (cuts[i + 1] - 2 * cuts[i] + cuts[i - 1]) / (cuts[i + 1] + 0.02)
         assert scores[i] == pytest.approx(expected)
-    flat = np.full(10, 0.5)
+    flat = np.where(np.arange(10) == 2, 0.5, 0.4)
     assert choose_n_clusters(np.arange(1, 11), cuts, flat, owner="X") == 3
 
 
-def test_a_number_that_is_not_clear_is_among_the_modular_ones():
-    rng = np.random.default_rng(0)
-    cuts = np.cumsum(np.cumsum(rng.uniform(0.1, 0.2, 12)))
-    numbers = np.arange(1, 13)
-    best, second = numbers[np.argsort(-np.nan_to_num(curve_scores(cuts), nan=-1))[:2]]
-    modularities = np.where(numbers == best, 0.3, 0.6) * (1 - 1 / numbers)
-    with pytest.warns(UserWarning, match=f"takes {second}"):
-        assert choose_n_clusters(numbers, cuts, modularities, owner="X") == second
-    modularities[best - 1] = 0.6 * (1 - 1 / best)
-    with pytest.warns(UserWarning, match=f"takes {best}"):
-        assert choose_n_clusters(numbers, cuts, modularities, owner="X") == best
-    # Whole components have no modularity, and are not excluded.
-    with pytest.warns(UserWarning, match=f"takes {best}"):
-        choose_n_clusters(numbers, cuts, np.full(12, np.nan), owner="X")
+@pytest.mark.parametrize(("bend", "weaker"), [(4, 0.15), (8, 0.1)])
+def test_bend_and_modularity_decide_together(bend, weaker):
+    numbers = np.arange(1, 16)
+
+    def chosen(before, after, modular, share):
+        """Return the number and the warnings, with a bend and another modularity."""
+        rises = np.where(numbers[1:] <= bend, before, after)
+        rises[:2] += [0.0, 0.001]
+        cuts = np.concatenate([[0.0], np.cumsum(rises)])
+        modularities = np.full(15, 0.1)
+        modularities[bend - 1] = share * 0.6
+        modularities[modular - 1] = 0.6
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            number = choose_n_clusters(numbers, cuts, modularities, owner="X")
+        return number, len(caught)
+
+    # A bend after clusters that are hardly cut decides; a weaker one is warned of.
+    assert chosen(0.001, 0.5, 6, 0.5) == (bend, 0)
+    assert chosen(weaker, 0.5, 6, 0.5) == (bend, 1)
+    # A weak one does not, and of two that are as modular the larger number is taken.
+    assert chosen(0.4, 0.5, 6, 0.5) == (6, 1)
+    assert chosen(0.4, 0.5, 6, 0.97) == (max(bend, 6), 1)
+    assert chosen(0.4, 0.5, bend, 1.0) == (bend, 0)
 
 
 @pytest.mark.parametrize("cut", ["ratio", "normalized"])
@@ -134,7 +158,7 @@ def test_blobs_are_counted_whatever_is_cut(cut, form, global_random_seed):
 
 def test_samples_without_clusters_are_warned_of(global_random_seed):
     X = np.random.RandomState(global_random_seed).uniform(size=(600, 2))
-    with pytest.warns(UserWarning, match="sees no clear number .* above the median"):
+    with pytest.warns(UserWarning, match="no clear number .* modularity is largest"):
         GraphCutClustering(**AUTO).fit(X)
     with pytest.warns(UserWarning, match="sees no clear number .* 2 numbers"):
         assert GraphCutClustering(**AUTO).fit(X[:7]).n_clusters_ == 2
