@@ -241,10 +241,11 @@ class PRCut(
     modules take turns, so that they give the same results as alone.
 
     **Settings of the paper.** ``objective="bound"``, ``init="random"``, ``n_init=1``,
-    ``balance_weight=100``, ``averaging_rate="decreasing"``, ``optimizer="rmsprop"``,
-    ``learning_rate=1e-4``, ``affinity="nearest_neighbors"``, ``n_neighbors=150`` and
-    ``cut="ratio"``. The paper keeps the learning rate constant, and the weights of its
-    first and last layer are normalised, which a module as `encoder` can do.
+    ``balance_weight=100``, ``optimizer="rmsprop"``, ``learning_rate=1e-4``,
+    ``affinity="nearest_neighbors"``, ``n_neighbors=150`` and ``cut="ratio"``. The paper
+    keeps the learning rate constant, and the weights of its first and last layer are
+    normalised, which a module as `encoder` can do. Its text has
+    ``averaging_rate="decreasing"``, its published code .8.
 
     References
     ----------
