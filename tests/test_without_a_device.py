@@ -140,18 +140,13 @@ def memory(rows, **options):
 
 # name: (function of rows (12, 3) on a device, {what waits there: why it must}).
 SEED = {("_local_scalar_dense", "forests: _seeds"): "drawn on the CPU, whatever device"}
-NOISE = {
-    ("_local_scalar_dense", "forests: _check_values"): (
-        "noise that float64 cannot hold beside the similarity is refused"
-    )
-}
 FINITE_ONE = {
     ("_local_scalar_dense", "forests: _stored"): (
         "a similarity that is not finite has no forest, and none is searched for"
     )
 }
 FINITE = {
-    ("tolist", "forests: _where_finite"): (
+    ("tolist", "forests: _check_values"): (
         "a similarity that is not finite has no forest, and none is searched for"
     )
 }
@@ -179,35 +174,35 @@ LOGITS = {
 LOSSES = {
     "PerturbedForest-weight": (
         lambda rows: PerturbedForest(K, n_perturbations=6)(embed(rows))[1],
-        NOISE | SEED,
+        SEED,
     ),
     "PerturbedForest-labels": (
         lambda rows: PerturbedForest(K, n_perturbations=6, noise="gumbel", seed=0)(
             embed(rows), LABELS
         )[0].square(),
-        NOISE | CONSTRAINED,
+        CONSTRAINED,
     ),
     "PerturbedForest-connectivity": (
         lambda rows: PerturbedForest(K, n_perturbations=5, seed=0)(
             embed(rows), return_connectivity=True
         )[2].square(),
-        NOISE,
+        {},
     ),
     "PartialFenchelYoungLoss": (
         lambda rows: PartialFenchelYoungLoss(K, n_perturbations=6, seed=0)(
             embed(rows), LABELS
         ),
-        NOISE | FINITE | CONSTRAINED,
+        FINITE | CONSTRAINED,
     ),
     "ConnectivityLoss": (
         lambda rows: ConnectivityLoss(K, n_perturbations=6, seed=0)(
             embed(rows), LABELS
         ),
-        NOISE | FINITE,
+        FINITE,
     ),
     "FenchelYoungLoss": (
         lambda rows: FenchelYoungLoss(n_perturbations=6, seed=0)(embed(rows), EDGES),
-        NOISE,
+        {},
     ),
     "standardized_similarity-cosine": (
         lambda rows: standardized_similarity(rows, "cosine"),

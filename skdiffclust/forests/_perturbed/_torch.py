@@ -60,6 +60,40 @@ def _are_usable(matrices):
     return (matrices.abs() <= MOST).flatten(1).all(dim=1)
 
 
+def _check_values(matrices, requests):
+    """Return which matrices have finite noisy copies, a list of bool, waiting once.
+
+    Refuses those beside which the noise is lost, and mentions -inf.
+    """
+    if not requests:
+        return []
+    sizes = matrices.abs().flatten(1)
+    largest = sizes.where(sizes <= MOST, 0.0).amax(dim=1)
+    masked = torch.isneginf(matrices).flatten(1).any(dim=1)
+    known = torch.stack(
+        [_are_usable(matrices).to(largest), largest, masked.to(largest)]
+    )
+    usable, largest, masked = known.tolist()
+    for size, request in zip(largest, requests, strict=True):
+        if request.noise.scale < _PRECISION * size:
+            raise ValueError(
+                f"The 'noise_scale' parameter must be at least {_PRECISION:.0e} of the "
+                f"largest similarity, {size:.3g}, beside which float64 cannot hold "
+                f"smaller noise. Got {request.noise.scale} instead. Use "
+                "standardized_similarity, or divide the similarity by a constant."
+            )
+    if any(masked):
+        warnings.warn(
+            "A similarity is -inf, for which the result is NaN: -inf is no mask. Pass "
+            "cannot-links as constraints for pairs that must not share a cluster, or "
+            "give them a similarity far below all others, for example the least one "
+            "minus a hundred times noise_scale.",
+            UserWarning,
+            stacklevel=2,
+        )
+    return [bool(is_usable) for is_usable in usable]
+
+
 def _fill(tensor, is_lost, value):
     """Fill those of a tensor (b, ...) that are lost (b,), in place, on its device."""
     tensor.masked_fill_(is_lost.view(-1, *(1,) * (tensor.ndim - 1)), value)
@@ -177,6 +211,8 @@ class _Operator(torch.autograd.Function):
     @staticmethod
     def forward(ctx, similarity, requests, connectivity):
         matrices = _as_float64(similarity)
+        if not _runs_in_torch(matrices):
+            _check_values(matrices, requests)
         ctx.lost = ~_are_usable(matrices)
         _fill(matrices, ctx.lost, 0.0)
         is_free = all(request.constraints is None for request in requests)
@@ -283,7 +319,7 @@ def _where_finite(matrices, requests, losses_of):
     ``losses_of(matrices, requests)`` is called for the matrices that are finite, if any
     are.
     """
-    finite = _are_usable(matrices).tolist()
+    finite = _check_values(matrices, requests)
     if requests and all(finite):
         return losses_of(matrices, requests)
     losses = matrices.new_full((len(matrices),), torch.nan)
@@ -357,14 +393,14 @@ class _Perturbed(nn.Module):
                 "The 'similarity' argument must have shape (..., n, n). Got "
                 f"{tuple(similarity.shape)} instead."
             )
-        _check_clusters(n_clusters, n)
         batch = similarity.shape[:-2]
+        sizes = _sizes_of_items(n_clusters, batch, n)
         items = similarity.reshape(-1, n, n)
-        _check_values(items, self.noise_scale, type(self).__name__)
         known = _constraints_of_items(constraints, batch, n)
+        seeds = self._seeds(len(items))
         requests = [
-            _Request(n_clusters, self._noise(seed), constraint)
-            for seed, constraint in zip(self._seeds(len(items)), known, strict=True)
+            _Request(size, self._noise(seed), constraint)
+            for size, seed, constraint in zip(sizes, seeds, known, strict=True)
         ]
         return batch, items, requests
 
@@ -387,31 +423,6 @@ def _feasible(request):
     return replace(request, n_clusters=min(request.n_clusters, n_groups))
 
 
-def _check_values(items, noise_scale, name):
-    """Refuse similarities beside which the noise is lost, and mention -inf."""
-    diagonal = torch.eye(items.shape[-1], dtype=torch.bool, device=items.device)
-    values = items.detach().masked_fill(diagonal, 0.0)
-    sizes = values.abs()
-    usable = torch.where(sizes <= MOST, sizes, 0.0)
-    largest = float(usable.max()) if usable.numel() else 0.0
-    if noise_scale < _PRECISION * largest:
-        raise ValueError(
-            f"The 'noise_scale' parameter of {name} must be at least {_PRECISION:.0e} "
-            f"of the largest similarity, {largest:.3g}, beside which float64 cannot "
-            f"hold smaller noise. Got {noise_scale} instead. Use "
-            "standardized_similarity, or divide the similarity by a constant."
-        )
-    if torch.isneginf(values).any():
-        warnings.warn(
-            f"{name} got similarities of -inf, for which its result is NaN: -inf is "
-            "no mask. Pass cannot-links as constraints for pairs that must not share "
-            "a cluster, or give them a similarity far below all others, for example "
-            "the least one minus a hundred times noise_scale.",
-            UserWarning,
-            stacklevel=6,
-        )
-
-
 def _check_clusters(n_clusters, n):
     """Refuse a number of clusters that n samples do not have."""
     if n_clusters is None:
@@ -423,6 +434,44 @@ def _check_clusters(n_clusters, n):
         raise ValueError(
             "The 'n_clusters' parameter must be at most the number of samples, "
             f"{n}. Got {n_clusters} instead."
+        )
+
+
+def _sizes_of_items(n_clusters, batch, n):
+    """Return the number of clusters of every item of a batch of a shape, ints."""
+    if torch.is_tensor(n_clusters):
+        n_clusters = n_clusters.detach().cpu().numpy()
+    if np.ndim(n_clusters) and np.shape(n_clusters) != tuple(batch):
+        raise ValueError(
+            "The 'n_clusters' argument must be an integer, or one for each similarity, "
+            f"of shape {tuple(batch)}. Got the shape {np.shape(n_clusters)} instead."
+        )
+    sizes = np.broadcast_to(np.asarray(n_clusters, dtype=object), batch).ravel()
+    for size in set(sizes):
+        _check_clusters(size, n)
+    return [int(size) for size in sizes]
+
+
+def _reduced(losses, reduction):
+    """Return losses (...,) as they are, or their mean or sum ()."""
+    return losses if reduction == "none" else getattr(losses, reduction)()
+
+
+def _check_reduction(reduction):
+    """Refuse a reduction that torch does not have."""
+    if reduction not in ("mean", "sum", "none"):
+        raise ValueError(
+            "The 'reduction' parameter must be 'mean', 'sum' or 'none'. Got "
+            f"{reduction!r} instead."
+        )
+
+
+def _check_noise(noise):
+    """Refuse noise that has no sampler."""
+    if noise not in ("normal", "gumbel"):
+        raise ValueError(
+            f"The 'noise' parameter must be 'normal' or 'gumbel'. Got {noise!r} "
+            "instead."
         )
 
 
@@ -438,6 +487,9 @@ def _constraints_of_items(constraints, batch, n):
         constraints = constraints.detach().cpu().numpy()
     if not issparse(constraints):
         constraints = np.asarray(constraints)
+        if constraints.shape in ((n,), (*batch, n)):
+            # The label that the losses of torch ignore.
+            constraints = np.where(constraints == -100, -1, constraints)
     if batch and constraints.shape in ((*batch, n), (*batch, n, n)):
         rows = constraints.reshape(n_items, *constraints.shape[len(batch) :])
         return [constraints_from_matrix(row, n) for row in rows]
@@ -486,11 +538,7 @@ class PerturbedForest(_Perturbed):
         generator=None,
     ):
         super().__init__(n_clusters, noise_scale, n_perturbations, seed, generator)
-        if noise not in ("normal", "gumbel"):
-            raise ValueError(
-                "The 'noise' parameter must be 'normal' or 'gumbel'. Got "
-                f"{noise!r} instead."
-            )
+        _check_noise(noise)
         self.noise = noise
         self.antithetic = antithetic
 
@@ -536,15 +584,11 @@ class _Loss(_Perturbed):
     """A loss of similarities and constraints."""
 
     def __init__(
-        self,
-        n_clusters,
-        *,
-        noise_scale=0.1,
-        n_perturbations=100,
-        seed=None,
-        generator=None,
+        self, n_clusters, noise_scale, n_perturbations, reduction, seed, generator
     ):
         super().__init__(n_clusters, noise_scale, n_perturbations, seed, generator)
+        _check_reduction(reduction)
+        self.reduction = reduction
 
     @outside_compiler
     @in_full_precision
@@ -556,16 +600,17 @@ class _Loss(_Perturbed):
         similarity : tensor of shape (..., n, n)
             Similarity. It is symmetrised, and its diagonal is ignored.
         constraints : tensor, array or None
-            Partial labels of shape (n,) or (..., n), with -1 for unknown, or matrices
-            of shape (n, n) or (..., n, n) with +1 for must-links, -1 for cannot-links
-            and 0 for unknown. For n similarities, (n, n) are labels of each.
-        n_clusters : int or None, default=None
-            Number of components of this call; None is that of the module. Fewer are
-            taken where the constraints leave fewer groups of samples.
+            Partial labels of shape (n,) or (..., n), with -1 for unknown, or -100, that
+            the losses of torch ignore, or matrices of shape (n, n) or (..., n, n) with
+            +1 for must-links, -1 for cannot-links and 0 for unknown. For n
+            similarities, (n, n) are labels of each.
+        n_clusters : int, tensor or array of shape (...,), or None, default=None
+            Number of components of this call, or of each similarity; None is that of
+            the module. Fewer are taken where the constraints leave fewer groups.
 
         Returns
         -------
-        tensor of shape (...,)
+        tensor of shape (...,), or () with a reduction
             NaN where the similarity is not finite.
         """
         n_clusters = self.n_clusters if n_clusters is None else n_clusters
@@ -575,7 +620,7 @@ class _Loss(_Perturbed):
             items,
             lambda items: _where_finite(_as_float64(items), requests, self._losses),
         )
-        return losses.reshape(batch)
+        return _reduced(losses.reshape(batch), self.reduction)
 
 
 class PartialFenchelYoungLoss(_Loss):
@@ -591,6 +636,10 @@ class PartialFenchelYoungLoss(_Loss):
         standard deviation of 1.
     n_perturbations : int, default=100
         Number of noise samples B, drawn in antithetic pairs.
+    noise : {"normal", "gumbel"}, default="normal"
+        Distribution of the noise.
+    reduction : {"mean", "sum", "none"}, default="none"
+        What is returned for a batch of similarities: all losses, or their mean or sum.
     seed : int or None, default=None
         Seed of the noise. With an int, every call uses the same noise.
     generator : torch.Generator or None, default=None
@@ -617,6 +666,23 @@ class PartialFenchelYoungLoss(_Loss):
     >>> embedding.grad.shape
     torch.Size([4, 1])
     """
+
+    def __init__(
+        self,
+        n_clusters,
+        *,
+        noise_scale=0.1,
+        n_perturbations=100,
+        noise="normal",
+        reduction="none",
+        seed=None,
+        generator=None,
+    ):
+        super().__init__(
+            n_clusters, noise_scale, n_perturbations, reduction, seed, generator
+        )
+        _check_noise(noise)
+        self.noise = noise
 
     _losses = staticmethod(_partial_losses)
 
@@ -723,7 +789,7 @@ class NeighborFenchelYoungLoss(_Perturbed):
         embedding : tensor of shape (n, d)
             Samples.
         constraints : tensor, array, sparse matrix or None
-            Partial labels (n,) with -1 for unknown, or a matrix (n, n) of +1, -1 and
+            Partial labels (n,), -1 or -100 if unknown, or a matrix (n, n) of +1, -1 and
             0, without -1 but for pairs that labels would separate as well.
         n_clusters : int or None, default=None
             Number of components of this call; None is that of the module. Fewer are
@@ -813,6 +879,8 @@ class ConnectivityLoss(_Loss):
         Scale ε > 0 of the noise, in the units of the similarity.
     n_perturbations : int, default=100
         Number of noise samples B, which must be even and at least 4.
+    reduction : {"mean", "sum", "none"}, default="none"
+        What is returned for a batch of similarities: all losses, or their mean or sum.
     seed : int or None, default=None
         Seed of the noise. With an int, every call uses the same noise.
     generator : torch.Generator or None, default=None
@@ -829,15 +897,12 @@ class ConnectivityLoss(_Loss):
         *,
         noise_scale=0.1,
         n_perturbations=100,
+        reduction="none",
         seed=None,
         generator=None,
     ):
         super().__init__(
-            n_clusters,
-            noise_scale=noise_scale,
-            n_perturbations=n_perturbations,
-            seed=seed,
-            generator=generator,
+            n_clusters, noise_scale, n_perturbations, reduction, seed, generator
         )
         if self.n_perturbations < 4 or self.n_perturbations % 2:
             raise ValueError(
@@ -875,6 +940,8 @@ class FenchelYoungLoss(_Perturbed):
         Scale ε > 0 of the noise, in the units of the similarity.
     n_perturbations : int, default=100
         Number of noise samples B, drawn in antithetic pairs.
+    reduction : {"mean", "sum", "none"}, default="none"
+        What is returned for a batch of similarities: all losses, or their mean or sum.
     seed : int or None, default=None
         Seed of the noise. With an int, every call uses the same noise.
     generator : torch.Generator or None, default=None
@@ -891,9 +958,17 @@ class FenchelYoungLoss(_Perturbed):
     """
 
     def __init__(
-        self, *, noise_scale=0.1, n_perturbations=100, seed=None, generator=None
+        self,
+        *,
+        noise_scale=0.1,
+        n_perturbations=100,
+        reduction="none",
+        seed=None,
+        generator=None,
     ):
         super().__init__(None, noise_scale, n_perturbations, seed, generator)
+        _check_reduction(reduction)
+        self.reduction = reduction
         if n_perturbations % 2:
             raise ValueError(
                 "The 'n_perturbations' parameter of FenchelYoungLoss must be even. Got "
@@ -915,7 +990,7 @@ class FenchelYoungLoss(_Perturbed):
 
         Returns
         -------
-        tensor of shape (...,)
+        tensor of shape (...,), or () with a reduction
             Loss, which is non-negative up to rounding. NaN where the similarity is not
             finite.
         """
@@ -929,7 +1004,7 @@ class FenchelYoungLoss(_Perturbed):
         batch, items, requests = self._requests(similarity, None, n - len(edges))
         weights = _Operator.apply(items, requests, False)[1].reshape(batch)
         reached = similarity[..., i, j].sum(dim=-1) + similarity[..., j, i].sum(dim=-1)
-        return weights - reached
+        return _reduced(weights - reached, self.reduction)
 
 
 @in_full_precision

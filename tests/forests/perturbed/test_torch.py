@@ -433,7 +433,7 @@ def test_a_batch_with_cannot_links_and_an_item_that_is_not_finite(
         torch.testing.assert_close(gradient[:3], expected[:3])
 
 
-@pytest.mark.filterwarnings("ignore:.* got similarities of -inf")
+@pytest.mark.filterwarnings("ignore:A similarity is -inf")
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 2e100])
 def test_forests_of_what_is_not_finite_are_nan(value, backend, global_random_seed):
     similarity = similarity_of(9, global_random_seed)
@@ -770,22 +770,66 @@ def test_a_labelled_batch_on_a_graph_of_neighbours():
     assert losses[0] == losses[1]
 
 
-@pytest.mark.parametrize("loss", [PartialFenchelYoungLoss, PerturbedForest])
-def test_noise_that_float64_cannot_hold_is_refused(backend, loss):
+def test_noise_that_float64_cannot_hold_is_refused(backend):
     similarity = torch.from_numpy(similarity_of(8))
     similarity /= similarity.abs().max()
-    arguments = (labels_of(8),) if loss is PartialFenchelYoungLoss else ()
-    with pytest.raises(ValueError, match="'noise_scale' parameter of .*1e[+]15, besid"):
-        loss(3)(similarity * 1e15, *arguments)
-    found = loss(3, noise_scale=1e14)(similarity * 1e15, *arguments)
-    found = found if loss is PartialFenchelYoungLoss else found[1]
-    assert torch.isfinite(found)
+    with pytest.raises(ValueError, match="'noise_scale' parameter must be .*1e[+]15, "):
+        PartialFenchelYoungLoss(3)(similarity * 1e15, labels_of(8))
+    loss = PartialFenchelYoungLoss(3, noise_scale=1e14)
+    assert torch.isfinite(loss(similarity * 1e15, labels_of(8)))
+
+
+def test_noise_that_a_layer_cannot_hold_is_refused_on_the_cpu():
+    """On other devices, the layer would have to wait for the largest similarity."""
+    with pytest.raises(ValueError, match="'noise_scale' parameter must be at least"):
+        PerturbedForest(3)(torch.from_numpy(similarity_of(8)) * 1e16)
 
 
 def test_minus_infinity_is_no_mask(backend):
     similarity = torch.from_numpy(similarity_of(8))
     similarity[0, 1] = similarity[1, 0] = -torch.inf
-    with pytest.warns(
-        UserWarning, match="PartialFenchelYoungLoss got .*-inf is no mas"
-    ):
+    with pytest.warns(UserWarning, match="-inf is no mask"):
         assert torch.isnan(PartialFenchelYoungLoss(3)(similarity, labels_of(8)))
+
+
+def test_reductions_labels_to_ignore_and_clusters_of_each_item(backend):
+    similarity = torch.tensor(np.stack([similarity_of(9, seed) for seed in range(3)]))
+    labels = torch.tensor(np.stack([labels_of(9, seed) for seed in range(3)]))
+    options = {"n_perturbations": 4, "seed": 1}
+    each = PartialFenchelYoungLoss(3, reduction="none", **options)(similarity, labels)
+    assert each.shape == (3,)
+    for reduction in ("mean", "sum"):
+        module = PartialFenchelYoungLoss(3, reduction=reduction, **options)
+        found = module(similarity, labels)
+        assert torch.equal(found, getattr(each, reduction)())
+    ignored = torch.where(labels < 0, -100, labels)
+    module = PartialFenchelYoungLoss(3, **options)
+    assert torch.equal(module(similarity, ignored), module(similarity, labels))
+    module = PartialFenchelYoungLoss(None, reduction="none", **options)
+    mixed = module(similarity, labels, n_clusters=torch.tensor([3, 5, 4]))
+    assert mixed[0] == each[0]
+    expected = module(similarity, labels, n_clusters=5)
+    assert torch.allclose(mixed[1], expected[1], rtol=1e-12, atol=1e-12)
+    with pytest.raises(ValueError, match=r"one for each similarity, of shape \(3,\)"):
+        module(similarity, labels, n_clusters=[3, 4])
+
+
+@pytest.mark.parametrize(
+    "loss", [PartialFenchelYoungLoss, ConnectivityLoss, FenchelYoungLoss]
+)
+def test_other_reductions_are_refused(loss):
+    arguments = () if loss is FenchelYoungLoss else (3,)
+    with pytest.raises(ValueError, match="'reduction' parameter .* Got 'all' instead"):
+        loss(*arguments, reduction="all")
+
+
+def test_noise_by_name():
+    similarity, labels = torch.from_numpy(similarity_of(9)), labels_of(9)
+    losses = [
+        PartialFenchelYoungLoss(3, noise=noise, seed=0)(similarity, labels)
+        for noise in ("normal", "gumbel")
+    ]
+    assert losses[0] != losses[1]
+    assert min(losses) >= 0
+    with pytest.raises(ValueError, match="'noise' parameter .* Got 'laplace' instead"):
+        PartialFenchelYoungLoss(3, noise="laplace")
