@@ -10,6 +10,7 @@ from scipy import sparse
 from scipy.spatial.distance import cdist
 
 from skdiffclust._compiled import compiled
+from skdiffclust._threads import small_products
 
 MAX_STEPS = 300
 # Relative decrease of the cost below which a restart ends, and the same where the last
@@ -33,6 +34,8 @@ _kernel = compiled(
 )
 
 
+# Products of blocks are small: threads of BLAS would wait for each other.
+@small_products(_BLOCK_ENTRIES)
 def kmeans(
     Z,
     weight,
@@ -146,6 +149,7 @@ def _keep_best(products, squares, weight, rows, far, chosen):
             far[r, i] = min(gap, far[r, i])
 
 
+@small_products(_BLOCK_ENTRIES)
 def lloyd(Z, weight, centers, n_steps, *, tol=0.0, spherical=False):
     """Return centres (r, k, d) after Lloyd's steps, their costs (r,) and labels (r, m).
 

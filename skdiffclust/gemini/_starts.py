@@ -57,6 +57,8 @@ def start_partitions(points, row_weights, n_clusters, random_state, n_runs=_N_RU
     if isinstance(points, SparseRows):
         points = points.matrix
     points = points.astype(np.float64, copy=False)
+    if points.shape[1] == 0:  # equal samples
+        points = np.zeros((points.shape[0], 1))
     weights = np.asarray(row_weights, dtype=np.float64)
     _, costs, found = kmeans(
         points, weights, n_clusters, n_runs, random_state, max_steps=MAX_ITER

@@ -126,7 +126,8 @@ def test_any_unit_of_real_and_simulated_data(factor):
         assert_allclose(
             other.alphas[shared], path.alphas[shared] * factor**2, rtol=1e-9
         )
-        assert abs(path.chosen - other.chosen) <= 1
+        # Of two features that leave one after the other, both may do so.
+        assert abs(path.chosen - other.chosen) <= 2
         changed = other.supports[other.chosen] != path.supports[path.chosen]
         assert np.count_nonzero(changed) <= abs(path.chosen - other.chosen)
         assert np.mean(other.supports[shared] != path.supports[shared]) < 0.005
