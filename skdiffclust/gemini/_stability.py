@@ -21,6 +21,7 @@ from skdiffclust.gemini._starts import (
     MAX_ITER,
     ascend,
     start_partitions,
+    voronoi,
 )
 
 # Largest number of clusters tried, samples per cluster, and samples used.
@@ -41,6 +42,14 @@ _N_RUNS = 10
 _SLACK = 0.05
 # Smaller differences between advantages are due to chance.
 _TIE = 0.03
+# Test of structure: samples used, references (one in 40 is above all others by chance),
+# principal components, numbers of clusters from 2 on, subsets, and runs of k-means.
+_MOST_TESTED = 500
+_N_TESTS = 39
+_N_TESTED = 5
+_MOST_COUNTS_TESTED = 4
+_N_SUBSETS_TESTED = 8
+_N_RUNS_TESTED = 2
 
 
 @dataclass(frozen=True)
@@ -145,6 +154,118 @@ def stability_of_counts(
     )
 
 
+@dataclass(frozen=True)
+class Structure:
+    """How much more stable clusters are than those of one Gaussian, and of Gaussians.
+
+    `advantage` is that of the samples, `by_chance` (r,) those of the references.
+    """
+
+    advantage: float
+    by_chance: np.ndarray
+
+    @property
+    def is_clear(self):
+        """Whether no reference has as large an advantage."""
+        return bool(self.advantage > self.by_chance.max())
+
+    def to_dict(self):
+        """Return the parts by name."""
+        return {"advantage": self.advantage, "by_chance": self.by_chance.copy()}
+
+
+def structure_of(X, n_clusters, random_state):
+    """Return the Structure of dense or sparse X (n, d), None of fewer than 16 samples.
+
+    The stability of k-means' partitions of halves, into two to four clusters and into
+    `n_clusters`, on the leading principal components: of X, and of X with each feature
+    divided by the width of its densest quarter. The latter is the spread within a
+    cluster where the variance is that between clusters, and finds clusters in few of
+    many standardised features; the former finds those along the largest variances.
+    Both are compared with Gaussians of the same covariance as in `stability_of_counts`;
+    the advantage is the largest over all numbers and both spaces. Inertia and
+    likelihood would take heavy tails for clusters, which stability does not.
+    """
+    n_samples = min(X.shape[0], _MOST_TESTED)
+    if n_samples < 2 * _SAMPLES_PER_CLUSTER:
+        return None
+    if X.shape[0] > n_samples:
+        X = X[np.sort(random_state.choice(X.shape[0], n_samples, replace=False))]
+    check_dense_size(
+        n_samples,
+        X.shape[1],
+        what="the samples that the structure of X is compared with",
+        remedy="Select features before.",
+    )
+    most = n_samples // _SAMPLES_PER_CLUSTER
+    counts = {*range(2, min(_MOST_COUNTS_TESTED, most) + 1), n_clusters}
+    counts = sorted(count for count in counts if 2 <= count <= most)
+    subsets = [
+        np.sort(random_state.choice(n_samples, n_samples // 2, replace=False))
+        for _ in range(_N_SUBSETS_TESTED)
+    ]
+
+    def stability(X):
+        spaces = [X] if issparse(own) else [X, by_densest_quarter(X)]
+        return [
+            _stability_of(_means_of_subset, points, subsets, count, random_state)
+            for points in (leading_components(each, _N_TESTED) for each in spaces)
+            for count in counts
+        ]
+
+    own = X
+    found = np.array(
+        [stability(X)]
+        + [stability(gaussian_like(X, random_state)) for _ in range(_N_TESTS)]
+    )
+    advantages = _advantage(found, found[1:]).max(axis=1)
+    return Structure(float(advantages[0]), advantages[1:])
+
+
+def by_densest_quarter(X):
+    """Return X (n, d) in units of the width of a quarter of each feature's values.
+
+    The narrowest interval with a quarter of the values, over that of a Gaussian of the
+    same variance, but at least a fifth of it; the standard deviation where a quarter
+    of the values are equal.
+    """
+    n_quarter = max(round(len(X) / 4), 3)
+    ordered = np.sort(X, axis=0).astype(np.float64)
+    widths = (ordered[n_quarter:] - ordered[:-n_quarter]).min(axis=0)
+    deviations = X.std(axis=0, dtype=np.float64)
+    deviations = np.where(deviations > 0, deviations, 1.0)
+    # A quarter of a Gaussian is within .3186 standard deviations of its mean.
+    shares = widths / (2 * 0.3186 * deviations)
+    shares = np.where(shares > 0, np.maximum(shares, 0.2), 1.0)
+    return X / (deviations * shares)
+
+
+def _means_of_subset(X, rows, n_clusters, random_state):
+    """Return the labels (n,) of X (n, d) by the means of k-means on some samples."""
+    weights = np.full(len(rows), 1 / len(rows))
+    points = X[rows] - X[rows].mean(axis=0)
+    run = partial(_run_on_columns, np.ascontiguousarray(points.T))
+    labels = start_partitions(
+        points, weights, n_clusters, random_state, _N_RUNS_TESTED, run
+    )[0]
+    means, offsets = voronoi(points, weights, labels, n_clusters)
+    return ((X - X[rows].mean(axis=0)) @ means + offsets).argmax(axis=1)
+
+
+def warn_of_no_structure(name, structure, more=""):
+    """Warn if Gaussians have as much structure; `more` is said about the result."""
+    if structure is not None and not structure.is_clear:
+        n_references = len(structure.by_chance)
+        warn_of_convergence(
+            f"{name} sees no more structure than in a Gaussian: the advantage of its "
+            f"clusters in stability is {structure.advantage:.2f}, and up to "
+            f"{structure.by_chance.max():.2f} in {n_references} samples of a Gaussian "
+            f"with the same covariance. {more}Do not interpret the clusters, unless "
+            "something else supports them. Inspect structure_, or add samples.",
+            stacklevel=4,
+        )
+
+
 def has_reference(X, n_clusters):
     """Return whether stability can be compared up to a number of clusters of X."""
     n_samples = min(X.shape[0], _MOST_SAMPLES)
@@ -194,10 +315,10 @@ def gaussian_like(X, random_state):
 def leading_components(X, n_components):
     """Return coordinates (n, m), float64, of X (n, d) along principal components.
 
-    Dense or sparse X; m is `n_components`, or n if that is less. O(n d min(n, d)).
+    Dense or sparse X; m is `n_components`, or n or d if that is less. O(n d min(n, d)).
     """
     n_samples, n_features = X.shape
-    n_components = min(n_components, n_samples)
+    n_components = min(n_components, n_samples, n_features)
     if issparse(X):
         gram = (X @ X.T).toarray().astype(np.float64)
         gram -= gram.mean(axis=0)

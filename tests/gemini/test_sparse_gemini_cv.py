@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
@@ -405,7 +406,7 @@ def test_a_stable_half_of_the_clusters_is_not_preferred():
 
 def test_one_gaussian_has_no_clear_number(few_fits):
     X = np.random.RandomState(1).normal(size=(90, 4)) * [1, 3, 1, 1]
-    with pytest.warns(ConvergenceWarning, match="SparseGEMINICV sees no clear struct"):
+    with pytest.warns(ConvergenceWarning, match="SparseGEMINICV sees no more struct"):
         SparseGEMINICV("auto", mode="ovo", **FAST).fit(X)
     # Where it is allowed, one cluster is found, and no warning is needed.
     one = SparseGEMINICV([1, 2, 3], mode="ovo", **FAST).fit(X)
@@ -428,10 +429,6 @@ def test_without_a_reference_the_stabilities_decide():
         SparseGEMINICV("auto", **FAST).fit(X[:15])
 
 
-# Not the subject: with three references one is sometimes as stable as the samples.
-@pytest.mark.filterwarnings(
-    "ignore:SparseGEMINICV sees no clear:sklearn.exceptions.ConvergenceWarning"
-)
 def test_a_fit_with_auto_goes_on_from_its_checkpoint(few_fits, tmp_path):
     X = three_clusters()
     stable = SparseGEMINICV("auto", mode="ovo", **FAST)
@@ -441,9 +438,54 @@ def test_a_fit_with_auto_goes_on_from_its_checkpoint(few_fits, tmp_path):
     assert_array_equal(again.cluster_stability_, whole.cluster_stability_)
 
 
-def test_one_cluster_needs_no_features():
-    X = np.random.RandomState(1).normal(size=(100, 10))
-    one = SparseGEMINICV([1, 3], **FAST).fit(X)
+def noise(kind, rng):
+    """Return samples without clusters."""
+    if kind == "t":
+        return rng.standard_t(3, size=(80, 12))
+    X = rng.normal(size=(80, 12))
+    if kind == "blocks":
+        X += 1.5 * np.repeat(rng.normal(size=(80, 3)), 4, axis=1)
+    return X
+
+
+@pytest.mark.parametrize("kind", ["normal", "blocks", "t"])
+@pytest.mark.parametrize("n_clusters", [2, 3])
+def test_no_structure_is_said_whatever_the_number_is(kind, n_clusters):
+    X = noise(kind, np.random.RandomState(1))
+    with pytest.warns(ConvergenceWarning, match="sees no more structure .* agree by"):
+        found = SparseGEMINICV(n_clusters, **FAST).fit(X)
+    structure = found.structure_
+    assert len(structure["by_chance"]) == 39
+    assert structure["advantage"] <= structure["by_chance"].max()
+    # One cluster needs no features.
+    one = SparseGEMINICV([1, n_clusters], **FAST).fit(X)
     assert one.n_clusters_ == 1
     assert not one.get_support().any()
     assert not one.stable_features_.any()
+
+
+@pytest.mark.parametrize("sizes", [(40, 40, 40), (105, 15)])
+@pytest.mark.parametrize("form", ["plain", "standardised", "sparse"])
+def test_structure_is_seen_whatever_the_sizes_are(sizes, form):
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(120, 23))
+    X[:, :3] += np.repeat(6 * np.eye(3)[: len(sizes)], sizes, axis=0)
+    if form == "standardised":
+        X = (X - X.mean(axis=0)) / X.std(axis=0)
+    # Two clusters of three are structure as well.
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "SparseGEMINICV sees no more structure")
+        found = SparseGEMINICV(2, **FAST).fit(csr_array(X) if form == "sparse" else X)
+    assert found.structure_["advantage"] > max(found.structure_["by_chance"])
+
+
+def test_structure_is_not_looked_for_where_it_is_not_that_of_features():
+    X = problem()
+    for params, known in (({"kernel": "rbf"}, {}), ({}, {"affinity": X @ X.T})):
+        found = SparseGEMINICV(2, **FAST, **params).fit(X, **known)
+        assert not hasattr(found, "structure_")
+    # A Wasserstein distance is one of features.
+    transport = SparseGEMINICV(2, objective="wasserstein", **(FAST | {"max_iter": 2}))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        assert "advantage" in transport.fit(X[::4]).structure_
