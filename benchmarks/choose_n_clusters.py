@@ -22,8 +22,8 @@ tables  the time that GEMINI takes on 2000 samples of tables with many features.
 Samples that belong to no class (-1) are left out of the index.
 """
 
-import re
 import argparse
+import re
 import warnings
 from time import perf_counter
 

@@ -216,15 +216,14 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
     **Structure.** Clusters and features are found in any X. Whether there is more
     structure than in a Gaussian is tested whatever `n_clusters` is: k-means is fitted
     to eight halves of the samples (of 500, if there are more), with two to four
-    clusters and `n_clusters`, along the five leading principal components of X, and of X with
-    each feature divided by the width of its densest quarter. The stability s is the
-    mean adjusted Rand index of pairs of fits, and the advantage is the largest
+    clusters and `n_clusters`, along the five leading principal components of X, and of
+    X with each feature divided by the width of its densest quarter. The stability s is
+    the mean adjusted Rand index of pairs of fits, and the advantage is the largest
     (s - m) / (1.05 - m), where m is the mean stability of 39 samples of a Gaussian with
     the covariance of X. If it does not exceed that of each of them, a
     ConvergenceWarning is issued, and one cluster is chosen if 1 is in `n_clusters`.
     Stability does not take heavy tails or correlated features for clusters, in contrast
-    to inertia and likelihood. Small clusters that do not stand out along these
-    components are missed.
+    to inertia and likelihood. Small clusters are often missed.
 
     **Number of clusters.** Stability alone favours few clusters, because halves of any
     elongated distribution are stable. The number of clusters is therefore the one with

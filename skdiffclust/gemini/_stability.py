@@ -15,13 +15,13 @@ from scipy import linalg
 from scipy.sparse import issparse
 
 from skdiffclust._history import warn_of_convergence
+from skdiffclust._kmeans import kmeans
 from skdiffclust._validation import check_dense_size
 from skdiffclust.gemini._sparse_rows import centered, weighted_means
 from skdiffclust.gemini._starts import (
     MAX_ITER,
     ascend,
     start_partitions,
-    voronoi,
 )
 
 # Largest number of clusters tried, samples per cluster, and samples used.
@@ -242,14 +242,13 @@ def by_densest_quarter(X):
 
 def _means_of_subset(X, rows, n_clusters, random_state):
     """Return the labels (n,) of X (n, d) by the means of k-means on some samples."""
-    weights = np.full(len(rows), 1 / len(rows))
-    points = X[rows] - X[rows].mean(axis=0)
-    run = partial(_run_on_columns, np.ascontiguousarray(points.T))
-    labels = start_partitions(
-        points, weights, n_clusters, random_state, _N_RUNS_TESTED, run
-    )[0]
-    means, offsets = voronoi(points, weights, labels, n_clusters)
-    return ((X - X[rows].mean(axis=0)) @ means + offsets).argmax(axis=1)
+    mean = X[rows].mean(axis=0)
+    runs, costs, _ = kmeans(
+        X[rows] - mean, np.ones(len(rows)), n_clusters, _N_RUNS_TESTED, random_state
+    )
+    centers = runs[np.argmin(costs)]
+    offsets = np.einsum("ij,ij->i", centers, centers) / 2
+    return ((X - mean) @ centers.T - offsets).argmax(axis=1)
 
 
 def warn_of_no_structure(name, structure, more=""):
