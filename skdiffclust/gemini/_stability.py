@@ -15,7 +15,6 @@ from scipy import linalg
 from scipy.sparse import issparse
 
 from skdiffclust._history import warn_of_convergence
-from skdiffclust._kmeans import kmeans
 from skdiffclust._validation import check_dense_size
 from skdiffclust.gemini._sparse_rows import centered, weighted_means
 from skdiffclust.gemini._starts import (
@@ -242,6 +241,8 @@ def by_densest_quarter(X):
 
 def _means_of_subset(X, rows, n_clusters, random_state):
     """Return the labels (n,) of X (n, d) by the means of k-means on some samples."""
+    from skdiffclust._kmeans import kmeans
+
     mean = X[rows].mean(axis=0)
     runs, costs, _ = kmeans(
         X[rows] - mean, np.ones(len(rows)), n_clusters, _N_RUNS_TESTED, random_state
