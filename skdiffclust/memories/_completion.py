@@ -28,6 +28,7 @@ _HELD_OUT = (0.1, 0.25)  # least and largest share of seen entries, hidden to ch
 _HELD_OUT_ENTRIES = 200  # and their number in between
 _JUDGED = 500  # samples in which they are hidden, at most
 _FAR = 0.005  # share of the values of a feature at each end that are not central
+_WRONG = 0.002  # largest share of the values of a feature that are far, or one
 _FEW = 8  # values of a feature of which none is far, if there are fewer
 _TIE = 1.02  # largest error with far values as missing, relative to that with them
 
@@ -81,7 +82,8 @@ def far_values(X):
 
     They are as far from the middle of the central 99 % of the seen values of X (n, d)
     as these are wide. At least one value at each end is not among the central ones.
-    Infinite for features with fewer than 8 values.
+    Infinite for features with fewer than 8 values, or with so many far ones that they
+    are its tail.
     """
     ordered = np.sort(X, axis=0)
     count = np.count_nonzero(~np.isnan(X), axis=0)
@@ -93,7 +95,9 @@ def far_values(X):
     width = high - low
     limits = 0.5 * (low + high) + np.array([[-1.0], [1.0]]) * width
     free = np.array([[-np.inf], [np.inf]])
-    return np.where(is_long, limits, free)
+    n_far = ((X < limits[0]) | (X > limits[1])).sum(axis=0)
+    is_tail = n_far > np.maximum(1, _WRONG * count)
+    return np.where(is_long & ~is_tail, limits, free)
 
 
 def lone_values(X, near):
