@@ -3,7 +3,6 @@
 import numpy as np
 from scipy.sparse import diags_array
 
-from skdiffclust.forests._constrained import _search
 from skdiffclust.forests._hierarchy._core_sizes import sums_below
 from skdiffclust.forests._hierarchy._tree_cuts import subtree_sizes
 from skdiffclust.forests._perturbed._perturbation import perturbed_forest
@@ -51,7 +50,7 @@ def warmup():
     n_samples = _compilation_threshold.SMALL + 1
     points = np.random.default_rng(0).random((n_samples, 4))
     SpanningForestClustering(algorithm="boruvka").fit(points)
-    labels = np.append([0, 0, 1], np.full(_search.SMALL, -1))
+    labels = np.append([0, 0, 1], np.full(200, -1))
     SpanningForestClustering().fit(points[: len(labels)], partial_labels=labels)
     chain = np.column_stack([np.arange(4), np.arange(1, 5)])
     lengths = np.ones(4)

@@ -2,11 +2,11 @@
 
 from importlib.util import find_spec
 
+import constrained_definition as definition
 import numpy as np
 import pytest
 
 from skdiffclust.forests._constrained import _compiled_tree as compiled
-from skdiffclust.forests._constrained import _constrained_tree as definition
 from skdiffclust.forests._constrained import _search
 from skdiffclust.forests._constrained._problem import (
     ConstrainedProblem,
@@ -113,9 +113,8 @@ def backend(request, monkeypatch):
     i < j in row-major order.
     """
     if request.param == "compiled":
-        monkeypatch.setattr(_search, "SMALL", -1)
         return solve_by_kernels
-    monkeypatch.setattr(_search, "SMALL", 2**30)
+    monkeypatch.setattr(_search, "_improve_in_steps", definition.improve_forest)
 
     def make_sampler(relation, constraints, n_clusters, noise):
         if not relation.is_complete:

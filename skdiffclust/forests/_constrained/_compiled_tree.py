@@ -1,8 +1,8 @@
-"""The forest under constraints, compiled: the twin of `_constrained_tree`.
+"""The forest under constraints: contraction, a tree for each component, moves.
 
-It finds the same forest with less work. The gain of a tree from a group is recomputed
-only if that tree has changed, and for a single row only if an upper bound allows an
-improvement; the loss of the group's own tree only for the proposals that are reached.
+The gain of a tree from a group is recomputed only if that tree has changed, and only if
+an upper bound allows an improvement; the loss of the group's own tree only for the
+proposals that are reached.
 """
 
 from typing import NamedTuple
@@ -10,10 +10,14 @@ from typing import NamedTuple
 import numpy as np
 
 from skdiffclust._compiled import compiled
-from skdiffclust.forests._constrained._constrained_tree import MAX_ROUNDS, UNIT
 from skdiffclust.forests._constrained._dense_trees import tree_of_rows
 from skdiffclust.forests._constrained._partition import contract, merge_greedily
 
+# Largest number of rounds of moves; more than 40 have never been observed.
+MAX_ROUNDS = 100
+# Gains are compared in units of this, times the largest similarity, so that differences
+# due to rounding or to the order of summation are ties.
+UNIT = 1e-10
 # Rows up to which a tree is grown afresh in less time than rows are inserted.
 _FEW_ROWS = 48
 
@@ -84,7 +88,38 @@ class Search(NamedTuple):
 
 @compiled(nogil=True)
 def constrained_tree(similarity, problem):
-    """Return a constrained forest: components (n,) and its edges as `up` (n,)."""
+    """Return a heavy spanning k-forest that satisfies constraints.
+
+    1. *Contraction.* All coloured samples become one vertex, every other group one,
+       and the heaviest edges of the maximum spanning tree of that graph are kept. With
+       cannot-links, Kruskal's algorithm that skips the edges they forbid is tried
+       first.
+    2. *Own trees.* Each component gets its own maximum spanning tree, which is the
+       best forest of that partition.
+    3. *Moves.* Single samples, or groups, move to other components while the forest
+       gets heavier: see `improve_forest`.
+
+    Never lighter than the greedy forest of the paper, and exact with at most one
+    labelled sample in a class; otherwise the optimum is NP-hard.
+
+    Parameters
+    ----------
+    similarity : ndarray of shape (n_samples, n_samples), float64
+        Symmetric; the diagonal is not read.
+    problem : ConstrainedProblem
+
+    Returns
+    -------
+    labels : ndarray of shape (n_samples,), int64
+        Component of each sample, at the start from 0 in the order of first samples.
+    up : ndarray of shape (n_samples,), int64
+        Neighbour of each sample towards the root of its tree, -1 at a root.
+
+    Notes
+    -----
+    O(n²) time for each round of moves and O(n² + n_groups k) memory. NeurIPS 2023,
+    Definition 5; its greedy algorithm (Section 9.1) is where this one starts.
+    """
     n_found = -1
     if problem.greedy:
         component, n_found = merge_greedily(similarity, problem)
@@ -95,7 +130,28 @@ def constrained_tree(similarity, problem):
 
 @compiled(nogil=True)
 def improve_forest(similarity, labels, problem):
-    """Move groups to other components while the forest gets heavier."""
+    """Move groups to other components while their trees get heavier.
+
+    In a round every group, a single sample or several that are linked, proposes to
+    move to the component whose tree gains most with it, among those that it has no
+    conflict with. What the forest gains is that, less what its own component's tree
+    loses. The proposals are carried out from the largest gain down, unless they touch
+    a component that has changed in this round; of equal gains the first group and the
+    first component come first.
+
+    Parameters
+    ----------
+    similarity : ndarray of shape (n_samples, n_samples), float64
+    labels : ndarray of shape (n_samples,), int64
+        Components 0 to ``problem.n_clusters - 1`` that satisfy the constraints.
+    problem : ConstrainedProblem
+        Its colours are not read.
+
+    Returns
+    -------
+    labels, up : ndarray of shape (n_samples,), int64
+        As `constrained_tree` returns.
+    """
     component = labels.copy()
     search = new_search(problem)
     improve(similarity, component, problem, search)

@@ -1,7 +1,4 @@
-"""Partitions to start a constrained forest from: contraction, greedy merging.
-
-The compiled twins of what `_constrained_tree` defines.
-"""
+"""Partitions to start a constrained forest from: contraction, greedy merging."""
 
 import numpy as np
 

@@ -1,18 +1,11 @@
-"""Search for a heavier constrained forest, in NumPy or compiled."""
+"""Search for a heavier constrained forest."""
 
 import numpy as np
 
 from skdiffclust._constraints import number_by_first_row
-from skdiffclust.forests._constrained._constrained_tree import (
-    MAX_ROUNDS,
-    chains,
-    improve_forest,
-)
 from skdiffclust.forests._constrained._problem import ConstrainedProblem, conflicts_of
 from skdiffclust.forests._trees._tree import components
 
-# Number of samples up to which the search runs in NumPy, in a second at worst.
-SMALL = 200
 # Pairs of rows processed between two checks for an interruption.
 _PAIRS_PER_CHUNK = 2**24
 
@@ -50,8 +43,7 @@ def improve_cut(similarity, labels, groups, constraints, min_size=0, weights=Non
     problem = ConstrainedProblem(
         groups, conflicts, colours, False, int(labels.max()) + 1, weights, min_size
     )
-    search = improve_forest if len(labels) <= SMALL else _improve_in_steps
-    labels, up = search(similarity, labels, problem)
+    labels, up = _improve_in_steps(similarity, labels, problem)
     lower = np.flatnonzero(up >= 0)
     return np.sort(np.column_stack([lower, up[lower]]), axis=1), labels
 
@@ -62,9 +54,17 @@ def join_groups(groups, edges):
     return components(np.concatenate([chains(groups), edges]), len(groups))
 
 
+def chains(ids):
+    """Edges (m, 2) that join the rows with the same id (n,)."""
+    order = np.argsort(ids, kind="stable")
+    joined = ids[order[:-1]] == ids[order[1:]]
+    return np.column_stack([order[:-1][joined], order[1:][joined]])
+
+
 def _improve_in_steps(similarity, labels, problem):
-    """`improve_forest`, compiled, with checks for an interruption between the steps."""
+    """`improve_forest`, with checks for an interruption between the steps."""
     from skdiffclust.forests._constrained._compiled_tree import (
+        MAX_ROUNDS,
         carry_out,
         gain_unit,
         grow_trees,

@@ -141,7 +141,7 @@ def maximum_spanning_forest(similarity, n_clusters, *, constraints=None):
     Among equal similarities, the pair with the smaller indices is taken first, so the
     forest is unique. The cost is O(n²) in time and O(n) in memory in addition to the
     input. With constraints, it is O(n²) in memory and O(n²) in time for each of a few
-    rounds of moves; the first call with more than 200 samples compiles kernels, see
+    rounds of moves; the first such call compiles kernels, see
     :func:`skdiffclust.warmup`.
 
     References

@@ -3,11 +3,11 @@
 from functools import cache
 from itertools import product
 
+import constrained_definition as definition
 import numpy as np
 import pytest
 
 from skdiffclust._constraints import as_constraints
-from skdiffclust.forests._constrained import _constrained_tree as definition
 from skdiffclust.forests._constrained._compiled_tree import (
     _added,
     _added_group,

@@ -1,53 +1,15 @@
-"""The forest under constraints: contraction, a tree for each component, moves.
-
-This is the definition, in NumPy. `_compiled_tree` is its compiled twin.
-"""
+"""The definition of the forest under constraints, in NumPy: what the kernels find."""
 
 import numpy as np
 
+from skdiffclust.forests._constrained._compiled_tree import MAX_ROUNDS, UNIT
+from skdiffclust.forests._constrained._search import chains
 from skdiffclust.forests._trees._small_prim import prim
 from skdiffclust.forests._trees._tree import components
 
-# Largest number of rounds of moves; more than 40 have never been observed.
-MAX_ROUNDS = 100
-# Gains are compared in units of this, times the largest similarity, so that differences
-# due to rounding or to the order of summation are ties.
-UNIT = 1e-10
-
 
 def constrained_tree(similarity, problem):
-    """Return a heavy spanning k-forest that satisfies constraints.
-
-    1. *Contraction.* All coloured samples become one vertex, every other group one,
-       and the heaviest edges of the maximum spanning tree of that graph are kept. With
-       cannot-links, Kruskal's algorithm that skips the edges they forbid is tried
-       first.
-    2. *Own trees.* Each component gets its own maximum spanning tree, which is the
-       best forest of that partition.
-    3. *Moves.* Single samples, or groups, move to other components while the forest
-       gets heavier: see `improve_forest`.
-
-    Never lighter than the greedy forest of the paper, and exact with at most one
-    labelled sample in a class; otherwise the optimum is NP-hard.
-
-    Parameters
-    ----------
-    similarity : ndarray of shape (n_samples, n_samples), float64
-        Symmetric; the diagonal is not read.
-    problem : ConstrainedProblem
-
-    Returns
-    -------
-    labels : ndarray of shape (n_samples,), int64
-        Component of each sample, at the start from 0 in the order of first samples.
-    up : ndarray of shape (n_samples,), int64
-        Neighbour of each sample towards the root of its tree, -1 at a root.
-
-    Notes
-    -----
-    O(n²) time for each round of moves and O(n² + n_groups k) memory. NeurIPS 2023,
-    Definition 5; its greedy algorithm (Section 9.1) is where this one starts.
-    """
+    """What `constrained_tree` of the package returns."""
     labels = None
     if problem.greedy:
         labels = merge_greedily(similarity, problem)
@@ -101,28 +63,7 @@ def merge_greedily(similarity, problem):
 
 
 def improve_forest(similarity, labels, problem):
-    """Move groups to other components while their trees get heavier.
-
-    In a round every group, a single sample or several that are linked, proposes to
-    move to the component whose tree gains most with it, among those that it has no
-    conflict with. What the forest gains is that, less what its own component's tree
-    loses. The proposals are carried out from the largest gain down, unless they touch
-    a component that has changed in this round; of equal gains the first group and the
-    first component come first.
-
-    Parameters
-    ----------
-    similarity : ndarray of shape (n_samples, n_samples), float64
-    labels : ndarray of shape (n_samples,), int64
-        Components 0 to ``problem.n_clusters - 1`` that satisfy the constraints.
-    problem : ConstrainedProblem
-        Its colours are not read.
-
-    Returns
-    -------
-    labels, up : ndarray of shape (n_samples,), int64
-        As `constrained_tree` returns.
-    """
+    """What `improve_forest` of the package returns."""
     groups = problem.groups
     k = problem.n_clusters
     labels = labels.copy()
@@ -276,10 +217,3 @@ class _Tree:
                 return best[at]
         rest = np.setdiff1d(self.rows, rows)
         return weights.sum() - _Tree(similarity, rest).weight
-
-
-def chains(ids):
-    """Edges (m, 2) that join the rows with the same id (n,)."""
-    order = np.argsort(ids, kind="stable")
-    joined = ids[order[:-1]] == ids[order[1:]]
-    return np.column_stack([order[:-1][joined], order[1:][joined]])
