@@ -2,8 +2,9 @@
 
 import warnings
 from dataclasses import dataclass
+from itertools import cycle
 from numbers import Integral, Real
-from time import perf_counter
+from time import process_time
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -22,10 +23,11 @@ from skdiffclust._compat import Interval, num_samples, safe_indexing, validate_p
 __all__ = ["ClustererComparison", "compare_clusterers"]
 
 # Tests replace it by a clock of their own.
-_clock = perf_counter
+_clock = process_time
 _FRACTION = 0.8  # of the samples in a resample
 _PROBE = 256  # samples of the smaller of the two fits that a prediction is made from
 _FEWEST = 50  # samples: a fit to fewer is not compared
+_LEVEL = 0.1  # of the test for structure
 _TRIVIAL = 0.95  # a larger share of the samples in one cluster is no division
 _SILHOUETTE = 2000  # samples that the silhouette is computed on, at most
 
@@ -48,12 +50,12 @@ class ClustererComparison:
         Number of samples to which the clusterer was fitted: all of them, or a subsample
         if the time budget did not allow for more.
     fit_seconds : dict of str to float
-        Elapsed time of that fit.
+        Processor time of that fit.
     stability : dict of str to ndarray of shape (n_resamples,)
         Adjusted Rand index between the labels of that fit and of a fit to 80 % of its
         samples, computed on these samples; 0 if one cluster contains more than 95 % of
         them.
-    null_stability : dict of str to ndarray of shape (2 * n_resamples,)
+    null_stability : dict of str to ndarray of shape (4 * n_resamples - 1,)
         The same on data without clusters, drawn anew for each value; see `reference`.
     reference : {"gaussian", "permuted columns"}
         How the data without clusters are generated: drawn from a Gaussian with the mean
@@ -90,21 +92,33 @@ class ClustererComparison:
     left_out: dict
 
     @property
+    def p_values(self):
+        """Return how often data without clusters give as stable a partition.
+
+        Returns
+        -------
+        dict of str to float
+            P-value of a Monte Carlo test: (1 + number of stabilities on reference data
+            that reach the mean stability) / (1 + number of reference data sets).
+        """
+        return {
+            name: float(
+                (1 + np.sum(self.null_stability[name] >= self.stability[name].mean()))
+                / (1 + len(self.null_stability[name]))
+            )
+            for name in self.names
+        }
+
+    @property
     def has_structure(self):
         """Whether each clusterer is more stable than on data without clusters.
 
         Returns
         -------
         dict of str to bool
-            True where at most a tenth of the stabilities on reference data reach the
-            mean stability.
+            True where the p-value is at most 0.1.
         """
-        return {
-            name: bool(
-                np.mean(self.null_stability[name] >= self.stability[name].mean()) <= 0.1
-            )
-            for name in self.names
-        }
+        return {name: p_value <= _LEVEL for name, p_value in self.p_values.items()}
 
     def to_frame(self):
         """Return the comparison as a table with one row per clusterer.
@@ -127,13 +141,17 @@ class ClustererComparison:
                 "ClustererComparison.to_frame needs pandas, which is not installed: "
                 "run 'pip install pandas'."
             ) from error
-        has_structure = self.has_structure
+        p_values = self.p_values
         rows = {}
         for name in self.names:
             labels = self.labels[name]
             notes = list(self.messages[name])
-            if not has_structure[name]:
-                notes.insert(0, f"no structure: as stable on {self._reference_data}")
+            if p_values[name] > _LEVEL:
+                notes.insert(
+                    0,
+                    f"no structure: as stable on {self._reference_data} "
+                    f"(p = {p_values[name]:.2f})",
+                )
             if self.n_fitted[name] < len(labels):
                 notes.insert(0, f"fitted to {self.n_fitted[name]} samples")
             rows[name] = {
@@ -143,6 +161,7 @@ class ClustererComparison:
                 "seconds": self.fit_seconds[name],
                 "stability": self.stability[name].mean(),
                 "null_stability": self.null_stability[name].mean(),
+                "p_value": p_values[name],
                 **self.scores[name],
                 "note": "; ".join(notes),
             }
@@ -163,13 +182,14 @@ class ClustererComparison:
     def __str__(self):
         """Return a line for each clusterer."""
         lines = []
-        has_structure = self.has_structure
+        p_values = self.p_values
         for name in self.names:
             lines.append(
                 f"{name}: {self.n_clusters[name]} clusters, stability "
                 f"{self.stability[name].mean():.2f} "
-                f"({self.null_stability[name].mean():.2f} on {self._reference_data})"
-                + ("" if has_structure[name] else ", no structure")
+                f"({self.null_stability[name].mean():.2f} on {self._reference_data}, "
+                f"p = {p_values[name]:.2f})"
+                + ("" if p_values[name] <= _LEVEL else ", no structure")
             )
         lines += [
             f"{name}: left out, {reason}" for name, reason in self.left_out.items()
@@ -201,9 +221,10 @@ def compare_clusterers(
 
     Each clusterer is fitted to all samples and to `n_resamples` random subsets of 80 %
     of them, which are the same for all clusterers. In addition, it is fitted to
-    ``2 * n_resamples`` sets of reference data without clusters and to a subset of each.
-    A partition that is reproduced on the subsets, more reliably than on the reference
-    data, reflects structure in the samples. No clusterer is recommended, because a
+    ``4 * n_resamples - 1`` sets of reference data without clusters and to a subset of
+    each. A partition that is reproduced on the subsets, more reliably than on the
+    reference data, reflects structure in the samples; a Monte Carlo test at the level
+    0.1 decides. No clusterer is recommended, because a
     stable partition is not necessarily the one of interest.
 
     Parameters
@@ -218,17 +239,19 @@ def compare_clusterers(
     n_resamples : int, default=5
         Number of subsets.
     time_budget : float, default=60
-        Time in seconds after which no more fits are started. The time of each clusterer
+        Processor time in seconds, of which each clusterer has an equal share. Its time
         is predicted from fits to 256 and 512 samples. A clusterer that would exceed its
-        share of the remaining time is fitted to a subsample; if it has a `predict`
-        method, the other samples are labelled by prediction. A clusterer that could be
-        fitted to fewer than 50 samples only is not run, and is listed in `left_out`. A
-        fit is never interrupted.
+        share is fitted to a half, a quarter, and so on, of the samples; if it has a
+        `predict` method, the others are labelled by prediction. A clusterer that could
+        be fitted to fewer than 50 samples only is not run, and is listed in `left_out`.
+        A fit is never interrupted.
     n_jobs : int or None, default=None
         Number of processes used for the fits to subsets, as in joblib.
     random_state : int, RandomState instance or None, default=None
         Determines the subsets, the reference data and the seeds of the clusterers. Pass
-        an int for reproducible results, which requires a sufficient time budget.
+        an int for reproducible results. Other programs on the machine do not change
+        them: times only decide between all samples, a half, and so on, and are those of
+        the processor.
 
     Returns
     -------
@@ -243,7 +266,7 @@ def compare_clusterers(
 
     Notes
     -----
-    Each clusterer is fitted ``1 + 5 * n_resamples`` times. Warnings are collected for
+    Each clusterer is fitted ``9 * n_resamples - 1`` times. Warnings are collected for
     the whole process while the fits are running.
 
     Where possible, the reference data are drawn from a Gaussian with the mean and the
@@ -269,7 +292,6 @@ def compare_clusterers(
     >>> comparison.has_structure
     {'forest': True, 'k-means': True}
     """
-    start = _clock()
     if sparse.issparse(X):
         X = X.tocsr()
     elif not hasattr(X, "iloc"):
@@ -286,17 +308,15 @@ def compare_clusterers(
     subset_seed, null_seed = rng.randint(2**31 - 1, size=2)
     found = {}
     left_out = {}
-    for i, (name, estimator) in enumerate(named.items()):
+    for name, estimator in named.items():
         estimator = _seeded(estimator, rng)
-        n_left = len(named) - i
+        share = time_budget / len(named)
         try:
-            n_fitted = _affordable(
-                estimator, X, order, n_resamples, start + time_budget, n_left
-            )
+            n_fitted = _affordable(estimator, X, order, n_resamples, share)
             if n_fitted is None:
                 left_out[name] = (
-                    f"the time budget of {time_budget:g} s does not allow a fit to "
-                    f"{min(_FEWEST, n_samples)} samples"
+                    f"its share of the time budget, {share:.3g} s, does not allow fits "
+                    f"to {min(_FEWEST, n_samples)} samples"
                 )
                 continue
             chosen = np.sort(order[:n_fitted])
@@ -325,7 +345,7 @@ def compare_clusterers(
 
 @dataclass(frozen=True)
 class _Fit:
-    """A fitted clone, its labels, elapsed seconds and warnings."""
+    """A fitted clone, its labels, processor seconds and warnings."""
 
     model: object
     labels: np.ndarray
@@ -406,43 +426,50 @@ def _fit(estimator, X):
     return _Fit(model, labels.astype(np.int64), seconds, messages)
 
 
-def _affordable(estimator, X, order, n_resamples, end, n_left):
-    """Return how many samples a clusterer can be fitted to in its time.
+def _affordable(estimator, X, order, n_resamples, share):
+    """Return how many samples a clusterer can be fitted to in its share of the time.
 
-    None if they are too few. `end` is the time at which the budget ends, and `n_left`
-    the number of clusterers that share the rest of it. The power law goes through two
-    small fits, after one that may compile.
+    All, a half, a quarter, and so on; None if they are too few. The power law goes
+    through two small fits, after one that may compile.
     """
     n_samples = len(order)
-    fewest = min(_FEWEST, n_samples)
+    begin = _clock()
     sizes = [min(_PROBE, n_samples // 2), min(2 * _PROBE, n_samples)]
     small, large = (safe_indexing(X, np.sort(order[:m])) for m in sizes)
     seconds = []
     for part in (small, small, large):
-        if _clock() >= end:
+        if _clock() - begin >= share:
             return None
         seconds.append(_fit(estimator, part).seconds)
     seconds = seconds[1:]
     growth = np.log(max(seconds[1], 1e-9) / max(seconds[0], 1e-9))
     power = np.clip(growth / np.log(sizes[1] / sizes[0]), 1.0, 3.0)
-    n_fits = 1 + n_resamples * (2 + 3 * _FRACTION**power)
-    share = max(0.0, end - _clock()) / n_left
-    # n_fits * seconds[1] * (m / sizes[1]) ** power <= share
-    ratio = share / max(n_fits * seconds[1], 1e-9)
-    largest = sizes[1] * ratio ** (1 / power)
-    if largest >= n_samples:
-        return n_samples
-    return int(largest) if largest >= fewest else None
+    on_subset = _FRACTION**power
+    n_null = _n_references(n_resamples)
+    n_fits = 1 + n_resamples * on_subset + n_null * (1 + on_subset)
+    left = max(0.0, share - (_clock() - begin))
+    # n_fits * seconds[1] * (m / sizes[1]) ** power <= left
+    most = sizes[1] * (left / max(n_fits * seconds[1], 1e-9)) ** (1 / power)
+    n_fitted = n_samples
+    while n_fitted > most:
+        n_fitted //= 2
+    return n_fitted if n_fitted >= min(_FEWEST, n_samples) else None
+
+
+def _n_references(n_resamples):
+    """Return the number of reference data sets."""
+    return 4 * n_resamples - 1
 
 
 def _run(estimator, X, chosen, n_resamples, n_jobs, subset_seed, null_seed):
-    """Fit a clusterer to the chosen samples, to subsets, and to permuted columns."""
+    """Fit a clusterer to the chosen samples, to subsets, and to reference data."""
     n_samples = num_samples(X)
     part = X if len(chosen) == n_samples else safe_indexing(X, chosen)
     rng = np.random.RandomState(subset_seed)
     size = max(2, round(_FRACTION * len(chosen)))
     subsets = [np.sort(rng.permutation(len(chosen))[:size]) for _ in range(n_resamples)]
-    seeds = np.random.RandomState(null_seed).randint(2**31 - 1, size=2 * n_resamples)
+    n_null = _n_references(n_resamples)
+    seeds = np.random.RandomState(null_seed).randint(2**31 - 1, size=n_null)
     numbers = _as_numbers(part)
     whole = _fit(estimator, part)
     labels = whole.labels
@@ -452,7 +479,7 @@ def _run(estimator, X, chosen, n_resamples, n_jobs, subset_seed, null_seed):
     )
     null_stability = parallel(
         delayed(_null_stability)(estimator, part, numbers, rows, seed)
-        for rows, seed in zip(subsets * 2, seeds, strict=True)
+        for rows, seed in zip(cycle(subsets), seeds, strict=False)
     )
     everywhere = labels
     if len(chosen) < n_samples:
