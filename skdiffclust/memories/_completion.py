@@ -81,23 +81,26 @@ def far_values(X):
     """Return the least and largest values (2, d) of features that are not far.
 
     They are as far from the middle of the central 99 % of the seen values of X (n, d)
-    as these are wide. At least one value at each end is not among the central ones.
-    Infinite for features with fewer than 8 values, or with so many far ones that they
-    are its tail.
+    as these are wide. Where more than a few values are far, these are the tail of the
+    feature, and all values but the few at each end are central. Infinite for features
+    with fewer than 8 values.
     """
     ordered = np.sort(X, axis=0)
     count = np.count_nonzero(~np.isnan(X), axis=0)
-    cut = np.maximum(1, np.ceil(_FAR * count).astype(np.int64))
+    few = np.maximum(1, (_WRONG * count).astype(np.int64))
+    limits = _limits(ordered, count, np.maximum(few, np.ceil(_FAR * count).astype(int)))
+    n_far = ((X < limits[0]) | (X > limits[1])).sum(axis=0)
+    return np.where(n_far > few, _limits(ordered, count, few), limits)
+
+
+def _limits(ordered, count, cut):
+    """Return the limits (2, d) of sorted values (n, d), `cut` (d,) at each end."""
     is_long = count >= _FEW
-    columns = np.arange(X.shape[1])
+    columns = np.arange(ordered.shape[1])
     low = ordered[np.where(is_long, cut, 0), columns]
     high = ordered[np.where(is_long, count - 1 - cut, 0), columns]
-    width = high - low
-    limits = 0.5 * (low + high) + np.array([[-1.0], [1.0]]) * width
-    free = np.array([[-np.inf], [np.inf]])
-    n_far = ((X < limits[0]) | (X > limits[1])).sum(axis=0)
-    is_tail = n_far > np.maximum(1, _WRONG * count)
-    return np.where(is_long & ~is_tail, limits, free)
+    limits = 0.5 * (low + high) + np.array([[-1.0], [1.0]]) * (high - low)
+    return np.where(is_long, limits, np.array([[-np.inf], [np.inf]]))
 
 
 def lone_values(X, near):

@@ -48,8 +48,9 @@ class AssociativeImputer(TransformerMixin, BaseEstimator):
         Whether a value that is far from the others of its feature is taken as missing,
         in `fit` and where other values of its sample are imputed; `transform` returns
         it unchanged. Far is beyond twice the range of the central 99 % of the values of
-        the feature. Where several values of a sample are far, or more than 2 in 1000 of
-        a feature, they are observed. "auto" decides on the same hidden values.
+        the feature or, where more than one or 2 in 1000 are, of all but these at each
+        end. Where several values of a sample are far, they are observed. "auto" decides
+        on the same hidden values.
     min_value, max_value : float or array-like of shape (n_features,), default=None
         Least and largest imputed value. None is the range of the values of the feature
         that are not taken as missing.

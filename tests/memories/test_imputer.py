@@ -228,6 +228,17 @@ def test_one_wrong_value_changes_the_error_by_less_than_five_percent(
         assert error(kept, X, wrong) > 2 * clean
 
 
+def test_one_wrong_value_in_a_feature_with_a_tail(global_random_seed):
+    X, shown = correlated(global_random_seed)
+    rare = np.random.RandomState(global_random_seed).permutation(300)[:5]
+    X[rare, 2] = shown[rare, 2] = 9.0
+    clean = error(AssociativeImputer(random_state=0), X, shown)
+    wrong = shown.copy()
+    row = np.setdiff1d(np.flatnonzero(~np.isnan(shown).any(axis=1)), rare)[0]
+    wrong[row, 2] = 1e4
+    assert error(AssociativeImputer(random_state=0), X, wrong) < 1.1 * clean
+
+
 def test_several_far_values_of_a_sample_are_observed(global_random_seed):
     X, shown = correlated(global_random_seed)
     X[0] = shown[0] = 40.0
