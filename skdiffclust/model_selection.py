@@ -213,7 +213,7 @@ def compare_clusterers(
     estimators=None,
     *,
     n_resamples=5,
-    time_budget=60,
+    time_budget=300,
     n_jobs=None,
     random_state=None,
 ):
@@ -238,7 +238,7 @@ def compare_clusterers(
         of clusters are compared with :class:`sklearn.cluster.HDBSCAN`.
     n_resamples : int, default=5
         Number of subsets.
-    time_budget : float, default=60
+    time_budget : float, default=300
         Processor time in seconds, of which each clusterer has an equal share. Its time
         is predicted from fits to 256 and 512 samples. A clusterer that would exceed its
         share is fitted to a half, a quarter, and so on, of the samples; if it has a
@@ -430,18 +430,19 @@ def _affordable(estimator, X, order, n_resamples, share):
     """Return how many samples a clusterer can be fitted to in its share of the time.
 
     All, a half, a quarter, and so on; None if they are too few. The power law goes
-    through two small fits, after one that may compile.
+    through two small fits, after one that may compile and is not counted.
     """
     n_samples = len(order)
-    begin = _clock()
+    fewest = min(_FEWEST, n_samples)
     sizes = [min(_PROBE, n_samples // 2), min(2 * _PROBE, n_samples)]
-    small, large = (safe_indexing(X, np.sort(order[:m])) for m in sizes)
+    few, *parts = (safe_indexing(X, np.sort(order[:m])) for m in (fewest, *sizes))
+    _fit(estimator, few)
+    begin = _clock()
     seconds = []
-    for part in (small, small, large):
+    for part in parts:
         if _clock() - begin >= share:
             return None
         seconds.append(_fit(estimator, part).seconds)
-    seconds = seconds[1:]
     growth = np.log(max(seconds[1], 1e-9) / max(seconds[0], 1e-9))
     power = np.clip(growth / np.log(sizes[1] / sizes[0]), 1.0, 3.0)
     on_subset = _FRACTION**power
@@ -453,7 +454,7 @@ def _affordable(estimator, X, order, n_resamples, share):
     n_fitted = n_samples
     while n_fitted > most:
         n_fitted //= 2
-    return n_fitted if n_fitted >= min(_FEWEST, n_samples) else None
+    return n_fitted if n_fitted >= fewest else None
 
 
 def _n_references(n_resamples):
