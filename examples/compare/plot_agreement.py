@@ -48,7 +48,7 @@ table = [[adjusted_rand_score(known[a], known[b]) for b in names] for a in names
 fig, axes = plt.subplots(1, 2, figsize=(11.5, 4.8), layout="constrained")
 axes[0].imshow(table, vmin=0, vmax=1, cmap="viridis")
 for i, j in np.ndindex(len(names), len(names)):
-    is_best = {names[i], names[j]} == {"forest", "digits"}
+    is_best = {names[i], names[j]} == {"graph cut", "digits"}
     colour = "black" if table[i][j] > 0.6 else "white"
     weight = "bold" if is_best else "normal"
     text = f"{table[i][j]:.2f}"
@@ -56,13 +56,13 @@ for i, j in np.ndindex(len(names), len(names)):
 ticks = range(len(names))
 axes[0].set_xticks(ticks, names, rotation=40, ha="right")
 axes[0].set_yticks(ticks, names)
-axes[0].set_title("Adjusted Rand index: the forest is closest to the digits")
+axes[0].set_title("Adjusted Rand index: the graph cut is closest to the digits")
 ConnectivityDisplay.from_labels(list(labels.values()), ax=axes[1])
 axes[1].set_title("Fraction of the methods that join two samples")
 plt.show()
 
 # %%
-# The forest is closest to the true digits, and the graph cut to the forest. ClAM and
+# The graph cut is closest to the true digits, and the forest comes next. ClAM and
 # GEMINI are nearly equal, since both start from k-means. Bright blocks are digits that
 # all methods find; the methods disagree on digits whose blocks are divided.
 
@@ -70,7 +70,5 @@ agreement = {
     a: dict(zip(names, row, strict=True)) for a, row in zip(names, table, strict=True)
 }
 with_digits = {name: agreement[name]["digits"] for name in labels}
-assert max(with_digits, key=with_digits.get) == "forest"
-others = {name: agreement["forest"][name] for name in labels if name != "forest"}
-assert max(others, key=others.get) == "graph cut"
+assert sorted(with_digits, key=with_digits.get)[-2:] == ["forest", "graph cut"]
 assert agreement["ClAM"]["GEMINI"] > 0.9
