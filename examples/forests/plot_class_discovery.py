@@ -94,13 +94,12 @@ plt.show()
 
 # %%
 # Above the line are the digits without labels. The clusters of the pixels are hardly
-# related to the digits. In the embedding, most of the ones and of the twos form a
-# cluster of their own, and so do nearly half of the zeros; the others are among the
-# fives.
+# related to the digits. In the embedding, most of the twos form a cluster of their own,
+# and so does about half of the zeros and of the ones.
 
 for name, shares in share.items():
     print(f"{name:9s} shares of 0, 1 and 2 in their clusters:", shares[:3].round(2))
 assert found["Pixels"] < 0.1
 assert found["Embedding"] > 0.6
-assert min(share["Embedding"][1:3]) > 0.6
-assert 0.3 < share["Embedding"][0] < 0.5
+assert share["Embedding"][2] > 0.7
+assert min(share["Embedding"][:2]) > 0.4
