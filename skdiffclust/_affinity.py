@@ -196,6 +196,10 @@ def _finite_kernel(X, Y, kernel, kernel_params):
         # scikit-learn's loops over them do not read what cannot be written.
         X = np.require(X, requirements="W")
         Y = None if Y is None else np.require(Y, requirements="W")
+    if kernel == "laplacian" and sp.issparse(X):
+        # Its Manhattan distances only read indices of 32 bits.
+        X = _with_short_indices(X)
+        Y = None if Y is None else _with_short_indices(Y)
     values = pairwise_kernels(X, Y, metric=function, **(kernel_params or {}))
     values = np.asarray(values, dtype=np.float64)
     if not np.isfinite(values).all():
@@ -204,6 +208,13 @@ def _finite_kernel(X, Y, kernel, kernel_params):
             f"{kernel!r} instead. Rescale X or correct the kernel."
         )
     return values
+
+
+def _with_short_indices(X):
+    """Return sparse X (n, d) as CSR with indices of 32 bits."""
+    X = sp.csr_array(X)
+    indices, starts = X.indices.astype(np.int32), X.indptr.astype(np.int32)
+    return sp.csr_array((X.data, indices, starts), shape=X.shape)
 
 
 def _kernel_of_sparse(X, kernel, kernel_params):

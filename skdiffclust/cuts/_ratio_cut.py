@@ -403,9 +403,9 @@ def _size_nodes(assignments):
 def _volume_nodes(divisors, degrees):
     """Yield (decay (n, 1), weight) at each node of the integral for sums of divisors.
 
-    Those of nodes with an edge must be positive.
+    A node whose divisor underflows to zero has edges without any weight to speak of.
     """
-    positive = divisors[degrees > 0]
+    positive = divisors[(degrees > 0) & (divisors > 0)]
     if not len(positive):
         return
     volume = divisors.sum()
