@@ -58,7 +58,9 @@ class SparseRows:
 
     def __truediv__(self, factor):
         """Return the rows divided by a number."""
-        matrix = self.matrix / self.dtype.type(factor)
+        # A sparse matrix divided by a number would become float64.
+        matrix = self.matrix.copy()
+        matrix.data /= self.dtype.type(factor)
         return SparseRows(matrix, self.means / float(factor))
 
     def __getitem__(self, key):

@@ -76,19 +76,25 @@ PATH_LEVELS = {
 }
 # Fits that choose a number, or a penalty, are hundreds: few levels, and no objective
 # that solves linear programs.
-FEW = "array", "csr_array", "coo_array"
+FEW = "array", "coo_array"
 CHOICE_LEVELS = {
     "objective": ("mmd", "tv"),
-    "kernel": ("linear", "cosine", "chi2"),
+    "kernel": ("linear", "chi2"),
     "fitted on": FEW,
     "asked about": FEW,
     "labels": (None, "all"),
     "links": (None, "both"),
-    "batch_size": (None, 16),
+    "read-only": (False, True),
+    "type": ("float64", "float32"),
 }
 DENSE_KERNELS = tuple(
-    ({form: container, "kernel": kernel, "objective": "mmd"}, "must support sparse X")
-    for form in ("fitted on", "asked about")
+    ({form: container, "kernel": kernel, "objective": "mmd", **model}, "support sparse")
+    for form, models in {
+        "fitted on": [{}],
+        # A free model has no score.
+        "asked about": [{"model": "linear"}, {"model": "mlp"}],
+    }.items()
+    for model in models
     for container in SPARSE
     for kernel in ("chi2", "additive_chi2")
 )
@@ -106,14 +112,15 @@ CROSSED = {
             "n_jobs": (None, 2),
         },
         between("fitted on", SPARSE, "metric", ("manhattan", "chebyshev"), "dense data")
-        + between("asked about", SPARSE, "metric", ("manhattan", "chebyshev"), "dense data")
-        + between("n_perturbations", (5,), "labels", KNOWN, "must be 0 with constraints")
-        + between("n_perturbations", (5,), "links", LINKS, "must be 0 with constraints")
-        + between("algorithm", ("boruvka",), "labels", KNOWN, "without constraints")
-        + between("algorithm", ("boruvka",), "links", LINKS, "without constraints")
-        + between("algorithm", ("boruvka",), "metric", ("manhattan", "chebyshev"), "Euclidean or cosine")
-        + between("algorithm", ("boruvka",), "fitted on", SPARSE, "Euclidean or cosine")
-        + between("algorithm", ("boruvka",), "min_samples", (3,), "min_samples=None"),
+        + between(
+            "asked about", SPARSE, "metric", ("manhattan", "chebyshev"), "dense data"
+        )
+        + between(
+            "n_perturbations", (5,), "labels", KNOWN, "must be 0 with constraints"
+        )
+        + between(
+            "n_perturbations", (5,), "links", LINKS, "must be 0 with constraints"
+        ),
     ),
     "SpanningForestEmbedding": Crossed(
         SpanningForestEmbedding(n_components=2, max_iter=2, n_perturbations=4),
@@ -127,8 +134,10 @@ CROSSED = {
         },
         between("labels", KNOWN, "links", LINKS, "Got both")
         + between("n_clusters", ("auto",), "labels", KNOWN[1:], "must be an integer")
-        + between("n_clusters", ("auto",), "links", LINKS, "must be an integer")
-        + (({"n_clusters": "auto", "labels": None}, "requires y|must be an integer"),)
+        + between(
+            "n_clusters", ("auto",), "links", LINKS, "must be an integer|Got both"
+        )
+        + (({"n_clusters": "auto", "labels": None}, "must be an integer|requires y"),)
         + (({"labels": None, "links": None}, "requires y"),),
     ),
     "ClAM": Crossed(
@@ -186,8 +195,7 @@ CROSSED = {
             "init": ("graph_cut", "random"),
             "batch_size": (256, 16),
         },
-        between("fitted on", SPARSE, "affinity", ("rbf", "cosine"), "for sparse X")
-        + between("init", ("random",), "links", LINKS, "need init='graph_cut'")
+        between("init", ("random",), "links", LINKS, "need init='graph_cut'")
         + between("init", ("random",), "labels", KNOWN, "need init='graph_cut'"),
         repeats=False,
     ),
@@ -198,7 +206,7 @@ CROSSED = {
     ),
     "GEMINI auto": Crossed(
         GEMINI("auto", max_iter=2, n_init=1),
-        {**CHOICE_LEVELS, "model": ("linear", "mlp")},
+        {**CHOICE_LEVELS, "model": ("linear",)},
         DENSE_KERNELS,
     ),
     "SparseGEMINI": Crossed(
@@ -208,7 +216,12 @@ CROSSED = {
     ),
     "SparseGEMINICV": Crossed(
         SparseGEMINICV(max_iter=2, n_init=1, n_alphas=2, n_resamples=2),
-        {**CHOICE_LEVELS, "n_clusters": (3, "auto"), "groups": PATH_LEVELS["groups"]},
+        {
+            **CHOICE_LEVELS,
+            "model": ("linear",),
+            "n_clusters": (3, "auto"),
+            "groups": PATH_LEVELS["groups"],
+        },
         DENSE_KERNELS,
         repeats=False,
     ),
