@@ -148,12 +148,12 @@ class PRCut(
         exact :math:`z \Phi(z)`.
     weight_decay : float, default=0.1
         Decoupled weight decay of an encoder.
-    init : {"graph_cut", "random", "spectral"} or array-like of shape (n_samples,), \
-            default="graph_cut"
+    init : {"graph_cut", "random", "spectral"} or array-like, default="graph_cut"
         Labels that the model is fitted to first. "graph_cut": those of
         :class:`~skdiffclust.GraphCutClustering` with the same graph, cut and
-        `random_state`; "spectral": those of spectral clustering; an array: the given
-        ones; "random": none, training starts from random weights, as in the paper.
+        `random_state`; "spectral": those of spectral clustering; an array of shape
+        (n_samples,): the given ones; "random": none, training starts from random
+        weights, as in the paper.
     balance_weight : float or "auto", default="auto"
         Weight :math:`\gamma` of the KL divergence of the mean assignments to the
         proportions of the first labels (uniform without any). "auto" is 10 without
