@@ -7,6 +7,7 @@ import numpy as np
 from sklearn.utils import check_array, check_random_state
 
 from skdiffclust._compat import Interval, validate_params
+from skdiffclust._short_repr import short_repr
 
 __all__ = [
     "SyntheticClusters",
@@ -47,6 +48,8 @@ class SyntheticClusters:
     X: np.ndarray
     y: np.ndarray
     informative: np.ndarray
+
+    __repr__ = short_repr
 
     def __iter__(self):
         """Unpack as X, y, informative."""

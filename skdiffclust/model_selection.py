@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import dataclass
+from importlib.util import find_spec
 from itertools import cycle
 from numbers import Integral, Real
 from time import process_time
@@ -179,7 +180,13 @@ class ClustererComparison:
         gaussian = self.reference == "gaussian"
         return "one Gaussian" if gaussian else "permuted columns"
 
-    def __str__(self):
+    def _repr_html_(self):
+        """Return the table, for notebooks; None if pandas is not installed."""
+        if find_spec("pandas") is None:
+            return None
+        return self.to_frame().to_html(float_format="{:.3g}".format, na_rep="")
+
+    def __repr__(self):
         """Return a line for each clusterer."""
         lines = []
         p_values = self.p_values

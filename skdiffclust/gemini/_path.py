@@ -151,6 +151,15 @@ class SparsePath:
         """Return the number of steps."""
         return len(self.alphas)
 
+    def __repr__(self):
+        """Return the numbers of steps and features, and the chosen step."""
+        first, last = self.n_features[[0, -1]]
+        return (
+            f"{type(self).__name__}({len(self)} steps, {first} to {last} features, "
+            f"alpha up to {self.alphas[-1]:.3g}; chosen: step {self.chosen} with "
+            f"{self.n_features[self.chosen]} features)"
+        )
+
     def select(self, *, n_features=None, alpha=None, keep_threshold=None):
         """Return the fitted estimator of a step.
 

@@ -10,6 +10,7 @@ from skdiffclust._affinity import check_precomputed
 from skdiffclust._assignments import relabel_by_size
 from skdiffclust._compat import Interval, validate_params
 from skdiffclust._constraints import check_feasible, constraints_from_matrix
+from skdiffclust._short_repr import short_repr
 from skdiffclust._validation import check_dense_size
 from skdiffclust.forests._constrained._grow_tree import grow_tree
 from skdiffclust.forests._constrained._search import improve_cut
@@ -42,6 +43,8 @@ class SpanningForest:
     labels: np.ndarray
     weight: float
     search: str = "exact"
+
+    __repr__ = short_repr
 
     def adjacency(self):
         """Return the matrix of the forest, A of [1]_, Definition 2.

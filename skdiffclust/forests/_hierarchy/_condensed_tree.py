@@ -12,6 +12,7 @@ import numpy as np
 
 from skdiffclust._assignments import relabel_by_size
 from skdiffclust._compat import StrOptions, validate_params
+from skdiffclust._short_repr import short_repr
 from skdiffclust.forests._trees._compilation_threshold import compiled_above_small
 
 
@@ -82,6 +83,8 @@ class CondensedTree:
     stability: np.ndarray
     persistence: np.ndarray
     outlier_scores: np.ndarray
+
+    __repr__ = short_repr
 
     @validate_params(
         {"method": [StrOptions({"excess_of_mass", "leaf"})]},

@@ -10,6 +10,7 @@ from sklearn.utils import check_array
 from skdiffclust._affinity import center
 from skdiffclust._compat import Interval, validate_params
 from skdiffclust._neighbors import neighbors_graph
+from skdiffclust._short_repr import short_repr
 from skdiffclust._validation import refuse_silent_conversion
 from skdiffclust.forests._perturbed._relation import freeze
 from skdiffclust.forests._trees._distances import lengths_of
@@ -31,6 +32,8 @@ class NeighborSimilarity:
 
     similarity: csr_array
     omitted_similarity: float
+
+    __repr__ = short_repr
 
 
 @validate_params(

@@ -10,6 +10,7 @@ from scipy.sparse import issparse
 from skdiffclust._affinity import check_precomputed
 from skdiffclust._compat import Interval, StrOptions, validate_params
 from skdiffclust._constraints import constraints_from_matrix
+from skdiffclust._short_repr import short_repr
 from skdiffclust._validation import check_dense_size
 from skdiffclust.forests._perturbed._hash import draw_seed
 from skdiffclust.forests._perturbed._relation import relation_of
@@ -61,6 +62,8 @@ class PerturbedForestResult:
     certified: float = 1.0
     connectivity: np.ndarray | None = None
     stderr: object = None
+
+    __repr__ = short_repr
 
 
 @validate_params(

@@ -11,6 +11,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
+from skdiffclust._short_repr import short_repr
 from skdiffclust.forests._trees import _compilation_threshold
 
 
@@ -28,6 +29,8 @@ class SpanningTree:
 
     edges: np.ndarray
     lengths: np.ndarray
+
+    __repr__ = short_repr
 
 
 @dataclass(frozen=True)
