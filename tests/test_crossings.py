@@ -242,6 +242,9 @@ def run_case(name, case, folder):
     )
     if "random_state" in parameters:
         estimator.set_params(random_state=0)
+    if case.get("model") == "mlp":
+        # After few epochs, rounding decides where a perceptron is.
+        estimator.set_params(max_iter=200)
     X = make_samples(64 if case["type"] == "int64" else 1)
     if name == "AssociativeImputer":
         X[::7, 1] = estimator.missing_values
@@ -255,13 +258,17 @@ def run_case(name, case, folder):
         {"checkpoint": folder / "steps", "resume": resume}
         for resume in steps[case.get("checkpoint")]
     ]
-    for run in runs or [{}]:
-        model = fit(estimator, fitted_on, *known, **run)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.filterwarnings("always", ".*separates .* joins", ConvergenceWarning)
+        for run in runs or [{}]:
+            model = fit(estimator, fitted_on, *known, **run)
+    # Where a link is a penalty, one that is not met is named.
+    are_met = crossed.links_are_met or not caught
     # Which samples share a batch is drawn by sample.
     repeats = crossed.repeats and case.get("batch_size") is None
     kept, expected = plain_answer(estimator, X, known, repeats)
     if hasattr(model, "labels_"):
-        assert_labels_fit(model, X, asked_about, known)
+        assert_labels_fit(model, X, asked_about, known, are_met)
         assert adjusted_rand_score(expected, model.labels_[kept]) == 1
     else:
         found = np.asarray(model.transform(asked_about))[kept]
@@ -270,7 +277,7 @@ def run_case(name, case, folder):
         assert_allclose(found, expected, atol=rounding * np.abs(expected).max())
 
 
-def assert_labels_fit(model, X, asked_about, known):
+def assert_labels_fit(model, X, asked_about, known, are_met):
     """Compare the labels with predictions, shares, scores, labels and links."""
     _, links, _ = known
     labels = model.labels_
@@ -288,9 +295,9 @@ def assert_labels_fit(model, X, asked_about, known):
         assert_array_equal(shares.argmax(axis=1)[is_free], labels[is_free])
     if hasattr(model, "score"):
         assert model.score(asked_about) == pytest.approx(model.score(X), rel=1e-4)
-    if "must_link" in links:
+    if "must_link" in links and are_met:
         assert_array_equal(*labels[TOGETHER].T)
-    if "cannot_link" in links:
+    if "cannot_link" in links and are_met:
         assert np.all(labels[APART[:, 0]] != labels[APART[:, 1]])
 
 

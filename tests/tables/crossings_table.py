@@ -35,12 +35,16 @@ class Crossed(NamedTuple):
         Levels that do not go together, and the message (a regular expression).
     repeats : bool
         Whether a weight of two is a sample repeated.
+    links_are_met : bool
+        Whether links are met always. Where they are a penalty, a warning names those
+        that are not.
     """
 
     estimator: object
     levels: dict
     refused: tuple = ()
     repeats: bool = True
+    links_are_met: bool = True
 
 
 SPARSE = "csr_array", "csc_array", "coo_array", "csr_matrix", "csr_array 64-bit"
@@ -203,16 +207,19 @@ CROSSED = {
         GEMINI(3, max_iter=3, n_init=1),
         {**GEMINI_LEVELS, "model": ("linear", "mlp", "free")},
         DENSE_KERNELS,
+        links_are_met=False,
     ),
     "GEMINI auto": Crossed(
         GEMINI("auto", max_iter=2, n_init=1),
         {**CHOICE_LEVELS, "model": ("linear",)},
         DENSE_KERNELS,
+        links_are_met=False,
     ),
     "SparseGEMINI": Crossed(
         SparseGEMINI(3, max_iter=3, n_init=1),
         {**PATH_LEVELS, "dynamic": (False, True)},
         DENSE_KERNELS,
+        links_are_met=False,
     ),
     "SparseGEMINICV": Crossed(
         SparseGEMINICV(max_iter=2, n_init=1, n_alphas=2, n_resamples=2),
@@ -224,6 +231,7 @@ CROSSED = {
         },
         DENSE_KERNELS,
         repeats=False,
+        links_are_met=False,
     ),
     "Kauri": Crossed(
         Kauri(3),
