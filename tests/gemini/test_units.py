@@ -73,7 +73,7 @@ def test_a_power_of_two_changes_no_bit(params, degree, model, factor):
         assert_array_equal(scaled.history_[name], expected)
 
 
-@pytest.mark.parametrize("factor", [2.0**20, 2.0**-20])
+@pytest.mark.parametrize("factor", [2.0**-20])
 @pytest.mark.parametrize("model", ["linear", "mlp"])
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("params, degree", [*DEGREES[:3], DEGREES[10]])
