@@ -58,7 +58,7 @@ LAYERED = {
 }
 # Of these a few epochs show what is asked here; more would take most of the time.
 UNFINISHED = {"SpanningForestEmbedding"}
-# It wraps SparseGEMINI, which meets the same faults, and each of its fits takes seconds.
+# It wraps SparseGEMINI, which meets the same faults; each of its fits takes seconds.
 IN_FULL = {"SparseGEMINICV"}
 
 
