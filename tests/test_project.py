@@ -42,6 +42,17 @@ def test_workflows_only_call_our_scripts():
         assert "never been run" in text or "have never been" in text
 
 
+def test_the_recipe_is_of_this_version_and_its_dependencies():
+    recipe = (ROOT / ".ci" / "conda" / "recipe.yaml").read_text("utf-8")
+    assert f'version: "{skdiffclust.__version__}"' in recipe
+    assert f'python_min: "{PROJECT["requires-python"].removeprefix(">=")}"' in recipe
+    needed = re.findall(
+        r"^    - (\S+ >=\S+)$", recipe.partition("run:")[2], re.MULTILINE
+    )
+    stated = [name.replace(">=", " >=") for name in PROJECT["dependencies"]]
+    assert needed == stated
+
+
 def test_what_needs_a_published_address_hangs_on_one_variable():
     tree = ast.parse((ROOT / "doc" / "conf.py").read_text("utf-8"))
     (published,) = [
