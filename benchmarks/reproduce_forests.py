@@ -219,7 +219,7 @@ def ours(setting, X, labels, trial, seed):
             noise_scale=0.1,
             n_neighbors=None,
             random_state=seed,
-            **trial,
+            learning_rate=trial["learning_rate"],
         )
         .fit(X, labels)
         .transform

@@ -63,7 +63,6 @@ def fit_embedding(checkpoint=None, resume=False):
         max_iter=60,
         batch_size=8,
         n_perturbations=4,
-        validation_fraction=0.3,
         learning_rate=0.01,
         random_state=0,
     )

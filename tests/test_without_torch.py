@@ -58,7 +58,7 @@ estimators = [
     AssociativeImputer(random_state=0),
     SpanningForestEmbedding(3, max_iter=3, random_state=0),
     SpanningForestEmbedding(
-        3, encoder="mlp", validation_fraction=0.5, max_iter=3, random_state=0
+        3, encoder="mlp", max_iter=3, random_state=0
     ),
 ]
 gaps = np.where(np.random.RandomState(0).uniform(size=X.shape) < 0.2, np.nan, X)

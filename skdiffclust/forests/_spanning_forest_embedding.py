@@ -44,7 +44,6 @@ from skdiffclust.forests._embedding._targets import (
     check_target,
     known_constraints,
     link_pairs,
-    split_labelled,
 )
 from skdiffclust.forests._embedding._training import (
     EncoderTrainer,
@@ -53,7 +52,7 @@ from skdiffclust.forests._embedding._training import (
     units_of,
 )
 
-# Without `n_iter_no_change`: the relative decrease of the loss that counts as progress.
+# The relative decrease of the loss in ten epochs that gives a warning at `max_iter`.
 _STILL_FALLS = 0.2
 
 
@@ -107,20 +106,11 @@ class SpanningForestEmbedding(
         noise that exchanges the two in one of six draws.
     n_perturbations : int, default=20
         Number of samples of the noise in a batch.
-    labelled_fraction : float, default=0.5
-        Fraction of a batch that is drawn from labelled samples, or from linked samples
-        together with their partners.
     n_neighbors : int or None, default=3
         Half of the unlabelled samples of a batch are drawn together with one of their
         `n_neighbors` nearest neighbours in X, and linked to it by a must-link, unless
         labels or links separate the two. This separates classes without any labelled
         sample. None draws single samples.
-    weight_decay : float, default=1e-4
-        Penalty on the squared weights.
-    validation_fraction : float, default=0
-        Fraction of the labelled samples that is held out; the weights with the smallest
-        connectivity error on them are kept. With 0, the weights with the smallest loss
-        are kept.
     warm_start : bool, default=False
         Start from the weights of the last fit, whose layers must have the same sizes.
     max_iter : int, default=20
@@ -131,8 +121,6 @@ class SpanningForestEmbedding(
         Step size of Adam. "auto" is a fiftieth of the root mean square of the first
         layer's weights at the start, a thousandth if that is "lda", and 0.001 for a
         module.
-    n_iter_no_change : int or None, default=None
-        Stop after this many epochs without improvement; None never stops early.
     device : str or torch.device, default="auto"
         Device for the training; "auto" is CUDA if it is available.
     random_state : int, RandomState instance or None, default=None
@@ -152,8 +140,7 @@ class SpanningForestEmbedding(
     learning_rate_ : float
         Step size of Adam.
     history_ : dict of lists
-        For each epoch, the ``"loss"`` that is monitored, the ``"training_loss"``, and
-        with validation the ``"validation_error"``.
+        The ``"loss"`` of each epoch. The weights with the smallest loss are kept.
     n_iter_ : int
         Number of epochs.
     device_ : str
@@ -227,11 +214,7 @@ class SpanningForestEmbedding(
             StrOptions({"auto"}),
         ],
         "n_perturbations": [Interval(Integral, 1, None, closed="left")],
-        "labelled_fraction": [Interval(Real, 0, 1, closed="right")],
         "n_neighbors": [Interval(Integral, 1, None, closed="left"), None],
-        "weight_decay": [Interval(Real, 0, np.inf, closed="left")],
-        "validation_fraction": [Interval(Real, 0, 1, closed="left")],
-        "n_iter_no_change": [Interval(Integral, 1, None, closed="left"), None],
         "warm_start": ["boolean"],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "batch_size": [Interval(Integral, 2, None, closed="left")],
@@ -254,15 +237,11 @@ class SpanningForestEmbedding(
         similarity="sqeuclidean",
         noise_scale="auto",
         n_perturbations=20,
-        labelled_fraction=0.5,
         n_neighbors=3,
-        weight_decay=1e-4,
-        validation_fraction=0,
         warm_start=False,
         max_iter=20,
         batch_size=64,
         learning_rate="auto",
-        n_iter_no_change=None,
         device="auto",
         random_state=None,
     ):
@@ -274,15 +253,11 @@ class SpanningForestEmbedding(
         self.similarity = similarity
         self.noise_scale = noise_scale
         self.n_perturbations = n_perturbations
-        self.labelled_fraction = labelled_fraction
         self.n_neighbors = n_neighbors
-        self.weight_decay = weight_decay
-        self.validation_fraction = validation_fraction
         self.warm_start = warm_start
         self.max_iter = max_iter
         self.batch_size = batch_size
         self.learning_rate = learning_rate
-        self.n_iter_no_change = n_iter_no_change
         self.device = device
         self.random_state = random_state
 
@@ -337,7 +312,7 @@ class SpanningForestEmbedding(
         -----
         ConvergenceWarning
             If the training diverges; the best weights are kept. Also if the loss still
-            falls at `max_iter`, without `n_iter_no_change` by a fifth in ten epochs.
+            falls at `max_iter`, by a fifth in ten epochs.
         """
         check_checkpoint("SpanningForestEmbedding.fit", checkpoint, resume)
         self._check_torch()
@@ -347,27 +322,23 @@ class SpanningForestEmbedding(
         n_clusters = check_number_of_clusters(self.n_clusters, y, known)
         device = resolve_device(self.device, type(self).__name__)
         rng = check_random_state(self.random_state)
-        left, held_out = split_labelled(y, self.validation_fraction, rng)
-        batches = self._batches(X, left, must_link, cannot_link, n_clusters)
+        batches = self._batches(
+            X, known, has_labels=y is not None, n_clusters=n_clusters
+        )
         trainer = self._trainer(X, batches, rng, device, resume=self.warm_start)
         if checkpoint is not None:
-            checkpoint = trainer.checkpoint(
-                checkpoint, vars(known), has_held_out=len(held_out) > 0, resume=resume
-            )
+            checkpoint = trainer.checkpoint(checkpoint, vars(known), resume=resume)
         training = Training(
             self,
             X,
             y,
             max_iter=self.max_iter,
             learning_rate=trainer.rates.learning_rate,
-            n_iter_no_change=self.n_iter_no_change,
             # The loss is a mean of samples: a tiny decrease is not progress.
-            tol=_STILL_FALLS if self.n_iter_no_change is None else 0.0,
+            tol=_STILL_FALLS,
         )
         for loop in training:
-            trainer.run(
-                loop, batches, held_out, y, lambda: self._fitted(trainer), checkpoint
-            )
+            trainer.run(loop, batches, lambda: self._fitted(trainer), checkpoint)
         self._publish(trainer, training.best)
         training.finish()
         return self
@@ -411,7 +382,9 @@ class SpanningForestEmbedding(
         else:
             # An integer gives different noise at every call, but the same in every run.
             rng = np.random.RandomState([self.random_state % 2**32, self.n_iter_])
-        batches = self._batches(X, y, must_link, cannot_link, n_clusters)
+        batches = self._batches(
+            X, known, has_labels=y is not None, n_clusters=n_clusters
+        )
         trainer = self._trainer(X, batches, rng, device, resume=not begins)
         loop = EpochLoop(
             self,
@@ -419,7 +392,7 @@ class SpanningForestEmbedding(
             learning_rate=trainer.rates.learning_rate,
             history=None if begins else self.history_,
         )
-        trainer.run(loop, batches, np.empty(0, dtype=np.int64), y, None)
+        trainer.run(loop, batches, None)
         n_before = 0 if begins else self.n_iter_
         self._publish(trainer, loop)
         self.n_iter_ = n_before + 1
@@ -503,13 +476,10 @@ class SpanningForestEmbedding(
             refuse_underflow(rows, X.dtype)
         return X
 
-    def _batches(self, X, y, must_link, cannot_link, n_clusters):
+    def _batches(self, X, known, *, has_labels, n_clusters):
         """Return the generator of batches."""
-        constraints = known_constraints(X.shape[0], y, must_link, cannot_link)
-        links = link_pairs(constraints) if y is None else None
-        batches = InformedBatches(
-            constraints, links, self.labelled_fraction, n_clusters
-        )
+        links = None if has_labels else link_pairs(known)
+        batches = InformedBatches(known, links, n_clusters)
         if self.n_neighbors is not None and len(batches.others):
             batches.neighbors = neighbors_of(X, self.n_neighbors)
         return batches

@@ -83,7 +83,7 @@ def test_more_classes_than_clusters_give_no_negative_loss(blobs):
     embedding = SpanningForestEmbedding(2, max_iter=3, random_state=0)
     with pytest.warns(ConvergenceWarning, match="fewer than the classes in y, 4"):
         embedding.fit(blobs, y)
-    losses = np.array(embedding.history_["training_loss"])
+    losses = np.array(embedding.history_["loss"])
     assert np.isfinite(losses).all() and (losses > 0).all()
 
 

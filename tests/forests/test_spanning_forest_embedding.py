@@ -24,7 +24,6 @@ from skdiffclust.forests._embedding._informed_batches import (
     joined,
 )
 from skdiffclust.forests._embedding._start import neighbors_of
-from skdiffclust.forests._embedding._targets import split_labelled
 from skdiffclust.forests._embedding._torch import ModuleTrainer
 from skdiffclust.forests._embedding._training import EncoderTrainer, units_of
 from skdiffclust.metrics import clustering_accuracy, links_to_incidence
@@ -225,17 +224,6 @@ def test_callbacks_through_a_search_of_pipelines(capsys, global_random_seed):
     assert "SpanningForestEmbedding" in capsys.readouterr().out
 
 
-def test_validation_stops_early_and_keeps_the_best(global_random_seed):
-    X, y = hidden_signal(seed=global_random_seed)
-    embedding = make(
-        max_iter=60, validation_fraction=0.3, n_iter_no_change=5, learning_rate=0.1
-    ).fit(X, y)
-    errors = embedding.history_["validation_error"]
-    assert embedding.n_iter_ == len(errors) < 60
-    assert errors == embedding.history_["loss"]
-    assert min(errors) < 0.05
-
-
 @pytest.mark.few_epochs
 def test_same_seed_same_bits_and_streams_stay(global_random_seed):
     X, y = hidden_signal(seed=global_random_seed)
@@ -374,7 +362,7 @@ def test_sparse_samples_are_those_of_dense_ones(container, dtype, encoder, tmp_p
     X, y = hidden_signal()
     some = np.arange(len(X)) % 2 == 0
     X = np.column_stack([X[:, 0], X[:, 1] * some, np.zeros(len(X))]).astype(dtype)
-    settings = {"max_iter": 3, "encoder": encoder, "validation_fraction": 0.3}
+    settings = {"max_iter": 3, "encoder": encoder}
     dense = make(**settings).fit(X, half_labelled(y))
     rows = container(X)
     before = rows.copy()
@@ -435,14 +423,6 @@ def test_what_must_be_given(global_random_seed):
         make().fit(X, y, must_link=[[0, 3]])
     with pytest.raises(ValueError, match="n_samples=60. Got 61"):
         make(61).fit(X, y)
-    with pytest.raises(ValueError, match="'validation_fraction' parameter"):
-        make(validation_fraction=0.2).fit(X, must_link=[[0, 3]])
-    with pytest.raises(ValueError, match="'validation_fraction' parameter"):
-        make(validation_fraction=0.9).fit(X[:3], [0, 1, -1])
-    with pytest.raises(ValueError, match="at least two labelled samples and leave one"):
-        split_labelled(y, 1.49 / 60, np.random.RandomState(0))
-    left, held_out = split_labelled(y, 1.51 / 60, np.random.RandomState(0))
-    assert len(held_out) == 2 == np.count_nonzero(left < 0)
     with pytest.raises(ValueError, match="contradict"):
         make().fit(X, must_link=[[0, 1]], cannot_link=[[0, 1]])
     with pytest.raises(ValueError, match="'device' parameter"):
@@ -553,7 +533,7 @@ def test_output_names(global_random_seed):
 def test_batches_are_half_informed_and_whole(global_random_seed):
     labels = np.full(100, -1)
     labels[:20] = np.arange(20) % 4
-    batches = InformedBatches(as_constraints(100, partial_labels=labels), None, 0.5, 6)
+    batches = InformedBatches(as_constraints(100, partial_labels=labels), None, 6)
     drawn = list(batches.epoch(16, np.random.RandomState(global_random_seed)))
     assert len(drawn) == 10
     for rows, constraints, k in drawn:
@@ -567,7 +547,7 @@ def test_batches_are_half_informed_and_whole(global_random_seed):
 def test_batches_of_links_hold_both_ends(global_random_seed):
     links = np.array([[0, 1], [2, 3], [4, 5], [6, 7]])
     constraints = as_constraints(40, cannot_link=links)
-    batches = InformedBatches(constraints, links, 0.5, 3)
+    batches = InformedBatches(constraints, links, 3)
     for rows, restricted, _ in batches.epoch(
         8, np.random.RandomState(global_random_seed)
     ):
@@ -610,7 +590,7 @@ def test_the_embedding_has_a_unit_root_mean_square(encoder, similarity):
     if encoder == "module":
         encoder = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 3))
     make_one = {"encoder": encoder, "similarity": similarity, "n_components": 3}
-    model = make(max_iter=2, weight_decay=0.1, **make_one)
+    model = make(max_iter=2, **make_one)
     # The unit is that of the embedding, whatever that of X; more epochs keep it.
     for rows in (X, X * 1e-3 if encoder == "linear" else X):
         model.fit(rows, half_labelled(y))
@@ -703,7 +683,7 @@ def test_batches_hold_neighbours_that_are_linked(global_random_seed):
     labels = np.where(np.arange(100) < 20, np.arange(100) % 4, -1)
     constraints = as_constraints(100, partial_labels=labels)
     near = neighbors_of(X, 2)
-    batches = InformedBatches(constraints, None, 0.5, 6, near)
+    batches = InformedBatches(constraints, None, 6, near)
     seen = []
     for rows, known, k in batches.epoch(20, rng):
         assert len(rows) <= 20 and k >= known.n_classes

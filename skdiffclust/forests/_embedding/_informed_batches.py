@@ -10,9 +10,12 @@ from skdiffclust._constraints import (
 )
 from skdiffclust.forests._constrained._problem import constrained_problem
 
+# Of every batch: the paper draws as many labelled samples as others.
+_INFORMED_SHARE = 0.5
+
 
 class InformedBatches:
-    """Batches in which a fraction of the samples has labels or links.
+    """Batches of which half of the samples, at least, have labels or links.
 
     Parameters
     ----------
@@ -20,9 +23,6 @@ class InformedBatches:
         Of all samples.
     links : ndarray of shape (n_links, 2) or None
         Pairs whose samples are drawn together; None draws samples that have a class.
-    fraction : float
-        Share of every batch that is drawn from the informed samples; all of it if no
-        sample is uninformed.
     n_clusters : int
     neighbors : csr_array of shape (n_samples, n_samples) or None, default=None
         Half of the uninformed rows of a batch are drawn together with a neighbour and
@@ -34,10 +34,9 @@ class InformedBatches:
         Number of samples with a label or link.
     """
 
-    def __init__(self, constraints, links, fraction, n_clusters, neighbors=None):
+    def __init__(self, constraints, links, n_clusters, neighbors=None):
         self.constraints = constraints
         self.n_clusters = n_clusters
-        self.fraction = fraction
         self.neighbors = neighbors
         n_samples = len(constraints.groups)
         if links is None:
@@ -62,7 +61,7 @@ class InformedBatches:
         """
         n_samples = len(self.constraints.groups)
         batch_size = min(batch_size, n_samples)
-        n_known = min(round(self.fraction * batch_size), self.n_informed)
+        n_known = min(round(_INFORMED_SHARE * batch_size), self.n_informed)
         n_known = max(n_known, batch_size - len(self.others), self.units.shape[1])
         n_units = min(max(1, n_known // self.units.shape[1]), len(self.units))
         n_others = min(max(batch_size - n_known, 0), len(self.others))

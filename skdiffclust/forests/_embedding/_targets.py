@@ -1,4 +1,4 @@
-"""Labels and links of the samples of an embedding: checked, counted, split."""
+"""Labels and links of the samples of an embedding: checked and counted."""
 
 from numbers import Real
 
@@ -149,26 +149,3 @@ def check_number_of_clusters(n_clusters, y, known):
             stacklevel=4,
         )
     return int(max(n_clusters, least))
-
-
-def split_labelled(y, fraction, random_state):
-    """Hide a fraction of the labels (n,): return those left and the hidden samples."""
-    if not fraction:
-        return y, np.empty(0, dtype=np.int64)
-    if y is None:
-        raise ValueError(
-            f"The 'validation_fraction' parameter of {_NAME} must be 0 where links are "
-            f"given. Got {fraction} instead."
-        )
-    labelled = np.flatnonzero(y >= 0)
-    n_held_out = int(round(fraction * len(labelled)))
-    if not 2 <= n_held_out < len(labelled):
-        raise ValueError(
-            f"The 'validation_fraction' parameter of {_NAME} must hold out at least "
-            f"two labelled samples and leave one. Got {fraction} instead, with "
-            f"{len(labelled)} labelled samples."
-        )
-    held_out = np.sort(random_state.permutation(labelled)[:n_held_out])
-    left = y.copy()
-    left[held_out] = -1
-    return left, held_out

@@ -23,7 +23,6 @@ from skdiffclust.forests._embedding._training import (
     dense_batch,
     loop_checkpoint,
     noise_of_batch,
-    record_epoch,
     start_rates,
 )
 from skdiffclust.forests._perturbed._torch import partial_loss, standardized_similarity
@@ -76,14 +75,13 @@ class ModuleTrainer:
         self.optimizer = torch.optim.Adam(
             module.parameters(),
             lr=self.rates.learning_rate,
-            weight_decay=estimator.weight_decay,
         )
 
-    def run(self, loop, batches, held_out, y, attributes, checkpoint=None):
+    def run(self, loop, batches, attributes, checkpoint=None):
         """Run the epochs of a loop; leave the module with its best weights."""
 
         def close(loop, loss):
-            record_epoch(self, loop, loss, held_out, y, attributes)
+            loop.record(loss, state=self.state, attributes=attributes)
 
         # What the user passed may draw from the streams, and a checkpoint stores them.
         of_the_user = map(callable, (self.settings.encoder, self.settings.similarity))
@@ -102,7 +100,7 @@ class ModuleTrainer:
         load_module_state(self.module, loop.best_state)
         self.module.eval()
 
-    def checkpoint(self, folder, data, *, has_held_out, resume):
+    def checkpoint(self, folder, data, *, resume):
         """Return the LoopCheckpoint in a folder, for data that are a dict of arrays."""
         params = self.settings.get_params(deep=False)
         outputs = {}
@@ -115,9 +113,7 @@ class ModuleTrainer:
         if callable(params["similarity"]):
             similarity = params["similarity"](to_tensor(output, self.device))
             outputs["similarity"] = to_numpy(similarity.detach())
-        return loop_checkpoint(
-            self, folder, data, params, outputs, has_held_out, resume
-        )
+        return loop_checkpoint(self, folder, data, params, outputs, resume)
 
     def state(self):
         """Copy the weights."""

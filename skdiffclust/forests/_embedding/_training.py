@@ -68,7 +68,7 @@ class EncoderTrainer:
         self.optimiser = Adam(encoder.arrays, self.rates.learning_rate)
         self.trained = ArraysState(encoder.names, encoder.arrays, self.optimiser)
 
-    def run(self, loop, batches, held_out, y, attributes, checkpoint=None):
+    def run(self, loop, batches, attributes, checkpoint=None):
         """Run the epochs of a loop; leave the encoder with its best weights."""
         # The twin seeds the streams of torch with this draw: both see the same batches
         # and the same noise.
@@ -83,7 +83,7 @@ class EncoderTrainer:
                     self.step(batch) for batch in batches.epoch(batch_size, self.rng)
                 ]
                 loss = float(np.mean(losses)) if losses else 0.0
-                record_epoch(self, loop, loss, held_out, y, attributes)
+                loop.record(loss, state=self.state, attributes=attributes)
                 if checkpoint is not None:
                     checkpoint.save(loop, self.trained)
         self.trained.restore(loop.best_state)
@@ -91,9 +91,6 @@ class EncoderTrainer:
     def step(self, batch):
         """Take a step for a batch; return the loss before it."""
         loss, gradients = self.loss_and_gradients(batch)
-        for array, gradient in zip(self.encoder.arrays, gradients, strict=True):
-            # A penalty, as that of `torch.optim.Adam`, not a decoupled decay.
-            gradient += self.settings.weight_decay * array
         self.optimiser.step(self.encoder.arrays, gradients)
         return loss
 
@@ -121,10 +118,10 @@ class EncoderTrainer:
         gradient = vjp(relation.spread(by_edges)).astype(embedding.dtype)
         return loss, self.encoder.backward(gradient, inputs)
 
-    def checkpoint(self, folder, data, *, has_held_out, resume):
+    def checkpoint(self, folder, data, *, resume):
         """Return the LoopCheckpoint in a folder, for data that are a dict of arrays."""
         params = self.settings.get_params(deep=False)
-        return loop_checkpoint(self, folder, data, params, {}, has_held_out, resume)
+        return loop_checkpoint(self, folder, data, params, {}, resume)
 
     def state(self):
         """Copy the weights."""
@@ -197,26 +194,7 @@ def similarity_function(kind):
     return similarity_of_array
 
 
-def record_epoch(trainer, loop, loss, held_out, y, attributes):
-    """End an epoch with its loss, or with the error on the samples held out."""
-    columns = {"training_loss": loss}
-    if len(held_out):
-        error = np.nan
-        if np.isfinite(loss):
-            settings = trainer.settings
-            error = batch_error(
-                trainer.embed(trainer.X[held_out]),
-                y[held_out],
-                trainer.n_clusters,
-                settings.batch_size,
-                settings.similarity,
-            )
-        columns["validation_error"] = error
-        loss = error
-    loop.record(loss, state=trainer.state, attributes=attributes, **columns)
-
-
-def loop_checkpoint(trainer, folder, data, params, outputs, has_held_out, resume):
+def loop_checkpoint(trainer, folder, data, params, outputs, resume):
     """Return the LoopCheckpoint of a trainer in a folder.
 
     `data` is a dict of arrays, `outputs` as for `identify`.
@@ -227,13 +205,12 @@ def loop_checkpoint(trainer, folder, data, params, outputs, has_held_out, resume
         parts = ("data", "indices", "indptr")
         samples = {f"X.{part}": getattr(trainer.X, part) for part in parts}
     data = samples | data | {"first weights": np.frombuffer(start, np.uint8)}
-    columns = ["loss", "training_loss", "validation_error"]
     return LoopCheckpoint(
         folder,
         _KIND,
         identify(data, params, outputs),
         trainer.rng,
-        columns=columns if has_held_out else columns[:2],
+        columns=["loss"],
         resume=resume,
     )
 

@@ -83,12 +83,11 @@ def problem(sizes, similarity, seed, dtype=np.float64):
         3,
         similarity=similarity,
         noise_scale=0.3,
-        weight_decay=0.01,
         batch_size=12,
         learning_rate=1e-3,
     )
     encoder = Encoder.with_random_weights(sizes, rng, dtype)
-    return settings, encoder, X, InformedBatches(constraints, None, 0.5, 3)
+    return settings, encoder, X, InformedBatches(constraints, None, 3)
 
 
 @pytest.mark.torch
@@ -130,7 +129,7 @@ class Loop:
     def __iter__(self):
         return iter(range(5))
 
-    def record(self, loss, *, state, attributes=None, training_loss):
+    def record(self, loss, *, state, attributes=None):
         self.losses.append(loss)
         self.best_state = state()
 
@@ -144,14 +143,13 @@ def test_epochs_are_those_of_torch(sizes, similarity, global_random_seed):
 
     settings, encoder, X, batches = problem(sizes, similarity, global_random_seed)
     start = encoder.copy()
-    none = np.empty(0, dtype=np.int64)
     ours = EncoderTrainer(settings, encoder, X, 3, np.random.RandomState(1))
     loop = Loop()
-    ours.run(loop, batches, none, None, None)
+    ours.run(loop, batches, None)
     rng = np.random.RandomState(1)
     twin = _torch.ModuleTrainer(settings, encoder_module(start), X, 3, rng, "cpu")
     other = Loop()
-    twin.run(other, batches, none, None, None)
+    twin.run(other, batches, None)
     assert_allclose(loop.losses, other.losses, rtol=1e-8)
     found = twin.attributes()
     theirs = [*found["coefs_"], *found["intercepts_"]]
@@ -163,7 +161,7 @@ def test_float32_stays_and_x_is_not_written():
     settings, encoder, X, batches = problem([4, 3], "rbf", 0, np.float32)
     before = X.copy()
     trainer = EncoderTrainer(settings, encoder, X, 3, np.random.RandomState(1))
-    trainer.run(Loop(), batches, np.empty(0, dtype=np.int64), None, None)
+    trainer.run(Loop(), batches, None)
     assert {array.dtype for array in encoder.arrays} == {np.dtype(np.float32)}
     assert_array_equal(X, before)
 
