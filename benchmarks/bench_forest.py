@@ -17,8 +17,7 @@ a process, so set OMP_NUM_THREADS=1 and NUMBA_NUM_THREADS=1).
 calibration  memberships over 100 trees under noise, and how often 100 held-out ones of
              another seed agree, and the largest is of the right class, by membership
 consensus    the adjusted Rand index of the cut of the tree, and of the consensus, on
-             tables and generated problems at the true number, and processor seconds. Of
-             the noise scales 0.2 and 0.5, the generated problems of seed 2 chose 0.2
+             tables at the true number, and processor seconds
 outliers     area under the ROC curve of outlier scores, of 10-neighbour distances and
              of isolation forests on tables of half of the classes, drawn five times,
              and some samples, 5 in 100, of the others
@@ -37,13 +36,12 @@ from itertools import combinations
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import numpy as np
-from bench_all import blobs, bridge, stress_problems, tables
 from scipy.cluster.hierarchy import linkage
 from scipy.sparse import csr_array, triu
 from scipy.sparse import random as sparse_random
 from scipy.sparse.csgraph import minimum_spanning_tree as scipy_tree
 from scipy.spatial.distance import pdist, squareform
-from shared import both_clocks, peak_memory, seconds, versions
+from shared import both_clocks, peak_memory, seconds, tables, versions
 from sklearn.cluster import AgglomerativeClustering
 from sklearn.datasets import make_blobs
 from sklearn.ensemble import IsolationForest
@@ -471,24 +469,13 @@ def dask():
 EDGES = [0.0, 1e-9, 0.05, 0.2, 0.4, 0.6, 0.8, 0.95, 1.0 - 1e-9, 1.0]
 
 
-def calibration_problems(n_most):
-    """Yield (name, X, y) of problems whose clusters touch, and of real tables."""
-    for gap in (4.5, 3.5, 3.0, 2.5):
-        for seed in range(10, 15):
-            rng = np.random.RandomState(seed)
-            yield f"gap {gap}", *blobs(rng, [150] * 3, gap=gap)
-    for seed in range(10, 15):
-        yield "bridge", *bridge(np.random.RandomState(seed))
-    yield from tables(n_most)
-
-
 def calibration(n_most=1000):
     """Print how often held-out draws agree, by membership."""
     given = []
     held_out = []
     largest = []
     is_right = []
-    for _, X, y in calibration_problems(n_most):
+    for _, X, y in tables(n_most):
         k = len(np.unique(y))
         fits = [
             SpanningForestClustering(k, n_perturbations=100, random_state=seed).fit(X)
@@ -525,37 +512,23 @@ def calibration(n_most=1000):
 
 def consensus(n_most=1000):
     """Print the adjusted Rand index of the cut and of the consensus."""
-    problems = [(name, 0, X, y) for name, X, y in tables(n_most)]
-    tables_of = {name for name, *_ in problems}
-    for seed in range(10, 15):
-        problems += [(n, seed, X, y) for n, (X, y) in stress_problems(seed).items()]
-    found = {}
+    rows = []
     times = np.zeros(2)
-    for name, _, X, y in problems:
-        known = y >= 0
-        k = len(np.unique(y[known]))
-        row = []
-        for at, n_perturbations in enumerate((0, 100)):
-            model = SpanningForestClustering(
-                k,
-                n_perturbations=n_perturbations,
-                consensus=n_perturbations > 0,
-                random_state=0,
-            )
-            spent, labels = seconds(model.fit_predict, X)
-            times[at] += spent
-            row.append(adjusted_rand_score(y[known], labels[known]))
-        found.setdefault(name, []).append(row)
-    means = {name: np.mean(rows, axis=0) for name, rows in found.items()}
     print(f"{'':24s}{'cut':>8s}{'consensus':>11s}")
-    for name, (cut, agreed) in means.items():
-        if name in tables_of or abs(cut - agreed) > 0.0005:
-            print(f"{name:24s}{cut:8.3f}{agreed:11.3f}")
-    for title, chosen in (("tables", True), ("generated problems", False)):
-        rows = [row for name, row in means.items() if (name in tables_of) == chosen]
-        cut, agreed = np.mean(rows, axis=0)
-        print(f"mean of {len(rows)} {title:16s}{cut:8.3f}{agreed:11.3f}")
-    print(f"{'CPU s':24s}{times[0]:8.1f}{times[1]:11.1f}")
+    for name, X, y in tables(n_most):
+        k = len(np.unique(y))
+        models = (
+            SpanningForestClustering(k),
+            SpanningForestClustering(
+                k, n_perturbations=100, consensus=True, random_state=0
+            ),
+        )
+        fits = [seconds(model.fit_predict, X) for model in models]
+        times += [spent for spent, _ in fits]
+        rows.append([adjusted_rand_score(y, labels) for _, labels in fits])
+        print(f"{name:24s}" + "".join(f"{value:9.3f}" for value in rows[-1]))
+    print(f"{'mean':24s}" + "".join(f"{value:9.3f}" for value in np.mean(rows, axis=0)))
+    print(f"{'CPU s':24s}" + "".join(f"{value:9.1f}" for value in times))
 
 
 def with_strangers(X, y, seed):

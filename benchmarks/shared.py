@@ -16,6 +16,12 @@ from sklearn.preprocessing import StandardScaler
 OWN = "breast_cancer", "digits", "iris", "wine"  # come with scikit-learn
 
 
+TABLES = (
+    "iris wine breast_cancer digits zoo ecoli movlib ctg mnist_t10k usps_train letter "
+    "isolet house_votes_84 heart_statlog"
+).split()
+
+
 def is_here(name):
     """Return whether a data set of scikit-learn or of the loader can be read."""
     return name in OWN or has_data(name)
@@ -39,6 +45,13 @@ def some(X, y, n_samples):
 def standardised(X):
     """Return samples (n, d) whose features have mean 0 and variance 1."""
     return StandardScaler().fit_transform(X)
+
+
+def tables(n_most):
+    """Yield (name, X, y) of real tables, standardised, at most `n_most` samples."""
+    for name in filter(is_here, TABLES):
+        X, y = some(*load(name), n_most)
+        yield name, standardised(X), y
 
 
 def seconds(function, *arguments, **keywords):

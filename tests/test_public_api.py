@@ -127,9 +127,51 @@ def literal_blocks(text, language):
 
 def test_readme_example_prints_what_it_says():
     readme = (ROOT / "README.rst").read_text(encoding="utf-8")
-    (code,) = literal_blocks(readme, "python")
+    *_, code = literal_blocks(readme, "python")
     (expected,) = literal_blocks(readme, "text")
     assert run_python(code, "-W", "error").strip() == expected
+
+
+# What a reader of the first page has.
+GIVEN = """
+import numpy as np, torch
+from scipy.sparse import csr_array
+from sklearn.datasets import make_blobs
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+X, classes = make_blobs(200, centers=3, cluster_std=0.5, random_state=3)
+X_new = X[:5]
+table = np.where(np.random.RandomState(0).uniform(size=X.shape) < 0.1, np.nan, X)
+texts = 5 * ["fish in the lake", "the lake and the river", "bread and butter", "butter"]
+adjacency = csr_array(np.kron(np.eye(2), np.ones((5, 5))) + 0.01)
+y = np.where(np.arange(200) % 10, -1, classes)
+network = torch.nn.Linear(2, 2)
+batch = torch.tensor(X[:32], dtype=torch.float32)
+labels_of_batch = torch.tensor(y[:32])
+"""
+
+
+@pytest.mark.torch
+def test_the_first_lines_of_code_run_and_are_those_of_the_landing_page():
+    readme = (ROOT / "README.rst").read_text(encoding="utf-8")
+    page = (ROOT / "doc" / "index.rst").read_text(encoding="utf-8")
+    *snippets, _ = literal_blocks(readme, "python")
+    assert len(snippets) == 7
+    assert literal_blocks(page.replace("\n      ", "\n"), "python") == snippets
+    assert all(len(snippet.splitlines()) == 3 for snippet in snippets)
+    checks = ["labels" in snippet for snippet in snippets]
+    assert all(checks)
+    run_python(GIVEN + "\n".join(snippets), "-W", "error")
+
+
+def test_the_figures_of_the_first_page_are_those_of_the_readme():
+    def table(path):
+        text = (ROOT / path).read_text(encoding="utf-8")
+        return text[text.index(".. csv-table::") :].split("\n\n")[:2]
+
+    assert table("README.rst") == table("doc/index.rst")
 
 
 def run_pages(pages, tmp_path):
