@@ -5,7 +5,8 @@ A custom training loop that learns to ignore noise
 
 The partial Fenchel-Young loss is a torch module of a similarity matrix and the known
 labels. Here it trains a linear projection of four features, two of which are noise of
-large variance that hides four clusters (Section 4.1 of Stewart et al., 2023).
+large variance that hides four clusters (Section 4.1 and Figure 6 of Stewart et al.,
+NeurIPS 2023).
 """
 
 import matplotlib.pyplot as plt
