@@ -1,27 +1,16 @@
 """How low do graph cuts cut, how fast, and how well do they predict, beside peers?
 
     python benchmarks/bench_cuts.py graphs [NAME ...] --split report [--methods ...]
-    python benchmarks/bench_cuts.py large [--nodes 200000]
     python benchmarks/bench_cuts.py outcomes [NAME ...]
-    python benchmarks/bench_cuts.py scale [--nodes 1000000]
     python benchmarks/bench_cuts.py fits [NAME ...]
-    python benchmarks/bench_cuts.py starts [NAME ...]
-    python benchmarks/bench_cuts.py growth [NAME ...]
-    python benchmarks/bench_cuts.py steps
     python benchmarks/bench_cuts.py encoder [NAME ...] [--split report]
 
 graphs    ratio-cut, normalised cut, adjusted Rand index, smallest cluster (relative to
           the mean size) and seconds on the graphs of cut_graphs.py, beside METIS,
           KaHIP, Leiden and spectral clustering; without bounds on sizes by default.
           "networks" are real ones, models of such, and single cells
-large     neighbours graphs of 20 overlapping blobs: one start of the search and METIS
-          by turns, parts up to 1.3 times the mean size, and once ten starts
 outcomes  agreement with known groups by default, METIS beside it
-scale     time and memory of default fits, up to a lattice of so many nodes
 fits      times and ratio-cuts beside SpectralClustering, on the same graph
-starts    the cost of a spectral start over that of spectral clustering itself
-growth    cost as samples, neighbours and clusters double
-steps     a training step beside one with a tensor (b, b, k), as published
 encoder   predictions for samples never seen, of encoders and of other ways that extend
           the same labels; "best move" is ``GraphCutClustering()``. The sets of
           "choice" chose what the encoders do; those of "report" chose nothing but, with
@@ -37,20 +26,16 @@ import os
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import argparse
-import threading
 import warnings
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 import torch
 from cut_graphs import GRAPHS, block_model, data, karate, lfr, neighbours
 from shared import (
     Results,
-    is_here,
     load,
-    resident,
     seconds,
     standardised,
     versions,
@@ -70,7 +55,6 @@ from sklearn.semi_supervised import LabelSpreading
 
 from skdiffclust import GraphCutClustering, PRCut
 from skdiffclust.cuts import ratio_cut
-from skdiffclust.nn import RatioCutLoss
 
 N_NEIGHBORS = {
     "digits": 10,
@@ -231,99 +215,6 @@ def graphs(names, split, methods, n_seeds=2):
                 )
 
 
-def large(n_nodes=200_000, n_seeds=3):
-    """Print pairs of METIS and one start of the search, and the default."""
-    k = 20
-    search = searched(cut="ratio", n_init=1)
-    for n_features in (8, 3):
-        X, _ = make_blobs(
-            n_nodes, centers=k, n_features=n_features, cluster_std=3.0, random_state=0
-        )
-        graph = neighbours(X, 12)
-        search(graph[:5000][:, :5000], 2, 0)  # compiles
-        print(f"{n_nodes} nodes, {graph.nnz // 2} edges, {n_features} features")
-        for seed in range(n_seeds):
-            their_time, theirs = seconds(metis, graph, k, seed)
-            took, ours = seconds(search, graph, k, seed)
-            theirs, ours = (ratio_cut(graph, found).value for found in (theirs, ours))
-            print(
-                f"    METIS {theirs:8.4f} in {their_time:6.2f} s, one start "
-                f"{ours:8.4f} in {took:6.2f} s: {took / their_time:.2f} times",
-                flush=True,
-            )
-        took, ours = seconds(searched(cut="ratio", n_init=10), graph, k, 0)
-        value = ratio_cut(graph, ours).value
-        print(f"    ten starts {value:8.4f} in {took:6.2f} s", flush=True)
-
-
-def dense_loss(block, left, right, weight):
-    """The loss of a batch as published: a tensor (b, b, k), the KL of the mean."""
-    P, Q = left.softmax(1), right.softmax(1)
-    pairs = P[:, None, :] + Q[None, :, :] - 2 * P[:, None, :] * Q[None, :, :]
-    mean = 0.5 * (P.mean(0) + Q.mean(0))
-    cut = (block[:, :, None] * pairs).sum((0, 1)) / 2
-    kl = (mean * (mean * len(mean)).log()).sum()
-    return (cut / mean).sum() / block.sum() + weight * kl
-
-
-def steps():
-    """Time a step of the loss and its gradients, b = 2048 and k = 10."""
-    rng = np.random.RandomState(0)
-    X, _ = load("mnist_t10k" if is_here("mnist_t10k") else "digits")
-    graph = neighbours(X, 25)
-    b = min(2048, len(X) // 2)
-    rows, columns = rng.permutation(len(X))[: 2 * b].reshape(2, b)
-    block = graph[rows][:, columns]
-    dense = torch.from_numpy(block.toarray()).float()
-    left, right = (torch.randn(b, 10, requires_grad=True) for _ in range(2))
-    loss = RatioCutLoss(10, averaging_rate=1.0)
-
-    def ours():
-        loss.proportions.zero_()
-        value = loss(block, left, right)
-        return value, torch.autograd.grad(value, (left, right))
-
-    def published():
-        value = dense_loss(dense, left, right, 10.0)
-        return value, torch.autograd.grad(value, (left, right))
-
-    ratios = []
-    for _ in range(5):
-        slow, (expected, expected_gradients) = seconds(published)
-        fast, (value, gradients) = seconds(ours)
-        ratios.append(slow / fast)
-    agree = torch.allclose(value, expected, rtol=1e-4) and all(
-        torch.allclose(g, e, rtol=1e-3, atol=1e-7)
-        for g, e in zip(gradients, expected_gradients, strict=True)
-    )
-    print(
-        f"step, b = {b}, k = 10, {block.nnz} edges: {fast * 1e3:.1f} ms against "
-        f"{slow * 1e3:.0f} ms for (b, b, k); ratio {np.median(ratios):.0f}, "
-        f"results agree: {agree}"
-    )
-
-
-def starts(names):
-    """Time encoder=None from a spectral start against spectral clustering itself."""
-    n_fits = {"digits": 15, "isolet": 15, "usps_train": 5, "mnist_t10k": 3}
-    searched(cut="ratio")(neighbours(load("digits")[0], 10), 10, 0)  # compiles
-    for name in names or n_fits:
-        (X, y), m = load(name), N_NEIGHBORS[name]
-        graph, k = neighbours(X, m), len(np.unique(y))
-        ratios = []
-        for seed in range(n_fits.get(name, 1)):
-            peer = SpectralClustering(k, affinity="precomputed", random_state=seed)
-            ours = partitioner(
-                n_clusters=k, cut="ratio", init="spectral", random_state=seed
-            )
-            slow, _ = seconds(peer.fit, graph)
-            took, _ = seconds(ours.fit, graph)
-            ratios.append(took / slow)
-            highest = ratio_cut(graph, peer.labels_.astype(np.int64)).value
-            assert ratio_cut(graph, ours.labels_).value <= highest
-        print(f"{name}: {np.median(ratios):.2f} times {slow:.2f} s, {len(ratios)} fits")
-
-
 def growing_graphs():
     """Return {name: function that gives (graph, n_clusters)}."""
 
@@ -366,26 +257,6 @@ def fits(names, n_seeds=5):
         medians = {key: np.median([run[key] for run in runs]) for key in runs[0]}
         ratio = np.median([run["s_spectral"] / run["s_search"] for run in runs])
         print(name, len(runs), f"ratio {ratio:.1f}", medians, flush=True)
-
-
-def growth(names):
-    """Time fits of encoder=None, init="random" as n, edges and clusters double."""
-    doubled = {
-        "n": [5000, 10_000, 20_000, 40_000],
-        "neighbours": [10, 20, 40, 80],
-        "k": [5, 10, 20, 40],
-    }
-    for what in names or doubled:
-        for value in doubled[what]:
-            case = {"n": 10_000, "neighbours": 15, "k": 10} | {what: value}
-            X, _ = make_blobs(
-                case["n"], n_features=6, centers=20, cluster_std=3.0, random_state=0
-            )
-            graph = neighbours(X, case["neighbours"])
-            model = partitioner(n_clusters=case["k"], cut="ratio", random_state=0)
-            model.fit(graph)
-            took = min(seconds(model.fit, graph)[0] for _ in range(3))
-            print(f"{what} {value}: {graph.nnz // 2} edges {took:.2f} s", flush=True)
 
 
 def agree(make, method, n_seeds):
@@ -455,67 +326,6 @@ def outcomes(names):
             f"{theirs:.3f}; {cut:.4f}, {metis_cut:.4f}",
             flush=True,
         )
-
-
-def watched(function, *arguments):
-    """Return (result, CPU seconds, bytes above what was held before) of a call."""
-    before = top = resident()
-    done = threading.Event()
-
-    def watch():
-        nonlocal top
-        while not done.wait(0.05):
-            top = max(top, resident())
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    took, result = seconds(function, *arguments)
-    done.set()
-    watcher.join()
-    return result, took, top - before
-
-
-def lattice(side):
-    """Return a lattice of side^3 nodes, each with about 20 neighbours."""
-    numbers = np.arange(side**3, dtype=np.int32).reshape(side, side, side)
-    steps = [(0, 0, 1), (0, 1, 0), (1, 0, 0), (0, 1, 1), (1, 0, 1), (1, 1, 0)]
-    steps += [(1, 1, 1), (0, 1, -1), (1, 0, -1), (1, -1, 0)]
-    ends = [], []
-    for step in steps:
-        near = tuple(slice(max(0, -s), side - max(0, s)) for s in step)
-        far = tuple(slice(max(0, s), side + min(0, s)) for s in step)
-        ends[0].append(numbers[near].ravel())
-        ends[1].append(numbers[far].ravel())
-    rows, columns = np.concatenate(ends[0]), np.concatenate(ends[1])
-    shape = side**3, side**3
-    graph = sp.csr_array((np.ones(len(rows)), (rows, columns)), shape=shape)
-    return (graph + graph.T).tocsr()
-
-
-def scale(n_nodes=1_000_000):
-    """Print the processor time of default fits, and the memory of the largest."""
-    X, _ = make_blobs(300, random_state=0)
-    GraphCutClustering(3, random_state=0).fit(X)  # compiles
-    times = [seconds(GraphCutClustering(3, random_state=s).fit, X)[0] for s in range(9)]
-    print(f"300 samples of 2 features: {np.median(times):.3f} s")
-    rng = np.random.RandomState(0)
-    counts = [36_000, 7000, 2500, 400, 60, 25, 15]
-    centers = rng.normal(scale=2.5, size=(7, 9))
-    y = np.repeat(np.arange(7), counts)
-    X = centers[y] + rng.uniform(0.5, 1.5, size=(7, 9))[y] * rng.normal(
-        size=(46_000, 9)
-    )
-    model, took, _ = watched(GraphCutClustering(7, random_state=0).fit, X)
-    print(
-        f"46 000 samples of 9 features, classes of 36 000 to 15: {took:.1f} s, "
-        f"ARI {adjusted_rand_score(y, model.labels_):.3f}",
-        flush=True,
-    )
-    graph = lattice(round(n_nodes ** (1 / 3)))
-    model = partitioner(n_clusters=10)
-    model.fit(graph[:3000][:, :3000])
-    _, took, memory = watched(model.fit, graph)
-    print(f"{graph.nnz // 2} edges: {took:.1f} s, {memory / 2**30:.2f} GiB")
 
 
 # New samples.
@@ -700,35 +510,27 @@ def encoder(names, split, methods, first, n_splits=5):
 def main():
     """Run what the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parts = "graphs large outcomes scale fits starts growth steps encoder".split()
+    parts = ["graphs", "outcomes", "fits", "encoder"]
     parser.add_argument("part", choices=parts)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--split", choices=["choice", "report", "networks"])
     parser.add_argument("--methods", nargs="*", default=[])
     parser.add_argument("--seeds", type=int, help="or splits of the encoder")
     parser.add_argument("--first", type=int, default=100, help="split of the encoder")
-    parser.add_argument("--nodes", type=int)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     print(versions("scikit-learn", "numpy", "pymetis", "kahip", "leidenalg"))
     seeds = (options.seeds,) if options.seeds else ()
-    nodes = (options.nodes,) if options.nodes else ()
     names, split, methods = options.names, options.split, options.methods
     if options.part == "graphs":
         graphs(names, split, methods, *seeds)
-    elif options.part == "large":
-        large(*nodes, *seeds)
-    elif options.part == "scale":
-        scale(*nodes)
     elif options.part == "fits":
         fits(names, *seeds)
     elif options.part == "encoder":
         encoder(names, split, methods, options.first, *seeds)
-    elif options.part == "steps":
-        steps()
     else:
-        {"outcomes": outcomes, "starts": starts, "growth": growth}[options.part](names)
+        outcomes(names)
 
 
 if __name__ == "__main__":

@@ -9,10 +9,9 @@ disturbs less), and the relative difference of the total weights of the two tree
 peer that takes more than half a minute runs once, one that is not installed not at all.
 Trees are those of the public `minimum_spanning_tree`, with its checks. Parts:
 
-points, few, ten, wide, million, whole (Euclidean trees), dense, dense20000 (matrices),
-dense_fit, sparse (graphs), reachability, norms, sphere, text (other distances),
-growth3, growth10, growth50, fit, workers, memmap, dask (with dask.distributed; a thread
-a process, so set OMP_NUM_THREADS=1 and NUMBA_NUM_THREADS=1).
+points, few, ten, wide, million (Euclidean trees), dense, dense_fit (matrices), sparse
+(graphs), growth3, growth10, growth50, workers, memmap, dask (with dask.distributed; a
+thread a process, so set OMP_NUM_THREADS=1 and NUMBA_NUM_THREADS=1).
 
 calibration  memberships over 100 trees under noise, and how often 100 held-out ones of
              another seed agree, and the largest is of the right class, by membership
@@ -38,14 +37,13 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 import numpy as np
 from scipy.cluster.hierarchy import linkage
 from scipy.sparse import csr_array, triu
-from scipy.sparse import random as sparse_random
 from scipy.sparse.csgraph import minimum_spanning_tree as scipy_tree
 from scipy.spatial.distance import pdist, squareform
 from shared import both_clocks, peak_memory, seconds, tables, versions
 from sklearn.cluster import AgglomerativeClustering
 from sklearn.datasets import make_blobs
 from sklearn.ensemble import IsolationForest
-from sklearn.metrics import adjusted_rand_score, pairwise_distances, roc_auc_score
+from sklearn.metrics import adjusted_rand_score, roc_auc_score
 from sklearn.neighbors import NearestNeighbors
 
 import skdiffclust
@@ -132,23 +130,6 @@ def sklearn_on_matrix(D):
     return model.fit(D).distances_.sum()
 
 
-def by_hdbscan(metric):
-    """Return the function that gives the total length of hdbscan's tree."""
-
-    def weight(X):
-        from hdbscan import HDBSCAN
-
-        model = HDBSCAN(
-            metric=metric,
-            min_samples=1,
-            approx_min_span_tree=False,
-            gen_min_span_tree=True,
-        )
-        return model.fit(X)._min_spanning_tree[:, 2].sum()
-
-    return weight
-
-
 def hdbscan_on_matrix(D):
     from hdbscan._hdbscan_linkage import mst_linkage_core
 
@@ -211,73 +192,6 @@ def million():
     against_quitefastmst(1_000_000, 3)
 
 
-def reachability():
-    """Mutual reachability of points: M = 10, where the sample is not counted."""
-
-    def quitefastmst(X):
-        import quitefastmst
-
-        return quitefastmst.mst_euclid(X, 10)[0].sum()
-
-    def ours(X):
-        return SpanningForestClustering(min_samples=11).fit(X).edge_lengths_.sum()
-
-    for n_samples, n_features in ((60_000, 2), (60_000, 3), (30_000, 5), (10_000, 50)):
-        X = normal(n_samples, n_features)
-        peers = {"quitefastmst": quitefastmst}
-        compare(f"{n_samples} x {n_features}, M = 10", ours, peers, X)
-
-
-def sphere():
-    """Trees of latitudes and longitudes."""
-    rng = np.random.RandomState(0)
-    for n_samples in (20_000, 50_000):
-        X = np.column_stack(
-            [
-                np.arcsin(rng.uniform(-1, 1, n_samples)),
-                rng.uniform(-np.pi, np.pi, n_samples),
-            ]
-        )
-        peers = {"hdbscan": by_hdbscan("haversine")}
-        compare(
-            f"sphere {n_samples}", lambda X: weight_of_tree(X, "haversine"), peers, X
-        )
-
-
-def norms():
-    """Trees by metrics that are neither Euclidean nor cosine."""
-    for metric in ("manhattan", "chebyshev"):
-        for n_samples, n_features in ((50_000, 2), (50_000, 3), (20_000, 5)):
-            compare(
-                f"{n_samples} x {n_features} {metric}",
-                lambda X, metric=metric: weight_of_tree(X, metric),
-                {"hdbscan": by_hdbscan(metric)},
-                normal(n_samples, n_features),
-            )
-
-
-def whole():
-    """Trees of whole numbers, with many ties and copies."""
-    rng = np.random.default_rng(0)
-    peers = {"quitefastmst": quitefastmst_on_points}
-    for n_features, largest in ((2, 300), (3, 40)):
-        X = rng.integers(0, largest, (100_000, n_features)).astype(float)
-        compare(f"100 000 x {n_features}, whole", weight_of_tree, peers, X)
-
-
-def text():
-    """Sparse samples by cosine: 20 000 features, 80 entries each."""
-    graph = sparse_random(
-        8000, 20_000, density=0.004, random_state=np.random.RandomState(0), format="csr"
-    )
-
-    def sklearn_on_text(X):
-        return sklearn_on_matrix(pairwise_distances(X, metric="cosine"))
-
-    peers = {"scikit-learn": sklearn_on_text}
-    compare("text 8000", lambda X: weight_of_tree(X, "cosine"), peers, graph)
-
-
 def dense(n_samples=10_000):
     """Trees of a distance matrix."""
     D = squareform(pdist(normal(n_samples, 10)))
@@ -313,12 +227,6 @@ def dense_fit():
         D = squareform(pdist(normal(n_samples, 10)))
         compare(f"fit {n_samples}", ours_fitted, peers, D)
         peers = {"scikit-learn": sklearn_on_matrix}
-
-
-def dense20000():
-    """The larger matrix against scipy alone, which needs 12 GB beside it."""
-    D = squareform(pdist(normal(20_000, 10)))
-    compare("matrix 20000", weight_of_matrix, {"scipy": scipy_weight}, D)
 
 
 def random_graph(n_samples, n_edges):
@@ -368,23 +276,6 @@ def growth10():
 
 def growth50():
     grow(50, (3, 4, 5, 6))
-
-
-def fit():
-    """What follows the tree in a fit: the hierarchy and the labels."""
-    for n_samples in (200_000, 1_000_000):
-        X = normal(n_samples, 3)
-        model = SpanningForestClustering(10, cut_rule="longest")
-        pairs = [
-            (seconds(minimum_spanning_tree, X)[0], seconds(model.fit, X)[0])
-            for _ in range(3)
-        ]
-        trees, fits = np.transpose(pairs)
-        print(
-            f"{n_samples} x 3: fit {np.median(fits):.2f} s of processor, of which what "
-            f"follows the tree {1 - np.median(trees / fits):.1%}",
-            flush=True,
-        )
 
 
 def workers():

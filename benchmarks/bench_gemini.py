@@ -2,39 +2,29 @@
 
     OMP_NUM_THREADS=1 python benchmarks/bench_gemini.py [PART ...]
 
-The first seven run gemclus in this process, on the same data and with its schedule
+The first six run gemclus in this process, on the same data and with its schedule
 (Nesterov momentum, its patience, its first penalty), written here from the parts of our
 package; the ratio of the times and whether the results agree are printed.
 
 path, step, fit, wasserstein, wasserstein_path, wide  the same problem and result
-mlp         default paths of perceptrons of 20 hidden units with one start: each package
-            has its own schedule, and gemclus has no certificates
-growth      time and memory of ours as n grows
 paths       certificates along default paths, and whether `fit` and `path` agree
 kmeans      the objective beside that of the partition of k-means, on 15 data sets
-many        restarts compared on some of many samples, or on all
-supports    what perceptrons select, under permuted columns and other seeds
-evaluation  the objective with its gradient beside two matrix products
 """
 
 import argparse
-import itertools
-import tracemalloc
 import warnings
-from unittest import mock
 
 import numpy as np
 from shared import load, seconds, versions
 from sklearn.cluster import KMeans
 from sklearn.datasets import make_blobs, make_circles, make_moons
-from sklearn.metrics import adjusted_rand_score
 from sklearn.preprocessing import scale
 
 from skdiffclust import GEMINI, SparseGEMINI
 from skdiffclust._encoder import Encoder
 from skdiffclust._optimisers import Adam
 from skdiffclust.datasets import make_celeux_one, make_celeux_two
-from skdiffclust.gemini import _base, gemini_score
+from skdiffclust.gemini import gemini_score
 from skdiffclust.gemini._objectives import OBJECTIVES
 from skdiffclust.gemini._penalties import (
     group_penalty,
@@ -227,52 +217,6 @@ def wasserstein_path(max_iter=50, multiplier=1.5):
         report(what, theirs, ours, f"same numbers: {same}, GEMINI within {gap:.1e}")
 
 
-def mlp():
-    """Time default paths of perceptrons with a skip connection."""
-    for scenario in (4, 5):
-        X, y, _ = make_celeux_one(scenario, random_state=0)
-        X -= X.mean(axis=0)
-        for mode in ("ova", "ovo"):
-            sparse = SparseGEMINI(
-                3,
-                mode=mode,
-                model="mlp",
-                hidden_layer_sizes=20,
-                n_init=1,
-                random_state=0,
-            )
-            ours, path = seconds(sparse.path, X)
-            peer = of_gemclus("SparseMLPMMD", 3, ovo=mode == "ovo", random_state=0)
-            theirs, (best, *_, counts) = seconds(peer.path, X)
-            labels = peer.predict(X)
-            n_selected = np.count_nonzero(best[0].any(axis=1))
-            agreement = (
-                f"gemclus {len(counts)} steps, {n_selected} features, ARI "
-                f"{adjusted_rand_score(y, labels):.2f}; ours {len(path)} steps, "
-                f"{sparse.get_support().sum()} features, ARI "
-                f"{adjusted_rand_score(y, sparse.labels_):.2f}, KKT at most "
-                f"{np.nanmax(path.kkts):.3f}"
-            )
-            report(f"path, MLP, scenario {scenario}, {mode}", theirs, ours, agreement)
-
-
-def growth():
-    """Print time and memory of ours as n grows, linear kernel."""
-    for n in (10**3, 10**4, 10**5):
-        X = np.random.RandomState(0).normal(size=(n, 50))
-        X[: n // 2] += 1
-        tracemalloc.start()
-        model = GEMINI(3, max_iter=50, n_init=1, n_iter_no_change=None, random_state=0)
-        spent, _ = seconds(model.fit, X)
-        peak = tracemalloc.get_traced_memory()[1] / 2**20
-        tracemalloc.stop()
-        print(
-            f"fit {n:7d} x 50, 50 epochs: {spent:8.3f} s, {1e6 * spent / n:6.2f} us a "
-            f"row, peak {peak:7.1f} MiB beside X",
-            flush=True,
-        )
-
-
 def wide_data(n_features=25_904):
     """Return centred rows (171, n_features) of three sources, float32."""
     rng = np.random.RandomState(0)
@@ -387,88 +331,8 @@ def kmeans(n_seeds=5, most=300):
     print(f"least of all: {worst:.6f}")
 
 
-def many(n_samples=30_000, n_features=20):
-    """Print what it costs and saves to compare restarts on some of many samples."""
-    rng = np.random.RandomState(7)
-    skewed = rng.normal(size=(n_samples, n_features))
-    skewed[:, :3] = np.exp(skewed[:, :3])
-    data = [("skewed", skewed, 4)]
-    for n_clusters, spread in ((3, 1.5), (6, 0.8)):
-        centers = rng.normal(scale=spread, size=(n_clusters, n_features))
-        X = centers[rng.randint(n_clusters, size=n_samples)]
-        X += rng.normal(size=X.shape)
-        data.append((f"{n_clusters} groups", X, n_clusters))
-    for name, X, n_clusters in data:
-        found = []
-        for size in (_base._SOME_SAMPLES, n_samples):
-            gemini = GEMINI(n_clusters, mode="ovo", random_state=0)
-            with mock.patch.object(_base, "_SOME_SAMPLES", size):
-                spent, _ = seconds(gemini.fit, X)
-            found.append((spent, gemini.score(X)))
-        (some, value), (whole, best) = found
-        print(
-            f"{name}, {n_samples} x {n_features}: {some:.1f} s, on all {whole:.1f} s; "
-            f"objective {value / best:.7f} of that on all",
-            flush=True,
-        )
-
-
-def jaccard(one, other):
-    """Return the share of the features in either support (d,) that are in both."""
-    return np.sum(one & other) / max(np.sum(one | other), 1)
-
-
-def supports(n_fits=6):
-    """Print how alike the supports of default paths of perceptrons are.
-
-    Each of several seeds has its own permutation of the columns.
-    """
-    for scenario, mode in itertools.product((4, 5), ("ova", "ovo")):
-        X = make_celeux_one(scenario, random_state=0).X
-        supports = []
-        for seed in range(n_fits):
-            order = np.random.RandomState(seed).permutation(X.shape[1])
-            sparse = SparseGEMINI(3, mode=mode, model="mlp", random_state=seed)
-            sparse.path(X[:, order])
-            supports.append(np.zeros(X.shape[1], dtype=bool))
-            supports[-1][order] = sparse.get_support()
-        pairs = itertools.combinations(supports, 2)
-        alike = [jaccard(one, other) for one, other in pairs]
-        sizes = [int(support.sum()) for support in supports]
-        print(
-            f"scenario {scenario} {mode}: Jaccard of {len(alike)} pairs at least "
-            f"{min(alike):.2f}, on average {np.mean(alike):.2f}; features {sizes}",
-            flush=True,
-        )
-
-
-def evaluation(n_samples=100_000, n_features=50, n_clusters=3, n_rounds=15):
-    """Print the time of an evaluation over that of X @ V and X.T @ A."""
-    rng = np.random.RandomState(0)
-    X = rng.normal(size=(n_samples, n_features))
-    V = rng.normal(size=(n_features, n_clusters))
-    A = rng.normal(size=(n_samples, n_clusters))
-    for mode in ("ova", "ovo"):
-        gemini = GEMINI(n_clusters, mode=mode)
-        rows, weights, means = gemini._check_rows(X, None)
-        problem = gemini._problem(rows, weights, means, None)
-        model = Encoder([V.copy()], [np.zeros(n_clusters)])
-        loss_and_gradients(model, problem)
-        ratios = []
-        for _ in range(n_rounds):
-            ours, _ = seconds(loss_and_gradients, model, problem)
-            products, _ = seconds(lambda: (X @ V, X.T @ A))
-            ratios.append(ours / products)
-        print(
-            f"{n_samples} x {n_features}, k={n_clusters}, {mode}: "
-            f"{np.median(ratios):.1f} times the two products (median of {n_rounds} "
-            "alternating rounds)",
-            flush=True,
-        )
-
-
-BESIDE_GEMCLUS = [path, step, fit, wasserstein, wasserstein_path, mlp, wide]
-ALONE = [growth, paths, kmeans, many, supports, evaluation]
+BESIDE_GEMCLUS = [path, step, fit, wasserstein, wasserstein_path, wide]
+ALONE = [paths, kmeans]
 PARTS = {part.__name__: part for part in [*BESIDE_GEMCLUS, *ALONE]}
 
 

@@ -4,13 +4,8 @@
 
 k_means   ClAM with its defaults to ``KMeans(n_init=10)`` on twenty complete data sets
 text      by cosines, beside spherical k-means, on TF-IDF
-metrics   the time of fits by cosines and by city-block distances over Euclidean
 streams   the digits, shuffled and sorted by class, in batches of 100
-outliers  the energy beside the distance to the nearest memory, as outlier scores
 fits      the time of fits, with masks and without; ``large`` of large sets
-steps     the time of a step of torch's autograd over ours
-growth    the time of four epochs as n, d and k double
-memory    what a fit, and predictions, need beyond X
 shapes    merged memories beside GraphCutClustering and spectral clustering, on clusters
           of any shape
 missing   standardised data lose 10, 20 or 40 % of their entries, at random ("mcar") or,
@@ -37,7 +32,6 @@ import itertools
 import operator
 import sys
 import time
-import tracemalloc
 import warnings
 
 import numpy as np
@@ -56,7 +50,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.experimental import enable_iterative_imputer  # noqa: F401
 from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
 from sklearn.impute import IterativeImputer, KNNImputer, SimpleImputer
-from sklearn.metrics import adjusted_rand_score, roc_auc_score, silhouette_score
+from sklearn.metrics import adjusted_rand_score, silhouette_score
 from torch import nn
 
 from skdiffclust import AssociativeImputer, ClAM, GraphCutClustering
@@ -97,106 +91,6 @@ def compare_both(name, X, n_clusters, repeats):
             f"{ours.inertia_ / km.inertia_:.3f}",
             flush=True,
         )
-
-
-def compare_steps(n, d, k, batch_size, repeats=5):
-    """Print the time of a step of torch's autograd over ours, by two formulas."""
-    from skdiffclust.memories._dynamics import Dynamics
-    from skdiffclust.memories._masking import mask_groups
-    from skdiffclust.memories._torch import completion_on_device
-    from skdiffclust.memories._training import completion_with_gradient
-
-    rng = np.random.RandomState(0)
-    X, memories = rng.randn(batch_size, d), rng.randn(1, k, d)
-    arguments = X, memories, np.zeros((1, k)), Dynamics(60.0 / d, 3, 1.0, "euclidean")
-    options = dict(fill=np.zeros(d), sample_weight=np.ones(batch_size))
-    hidden = round(0.15 * d)
-    kinds = {
-        "plain rows": [(slice(0, batch_size), slice(0, 0))],
-        "masks in groups": mask_groups(batch_size, d, 0.15, rng)[1],
-        "one mask": [(slice(0, batch_size), slice(0, hidden))],
-    }
-    twin = completion_on_device("cpu")
-    times = {}
-    for _ in range(repeats + 1):
-        for kind, groups in kinds.items():
-            for name, function in {
-                "ours": completion_with_gradient,
-                "twin": twin,
-            }.items():
-                work = functools.partial(function, *arguments, groups=groups, **options)
-                spent = time_of(lambda work=work: [work() for _ in range(20)])
-                times.setdefault((name, kind), []).append(spent)
-        spent = time_of(lambda: broadcast_steps(X, memories[0], 20))
-        times.setdefault(("broadcast", "one mask"), []).append(spent)
-    times = {key: np.array(spent[1:]) for key, spent in times.items()}
-    ratios = [
-        f"{kind} {np.median(times['twin', kind] / times['ours', kind]):.1f}"
-        for kind in kinds
-    ]
-    wide = np.median(times["broadcast", "one mask"] / times["ours", "one mask"])
-    print(
-        f"step of {n} x {d}, k={k}, batch {batch_size}: autograd of the same loss over "
-        f"ours: {', '.join(ratios)}; of the published form, one mask: {wide:.1f}",
-        flush=True,
-    )
-
-
-def broadcast_steps(X, memories, n_steps):
-    """Take gradients as the published code forms them: rows x memories x features."""
-    rows = torch.from_numpy(X)
-    rho = torch.from_numpy(memories).requires_grad_()
-    beta = 60.0 / rows.shape[1]
-    for _ in range(n_steps):
-        seen = (torch.rand(rows.shape[1]) > 0.15).to(rows.dtype)
-        v = rows * seen
-        for _ in range(3):
-            gap = rho - v[:, None]
-            share = torch.softmax(-beta * gap.square().sum(-1), 1)
-            v = v + (1 - seen) * (share[:, :, None] * gap).sum(1)
-        ((1 - seen) * (v - rows)).square().sum().backward()
-        rho.grad = None
-
-
-def steps():
-    """Compare steps on a small, a middling and a large set."""
-    compare_steps(300, 16, 8, 256)
-    compare_steps(1797, 64, 10, 1024)
-    compare_steps(200_000, 64, 10, 1024)
-
-
-def growth():
-    """Print the time of four epochs as n, d and k double, three times each."""
-    for d, names in ((64, ("n", "d", "k")), (1024, ("k",))):
-        base = dict(n=10_000 * 64 // d, d=d, k=16)
-        for name in names:
-            times = []
-            for factor in (1, 2, 4, 8):
-                size = {**base, name: base[name] * factor}
-                X = np.random.RandomState(0).randn(size["n"], size["d"])
-                start = X[: size["k"]]
-                model = ClAM(size["k"], init=start, max_iter=4, random_state=0)
-                found = [time_of(lambda m=model, X=X: m.fit(X)) for _ in range(5)]
-                times.append(np.median(found))
-            print(
-                f"four epochs of {base}, {name} x 1, 2, 4, 8:",
-                np.round(times / times[0], 2),
-                flush=True,
-            )
-
-
-def memory():
-    """Print what a fit, and predictions, need beyond X."""
-    X = np.random.RandomState(0).randn(1_000_000, 50).astype(np.float32)
-    model = ClAM(10, n_init=2, max_iter=2).fit(X[:1000])
-    model.transform(X[:1000])
-    model = ClAM(10, max_iter=2, random_state=0)
-    for name in ("fit", "predict", "transform"):
-        tracemalloc.start()
-        out = getattr(model, name)(X)
-        peak = tracemalloc.get_traced_memory()[1] - getattr(out, "nbytes", 0)
-        tracemalloc.stop()
-        print(f"{name} of 1 000 000 x 50 float32: {peak / 2**20:.0f} MiB beyond X")
 
 
 def fits():
@@ -345,32 +239,6 @@ def k_means():
     )
 
 
-def outliers():
-    """Compare the energy with the distance to the nearest memory, as outlier scores.
-
-    Of each class in turn as many samples are kept as are 5 % of all other samples: the
-    outliers. A line has the mean areas under the ROC curve over classes and seeds.
-    """
-    for name in ("iris", "wine", "breast_cancer", "digits", "zoo", "ecoli", "ctg"):
-        if not is_here(name):
-            continue
-        X, y = table(name)
-        areas = []
-        for seed in range(5):
-            rng = np.random.RandomState(seed)
-            for outlier in np.unique(y):
-                others = np.flatnonzero(y != outlier)
-                few = rng.permutation(np.flatnonzero(y == outlier))
-                rows = np.r_[others, few[: max(1, len(others) // 20)]]
-                is_outlier = y[rows] == outlier
-                k = len(np.unique(y)) - 1
-                clam = ClAM(k, random_state=seed).fit(X[rows])
-                scores = clam.energy(X[rows]), clam.transform(X[rows]).min(axis=1)
-                areas.append([roc_auc_score(is_outlier, score) for score in scores])
-        energy, distance = np.mean(areas, axis=0)
-        print(f"{name:13s} energy {energy:.3f}, distance {distance:.3f}", flush=True)
-
-
 def topics(n_samples, n_words, n_classes, length, seed):
     """Return counts (n, n_words), CSR, of words that are as frequent as in a language,
     and the topic (n,), which explains half of the words of a document.
@@ -481,29 +349,6 @@ def text():
             f"{np.median(sums):.4f}; time over "
             f"spherical {np.median(times[:, 0] / times[:, 1]):.2f}, over k-means "
             f"{np.median(times[:, 0] / times[:, 2]):.2f}",
-            flush=True,
-        )
-
-
-def metrics():
-    """Print the time of fits by cosines and by city-block distances over Euclidean."""
-    for name in ("wine", "ecoli", "digits", "ctg", "usps_train", "letter"):
-        if not is_here(name):
-            continue
-        X, y = some(*table(name), TABLE_ROWS)
-        k = len(np.unique(y))
-        times = []
-        for seed in range(5):
-            models = [
-                ClAM(k, metric=metric, random_state=seed)
-                for metric in ("euclidean", "cosine", "manhattan")
-            ]
-            times.append([time_of(lambda m=m, X=X: m.fit(X)) for m in models])
-        times = np.array(times)
-        cosine, manhattan = np.median(times[:, 1:] / times[:, :1], axis=0)
-        print(
-            f"{name} {X.shape}, k = {k}: over Euclidean, cosine {cosine:.2f}, "
-            f"manhattan {manhattan:.2f}",
             flush=True,
         )
 
@@ -868,14 +713,9 @@ def deep(names, n_seeds):
 PARTS = {
     "k_means": k_means,
     "text": text,
-    "metrics": metrics,
     "streams": streams,
-    "outliers": outliers,
     "fits": fits,
-    "steps": steps,
     "large": large,
-    "growth": growth,
-    "memory": memory,
 }
 
 

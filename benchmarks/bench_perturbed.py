@@ -2,9 +2,6 @@
 
     python benchmarks/bench_perturbed.py [--sizes 64 128] [--samples 100]
         [--published DiffClust_NeurIPS2023/src]
-    python benchmarks/bench_perturbed.py --large letter
-    OMP_NUM_THREADS=1 python benchmarks/bench_perturbed.py --neighbors letter
-    OMP_NUM_THREADS=1 python benchmarks/bench_perturbed.py --loop
 
 (i) ``scipy.sparse.csgraph.minimum_spanning_tree`` in a loop over noisy copies of the
 same similarity, for at most 20 samples and in proportion for more; (ii) with
@@ -14,19 +11,8 @@ alternate, each with a new seed, and the median of their ratios is printed with 
 the results agree, for both clocks, elapsed and processor time, of the same calls.
 "draw" is the cost of all the noise alone, mirror images
 included, without any forest. Memory is what the peak of a fresh process grows by during
-a call. ``--large`` takes the name of a data set and runs on its nearest neighbours. Set
-OMP_NUM_THREADS for the number of threads. ``--neighbors`` compares
-`skdiffclust.nn.NeighborFenchelYoungLoss`, values and times with the gradient, with the
-loss of all pairs on 2000 samples of a data set, of which a twentieth has labels, and
-runs it on 10 000.
-
-``--loop`` compares with one loop that cannot be made shorter: symmetric normal noise is
-drawn outside it, and it calls csgraph's minimum_spanning_tree on 50 - S, S being the
-noisy similarity, and drops the k - 1 lightest edges of every tree. Rows and samples are
-(64, 100), (128, 200) and (256, 100); both clocks, elapsed and processor time, of the
-same calls, the median of the ratios of rounds, which alternate. Then what one call
-costs without any forest to speak of (4 rows, 2 samples), and the partial loss with its
-gradient beside the forward pass at (64, 100).
+a call. Set OMP_NUM_THREADS for the
+number of threads.
 """
 
 import argparse
@@ -41,7 +27,6 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 from shared import load, peak_memory, versions
 
 from skdiffclust.forests import (
-    neighbor_similarity,
     partial_fenchel_young_loss,
     perturbed_forest,
 )
@@ -81,25 +66,6 @@ def scipy_loop(similarity, n_samples, seed=0):
     return total / n_samples, (forest + forest.T) / n_samples
 
 
-def named_loop(similarity, noise):
-    """Return the mean ⟨A, Σ + εZ⟩ of symmetric noise (s, n, n), drawn before."""
-    total = 0.0
-    n_edges = len(similarity) - N_CLUSTERS
-    for one in noise:
-        # 50 is above every entry, so that no weight is zero, which scipy drops.
-        tree = minimum_spanning_tree(50.0 - (similarity + SCALE * one))
-        weights = 50.0 - tree.data
-        total += 2.0 * np.partition(weights, len(weights) - n_edges)[-n_edges:].sum()
-    return total / len(noise)
-
-
-def symmetric_noise(n, n_samples, seed):
-    """Return normal noise (s, n, n), one draw a pair, zero on the diagonal."""
-    noise = np.random.default_rng(seed).standard_normal((n_samples, n, n))
-    noise = np.triu(noise, 1)
-    return noise + noise.transpose(0, 2, 1)
-
-
 def both_clocks(functions, n_rounds):
     """Run functions of a seed in turn; return {name: times (rounds, 2)} and values.
 
@@ -115,49 +81,6 @@ def both_clocks(functions, n_rounds):
             if seed:
                 times[name].append(taken)
     return {name: np.array(taken) for name, taken in times.items()}, values
-
-
-def compare_loop(n_rounds):
-    """Print the ratios to the loop, the cost of a call, and of the loss."""
-    for n, n_samples in ((64, 100), (128, 200), (256, 100)):
-        similarity, _ = digits_batch(n)
-        noise = symmetric_noise(n, n_samples, 0)
-        functions = {
-            "ours": lambda seed, s=similarity, b=n_samples: (
-                perturbed_forest(
-                    s, N_CLUSTERS, n_perturbations=b, random_state=seed
-                ).weight
-            ),
-            "loop": lambda seed, s=similarity, z=noise: named_loop(s, z),
-        }
-        times, values = both_clocks(functions, n_rounds)
-        ratio = np.median(times["loop"] / times["ours"], axis=0)
-        ours, loop = (1e3 * np.median(times[name], axis=0) for name in functions)
-        apart = abs(values["ours"] - values["loop"]) / abs(values["loop"])
-        print(
-            f"n {n} B {n_samples}: ours {ours[0]:.2f} ms elapsed, {ours[1]:.2f} ms of "
-            f"the processor; loop {loop[0]:.1f}, {loop[1]:.1f} ms; loop / ours "
-            f"{ratio[0]:.0f}, {ratio[1]:.0f} times; F differs by {apart:.1e}",
-            flush=True,
-        )
-    small, few = digits_batch(16)[0][:4, :4], 500
-    calls = {
-        "call": lambda seed: [
-            perturbed_forest(small, 2, n_perturbations=2, random_state=seed)
-            for _ in range(few)
-        ]
-    }
-    taken = np.median(both_clocks(calls, n_rounds)[0]["call"], axis=0) / few
-    print(f"a call: {1e3 * taken[0]:.3f} ms elapsed, {1e3 * taken[1]:.3f} ms")
-    similarity, labels = digits_batch(64)
-    pair = {
-        name: function
-        for name, function in methods(similarity, labels, 100, None).items()
-        if name in ("forward", "loss")
-    }
-    times, _ = both_clocks(pair, 5 * n_rounds)
-    ratio = np.median(times["loss"] / times["forward"], axis=0)
-    print(f"n 64 B 100: loss / forward {ratio[0]:.1f}, {ratio[1]:.1f} times")
 
 
 def published_code(folder, n_samples):
@@ -270,80 +193,6 @@ def peak(n, n_samples, with_labels):
     return grown / 1e6
 
 
-def measure_large(name, n_neighbors, n_clusters, n_samples):
-    """Print the cost of neighbours and of their perturbed forest."""
-    X = load(name)[0]
-    X = (X - X.mean(axis=0)) / X.std(axis=0)
-    perturbed_forest(neighbor_similarity(X[:500], n_neighbors).similarity, 100)
-    before = peak_memory()
-    start = time.process_time()
-    near = neighbor_similarity(X, n_neighbors)
-    middle = time.process_time()
-    found = perturbed_forest(
-        near.similarity,
-        n_clusters,
-        noise_scale=SCALE,
-        n_perturbations=n_samples,
-        omitted_similarity=near.omitted_similarity,
-        random_state=0,
-    )
-    end = time.process_time()
-    grown = peak_memory() - before
-    print(
-        f"{len(X)} rows, {n_neighbors} neighbours, {near.similarity.nnz // 2} edges, "
-        f"{n_clusters} clusters, B {n_samples}: neighbours {middle - start:.2f} s, "
-        f"forests {end - middle:.2f} s, peak grew {grown / 1e6:.0f} MB, "
-        f"certified {found.certified:.2f}, F {found.weight:.1f} "
-        f"± {found.weight_stderr:.1f}"
-    )
-
-
-def measure_neighbors(name, n_clusters, n_rounds):
-    """Print values, processor times and memory of the loss on neighbours in torch."""
-    import torch
-
-    from skdiffclust.nn import (
-        NeighborFenchelYoungLoss,
-        PartialFenchelYoungLoss,
-        standardized_similarity,
-    )
-
-    torch.set_num_threads(1)
-    X, y = load(name)
-    order = np.random.RandomState(0).permutation(len(X))[:10_000]
-    X = torch.tensor(X[order] / X.std(axis=0), dtype=torch.float32, requires_grad=True)
-    y = np.where(
-        np.arange(len(X)) % 20, -1, np.unique(y[order], return_inverse=True)[1]
-    )
-    options = {"n_perturbations": 20, "seed": 0}
-    dense = PartialFenchelYoungLoss(n_clusters, **options)
-    losses = {
-        f"{k} neighbours": NeighborFenchelYoungLoss(
-            n_clusters, n_neighbors=k, **options
-        )
-        for k in (10, 20, 50)
-    }
-    losses["all pairs"] = lambda X, y: dense(standardized_similarity(X), y)
-    near = [loss_name for loss_name in losses if loss_name != "all pairs"]
-    # What needs most memory is last, and kernels are compiled beforehand.
-    for n, names in ((2000, near), (10_000, ["20 neighbours"]), (2000, ["all pairs"])):
-        for loss_name in names:
-            losses[loss_name](X[:2000], y[:2000])
-            before = peak_memory() / 1e6
-            seconds = []
-            for _ in range(n_rounds):
-                start = time.process_time()
-                loss = losses[loss_name](X[:n], y[:n])
-                loss.backward()
-                seconds.append(time.process_time() - start)
-            print(
-                f"{name}, n {n}, {loss_name}: loss {loss.item():.3f}, "
-                f"{np.median(seconds):.2f} s, peak grew "
-                f"{peak_memory() / 1e6 - before:.0f} MB",
-                flush=True,
-            )
-
-
 def main():
     """Print one line for each size."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -353,24 +202,11 @@ def main():
     parser.add_argument("--samples", type=int, nargs="+", default=[100, 1000])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--published", metavar="SRC")
-    parser.add_argument("--large")
-    parser.add_argument("--neighbors", metavar="NAME")
-    parser.add_argument("--loop", action="store_true")
     args = parser.parse_args()
     print(versions("numpy", "scipy", "jax"))
     if args.published:
         content = (Path(args.published) / "forests.py").read_bytes()
         print(f"sha256 of forests.py {hashlib.sha256(content).hexdigest()}")
-    if args.loop:
-        compare_loop(args.rounds)
-        return
-    if args.neighbors:
-        measure_neighbors(args.neighbors, 26, args.rounds)
-        return
-    if args.large:
-        for n_neighbors in (15, 30):
-            measure_large(args.large, n_neighbors, 1000, 100)
-        return
     for n_samples in args.samples:
         for n in args.sizes:
             compare(n, n_samples, args)

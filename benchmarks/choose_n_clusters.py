@@ -3,8 +3,6 @@
     python benchmarks/choose_n_clusters.py search [ESTIMATOR ...]
     python benchmarks/choose_n_clusters.py families ClAM [--states N] [--no-peers]
     python benchmarks/choose_n_clusters.py gemini
-    python benchmarks/choose_n_clusters.py sparse
-    python benchmarks/choose_n_clusters.py tables
 
 search  a search over 2 to 12 clusters with each scorer of ``metrics``, for each
         estimator: the numbers chosen on three shuffles of the folds of seven sets.
@@ -16,8 +14,6 @@ families  how often "auto" of an estimator finds the number and warns that there
 gemini  ``GEMINI("auto", mode="ovo")``, k-means of largest silhouette and mixtures of
         least BIC (2 to 10 clusters) on mixtures that chose no constant, on scenarios 4
         and 5 of Celeux et al., and on single Gaussians.
-sparse  the same of ``SparseGEMINICV("auto")``, on some of these problems.
-tables  the time that GEMINI takes on 2000 samples of tables with many features.
 
 Samples that belong to no class (-1) are left out of the index.
 """
@@ -40,7 +36,6 @@ from shared import (
 )
 from sklearn import datasets
 from sklearn.cluster import KMeans
-from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import GaussianMixture
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline
@@ -51,7 +46,6 @@ from skdiffclust import (
     ClAM,
     GraphCutClustering,
     SpanningForestClustering,
-    SparseGEMINICV,
 )
 from skdiffclust.datasets import make_celeux_one
 from skdiffclust.metrics import available_scorers, get_scorer
@@ -173,15 +167,6 @@ def lattice(rng, side, distance, n_each=40):
     places = np.stack(np.meshgrid(range(side), range(side)), -1).reshape(-1, 2)
     y = np.repeat(np.arange(side * side), n_each)
     return distance * places[y] + rng.normal(size=(len(y), 2)), y
-
-
-def spirals(rng, n_arms=3, n_each=200):
-    """Return intertwined spirals."""
-    s = np.tile(np.linspace(0.5, 3 * np.pi, n_each), n_arms)
-    y = np.repeat(np.arange(n_arms), n_each)
-    turn = s + 2 * np.pi * y / n_arms
-    X = (s + 1)[:, None] * np.column_stack([np.cos(turn), np.sin(turn)])
-    return X + 0.15 * rng.normal(size=X.shape), y
 
 
 def rings(rng, n_rings=3):
@@ -460,37 +445,6 @@ def gemini_auto():
     return GEMINI("auto", mode="ovo", random_state=0)
 
 
-def sparse():
-    """Print what SparseGEMINICV chooses on some of the problems, with its features."""
-    print("problem             true  auto  clear  features  s")
-    for name, X, truth in gemini_problems():
-        if name.startswith("mixture") and int(name[-1]) > 3:
-            continue
-        stable, is_clear, seconds = timed_auto(
-            SparseGEMINICV("auto", mode="ovo", random_state=0), X
-        )
-        print(
-            f"{name:19s} {truth:4d}  {stable.n_clusters_:4d}  {is_clear!s:5s}  "
-            f"{stable.get_support().sum():3d} of {X.shape[1]:3d}  {seconds:.1f}",
-            flush=True,
-        )
-
-
-def tables(n_samples=2000):
-    """Print what GEMINI takes for tables with many features, and its time."""
-    timed_auto(gemini_auto(), mixture(600)[0])
-    print("data        features  classes  auto  clear   ARI      s")
-    for name in ("isolet", "mnist_t10k", "usps_train"):
-        X, y = some(*load(name), n_samples)
-        gemini, is_clear, seconds = timed_auto(gemini_auto(), X)
-        print(
-            f"{name:10s}  {X.shape[1]:8d}  {len(np.unique(y)):7d}  "
-            f"{gemini.n_clusters_:4d}  {is_clear!s:5s}  "
-            f"{adjusted_rand_score(y, gemini.labels_):.3f}  {seconds:5.1f}",
-            flush=True,
-        )
-
-
 def gemini():
     """Print a row a problem, and how many each method has right."""
     print("problem             true  auto  clear  silhouette  BIC  s of auto")
@@ -519,7 +473,7 @@ def gemini():
 def main():
     """Print what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parts = ["search", "families", "gemini", "sparse", "tables"]
+    parts = ["search", "families", "gemini"]
     parser.add_argument("part", choices=parts)
     parser.add_argument("names", nargs="*", help="estimators")
     parser.add_argument("--states", type=int, default=3, help="random states")
@@ -533,7 +487,7 @@ def main():
         for name in options.names or ["ClAM"]:
             families(type(ESTIMATORS[name]), options.states, not options.no_peers)
     else:
-        {"gemini": gemini, "sparse": sparse, "tables": tables}[options.part]()
+        gemini()
 
 
 if __name__ == "__main__":

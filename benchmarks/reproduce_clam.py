@@ -298,31 +298,6 @@ def run_grid(name, X, y, done):
         record(name, f"{title}, all found", X, best["all"], 0.0)
 
 
-def run_strips():
-    """Print how many of 60 restarts find parallel strips, three widths of them apart.
-
-    With strips along the first feature, or turned; each inverse temperature times the
-    total variance, with three numbers of steps.
-    """
-    rng, turn = np.random.RandomState(0), np.array([[0.8, 0.6], [-0.6, 0.8]])
-    for k in (2, 3):
-        y = np.repeat(range(k), 100)
-        rows = rng.randn(len(y), 2) * [3.0, 0.5] + np.c_[0 * y, 3 * y]
-        for title, X in {"along a feature": rows, "turned": rows @ turn}.items():
-            X = X - X.mean(axis=0)
-            for c in (1, 10, 100, 1000):
-                beta, scores = c / X.var(axis=0).sum(), []
-                for n_steps in (2, 5, 10):
-                    settings = (beta, n_steps, 0.1, 32, 0.5, "mean")
-                    parts = published(settings, X, k, "rows", 20, 60)
-                    scores += [ari(y, labels) for labels in parts]
-                good = np.count_nonzero(np.array(scores) > 0.9)
-                print(
-                    f"{k} strips {title}, beta x variance {c}: {good} of "
-                    f"{len(scores)}, best ARI {max(scores):.2f}"
-                )
-
-
 def record(name, title, X, labels, spent, **extra):
     """Append a finished cell to the file."""
     cell = {
@@ -379,7 +354,5 @@ def main(names):
 if __name__ == "__main__":
     if sys.argv[1:] == ["--print"]:
         print_tables()
-    elif sys.argv[1:] == ["--strips"]:
-        run_strips()
     else:
         main(sys.argv[1:] or list(TABLE_6))

@@ -1,10 +1,8 @@
-"""Learning through clustering: Sections 4.1 and 4.2, and links that are not labels.
+"""Learning through clustering: Sections 4.1 and 4.2.
 
     python benchmarks/reproduce_forests.py denoising [--seeds 10]
     python benchmarks/reproduce_forests.py digits [--data digits] [--labels 100]
         [--withheld 3] [--seeds 5] [--picture FILE]
-    python benchmarks/reproduce_forests.py views [--seeds 3]
-    python benchmarks/reproduce_forests.py queries [--seeds 3]
 
 denoising  four clusters of 15 points in the plane, and two more columns of noise. With
            unit uniform noise, as the paper has it, the raw clustering is right already;
@@ -18,11 +16,6 @@ digits     few labels and withheld classes: ours, cross-entropy and raw pixels. 
            rows, of a seed that is not used afterwards; each is selected once on the
            clustering error and once on the error of a linear probe. ``--picture``
            draws a t-SNE of test rows as embedded by ours with the first trial instead.
-views      images are moved by up to a pixel, and there is no label at all; two shifted
-           copies of each training image must share a cluster, and other shifted images
-           judge the embedding. The paper names this experiment and does not run it.
-queries    an oracle says of one pair at a time whether its rows share a class; the pair
-           is the one whose connectivity under noise is nearest to one half, or random.
 
 All but the first append results to ``reproduce_forests.jsonl`` in the current folder,
 and what is there is not run again.
@@ -39,13 +32,11 @@ from sklearn.linear_model import LogisticRegression
 from torch import nn
 
 from skdiffclust import SpanningForestEmbedding
-from skdiffclust.forests import maximum_spanning_forest, perturbed_forest
+from skdiffclust.forests import maximum_spanning_forest
 from skdiffclust.metrics import connectivity_error
 from skdiffclust.nn import PartialFenchelYoungLoss, standardized_similarity
 
 BATCH, N_COMPONENTS, N_CLASSES, TUNING_SEED = 64, 32, 10, 100
-N_POOL, QUERIES = 300, (50, 100, 200)
-
 # Section 4.1.
 
 
@@ -379,115 +370,10 @@ def digits(data, label_counts, withheld_counts, n_seeds):
 # Links that are not labels.
 
 
-def embedding_of(n_clusters, max_iter, seed):
-    """Return the untrained estimator of both experiments."""
-    return SpanningForestEmbedding(
-        n_clusters,
-        encoder="mlp",
-        hidden_layer_sizes=(256,),
-        n_components=N_COMPONENTS,
-        batch_size=BATCH,
-        max_iter=max_iter,
-        learning_rate=3e-3,
-        noise_scale=0.1,
-        n_neighbors=None,
-        random_state=seed,
-    )
-
-
-def shifted(X, rng):
-    """Return images (n, 64), each moved by up to a pixel in both directions."""
-    images = np.pad(X.reshape(-1, 8, 8), ((0, 0), (1, 1), (1, 1)))
-    starts = rng.randint(0, 3, size=(len(X), 2))
-    views = [
-        image[i : i + 8, j : j + 8]
-        for image, (i, j) in zip(images, starts, strict=True)
-    ]
-    return np.stack(views).reshape(len(X), 64)
-
-
-def views(variant, seed):
-    """Return the errors on shifted images of an embedding learned without labels."""
-    X, _, sets = split(SETTINGS["digits"], seed, 0, 0)
-    rng = np.random.RandomState(seed)
-    sets = {name: (shifted(rows, rng), y) for name, (rows, y) in sets.items()}
-    embed = pixels(None, None, None, None, None)
-    if variant != "raw":
-        pair = np.tile(np.arange(len(X)), 2)
-        copies = np.concatenate([shifted(X, rng), shifted(X, rng)])
-        # A batch holds 32 pairs: 32 trees are the pairs themselves.
-        model = embedding_of(int(variant.split()[0]), 30, seed)
-        embed = model.fit(copies, must_link=pair).transform
-    return errors(embed, sets["probe"], *sets["test"], 0)
-
-
-def most_uncertain(model, X, asked, rng):
-    """Return the pair of a random batch that noise joins most nearly half the time."""
-    while True:
-        rows = np.sort(rng.choice(len(X), BATCH, replace=False))
-        points = torch.from_numpy(
-            X[rows] if model is None else model.transform(X[rows])
-        )
-        similarity = standardized_similarity(points).numpy().astype(float)
-        found = perturbed_forest(
-            0.5 * (similarity + similarity.T),
-            N_CLASSES,
-            return_connectivity=True,
-            random_state=rng,
-        )
-        doubt = np.abs(found.connectivity - 0.5)
-        i, j = np.unravel_index(np.argmin(doubt), doubt.shape)
-        pair = tuple(sorted((int(rows[i]), int(rows[j]))))
-        if pair not in asked:
-            return pair
-
-
-def queries(variant, seed):
-    """Return the errors on test images after some numbers of queries."""
-    X, y, sets = split(SETTINGS["digits"], seed, N_POOL, 0)
-    X, y = X[:N_POOL], y[:N_POOL]
-    rng = np.random.RandomState(seed)
-    asked, model, found = {}, None, {}
-    while len(asked) < max(QUERIES):
-        if variant == "random":
-            i, j = sorted(rng.choice(N_POOL, 2, replace=False).tolist())
-        else:
-            i, j = most_uncertain(model, X, asked, rng)
-        if (i, j) in asked:
-            continue
-        asked[i, j] = bool(y[i] == y[j])
-        if len(asked) in QUERIES:
-            pairs, same = np.array(list(asked)), np.array(list(asked.values()))
-            model = embedding_of(N_CLASSES, 30, seed)
-            model.fit(X, must_link=pairs[same], cannot_link=pairs[~same])
-            now = errors(model.transform, sets["probe"], *sets["test"], 0)
-            found |= {f"{name} {len(asked)}": error for name, error in now.items()}
-            found[f"same class {len(asked)}"] = float(same.mean())
-    return found
-
-
-EXPERIMENTS = {
-    "views": (views, ["raw", "10 clusters", "32 clusters"]),
-    "queries": (queries, ["random", "uncertain"]),
-}
-
-
-def links(name, n_seeds):
-    """Print one line for each variant of an experiment."""
-    results = Results(Path("reproduce_forests.jsonl"))
-    function, variants = EXPERIMENTS[name]
-    for variant in variants:
-        runs = [
-            results.once([name, variant, seed], function, variant, seed)
-            for seed in range(n_seeds)
-        ]
-        print(f"{name}, {variant:12s}: {figures_of(runs)}", flush=True)
-
-
 def main():
     """Run an experiment."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("part", choices=["denoising", "digits", "views", "queries"])
+    parser.add_argument("part", choices=["denoising", "digits"])
     parser.add_argument("--data", choices=list(SETTINGS), default="digits")
     parser.add_argument("--labels", type=int, nargs="+", default=[100, 250, 500])
     parser.add_argument("--withheld", type=int, nargs="+", default=[0, 3, 6])
@@ -496,8 +382,6 @@ def main():
     options = parser.parse_args()
     if options.part == "denoising":
         denoising(options.seeds or 10)
-    elif options.part in EXPERIMENTS:
-        links(options.part, options.seeds or 3)
     elif options.picture:
         setting = SETTINGS[options.data]
         draw(setting, options.labels[0], options.withheld[0], options.picture)

@@ -22,7 +22,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 from sklearn.preprocessing import scale
 
-from skdiffclust import SparseGEMINI, SparseGEMINICV
+from skdiffclust import SparseGEMINI
 from skdiffclust.datasets import (
     add_noise_background,
     make_celeux_one,
@@ -58,13 +58,6 @@ def synthetic_path(scenario, seed, *, n_rows=None, alpha_init=None, **params):
     )
     path = sparse.path(X, alpha_init=alpha_init, min_features=int(informative.sum()))
     return sparse, path, y, informative
-
-
-def run_wasserstein(scenario, mode, model, seed):
-    """Return a run of Table 2 or 8."""
-    params = {"objective": "wasserstein", "mode": mode, "model": model}
-    _, path, y, informative = synthetic_path(scenario, seed, **params)
-    return rates(path, path.chosen, y, informative)
 
 
 def rates(path, step, y, informative):
@@ -119,27 +112,6 @@ def run_defaults(objective, scenario, mode, model, seed):
     )
     spent, path = seconds(sparse.path, X)
     return {**rates(path, path.chosen, y, informative), "seconds": spent}
-
-
-def run_stability(scenario, mode, seed):
-    """Return a run with the penalty chosen by stability, which is not in the paper."""
-    X, y, informative = problem(scenario, seed)
-    sparse = SparseGEMINICV(y.max() + 1, mode=mode, random_state=seed).fit(X)
-    support = sparse.get_support()
-    return {
-        "ARI": adjusted_rand_score(y, sparse.labels_),
-        "VSER": variable_selection_error_rate(informative, support),
-        "CVR": correct_variable_rate(informative, support),
-    }
-
-
-def run_dynamic(scenario, objective, mode, seed):
-    """Return a run of Table 7: the last step that has features."""
-    params = {"objective": objective, "mode": mode, "model": "mlp", "dynamic": True}
-    if objective == "wasserstein":
-        params |= {"alpha_init": 0.1, **published(scenario)}
-    sparse, _, y, _ = synthetic_path(scenario, seed, **params)
-    return {"ARI": adjusted_rand_score(y, sparse.labels_)}
 
 
 def run_dynamic_defaults(scenario, objective, mode, seed):
@@ -206,31 +178,6 @@ def transcripts(seed, n_features=25_904):
     X[:, :4000] += rng.normal(size=(3, 4000)).astype(np.float32)[source]
     X[:, 4000:4050] += 0.5 * recurs[:, None]
     return X, recurs, source
-
-
-def run_wide(objective, model, n_clusters, seed):
-    """Return a run of Tables 5 and 6 on the stand-in."""
-    X, recurs, source = transcripts(seed)
-    sparse = SparseGEMINI(
-        n_clusters,
-        objective=objective,
-        model=model,
-        hidden_layer_sizes=100,
-        learning_rate=0.01,
-        random_state=seed,
-        **COMMON,
-    )
-    path = sparse.path(X, min_features=400, alpha_multiplier=1.02)
-    return {
-        "variables": int(sparse.get_support().sum()),
-        "of the batch effect": float(sparse.get_support()[:4000].mean()),
-        "ARI, recurrences": adjusted_rand_score(recurs, sparse.labels_),
-        "ARI, sources": adjusted_rand_score(source, sparse.labels_),
-        "ARI, sources, all": adjusted_rand_score(source, path.labels[0]),
-        "ARI, sources, last": adjusted_rand_score(source, path.labels[-1]),
-        "variables, last": int(path.n_features[-1]),
-        "steps": len(path),
-    }
 
 
 def run_wide_defaults(model, n_clusters, seed):
@@ -313,8 +260,6 @@ PARTS = {
             *cases(1, SCENARIOS[:5], ("wasserstein",), MODES),
         ],
     ),
-    "wasserstein": (run_wasserstein, cases(5, SCENARIOS, MODES, MODELS)),
-    "stability": (run_stability, cases(20, (3,), MODES)),
     "published": (
         run_published,
         [
@@ -322,19 +267,11 @@ PARTS = {
             *cases(5, ("wasserstein",), SCENARIOS, MODES, MODELS),
         ],
     ),
-    "dynamic": (
-        run_dynamic,
-        [
-            *cases(20, SCENARIOS, ("mmd",), MODES),
-            *cases(5, SCENARIOS, ("wasserstein",), MODES),
-        ],
-    ),
     "real": (
         run_real,
         cases(5, ("heart_statlog", "house_votes_84"), ("mmd", "wasserstein"), MODELS),
     ),
     "figure2": (run_figure2, cases(1, (5, "D2"))),
-    "wide": (run_wide, cases(2, ("mmd", "wasserstein"), MODELS, (2, 3))),
     "wide_defaults": (run_wide_defaults, cases(2, MODELS, (2, 3))),
     "mnist": (run_mnist, cases(1, (False, True))),
 }

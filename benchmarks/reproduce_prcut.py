@@ -1,9 +1,8 @@
-"""The paper of PRCut: Tables 1 and 2, and Section 4.4, on the data at hand.
+"""The paper of PRCut: Tables 1 and 2, on the data at hand.
 
     python benchmarks/reproduce_prcut.py labels [digits usps_train mnist_t10k]
     python benchmarks/reproduce_prcut.py table [NAME ...] [--rows ...] [--seeds 5]
     python benchmarks/reproduce_prcut.py paper [digits usps_train mnist_t10k]
-    python benchmarks/reproduce_prcut.py representations [usps_train mnist_t10k]
 
 labels           similarity from labels: samples with one label are joined, with two
                  separated, and the encoder that cuts this graph predicts a fifth of the
@@ -15,10 +14,6 @@ table            ratio-cuts and agreement of spectral clustering, of the search,
 paper            ratio-cuts and agreement of spectral clustering, and of training from
                  random weights with the settings of the paper and with some changed, on
                  the graph of 150 neighbours
-representations  the ratio-cut of neighbours of equal weight, as in the paper, of
-                 pixels, of 50 principal components, and of a small convolutional
-                 network that learned without labels from shifted, scaled and noisy
-                 copies (SimCLR's loss)
 
 The first three add a line to ``prcut_PART.jsonl`` for each fit, and what is there is
 not run again.
@@ -38,15 +33,12 @@ import torch
 from bench_cuts import N_NEIGHBORS, spectral
 from cut_graphs import neighbours
 from shared import Results, load, versions
-from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 from sklearn.model_selection import train_test_split
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from torch import nn
-from torch.nn import functional
 
 from skdiffclust import GraphCutClustering, PRCut
 from skdiffclust.cuts import ratio_cut
@@ -256,90 +248,10 @@ def paper(names, n_seeds):
 # Section 4.4.
 
 
-N_STEPS, BATCH, TEMPERATURE = 800, 256, 0.2
-
-
-def views(images, generator):
-    """Return copies (b, 1, s, s), each shifted, turned, scaled and noisy on its own."""
-    b = len(images)
-
-    def uniform(width):
-        return width * (2.0 * torch.rand(b, generator=generator) - 1.0)
-
-    angle, size = uniform(0.3), 1.0 + uniform(0.15)
-    cos, sin = torch.cos(angle) * size, torch.sin(angle) * size
-    rows = (
-        torch.stack([cos, -sin, uniform(0.15)], 1),
-        torch.stack([sin, cos, uniform(0.15)], 1),
-    )
-    grid = functional.affine_grid(
-        torch.stack(rows, 1), images.shape, align_corners=False
-    )
-    moved = functional.grid_sample(images, grid, align_corners=False)
-    return moved + 0.1 * torch.randn(moved.shape, generator=generator)
-
-
-def contrastive(X):
-    """Return the learned representation (n, 128) of square images X (n, s²)."""
-    side = int(np.sqrt(X.shape[1]))
-    images = torch.from_numpy(X).reshape(-1, 1, side, side)
-    torch.manual_seed(0)
-    body = nn.Sequential(
-        nn.Conv2d(1, 16, 3, stride=2, padding=1),
-        nn.ReLU(),
-        nn.Conv2d(16, 32, 3, stride=2, padding=1),
-        nn.ReLU(),
-        nn.Flatten(),
-        nn.Linear(32 * (side // 4) ** 2, 128),
-    )
-    head = nn.Sequential(nn.ReLU(), nn.Linear(128, 32))  # is thrown away, as in SimCLR
-    parameters = [*body.parameters(), *head.parameters()]
-    optimizer = torch.optim.Adam(parameters, lr=1e-3)
-    generator = torch.Generator().manual_seed(0)
-    for _ in range(N_STEPS):
-        rows = torch.randint(len(images), (BATCH,), generator=generator)
-        left, right = (
-            functional.normalize(head(body(views(images[rows], generator))), dim=1)
-            for _ in range(2)
-        )
-        scores = left @ right.T / TEMPERATURE
-        target = torch.arange(BATCH)
-        loss = functional.cross_entropy(scores, target)
-        loss = loss + functional.cross_entropy(scores.T, target)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    with torch.no_grad():
-        return functional.normalize(body(images), dim=1).numpy()
-
-
-def representations(names):
-    """Print accuracy and mutual information of each representation."""
-    for name in names or ("usps_train", "mnist_t10k"):
-        X, y = load(name)
-        X = (X / np.abs(X).max()).astype(np.float32)
-        found = {
-            "pixels": lambda X: X,
-            "50 principal components": PCA(50, random_state=0).fit_transform,
-            "contrastive": contrastive,
-        }
-        for kind, represent in found.items():
-            model = GraphCutClustering(
-                10,
-                cut="ratio",
-                affinity="nearest_neighbors",
-                n_neighbors=N_NEIGHBORS[name],
-                random_state=0,
-            ).fit(represent(X))
-            accuracy = clustering_accuracy(y, model.labels_)
-            information = normalized_mutual_info_score(y, model.labels_)
-            print(name, kind, f"accuracy {accuracy:.3f} NMI {information:.3f}")
-
-
 def main():
     """Run a part."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("part", choices=["labels", "table", "paper", "representations"])
+    parser.add_argument("part", choices=["labels", "table", "paper"])
     parser.add_argument("names", nargs="*")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--rows", nargs="*", default=ROWS, choices=ROWS)
@@ -351,10 +263,8 @@ def main():
         labels(options.names, options.seeds)
     elif options.part == "table":
         table(options.names, options.seeds, options.rows)
-    elif options.part == "paper":
-        paper(options.names, options.seeds)
     else:
-        representations(options.names)
+        paper(options.names, options.seeds)
 
 
 if __name__ == "__main__":
