@@ -140,6 +140,8 @@ if PUBLISHED:
     }
 
 autosummary_generate = True
+# The contents of a page of the API name a method, not its class again.
+toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False
 viewcode_line_numbers = True
 copybutton_prompt_text = r">>> |\.\.\. |\$ "

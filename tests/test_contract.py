@@ -11,7 +11,7 @@ import pytest
 import sklearn
 from contract_table import CONTRACT
 from numpy.testing import assert_allclose, assert_array_equal
-from proven import Gap, proof_of, run_cell
+from proven import ROOT, Gap, proof_of, run_cell
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.callback import ProgressBar
@@ -458,3 +458,50 @@ def test_a_broken_estimator_is_found_out(row, column, monkeypatch):
 def test_an_estimator_that_is_whole_passes(row, column):
     watch = run_cell(CONTRACT.rows[row][column], column)
     assert watch.n_passed and not watch.failed, watch.said[-2000:]
+
+
+def does(function):
+    """Whether a call is not refused."""
+    try:
+        function()
+    except (AttributeError, TypeError, ValueError):
+        return False
+    return True
+
+
+# What the second table of the page claims of the two that are not in the first.
+CLAIMS = {
+    "sparse X": lambda model: does(lambda: model.fit(sparse.csr_array(X))),
+    '"NaN in X"': lambda model: does(lambda: model.fit(np.where(X > 12, np.nan, X))),
+    '"``sample_weight``"': lambda model: does(
+        lambda: model.fit(X, sample_weight=np.ones(len(X)))
+    ),
+    '"``partial_labels``, ``must_link``, ``cannot_link``"': lambda model: any(
+        does(lambda given=given: model.fit(X, **given))
+        for given in (
+            {"partial_labels": Y},
+            {"must_link": [[0, 1]]},
+            {"cannot_link": [[0, 1]]},
+        )
+    ),
+    '"``n_clusters=""auto""``"': lambda model: does(
+        lambda: clone(model).set_params(n_clusters="auto").fit(X)
+    ),
+    '"``predict`` or ``transform`` of new samples"': lambda model: does(
+        lambda: getattr(model.fit(X), "predict", getattr(model, "transform", None))(X)
+    ),
+    '"``score``, the objective"': lambda model: does(lambda: model.fit(X).score(X)),
+    '"``set_output``, feature names"': lambda model: does(
+        lambda: model.set_output(transform="default").fit(X).get_feature_names_out()
+    ),
+}
+
+
+def test_what_is_said_of_the_others():
+    text = (ROOT / "doc" / "contract.rst").read_text(encoding="utf-8")
+    rows = text[text.index(".. csv-table::") :].strip().splitlines()[3:]
+    models = (skdiffclust.Kauri(3), skdiffclust.AssociativeImputer(random_state=0))
+    assert len(rows) == len(CLAIMS)
+    for row in rows:
+        title, *ticks = row.strip().rsplit(", ", 2)
+        assert ["✓" if CLAIMS[title](model) else "–" for model in models] == ticks, row

@@ -64,9 +64,8 @@ def reason_of(cell):
 
 
 def as_rst(table):
-    """Return the table with the lists of its tests and reasons."""
+    """Return the table, with a tick for each test, and the list of its reasons."""
     every = [cell for row in table.rows.values() for cell in row.values()]
-    tests = list(dict.fromkeys(filter(None, map(proof_of, every))))
     reasons = list(dict.fromkeys(filter(None, map(reason_of, every))))
     letters = [a + b for a in ["", *ascii_lowercase] for b in ascii_lowercase]
 
@@ -75,8 +74,7 @@ def as_rst(table):
         letter = f" {letters[reasons.index(reason)]}" if reason else ""
         if isinstance(cell, Dash):
             return f"–{letter}"
-        number = f"{tests.index(proof_of(cell)) + 1}"
-        return f"missing{letter}" if isinstance(cell, Gap) else number
+        return f"missing{letter}" if isinstance(cell, Gap) else "✓"
 
     lines = [
         ".. Made by tests/tables/write_pages.py: change the table there.",
@@ -93,11 +91,6 @@ def as_rst(table):
         lines += ["", "The reasons:", ""]
         for letter, reason in zip(letters, reasons, strict=False):
             lines.append(f"- {letter}: {reason}")
-    lines += ["", "The tests, below ``tests/``:", ""]
-    for number, test in enumerate(tests, 1):
-        file, name = test.split("::")
-        indent = " " * (len(str(number)) + 2)
-        lines += [f"{number}. ``{file}``", f"{indent}``{name}``"]
     return "\n".join(lines) + "\n"
 
 
