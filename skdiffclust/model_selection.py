@@ -58,6 +58,8 @@ class ClustererComparison:
         them.
     null_stability : dict of str to ndarray of shape (4 * n_resamples - 1,)
         The same on data without clusters, drawn anew for each value; see `reference`.
+    null_largest : dict of str to ndarray of shape (4 * n_resamples - 1,)
+        Share of the samples in the largest cluster of each of these partitions.
     reference : {"gaussian", "permuted columns"}
         How the data without clusters are generated: drawn from a Gaussian with the mean
         and the covariance of X or, if X is sparse, not numeric or has missing values,
@@ -86,6 +88,7 @@ class ClustererComparison:
     fit_seconds: dict
     stability: dict
     null_stability: dict
+    null_largest: dict
     reference: str
     scores: dict
     agreement: np.ndarray
@@ -100,15 +103,21 @@ class ClustererComparison:
         -------
         dict of str to float
             P-value of a Monte Carlo test: (1 + number of stabilities on reference data
-            that reach the mean stability) / (1 + number of reference data sets).
+            that reach the mean stability) / (1 + number of reference data sets). Of
+            partitions of equal stability, the one with the smaller largest cluster has
+            more structure: cutting off the same few outliers is perfectly stable.
         """
-        return {
-            name: float(
-                (1 + np.sum(self.null_stability[name] >= self.stability[name].mean()))
-                / (1 + len(self.null_stability[name]))
-            )
-            for name in self.names
-        }
+        return {name: self._p_value(name) for name in self.names}
+
+    def _p_value(self, name):
+        """Return the p-value of a clusterer."""
+        stability = self.stability[name].mean()
+        labels = self.labels[name]
+        largest = _sizes(labels).max(initial=0) / len(labels)
+        null = self.null_stability[name]
+        is_as_even = self.null_largest[name] <= largest
+        n_reached = np.sum((null > stability) | (null == stability) & is_as_even)
+        return float((1 + n_reached) / (1 + len(null)))
 
     @property
     def has_structure(self):
@@ -342,6 +351,7 @@ def compare_clusterers(
         fit_seconds={name: found[name].seconds for name in names},
         stability={name: found[name].stability for name in names},
         null_stability={name: found[name].null_stability for name in names},
+        null_largest={name: found[name].null_largest for name in names},
         reference="gaussian" if _as_numbers(X) is not None else "permuted columns",
         scores=_scores(X, labels, order),
         agreement=_agreement(labels),
@@ -369,6 +379,7 @@ class _Found:
     seconds: float
     stability: np.ndarray
     null_stability: np.ndarray
+    null_largest: np.ndarray
     messages: tuple
 
 
@@ -485,10 +496,11 @@ def _run(estimator, X, chosen, n_resamples, n_jobs, subset_seed, null_seed):
     stability = parallel(
         delayed(_stability)(estimator, part, labels, rows) for rows in subsets
     )
-    null_stability = parallel(
-        delayed(_null_stability)(estimator, part, numbers, rows, seed)
+    null = parallel(
+        delayed(_of_reference)(estimator, part, numbers, rows, seed)
         for rows, seed in zip(cycle(subsets), seeds, strict=False)
     )
+    null_stability, null_largest = np.array(null).T
     everywhere = labels
     if len(chosen) < n_samples:
         everywhere = np.full(n_samples, -1, dtype=np.int64)
@@ -500,7 +512,8 @@ def _run(estimator, X, chosen, n_resamples, n_jobs, subset_seed, null_seed):
         n_fitted=len(chosen),
         seconds=whole.seconds,
         stability=_read_only(np.array(stability)),
-        null_stability=_read_only(np.array(null_stability)),
+        null_stability=_read_only(null_stability),
+        null_largest=_read_only(null_largest),
         messages=whole.messages,
     )
 
@@ -516,8 +529,11 @@ def _stability(estimator, X, labels, rows):
     return adjusted_rand_score(labels[rows], found)
 
 
-def _null_stability(estimator, X, numbers, rows, seed):
-    """Return the stability on reference data; `numbers` is X as numbers, or None."""
+def _of_reference(estimator, X, numbers, rows, seed):
+    """Return the stability and the share of the largest cluster on reference data.
+
+    `numbers` is X as numbers, or None.
+    """
     rng = np.random.RandomState(seed)
     if numbers is None:
         reference = _permuted_columns(X, rng)
@@ -525,7 +541,9 @@ def _null_stability(estimator, X, numbers, rows, seed):
         reference = _gaussian(numbers, rng)
         if hasattr(X, "iloc"):
             reference = X.assign(**dict(zip(X.columns, reference.T, strict=True)))
-    return _stability(estimator, reference, _fit(estimator, reference).labels, rows)
+    labels = _fit(estimator, reference).labels
+    largest = _sizes(labels).max(initial=0) / len(labels)
+    return _stability(estimator, reference, labels, rows), largest
 
 
 def _as_numbers(X):
