@@ -213,16 +213,20 @@ def test_a_graph_alone_has_free_logits(objective, global_random_seed):
     model.fit(graph)
     np.testing.assert_array_equal(model.init_labels_, found.labels_)
     assert model.normalized_cut_ <= found.normalized_cut_ * (1 + 1e-12)
-    recipe = model.set_params(init="random", n_init=3, max_iter=200)
+    recipe = model.set_params(init="random", n_init=10, max_iter=200)
     recipe.fit(graph)
     assert np.isnan(recipe.init_normalized_cut_) and recipe.init_labels_ is None
-    assert adjusted_rand_score(y, recipe.labels_) > 0.5
+    # Far above chance, and far below the search: see the guide.
+    assert adjusted_rand_score(y, recipe.labels_) > 0.25
     for method in ("predict", "predict_proba", "transform", "score", "partial_fit"):
         assert not hasattr(model, method)
 
 
-def test_labels_to_start_from(blobs):
-    X, y = blobs
+@pytest.mark.few_epochs
+def test_labels_to_start_from(global_random_seed):
+    X, y = make_blobs(
+        120, centers=CORNERS, cluster_std=2.5, random_state=global_random_seed
+    )
     search = GraphCutClustering(4, **FREE).fit(X)
     model = PRCut(4, **QUICK).fit(X)
     np.testing.assert_array_equal(model.init_labels_, search.labels_)
@@ -324,6 +328,7 @@ def test_a_stream_is_learned_batch_by_batch(global_random_seed):
 def test_a_stream_is_followed_where_its_clusters_go(global_random_seed):
     rng = np.random.RandomState(global_random_seed)
     model = PRCut(3, encoder="mlp", random_state=global_random_seed)
+    shares = []  # of samples whose cluster is predicted before it is learned
     for time in range(21):
         y = rng.randint(3, size=100)
         angle = 2 * np.pi / 3 * (y + time / 20)  # each to the place of the next
@@ -334,9 +339,10 @@ def test_a_stream_is_followed_where_its_clusters_go(global_random_seed):
             rows = [y[model.labels_ == c] for c in range(3)]
             names = np.array([np.bincount(sources, minlength=3) for sources in rows])
             continue
-        right = names.argmax(axis=1)[model.predict(X)] == y  # before it is learned
-        assert right.mean() > 0.8
+        shares.append(np.mean(names.argmax(axis=1)[model.predict(X)] == y))
         model.partial_fit(X)
+    assert np.mean(shares) > 0.85
+    assert min(shares) > 0.7
 
 
 @pytest.mark.parametrize("encoder", [None, "mlp"])

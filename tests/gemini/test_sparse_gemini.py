@@ -352,12 +352,11 @@ def test_a_monitor_sees_every_epoch_of_a_path(model, n_noise, global_random_seed
     max_iter = 20 if model == "mlp" else 1000
     sparse = SparseGEMINI(2, model=model, **{**FAST, "max_iter": max_iter})
     path = sparse.set_callbacks(monitor).path(X, min_features=3, alpha_multiplier=1.5)
-    *_, last = epochs = [
-        row for row in monitor.get_logs().data if row["task_name"] == "epoch"
-    ]
+    epochs = [row for row in monitor.get_logs().data if row["task_name"] == "epoch"]
     assert len(epochs) >= path.n_iters.sum()
-    assert last["features"] == path.n_features[-1] == 3
-    assert last["objective"] == pytest.approx(path.objectives[-1])
+    assert epochs[-1]["features"] == path.n_features[-1] == 3
+    if model == "linear":  # that of a perceptron may be the best epoch before
+        assert epochs[-1]["objective"] == pytest.approx(path.objectives[-1])
 
 
 def _sparsity(sparse, X, alpha):
@@ -480,11 +479,11 @@ def interrupted_after(monkeypatch, n_steps, error):
 
 def test_an_interrupted_path_keeps_the_finished_steps(monkeypatch, global_random_seed):
     X, _ = overlapping(seed=global_random_seed)
-    whole = SparseGEMINI(3, **FAST).path(X, alpha_init=0.02)
+    whole = SparseGEMINI(3, **FAST).path(X, alpha_init=0.005)
     interrupted_after(monkeypatch, 4, KeyboardInterrupt)
     sparse = SparseGEMINI(3, **FAST)
     with pytest.warns(ConvergenceWarning, match="interrupted after 5 steps, at alpha"):
-        path = sparse.path(X, alpha_init=0.02)
+        path = sparse.path(X, alpha_init=0.005)
     assert_array_equal(path.objectives, whole.objectives[:5])
     assert_array_equal(sparse.predict(X), path.labels[path.chosen])
 

@@ -46,7 +46,7 @@ def blobs(n_clusters=3, seed=0, n=120, d=4):
 def test_references_have_the_covariance_of_the_samples(global_random_seed):
     rng = np.random.RandomState(global_random_seed)
     X = rng.normal(size=(400, 3)) @ np.array([[2, 0, 0], [1, 1, 0], [0, 0, 0.1]]) + 7
-    draws = [gaussian_like(X, rng) for _ in range(60)]
+    draws = [gaussian_like(X, rng) for _ in range(300)]
     found = np.mean([np.cov(draw.T, bias=True) for draw in draws], axis=0)
     expected = np.cov(X.T, bias=True)
     scale = np.sqrt(np.outer(expected.diagonal(), expected.diagonal()))
