@@ -1,78 +1,104 @@
 """
-=========================================================
-A cross-validated search finds the number of wine growers
-=========================================================
+=================================================================
+One search over the parameters of several clusterers in pipelines
+=================================================================
 
-A search for the number of clusters needs no labels: the scorers of
-:mod:`skdiffclust.metrics` evaluate the predictions of a pipeline for held-out samples.
-The training of the best pipeline is followed by the callbacks of scikit-learn:
-``ScoringMonitor`` scores every epoch, and ``ProgressBar`` (which needs rich) draws a
-progress bar.
+:class:`~sklearn.model_selection.GridSearchCV` searches the inverse temperature β of
+``ClAM``, the width γ of a kernel of ``GEMINI``, the penalty α of ``SparseGEMINI`` and
+the neighbours of ``GraphCutClustering`` at once: the clusterer is one more parameter of
+the pipeline. No labels are needed: the scorers of :mod:`skdiffclust.metrics` evaluate
+the predictions for held-out samples.
 """
+
+import warnings
 
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.callback import ProgressBar, ScoringMonitor
 from sklearn.datasets import load_wine
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 from sklearn.model_selection import GridSearchCV, KFold
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skdiffclust import ClAM
-from skdiffclust.metrics import get_scorer, silhouette_scorer
+from skdiffclust import GEMINI, ClAM, GraphCutClustering, SparseGEMINI
+from skdiffclust.metrics import silhouette_scorer
 
 X, y = load_wine(return_X_y=True)
+pipeline = Pipeline([("scale", StandardScaler()), ("cluster", ClAM())])
+values = np.logspace(-2, 1, 4)
+grids = {
+    "ClAM, β": (ClAM(3, init="random"), "inverse_temperature", values),
+    "GEMINI, γ": (GEMINI(3, kernel="rbf"), "gamma", values),
+    "SparseGEMINI, α": (SparseGEMINI(3), "alpha", values),
+    "GraphCut, neighbours": (GraphCutClustering(3), "n_neighbors", None),
+}
+grid = [
+    {
+        "cluster": [clusterer.set_params(random_state=0)],
+        f"cluster__{name}": [3, 10, 30, 90] if candidates is None else candidates,
+    }
+    for clusterer, name, candidates in grids.values()
+]
 
 # %%
-# Data sets are often sorted by class, so the folds are shuffled. Otherwise whole
-# clusters would be missing from a fold.
+# Data sets are often sorted by class, so the folds are shuffled. The features are the
+# same for all candidates, so that the silhouette may compare them; candidates that
+# change the features, for example a PCA, are compared by ``"stability"``. ``scoring``
+# is needed: the ``score`` of each estimator is its own objective.
 
-candidates = [2, 3, 4, 5, 6]
-model = make_pipeline(StandardScaler(), ClAM(random_state=0))
-names = ["silhouette", "calinski_harabasz", "stability"]
+# The worst candidates find a single cluster, or do not converge, and say so.
+warnings.filterwarnings("ignore", category=ConvergenceWarning)
 search = GridSearchCV(
-    model,
-    {"clam__n_clusters": candidates},
-    scoring={name: get_scorer(name) for name in names},
-    refit="silhouette",
+    pipeline,
+    grid,
+    scoring=silhouette_scorer,
     cv=KFold(3, shuffle=True, random_state=0),
+    error_score="raise",
 ).fit(X)
 ari = adjusted_rand_score(y, search.predict(X))
-print(f"chosen: {search.best_params_}, adjusted Rand index {ari:.2f}")
+print(f"best: {search.best_params_}, adjusted Rand index {ari:.2f}")
 
 # %%
-# The best pipeline is fitted again, with a random initialisation, because training
-# hardly changes the solution of k-means. A monitor is set on the step that is trained,
-# and takes a dictionary of scorers; a progress bar is set on the pipeline.
+# The mean silhouette of the held-out samples. A single cluster has -1, below the
+# panels: a small β attracts all samples to one memory, a large α leaves no feature. The
+# width γ of the kernel matters little here.
 
+results = search.cv_results_
+fig, axes = plt.subplots(1, 5, figsize=(14, 3), layout="constrained")
+for i, (ax, title) in enumerate(zip(axes, grids, strict=False)):
+    (name,) = (key for key in grid[i] if key.startswith("cluster__"))
+    rows = slice(4 * i, 4 * i + 4)
+    mean, std = results["mean_test_score"][rows], results["std_test_score"][rows]
+    ax.errorbar(grid[i][name], mean, std, marker="o", capsize=3)
+    ax.set(xscale="log", title=title, ylim=(0, 0.35))
+axes[0].set_ylabel("silhouette, held out")
+
+# %%
+# The number of clusters is searched in the same way. The training of the best pipeline
+# is followed by scikit-learn's callbacks: ``ScoringMonitor`` scores every epoch and
+# takes a dictionary of scorers, ``ProgressBar`` needs rich.
+
+number = GridSearchCV(
+    Pipeline([("scale", StandardScaler()), ("cluster", ClAM(random_state=0))]),
+    {"cluster__n_clusters": [2, 3, 4, 5, 6]},
+    scoring=silhouette_scorer,
+    cv=KFold(3, shuffle=True, random_state=0),
+).fit(X)
+print("number of clusters:", number.best_params_["cluster__n_clusters"])
 monitor = ScoringMonitor(scoring={"silhouette": silhouette_scorer})
-best = search.best_estimator_
+best = number.best_estimator_
 best[-1].set_params(init="random").set_callbacks(monitor)
 best.set_callbacks(ProgressBar()).fit(X)
 logs = monitor.get_logs().data
 epochs = [row["silhouette"] for row in logs if row["task_name"] == "epoch"]
-
-# %%
-# The mean scores of the held-out samples, with their standard deviation over the folds.
-
-fig, axes = plt.subplots(1, 4, figsize=(12, 3.2), layout="constrained")
-for name, ax in zip(names, axes, strict=False):
-    mean = search.cv_results_[f"mean_test_{name}"]
-    std = search.cv_results_[f"std_test_{name}"]
-    ax.errorbar(candidates, mean, std, marker="o", capsize=3)
-    best = np.argmax(mean)
-    ax.plot(candidates[best], mean[best], "o", color="C1", markersize=9)
-    title = f"{name}: {candidates[best]} clusters".replace("_", "-")
-    ax.set(title=title, xlabel="n_clusters", xticks=candidates)
-axes[3].plot(np.arange(1, len(epochs) + 1), epochs)
-axes[3].set(title="Silhouette during training", xlabel="epoch")
+axes[4].plot(np.arange(1, len(epochs) + 1), epochs)
+axes[4].set(title="Silhouette during training", xlabel="epoch")
 plt.show()
 
 # %%
-# All scores are largest for three clusters, which agree with the three growers.
+# Three clusters agree with the three growers.
 
-for name in names:
-    best_of_score = np.argmax(search.cv_results_[f"mean_test_{name}"])
-    assert candidates[best_of_score] == 3
-assert ari > 0.85
+assert number.best_params_["cluster__n_clusters"] == 3
+assert ari > 0.75
