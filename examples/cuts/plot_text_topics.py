@@ -105,8 +105,8 @@ best = max(agreement, key=agreement.get)
 model = models[best]
 
 # %%
-# Each topic of the best of them is described by the words whose mean weight in the cluster exceeds that in
-# all texts most.
+# Each topic of the best of them is described by the words whose mean weight in the
+# cluster exceeds that in all texts most.
 
 words = vectorizer.get_feature_names_out()
 overall = np.asarray(X.mean(axis=0)).ravel()
