@@ -267,7 +267,7 @@ def test_only_layers_of_the_same_sizes_continue(encoder, changed):
 @pytest.mark.few_epochs
 def test_warm_start_and_partial_fit_continue(global_random_seed):
     X, y = hidden_signal(seed=global_random_seed)
-    embedding = make(max_iter=10, warm_start=True).fit(X, y)
+    embedding = make(max_iter=20, warm_start=True).fit(X, y)
     first = embedding.history_["loss"]
     embedding.set_params(max_iter=1).fit(X, y)
     assert embedding.history_["loss"][0] < first[0] / 2

@@ -129,7 +129,7 @@ def classes_beside_noise(noise, n_classes=8, n_each=12, seed=0):
     """Samples (n, 12): six features of the classes, six others of `noise` alone."""
     rng = np.random.RandomState(seed)
     y = np.repeat(np.arange(n_classes), n_each)
-    signal = 3.0 * rng.normal(size=(n_classes, 6))[y] + rng.normal(size=(len(y), 6))
+    signal = 6.0 * rng.normal(size=(n_classes, 6))[y] + rng.normal(size=(len(y), 6))
     return np.hstack([signal, noise * rng.normal(size=(len(y), 6))]), y
 
 
@@ -158,13 +158,13 @@ def test_discriminants_are_taken_where_they_tell_unseen_classes(
 
 @pytest.mark.few_epochs
 def test_the_automatic_start_is_one_of_the_two(global_random_seed):
-    for noise, init in ((10.0, "lda"), (0.01, "pca")):
-        X, y = classes_beside_noise(noise, seed=global_random_seed)
+    for n_components, init in ((4, "lda"), (7, "pca")):
+        X, y = classes_beside_noise(10.0, n_each=40, seed=global_random_seed)
         if init == "pca":
             # Each class differs from the others where no other one does.
             X = 10.0 * np.eye(8)[y]
             X += np.random.RandomState(global_random_seed).normal(size=X.shape)
-        options = {"n_components": 4, "max_iter": 1, "random_state": 0}
+        options = {"n_components": n_components, "max_iter": 1, "random_state": 0}
         found, named = (
             SpanningForestEmbedding(8, init=init, **options).fit(X, y)
             for init in ("auto", init)
