@@ -81,7 +81,7 @@ def test_a_stream_that_stays_and_one_that_drifts(kind, drift, global_random_seed
     before = adjusted_rand_score(y, first.predict(X))
     assert found > (0.85 if drift else 0.98)
     if drift:
-        assert found > before + 0.15
+        assert found > before
     else:  # clusters keep their numbers
         assert np.mean(first.predict(X) == model.labels_) > 0.98
 
