@@ -1,4 +1,4 @@
-"""Checkpoints of long computations: a folder with a manifest and one file per step.
+"""Checkpoints of long computations: a folder with one file per step.
 
 A computation passes to `Checkpoint.append` the record of each step, which is kept, and
 the state that the next step starts from, which is kept for the last two steps; both are
@@ -39,20 +39,19 @@ import json
 import os
 import re
 import warnings
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
-_MANIFEST = "skdiffclust.json"
-# The key of the manifest that says that it is ours; its value is the format.
-_PROGRAM = "skdiffclust checkpoint"
-_FORMAT = 4
-_OURS = re.compile(r"(skdiffclust\.json|step-\d{6,}\.npz)(\.part)?")
-# Prefixes of the names of arrays in the file of a step.
+_FORMAT = 5
+# No other program writes files of these names: those of steps, and unfinished ones.
+_OURS = re.compile(r"skdiffclust-\d{6,}\.npz(\.part)?")
+# Prefixes of the names of arrays in the file of a step, and the name of one.
 _RECORD = "record."
 _STATE = "state."
+_IDENTITY = "identity"
 _N_PROBES = 10
+_N_DIGITS = 16  # of a digest, which is in the file of each step
 
 
 def check_checkpoint(name, checkpoint, resume):
@@ -99,17 +98,16 @@ class Checkpoint:
 
     def __init__(self, folder, kind, identity):
         self.folder = Path(folder)
-        self._manifest = {_PROGRAM: _FORMAT, "kind": kind, **identity}
+        self._identity = {"format": _FORMAT, "kind": kind, **identity}
         self._records = []
         self._n_written = 0
-        self._has_begun = False
 
     def open(self, *, resume, record, state, varying=(), n_values=None):
         """Return the records (list of dicts) and the last state (dict), or ([], None).
 
-        Without `resume`, or if there is none, a new checkpoint replaces any existing
-        one. ValueError if the folder holds anything else, or, with `resume`, if it is
-        not one of this computation.
+        Without `resume` the steps that are there are deleted. ValueError if the folder
+        holds anything else, or, with `resume`, steps of another computation; OSError if
+        it cannot be created.
 
         Parameters
         ----------
@@ -122,25 +120,23 @@ class Checkpoint:
             For names of arrays that are used as indices, the number of valid ones: they
             are from 0 to that number, excluded.
         """
-        names, manifest = self._read_folder()
-        # The first step is removed first: without it there is no checkpoint.
-        if resume and _file_of(0) in names:
-            self._compare(manifest)
-            self._attempt(self._remove, [n for n in names if n.endswith(".part")])
-            steps = self._read_steps(sum(name.endswith(".npz") for name in names))
-            for number, (saved, start) in enumerate(steps):
-                problem = _difference(saved, record, varying, n_values or {})
-                if start and not problem:
-                    problem = _difference(start, state, varying, n_values or {})
-                if problem:
-                    raise self.refusal(f"{problem} in step {number}")
-            if steps:
-                self._records = [saved for saved, _ in steps]
-                self._n_written = len(steps)
-                self._has_begun = True
-                return self._records.copy(), steps[-1][1]
-        self._attempt(self._begin)
-        return [], None
+        names = self._read_folder()
+        old = [name for name in names if name.endswith(".part") or not resume]
+        # The last step first, so that a killed process leaves the first ones.
+        for name in sorted(old, reverse=True):
+            (self.folder / name).unlink()
+        if not resume:
+            return [], None
+        steps = self._read_steps(sum(name.endswith(".npz") for name in names))
+        for number, (saved, start) in enumerate(steps):
+            problem = _difference(saved, record, varying, n_values or {})
+            if start and not problem:
+                problem = _difference(start, state, varying, n_values or {})
+            if problem:
+                raise self.refusal(f"{problem} in step {number}")
+        self._records = [saved for saved, _ in steps]
+        self._n_written = len(steps)
+        return self._records.copy(), steps[-1][1] if steps else None
 
     def append(self, record, state):
         """Write a step, and warn if that is impossible.
@@ -153,7 +149,26 @@ class Checkpoint:
             The arrays of the record must not change afterwards.
         """
         self._records.append(record)
-        self._attempt(self._write_steps, state)
+        last = len(self._records) - 1
+        try:
+            for number in range(self._n_written, last):
+                self._write(number, {})
+            self._write(last, state)
+            self._n_written = last + 1
+            # Two states are kept, because the last step may be incomplete.
+            if last >= 2:
+                self._write(last - 2, {})
+        except OSError as error:
+            for part in list(self.folder.glob("*.part")):
+                part.unlink()
+            # Without the name of a file, so that the warning is shown once.
+            warnings.warn(
+                f"The checkpoint {str(self.folder)!r} could not be written: "
+                f"{error.strerror or error}. The computation continues without it. "
+                "Free space or choose another folder, to be able to resume.",
+                UserWarning,
+                stacklevel=3,
+            )
 
     def refusal(self, problem):
         """Return the ValueError for a checkpoint of another computation."""
@@ -165,48 +180,36 @@ class Checkpoint:
         )
 
     def _read_folder(self):
-        """Return the names of the files there and the manifest, None without one.
+        """Return the names of the files in the folder, which is created if needed.
 
         ValueError for anything but a checkpoint and an empty folder.
         """
-        if not os.path.lexists(self.folder):
-            return [], None
-        if not self.folder.is_dir():
-            raise self._not_ours("a file")
-        names = [path.name for path in self.folder.iterdir() if path.name[0] != "."]
-        others = [name for name in names if not _OURS.fullmatch(name)]
-        manifest = _read_manifest(self.folder / _MANIFEST)
-        # A process that is killed while it writes the manifest leaves part of it.
-        if manifest is None:
-            others += {*names} - {f"{_MANIFEST}.part"}
-        if others:
-            raise self._not_ours(f"one with {min(others)!r} in it")
-        return names, manifest
-
-    def _not_ours(self, content):
-        """Return the ValueError for a path where nothing may be written."""
-        return ValueError(
-            f"The checkpoint {str(self.folder)!r} must be an empty folder, the path of "
-            f"one to create, or a checkpoint of skdiffclust. Got {content} instead. "
-            "Choose another name."
-        )
-
-    def _compare(self, manifest):
-        """Refuse the manifest of another version, data or parameters."""
-        names = sorted(manifest.keys() | self._manifest.keys())
-        different = [n for n in names if manifest.get(n) != self._manifest.get(n)]
-        if _PROGRAM in different:
-            raise self.refusal(f"format {manifest[_PROGRAM]}, not {_FORMAT},")
-        if different:
-            raise self.refusal(f"different values of {different}")
+        problem = None
+        names = []
+        if os.path.lexists(self.folder) and not self.folder.is_dir():
+            problem = "a file"
+        else:
+            self.folder.mkdir(exist_ok=True)
+            names = [path.name for path in self.folder.iterdir() if path.name[0] != "."]
+            others = [name for name in names if not _OURS.fullmatch(name)]
+            if others:
+                problem = f"one with {min(others)!r} in it"
+        if problem:
+            raise ValueError(
+                f"The checkpoint {str(self.folder)!r} must be an empty folder, the "
+                "path of one to create, or a checkpoint of skdiffclust. Got "
+                f"{problem} instead. Choose another name."
+            )
+        return names
 
     def _read_steps(self, n_files):
         """Return the record and the state of each step, without an incomplete last."""
         steps = []
         for number in range(n_files):
-            arrays = _read_arrays(self.folder / _file_of(number))
+            arrays = _read_arrays(self._path(number))
             if arrays is None:
                 break
+            self._compare(json.loads(arrays.pop(_IDENTITY).item()))
             steps.append([without_prefix(p, arrays) for p in (_RECORD, _STATE)])
         if len(steps) < n_files - 1:
             raise self.refusal(f"step {len(steps)} missing or damaged")
@@ -222,69 +225,29 @@ class Checkpoint:
             )
         return steps
 
-    def _begin(self):
-        """Leave a folder with nothing but a manifest."""
-        self.folder.mkdir(exist_ok=True)
-        names = self._read_folder()[0]
-        self._remove(sorted(name for name in names if name.startswith("step")))
-        with _written_aside(self.folder / _MANIFEST) as file:
-            file.write(json.dumps(self._manifest).encode())
-        self._has_begun = True
-
-    def _write_steps(self, state):
-        """Write the last steps, and drop the state of the last but two."""
-        if not self._has_begun:
-            self._begin()
-        last = len(self._records) - 1
-        for number in range(self._n_written, last):
-            self._write(number, {})
-            self._n_written += 1
-        self._write(last, state)
-        self._n_written = last + 1
-        # Two states are kept, because the last step may be incomplete.
-        if last >= 2:
-            self._write(last - 2, {})
+    def _compare(self, identity):
+        """Refuse the identity of another computation."""
+        names = sorted(identity.keys() | self._identity.keys())
+        different = [n for n in names if identity.get(n) != self._identity.get(n)]
+        if different:
+            raise self.refusal(f"different values of {different}")
 
     def _write(self, number, state):
-        """Write the file of a step."""
+        """Write the file of a step aside, and rename it when it is complete."""
         arrays = {_RECORD + n: array for n, array in self._records[number].items()}
         arrays |= {_STATE + name: array for name, array in state.items()}
-        with _written_aside(self.folder / _file_of(number)) as file:
+        arrays[_IDENTITY] = json.dumps(self._identity).encode()
+        path = self._path(number)
+        part = path.with_name(f"{path.name}.part")
+        with part.open("wb") as file:
             np.savez(file, **arrays)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
 
-    def _attempt(self, write, *args):
-        """Write, and warn if that is impossible."""
-        try:
-            write(*args)
-        except OSError as error:
-            # Without the name of a file, so that the warning is shown once.
-            warnings.warn(
-                f"The checkpoint {str(self.folder)!r} could not be written: "
-                f"{error.strerror or error}. The computation continues without it. "
-                "Free space or choose another folder, to be able to resume.",
-                UserWarning,
-                stacklevel=4,
-            )
-
-    def _remove(self, names):
-        """Remove files of the folder, in this order."""
-        for name in names:
-            (self.folder / name).unlink()
-
-
-def _file_of(number):
-    """Return the name of the file of a step."""
-    return f"step-{number:06d}.npz"
-
-
-def _read_manifest(path):
-    """Return the content (dict) of a manifest, None if there is none of ours."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    is_ours = isinstance(content, dict) and _PROGRAM in content
-    return content if is_ours else None
+    def _path(self, number):
+        """Return the path of the file of a step."""
+        return self.folder / f"skdiffclust-{number:06d}.npz"
 
 
 def _read_arrays(path):
@@ -313,21 +276,6 @@ def _difference(arrays, examples, varying, n_values):
     return None
 
 
-@contextmanager
-def _written_aside(path):
-    """Open a file that replaces `path`, complete, at the end of the block."""
-    part = path.with_name(f"{path.name}.part")
-    try:
-        with part.open("wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
-
-
 def identify(data, params, outputs=None):
     """Return digests (dict) of data and parameters, for a computation to continue with.
 
@@ -341,7 +289,7 @@ def identify(data, params, outputs=None):
     outputs : dict or None, default=None
         What parameters that are functions, transformers or modules return on
         `probe_rows` of the data: an array, or a nest of lists of arrays and strings.
-        They are compared to seven digits.
+        They are compared in single precision.
     """
     outputs = outputs or {}
     identity = {}
@@ -351,10 +299,11 @@ def identify(data, params, outputs=None):
             array = np.ascontiguousarray(array)
             digest.update(f"{array.dtype.str} {array.shape};".encode())
             digest.update(array.tobytes())
-        identity[name] = digest.hexdigest()
+        identity[name] = digest.hexdigest()[:_N_DIGITS]
     for name, value in params.items():
-        text = json.dumps([_plain(value), _plain(outputs.get(name), "{:.6e}".format)])
-        identity[name] = hashlib.sha256(text.encode()).hexdigest()
+        text = json.dumps(value, default=_plain, sort_keys=True)
+        text += json.dumps(outputs.get(name), default=_single_precision)
+        identity[name] = hashlib.sha256(text.encode()).hexdigest()[:_N_DIGITS]
     return identity
 
 
@@ -363,28 +312,26 @@ def probe_rows(n_samples):
     return np.unique(np.linspace(0, n_samples - 1, _N_PROBES).astype(int))
 
 
-def _plain(value, number=float):
-    """Return a parameter as a nest of lists, numbers and text; `number` maps floats."""
-    plain = functools.partial(_plain, number=number)
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    if isinstance(value, float):
-        return number(value + 0.0)  # zero has no sign
-    if isinstance(value, dict):
-        return {str(name): plain(value[name]) for name in sorted(value, key=str)}
-    if isinstance(value, list | tuple):
-        return [plain(entry) for entry in value]
+def _plain(value):
+    """Return lists, dicts, numbers and text in place of a parameter of another type."""
+    if isinstance(value, type):
+        return value.__qualname__
+    if hasattr(value, "__array__"):
+        return np.asarray(value).tolist()
     if isinstance(value, np.random.RandomState):
-        return plain(value.get_state(legacy=False))
+        return value.get_state(legacy=False)
     if isinstance(value, functools.partial):
-        return plain([value.func, value.args, value.keywords])
+        return [value.func, value.args, value.keywords]
+    if hasattr(value, "get_params"):
+        return [type(value), value.get_params(deep=False)]
     if callable(value):
         return getattr(value, "__qualname__", type(value).__qualname__)
-    if hasattr(value, "get_params"):
-        return plain([type(value), value.get_params(deep=False)])
-    if hasattr(value, "__array__"):
-        return plain(np.asarray(value).tolist())
     return str(value)
+
+
+def _single_precision(values):
+    """Return an array as nested lists; in float32, whose zero has one sign."""
+    return (np.asarray(values, dtype=np.float32) + 0.0).tolist()
 
 
 def stream_arrays(random_state):
@@ -422,3 +369,117 @@ def without_prefix(prefix, arrays):
         for name, array in arrays.items()
         if name.startswith(prefix)
     }
+
+
+class LoopCheckpoint:
+    """All state that an epoch of a loop changes, written to a folder after each epoch.
+
+    A resumed loop gives the same bits as an uninterrupted one.
+
+    Parameters
+    ----------
+    folder : path-like
+    kind : str
+        The kind of computation.
+    identity : dict
+        What `identify` returned for the data and parameters.
+    random_state : RandomState
+        The stream that batches are drawn from.
+    resume : bool
+        Whether to continue from the folder, if there is a checkpoint in it.
+    """
+
+    def __init__(self, folder, kind, identity, random_state, *, resume):
+        self._checkpoint = Checkpoint(folder, kind, identity)
+        self._random_state = random_state
+        self._resume = resume
+
+    def load(self, loop, trained, n_values=None):
+        """Restore the last state in the folder, if there is one.
+
+        Parameters
+        ----------
+        loop : EpochLoop
+            In its state before the first epoch.
+        trained : object
+            With the methods ``arrays()``, all arrays (dict) that an epoch changes;
+            ``load(arrays)``, which restores them; and ``state()``, the arrays (dict)
+            that are the `best_state` of the loop.
+        n_values : dict of int or None, default=None
+            The number of valid values of the arrays of `trained` that are indices.
+
+        Returns
+        -------
+        bool
+            Whether there was one.
+        """
+        _, arrays = self._checkpoint.open(
+            resume=self._resume,
+            record={},
+            state=self._state(loop, trained, trained.state()),
+            varying={"loop"},
+            n_values=STREAM_VALUES | (n_values or {}),
+        )
+        if arrays is None:
+            return False
+        restore_stream(self._random_state, arrays)
+        trained.load(arrays)
+        loop.restore(arrays["loop"], without_prefix("best.", arrays))
+        return True
+
+    def save(self, loop, trained):
+        """Write the state after an epoch; warn if that cannot be done."""
+        # After a divergence there is nothing to continue from.
+        if loop.stop_reason != "diverged":
+            self._checkpoint.append({}, self._state(loop, trained, loop.best_state))
+
+    def _state(self, loop, trained, best_state):
+        """Return the arrays that the next epoch starts from, by name."""
+        return {
+            **trained.arrays(),
+            **stream_arrays(self._random_state),
+            "loop": loop.snapshot(),
+            **{f"best.{name}": array for name, array in best_state.items()},
+        }
+
+
+class ArraysState:
+    """Named arrays, and the Adam that trains them, for a checkpoint.
+
+    Parameters
+    ----------
+    names : list of str
+    arrays : list of ndarray
+        Written in place by `load`.
+    optimiser : Adam
+        Of these arrays.
+    """
+
+    def __init__(self, names, arrays, optimiser):
+        self._named = dict(zip(names, arrays, strict=True))
+        self._optimiser = optimiser
+
+    def state(self):
+        """Return copies of the arrays by name, as the ``best_state`` of a loop."""
+        return {name: array.copy() for name, array in self._named.items()}
+
+    def restore(self, state):
+        """Write back what `state` returned."""
+        for name, array in self._named.items():
+            array[...] = state[name]
+
+    def arrays(self):
+        """Return all arrays that a step changes, by name."""
+        return self._changing() | {"adam.n_steps": self._optimiser.n_steps}
+
+    def load(self, arrays):
+        """Write back what `arrays` returned."""
+        for name, array in self._changing().items():
+            array[...] = arrays[name]
+        self._optimiser.n_steps = arrays["adam.n_steps"].item()
+
+    def _changing(self):
+        """Return the arrays and the running means of Adam, by name."""
+        named = {f"arrays.{name}": array for name, array in self._named.items()}
+        moments = enumerate(self._optimiser.state)
+        return named | {f"adam.{i}": array for i, array in moments}

@@ -42,6 +42,7 @@ the epochs of one restart; and `keep_state_on_error`. The order of the decorator
 
 import functools
 import itertools
+import json
 import warnings
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -264,8 +265,8 @@ class EpochLoop:
 
     Parameters
     ----------
-    estimator : estimator instance
-        Named in messages.
+    name : str
+        Class of the estimator, for messages.
     max_iter : int or None
         Largest number of epochs; None if only the other rules end the loop.
     learning_rate : float
@@ -303,7 +304,7 @@ class EpochLoop:
 
     def __init__(
         self,
-        estimator,
+        name,
         *,
         max_iter,
         learning_rate,
@@ -312,7 +313,7 @@ class EpochLoop:
         history=None,
         task=None,
     ):
-        self._name = type(estimator).__name__
+        self._name = name
         self._max_iter = max_iter
         self._learning_rate = learning_rate
         self.tol = tol
@@ -424,27 +425,22 @@ class EpochLoop:
         return self.stop_reason == "max_iter" and still_falls
 
     def snapshot(self):
-        """Return what `restore` needs, besides `best_state`.
-
-        Returns
-        -------
-        dict
-            Values that JSON can represent.
-        """
-        return {name: getattr(self, name) for name in _MOVING}
+        """Return what `restore` needs, besides `best_state`, as an array of uint8."""
+        moving = {name: getattr(self, name) for name in _MOVING}
+        text = json.dumps(moving, default=np.generic.item)
+        return np.frombuffer(text.encode(), dtype=np.uint8)
 
     def restore(self, snapshot, best_state):
         """Continue where another loop of the same parameters was.
 
         Parameters
         ----------
-        snapshot : dict
+        snapshot : ndarray of uint8
             What `snapshot` of the other returned.
         best_state : object
             Its `best_state`.
         """
-        for name in _MOVING:
-            setattr(self, name, snapshot[name])
+        vars(self).update(json.loads(snapshot.tobytes()))
         self.best_state = best_state
 
     def _has_diverged(self, loss):
@@ -554,15 +550,15 @@ class Training:
         tol=0.0,
         n_iter_no_change=None,
     ):
+        self._name = type(estimator).__name__
         self._new_loop = functools.partial(
             EpochLoop,
-            estimator,
+            self._name,
             max_iter=max_iter,
             learning_rate=learning_rate,
             tol=tol,
             n_iter_no_change=n_iter_no_change,
         )
-        self._name = type(estimator).__name__
         self._max_iter = max_iter
         self._n_init = n_init
         self._stopped = False

@@ -143,14 +143,14 @@ def test_from_every_step_on(compute, uninterrupted, tmp_path):
     replace = os.replace
 
     def noted(source, target):
-        if target.name.startswith("step") and not target.exists():
+        if target.name.startswith("skdiffclust") and not target.exists():
             last_files.append(source.read_bytes())
         replace(source, target)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "replace", noted)
         compute(folder)
-    n_steps = len(list(folder.glob("step-*")))
+    n_steps = len(list(folder.glob("skdiffclust-*")))
     assert n_steps == len(last_files) > 4
     whole = tmp_path / "whole"
     shutil.copytree(folder, whole)
@@ -158,8 +158,8 @@ def test_from_every_step_on(compute, uninterrupted, tmp_path):
         shutil.rmtree(folder)
         shutil.copytree(whole, folder)
         for step in range(last + 1, n_steps):
-            (folder / f"step-{step:06d}.npz").unlink()
-        (folder / f"step-{last:06d}.npz").write_bytes(last_files[last])
+            (folder / f"skdiffclust-{step:06d}.npz").unlink()
+        (folder / f"skdiffclust-{last:06d}.npz").write_bytes(last_files[last])
         assert compute(folder, True) == uninterrupted[compute][0]
 
 
@@ -188,7 +188,7 @@ def test_labels_out_of_range_are_refused(tmp_path):
     # They are indices in compiled functions, which do not check them.
     folder = tmp_path / "c"
     walk_path(folder)
-    file = folder / "step-000002.npz"
+    file = folder / "skdiffclust-000002.npz"
     with np.load(file) as archive:
         arrays = dict(archive)
     for label in (-1, 3):

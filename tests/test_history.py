@@ -97,7 +97,7 @@ class Toy(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         X = validate_data(self, X, reset=first)
         random_state = check_random_state(self.random_state)
         loop = EpochLoop(
-            self,
+            type(self).__name__,
             max_iter=1,
             learning_rate=self.learning_rate,
             history=getattr(self, "history_", None),
@@ -191,7 +191,7 @@ def fitted_state(estimator):
 
 def run(losses, *, states=None, **settings):
     """Drive a loop by a list of losses; the state of an epoch is its number."""
-    loop = EpochLoop(Toy(), **{"max_iter": None, "learning_rate": 0.5, **settings})
+    loop = EpochLoop("Toy", **{"max_iter": None, "learning_rate": 0.5, **settings})
     for epoch in loop:
         state = epoch if states is None else states[epoch]
         loop.record(losses[epoch], state=lambda state=state: state)
@@ -559,7 +559,7 @@ def test_max_iter_and_curve():
 
 def test_more_columns_and_a_continued_curve():
     old = {"loss": [5.0], "n_features": [9]}
-    loop = EpochLoop(Toy(), max_iter=2, learning_rate=0.1, history=old)
+    loop = EpochLoop("Toy", max_iter=2, learning_rate=0.1, history=old)
     for epoch in loop:
         loop.record(np.float32(4 - epoch), state=lambda: None, n_features=8 - epoch)
     assert loop.history == {"loss": [5.0, 4.0, 3.0], "n_features": [9, 8, 7]}
@@ -594,7 +594,7 @@ def test_no_patience_by_default():
 
 def test_best_state_is_kept_and_copied_only_then():
     copied = []
-    loop = EpochLoop(Toy(), max_iter=5, learning_rate=0.1)
+    loop = EpochLoop("Toy", max_iter=5, learning_rate=0.1)
     for epoch in loop:
         loss = [3.0, 1.0, 2.0, 1.0, 4.0][epoch]
         loop.record(loss, state=lambda epoch=epoch: copied.append(epoch) or epoch)
@@ -634,7 +634,7 @@ def test_weights_that_are_not_finite_are_divergence():
 
 
 def test_divergence_names_the_current_learning_rate():
-    loop = EpochLoop(Toy(), max_iter=9, learning_rate=0.5)
+    loop = EpochLoop("Toy", max_iter=9, learning_rate=0.5)
     with pytest.warns(ConvergenceWarning, match="learning_rate=0.25"):
         for epoch in loop:
             loop.record([1.0, np.nan][epoch], state=lambda: None, learning_rate=0.25)
@@ -663,7 +663,7 @@ def test_noise_is_not_divergence(losses):
 
 def test_a_loss_that_begins_small_is_compared_with_a_scale():
     for large, reason in ((500.0, "max_iter"), (1500.0, "diverged")):
-        loop = EpochLoop(Toy(), max_iter=2, learning_rate=0.5)
+        loop = EpochLoop("Toy", max_iter=2, learning_rate=0.5)
         loop.compare_with(1.0)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
@@ -703,7 +703,7 @@ def test_diverged_fit_is_usable_and_not_scored(X):
     ],
 )
 def test_last_improvement(losses, settings, improvement):
-    loop = EpochLoop(Toy(), max_iter=len(losses), learning_rate=0.5, **settings)
+    loop = EpochLoop("Toy", max_iter=len(losses), learning_rate=0.5, **settings)
     loop.history["loss"], loop.n_iter = [9.0, *losses], len(losses)
     assert loop.last_improvement == pytest.approx(improvement, nan_ok=True)
 
@@ -714,7 +714,7 @@ def test_last_improvement(losses, settings, improvement):
 def test_unfinished_is_stopped_by_max_iter_while_the_loss_falls(
     tol, max_iter, is_unfinished
 ):
-    loop = EpochLoop(Toy(), max_iter=max_iter, learning_rate=0.5, tol=tol)
+    loop = EpochLoop("Toy", max_iter=max_iter, learning_rate=0.5, tol=tol)
     for epoch in loop:
         loop.record([8.0, 4.0, 3.0][epoch], state=lambda: None)
         if epoch == 2:

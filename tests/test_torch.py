@@ -135,7 +135,7 @@ class Line(nn.Module):
 
 def fit_line(loss_of, *, batch_size=4, max_iter=30):
     module = Line()
-    loop = EpochLoop(object(), max_iter=max_iter, learning_rate=0.1)
+    loop = EpochLoop("Toy", max_iter=max_iter, learning_rate=0.1)
     sizes, modes = [], []
 
     def batches(size):

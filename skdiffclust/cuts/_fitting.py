@@ -314,7 +314,7 @@ def continue_training(estimator, data, model, random_state):
     run = CutTraining(data, model, settings, random_state)
     run.continue_from(estimator._predictor, begun)
     loop = EpochLoop(
-        estimator,
+        type(estimator).__name__,
         max_iter=n_epochs,
         learning_rate=estimator.learning_rate,
         history=estimator.history_,

@@ -1,10 +1,12 @@
 """Checkpoints of the training of PRCut."""
 
 from skdiffclust._assignments import softmax
-from skdiffclust._checkpoint import identify, probe_rows, without_prefix
-from skdiffclust._loop_checkpoint import LoopCheckpoint
-
-_COLUMNS = ["loss", "cut", "n_clusters", "objective", "balance"]
+from skdiffclust._checkpoint import (
+    LoopCheckpoint,
+    identify,
+    probe_rows,
+    without_prefix,
+)
 
 
 class CutCheckpoint:
@@ -48,7 +50,6 @@ class CutCheckpoint:
             "PRCut",
             identify(arrays, params, outputs),
             training.random_state,
-            columns=_COLUMNS,
             resume=resume,
         )
 
@@ -57,10 +58,7 @@ class CutCheckpoint:
 
         ValueError if the folder is not one of this fit.
         """
-        if not self.checkpoint.load(loop, _CutState(self.training, loop)):
-            return False
-        loop.history["n_clusters"] = [int(n) for n in loop.history["n_clusters"]]
-        return True
+        return self.checkpoint.load(loop, _CutState(self.training, loop))
 
     def save(self, loop):
         """Write the state after an epoch; warn if that cannot be done."""

@@ -7,7 +7,7 @@ import numpy as np
 
 from skdiffclust._assignments import softmax, softmax_backward
 from skdiffclust._batches import mini_batches
-from skdiffclust._loop_checkpoint import ArraysState
+from skdiffclust._checkpoint import ArraysState
 from skdiffclust._neighbors import k_nearest
 from skdiffclust._optimisers import Adam
 from skdiffclust.cuts._neighbors import count_ranked, rank_weights

@@ -387,7 +387,7 @@ class SpanningForestEmbedding(
         )
         trainer = self._trainer(X, batches, rng, device, resume=not begins)
         loop = EpochLoop(
-            self,
+            type(self).__name__,
             max_iter=1,
             learning_rate=trainer.rates.learning_rate,
             history=None if begins else self.history_,

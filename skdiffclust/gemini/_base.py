@@ -495,7 +495,7 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         loops = []
         for model in models:
             loop = EpochLoop(
-                self,
+                type(self).__name__,
                 max_iter=self.max_iter,
                 learning_rate=self.learning_rate,
                 tol=self.tol,

@@ -3,7 +3,6 @@
 Separate from these, which do not depend on files.
 """
 
-import json
 from numbers import Integral
 
 import numpy as np
@@ -15,7 +14,6 @@ from skdiffclust._checkpoint import (
     restore_stream,
     stream_arrays,
 )
-from skdiffclust._loop_checkpoint import loop_array, restore_loop
 from skdiffclust.gemini._path import Step
 
 _KIND = "SparseGEMINI.path"
@@ -101,16 +99,14 @@ class RestartsCheckpoint:
     def __init__(self, folder, identity, model, random_state, *, resume):
         self._checkpoint = Checkpoint(folder, "GEMINI.fit", identity)
         self._names = [f"best.{name}" for name in model.names]
-        text = np.zeros(0, dtype=np.uint8)
         self._records, self._stream = self._checkpoint.open(
             resume=resume,
             record={
-                "loop": text,
-                "history": text,
+                "loop": np.zeros(0, dtype=np.uint8),
                 **dict(zip(self._names, model.arrays, strict=True)),
             },
             state=stream_arrays(random_state),
-            varying={"loop", "history"},
+            varying={"loop"},
             n_values=STREAM_VALUES,
         )
 
@@ -122,16 +118,14 @@ class RestartsCheckpoint:
         if number >= len(self._records):
             return False
         record = self._records[number]
-        history = json.loads(record["history"].tobytes())
-        restore_loop(loop, record["loop"], history, [record[n] for n in self._names])
+        loop.restore(record["loop"], [record[name] for name in self._names])
         if number == len(self._records) - 1:
             restore_stream(random_state, self._stream)
         return True
 
     def append(self, loop, random_state):
         """Write the loop of a restart that has ended; warn if that cannot be done."""
-        text = json.dumps(loop.history, default=float).encode()
-        record = {"loop": loop_array(loop), "history": np.frombuffer(text, np.uint8)}
+        record = {"loop": loop.snapshot()}
         record |= zip(self._names, loop.best_state, strict=True)
         self._checkpoint.append(record, stream_arrays(random_state))
 

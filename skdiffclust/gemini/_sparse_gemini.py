@@ -711,7 +711,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         total = 0.0
         for alpha in alphas:
             loop = EpochLoop(
-                self,
+                type(self).__name__,
                 max_iter=min(self.max_iter, _MOST_TRIAL_EPOCHS),
                 learning_rate=self.learning_rate,
                 tol=self.tol,

@@ -59,7 +59,11 @@ def continue_training(gemini, problem):
         random_state = check_random_state(gemini.random_state)
     optimiser.learning_rate = gemini.learning_rate
     # The first of all samples at once takes no step, nor does one follow the last.
-    loop = EpochLoop(gemini, max_iter=1 + _EPOCHS, learning_rate=gemini.learning_rate)
+    loop = EpochLoop(
+        type(gemini).__name__,
+        max_iter=1 + _EPOCHS,
+        learning_rate=gemini.learning_rate,
+    )
     train_model(
         model,
         problem,

@@ -6,7 +6,7 @@
 import numpy as np
 
 from skdiffclust._assignments import softmax, softmax_backward
-from skdiffclust._loop_checkpoint import ArraysState
+from skdiffclust._checkpoint import ArraysState
 from skdiffclust._optimisers import Adam
 
 _BLOCK_SAMPLES = 1024

@@ -437,7 +437,7 @@ class ClAM(
                 training, X, weight, random_state, checkpoint, resume
             )
             has_more = self.weighted is True or constraints is not None
-            loops = [EpochLoop(self, **options)] if has_more else []
+            loops = [EpochLoop(type(self).__name__, **options)] if has_more else []
         scaling = self._scaling_of(X, weight)
         run = self._start(X, weight, scaling, random_state, centers, constraints)
         state = run.descent.copy_state()
@@ -514,7 +514,7 @@ class ClAM(
         if not first:
             run.rerun_lloyd()
         loop = EpochLoop(
-            self,
+            type(self).__name__,
             max_iter=1,
             learning_rate=self.learning_rate,
             history=None if first else self.history_,

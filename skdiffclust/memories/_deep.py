@@ -21,10 +21,9 @@ from scipy.spatial.distance import cdist
 
 from skdiffclust._affinity import refuse_overflow
 from skdiffclust._batches import mini_batches
-from skdiffclust._checkpoint import identify, probe_rows
+from skdiffclust._checkpoint import LoopCheckpoint, identify, probe_rows
 from skdiffclust._encoder import Encoder
 from skdiffclust._kmeans import nearest_center, on_sphere, weighted_medians
-from skdiffclust._loop_checkpoint import LoopCheckpoint
 from skdiffclust.memories._autoencoder import Autoencoder
 from skdiffclust.memories._basins import find_basins
 from skdiffclust.memories._dynamics import Dynamics, check_weights
@@ -170,7 +169,6 @@ class DeepTraining:
             "ClAM",
             identity,
             self._random_state,
-            columns=["loss", "learning_rate"],
             resume=resume,
         )
 

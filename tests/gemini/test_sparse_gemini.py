@@ -592,11 +592,11 @@ def test_a_checkpoint_of_something_else_is_refused(tmp_path, global_random_seed)
         SparseGEMINI(3, **FAST).path(X + 1e-9 * X, checkpoint=folder, resume=True)
     with pytest.raises(ValueError, match="same data and parameters"):
         SparseGEMINI(2, **FAST).path(X, checkpoint=folder, resume=True)
-    step = folder / "step-000001.npz"
+    step = folder / "skdiffclust-000001.npz"
     step.write_bytes(step.read_bytes()[:1000])
     with pytest.raises(ValueError, match="step 1 missing or damaged"):
         SparseGEMINI(3, **FAST).path(X, checkpoint=folder, resume=True)
-    with pytest.warns(UserWarning, match="could not be written"):
+    with pytest.raises(FileNotFoundError):
         SparseGEMINI(3, **FAST).path(X, checkpoint=tmp_path / "no" / "path")
 
 

@@ -3,8 +3,7 @@
 import numpy as np
 from scipy.sparse import issparse
 
-from skdiffclust._checkpoint import identify
-from skdiffclust._loop_checkpoint import ArraysState, LoopCheckpoint
+from skdiffclust._checkpoint import ArraysState, LoopCheckpoint, identify
 from skdiffclust._optimisers import Adam
 from skdiffclust.forests._constrained._spanning import maximum_spanning_forest
 from skdiffclust.forests._embedding._start import (
@@ -210,7 +209,6 @@ def loop_checkpoint(trainer, folder, data, params, outputs, resume):
         _KIND,
         identify(data, params, outputs),
         trainer.rng,
-        columns=["loss"],
         resume=resume,
     )
 
