@@ -87,7 +87,7 @@ def test_the_last_two_steps_have_a_state(folder):
     compute(folder, 5)
     found = []
     for step in range(5):
-        with np.load(folder / f"skdiffclust-{step:06d}.npz", allow_pickle=False) as archive:
+        with np.load(folder / f"skdiffclust-{step:06d}.npz") as archive:
             assert archive["record.total"] > 0
             found.append("state.values" in archive)
     assert found == [False, False, False, True, True]
@@ -252,7 +252,6 @@ def test_a_torn_last_step_is_computed_again(kept, n_steps, folder):
     assert compute(folder, n_steps) == expected
 
 
-
 @pytest.mark.parametrize("kept", [0, 0.5, 0.99])
 def test_any_other_step_that_is_torn_is_refused(kept, folder):
     compute(folder, 6)
@@ -303,7 +302,6 @@ def test_a_checkpoint_of_another_format_is_refused(folder, monkeypatch):
     monkeypatch.setattr("skdiffclust._checkpoint._FORMAT", 0)
     with pytest.raises(ValueError, match="by this version .* values of .'format'."):
         toy(folder, resume=True)
-
 
 
 def test_files_of_others_are_never_touched(tmp_path):
