@@ -1,0 +1,398 @@
+"""The number of clusters that centres can represent, and whether it is clear.
+
+Too many centres are merged one by one, and the number is the largest one at which all
+clusters are separated: along the line between any two centres, two normal
+distributions fit the samples of both clusters better than any distribution with one
+mode. Neither the splitting of one cluster, whatever its tails, nor that of a long or
+bent one is separated, so no reference without clusters is needed.
+"""
+
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+from scipy import linalg
+from scipy.sparse import issparse
+
+from skdiffclust._history import warn_of_convergence
+from skdiffclust._kmeans import kmeans, lloyd, squared_distances
+
+# Centres to start from, restarts of k-means for them, and steps after each merge.
+_MOST_CLUSTERS = 40
+_N_RESTARTS = 3
+_N_STEPS = 3
+# Samples used, principal components at most and at least, and samples for each. The
+# best clusters of the leading k / e components have an inertia of at most 1 + e times
+# the smallest one of k clusters (Cohen et al., "Dimensionality Reduction for k-Means
+# Clustering", STOC 2015).
+_MOST_SAMPLES = 2000
+_MOST_COMPONENTS = 32
+_LEAST_COMPONENTS = 5
+_SAMPLES_PER_COMPONENT = 20
+# Pairs of clusters that are tested, the least separated ones first, and the samples
+# that each cluster must have.
+_N_PAIRS = 6
+_LEAST_SIZE = 3
+# Log-likelihood ratio of two modes to one from which clusters are separated. Single
+# distributions reach 4, and more where k-means has many directions to choose from, so
+# that the number is clear only above 4 and a fifth for each component.
+_SEPARATED = 4.0
+_CHANCE_PER_COMPONENT = 0.2
+# Largest variance of a cluster along its longest axis, relative to that of the others,
+# as a multiple of what chance makes of equal ones.
+_LONGEST = 1.5
+_MOST_STEPS = 10  # of expectation and maximisation
+_LEAST_VARIANCE = 0.01  # of a mode, where the whole has a variance of one
+
+
+@dataclass(frozen=True)
+class ClusterCount:
+    """A number of clusters, and what was found for each number that was tried.
+
+    Attributes
+    ----------
+    best : int
+        The number; 1 if all samples are equal.
+    numbers, separation, score : ndarray of shape (m,)
+        Numbers in increasing order; how much better two modes fit than one, for the two
+        clusters that are least separated (log-likelihood ratio); and the mean of 1 - d1
+        / d2, the distances of a sample to the two nearest centres, which decides where
+        no number is separated.
+    labels : ndarray of shape (n,)
+        Clusters of the samples that were used.
+    rows : ndarray of shape (n,)
+        The numbers of these samples.
+    finding : str
+        What is unclear about the number; empty if nothing is.
+    """
+
+    best: int
+    numbers: np.ndarray
+    separation: np.ndarray
+    score: np.ndarray
+    labels: np.ndarray
+    rows: np.ndarray
+    finding: str
+
+    @property
+    def is_clear(self):
+        """Whether nothing is unclear about the number."""
+        return not self.finding
+
+    def to_dict(self):
+        """Return the columns of a table with a row for each number of clusters."""
+        return {
+            "n_clusters": self.numbers.copy(),
+            "separation": self.separation.copy(),
+            "score": self.score.copy(),
+        }
+
+    def warn_if_unclear(self, name, *, stacklevel):
+        """Warn, in the name of an estimator, if the number is not clear."""
+        if self.finding:
+            warn_of_convergence(
+                f"{name}(n_clusters='auto') sees no clear structure: {self.finding}. "
+                f"It takes {self.best} clusters. Inspect n_clusters_curve_, or set "
+                "n_clusters.",
+                stacklevel=stacklevel + 1,
+            )
+
+
+def count_clusters(Z, weight, random_state, *, least=2, most=None):
+    """Return the `ClusterCount` of samples Z (n, d), dense or CSR, with weights (n,).
+
+    Among the numbers from `least` to `most`, by default the root of n and 40 at most.
+    Where no number is separated by more than chance, the one with the largest score is
+    taken, of those that are separated at all if there are any. At most 2000 samples,
+    which are drawn, and 32 principal components of them are used.
+    """
+    rows = np.flatnonzero(weight > 0)
+    if len(rows) > _MOST_SAMPLES:
+        rows = np.sort(random_state.choice(rows, _MOST_SAMPLES, replace=False))
+    X, weight = Z[rows], np.asarray(weight, dtype=np.float64)[rows]
+    weight /= weight.mean()
+    n_samples = len(rows)
+    n_components = min(_MOST_COMPONENTS, n_samples // _SAMPLES_PER_COMPONENT)
+    X = principal_components(X, max(n_components, _LEAST_COMPONENTS), weight)
+    start = min(n_samples, max(least, min(_MOST_CLUSTERS, int(np.sqrt(n_samples)))))
+    most = start if most is None else most
+    found = [
+        each
+        for each in _merging_path(X, weight, start, random_state)
+        if least <= len(each.centers) <= most
+    ]
+    if not found:
+        empty = np.empty(0)
+        labels = np.zeros(n_samples, dtype=np.int64)
+        return ClusterCount(1, empty.astype(int), empty, empty, labels, rows, "")
+    separation = np.array([each.separation(X, weight) for each in found])
+    score = np.array([each.score(X, weight) for each in found])
+    numbers = np.array([len(each.centers) for each in found])
+    if separation.max() > _SEPARATED:
+        at = int(np.argmax(separation > _SEPARATED))
+    else:
+        at = int(np.argmax(np.where(separation > 0, score, score - 1)))
+    finding = _finding(found[at], separation[at])
+    order = slice(None, None, -1)
+    return ClusterCount(
+        int(numbers[at]),
+        numbers[order],
+        separation[order],
+        score[order],
+        found[at].labels,
+        rows,
+        finding,
+    )
+
+
+def _finding(clusters, separation):
+    """Return what is unclear about Clusters with a separation, as text."""
+    by_chance = _SEPARATED + _CHANCE_PER_COMPONENT * clusters.centers.shape[1]
+    if separation <= by_chance:
+        return (
+            f"between two of the {len(clusters.centers)} clusters, two modes fit the "
+            f"samples better than one by a log-likelihood of {separation:.1f}, and "
+            f"samples without clusters reach {by_chance:.1f}"
+        )
+    length = clusters.longest()
+    if length > _LONGEST:
+        return (
+            f"along its longest axis, one of the {len(clusters.centers)} clusters has "
+            f"{length:.1f} times the variance of the others there that chance explains,"
+            " so clusters are not round or of different widths, or it is several"
+        )
+    return ""
+
+
+@dataclass(frozen=True)
+class _Clusters:
+    """Clusters of samples: labels (n,), centres (k, d), sizes (k,), sums of squares.
+
+    `scatter` (k, d, d) is that of the deviations from the centres.
+    """
+
+    labels: np.ndarray
+    centers: np.ndarray
+    sizes: np.ndarray
+    scatter: np.ndarray
+
+    @classmethod
+    def of(cls, X, weight, labels):
+        """Return the clusters of labels (n,) of X (n, d) with weights (n,)."""
+        members = np.eye(int(labels.max()) + 1)[labels] * weight[:, None]
+        sizes = members.sum(axis=0)
+        centers = members.T @ X / sizes[:, None]
+        gaps = X - centers[labels]
+        scatter = np.einsum("nk,nd,ne->kde", members, gaps, gaps, optimize=True)
+        return cls(labels, centers, sizes, scatter)
+
+    def pairs(self):
+        """Return pairs (p, 2) of clusters, the least separated ones first.
+
+        By the squared distance of their centres over the variance along it; small
+        clusters have the variance of all, too.
+        """
+        i, j = np.triu_indices(len(self.centers), 1)
+        gaps = self.centers[i] - self.centers[j]
+        within = self.scatter.sum(axis=0) / self.sizes.sum()
+        sums = self.scatter[i] + self.scatter[j] + 2 * within
+        along = np.einsum("pd,pde,pe->p", gaps, sums, gaps)
+        along /= self.sizes[i] + self.sizes[j] + 2
+        squares = np.square(np.einsum("pd,pd->p", gaps, gaps))
+        ratios = np.full(len(i), np.inf)
+        np.divide(squares, along, out=ratios, where=along > 0)
+        return np.column_stack([i, j])[np.argsort(ratios, kind="stable")]
+
+    def separation(self, X, weight):
+        """Return the least separation of two clusters of X (n, d), weights (n,)."""
+        return min(
+            self._separation_of(X, weight, *pair) for pair in self.pairs()[:_N_PAIRS]
+        )
+
+    def _separation_of(self, X, weight, one, other):
+        """Return how much better two modes fit two clusters than one mode.
+
+        Along the line between their centres, of which that of the sample's own cluster
+        is computed without the sample: in many dimensions, each sample attracts it.
+        """
+        middle = (self.centers[one] + self.centers[other]) / 2
+        projected = []
+        for own, sign in (one, 1.0), (other, -1.0):
+            rows = np.flatnonzero(self.labels == own)
+            if len(rows) < _LEAST_SIZE:
+                return 0.0
+            points = X[rows] - middle
+            center = self.centers[own] - middle
+            share = weight[rows] / (self.sizes[own] - weight[rows])
+            lost = np.einsum("nd,nd->n", points, points - center) * share
+            projected.append(points @ (2 * sign * center) - sign * lost)
+        rows = [np.flatnonzero(self.labels == own) for own in (one, other)]
+        line = np.concatenate(projected)[None]
+        return float(bimodality(line, weight[np.concatenate(rows)])[0])
+
+    def score(self, X, weight):
+        """Return the weighted mean of 1 - d1 / d2 over samples X (n, d)."""
+        far = np.sqrt(squared_distances(X, self.centers))
+        first, second = np.partition(far, 1, axis=1)[:, :2].T
+        ratio = np.divide(first, second, out=np.ones_like(first), where=second > 0)
+        return float(weight @ (1.0 - ratio)) / float(weight.sum())
+
+    def longest(self):
+        """Return the largest variance of a cluster over that of the others.
+
+        Along its longest axis, and relative to what chance makes of equal ones.
+        """
+        n_features = self.centers.shape[1]
+        total = self.scatter.sum(axis=0)
+        found = 0.0
+        for size, scatter in zip(self.sizes, self.scatter, strict=True):
+            values, vectors = linalg.eigh(scatter)
+            axis = vectors[:, -1]
+            others = axis @ (total - scatter) @ axis / (self.sizes.sum() - size)
+            by_chance = (1 + np.sqrt(n_features / size)) ** 2
+            if others > 0:
+                found = max(found, values[-1] / size / others / by_chance)
+        return found
+
+    def merged(self):
+        """Return centres (k - 1, d): two are merged by Ward's rule."""
+        gaps = squared_distances(self.centers, self.centers)
+        cost = gaps * np.outer(self.sizes, self.sizes)
+        cost /= self.sizes[:, None] + self.sizes
+        np.fill_diagonal(cost, np.inf)
+        one, other = np.unravel_index(np.argmin(cost), cost.shape)
+        pair = [one, other]
+        mean = self.sizes[pair] @ self.centers[pair] / self.sizes[pair].sum()
+        centers = self.centers.copy()
+        centers[one] = mean
+        return np.delete(centers, other, axis=0)
+
+
+def _merging_path(X, weight, n_most, random_state):
+    """Yield the `_Clusters` of X (n, d) from at most `n_most` to two."""
+    seeds, costs, _ = kmeans(X, weight, n_most, _N_RESTARTS, random_state)
+    centers = seeds[int(np.argmin(costs))]
+    while len(centers) > 1:
+        _, _, (labels,) = lloyd(X, weight, centers[None], _N_STEPS)
+        _, labels = np.unique(labels, return_inverse=True)
+        clusters = _Clusters.of(X, weight, labels)
+        if len(clusters.centers) < 2:
+            break
+        yield clusters
+        centers = clusters.merged()
+
+
+def principal_components(X, n_components, weight=None):
+    """Return coordinates (n, m), float64, of X (n, d) along principal components.
+
+    Dense or sparse X, with weights (n,); m is `n_components`, or n or d if that is
+    less. The last ones are the largest. O(n d min(n, d)).
+    """
+    n_samples, n_features = X.shape
+    n_components = min(n_components, n_samples, n_features)
+    weight = np.ones(n_samples) if weight is None else weight
+    share = weight / weight.sum()
+    root = np.sqrt(share)[:, None]
+    if issparse(X):
+        gram = (X @ X.T).toarray().astype(np.float64)
+        means = gram @ share
+        gram -= means + means[:, None] - share @ means
+    else:
+        rows = X - share @ X.astype(np.float64)
+        if n_features <= n_components:
+            return rows
+        gram = rows @ rows.T if n_samples < n_features else None
+    if gram is None:
+        scaled = root * rows
+        components = rows @ _leading(scaled.T @ scaled, n_components)[1]
+    else:
+        values, vectors = _leading(root * gram * root.T, n_components)
+        values = np.maximum(values, np.finfo(np.float64).tiny)
+        components = gram @ (root * vectors) / np.sqrt(values)
+    # The same signs by both ways.
+    largest = np.abs(components).argmax(axis=0)
+    return components * np.sign(components[largest, np.arange(n_components)])
+
+
+def _leading(matrix, n_components):
+    """Return the largest eigenvalues (m,) of a matrix (p, p), and vectors (p, m)."""
+    last = len(matrix) - 1
+    return linalg.eigh(matrix, subset_by_index=[last - n_components + 1, last])
+
+
+def bimodality(rows, weight):
+    """Return how much better two modes fit each of rows (m, n) than one, as (m,).
+
+    The log-likelihood of two normal distributions with the same variance, less the
+    largest of distributions with one mode: those of Johnson, whose tails may be heavy
+    or short and of different lengths. Samples have weights (n,).
+    """
+    rows = rows - (rows @ weight / weight.sum())[:, None]
+    deviations = np.sqrt(np.square(rows) @ weight / weight.sum())
+    varies = deviations > 0
+    found = np.full(len(rows), -np.inf)
+    if varies.any():
+        rows = rows[varies] / deviations[varies, None]
+        found[varies] = _fit_of_two(rows, weight) - _fit_of_one(rows, weight)
+    return found
+
+
+def _fit_of_two(rows, weight):
+    """Return the log-likelihood (m,) of two normal distributions of rows (m, n)."""
+    total = weight.sum()
+    starts = np.quantile(rows, [0.15, 0.5, 0.85], axis=1).T[..., None]
+    points = rows[:, None]
+    second = (points > starts).astype(np.float64)  # probabilities of the second
+    for _ in range(_MOST_STEPS):
+        size = (second @ weight)[..., None]
+        size = np.clip(size, 1e-6 * total, (1 - 1e-6) * total)
+        above = ((second * points) @ weight)[..., None] / size
+        below = -above * size / (total - size)  # the mean of all is zero
+        # So is the variance of all one.
+        variance = 1 - (size * above**2 + (total - size) * below**2) / total
+        variance = np.maximum(variance, _LEAST_VARIANCE)
+        of_second = np.log(size / total) - (points - above) ** 2 / (2 * variance)
+        of_first = np.log(1 - size / total) - (points - below) ** 2 / (2 * variance)
+        density = np.logaddexp(of_first, of_second)
+        second = np.exp(of_second - density)
+    fits = density @ weight - total * np.log(variance[..., 0]) / 2
+    return fits.max(axis=1)
+
+
+def _fit_of_one(rows, weight):
+    """Return the largest log-likelihood (m,) of one mode of rows (m, n).
+
+    Johnson's systems, where arcsinh or the logit of a linear function is normal: the
+    function is one of a grid, and the normal distribution is fitted. A logit with a
+    standard deviation above the root of two would have two modes.
+    """
+    low = rows.min(axis=1, keepdims=True)
+    high = rows.max(axis=1, keepdims=True)
+    first, middle, third = np.quantile(rows, [0.25, 0.5, 0.75], axis=1)[..., None]
+    width = np.maximum(third - first, 0.1) / 1.35
+    best = _normal_fit(rows, weight)
+    places = [low, high, middle, low - width / 2, high + width / 2]
+    places += [middle - 0.7 * width, middle + 0.7 * width]
+    for place, scale in product(places, (0.3, 1.0, 3.0)):
+        shifted = rows - place
+        fit = _normal_fit(np.arcsinh(shifted / (scale * width)), weight)
+        fit -= np.log(np.hypot(shifted, scale * width)) @ weight
+        best = np.maximum(best, fit)
+    for below, above in product((0.01, 0.1, 0.5), repeat=2):
+        left = rows - low + below * (high - low)
+        right = high - rows + above * (high - low)
+        fit = _normal_fit(np.log(left / right), weight, np.sqrt(2))
+        fit -= np.log(left * right / (left + right)) @ weight
+        best = np.maximum(best, fit)
+    return best
+
+
+def _normal_fit(rows, weight, widest=np.inf):
+    """Return the log-likelihood (m,) of normal distributions of rows (m, n).
+
+    Of standard deviations of at most `widest`.
+    """
+    total = weight.sum()
+    variance = np.square(rows - (rows @ weight / total)[:, None]) @ weight / total
+    fitted = np.clip(variance, _LEAST_VARIANCE**2, widest**2)
+    return -total / 2 * (np.log(fitted) + variance / fitted)
