@@ -11,7 +11,6 @@ import pytest
 from numba.core.registry import CPUDispatcher
 
 from skdiffclust._compiled import compiled
-from skdiffclust.memories import _block_kernels, _kernels
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -95,28 +94,6 @@ print(find(singletons(4), 3))
         env=environment,
     )
     assert (run.stdout, run.stderr) == ("3\n", "")
-
-
-@pytest.mark.parametrize("module", [_kernels, _block_kernels])
-def test_helpers_of_kernels_that_reorder_sums_are_inlined(module):
-    # Otherwise a process that compiles calls the copy of a helper that it compiled
-    # first, and one that loads from the cache the copy beside the caller. Two fits with
-    # one seed differed by 2e-7: the first on a machine, and all later ones.
-    kernels = {
-        name: value
-        for name, value in vars(module).items()
-        if isinstance(value, CPUDispatcher)
-    }
-    called = {
-        name
-        for kernel in kernels.values()
-        for name in kernel.py_func.__code__.co_names
-        if name in kernels
-    }
-    assert len(called) > 5
-    for name in called:
-        options = kernels[name].targetoptions
-        assert options.get("forceinline") or options.get("inline") == "always", name
 
 
 COLD_AND_WARM = """

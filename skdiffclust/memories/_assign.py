@@ -1,16 +1,16 @@
-"""Labels from fitted memories, by blocks of samples, with the compiled recursion."""
+"""Labels from fitted memories, by blocks of samples."""
 
 import numpy as np
 from scipy import sparse
+from scipy.spatial.distance import cdist
 
-from skdiffclust._kmeans import squared_lengths
-from skdiffclust.memories._kernels import (
-    assign_rows,
-    assign_rows_manhattan,
-    row_products,
-    sparse_row_products,
-)
-from skdiffclust.memories._scaling import blocks, directions
+from skdiffclust._kmeans import squared_distances
+from skdiffclust._products import product_by_sample
+from skdiffclust.memories._dynamics import recall
+from skdiffclust.memories._recursion import SphereStart, euclidean_steps, sphere_steps
+from skdiffclust.memories._scaling import directions
+
+_BLOCK_ENTRIES = 2**21
 
 
 def assign(X, memories, log_weights, dynamics):
@@ -23,42 +23,55 @@ def assign(X, memories, log_weights, dynamics):
     if dynamics.metric == "cosine" or sparse.issparse(X):
         shift = np.zeros_like(shift)
     memories = _prepare(memories, shift, dynamics.metric)
+    nearest = {"euclidean": _nearest, "cosine": _most_alike}.get(dynamics.metric)
     labels = np.empty(X.shape[0], dtype=np.int64)
-    beta = dynamics.inverse_temperature
-    n_steps = dynamics.n_steps
-    order = np.ascontiguousarray(np.argsort(memories, axis=0, kind="stable").T)
-    by_feature = np.ascontiguousarray(memories.T)
-    geometry = int(dynamics.metric == "cosine")
-    for rows in blocks(X):
+    step = max(1, _BLOCK_ENTRIES // max(memories.shape))
+    for start in range(0, X.shape[0], step):
+        rows = slice(start, start + step)
         Z = _prepare(X[rows], shift, dynamics.metric)
-        if dynamics.metric == "manhattan":
-            assign_rows_manhattan(
-                Z,
-                memories,
-                order,
-                log_weights,
-                beta,
-                dynamics.step_size,
-                n_steps,
-                labels[rows],
-            )
-            continue
-        if sparse.issparse(Z):
-            products = _sparse_products(Z, by_feature)
+        if nearest is None:
+            labels[rows] = _nearest_city_block(Z, memories, log_weights, dynamics)
         else:
-            products = np.empty((len(Z), len(memories)))
-            row_products(Z, by_feature, products)
-        assign_rows(
-            products,
-            memories,
-            log_weights,
-            beta,
-            dynamics.step_size,
-            n_steps,
-            geometry,
-            labels[rows],
-        )
+            products = product_by_sample(Z, memories.T)
+            gram = memories @ memories.T
+            labels[rows] = nearest(products, gram, log_weights, dynamics)
     return labels
+
+
+def _nearest(products, gram, log_weights, dynamics):
+    """Return labels (m,) from products (m, k) of samples with the memories."""
+    norms = np.diag(gram)[:, None]
+    steps = euclidean_steps(
+        0.0, products.T, gram, norms, log_weights[:, None], dynamics, _by_sample
+    )
+    return (2.0 * steps.products - norms).argmax(axis=0)
+
+
+def _most_alike(products, gram, log_weights, dynamics):
+    """Return labels (m,) from products (m, k) of directions with those of memories."""
+    ones = np.ones((1, len(products)))
+    start = SphereStart(0.0, products.T, products.T, ones, ones, ones)
+    steps, _ = sphere_steps(start, gram, log_weights[:, None], dynamics, _by_sample)
+    return steps[-1].after[0].argmax(axis=0)
+
+
+def _by_sample(gram, shares):
+    """Return gram @ shares (k, m), one product for each sample."""
+    return product_by_sample(shares.T, gram).T
+
+
+def _nearest_city_block(Z, memories, log_weights, dynamics):
+    """Return labels (m,) of samples Z (m, d) by city-block distances."""
+    recalled = recall(
+        Z,
+        memories,
+        dynamics.inverse_temperature,
+        n_steps=dynamics.n_steps,
+        step_size=dynamics.step_size,
+        weights=np.exp(log_weights),
+        metric="manhattan",
+    )
+    return cdist(recalled, memories, "cityblock").argmin(axis=1)
 
 
 def sparse_distances(X, memories, metric):
@@ -66,18 +79,8 @@ def sparse_distances(X, memories, metric):
     zero = np.zeros(memories.shape[1])
     Z = _prepare(X, zero, metric)
     memories = _prepare(memories, zero, metric)
-    products = _sparse_products(Z, np.ascontiguousarray(memories.T))
-    norms = np.square(memories).sum(axis=1)
-    squares = squared_lengths(Z)[:, None] + norms - 2.0 * products
-    np.maximum(squares, 0.0, out=squares)
+    squares = squared_distances(Z, memories)
     return 0.5 * squares if metric == "cosine" else np.sqrt(squares)
-
-
-def _sparse_products(Z, by_feature):
-    """Return products (m, k) of CSR rows and memories (d, k), row by row."""
-    products = np.empty((Z.shape[0], by_feature.shape[1]))
-    sparse_row_products(Z.data, Z.indices, Z.indptr, by_feature, products)
-    return products
 
 
 def _prepare(X, shift, metric):

@@ -1,6 +1,6 @@
 """Energy of samples among memories, and the dynamics that minimises it, in NumPy.
 
-This is the definition; `_kernels` runs the same recursion faster.
+This is the definition; `_recursion` runs the same steps in n_clusters dimensions.
 """
 
 from dataclasses import dataclass
@@ -13,6 +13,7 @@ from skdiffclust._affinity import refuse_overflow, refuse_zero_rows
 from skdiffclust._assignments import softmax
 from skdiffclust._products import product_by_sample
 from skdiffclust._validation import refuse_silent_conversion
+from skdiffclust.memories._recursion import medians
 
 
 @dataclass(frozen=True)
@@ -360,7 +361,6 @@ class _Field:
         self._metric = metric
         self._map = linear_map
         self._mapped = self._image(self.memories)
-        self._order = np.argsort(memories, axis=0, kind="stable")
 
     @classmethod
     def checked(cls, memories, inverse_temperature, weights, metric, linear_map):
@@ -414,7 +414,8 @@ class _Field:
         """Return rows (m, d) after one step of the features that move (m, d)."""
         p = softmax(self._logits(self._divergences(X)))
         if self._metric == "manhattan":
-            pull = self._medians(p) - X
+            middle = medians(p.T, self.memories)
+            pull = self.memories[middle, np.arange(X.shape[1])] - X
         else:
             pull = product_by_sample(p, self.memories)
             if self._metric == "euclidean":
@@ -442,15 +443,6 @@ class _Field:
         with np.errstate(over="ignore"):
             gap = self._beta * (far - far.min(axis=1, keepdims=True))
         return self._log_weights - gap
-
-    def _medians(self, p):
-        """Return the medians (m, d) of the memories under the weights p (m, k)."""
-        medians = np.empty((len(p), self.memories.shape[1]))
-        for j, order in enumerate(self._order.T):
-            reached = np.cumsum(p[:, order], axis=1) >= 0.5
-            reached[:, -1] = True  # p may sum to a little less than one
-            medians[:, j] = self.memories[order, j][reached.argmax(axis=1)]
-        return medians
 
 
 def _on_sphere(X):

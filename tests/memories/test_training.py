@@ -1,11 +1,9 @@
 """The explicit gradient: against autograd, differences, and the NumPy definition."""
 
-from collections import Counter
-
 import numpy as np
 import pytest
 
-from skdiffclust.memories import _block_kernels, _training, recall
+from skdiffclust.memories import recall
 from skdiffclust.memories._dynamics import Dynamics
 from skdiffclust.memories._masking import hidden_blocks, mask_groups
 from skdiffclust.memories._training import completion_with_gradient
@@ -180,76 +178,6 @@ def test_loss_is_that_of_the_definition(metric, groups, global_random_seed):
     np.testing.assert_allclose(found.attracted.sum(axis=1), weight[used].sum())
 
 
-def test_work_in_feature_space_does_not_depend_on_the_number_of_steps(
-    monkeypatch, global_random_seed
-):
-    # Counted: calls of what sees the features, the kernel being run as plain Python.
-    kernels = _block_kernels
-    monkeypatch.setattr(_training, "euclidean_rows", kernels.euclidean_rows.py_func)
-    monkeypatch.setattr(kernels, "_add_group", kernels._add_group.py_func)
-    monkeypatch.setattr(np, "ascontiguousarray", np.asanyarray)
-    n_calls = Counter()
-
-    def spy(name, sees_features, real):
-        def call(*arguments):
-            shapes = {n for a in arguments for n in np.shape(a)}
-            assert (D in shapes) == sees_features, name
-            n_calls[name] += 1
-            return real(*arguments)
-
-        monkeypatch.setattr(kernels, name, call)
-
-    for name in (
-        "_load_hidden",
-        "_project",
-        "_add_hidden",
-        "_rest",
-        "hidden_products",
-        "memories_vjp",
-    ):
-        spy(name, True, getattr(kernels, name))
-    for name in ("_load", "_forward", "_close", "_backward", "_close_rows"):
-        spy(name, False, getattr(kernels, name))
-    counts = []
-    for n_steps in (1, 20):
-        n_calls.clear()
-        X, memories, log_weights, fill, weight = problem(
-            "euclidean", seed=global_random_seed
-        )
-        completion_with_gradient(
-            CountingArray.of(X),
-            memories,
-            log_weights,
-            Dynamics(1.0, n_steps, 0.5, "euclidean"),
-            groups=MASKED + PLAIN,
-            fill=fill,
-            sample_weight=weight,
-        )
-        assert n_calls["_forward"] == 3 * R  # of groups that fill one block
-        assert CountingArray.products == 2
-        counts.append(n_calls.copy())
-    assert counts[0] == counts[1]
-
-
-class CountingArray(np.ndarray):
-    """An array that counts the matrix products that it takes part in."""
-
-    products = 0
-
-    @classmethod
-    def of(cls, X):
-        """Start counting with a view of X."""
-        cls.products = 0
-        return X.view(cls)
-
-    def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
-        if ufunc is np.matmul:
-            CountingArray.products += 1
-        inputs = [np.asarray(a) if isinstance(a, np.ndarray) else a for a in inputs]
-        kwargs.pop("out", None)
-        return getattr(ufunc, method)(*inputs, **kwargs)
-
-
 def test_float32_stays_float32_and_agrees(global_random_seed):
     X, memories, log_weights, fill, weight = problem(
         "euclidean", seed=global_random_seed
@@ -263,13 +191,6 @@ def test_float32_stays_float32_and_agrees(global_random_seed):
     assert single.gradient.dtype == np.float32
     scale = np.abs(double.gradient).max()
     np.testing.assert_allclose(single.gradient, double.gradient, atol=1e-5 * scale)
-
-
-def test_exponential_of_the_blocks():
-    x = np.linspace(-40.0, 0.0, 4001)
-    found = np.array([_block_kernels._exp(value) for value in x])
-    np.testing.assert_allclose(found, np.exp(x), rtol=2e-12)
-    assert np.abs(found - np.exp(x)).max() < 1e-14
 
 
 @pytest.mark.parametrize("beta", [1e-300, 1e-6, 1e6, 1e150])

@@ -1,0 +1,195 @@
+"""The dynamics, and their backward pass, in n_clusters dimensions.
+
+With one set of hidden features for a group of samples, the steps of eq. (4) need of
+samples and memories only their products. Arrays (..., k, b) are of k memories and b
+samples; leading dimensions are groups and restarts.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+# Squared length, after a step on the sphere, that is rounding: the sample was opposite
+# to what attracts it, a stationary point of the energy.
+_OPPOSITE = 1e-14
+_CLEAR = 0.5 + 1e-9  # share of a memory that is the median of every feature
+
+
+def attraction(affinity, bias, beta):
+    """Return softmax(beta * affinity + bias) over the memories (..., k, b).
+
+    `bias` (..., k, 1) is None for memories of equal weights.
+    """
+    logits = affinity - affinity.max(axis=-2, keepdims=True)
+    # beta multiplies a difference that is never positive, so it cannot overflow to
+    # NaN, whatever its size.
+    with np.errstate(over="ignore", under="ignore"):
+        logits *= beta
+        if bias is not None:
+            logits += bias
+            logits -= logits.max(axis=-2, keepdims=True)
+        shares = np.exp(logits, out=logits)
+        shares /= shares.sum(axis=-2, keepdims=True)
+    return shares
+
+
+def _through_softmax(share, by_share):
+    """Return the gradient (..., k, b) by the logits of one by the shares, in place."""
+    by_share -= np.sum(share * by_share, axis=-2, keepdims=True)
+    by_share *= share
+    return by_share
+
+
+class EuclideanSteps(NamedTuple):
+    """Steps of samples whose end is ``(1 - step)^T start + memories^T pull``."""
+
+    shares: list  # T attractions (..., k, b)
+    pull: np.ndarray  # (..., k, b)
+    products: np.ndarray  # (..., k, b) of the end with the memories
+
+
+def euclidean_steps(known, first, gram, norms, bias, dynamics, multiply=np.matmul):
+    """Return the `EuclideanSteps` of eq. (11).
+
+    `known` are the products of seen features with the memories, `first` those of the
+    start of hidden ones, `gram` (..., k, k) those of memories in hidden features, and
+    `norms` (..., k, 1) the squared lengths of the memories.
+    """
+    step = dynamics.step_size
+    fixed = known - 0.5 * norms
+    products = first
+    pull = 0.0
+    shares = []
+    for _ in range(dynamics.n_steps):
+        share = attraction(products + fixed, bias, 2.0 * dynamics.inverse_temperature)
+        shares.append(share)
+        pulled = multiply(gram, share)
+        if step == 1.0:
+            products = pulled
+            pull = share
+        else:
+            products = (1.0 - step) * products + step * pulled
+            pull = (1.0 - step) * pull + step * share
+    return EuclideanSteps(shares, pull, products)
+
+
+def euclidean_backward(steps, by_pull, gram, dynamics):
+    """Return gradients by first products, logits (summed over the steps), and `gram`.
+
+    `by_pull` is the gradient by the pull.
+    """
+    step = dynamics.step_size
+    by_products = np.zeros_like(by_pull)
+    by_logits = np.zeros_like(by_pull)
+    by_gram = np.zeros_like(gram)
+    weight = step
+    for t, share in enumerate(reversed(steps.shares)):
+        by_share = weight * by_pull
+        if t:
+            by_share += step * (gram @ by_products)
+            by_gram += step * (share @ by_products.swapaxes(-1, -2))
+        found = _through_softmax(share, by_share)
+        by_logits += found
+        by_products *= 1.0 - step
+        by_products += 2.0 * dynamics.inverse_temperature * found
+        weight *= 1.0 - step
+    return by_products, by_logits, by_gram
+
+
+class SphereStart(NamedTuple):
+    """Samples before the first step on the sphere: scaled seen and hidden features."""
+
+    known: np.ndarray  # (..., k, b) products of seen features with the memories
+    first: np.ndarray  # (..., k, b) those of the start of hidden features
+    target: np.ndarray  # (..., k, b) those of the true values of hidden features
+    seen: np.ndarray  # (..., 1, b) factor of seen features
+    aim: np.ndarray  # (..., 1, b) product of start and true values of hidden features
+    size: np.ndarray  # (..., 1, b) squared length: 1, or 0 for a row of zeros
+
+
+class SphereStep(NamedTuple):
+    """A step on the sphere, from a row ``seen * (seen features) + (hidden ones)``."""
+
+    share: np.ndarray  # (..., k, b)
+    pull: np.ndarray  # (..., k, b) products of what attracts with the memories
+    products: np.ndarray  # (..., k, b) of the hidden features, before the step
+    after: tuple  # products (..., k, b), aim and seen (..., 1, b) after it
+    seen: np.ndarray  # (..., 1, b) before it
+    length: np.ndarray  # (..., 1, b) squared, before it is put back on the sphere
+    step: np.ndarray  # (..., 1, b) step size, 0 where the row is at a stationary point
+    shrink: np.ndarray  # (..., 1, b)
+
+
+def sphere_steps(start, gram, bias, dynamics, multiply=np.matmul):
+    """Return the steps of Section 3.5, and the squared lengths (..., 1, b) after."""
+    products, aim, seen, size = start.first, start.aim, start.seen, start.size
+    steps = []
+    for _ in range(dynamics.n_steps):
+        affinity = seen * start.known + products
+        share = attraction(affinity, bias, dynamics.inverse_temperature)
+        pull = multiply(gram, share)
+        change = share * (2.0 * products + dynamics.step_size * pull)
+        length = size + dynamics.step_size * change.sum(axis=-2, keepdims=True)
+        moves = length > _OPPOSITE
+        step = np.where(moves, dynamics.step_size, 0.0)
+        length = np.where(moves, length, 1.0)
+        shrink = 1.0 / np.sqrt(length)
+        aimed = aim + step * np.sum(share * start.target, axis=-2, keepdims=True)
+        after = (products + step * pull) * shrink, aimed * shrink, seen * shrink
+        steps.append(
+            SphereStep(share, pull, products, after, seen, length, step, shrink)
+        )
+        size = np.where(moves, 1.0, size)
+        products, aim, seen = after
+    return steps, size
+
+
+def sphere_backward(start, steps, by_aim, by_seen, gram, dynamics):
+    """Return gradients by `start.known`, `first`, `target`, by logits, and `gram`.
+
+    `by_aim` and `by_seen` (..., 1, b) are those by the product with the true values and
+    by the factor of seen features, after the last step.
+    """
+    beta = dynamics.inverse_temperature
+    shape = steps[-1].share.shape
+    by_products, by_logits, by_known, by_target = (np.zeros(shape) for _ in range(4))
+    by_gram = np.zeros_like(gram)
+    for taken in reversed(steps):
+        products, aim, seen = taken.after
+        share, step = taken.share, taken.step
+        by_length = np.sum(by_products * products, axis=-2, keepdims=True)
+        by_length += by_seen * seen + by_aim * aim
+        by_length *= np.where(step > 0, -step, 0.0) / taken.length
+        scale = step * taken.shrink
+        by_share = scale * (gram @ by_products + by_aim * start.target)
+        by_share += by_length * (taken.products + step * taken.pull)
+        by_target += scale * by_aim * share
+        outer = scale * by_products + 0.5 * step * by_length * share
+        by_gram += share @ outer.swapaxes(-1, -2)
+        found = _through_softmax(share, by_share)
+        by_logits += found
+        by_known += beta * taken.seen * found
+        by_aim = by_aim * taken.shrink
+        by_seen = by_seen * taken.shrink
+        by_seen += beta * np.sum(start.known * found, axis=-2, keepdims=True)
+        by_products *= taken.shrink
+        by_products += by_length * share + beta * found
+    return by_known, by_products, by_target, by_logits, by_gram
+
+
+def medians(shares, memories):
+    """Return the memory (b, d) of (k, d) that is the median of each feature.
+
+    Under the shares (k, b) of the memories in the attraction of samples.
+    """
+    # A memory with more than half of the shares is the median of every feature.
+    nearest = shares.argmax(axis=0)
+    chosen = np.repeat(nearest[:, None], memories.shape[1], axis=1)
+    unclear = np.flatnonzero(shares.max(axis=0) < _CLEAR)
+    if len(unclear):
+        shares = shares[:, unclear]
+        for j, order in enumerate(np.argsort(memories, axis=0, kind="stable").T):
+            reached = np.cumsum(shares[order], axis=0) >= 0.5
+            reached[-1] = True  # the sum may be a little less than one
+            chosen[unclear, j] = order[reached.argmax(axis=0)]
+    return chosen
