@@ -1,18 +1,16 @@
 """Low cuts without eigenvectors: coarsen, merge greedily, search locally, combine."""
 
 import numpy as np
-import scipy.sparse as sp
 
 from skdiffclust._compiled import compiled
 from skdiffclust._threads import run_chunks, thread_count
 from skdiffclust.cuts._local_search import (
     CLIMBS,
+    UNBOUNDED,
     Level,
-    as_level,
-    count_joined,
+    local_search,
+    rank,
     rows_of_pairs,
-    search_level,
-    sums_of,
 )
 
 # Coarsening ends at this many nodes per cluster, within these bounds, because greedy
@@ -35,72 +33,49 @@ _LOOSE = 0.1
 _LARGE = 20_000
 _N_GROWN_LARGE = 8
 _CLIMBED_LARGE = 5000
-# Penalty for merging clusters that must be separated: more than any cut.
-_BARRED = 1e200
+# Weight of an edge between clusters that must be separated: beyond any other.
+_BARRED = -1e200
 # Number of nodes from which starts run in threads.
 _THREADED = 2000
 
 
-def search(
-    graph,
-    n_clusters,
-    n_starts,
-    random_state,
-    *,
-    divisors=None,
-    bounds=None,
-    apart=None,
-):
+def search(level, n_clusters, n_starts, random_state, bounds=UNBOUNDED):
     """Return labels (n,) int64 of the lowest cut of several starts, combined.
 
     O(n_starts n_edges) time, and O(n_starts (20 n_clusters)^2) on coarse graphs. The
     starts run in threads, and are the same for any number of them.
     """
-    level = as_level(graph, divisors, bounds, apart)
-    low, high = (0.0, np.inf) if bounds is None else bounds[1:]
     seeds = random_state.randint(np.iinfo(np.int32).max, size=n_starts)
     starts = [None] * n_starts
 
     def work(first, last):
         for i in range(first, last):
             rng = np.random.RandomState(seeds[i])
-            starts[i] = multilevel(level, n_clusters, rng, low, high)
+            starts[i] = multilevel(level, n_clusters, rng, bounds)
 
     n_threads = thread_count(None) if level.n >= _THREADED else 1
     if n_threads == 1:
         work(0, n_starts)
     else:
         run_chunks(work, n_starts, (), n_threads)
-    return combine_all(level, starts, n_clusters, random_state, low, high)
+    return combine_all(level, starts, n_clusters, random_state, bounds)
 
 
-def combine_all(level, starts, n_clusters, random_state, low=0.0, high=np.inf):
+def combine_all(level, starts, n_clusters, random_state, bounds=UNBOUNDED):
     """Return labels (n,) of a cut at most that of the best of `starts`.
 
     The best is combined with each of the others: what both group together is one node,
     and the small graph of those nodes is cut anew.
     """
-    starts = sorted(
-        starts, key=lambda labels: rank(level, labels, n_clusters, low, high)
+    best, *others = sorted(
+        starts, key=lambda labels: rank(level, labels, n_clusters, bounds)
     )
-    best = starts[0]
-    for other in starts[1:]:
-        best = combine(level, best, other, n_clusters, random_state, low, high)
+    for other in others:
+        best = combine(level, best, other, n_clusters, random_state, bounds)
     return best
 
 
-def rank(level, labels, n_clusters, low, high):
-    """Return the key that labels (n,) are compared by: (pairs joined, excess, cut)."""
-    clusters = sums_of(level, labels, n_clusters)
-    totals = clusters.totals
-    outside = np.maximum(totals - high, 0.0).sum() + np.maximum(low - totals, 0.0).sum()
-    if outside <= 1e-9 * totals.sum():
-        outside = 0.0
-    n_joined = count_joined(level.apart_starts, level.apart_nodes, labels)
-    return n_joined, outside, clusters.cut
-
-
-def multilevel(level, n_clusters, random_state, low=0.0, high=np.inf):
+def multilevel(level, n_clusters, random_state, bounds=UNBOUNDED):
     """Return labels (n,) int64 of a low cut of a graph of n >= n_clusters nodes.
 
     Heaviest edges are contracted in random order until few nodes are left, those are
@@ -112,34 +87,30 @@ def multilevel(level, n_clusters, random_state, low=0.0, high=np.inf):
     enough = min(max(_MIN_NODES, _NODES_PER_CLUSTER * n_clusters), _MAX_NODES)
     enough = max(enough, 2 * n_clusters)
     # No node may grow so large that clusters of it cannot be within their bounds.
-    total = level.sizes.sum()
-    heaviest = 1.5 * total / enough if low > 0.0 or high < np.inf else np.inf
+    heaviest = np.inf if bounds == UNBOUNDED else 1.5 * level.sizes.sum() / enough
     while level.n > enough:
-        order = random_state.permutation(level.n)
-        groups, n_groups = match(*level, order, heaviest, _TWO_HOPS)
-        if n_groups > _STALLED * level.n:
-            groups, n_groups = _pair_leftovers(groups, level.apart_starts)
-            if n_groups == level.n:
-                break
-        level = coarsen_level(level, groups, n_groups)
+        groups, n_groups = match(level, random_state.permutation(level.n), heaviest)
+        if n_groups == level.n:
+            break
+        level = coarsen(level, groups, n_groups)
         levels.append(level)
         all_groups.append(groups)
-    bounds = loosened(level, n_clusters, low, high) if all_groups else (low, high)
-    n_finest = levels[0].n
-    n_grown = _N_GROWN_LARGE if n_finest > _LARGE else _N_GROWN
-    labels = first_labels(level, n_clusters, random_state, *bounds, n_grown)
+    is_large = levels[0].n > _LARGE
+    n_grown = _N_GROWN_LARGE if is_large else _N_GROWN
+    loose = loosened(level, n_clusters, bounds) if all_groups else bounds
+    labels = first_labels(level, n_clusters, random_state, loose, n_grown)
     while all_groups:
         levels.pop()
         level = levels[-1]
         groups = all_groups.pop()
-        bounds = loosened(level, n_clusters, low, high) if all_groups else (low, high)
+        loose = loosened(level, n_clusters, bounds) if all_groups else bounds
         # Sequences on all levels of a large graph would take most of the time.
-        climbs = 0 if n_finest > _LARGE and level.n > _CLIMBED_LARGE else CLIMBS
-        labels = search_level(level, labels[groups], n_clusters, *bounds, climbs=climbs)
+        climbs = 0 if is_large and level.n > _CLIMBED_LARGE else CLIMBS
+        labels = local_search(level, labels[groups], n_clusters, loose, climbs=climbs)
     return labels
 
 
-def loosened(level, n_clusters, low, high):
+def loosened(level, n_clusters, bounds):
     """Return bounds that the nodes of a coarse level can satisfy.
 
     They are the bounds themselves if all nodes have one size, and are loosened by at
@@ -148,85 +119,95 @@ def loosened(level, n_clusters, low, high):
     mean = level.sizes.sum() / n_clusters
     largest = level.sizes.max()
     if largest == level.sizes.min():
-        return low, high
+        return bounds
     slack = min(largest, _LOOSE * mean)
-    return min(low, mean - slack), max(high, mean + slack)
+    return min(bounds[0], mean - slack), max(bounds[1], mean + slack)
 
 
-def first_labels(level, n_clusters, random_state, low, high, n_grown):
+def first_labels(level, n_clusters, random_state, bounds, n_grown):
     """Return labels (n,) of a small graph: merged, or the best of that and some grown.
 
     Merging considers sizes, and nodes that must be separated, only when it may be too
     late; growing considers little but sizes.
     """
-    candidates = [merge(level, n_clusters, high)]
+    candidates = [merge(level, n_clusters, bounds[1])]
     for node in random_state.randint(level.n, size=n_grown):
-        candidates.append(grow(*level[:6], node, n_clusters))
-    improved = [
-        search_level(level, labels, n_clusters, low, high) for labels in candidates
-    ]
-    return min(improved, key=lambda labels: rank(level, labels, n_clusters, low, high))
+        candidates.append(grow(level, node, n_clusters))
+    improved = [local_search(level, found, n_clusters, bounds) for found in candidates]
+    return min(improved, key=lambda found: rank(level, found, n_clusters, bounds))
 
 
-def combine(level, labels, other, n_clusters, random_state, low=0.0, high=np.inf):
+def combine(level, labels, other, n_clusters, random_state, bounds=UNBOUNDED):
     """Return the labels (n,) of a cut at most that of `labels`, recut with `other`."""
-    groups, n_groups = common_refinement(labels, other, n_clusters)
-    coarse = coarsen_level(level, groups, n_groups)
+    both = labels * n_clusters + other
+    groups = np.unique(both, return_inverse=True)[1]
+    n_groups = int(groups.max()) + 1
+    coarse = coarsen(level, groups, n_groups)
     inherited = np.empty(n_groups, dtype=np.int64)
     inherited[groups] = labels
-    anew = multilevel(coarse, n_clusters, random_state, low, high)
-    inherited = search_level(coarse, inherited, n_clusters, low, high)
+    candidates = [
+        local_search(coarse, inherited, n_clusters, bounds),
+        multilevel(coarse, n_clusters, random_state, bounds),
+    ]
     # Only the better of the two is worth the moves on the fine graph.
-    start = min(
-        (inherited, anew), key=lambda found: rank(coarse, found, n_clusters, low, high)
-    )
-    improved = search_level(level, start[groups], n_clusters, low, high)
+    start = min(candidates, key=lambda found: rank(coarse, found, n_clusters, bounds))
+    improved = local_search(level, start[groups], n_clusters, bounds)
     return min(
-        (labels, improved), key=lambda found: rank(level, found, n_clusters, low, high)
+        (labels, improved), key=lambda found: rank(level, found, n_clusters, bounds)
     )
 
 
-def common_refinement(labels, other, n_clusters):
-    """Return groups (n,) of nodes that both labels put together, and their number."""
-    both = labels * n_clusters + other
-    numbers = np.full(n_clusters * n_clusters, -1, dtype=np.int64)
-    found = np.unique(both)
-    numbers[found] = np.arange(len(found))
-    return numbers[both], len(found)
+def match(level, order, heaviest):
+    """Return groups (n,) of one node or two, in a random order (n,), and their number.
+
+    No pair is of more than `heaviest` size. Where many nodes are left alone, two whose
+    heaviest edge leads to the same node are paired, and where most are, any two.
+    """
+    partner, hubs = pair_nodes(level, order, heaviest)
+    for share, keys in ((_TWO_HOPS, hubs), (_STALLED, np.zeros_like(hubs))):
+        alone = np.flatnonzero(partner == np.arange(level.n))
+        if len(alone) + level.n > 2 * share * level.n:
+            # Nodes that must be separated from others are left alone.
+            alone = alone[np.diff(level.apart_starts)[alone] == 0]
+            alone = alone[keys[alone] >= 0]
+            _pair_by_key(level, partner, alone, keys, heaviest)
+    first = np.minimum(partner, np.arange(level.n))
+    numbers = np.cumsum(first == np.arange(level.n)) - 1
+    return numbers[first], int(numbers[-1]) + 1
 
 
-def coarsen(graph, groups, n_groups, sizes):
-    """Return the graph and sizes (n_groups,) of groups (n,) of nodes taken as one."""
-    level = coarsen_level(as_level(graph, sizes), groups, n_groups)
-    coarse = sp.csr_array(
-        (level.data, level.indices, level.indptr), shape=(n_groups, n_groups)
-    )
-    coarse.sort_indices()
-    return coarse, level.divisors
+def _pair_by_key(level, partner, alone, keys, heaviest):
+    """Pair, in place, nodes `alone` with the next one of the same key."""
+    alone = alone[np.argsort(keys[alone], kind="stable")]
+    keys = keys[alone]
+    rank_of_key = np.arange(len(alone)) - np.searchsorted(keys, keys)
+    second = np.flatnonzero(rank_of_key % 2 == 1)
+    pairs = alone[second - 1], alone[second]
+    fits = level.sizes[pairs[0]] + level.sizes[pairs[1]] <= heaviest
+    partner[pairs[0][fits]] = pairs[1][fits]
+    partner[pairs[1][fits]] = pairs[0][fits]
 
 
-def coarsen_level(level, groups, n_groups):
+def coarsen(level, groups, n_groups):
     """Return the `Level` of groups (n,) of nodes taken as one."""
     # Memory that is never written to is not allocated by the system.
     indices = np.empty(len(level.indices), dtype=level.indices.dtype)
     data = np.empty(len(level.data))
-    indptr, degrees, divisors, sizes = coarsen_rows(
-        *level[:6], groups, n_groups, indices, data
-    )
+    indptr, degrees = coarsen_rows(level, groups, n_groups, indices, data)
     n_kept = indptr[-1]
     apart = None
     if len(level.apart_nodes):
-        first = np.repeat(np.arange(level.n), np.diff(level.apart_starts))
-        apart = np.column_stack([groups[first], groups[level.apart_nodes]])
+        apart = groups[level.apart_pairs]
         apart = apart[apart[:, 0] != apart[:, 1]]
     return Level(
         indptr,
         indices[:n_kept].copy(),
         data[:n_kept].copy(),
         degrees,
-        divisors,
-        sizes,
+        np.bincount(groups, level.divisors),
+        np.bincount(groups, level.sizes),
         *rows_of_pairs(apart, n_groups),
+        level.penalty,
     )
 
 
@@ -235,294 +216,184 @@ def merge(level, n_clusters, high=np.inf):
 
     Pairs that are larger than `high` together come last, or that must be separated.
     """
-    n_barred = level.n if len(level.apart_nodes) else 0
-    barred = np.zeros((n_barred, n_barred), dtype=bool)
-    if n_barred:
-        first = np.repeat(np.arange(level.n), np.diff(level.apart_starts))
-        barred[first, level.apart_nodes] = True
     links = np.zeros((level.n, level.n))
     rows = np.repeat(np.arange(level.n), np.diff(level.indptr))
     links[rows, level.indices] = level.data
-    labels = merge_pairs(
+    first, second = level.apart_pairs.T
+    links[first, second] = _BARRED
+    owner = merge_pairs(
         links,
         level.divisors.copy(),
         level.degrees.copy(),
         level.sizes.copy(),
-        barred,
         n_clusters,
         high,
     )
-    return np.unique(labels, return_inverse=True)[1].astype(np.int64, copy=False)
-
-
-def _pair_leftovers(groups, apart_starts):
-    """Join groups (n,) of one node, two by two; return (groups, count).
-
-    Nodes that must be separated from others are left alone.
-    """
-    is_alone = np.bincount(groups)[groups] == 1
-    alone = np.flatnonzero(is_alone & (np.diff(apart_starts) == 0))
-    alone = alone[: 2 * (len(alone) // 2)]
-    groups = groups.copy()
-    groups[alone[1::2]] = groups[alone[::2]]
-    groups = np.unique(groups, return_inverse=True)[1]
-    return groups, int(groups.max()) + 1
+    return np.unique(owner, return_inverse=True)[1]
 
 
 @compiled(nogil=True)
-def _must_part(apart_starts, apart_nodes, i, j):
+def pair_nodes(level, order, heaviest):
+    """Pair nodes by the heaviest edge for their divisors; return (partners, hubs) (n,).
+
+    A node alone is its own partner; its hub is the neighbour of the heaviest edge, -1
+    for any other node. No pair is of more than `heaviest` size.
+    """
+    n = len(order)
+    partner = np.arange(n)
+    hubs = np.full(n, -1)
+    for i in order:
+        if partner[i] != i:
+            continue
+        best = -1
+        best_weight = 0.0
+        hub_weight = 0.0
+        for e in range(level.indptr[i], level.indptr[i + 1]):
+            j = level.indices[e]
+            if level.data[e] > hub_weight:
+                hubs[i] = j
+                hub_weight = level.data[e]
+            if partner[j] != j or level.sizes[i] + level.sizes[j] > heaviest:
+                continue
+            weight = level.data[e] * (1.0 / level.divisors[i] + 1.0 / level.divisors[j])
+            if weight > best_weight and not _must_part(level, i, j):
+                best = j
+                best_weight = weight
+        if best >= 0:
+            partner[i] = best
+            partner[best] = i
+    return partner, hubs
+
+
+@compiled(nogil=True)
+def _must_part(level, i, j):
     """Whether nodes i and j must be in two clusters."""
-    for e in range(apart_starts[i], apart_starts[i + 1]):
-        if apart_nodes[e] == j:
+    for e in range(level.apart_starts[i], level.apart_starts[i + 1]):
+        if level.apart_nodes[e] == j:
             return True
     return False
 
 
 @compiled(nogil=True)
-def match(
-    indptr,
-    indices,
-    data,
-    degrees,
-    divisors,
-    sizes,
-    apart_starts,
-    apart_nodes,
-    order,
-    heaviest,
-    two_hops,
-):
-    """Pair nodes by the heaviest edge for their divisors; return (groups (n,), count).
-
-    No pair is of more than `heaviest` size. Where more than `two_hops` of the nodes
-    are left, those whose neighbours are all taken are paired by their first neighbour.
-    """
-    n = len(order)
-    groups = np.full(n, -1, np.int64)
-    n_groups = 0
-    alone = np.zeros(n, np.bool_)
-    for i in order:
-        if groups[i] >= 0:
-            continue
-        groups[i] = n_groups
-        best = -1
-        best_weight = 0.0
-        for e in range(indptr[i], indptr[i + 1]):
-            j = indices[e]
-            if groups[j] < 0 and sizes[i] + sizes[j] <= heaviest:
-                weight = data[e] * (1.0 / divisors[i] + 1.0 / divisors[j])
-                if weight > best_weight and not _must_part(
-                    apart_starts, apart_nodes, i, j
-                ):
-                    best = j
-                    best_weight = weight
-        if best >= 0:
-            groups[best] = n_groups
-        else:
-            alone[i] = True
-        n_groups += 1
-    if n_groups <= two_hops * n:
-        return groups, n_groups
-    waiting = np.full(n, -1, np.int64)
-    joined = np.full(n_groups, -1, np.int64)
-    for i in order:
-        if not alone[i] or indptr[i] == indptr[i + 1]:
-            continue
-        hub = -1
-        hub_weight = 0.0
-        for e in range(indptr[i], indptr[i + 1]):
-            if data[e] > hub_weight:
-                hub = indices[e]
-                hub_weight = data[e]
-        j = waiting[hub]
-        fits = j >= 0 and sizes[i] + sizes[j] <= heaviest
-        if fits and not _must_part(apart_starts, apart_nodes, i, j):
-            joined[groups[i]] = groups[j]
-            waiting[hub] = -1
-        else:
-            waiting[hub] = i
-    numbers = np.empty(n_groups, np.int64)
-    count = 0
-    for g in range(n_groups):
-        if joined[g] < 0:
-            numbers[g] = count
-            count += 1
-    for g in range(n_groups):
-        if joined[g] >= 0:
-            numbers[g] = numbers[joined[g]]
-    for i in range(n):
-        groups[i] = numbers[groups[i]]
-    return groups, count
-
-
-@compiled(nogil=True)
-def coarsen_rows(
-    indptr, indices, data, degrees, divisors, sizes, groups, n_groups, columns, values
-):
+def coarsen_rows(level, groups, n_groups, columns, values):
     """Fill columns and values with the rows of groups (n,) of nodes taken as one.
 
-    Returns indptr (n_groups + 1,), degrees, divisors and sizes (n_groups,).
+    Returns indptr (n_groups + 1,) and the degrees (n_groups,).
     """
-    n = len(groups)
     starts = np.zeros(n_groups + 1, np.int64)
-    for i in range(n):
-        starts[groups[i] + 1] += 1
-    for g in range(n_groups):
-        starts[g + 1] += starts[g]
-    members = np.empty(n, np.int32)
+    for g in groups:
+        starts[g + 1] += 1
+    starts = np.cumsum(starts)
+    members = np.empty(len(groups), np.int32)
     filled = starts[:-1].copy()
-    for i in range(n):
+    for i in range(len(groups)):
         members[filled[groups[i]]] = i
         filled[groups[i]] += 1
-    pointers = np.empty(n_groups + 1, indptr.dtype)
-    pointers[0] = 0
-    coarse_degrees = np.zeros(n_groups)
-    coarse_divisors = np.zeros(n_groups)
-    coarse_sizes = np.zeros(n_groups)
+    pointers = np.zeros(n_groups + 1, level.indptr.dtype)
+    degrees = np.zeros(n_groups)
     place = np.full(n_groups, -1, np.int64)
     count = 0
     for g in range(n_groups):
         begin = count
-        for m in range(starts[g], starts[g + 1]):
-            i = members[m]
-            coarse_divisors[g] += divisors[i]
-            coarse_sizes[g] += sizes[i]
-            for e in range(indptr[i], indptr[i + 1]):
-                h = groups[indices[e]]
+        for i in members[starts[g] : starts[g + 1]]:
+            for e in range(level.indptr[i], level.indptr[i + 1]):
+                h = groups[level.indices[e]]
                 if h == g:
                     continue
                 if place[h] < begin:
                     place[h] = count
                     columns[count] = h
-                    values[count] = data[e]
+                    values[count] = 0.0
                     count += 1
-                else:
-                    values[place[h]] += data[e]
-                coarse_degrees[g] += data[e]
+                values[place[h]] += level.data[e]
+                degrees[g] += level.data[e]
         pointers[g + 1] = count
-    return pointers, coarse_degrees, coarse_divisors, coarse_sizes
+    return pointers, degrees
 
 
 @compiled(nogil=True)
-def grow(indptr, indices, data, degrees, divisors, sizes, node, n_clusters):
+def grow(level, node, n_clusters):
     """Return labels (n,) of clusters grown one by one from a node, of equal size.
 
     The next node is the one most of whose edges lead into the cluster; where none does,
-    the first that is left.
+    the first that is left. A cluster starts at the node where the last one ended.
     """
-    n = len(degrees)
+    n = len(level.sizes)
     labels = np.full(n, -1, np.int64)
-    left = sizes.sum()
+    left = level.sizes.sum()
     n_left = n
     for cluster in range(n_clusters):
         goal = left / (n_clusters - cluster)
         inside = np.zeros(n)
         total = 0.0
         while n_left > n_clusters - 1 - cluster:
-            if total > 0.0:
-                node = -1
-                best = 0.0
+            if total > 0.0 or labels[node] >= 0:
+                best = -1.0
                 for i in range(n):
-                    if labels[i] < 0 and inside[i] > best * degrees[i]:
+                    share = inside[i] / max(level.degrees[i], inside[i], 1e-300)
+                    if labels[i] < 0 and share > best:
                         node = i
-                        best = inside[i] / degrees[i]
-            if node < 0 or labels[node] >= 0:
-                node = 0
-                while labels[node] >= 0:
-                    node += 1
-            full = total + 0.5 * sizes[node] > goal
+                        best = share
+            full = total + 0.5 * level.sizes[node] > goal
             if total > 0.0 and full and cluster < n_clusters - 1:
                 break
             labels[node] = cluster
-            total += sizes[node]
-            left -= sizes[node]
+            total += level.sizes[node]
+            left -= level.sizes[node]
             n_left -= 1
-            for e in range(indptr[node], indptr[node + 1]):
-                inside[indices[e]] += data[e]
-        # The next cluster starts at the node where this one ended.
+            for e in range(level.indptr[node], level.indptr[node + 1]):
+                inside[level.indices[e]] += level.data[e]
     return labels
 
 
 @compiled(inline="always")
-def _change(links, divisors, cuts, i, j):
-    """Return by how much the cut changes if clusters i and j become one."""
-    joined = (cuts[i] + cuts[j] - 2.0 * links[i, j]) / (divisors[i] + divisors[j])
-    return joined - cuts[i] / divisors[i] - cuts[j] / divisors[j]
+def _merged(links, divisors, cuts, sizes, i, j, high, penalty):
+    """Return by how much the cut changes if clusters i and j become one.
 
-
-@compiled(nogil=True)
-def _best_partner(links, divisors, cuts, sizes, active, barred, i, high, penalty):
-    """Return the cluster that i is best merged with, and the change of the cut.
-
-    Pairs above the size `high` have the penalty, and more the larger they are; those
-    that are barred come last.
+    Pairs above the size `high` have the penalty, and more the larger they are.
     """
-    best = -1
-    best_change = np.inf
-    for j in range(len(active)):
-        if active[j] and j != i:
-            change = _change(links, divisors, cuts, i, j)
-            if sizes[i] + sizes[j] > high:
-                change += penalty * (sizes[i] + sizes[j]) / high
-            if len(barred) and barred[i, j]:
-                change += _BARRED
-            if change < best_change:
-                best = j
-                best_change = change
-    return best, best_change
+    joined = (cuts[i] + cuts[j] - 2.0 * links[i, j]) / (divisors[i] + divisors[j])
+    change = joined - cuts[i] / divisors[i] - cuts[j] / divisors[j]
+    size = sizes[i] + sizes[j]
+    return change + penalty * size / high if size > high else change
 
 
 @compiled(nogil=True)
-def merge_pairs(links, divisors, cuts, sizes, barred, n_clusters, high):
+def merge_pairs(links, divisors, cuts, sizes, n_clusters, high):
     """Return the owner (n,) of each node after merging down to n_clusters.
 
-    links (n, n), divisors, cuts and sizes (n,) are of the nodes, and are written; so
-    is barred (n, n), the pairs that must be separated, or (0, 0) where there are none.
+    links (n, n), divisors, cuts and sizes (n,) are of the nodes, and are written.
     """
     n = len(divisors)
     active = np.ones(n, np.bool_)
     owner = np.arange(n)
-    partner = np.empty(n, np.int64)
-    gain = np.empty(n)
-    penalty = 1.0
-    for i in range(n):
-        penalty += cuts[i] / divisors[i]
-    for i in range(n):
-        partner[i], gain[i] = _best_partner(
-            links, divisors, cuts, sizes, active, barred, i, high, penalty
-        )
+    partner = np.full(n, -1)
+    gain = np.full(n, np.inf)
+    penalty = 1.0 + (cuts / divisors).sum()
+    a = -1
+    b = -1
     for _ in range(n - n_clusters):
-        a = -1
         for i in range(n):
-            if active[i] and (a < 0 or gain[i] < gain[a]):
-                a = i
+            if not active[i]:
+                continue
+            if i == a or partner[i] == a or partner[i] == b:
+                partner[i] = -1
+                gain[i] = np.inf
+            # Where the partner is still the best, only the merged one is new.
+            for j in range(n) if partner[i] < 0 else range(max(a, 0), a + 1):
+                if active[j] and j != i:
+                    change = _merged(links, divisors, cuts, sizes, i, j, high, penalty)
+                    if change < gain[i]:
+                        partner[i] = j
+                        gain[i] = change
+        a = np.argmin(gain)
         b = partner[a]
-        cuts[a] = max(cuts[a] + cuts[b] - 2.0 * links[a, b], 0.0)
+        cuts[a] = max(cuts[a] + cuts[b] - 2.0 * max(links[a, b], 0.0), 0.0)
         divisors[a] += divisors[b]
         sizes[a] += sizes[b]
         active[b] = False
-        for j in range(n):
-            links[a, j] += links[b, j]
-            links[j, a] = links[a, j]
-            if len(barred):
-                barred[a, j] |= barred[b, j]
-                barred[j, a] = barred[a, j]
-            if owner[j] == b:
-                owner[j] = a
-        for j in range(n):
-            if not active[j]:
-                continue
-            if j == a or partner[j] == a or partner[j] == b:
-                partner[j], gain[j] = _best_partner(
-                    links, divisors, cuts, sizes, active, barred, j, high, penalty
-                )
-            else:
-                change = _change(links, divisors, cuts, j, a)
-                if sizes[j] + sizes[a] > high:
-                    change += penalty * (sizes[j] + sizes[a]) / high
-                if len(barred) and barred[j, a]:
-                    change += _BARRED
-                if change < gain[j]:
-                    partner[j] = a
-                    gain[j] = change
+        gain[b] = np.inf
+        links[a] += links[b]
+        links[:, a] = links[a]
+        owner[owner == b] = a
     return owner

@@ -412,7 +412,6 @@ class PRCut(
             still falls at `max_iter`, or cannot-links are not satisfied.
         """
         check_checkpoint("PRCut.fit", checkpoint, resume)
-        check_checkpoint("PRCut.fit", checkpoint, resume)
         rng = check_random_state(self.random_state)
         samples = read_samples(self, X, graph)
         n_samples = samples.graph.shape[0]

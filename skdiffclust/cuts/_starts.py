@@ -64,6 +64,13 @@ class Nodes(NamedTuple):
         )
 
     @property
+    def level(self):
+        """The `Level` of the nodes."""
+        from skdiffclust.cuts._local_search import as_level
+
+        return as_level(self.graph, self.divisors, self.sizes, self.apart)
+
+    @property
     def n_large(self):
         """Number of parts that are not small."""
         return len(np.unique(self.parts[~self.small]))
@@ -78,9 +85,15 @@ def make_nodes(graph, groups, n_clusters, *, divisors, sizes, apart):
     """
     n_groups = int(groups.max()) + 1
     if n_groups < len(groups):
+        from skdiffclust.cuts._local_search import as_level
         from skdiffclust.cuts._multilevel import coarsen
 
-        graph, sizes = coarsen(graph, groups, n_groups, sizes)
+        level = coarsen(as_level(graph), groups, n_groups)
+        graph = sp.csr_array(
+            (level.data, level.indices, level.indptr), shape=(n_groups, n_groups)
+        )
+        graph.sort_indices()
+        sizes = np.bincount(groups, sizes, minlength=n_groups)
         divisors = np.bincount(groups, divisors, minlength=n_groups)
     # A node without an edge has degree zero, but is in denominators.
     divisors = np.maximum(divisors, _LEAST_DIVISOR * (divisors.mean() or 1.0))
@@ -111,7 +124,7 @@ def search_labels(
     n_init : int
     random_state : RandomState instance
     """
-    from skdiffclust.cuts._local_search import Bounds, as_level, search_level
+    from skdiffclust.cuts._local_search import local_search
 
     points = None
     if samples.rows is not None:
@@ -148,9 +161,7 @@ def search_labels(
         max_size=bounds[1],
     )
     if bounds != (0.0, np.inf) and nodes.small.any():
-        sized = Bounds(nodes.sizes, *bounds)
-        level = as_level(nodes.graph, nodes.divisors, sized, nodes.apart)
-        labels = search_level(level, labels, n_clusters, *bounds, climbs=0)
+        labels = local_search(nodes.level, labels, n_clusters, bounds, climbs=0)
     return labels[groups]
 
 
@@ -173,18 +184,9 @@ def combine_parts(nodes, n_clusters, bounds):
 
 def search_nodes(nodes, n_clusters, bounds, n_starts, random_state):
     """Return labels (m,) of a low cut of nodes without small parts, within bounds."""
-    from skdiffclust.cuts._local_search import Bounds
     from skdiffclust.cuts._multilevel import search
 
-    return search(
-        nodes.graph,
-        n_clusters,
-        n_starts,
-        random_state,
-        divisors=nodes.divisors,
-        bounds=Bounds(nodes.sizes, *bounds),
-        apart=nodes.apart,
-    )
+    return search(nodes.level, n_clusters, n_starts, random_state, bounds)
 
 
 def modularity(graph, labels, degrees):
@@ -202,16 +204,14 @@ def _cut_labels(
 
     bounds are the least and largest size of a cluster.
     """
-    from skdiffclust.cuts._local_search import Bounds, as_level, search_level
+    from skdiffclust.cuts._local_search import local_search
 
     if init != "spectral":
         return search_nodes(nodes, n_clusters, bounds, n_init, random_state)
-    sized = Bounds(nodes.sizes, *bounds)
     labels = spectral_labels(graph, n_clusters, n_init, random_state)
     labels = _common_label(labels, groups, len(nodes.sizes), n_clusters)
     labels = fill_empty(labels, n_clusters, nodes.sizes)
-    level = as_level(nodes.graph, nodes.divisors, sized, nodes.apart)
-    return search_level(level, labels, n_clusters, *bounds)
+    return local_search(nodes.level, labels, n_clusters, bounds)
 
 
 def spectral_labels(graph, n_clusters, n_init, random_state):
@@ -222,6 +222,7 @@ def spectral_labels(graph, n_clusters, n_init, random_state):
     few nodes or a complete graph of equal weights: its vectors soon span the whole
     space, and it continues from a vector that no seed determines.
     """
+    from skdiffclust.cuts._local_search import as_level
     from skdiffclust.cuts._multilevel import search
 
     n = graph.shape[0]
@@ -230,7 +231,7 @@ def spectral_labels(graph, n_clusters, n_init, random_state):
     spans_all = n <= max(_N_LANCZOS, 2 * n_clusters + 1)
     uniform = graph.nnz == n * (n - 1) > 0 and np.ptp(graph.data) == 0
     if n_clusters == 1 or spans_all or uniform or n_parts > n // 2:
-        return search(graph, n_clusters, n_init, random_state)
+        return search(as_level(graph), n_clusters, n_init, random_state)
     if n_parts > 1:
         graph = _bridged(graph, parts)
     try:
@@ -244,7 +245,7 @@ def spectral_labels(graph, n_clusters, n_init, random_state):
             ConvergenceWarning,
             stacklevel=5,
         )
-        return search(graph, n_clusters, n_init, random_state)
+        return search(as_level(graph), n_clusters, n_init, random_state)
     return labels.astype(np.int64)
 
 

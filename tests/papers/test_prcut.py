@@ -17,7 +17,7 @@ from sklearn.model_selection import train_test_split
 
 from skdiffclust import GraphCutClustering, PRCut
 from skdiffclust.cuts import ratio_cut
-from skdiffclust.cuts._local_search import local_search
+from skdiffclust.cuts._local_search import as_level, local_search
 from skdiffclust.metrics import clustering_accuracy
 
 pytestmark = pytest.mark.paper
@@ -67,7 +67,7 @@ def test_table_2_pseudo_labels_and_encoders_against_spectral_clustering(digits):
         peer = SpectralClustering(10, affinity="precomputed", random_state=seed)
         labels = peer.fit_predict(graph).astype(np.int64)
         spectral = ratio_cut(graph, labels).value
-        improved = ratio_cut(graph, local_search(graph, labels, 10)).value
+        improved = ratio_cut(graph, local_search(as_level(graph), labels, 10)).value
         for init in ("spectral", "random"):
             for encoder in (None, "linear", "mlp"):
                 model = PRCut(
