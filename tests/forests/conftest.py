@@ -5,8 +5,8 @@ from importlib.util import find_spec
 import constrained_definition as definition
 import numpy as np
 import pytest
+from constrained_definition import edges_of, solve_by_kernels, solve_by_numpy
 
-from skdiffclust.forests._constrained import _compiled_tree as compiled
 from skdiffclust.forests._constrained import _search
 from skdiffclust.forests._constrained._problem import (
     ConstrainedProblem,
@@ -24,24 +24,6 @@ if HAS_TORCH:
 def cold(monkeypatch):
     """A process in which nothing is compiled."""
     monkeypatch.setattr("skdiffclust._compiled.is_ready", lambda kernel: False)
-
-
-def edges_of(up):
-    """Edges (m, 2), i < j in row-major order, of neighbours towards roots (n,)."""
-    lower = np.flatnonzero(up >= 0)
-    edges = np.sort(np.column_stack([lower, up[lower]]), axis=1)
-    return edges[np.lexsort(edges.T[::-1])]
-
-
-def solve_by_numpy(similarity, problem):
-    labels, up = definition.constrained_tree(similarity, problem)
-    return labels, edges_of(up)
-
-
-def solve_by_kernels(similarity, problem):
-    similarity = np.ascontiguousarray(similarity)
-    labels, up = compiled.constrained_tree(similarity, problem)
-    return labels, edges_of(up)
 
 
 class NumpySampler:
@@ -114,7 +96,7 @@ def backend(request, monkeypatch):
     """
     if request.param == "compiled":
         return solve_by_kernels
-    monkeypatch.setattr(_search, "_improve_in_steps", definition.improve_forest)
+    monkeypatch.setattr(_search, "improve_forest", definition.improve_forest)
 
     def make_sampler(relation, constraints, n_clusters, noise):
         if not relation.is_complete:

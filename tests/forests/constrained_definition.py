@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from skdiffclust.forests._constrained import _compiled_tree
 from skdiffclust.forests._constrained._compiled_tree import MAX_ROUNDS, UNIT
 from skdiffclust.forests._constrained._search import chains
 from skdiffclust.forests._trees._small_prim import prim
@@ -217,3 +218,23 @@ class _Tree:
                 return best[at]
         rest = np.setdiff1d(self.rows, rows)
         return weights.sum() - _Tree(similarity, rest).weight
+
+
+def edges_of(up):
+    """Edges (m, 2), i < j in row-major order, of neighbours towards roots (n,)."""
+    lower = np.flatnonzero(up >= 0)
+    edges = np.sort(np.column_stack([lower, up[lower]]), axis=1)
+    return edges[np.lexsort(edges.T[::-1])]
+
+
+def solve_by_numpy(similarity, problem):
+    labels, up = constrained_tree(similarity, problem)
+    return labels, edges_of(up)
+
+
+def solve_by_kernels(similarity, problem):
+    similarity = np.ascontiguousarray(similarity)
+    labels = np.empty(len(similarity), dtype=np.int64)
+    search = _compiled_tree.new_search(problem)
+    _compiled_tree.constrained_tree(similarity, labels, problem, search)
+    return labels, edges_of(search.up)

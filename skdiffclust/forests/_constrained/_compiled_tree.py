@@ -1,8 +1,7 @@
 """The forest under constraints: contraction, a tree for each component, moves.
 
-The gain of a tree from a group is recomputed only if that tree has changed, and only if
-an upper bound allows an improvement; the loss of the group's own tree only for the
-proposals that are reached.
+What a tree gains with a group is computed again only if that tree has changed, and what
+the group's own tree loses only for the proposals that are reached.
 """
 
 from typing import NamedTuple
@@ -10,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skdiffclust._compiled import compiled
-from skdiffclust.forests._constrained._dense_trees import tree_of_rows
+from skdiffclust.forests._constrained._dense_trees import tree_of_blocks, tree_of_rows
 from skdiffclust.forests._constrained._partition import contract, merge_greedily
 
 # Largest number of rounds of moves; more than 40 have never been observed.
@@ -18,8 +17,6 @@ MAX_ROUNDS = 100
 # Gains are compared in units of this, times the largest similarity, so that differences
 # due to rounding or to the order of summation are ties.
 UNIT = 1e-10
-# Rows up to which a tree is grown afresh in less time than rows are inserted.
-_FEW_ROWS = 48
 
 
 class Search(NamedTuple):
@@ -27,11 +24,14 @@ class Search(NamedTuple):
 
     Attributes
     ----------
-    up, above, best : ndarray of shape (n,)
-        Neighbour of each row towards its root, or -1; weight of that edge; weight of
-        the heaviest edge of the row in its tree.
+    up, heaviest : ndarray of shape (n,)
+        Neighbour of each row towards its root, or -1; weight of the heaviest edge of
+        the row in its tree.
     rows : ndarray of shape (n,)
         Rows tree by tree, every row after its neighbour.
+    parents, above : ndarray of shape (n,)
+        Position in its tree of the neighbour of each of these, and the weight of that
+        edge.
     starts : ndarray of shape (k + 1,)
         Where the rows of each tree start.
     totals, least, masses : ndarray of shape (k,)
@@ -45,23 +45,22 @@ class Search(NamedTuple):
     loads : ndarray of shape (n_groups,)
         Weight of the samples of each group.
     added : ndarray of shape (n_groups, k), float64
-        What a tree gains with a group; or an upper bound of it, without the tree of the
-        group alone.
-    is_exact, may_join : ndarray of shape (n_groups, k), bool
-        Whether that is exact; whether the component has no conflict with the group.
+        What a tree gains with a group, -inf where they conflict, or an upper bound of
+        it that is no more than what the group's own tree loses.
     targets, top, lost, gains : ndarray of shape (n_groups,)
         Best component for each group; what it adds there, what its tree loses without
-        it, and the difference of the two, or an upper bound of it, in units.
+        it or a lower bound of that, and the difference of the two, in units.
     is_known : ndarray of shape (n_groups,), bool
         Whether the loss is known.
-    ways, piece, some, others : ndarray of shape (n,)
+    places, scratch : ndarray of shape (n,), int64 and float64
         Scratch.
     """
 
     up: np.ndarray
-    above: np.ndarray
-    best: np.ndarray
+    heaviest: np.ndarray
     rows: np.ndarray
+    parents: np.ndarray
+    above: np.ndarray
     starts: np.ndarray
     totals: np.ndarray
     least: np.ndarray
@@ -73,22 +72,51 @@ class Search(NamedTuple):
     clashes: np.ndarray
     loads: np.ndarray
     added: np.ndarray
-    is_exact: np.ndarray
-    may_join: np.ndarray
     targets: np.ndarray
     top: np.ndarray
     lost: np.ndarray
     gains: np.ndarray
     is_known: np.ndarray
-    ways: np.ndarray
-    piece: np.ndarray
-    some: np.ndarray
-    others: np.ndarray
+    places: np.ndarray
+    scratch: np.ndarray
+
+
+def new_search(problem):
+    """Return the arrays of a new search."""
+    n = len(problem.groups)
+    k = problem.n_clusters
+    sizes = np.bincount(problem.groups)
+    n_groups = len(sizes)
+    return Search(
+        up=np.full(n, -1),
+        heaviest=np.empty(n),
+        rows=np.empty(n, dtype=np.int64),
+        parents=np.empty(n, dtype=np.int64),
+        above=np.empty(n),
+        starts=np.zeros(k + 1, dtype=np.int64),
+        totals=np.empty(k),
+        least=np.empty(k),
+        masses=np.empty(k),
+        changed=np.ones(k, dtype=bool),
+        used=np.zeros(k, dtype=bool),
+        members=np.argsort(problem.groups, kind="stable"),
+        firsts=np.append(0, np.cumsum(sizes)),
+        clashes=problem.conflicts.any(axis=1),
+        loads=np.bincount(problem.groups, problem.weights),
+        added=np.empty((n_groups, k)),
+        targets=np.empty(n_groups, dtype=np.int64),
+        top=np.empty(n_groups),
+        lost=np.empty(n_groups),
+        gains=np.empty(n_groups),
+        is_known=np.zeros(n_groups, dtype=bool),
+        places=np.empty(n, dtype=np.int64),
+        scratch=np.empty(n),
+    )
 
 
 @compiled(nogil=True)
-def constrained_tree(similarity, problem):
-    """Return a heavy spanning k-forest that satisfies constraints.
+def constrained_tree(similarity, component, problem, search):
+    """Find a heavy spanning k-forest that satisfies constraints.
 
     1. *Contraction.* All coloured samples become one vertex, every other group one,
        and the heaviest edges of the maximum spanning tree of that graph are kept. With
@@ -97,7 +125,7 @@ def constrained_tree(similarity, problem):
     2. *Own trees.* Each component gets its own maximum spanning tree, which is the
        best forest of that partition.
     3. *Moves.* Single samples, or groups, move to other components while the forest
-       gets heavier: see `improve_forest`.
+       gets heavier: see `improve`.
 
     Never lighter than the greedy forest of the paper, and exact with at most one
     labelled sample in a class; otherwise the optimum is NP-hard.
@@ -106,14 +134,11 @@ def constrained_tree(similarity, problem):
     ----------
     similarity : ndarray of shape (n_samples, n_samples), float64
         Symmetric; the diagonal is not read.
+    component : ndarray of shape (n_samples,), int64
+        Becomes the component of each sample.
     problem : ConstrainedProblem
-
-    Returns
-    -------
-    labels : ndarray of shape (n_samples,), int64
-        Component of each sample, at the start from 0 in the order of first samples.
-    up : ndarray of shape (n_samples,), int64
-        Neighbour of each sample towards the root of its tree, -1 at a root.
+    search : Search
+        Its `up` becomes the neighbour of each sample towards the root of its tree.
 
     Notes
     -----
@@ -122,15 +147,15 @@ def constrained_tree(similarity, problem):
     """
     n_found = -1
     if problem.greedy:
-        component, n_found = merge_greedily(similarity, problem)
+        n_found = merge_greedily(similarity, problem, component)
     if n_found != problem.n_clusters:
-        component = contract(similarity, problem)
-    return improve_forest(similarity, component, problem)
+        contract(similarity, problem, component)
+    improve(similarity, component, problem, search)
 
 
 @compiled(nogil=True)
-def improve_forest(similarity, labels, problem):
-    """Move groups to other components while their trees get heavier.
+def improve(similarity, component, problem, search):
+    """Move groups to other components, in place, while their trees get heavier.
 
     In a round every group, a single sample or several that are linked, proposes to
     move to the component whose tree gains most with it, among those that it has no
@@ -139,504 +164,232 @@ def improve_forest(similarity, labels, problem):
     a component that has changed in this round; of equal gains the first group and the
     first component come first.
 
-    Parameters
-    ----------
-    similarity : ndarray of shape (n_samples, n_samples), float64
-    labels : ndarray of shape (n_samples,), int64
-        Components 0 to ``problem.n_clusters - 1`` that satisfy the constraints.
-    problem : ConstrainedProblem
-        Its colours are not read.
-
-    Returns
-    -------
-    labels, up : ndarray of shape (n_samples,), int64
-        As `constrained_tree` returns.
-    """
-    component = labels.copy()
-    search = new_search(problem)
-    improve(similarity, component, problem, search)
-    return component, search.up
-
-
-@compiled(nogil=True)
-def improve(similarity, component, problem, search):
-    """Do what `improve_forest` does, in place, by a search that may have been used.
-
-    The edges are left in ``search.up``.
+    `component` (n,), from 0 to ``problem.n_clusters - 1``, satisfies the constraints;
+    the colours of the problem are not read. The edges are left in ``search.up``.
     """
     search.changed[:] = True
-    search.may_join[:] = True
-    search.is_known[:] = False
-    n_groups = len(problem.conflicts)
     unit = gain_unit(similarity)
     for _ in range(MAX_ROUNDS):
         grow_trees(similarity, component, problem, search)
-        weigh_moves(similarity, component, problem, search, unit, 0, n_groups)
-        search.changed[:] = False
+        weigh_moves(
+            similarity, component, problem, search, unit, 0, len(search.targets)
+        )
         search.used[:] = False
-        carry_out(similarity, component, search, unit, np.inf)
-        if not search.used.any():
+        carry_out(similarity, component, search, unit, len(component) + 1)
+        is_moved = False
+        for c in range(len(search.used)):
+            search.changed[c] = search.used[c]
+            is_moved = is_moved or search.used[c]
+        if not is_moved:
             break
     grow_trees(similarity, component, problem, search)
 
 
-@compiled(nogil=True)
-def new_search(problem):
-    """Return the arrays of a new search."""
-    n = len(problem.groups)
-    k = problem.n_clusters
-    n_groups = len(problem.conflicts)
-    members, firsts = _by_label(problem.groups, n_groups)
-    clashes = np.empty(n_groups, dtype=np.bool_)
-    loads = np.zeros(n_groups)
-    for g in range(n_groups):
-        clashes[g] = problem.conflicts[g].any()
-    for i in range(n):
-        loads[problem.groups[i]] += problem.weights[i]
-    return Search(
-        np.full(n, -1, dtype=np.int64),
-        np.empty(n),
-        np.empty(n),
-        np.empty(n, dtype=np.int64),
-        np.zeros(k + 1, dtype=np.int64),
-        np.empty(k),
-        np.empty(k),
-        np.empty(k),
-        np.ones(k, dtype=np.bool_),
-        np.zeros(k, dtype=np.bool_),
-        members,
-        firsts,
-        clashes,
-        loads,
-        np.empty((n_groups, k)),
-        np.empty((n_groups, k), dtype=np.bool_),
-        np.ones((n_groups, k), dtype=np.bool_),
-        np.empty(n_groups, dtype=np.int64),
-        np.empty(n_groups),
-        np.empty(n_groups),
-        np.empty(n_groups),
-        np.zeros(n_groups, dtype=np.bool_),
-        np.empty(n),
-        np.empty(n, dtype=np.int64),
-        np.empty(n, dtype=np.int64),
-        np.empty(n, dtype=np.int64),
-    )
-
-
-@compiled(nogil=True)
+# A maximum is the same in any order.
+@compiled(nogil=True, fastmath={"reassoc", "nsz", "nnan"})
 def gain_unit(similarity):
     """Unit in which gains are compared."""
     top = 0.0
-    for i in range(len(similarity) - 1):
-        top = max(top, _largest(similarity[i, i + 1 : len(similarity)]))
+    for i in range(len(similarity)):
+        for j in range(i + 1, len(similarity)):
+            value = abs(similarity[i, j])
+            top = value if value > top else top
     return UNIT * top if top > 0.0 else 1.0
-
-
-# A maximum is the same in any order.
-@compiled(nogil=True, fastmath={"reassoc", "nsz", "nnan"})
-def _largest(values):
-    """Largest absolute value (m,)."""
-    top = 0.0
-    for value in values:
-        top = max(top, abs(value))
-    return top
-
-
-@compiled(nogil=True)
-def _by_label(labels, k):
-    """Rows in the order of their labels (n,) below k, and where each label starts."""
-    starts = np.zeros(k + 1, dtype=np.int64)
-    for label in labels:
-        starts[label + 1] += 1
-    starts = np.cumsum(starts)
-    filled = starts.copy()
-    order = np.empty(len(labels), dtype=np.int64)
-    for i in range(len(labels)):
-        order[filled[labels[i]]] = i
-        filled[labels[i]] += 1
-    return order, starts
 
 
 @compiled(nogil=True)
 def grow_trees(similarity, component, problem, search):
     """Grow the tree of each component that has changed."""
-    k = len(search.changed)
-    if not search.changed.any():
-        return
-    rows, starts = _by_label(component, k)
-    for c in range(k):
-        inside = rows[starts[c] : starts[c + 1]]
-        if not search.changed[c]:
-            inside[:] = search.rows[search.starts[c] : search.starts[c + 1]]
-            continue
-        search.totals[c] = tree_of_rows(similarity, inside, search.up)
-        least = np.inf
-        search.best[inside[0]] = -np.inf
-        for v in inside[1:]:
-            weight = similarity[v, search.up[v]]
-            search.above[v] = weight
-            search.best[v] = weight
-            least = min(least, weight)
-            search.best[search.up[v]] = max(search.best[search.up[v]], weight)
-        search.least[c] = least
-    search.rows[:] = rows
-    search.starts[:] = starts
-    search.masses[:] = 0.0
+    rows = search.places
+    starts = np.zeros(len(search.starts), dtype=np.int64)
+    for c in component:
+        starts[c + 1] += 1
+    for c in range(len(search.changed)):
+        starts[c + 1] += starts[c]
+        search.masses[c] = 0.0
+    filled = starts.copy()
     for i in range(len(component)):
-        search.masses[component[i]] += problem.weights[i]
+        c = component[i]
+        rows[filled[c]] = i
+        filled[c] += 1
+        search.masses[c] += problem.weights[i]
+    for c in range(len(search.changed)):
+        inside = rows[starts[c] : starts[c + 1]]
+        if search.changed[c]:
+            search.totals[c] = tree_of_rows(similarity, inside, search.up)
+        else:
+            for p in range(len(inside)):
+                inside[p] = search.rows[search.starts[c] + p]
+    for p in range(len(component)):
+        search.rows[p] = rows[p]
+    for c in range(len(starts)):
+        search.starts[c] = starts[c]
+    places = search.places
+    for c in range(len(search.changed)):
+        search.least[c] = np.inf
+        for p in range(starts[c], starts[c + 1]):
+            v = search.rows[p]
+            u = search.up[v]
+            places[v] = p - starts[c]
+            search.heaviest[v] = -np.inf
+            if u >= 0:
+                weight = similarity[v, u]
+                search.parents[p] = places[u]
+                search.above[p] = weight
+                search.heaviest[v] = weight
+                search.heaviest[u] = max(search.heaviest[u], weight)
+                search.least[c] = min(search.least[c], weight)
 
 
 @compiled(nogil=True)
 def weigh_moves(similarity, component, problem, search, unit, first, last):
     """Find the best component for the groups first <= g < last, in place."""
-    k = problem.n_clusters
-    bounds = np.empty(k)
-    asked = np.empty(k, dtype=np.bool_)
-    # Taken out of the tuple once, which costs more than reading an entry.
-    added = search.added
     changed = search.changed
-    firsts = search.firsts
-    is_exact = search.is_exact
-    least = search.least
-    masses = search.masses
-    may_join = search.may_join
-    order = search.rows
     starts = search.starts
+    added = search.added
     for g in range(first, last):
-        own = search.members[firsts[g] : firsts[g + 1]]
-        v = own[0]
-        home = component[v]
+        own = search.members[search.firsts[g] : search.firsts[g + 1]]
+        home = component[own[0]]
         is_single = len(own) == 1
-        for c in range(k):
-            asked[c] = changed[c] and c != home
-        if search.clashes[g]:
-            for c in range(k):
-                if asked[c]:
-                    rows = order[starts[c] : starts[c + 1]]
-                    may_join[g, c] = _may_join(g, rows, problem)
-                    asked[c] = may_join[g, c]
-        if is_single:
-            _bound_joining(similarity[v], order, starts, least, asked, bounds)
-        else:
-            _bound_group(similarity, own, order, starts, least, asked, bounds)
-        for c in range(k):
-            if asked[c]:
-                is_exact[g, c] = False
-                added[g, c] = bounds[c]
-        if changed[home]:
-            search.is_known[g] = False
+        reach = search.heaviest[own[0]]
+        for c in range(len(changed)):
+            # A bound holds as long as the row's own tree does.
+            is_old = not (changed[c] or (is_single and changed[home]))
+            if is_old or c == home:
+                continue
+            first_at = starts[c]
+            last_at = starts[c + 1]
+            rows = search.rows[first_at:last_at]
+            if search.clashes[g] and _is_apart(g, rows, problem):
+                added[g, c] = -np.inf
+            elif is_single:
+                values = similarity[own[0]]
+                added[g, c] = _bound(values, rows, search.least[c])
+                if added[g, c] > reach:
+                    parents = search.parents[first_at:last_at]
+                    above = search.above[first_at:last_at]
+                    added[g, c] = _added(values, rows, parents, above, search.scratch)
+            else:
+                weight = _joined(similarity, own, rows, search.places)
+                added[g, c] = weight - search.totals[c]
         search.targets[g] = -1
         search.gains[g] = 0.0
-        if starts[home + 1] - starts[home] == len(own):
+        if changed[home]:
+            search.is_known[g] = False
+        is_whole = starts[home + 1] - starts[home] == len(own)
+        if is_whole or search.masses[home] - search.loads[g] < problem.min_size:
             continue
-        if masses[home] - search.loads[g] < problem.min_size:
-            continue
-        # A row takes its heaviest edge along, so the rows left behind lose at least
-        # that; a group takes its own tree as well, here and in what it adds.
-        reach = search.best[v]
-        inner = 0.0
-        if not is_single:
-            reach = _reach(similarity, own, component, search)
-            if not _is_some_open(added[g], is_exact[g], may_join[g], home, reach):
-                continue
-            inner = tree_of_rows(similarity, own.copy(), search.piece)
-        low = reach + inner
-        top = np.rint(low / unit)
-        for c in range(k):
-            if c == home or not may_join[g, c]:
-                continue
-            if not is_exact[g, c]:
-                if added[g, c] <= reach:
-                    continue
-                rows = order[starts[c] : starts[c + 1]]
-                if is_single:
-                    added[g, c] = _added(similarity, v, rows, search)
-                else:
-                    added[g, c] = _added_group(similarity, own, rows, component, search)
-                is_exact[g, c] = True
-            if added[g, c] > low and np.rint(added[g, c] / unit) > top:
-                top = np.rint(added[g, c] / unit)
+        top = -np.inf
+        for c in range(len(changed)):
+            gain = np.rint(added[g, c] / unit)
+            if c != home and gain > top:
+                top = gain
                 search.targets[g] = c
-        if search.targets[g] >= 0:
-            search.top[g] = top
-            lost = search.lost[g] if search.is_known[g] else np.rint(low / unit)
-            search.gains[g] = top - lost
+        if not search.is_known[g]:
+            # A row takes its heaviest edge along: those left behind lose at least that.
+            search.lost[g] = -np.inf
+            if is_single:
+                search.lost[g] = np.rint(reach / unit)
+        search.top[g] = top
+        if search.targets[g] >= 0 and top > search.lost[g]:
+            search.gains[g] = top - search.lost[g]
 
 
 @compiled(nogil=True)
-def _is_some_open(added, is_exact, may_join, home, reach):
-    """Whether a group may gain by joining a component other than `home`, all (k,)."""
-    for c in range(len(added)):
-        if c != home and may_join[c] and (is_exact[c] or added[c] > reach):
+def _is_apart(group, rows, problem):
+    """Whether a row of `rows` (m,) is in a group that conflicts with `group`."""
+    conflicts = problem.conflicts[group]
+    for j in rows:
+        if conflicts[problem.groups[j]]:
             return True
     return False
 
 
-# The order of a sum may change: the bound leaves room for rounding.
+# The order of a sum may change: where a bound decides, rounding is a tie.
 @compiled(nogil=True, fastmath={"reassoc", "nsz", "nnan"})
-def _bound_joining(values, rows, starts, least, asked, bounds):
-    """Bound from above what a row of values (n,) adds to the trees `asked` (k,).
+def _bound(values, rows, floor):
+    """Bound from above what a row of similarities `values` (n,) adds to a tree.
 
     The sum of its heaviest edge and, for every further edge, what it exceeds the
-    lightest edge of the tree by, since each of these replaces an edge.
+    lightest edge of the tree by, `floor`, since each of these replaces an edge.
     """
-    for c in range(len(least)):
-        if not asked[c]:
-            continue
-        top = -np.inf
-        total = 0.0
-        floor = least[c]
-        for p in range(starts[c], starts[c + 1]):
-            value = values[rows[p]]
-            top = max(top, value)
-            total += max(value - floor, 0.0)
-        bounds[c] = total + min(top, floor)
-
-
-@compiled(nogil=True)
-def _bound_group(similarity, own, rows, starts, least, asked, bounds):
-    """Bound what the rows `own` (a,) add to trees, as `_bound_joining` does for one.
-
-    Without the weight of the tree of the rows alone. Of the edges between the two, all
-    but one replace an edge of either tree, none of which is lighter than the lightest
-    pair of `own` or the lightest edge of the other tree.
-    """
-    lightest = np.inf
-    for v in own:
-        for u in own:
-            if u > v:
-                lightest = min(lightest, similarity[v, u])
-    for c in range(len(least)):
-        if not asked[c]:
-            continue
-        floor = min(least[c], lightest)
-        top = -np.inf
-        total = 0.0
-        for v in own:
-            for p in range(starts[c], starts[c + 1]):
-                value = similarity[v, rows[p]]
-                top = max(top, value)
-                total += max(value - floor, 0.0)
-        bounds[c] = total + min(top, floor)
-
-
-@compiled(nogil=True)
-def _may_join(group, rows, problem):
-    """Whether no row of `rows` (m,) is in a group that conflicts with `group`."""
-    for j in rows:
-        if problem.conflicts[group, problem.groups[j]]:
-            return False
-    return True
-
-
-@compiled(nogil=True)
-def _added(similarity, v, rows, search):
-    """What row v adds to the weight of the tree of `rows` (m,). O(m).
-
-    From the leaves up, each row compares its heaviest connection to v with the edge to
-    its parent: the lighter of the two is passed on to the parent, the heavier one
-    stays.
-    """
-    ways = search.ways
-    above = search.above
-    up = search.up
-    total = 0.0
-    for u in rows:
-        ways[u] = similarity[v, u]
-    for a in range(len(rows) - 1, 0, -1):
-        u = rows[a]
-        total += max(ways[u], above[u]) - above[u]
-        ways[up[u]] = max(ways[up[u]], min(ways[u], above[u]))
-    return total + ways[rows[0]]
-
-
-@compiled(nogil=True)
-def _added_group(similarity, own, rows, component, search):
-    """What the rows `own` (a,) add to the weight of the tree of `rows` (m,). O(a m)."""
-    m = len(rows)
-    n = m + len(own)
-    if n <= _FEW_ROWS:
-        both = np.sort(np.concatenate((rows, own)))
-        total = search.totals[component[rows[0]]]
-        return tree_of_rows(similarity, both, search.piece) - total
-    nodes = np.empty(n, dtype=np.int64)
-    up = np.empty(n, dtype=np.int64)
-    above = np.empty(n)
-    for a in range(m):
-        nodes[a] = rows[a]
-        search.piece[rows[a]] = a
-    for a in range(1, m):
-        up[a] = search.piece[search.up[rows[a]]]
-        above[a] = search.above[rows[a]]
-    total = 0.0
-    for v in own:
-        total += _insert(similarity[v], v, nodes, up, above, m)
-        m += 1
-    return total
-
-
-@compiled(nogil=True)
-def _insert(values, v, nodes, up, above, m):
-    """Insert row v, of similarities `values` (n,), into a tree of m nodes, in place.
-
-    Nodes are numbered so that each comes after its neighbour ``up`` towards the root 0,
-    to which its edge weighs ``above``. As in `_added`, the heavier of the best way to v
-    and the edge above stays; the tree is then numbered again from v. Returns what its
-    weight gains. O(m).
-    """
-    ways = np.empty(m)
-    ends = np.empty((m, 2), dtype=np.int64)
-    kept = np.empty((m, 2), dtype=np.int64)
-    weights = np.empty(m)
-    gain = 0.0
-    for a in range(m):
-        ways[a] = values[nodes[a]]
-        ends[a, 0] = a
-        ends[a, 1] = m
-    for a in range(m - 1, 0, -1):
-        b = up[a]
-        weight = above[a]
-        first = a
-        second = b
-        if ways[a] > weight:
-            gain += ways[a] - weight
-            weights[a] = ways[a]
-            kept[a] = ends[a]
-        else:
-            weights[a] = weight
-            kept[a, 0] = a
-            kept[a, 1] = b
-            weight = ways[a]
-            first = ends[a, 0]
-            second = ends[a, 1]
-        if weight > ways[b]:
-            ways[b] = weight
-            ends[b, 0] = first
-            ends[b, 1] = second
-    weights[0] = ways[0]
-    kept[0] = ends[0]
-    nodes[m] = v
-
-    starts = np.zeros(m + 2, dtype=np.int64)
-    for e in range(m):
-        starts[kept[e, 0] + 1] += 1
-        starts[kept[e, 1] + 1] += 1
-    starts = np.cumsum(starts)
-    filled = starts[:-1].copy()
-    incident = np.empty(2 * m, dtype=np.int64)
-    for e in range(m):
-        for side in range(2):
-            a = kept[e, side]
-            incident[filled[a]] = e
-            filled[a] += 1
-    old = nodes[: m + 1].copy()
-    order = np.empty(m + 1, dtype=np.int64)
-    edge_up = np.full(m + 1, -1)
-    order[0] = m
-    n_found = 1
-    for t in range(m + 1):
-        a = order[t]
-        nodes[t] = old[a]
-        for e in incident[starts[a] : starts[a + 1]]:
-            if e != edge_up[t]:
-                order[n_found] = kept[e, 0] + kept[e, 1] - a
-                edge_up[n_found] = e
-                up[n_found] = t
-                above[n_found] = weights[e]
-                n_found += 1
-    return gain + ways[0]
-
-
-@compiled(nogil=True)
-def _reach(similarity, own, component, search):
-    """Heaviest edge between the rows `own` (a,) of a group and others of its component.
-
-    Such an edge can join the tree of the others to that of the group, and the tree of
-    all is no lighter: what it loses without the group is at least this and the weight
-    of the tree of the group.
-    """
-    home = component[own[0]]
-    rows = search.rows[search.starts[home] : search.starts[home + 1]]
-    piece = search.piece
-    for u in rows:
-        piece[u] = 1
-    for u in own:
-        piece[u] = 0
     top = -np.inf
-    for v in own:
-        for u in rows:
-            if piece[u] and similarity[v, u] > top:
-                top = similarity[v, u]
-    return top
-
-
-@compiled(nogil=True)
-def _lost(similarity, group, component, search):
-    """What the tree of a group's component loses without it."""
-    own = search.members[search.firsts[group] : search.firsts[group + 1]]
-    home = component[own[0]]
-    rows = search.rows[search.starts[home] : search.starts[home + 1]]
-    if len(own) == 1:
-        return _lost_with_row(similarity, own[0], rows, search)
+    total = 0.0
     for u in rows:
-        search.piece[u] = 1
-    for u in own:
-        search.piece[u] = 0
-    rest = np.sort(rows[search.piece[rows] > 0])
-    return search.totals[home] - tree_of_rows(similarity, rest, search.piece)
+        value = values[u]
+        top = value if value > top else top
+        total += value - floor if value > floor else 0.0
+    return total + (top if top < floor else floor)
 
 
 @compiled(nogil=True)
-def _lost_with_row(similarity, v, rows, search):
-    """What the tree of `rows` (m,) loses without row v, in O(m) for a leaf.
+def _added(values, rows, parents, above, ways):
+    """What a row of similarities `values` (n,) adds to the tree of `rows` (m,). O(m).
 
-    The pieces that are left are joined by the heaviest edge of the smallest one, again
-    and again.
+    From the leaves up, each row compares its heaviest connection to the new one with
+    the edge to its parent: the lighter of the two is passed on to the parent, the
+    heavier one stays.
     """
-    up = search.up
-    piece = search.piece
-    some = search.some
-    others = search.others
-    sizes = np.zeros(len(rows), dtype=np.int64)
+    total = 0.0
+    for p in range(len(rows)):
+        ways[p] = values[rows[p]]
+    for p in range(len(rows) - 1, 0, -1):
+        way = ways[p]
+        edge = above[p]
+        total += (way if way > edge else edge) - edge
+        way = edge if way > edge else way
+        other = ways[parents[p]]
+        ways[parents[p]] = way if way > other else other
+    return total + ways[0]
+
+
+@compiled(nogil=True)
+def _joined(similarity, own, rows, up):
+    """Weight of the tree of the rows `own` (a,) and `rows` (m,)."""
+    both = np.empty(len(rows) + len(own), dtype=np.int64)
+    for p in range(len(rows)):
+        both[p] = rows[p]
+    for p in range(len(own)):
+        both[len(rows) + p] = own[p]
+    return tree_of_rows(similarity, both, up)
+
+
+@compiled(nogil=True)
+def _lost(similarity, own, home, search):
+    """What the tree of the component `home` loses without the rows `own` (a,).
+
+    The edges that end at these, less those of the tree of the pieces that are left.
+    """
+    first = search.starts[home]
+    last = search.starts[home + 1]
+    places = search.places
+    for p in range(first, last):
+        places[search.rows[p]] = p
+    for v in own:
+        places[v] = -1
+    rest = np.empty(last - first - len(own), dtype=np.int64)
+    piece = np.empty(last - first - len(own), dtype=np.int64)
+    n_rest = 0
     n_pieces = 0
     lost = 0.0
-    for u in rows:
-        if u == v:
-            lost += search.above[v] if up[v] >= 0 else 0.0
+    for p in range(first, last):
+        v = search.rows[p]
+        u = search.up[v]
+        is_cut = u >= 0 and (places[v] < 0 or places[u] < 0)
+        lost += search.above[p] if is_cut else 0.0
+        if places[v] < 0:
             continue
-        if up[u] == v or up[u] < 0:
-            lost += search.above[u] if up[u] == v else 0.0
-            piece[u] = n_pieces
+        # From now on where the row is among those that are left.
+        places[v] = n_rest
+        rest[n_rest] = v
+        if u < 0 or is_cut:
+            piece[n_rest] = n_pieces
             n_pieces += 1
         else:
-            piece[u] = piece[up[u]]
-        sizes[piece[u]] += 1
-    for _ in range(n_pieces - 1):
-        p = -1
-        for q in range(n_pieces):
-            if sizes[q] > 0 and (p < 0 or sizes[q] < sizes[p]):
-                p = q
-        n_some = n_others = 0
-        for u in rows:
-            if u != v and piece[u] == p:
-                some[n_some] = u
-                n_some += 1
-            elif u != v:
-                others[n_others] = u
-                n_others += 1
-        top = -np.inf
-        nearest = -1
-        for u in some[:n_some]:
-            for w in others[:n_others]:
-                if similarity[u, w] > top:
-                    top = similarity[u, w]
-                    nearest = w
-        lost -= top
-        into = piece[nearest]
-        for u in some[:n_some]:
-            piece[u] = into
-        sizes[into] += sizes[p]
-        sizes[p] = 0
+            piece[n_rest] = piece[places[u]]
+        n_rest += 1
+    for weight in tree_of_blocks(similarity, rest, piece)[1]:
+        lost -= weight
     return lost
 
 
@@ -647,6 +400,7 @@ def carry_out(similarity, component, search, unit, n_most):
     Continues until none is left, or `n_most` losses have been computed; returns whether
     none is left.
     """
+    used = search.used
     n_weighed = 0
     while n_weighed < n_most:
         g = -1
@@ -660,10 +414,10 @@ def carry_out(similarity, component, search, unit, n_most):
         own = search.members[search.firsts[g] : search.firsts[g + 1]]
         home = component[own[0]]
         target = search.targets[g]
-        if search.used[home] or search.used[target]:
+        if used[home] or used[target]:
             search.gains[g] = 0.0
         elif not search.is_known[g]:
-            lost = _lost(similarity, g, component, search)
+            lost = _lost(similarity, own, home, search)
             search.lost[g] = np.rint(lost / unit)
             search.is_known[g] = True
             search.gains[g] = search.top[g] - search.lost[g]
@@ -672,7 +426,6 @@ def carry_out(similarity, component, search, unit, n_most):
             for u in own:
                 component[u] = target
             search.gains[g] = 0.0
-            for c in (home, target):
-                search.used[c] = True
-                search.changed[c] = True
+            used[home] = True
+            used[target] = True
     return False

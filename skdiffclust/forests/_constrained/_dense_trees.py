@@ -64,59 +64,55 @@ def tree_of_rows(similarity, rows, up):
 
 
 @compiled(nogil=True)
-def tree_of_blocks(similarity, block, n_blocks):
+def tree_of_blocks(similarity, rows, blocks):
     """Maximum spanning tree of the graph that contracts every block to a vertex.
 
-    block (n,) numbers the blocks of the rows. Returns edges (n_blocks - 1, 2) between
-    rows and their weights, in the order of Prim's algorithm. O(n²) time.
+    `blocks` (m,) numbers the blocks of `rows` (m,). Returns edges (n_blocks - 1, 2)
+    between rows and their weights, in the order of Prim's algorithm. O(m²) time.
     """
-    n = len(block)
-    order = np.argsort(block, kind="mergesort")
-    starts = np.zeros(n_blocks + 1, dtype=np.int64)
-    for i in range(n):
-        starts[block[i] + 1] += 1
-    starts = np.cumsum(starts)
-    edges = np.empty((n_blocks - 1, 2), dtype=np.int64)
-    weights = np.empty(n_blocks - 1)
-    active = np.arange(n)
-    via = np.zeros(n, dtype=np.int64)
-    key = np.full(n, -np.inf)
-    newest = block[0]
-    n_active = n
-    via[:] = order[starts[newest]]
-    for t in range(n_blocks):
+    edges = np.empty((len(rows), 2), dtype=np.int64)
+    weights = np.empty(len(rows))
+    active = rows.copy()
+    block = blocks.copy()
+    via = rows.copy()
+    key = np.empty(len(rows))
+    key[:] = -np.inf
+    arrived = rows.copy()
+    newest = blocks[0]
+    n_active = len(rows)
+    n_edges = 0
+    while True:
         left = 0
+        n_arrived = 0
         for a in range(n_active):
-            if block[active[a]] != newest:
+            if block[a] == newest:
+                arrived[n_arrived] = active[a]
+                n_arrived += 1
+            else:
                 active[left] = active[a]
+                block[left] = block[a]
                 via[left] = via[a]
                 key[left] = key[a]
                 left += 1
         n_active = left
-        if t == n_blocks - 1:
+        if n_active == 0:
             break
-        best = 0
-        for v in order[starts[newest] : starts[newest + 1]]:
+        for v in arrived[:n_arrived]:
             for a in range(n_active):
                 j = active[a]
                 value = similarity[v, j]
                 if value >= key[a] and comes_first(value, v, j, key[a], via[a], j):
                     key[a] = value
                     via[a] = v
+        best = 0
         for a in range(1, n_active):
-            if comes_first(
+            if key[a] >= key[best] and comes_first(
                 key[a], via[a], active[a], key[best], via[best], active[best]
             ):
                 best = a
-        edges[t, 0] = min(via[best], active[best])
-        edges[t, 1] = max(via[best], active[best])
-        weights[t] = key[best]
-        newest = block[active[best]]
-    return edges, weights
-
-
-@compiled(nogil=True)
-def heaviest_first(edges, weights, n):
-    """Permutation that sorts edges between n rows in the total order."""
-    by_pair = np.argsort(edges[:, 0] * n + edges[:, 1], kind="mergesort")
-    return by_pair[np.argsort(-weights[by_pair], kind="mergesort")]
+        edges[n_edges, 0] = min(via[best], active[best])
+        edges[n_edges, 1] = max(via[best], active[best])
+        weights[n_edges] = key[best]
+        n_edges += 1
+        newest = block[best]
+    return edges[:n_edges], weights[:n_edges]

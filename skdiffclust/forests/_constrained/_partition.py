@@ -4,7 +4,7 @@ import numpy as np
 
 from skdiffclust._compiled import compiled
 from skdiffclust.forests._constrained._dense_trees import (
-    heaviest_first,
+    comes_first,
     tree_of_blocks,
 )
 from skdiffclust.forests._trees._union_find import (
@@ -16,8 +16,8 @@ from skdiffclust.forests._trees._union_find import (
 
 
 @compiled(nogil=True)
-def contract(similarity, problem):
-    """Partition (n,) of the best forest in which every colour is one component.
+def contract(similarity, problem, component):
+    """Write the best forest's partition (n,) in which every colour is one component.
 
     All coloured rows are contracted into one vertex and every other group into one; the
     heaviest edges of the tree of that graph are kept. Needs c colours, with
@@ -25,13 +25,13 @@ def contract(similarity, problem):
     """
     groups = problem.groups
     colours = problem.colours
-    n = len(groups)
     n_groups = len(colours)
-    block = np.empty(n, dtype=np.int64)
-    number = np.full(n_groups + 1, -1)
+    number = np.empty(n_groups + 1, dtype=np.int64)
+    number[:] = -1
+    block = np.empty(len(groups), dtype=np.int64)
     n_blocks = 0
     n_colours = 0
-    for i in range(n):
+    for i in range(len(groups)):
         group = groups[i]
         slot = n_groups if colours[group] >= 0 else group
         n_colours = max(n_colours, colours[group] + 1)
@@ -39,11 +39,21 @@ def contract(similarity, problem):
             number[slot] = n_blocks
             n_blocks += 1
         block[i] = number[slot]
-    edges, weights = tree_of_blocks(similarity, block, n_blocks)
-    order = heaviest_first(edges, weights, n)
-    n_kept = n_blocks - (n_colours > 0) + n_colours - problem.n_clusters
-    kept = edges[order[:n_kept]]
-    return joined_components(groups, colours, kept[:, 0], kept[:, 1])
+    rows = np.arange(len(groups))
+    edges, weights = tree_of_blocks(similarity, rows, block)
+    n_edges = len(edges)
+    for _ in range(problem.n_clusters - n_colours - (n_colours == 0)):
+        last = 0
+        for e in range(1, n_edges):
+            a, b, c, d = edges[last, 0], edges[last, 1], edges[e, 0], edges[e, 1]
+            if comes_first(weights[last], a, b, weights[e], c, d):
+                last = e
+        n_edges -= 1
+        edges[last] = edges[n_edges]
+        weights[last] = weights[n_edges]
+    component[:] = joined_components(
+        groups, colours, edges[:n_edges, 0], edges[:n_edges, 1]
+    )
 
 
 @compiled(nogil=True)
@@ -70,11 +80,11 @@ def joined_components(groups, colours, heads, tails):
 
 
 @compiled(nogil=True)
-def merge_greedily(similarity, problem):
-    """Partition (n,) by Kruskal between groups that skips what conflicts forbid.
+def merge_greedily(similarity, problem, component):
+    """Write the partition (n,) of Kruskal that skips what conflicts forbid.
 
     Stops at n_clusters components, or earlier where all pairs left conflict: returns
-    their number too.
+    their number.
     """
     groups = problem.groups
     conflicts = problem.conflicts
@@ -106,5 +116,5 @@ def merge_greedily(similarity, problem):
         clashes[root, :] = both
         clashes[:, root] = both
         n_components -= 1
-    component, _ = number_components(parents)
-    return component[groups], n_components
+    component[:] = number_components(parents)[0][groups]
+    return n_components

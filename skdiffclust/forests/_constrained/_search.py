@@ -41,9 +41,15 @@ def improve_cut(similarity, labels, groups, constraints, min_size=0, weights=Non
     colours = np.full(len(conflicts), -1, dtype=np.int64)
     weights = np.ones(len(labels)) if weights is None else weights.astype(np.float64)
     problem = ConstrainedProblem(
-        groups, conflicts, colours, False, int(labels.max()) + 1, weights, min_size
+        groups,
+        conflicts,
+        colours,
+        False,
+        int(labels.max()) + 1,
+        weights,
+        float(min_size),
     )
-    labels, up = _improve_in_steps(similarity, labels, problem)
+    labels, up = improve_forest(similarity, labels, problem)
     lower = np.flatnonzero(up >= 0)
     return np.sort(np.column_stack([lower, up[lower]]), axis=1), labels
 
@@ -61,8 +67,11 @@ def chains(ids):
     return np.column_stack([order[:-1][joined], order[1:][joined]])
 
 
-def _improve_in_steps(similarity, labels, problem):
-    """`improve_forest`, with checks for an interruption between the steps."""
+def improve_forest(similarity, labels, problem):
+    """Return labels and neighbours towards roots (n,) after the moves of `improve`.
+
+    With checks for an interruption between the steps.
+    """
     from skdiffclust.forests._constrained._compiled_tree import (
         MAX_ROUNDS,
         carry_out,
@@ -76,6 +85,7 @@ def _improve_in_steps(similarity, labels, problem):
     n_groups = len(problem.conflicts)
     component = labels.copy()
     search = new_search(problem)
+    search.changed[:] = True
     unit = gain_unit(similarity)
     step = max(1, _PAIRS_PER_CHUNK // n)
     for _ in range(MAX_ROUNDS):
@@ -83,13 +93,13 @@ def _improve_in_steps(similarity, labels, problem):
         for first in range(0, n_groups, step):
             last = min(first + step, n_groups)
             weigh_moves(similarity, component, problem, search, unit, first, last)
-        search.changed[:] = False
         search.used[:] = False
         largest = float(np.diff(search.starts).max())
         while not carry_out(
             similarity, component, search, unit, max(1.0, _PAIRS_PER_CHUNK / largest**2)
         ):
             pass
+        search.changed[:] = search.used
         if not search.used.any():
             break
     grow_trees(similarity, component, problem, search)

@@ -8,7 +8,6 @@ from skdiffclust._compiled import compiled
 from skdiffclust.forests._constrained._compiled_tree import (
     constrained_tree,
     improve,
-    new_search,
 )
 from skdiffclust.forests._constrained._partition import joined_components
 from skdiffclust.forests._perturbed._heaviest_forest import heaviest_forest, workspace
@@ -134,13 +133,13 @@ def _results(n_samples, n, n_clusters):
 
 @compiled(nogil=True)
 def sample_labelled(
-    seed, samples, samples_per_draw, scale, table, weights, problem, merging
+    seed, samples, samples_per_draw, scale, table, weights, problem, search, merging
 ):
     """Solve the samples first <= s < last of all pairs of weights (m,), under labels.
 
-    problem is a ConstrainedProblem; merging is a Merging.
-    Returns what `sample_free` returns, with edges as positions in the row-major list of
-    all pairs.
+    problem is a ConstrainedProblem, search a Search for it, merging a Merging. Returns
+    what `sample_free` returns, with edges as positions in the row-major list of all
+    pairs.
     """
     n = len(problem.groups)
     n_samples = samples[1] - samples[0]
@@ -152,7 +151,6 @@ def sample_labelled(
     values = np.empty(len(merging.heads))
     work = workspace(len(values), n)
     accepted = work[8]
-    search = new_search(problem)
     for s in range(n_samples):
         sample = samples[0] + s
         _perturb(
@@ -179,7 +177,9 @@ def sample_labelled(
 
 
 @compiled(nogil=True)
-def sample_linked(seed, samples, samples_per_draw, scale, table, weights, problem):
+def sample_linked(
+    seed, samples, samples_per_draw, scale, table, weights, problem, search
+):
     """As `sample_labelled`, under cannot-links, from greedy or coloured partitions."""
     n = len(problem.groups)
     n_samples = samples[1] - samples[0]
@@ -188,11 +188,13 @@ def sample_linked(seed, samples, samples_per_draw, scale, table, weights, proble
     forests, labels, totals, minimum_weights = _results(
         n_samples, n, problem.n_clusters
     )
+    component = np.empty(n, dtype=np.int64)
     for s in range(n_samples):
         sample = samples[0] + s
         _perturb(
             seed, sample, s == 0, samples_per_draw, scale, table, weights, noise, noisy
         )
-        labels[s], up = constrained_tree(noisy, problem)
-        totals[s], minimum_weights[s] = _record(up, noisy, forests[s])
+        constrained_tree(noisy, component, problem, search)
+        labels[s] = component
+        totals[s], minimum_weights[s] = _record(search.up, noisy, forests[s])
     return forests, labels, totals, minimum_weights

@@ -186,6 +186,7 @@ class ConstrainedSampler:
 
     def sample(self, first, last):
         """Return forests, components, weights and lowest values of some samples."""
+        from skdiffclust.forests._constrained._compiled_tree import new_search
         from skdiffclust.forests._perturbed._constrained_sampling import (
             sample_labelled,
             sample_linked,
@@ -200,6 +201,7 @@ class ConstrainedSampler:
             noise.table,
             self.weights,
             self.problem,
+            new_search(self.problem),
         )
         if self.merging is None:
             return Samples(*sample_linked(*arguments))

@@ -6,26 +6,16 @@ from itertools import product
 import constrained_definition as definition
 import numpy as np
 import pytest
+from constrained_definition import solve_by_kernels, solve_by_numpy
 
 from skdiffclust._constraints import as_constraints
-from skdiffclust.forests._constrained._compiled_tree import (
-    _added,
-    _added_group,
-    _bound_group,
-    _lost,
-    _lost_with_row,
-    _reach,
-    constrained_tree,
-    grow_trees,
-    improve_forest,
-    new_search,
-)
 from skdiffclust.forests._constrained._dense_trees import tree_of_rows
 from skdiffclust.forests._constrained._partition import contract, merge_greedily
 from skdiffclust.forests._constrained._problem import (
     ConstrainedProblem,
     constrained_problem,
 )
+from skdiffclust.forests._constrained._search import improve_forest
 
 
 @cache
@@ -154,74 +144,6 @@ def test_moves_end_where_no_row_makes_the_forest_heavier(min_size, global_random
             assert weight_of(similarity, moved) <= weight + 1e-9
 
 
-def test_the_weight_of_a_tree_and_one_more_or_one_less_row(global_random_seed):
-    rng, n = np.random.RandomState(global_random_seed), 9
-    similarity = np.triu(rng.randn(n, n), 1)
-    similarity = similarity + similarity.T
-    for v in range(n):
-        component = (np.arange(n) == v).astype(np.int64)
-        problem = without_constraints(n, 2)
-        search = new_search(problem)
-        grow_trees(similarity, component, problem, search)
-        rows = search.rows[search.starts[0] : search.starts[1]]
-        all_rows, rest = weight_of(similarity, np.zeros(n)), search.totals[0]
-        added = _added(similarity, v, rows, search)
-        assert added == pytest.approx(all_rows - rest)
-        tree = definition._Tree(similarity, np.flatnonzero(component == 0))
-        assert tree.added(similarity, np.array([v]))[0] == pytest.approx(added)
-        problem = without_constraints(n, 1)
-        search = new_search(problem)
-        grow_trees(similarity, np.zeros(n, dtype=np.int64), problem, search)
-        lost = _lost_with_row(similarity, v, search.rows, search)
-        assert lost == pytest.approx(all_rows - rest)
-        tree = definition._Tree(similarity, np.arange(n))
-        assert tree.lost(similarity, [v]) == pytest.approx(lost)
-
-
-@pytest.mark.parametrize("ties", [False, True])
-def test_the_weight_of_a_tree_and_some_more_or_some_less_rows(ties, global_random_seed):
-    rng, n = np.random.RandomState(global_random_seed), 60  # above _FEW_ROWS
-    similarity = rng.randint(-1, 2, (n, n)) if ties else rng.randn(n, n)
-    similarity = np.triu(similarity, 1).astype(np.float64)
-    similarity = similarity + similarity.T
-    for size in (2, 3, 7, 30, n - 2):
-        group = np.arange(n) < size
-        shuffled = rng.permutation(group)
-        component = shuffled.astype(np.int64)
-        own = np.flatnonzero(shuffled)
-        groups = np.where(shuffled, 0, np.cumsum(~shuffled))
-        n_groups = n - size + 1
-        problem = ConstrainedProblem(
-            groups,
-            np.zeros((n_groups, n_groups), dtype=bool),
-            np.full(n_groups, -1),
-            False,
-            2,
-            np.ones(n),
-            0.0,
-        )
-        search = new_search(problem)
-        grow_trees(similarity, component, problem, search)
-        rows = search.rows[search.starts[0] : search.starts[1]]
-        expected = weight_of(similarity, np.zeros(n)) - search.totals[0]
-        args = similarity, own, rows, component, search
-        assert _added_group(*args) == pytest.approx(expected)
-        bounds = np.empty(2)
-        asked = np.array([True, False])
-        trees = search.rows, search.starts, search.least
-        _bound_group(similarity, own, *trees, asked, bounds)
-        alone = weight_of(similarity[np.ix_(own, own)], np.zeros(size))
-        assert bounds[0] + alone >= expected - 1e-12
-
-        search = new_search(problem._replace(n_clusters=1))
-        grow_trees(similarity, np.zeros(n, dtype=np.int64), problem, search)
-        together = np.zeros(n, dtype=np.int64)
-        lost = _lost(similarity, 0, together, search)
-        assert lost == pytest.approx(expected)
-        alone = weight_of(similarity[np.ix_(own, own)], np.zeros(size))
-        assert _reach(similarity, own, together, search) + alone <= lost + 1e-12
-
-
 def solved(solve, similarity, constraints, k):
     """Labels and edges of a constrained forest, checked."""
     labels, edges = solve(similarity, constrained_problem(constraints, k))
@@ -294,7 +216,7 @@ def large_instance(rng, case):
         return None
 
 
-def test_twins_find_the_same_forest(backend, global_random_seed):
+def test_the_kernels_find_the_forest_of_the_definition(global_random_seed):
     rng = np.random.RandomState(global_random_seed)
     n_compared = 0
     for case in range(60):
@@ -303,14 +225,12 @@ def test_twins_find_the_same_forest(backend, global_random_seed):
             continue
         similarity, constraints, k = instance
         try:
-            problem = constrained_problem(constraints, k)
+            labels, edges = solved(solve_by_kernels, similarity, constraints, k)
         except ValueError:
             continue
-        labels, edges = solved(backend, similarity, constraints, k)
-        expected, up = constrained_tree(similarity, problem)
-        np.testing.assert_array_equal(labels, expected)
-        pairs = {(min(v, up[v]), max(v, up[v])) for v in np.flatnonzero(up >= 0)}
-        assert pairs == set(map(tuple, edges))
+        expected = solved(solve_by_numpy, similarity, constraints, k)
+        np.testing.assert_array_equal(labels, expected[0])
+        np.testing.assert_array_equal(edges, expected[1])
         n_compared += 1
     assert n_compared > 20
 
@@ -330,7 +250,7 @@ def test_the_path_on_which_greedy_is_stuck(backend):
     similarity[0, 3] = similarity[3, 0] = 5.0
     constraints = as_constraints(4, cannot_link=[[0, 1], [1, 2], [2, 3]])
     problem = constrained_problem(constraints, 2)
-    assert merge_greedily(similarity, problem)[1] == 3
+    assert merge_greedily(similarity, problem, np.empty(4, dtype=np.int64)) == 3
     assert definition.merge_greedily(similarity, problem) is None
     labels, edges = solved(backend, similarity, constraints, 2)
     np.testing.assert_array_equal(edges, [[0, 2], [1, 3]])
@@ -349,7 +269,8 @@ def test_contraction_is_greedy_with_must_links_first(global_random_seed):
         if greedy == -np.inf:
             continue
         problem = constrained_problem(constraints, k)
-        labels = contract(similarity, problem)
+        labels = np.empty(len(similarity), dtype=np.int64)
+        contract(similarity, problem, labels)
         defined = definition.contract(similarity, problem)
         np.testing.assert_array_equal(labels, defined)
         same = problem.groups[:, None] == problem.groups[None, :]

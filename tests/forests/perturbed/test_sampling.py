@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 
 from skdiffclust._constraints import as_constraints
-from skdiffclust.forests._constrained._dense_trees import heaviest_first, tree_of_rows
+from skdiffclust.forests._constrained._dense_trees import tree_of_rows
 from skdiffclust.forests._perturbed._heaviest_forest import (
     cuts_of,
     heaviest_forest,
@@ -80,7 +80,7 @@ def forest_by_prim(matrix, n_clusters):
     tree_of_rows(matrix, rows, up)
     lower = rows[1:]
     edges = np.sort(np.column_stack([lower, up[lower]]), axis=1)
-    order = heaviest_first(edges, matrix[edges[:, 0], edges[:, 1]], n)
+    order = np.lexsort((*edges.T[::-1], -matrix[edges[:, 0], edges[:, 1]]))
     return edges[order[: n - n_clusters]]
 
 
