@@ -6,6 +6,7 @@ a seed that was written down before the first result.
 
 import numpy as np
 from sklearn import datasets
+from sklearn.neighbors import NearestNeighbors
 
 SPLIT_SEED = 36
 
@@ -141,7 +142,9 @@ def hierarchy(rng, n):
     """Return groups of blobs."""
     outer = irregular(rng, 4, 40)
     inner = [irregular(rng, 3, 8) for _ in outer]
-    return gaussians(rng, np.concatenate([a + b for a, b in zip(outer, inner)]), 1, n)
+    return gaussians(
+        rng, np.concatenate([a + b for a, b in zip(outer, inner, strict=True)]), 1, n
+    )
 
 
 def moons(rng, n, noise):
@@ -307,6 +310,17 @@ NOTHING = {
     "ring": lambda r: circle(r, 500, 1),
     "curve": lambda r: curve(r, 500, np.sin, 0, 8, 0.15),
 }
+
+
+def draw(name, seed, blur):
+    """Return a draw of a family whose samples are moved by normal noise.
+
+    Its deviation is `blur` times the median distance to the fifth neighbour.
+    """
+    rng = np.random.RandomState(seed)
+    X, y = SHAPES[name](rng)
+    near = NearestNeighbors(n_neighbors=5).fit(X).kneighbors()[0][:, -1]
+    return X + blur * np.median(near) * rng.normal(size=X.shape), y
 
 
 def halves():
