@@ -39,16 +39,19 @@ from skdiffclust.forests._hierarchy._core_sizes import (
     core_sizes,
     group_radii,
     outlier_scores,
+    outlier_threshold,
 )
 from skdiffclust.forests._hierarchy._linkage import linkage_matrix
+from skdiffclust.forests._hierarchy._number import (
+    choose_number,
+    evidence_of_cuts,
+    falls_of,
+    highest_number,
+)
 from skdiffclust.forests._hierarchy._tree_cuts import (
-    MAX_AUTO_CLUSTERS,
-    clear_ratio,
     cut,
     cut_beyond,
     mask,
-    n_clusters_by_scores,
-    second_number,
 )
 from skdiffclust.forests._perturbed._memberships import (
     consensus,
@@ -71,6 +74,8 @@ from skdiffclust.forests._trees._tree import (
 # Products of two sums of weights are finite and positive.
 _LEAST_WEIGHT = 1e-100
 _MOST_WEIGHT = 1e100
+# Scores of cuts that every fit computes.
+_N_SCORES = 60
 # Lengths computed at a time, 8 MB of them.
 _LENGTHS_AT_ONCE = 2**20
 
@@ -101,7 +106,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
     Parameters
     ----------
     n_clusters : int, "auto" or None, default=2
-        Number of clusters. "auto" determines it from `cut_scores_`; see Notes. None
+        Number of clusters. "auto" determines it from the tree; see Notes. None
         requires a `distance_threshold`.
     distance_threshold : float or None, default=None
         Cut every edge at least as long as this, whatever the rule, as
@@ -165,10 +170,9 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
     outlier_scores_ : ndarray of shape (n_samples,), float64
         Outlier score of each sample among all samples, from 0 to 1, whatever the
         clusters: with r the geometric mean of the lengths at which single linkage joins
-        it to components of five and of fifty samples (a tenth of all, if that is less),
-        and m the median of r, 1 - min(1, m / r). The second length finds groups of
-        outliers. Of the samples of one Gaussian in 2 to 50 dimensions, less than one in
-        a hundred exceed 0.8.
+        it to components of 20 and of 50 samples (a tenth of all, if that is less), and
+        m the median of r, r / (r + m). So groups of outliers have high scores, too.
+        `find_outliers` compares them with a threshold.
     memberships_ : ndarray of shape (n_samples, n_clusters), float64
         Fraction of the perturbed trees in which each sample is in each cluster; rows
         sum to one. Only with `n_perturbations`.
@@ -231,15 +235,19 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
     clusters, their scores never increase, and the unit of the lengths does not matter.
     `sample_weight` multiplies sizes: a weight of 2 is a sample repeated.
 
-    **Number of clusters.** With S_k the score of the cut into k clusters, "auto" is
-    the last k in 2 to min(60, max(5, n_samples / 10)) with S_k > 2 S_(k+1). If there is
-    none, it is the k with the largest log(S_k / S_(k+1)) / log(1 + sqrt(2 / k)). In
-    data without clusters this quotient rarely exceeds 1; if it does not, a
-    `ConvergenceWarning` is issued. So it is where a second rule finds another number:
-    the last k with S_k > 2.25 S_(k+1), or else that with the largest log(S_k / S_(k+1))
-    + log(S_(k+1) / S_(k+5)) / 4 - log(1 + sqrt(2 / k)). The warning has both numbers;
-    neither rule is better on the data sets tried. With ``cut_rule="longest"`` it is
-    the k with the largest ratio of lengths.
+    **Number of clusters.** A cut between clusters is longer than what holds either
+    side together. So the evidence of a cut is log(l / r), within -1 and 1, where l is
+    the length of the edge and r the larger of two lengths, one for each side: that at
+    which a component of single linkage has four fifths of the side. With S_k the score
+    of the cut into k clusters, "auto" is the k, from 2 to min(200,
+    max(5, n_samples / 10)), with the largest sum of (evidence - 0.15) over the cuts
+    into 2 to k clusters, plus 0.6 log(S_k / S_(k+1)). In data without clusters this
+    rarely exceeds 0.3; if it does not, the number is that of another rule: the last k
+    with S_k > 2 S_(k+1), or else the k with the largest
+    log(S_k / S_(k+1)) / log(1 + sqrt(2 / k)). A `ConvergenceWarning` is issued if this
+    quotient is not above 1.25, either, and where the two rules differ; it has both
+    numbers then. With ``cut_rule="longest"`` it is the k with the largest
+    ratio of lengths.
 
     **Memberships.** Each of `n_perturbations` draws multiplies the lengths of the tree
     and of 15 nearest neighbours by ``exp(edge_noise * z)`` with z standard normal,
@@ -541,8 +549,8 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         max_outlier_score : float or None, default=None
             Samples that are outliers of their cluster get the label -1, noise: with r
             the length at which single linkage joins a sample to a component of five
-            samples, and m the median of r in the cluster, those whose 1 - min(1, m / r)
-            is larger. At 0.8, r is more than five times what is typical of the cluster.
+            samples, and m the median of r in the cluster, those whose r / (r + m) is
+            larger. At 0.8, r is more than four times what is typical of the cluster.
             None labels all samples. `outlier_scores_` does not depend on clusters.
         min_size : float or None, default=None
             Clusters of fewer samples, by `sample_weight` if there was one, get the
@@ -580,6 +588,37 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         if min_size is not None:
             is_noise |= np.bincount(labels, self._weights)[labels] < min_size
         return np.where(is_noise, -1, labels)
+
+    def find_outliers(self, false_rate=0.01):
+        """Mark samples whose `outlier_scores_` are high, at a stated false rate.
+
+        The threshold is extrapolated from the upper quarter of the scores without the
+        highest twentieth. So it holds as long as less than one in twenty samples is an
+        outlier; of more, some are missed. On Gaussians, cubes, and mixtures of three
+        scales in 2 to 50 dimensions, at most `false_rate` of the samples are marked,
+        for rates of 0.001 to 0.05.
+
+        Parameters
+        ----------
+        false_rate : float, default=0.01
+            The share of samples, above 0 and below 0.25, that may be marked if there
+            are no outliers.
+
+        Returns
+        -------
+        is_outlier : ndarray of shape (`n_leaves_`,), bool
+            Whether each sample of the fit is an outlier.
+        """
+        check_is_fitted(self)
+        rate = Interval(Real, 0, 0.25, closed="neither")
+        if not rate.is_satisfied_by(false_rate):
+            raise ValueError(
+                "The 'false_rate' parameter of SpanningForestClustering.find_outliers "
+                f"must be above 0 and below 0.25. Got {false_rate!r} instead. To mark "
+                "a given number of samples, sort outlier_scores_."
+            )
+        scores = self.outlier_scores_
+        return scores > outlier_threshold(scores, false_rate, self._weights)
 
     def condensed_tree(self, min_cluster_size=5):
         """Return the hierarchy of clusters of at least so many samples.
@@ -819,15 +858,21 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
                 min_size=self.min_cluster_size,
             )
             return is_cut, None, self.min_cluster_size
-        curve = min(MAX_AUTO_CLUSTERS, len(tree.edges))
         wanted = self.min_cluster_size
         how = {"sizes": sizes, "weights": weights, "min_size": wanted}
+        n_curve = _N_SCORES
         if n_clusters == "auto":
-            _, scores, _ = cut(tree, curve, smallest=wanted, **how)
             n_samples = len(tree.edges) + 1 if weights is None else int(weights.sum())
-            n_clusters = self._choose(scores, tree, n_samples)
-        n_cuts = n_clusters - 1
-        positions, scores, kept = cut(tree, max(n_cuts, curve), smallest=wanted, **how)
+            n_curve = max(n_curve, highest_number(n_samples))
+        n_curve = min(n_curve, len(tree.edges))
+        if n_clusters == "auto":
+            positions, scores, kept = cut(tree, n_curve, smallest=wanted, **how)
+            n_clusters = self._choose(positions, scores, tree, sizes, n_samples)
+            n_cuts = n_clusters - 1
+        else:
+            n_cuts = n_clusters - 1
+            n_curve = max(n_cuts, n_curve)
+            positions, scores, kept = cut(tree, n_curve, smallest=wanted, **how)
         if len(positions) < n_cuts and wanted > 1:
             positions, scores, kept = cut(tree, n_cuts, **how)
         is_cut = mask(positions[:n_cuts], tree)
@@ -859,38 +904,29 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
             return "greedy"
         return "moves"
 
-    def _choose(self, scores, tree, n_samples):
-        """Return the number of clusters that the scores of the cuts show."""
-        is_longest = self.cut_rule == "longest"
-        n_clusters, ratio = n_clusters_by_scores(
-            scores, tree.n_parts, n_samples, largest=is_longest
-        )
-        if is_longest or tree.n_parts > 1:
-            return n_clusters
-        clear = clear_ratio(n_clusters)
-        other = second_number(scores, n_samples)
-        found = ""
-        if np.isnan(ratio):
-            found = f"sees no clear structure: {n_clusters} clusters have too few cuts"
-        elif not ratio > clear:
-            found = (
-                f"sees no clear structure: at {n_clusters} clusters, the score of the "
-                f"cut is {ratio:.2f} times the next one, and data without clusters "
-                f"reach {clear:.2f}"
+    def _choose(self, positions, scores, tree, sizes, n_samples):
+        """Return the number of clusters that successive cuts show."""
+        if sizes is None:
+            first = max(2, tree.n_parts)
+            falls = falls_of(scores[first - 2 : highest_number(n_samples)])[:-1]
+            return first + int(np.argmax(falls)) if len(falls) else tree.n_parts
+        evidence = evidence_of_cuts(tree, positions, sizes)
+        found = choose_number(scores, evidence, tree.n_parts, n_samples)
+        if found.is_clear and found.other in (None, found.n_clusters):
+            return found.n_clusters
+        said = "sees no clear structure"
+        if found.is_clear:
+            said = (
+                "is in doubt: the largest falls of the scores show "
+                f"{found.other} clusters"
             )
-        elif other != n_clusters:
-            found = "is in doubt"
-        if not found:
-            return n_clusters
-        if other not in (None, n_clusters):
-            found += f"; another rule, about as good, finds {other} clusters"
         warnings.warn(
-            f"SpanningForestClustering(n_clusters='auto') {found}. It takes "
-            f"{n_clusters} clusters. Inspect cut_scores_, or set n_clusters.",
+            f"SpanningForestClustering(n_clusters='auto') {said}. It takes "
+            f"{found.n_clusters} clusters. Inspect cut_scores_, or set n_clusters.",
             ConvergenceWarning,
             stacklevel=5,
         )
-        return n_clusters
+        return found.n_clusters
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -908,8 +944,8 @@ def _check_score(score):
         raise ValueError(
             "The 'max_outlier_score' parameter of SpanningForestClustering.cut must be "
             f"a float from 0 to 1, or None. Got {score!r} instead. For example, 0.8 "
-            "marks samples whose density is less than a fifth of the largest density "
-            "in their cluster."
+            "marks samples that are four times as far from others as is typical of "
+            "their cluster."
         )
 
 

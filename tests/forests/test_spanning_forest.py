@@ -569,7 +569,7 @@ def naive_outlier_scores(X):
     n = len(X)
     merges = linkage(X, "single")
     found = np.ones(n)
-    for least in (min(5, max(2, n // 20)), min(50, max(2, n // 10))):
+    for least in (min(20, max(2, n // 10)), min(50, max(2, n // 10))):
         first = np.full(n, np.nan)
         for height in merges[:, 2]:
             parts = fcluster(merges, height, "distance")
@@ -578,7 +578,7 @@ def naive_outlier_scores(X):
         found = found * first
     found = np.sqrt(found)
     median = np.sort(found)[(n + 1) // 2 - 1]
-    return 1 - np.minimum(1, median / found)
+    return found / (found + median)
 
 
 @pytest.mark.parametrize("n", [15, 90, 520])
@@ -603,8 +603,33 @@ def test_few_gaussian_samples_are_outliers_and_groups_of_others_are(
     found = SpanningForestClustering(2).fit(np.concatenate([X, far]))
     assert np.bincount(found.labels_).tolist() == [2000, 20]
     assert found.outlier_scores_[2000:].min() > np.quantile(scores, 0.99)
+    assert found.find_outliers(0.001)[2000:].all()
     huge = SpanningForestClustering(2).fit(np.concatenate([X, far]) * 2.0**500)
     assert np.array_equal(huge.outlier_scores_, found.outlier_scores_)
+
+
+@pytest.mark.parametrize("d", [2, 5, 50])
+@pytest.mark.parametrize("n", [200, 2000])
+def test_outliers_are_found_at_a_false_rate(n, d, global_random_seed):
+    rng = np.random.default_rng(global_random_seed)
+    normal = SpanningForestClustering(1).fit(rng.normal(size=(n, d)))
+    cube = SpanningForestClustering(3).fit(rng.uniform(size=(n, d)))
+    for rate in (0.01, 0.05):
+        most = n * rate + 3 * np.sqrt(n * rate)
+        assert normal.find_outliers(rate).sum() <= most
+        assert cube.find_outliers(rate).sum() <= most
+    weights = rng.integers(1, 3, size=n)
+    X = rng.normal(size=(n, d))
+    once = SpanningForestClustering(1).fit(X, sample_weight=weights)
+    repeated = SpanningForestClustering(1).fit(np.repeat(X, weights, axis=0))
+    for rate in (0.01, 0.05):
+        found = np.repeat(once.find_outliers(rate), weights)
+        assert np.array_equal(found, repeated.find_outliers(rate))
+    for wrong in (0.0, 0.25, None):
+        with pytest.raises(ValueError, match="'false_rate' parameter"):
+            normal.find_outliers(wrong)
+    equal = SpanningForestClustering(1).fit(np.zeros((n, d)))
+    assert not equal.find_outliers().any()
 
 
 def test_a_given_tree_is_cut(global_random_seed):

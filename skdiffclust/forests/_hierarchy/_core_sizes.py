@@ -14,8 +14,8 @@ _CORE_SIZE = 5
 _CORE_RADIUS = 20.0
 # A neighbourhood has this weight.
 _NEAR = 20
-# Outliers lie far from a core, or in a group that lies far from this many samples.
-_GROUP_SIZE = 50
+# Outliers lie far from so many samples, alone or in a group of fewer.
+_GROUP_SIZES = 20, 50
 # Sizes are multiples of this, so that their sums are exact in any order.
 _GRAIN = 2.0**-20
 
@@ -35,13 +35,13 @@ def core_radii(linkage, weights=None):
 def group_radii(linkage, weights=None):
     """Return for each sample how far it, or its group, is from many samples, (n,).
 
-    The geometric mean of its core radius and of the length at which it is joined to a
-    component of the weight 50, or less where there are fewer than 500 samples. So
-    samples in a group of fewer have larger ones than all others in a dense region.
+    The geometric mean of the lengths at which it is joined to components of the weights
+    20 and 50, or of a tenth of all samples if that is less. So samples in a group of
+    fewer have larger ones than all others in a dense region.
     """
     sums = _weights_of_nodes(linkage, weights)
-    group = _radii(linkage, sums, min(_GROUP_SIZE, max(2, sums[-1] // 10)))
-    both = np.maximum([core_radii(linkage, weights), group], 0.0)
+    most = max(2, sums[-1] // 10)
+    both = np.maximum([_radii(linkage, sums, min(m, most)) for m in _GROUP_SIZES], 0.0)
     # A power of two, so that no product overflows and the unit makes no difference.
     unit = np.exp2(np.floor(np.log2(both.max()))) if both.max() > 0 else 1.0
     return unit * np.sqrt(np.prod(both / unit, axis=0))
@@ -119,11 +119,11 @@ def _first_nodes(linkage, sums, least):
 
 
 def outlier_scores(radii, labels, weights=None):
-    """Return scores (n,) in [0, 1): how sparse a sample lies for its cluster.
+    """Return scores (n,) from 0 to 1: how sparse a sample lies for its cluster.
 
     With m the median of `radii` (n,) in its cluster, the score of a sample of radius r
-    is 1 - min(1, m / r): zero for the denser half of a cluster, near one for a sample
-    far from all others. O(n log n) time.
+    is r / (r + m): a half for a typical sample of a cluster, near one for a sample far
+    from all others. O(n log n) time.
     """
     weights = np.ones(len(radii)) if weights is None else weights
     scores = np.zeros(len(radii))
@@ -132,16 +132,46 @@ def outlier_scores(radii, labels, weights=None):
     for members in np.split(order, starts):
         found = radii[members]
         typical = _weighted_median(found, weights[members])
-        sparse = found > typical
-        scores[members[sparse]] = 1 - typical / found[sparse]
+        positive = found > 0
+        scores[members[positive]] = 1 / (1 + typical / found[positive])
     return scores
+
+
+def outlier_threshold(scores, false_rate, weights=None):
+    """Return the score that a share `false_rate` of samples exceeds without outliers.
+
+    The logarithms of the radii, which are logit(scores) but for a constant, are taken
+    for exponential above their upper quartile. The mean is that of a sample censored at
+    the quantile 0.95, so that five per cent of outliers change it little. `scores`
+    (n,) are those of `outlier_scores` with a single label.
+    """
+    weights = np.ones(len(scores)) if weights is None else weights
+    inner = (scores > 0) & (scores < 1) & (weights > 0)
+    if not inner.any():
+        return 1.0
+    values = np.log(scores[inner]) - np.log1p(-scores[inner])
+    weights = weights[inner]
+    low = _weighted_quantile(values, weights, 0.75)
+    high = _weighted_quantile(values, weights, 0.95)
+    middle = (values > low) & (values <= high)
+    mean = 0.0
+    if middle.any():
+        beyond = weights[values > high].sum() * (high - low)
+        mean = weights[middle] @ (values[middle] - low) + beyond
+        mean /= weights[middle].sum()
+    return 1 / (1 + np.exp(-(low + mean * np.log(0.25 / false_rate))))
 
 
 def _weighted_median(values, weights):
     """Return the lower median of values (n,), each repeated `weights` times."""
+    return _weighted_quantile(values, weights, 0.5)
+
+
+def _weighted_quantile(values, weights, share):
+    """Return the lower quantile of values (n,), each repeated `weights` times."""
     order = np.argsort(values)
     below = np.cumsum(weights[order])
-    return values[order][np.searchsorted(below, below[-1] / 2)]
+    return values[order][np.searchsorted(below, share * below[-1])]
 
 
 @compiled_above_small

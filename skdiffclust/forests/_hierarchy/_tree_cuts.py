@@ -35,7 +35,7 @@ from skdiffclust.forests._trees._tree import adjacency
 SIZE_POWER = 0.75
 # A cluster has at least this size, that of a core; it is small if it has at most this
 # part of its tree.
-_LEAST_CLUSTER = 5.0
+LEAST_CLUSTER = 5.0
 _SMALL_PART = 0.1
 # Standard deviations by which the logarithm of the length of a clear gap exceeds the
 # mean of those on either side, and, if it leads to a small cluster, that of the best
@@ -46,8 +46,6 @@ _ABOVE_SIDES = 2.5
 _ABOVE_BEST = 2.0
 _SPARSER = 3.0
 _LEAST_FACTOR = 1.25
-# The number of clusters is read off a curve of at most this many cuts.
-MAX_AUTO_CLUSTERS = 60
 
 
 def cut(
@@ -258,11 +256,11 @@ def _small_cluster(part, best, edge, logs, sides, may_cut):
     left out of all means.
     """
     total = sides[0][best] + sides[1][best]
-    if _SMALL_PART * total < _LEAST_CLUSTER:
+    if _SMALL_PART * total < LEAST_CLUSTER:
         return None
     excess = logs[1:] - logs[1 + best]
     smaller = np.minimum(*sides)
-    chosen = may_cut & (excess > np.log(_LEAST_FACTOR)) & (smaller >= _LEAST_CLUSTER)
+    chosen = may_cut & (excess > np.log(_LEAST_FACTOR)) & (smaller >= LEAST_CLUSTER)
     chosen &= smaller <= _SMALL_PART * total
     if not chosen.any():
         return None
@@ -295,7 +293,7 @@ def _is_clear(part, place, logs, sides):
 
     Arguments are those of `_small_cluster`.
     """
-    if min(sides[0][place], sides[1][place]) < _LEAST_CLUSTER:
+    if min(sides[0][place], sides[1][place]) < LEAST_CLUSTER:
         return False
     start = place + 1
     stop = start + part.counts[start]
@@ -372,71 +370,3 @@ def cut_beyond(tree, threshold, *, weights=None, min_size=1):
         may_cut=longer,
     )
     return mask(positions, tree)
-
-
-def clear_ratio(n_clusters):
-    """Return how far the score after `n_clusters` falls without any structure.
-
-    Of 240 Gaussians and cubes, 100 to 1000 samples in 2 to 50 dimensions, one in forty
-    exceeds it at any number of clusters. Falls are smaller the more clusters there are,
-    because scores then lie closer together.
-    """
-    return 1 + np.sqrt(2 / n_clusters)
-
-
-def n_clusters_by_scores(scores, n_parts, n_samples, *, largest=False):
-    """Return the number of clusters that the scores (n,) of successive cuts show.
-
-    ``scores[i]`` is that of the cut into i + 2 clusters; the first `n_parts` - 1 were
-    forced and count for nothing. Over 2 <= k <= min(60, max(5, n / 10)) it is the last
-    k after which the score falls to less than half; or else the k whose fall is largest
-    beside `clear_ratio`, on a scale of logarithms. With `largest` it is always the k
-    after which the score falls most. Cuts of score zero end the curve.
-
-    Returns (n_clusters, ratio), the ratio being the fall there, NaN where there is no
-    curve. Without structure it rarely exceeds ``clear_ratio(n_clusters)``.
-    """
-    first, curve = _curve(scores, n_parts, n_samples)
-    if len(curve) < 2:
-        found = min(2, len(scores) + 1)
-        return max(found, n_parts), np.nan
-    ratios = curve[:-1] / curve[1:]
-    excess = ratios
-    if not largest:
-        excess = np.log(ratios) / np.log(clear_ratio(first + np.arange(len(ratios))))
-    place = int(np.argmax(excess))
-    above = np.flatnonzero(ratios > 2)
-    if len(above) and not largest:
-        place = int(above[-1])
-    elif n_parts > 1:
-        return n_parts, float(ratios[place])
-    return first + place, float(ratios[place])
-
-
-def second_number(scores, n_samples):
-    """Return the number of clusters by another rule, about as good; None without one.
-
-    It is the last k after which the score falls by a factor above 2.25; or else the one
-    after which it falls most, less the logarithm of `clear_ratio`, if a quarter of the
-    fall over the next four cuts is added. Arguments are those of
-    `n_clusters_by_scores`.
-    """
-    first, curve = _curve(scores, 1, n_samples)
-    if len(curve) < 2:
-        return None
-    logs = np.log(curve)
-    falls = logs[:-1] - logs[1:]
-    above = np.flatnonzero(falls > np.log(2.25))
-    if len(above):
-        return first + int(above[-1])
-    place = np.arange(len(falls))
-    following = logs[place + 1] - logs[np.minimum(place + 5, len(falls))]
-    excess = falls + following / 4 - np.log(clear_ratio(first + place))
-    return first + int(np.argmax(excess))
-
-
-def _curve(scores, n_parts, n_samples):
-    """Return the number of clusters at the first score to compare, and the scores."""
-    highest = min(MAX_AUTO_CLUSTERS, max(n_samples // 10, min(5, n_samples // 2)))
-    first = max(2, n_parts + 1)
-    return first, scores[first - 2 : highest]

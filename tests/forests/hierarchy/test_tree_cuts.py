@@ -1,5 +1,7 @@
 """Size-weighted cuts, against their definition carried out naively."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
@@ -14,14 +16,13 @@ from skdiffclust.forests._hierarchy._core_sizes import (
     outlier_scores,
 )
 from skdiffclust.forests._hierarchy._linkage import linkage_matrix
-from skdiffclust.forests._hierarchy._tree_cuts import (
-    SIZE_POWER,
-    clear_ratio,
-    cut,
-    mask,
-    n_clusters_by_scores,
-    second_number,
+from skdiffclust.forests._hierarchy._number import (
+    choose_number,
+    evidence_of_cuts,
+    falls_of,
+    number_by_falls,
 )
+from skdiffclust.forests._hierarchy._tree_cuts import SIZE_POWER, cut, mask
 from skdiffclust.forests._trees import _compilation_threshold
 from skdiffclust.forests._trees._tree import CutTree, components, cut_order
 
@@ -153,7 +154,7 @@ def test_clear_gaps_are_cut_sooner_and_change_no_largest_score(monkeypatch):
         scaled = CutTree(tree.edges, tree.lengths * 2.0**30, tree.may_cut)
         assert np.array_equal(cut(scaled, 60, sizes=sizes)[0], positions)
         with monkeypatch.context() as without:
-            without.setattr(_tree_cuts, "_LEAST_CLUSTER", np.inf)
+            without.setattr(_tree_cuts, "LEAST_CLUSTER", np.inf)
             plain, plain_scores, _ = cut(tree, 60, sizes=sizes)
         n_changed += not np.array_equal(plain, positions)
         assert scores[0] == plain_scores[0]
@@ -308,61 +309,91 @@ def test_a_weight_is_so_many_equal_samples(global_random_seed):
     assert adjusted_rand_score(np.repeat(labels, weights), others) == 1
 
 
-def test_the_number_of_clusters_is_read_off_the_scores():
-    scores = np.array([100.0, 90.0, 80.0, 30.0, 29.0, 28.0])
-    assert n_clusters_by_scores(scores, 1, 100) == (4, 80 / 30)
-    # The last of several falls by more than a half, not the largest.
+def test_the_number_of_clusters_is_where_the_evidence_ends():
+    scores = np.array([9.0, 8.0, 7.0, 6.0, 5.0, 4.0])
+    evidence = np.array([0.5, -0.1, 0.6, 0.1, 0.1, -1.0])
+    assert choose_number(scores, evidence, 1, 100) == (4, True, 6)
+    # A fall of the scores adds to it.
+    fallen = np.array([9.0, 8.0, 7.0, 6.0, 5.0, 2.7])
+    assert choose_number(fallen, evidence, 1, 100) == (6, True, 6)
+    # Very long edges count as one that is e times as long.
+    wide = np.array([np.inf, -0.9, -0.9, -0.9, 4.0, -1.0])
+    assert choose_number(scores, wide, 1, 100).n_clusters == 2
+    # Without evidence the falls decide, but it is not clear.
+    assert choose_number(scores, -np.abs(evidence), 1, 100) == (6, False, None)
+    assert choose_number(fallen, -np.abs(evidence), 1, 100) == (6, True, None)
+    # Forced cuts count for nothing; without evidence the parts remain.
+    forced = np.array([np.inf, np.inf, 9.0, 8.0, 7.0])
+    nothing = np.array([np.nan, np.nan, -1.0, -1.0, -1.0])
+    assert choose_number(forced, nothing, 3, 100) == (3, True, None)
+    assert choose_number(forced, nothing + 2, 3, 100).n_clusters == 6
+    # At most a tenth of the samples, or five, or 200.
+    many = np.ones(300), np.ones(300)
+    for n_samples, most in ((100, 10), (40, 5), (8, 4), (10_000, 200)):
+        assert choose_number(*many, 1, n_samples).n_clusters == most
+    one = np.ones(1)
+    assert choose_number(one, one, 1, 100).n_clusters == 2
+    assert choose_number(one[:0], one[:0], 1, 100) == (1, False, None)
+
+
+def test_the_number_by_falls_is_that_after_the_last_large_one():
     scores = np.array([100.0, 10.0, 4.0, 3.9])
-    assert n_clusters_by_scores(scores, 1, 100) == (3, 2.5)
-    assert n_clusters_by_scores(scores, 1, 100, largest=True) == (2, 10.0)
-    # Forced cuts count for nothing; where nothing else falls, the parts remain.
-    scores = np.array([np.inf, np.inf, 10.0, 4.0, 3.0])
-    assert n_clusters_by_scores(scores, 3, 100) == (4, 2.5)
-    assert n_clusters_by_scores(scores[[0, 1, 3, 4]], 3, 100)[0] == 3
+    n_clusters, fall = number_by_falls(falls_of(scores))
+    assert n_clusters == 3
+    assert np.isclose(fall, np.log(2.5) / np.log(1 + np.sqrt(2 / 3)))
     # Without a half, a fall late in the curve counts for more than an early one.
-    scores = np.array([100.0, 61.0, 60.0, 59.0, 58.0, 57.0, 56.0, 34.0, 33.0])
-    assert n_clusters_by_scores(scores, 1, 100) == (8, 56 / 34)
-    assert n_clusters_by_scores(scores, 1, 100, largest=True)[0] == 8
-    scores[7:] = [37.0, 36.0]
-    assert n_clusters_by_scores(scores, 1, 100) == (8, 56 / 37)
-    # A fall to a half exactly is none below it.
-    halved = np.array([100.0, 50.0, 49.0, 48.0, 47.0, 46.0, 45.0, 24.0, 23.0])
-    assert n_clusters_by_scores(halved, 1, 100) == (8, 45 / 24)
-    assert n_clusters_by_scores(scores, 1, 100, largest=True) == (2, 100 / 61)
-    assert 56 / 37 > clear_ratio(8) == 1.5
-    # At most a tenth of the samples, or five.
-    assert n_clusters_by_scores(3.0 ** -np.arange(90), 1, 100)[0] == 10
-    assert n_clusters_by_scores(3.0 ** -np.arange(90), 1, 40)[0] == 5
-    assert n_clusters_by_scores(3.0 ** -np.arange(90), 1, 10_000)[0] == 60
-    assert n_clusters_by_scores(np.array([3.0]), 1, 100)[0] == 2
-    assert n_clusters_by_scores(np.array([]), 1, 100)[0] == 1
+    scores = np.array([100.0, 61.0, 60.0, 59.0, 58.0, 57.0, 56.0, 37.0, 36.0])
+    assert number_by_falls(falls_of(scores))[0] == 8
+    assert len(falls_of(np.zeros(3))) == 0
 
 
-def test_another_rule_for_the_number_of_clusters():
-    # A fall by 2.25, not by 2.
-    scores = np.array([100.0, 40.0, 36.0, 33.0, 15.5, 15.0, 14.8, 14.6, 14.5, 14.4])
-    assert n_clusters_by_scores(scores, 1, 200) == (5, 33 / 15.5)
-    assert second_number(scores, 200) == 2
-    # What follows the fall counts a quarter.
-    scores = np.array([100.0, 52.0, 30.0, 17.0, 10.0, 5.8, 3.4, 1.95, 1.85, 1.8])
-    falls = np.log(scores[:-1] / scores[1:])
-    later = [falls[i + 1 : i + 5].sum() / 4 for i in range(9)]
-    expected = 2 + np.argmax(falls + later - np.log(1 + np.sqrt(2 / np.arange(2, 11))))
-    assert second_number(scores, 200) == expected == 4
-    assert n_clusters_by_scores(scores, 1, 200)[0] == 8
-    assert second_number(np.array([3.0]), 200) is None
-    assert second_number(3.0 ** -np.arange(90), 100) == 10
+def test_evidence_is_its_definition(global_random_seed):
+    rng = np.random.default_rng(global_random_seed)
+    X = np.concatenate([rng.normal(size=(60, 2)), rng.normal(size=(30, 2)) + 9])
+    tree = points_and_tree(X)
+    weights = rng.integers(1, 4, 90) * 1.0
+    positions, _, _ = cut(tree, 12, sizes=weights)
+    found = evidence_of_cuts(tree, positions, weights)
+    for i, position in enumerate(positions):
+        is_cut = mask(positions[: i + 1], tree)
+        labels = components(tree.edges[~is_cut], 90)
+        most = 0.0
+        totals = []
+        for end in tree.edges[position]:
+            side = labels == labels[end]
+            inner = ~is_cut & side[tree.edges].all(axis=1)
+            totals.append(weights[side].sum())
+            for length in np.sort(np.append(tree.lengths[inner], 0.0)):
+                joined = components(tree.edges[inner & (tree.lengths <= length)], 90)
+                if np.bincount(joined, weights).max() >= 0.8 * totals[-1]:
+                    break
+            most = max(most, length)
+        expected = np.inf if not most else np.log(tree.lengths[position] / most)
+        if min(totals) < 5:
+            expected = min(expected, 0.0)
+        assert np.isclose(found[i], expected)
+    # It depends on neither the unit nor the division of a sample into equal ones.
+    longer = replace(tree, lengths=8.0 * tree.lengths)
+    assert np.allclose(evidence_of_cuts(longer, positions, weights), found)
+
+
+def test_many_clusters_alike_are_counted(global_random_seed):
+    """Scores of a hundred cuts are nearly equal, so that no fall is large."""
+    rng = np.random.default_rng(global_random_seed)
+    grid = 8.0 * np.stack(np.meshgrid(range(11), range(11)), -1).reshape(-1, 2)
+    X = np.repeat(grid, 15, axis=0) + rng.uniform(-1, 1, (1815, 2))
+    assert SpanningForestClustering("auto").fit(X).n_clusters_ == 121
 
 
 def test_a_doubtful_number_is_named_beside_the_other():
-    """Two pairs of squares, which a fall by 2.1 divides."""
+    """Two pairs of squares, near each other."""
     rng = np.random.default_rng(2)
     corners = np.array([[0.0, 0.0], [2.2, 0.0], [60.0, 0.0], [62.2, 0.0]])
     X = np.concatenate([c + rng.uniform(-1, 1, (60, 2)) for c in corners])
-    message = "is in doubt; another rule, .* finds 2 clusters. It takes 4 clusters"
+    message = "is in doubt: .* falls of the scores show 4 clusters. It takes 2 clusters"
     with pytest.warns(ConvergenceWarning, match=message):
         forest = SpanningForestClustering("auto").fit(X)
-    assert forest.n_clusters_ == 4
+    assert forest.n_clusters_ == 2
 
 
 def test_outlier_scores_are_their_definition(global_random_seed):
@@ -374,6 +405,6 @@ def test_outlier_scores_are_their_definition(global_random_seed):
     for label in range(3):
         own = np.sort(np.repeat(radii[labels == label], weights[labels == label]))
         median = own[(len(own) + 1) // 2 - 1]
-        expected = 1 - np.minimum(1, median / radii[labels == label])
+        expected = radii[labels == label] / (radii[labels == label] + median)
         assert np.allclose(found[labels == label], expected)
     assert np.array_equal(outlier_scores(np.zeros(5), np.zeros(5, int)), np.zeros(5))
