@@ -264,8 +264,10 @@ def run_case(name, case, folder):
             model = fit(estimator, fitted_on, *known, **run)
     # Where a link is a penalty, one that is not met is named.
     are_met = crossed.links_are_met or not caught
-    # Which samples share a batch is drawn by sample.
-    repeats = crossed.repeats and case.get("batch_size") is None
+    # Which samples share a batch is drawn by sample, and min_samples counts samples,
+    # whatever their weights.
+    by_sample = case.get("batch_size") or case.get("min_samples")
+    repeats = crossed.repeats and not by_sample
     kept, expected = plain_answer(estimator, X, known, repeats)
     if hasattr(model, "labels_"):
         assert_labels_fit(model, X, asked_about, known, are_met)
