@@ -15,10 +15,8 @@ from skdiffclust._compat import PAIRWISE_METRICS
 from skdiffclust._validation import check_dense_size, refuse_masked
 
 _TRANSLATION_INVARIANT_KERNELS = ("rbf", "laplacian")
-# Matrices with fewer rows are compared with their transpose by NumPy; so are those with
-# up to the second number if the faster comparison is not compiled yet.
-_COMPARED_BY_NUMPY = 1500
-_COMPARED_BY_NUMPY_AT_FIRST = 4000
+# Rows and columns of a tile that is compared with the transposed one.
+_TILE = 512
 MATRIX_BLOCK_ENTRIES = 2**22
 _SYMMETRY_TOLERANCE = 1e-8
 # Metrics with parameters that are estimated from X.
@@ -234,14 +232,22 @@ def _kernel_of_sparse(X, kernel, kernel_params):
 
 
 def _symmetrise_dense(matrix):
-    """Replace a square float64 matrix (n, n) by its mean with its transpose."""
+    """Replace a square float64 matrix (n, n) by its mean with its transpose.
+
+    Returns the largest difference of the two.
+    """
     n = len(matrix)
     step = max(1, MATRIX_BLOCK_ENTRIES // n)
+    largest = 0.0
     for start in range(0, n, step):
         rows = slice(start, start + step)
-        mean = 0.5 * matrix[rows, start:] + 0.5 * matrix[start:, rows].T
-        matrix[rows, start:] = mean
-        matrix[start:, rows] = mean.T
+        half = 0.5 * matrix[rows, start:]
+        mirror = 0.5 * matrix[start:, rows].T
+        largest = max(largest, 2.0 * float(np.abs(half - mirror).max()))
+        half += mirror
+        matrix[rows, start:] = half
+        matrix[start:, rows] = half.T
+    return largest
 
 
 def unit_rows(X):
@@ -423,32 +429,15 @@ def check_precomputed(D, *, name="X", kind="distance"):
 
 def _check_dense(D, name, kind):
     """Return D (n, n) checked, symmetric and, but for kernels, with zero diagonal."""
-    n = len(D)
     keep_diagonal = kind == "kernel"
-    step = max(1, MATRIX_BLOCK_ENTRIES // n)
-    largest = 0.0
-    difference = 0.0
-    # Most matrices are valid, which is checked much faster than what is wrong.
-    for start in range(0, 0 if _is_in_order(D) else n, step):
-        block = D[start : start + step]
-        mirror = D[:, start : start + step].T
-        if not keep_diagonal:
-            rows = np.arange(len(block))
-            block = block.copy()
-            mirror = mirror.copy()
-            block[rows, start + rows] = mirror[rows, start + rows] = 0.0
-        refuse_nonfinite(block, name)
-        largest = max(largest, np.abs(block).max())
-        gap = float(np.abs(0.5 * block - 0.5 * mirror).max())
-        difference = max(difference, 2.0 * gap)
-    if difference == 0 and (keep_diagonal or not D.diagonal().any()):
+    if _is_in_order(D) and (keep_diagonal or not D.diagonal().any()):
         return D
     D = np.array(D, order="C")
     if not keep_diagonal:
         np.fill_diagonal(D, 0.0)
-    if difference > 0:
-        _warn_asymmetric(difference, largest, name)
-        _symmetrise_dense(D)
+    refuse_nonfinite(D, name)
+    largest = max(D.max(), -D.min())
+    _warn_asymmetric(_symmetrise_dense(D), largest, name)
     return D
 
 
@@ -464,32 +453,15 @@ def is_clean_distances(D):
 
 
 def _is_in_order(D):
-    """Whether D (n, n) is finite and equal to its transpose."""
-    n = len(D)
-    if _is_compiled(D):
-        from skdiffclust._symmetry import is_finite_and_symmetric
-
-        if is_finite_and_symmetric(D):
-            return True
-    step = max(1, MATRIX_BLOCK_ENTRIES // n)
-    return all(_is_symmetric(D, start, start + step) for start in range(0, n, step))
-
-
-def _is_compiled(D):
-    """Whether the comparison is compiled, or worth compiling."""
-    n = len(D)
-    if n < _COMPARED_BY_NUMPY or not D.flags.c_contiguous:
-        return False
-    from skdiffclust._compiled import is_ready
-    from skdiffclust._symmetry import compare_strips
-
-    return n > _COMPARED_BY_NUMPY_AT_FIRST or is_ready(compare_strips)
-
-
-def _is_symmetric(D, start, stop):
-    """Whether rows start to stop of D (n, n) are finite and equal to their columns."""
-    block = D[start:stop]
-    return (block == D[:, start:stop].T).all() and np.isfinite(block).all()
+    """Whether D (n, n) is finite and equal to its transpose, tile by tile."""
+    starts = range(0, len(D), _TILE)
+    for i in starts:
+        for j in starts[i // _TILE :]:
+            tile = D[i : i + _TILE, j : j + _TILE]
+            mirror = D[j : j + _TILE, i : i + _TILE].T
+            if not (tile == mirror).all() or not np.isfinite(tile).all():
+                return False
+    return True
 
 
 def _check_sparse(D, name):

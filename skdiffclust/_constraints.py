@@ -148,7 +148,8 @@ def constraints_from_matrix(constraints, n_samples):
         constraints = _as_array(constraints, title, what)
         if constraints.ndim == 1:
             labels = _check_labels(constraints, n_samples, title, what)
-            return _without_links(labels)
+            no_pairs = np.empty((0, 2), dtype=np.int64)
+            return _close(n_samples, labels, no_pairs, no_pairs)
     must, cannot = _pairs_of_matrix(constraints, n_samples, title, what)
     closed = _close(n_samples, np.full(n_samples, -1), must, cannot)
     return _clique_as_classes(closed)
@@ -308,20 +309,14 @@ def _as_integers(array, title, what):
             f"{title} must be {what}. Got values of type {_type_name(array)} instead. "
             "Encode them as integers first."
         )
-    # NumPy 2.0 crashes when strided integers are compared with 2**63, which their dtype
-    # cannot represent, so that the bounds depend on the dtype.
-    if array.dtype.kind == "i":
-        return array.astype(np.int64)
-    if array.dtype.kind == "u":
-        whole = array.astype(np.uint64) <= np.uint64(2**63 - 1)
-    else:
-        array = array.astype(np.float64, copy=False)
-        whole = (array >= -(2.0**63)) & (array < 2.0**63) & (array == np.floor(array))
+    with np.errstate(invalid="ignore"):  # NaN, and what is too large
+        values = array.astype(np.int64)
+    whole = values == array
     if not whole.all():
         raise ValueError(
             f"{title} must be {what}. Got the value {array[~whole][0]} instead."
         )
-    return array.astype(np.int64)
+    return values
 
 
 def _is_number(value):
@@ -466,16 +461,15 @@ def _pairs_of_matrix(matrix, n_samples, title, what):
 
 def _close(n_samples, labels, must, cannot):
     """Return the Constraints of labels (n,), must (a, 2) and cannot (b, 2) pairs."""
-    links = sparse.coo_array(
-        (np.ones(len(must)), (must[:, 0], must[:, 1])), shape=(n_samples, n_samples)
-    )
-    _, component = connected_components(links, directed=False)
-    component = component.astype(np.int64)
+    component = np.arange(n_samples)
+    if len(must):
+        component = _components(must, n_samples)
     classes = _propagate(labels, component)
     # A class joins its components; components without one get ids above those.
     joined = np.where(classes >= 0, classes, n_samples + component)
     groups = number_by_first_row(joined)
-
+    if not len(cannot):
+        return Constraints(groups, classes, cannot)
     ends = np.sort(groups[cannot], axis=1)
     _refuse_joined(cannot[ends[:, 0] == ends[:, 1]], component)
     class_of_group = np.full(groups.max() + 1, -1, dtype=np.int64)
@@ -484,24 +478,10 @@ def _close(n_samples, labels, must, cannot):
     return Constraints(groups, classes, np.unique(ends[~implied], axis=0))
 
 
-def _without_links(labels):
-    """Return the Constraints of labels (n,) alone, as `_close` does."""
-    rows = np.arange(len(labels))
-    known = labels >= 0
-    values, first, inverse = np.unique(
-        labels[known], return_index=True, return_inverse=True
-    )
-    # The first row of the class stands for it; every other row for itself.
-    first = rows[known][first]
-    leader = rows.copy()
-    leader[known] = first[inverse]
-    is_first = leader == rows
-    groups = (np.cumsum(is_first) - 1)[leader]
-    rank = np.empty(len(values), dtype=np.int64)
-    rank[np.argsort(first)] = np.arange(len(values))
-    classes = np.full(len(labels), -1, dtype=np.int64)
-    classes[known] = rank[inverse]
-    return Constraints(groups, classes, np.empty((0, 2), dtype=np.int64))
+def _components(pairs, n_nodes):
+    """Return the connected component (n_nodes,) of each node of a graph of pairs."""
+    graph = sparse.coo_array((np.ones(len(pairs)), pairs.T), shape=(n_nodes, n_nodes))
+    return connected_components(graph, directed=False)[1].astype(np.int64)
 
 
 def _propagate(labels, component):
@@ -612,10 +592,7 @@ def _row_on_odd_cycle(constraints):
     # side exactly if an odd number of links leads back to it.
     first, second = np.concatenate([pairs, pairs + n_groups]).T
     second = np.roll(second, len(pairs))
-    cover = sparse.coo_array(
-        (np.ones(len(first)), (first, second)), shape=(2 * n_groups, 2 * n_groups)
-    )
-    _, side = connected_components(cover, directed=False)
+    side = _components(np.column_stack([first, second]), 2 * n_groups)
     odd = np.flatnonzero(side[:n_groups] == side[n_groups:])
     if not len(odd):
         return None

@@ -210,6 +210,35 @@ def test_check_precomputed_returns_a_clean_matrix_itself(global_random_seed):
     assert check_precomputed(D) is D
 
 
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_one_entry_of_a_large_matrix_is_found(order, global_random_seed):
+    # Larger than a tile.
+    rng = np.random.RandomState(global_random_seed)
+    D = rng.uniform(1, 2, size=(600, 600))
+    D = np.asarray(D + D.T, order=order)
+    np.fill_diagonal(D, 0.0)
+    assert check_precomputed(D) is D
+    for i, j in [
+        (0, 599),
+        (599, 0),
+        (520, 511),
+        (513, 520),
+        *rng.randint(600, size=(9, 2)),
+    ]:
+        changed = D.copy(order)
+        changed[i, j] = 3.0 if i != j else 1.0
+        expected = changed + changed.T
+        np.fill_diagonal(expected, 0.0)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            assert_array_equal(2 * check_precomputed(changed), expected)
+        assert len(caught) == (i != j)
+        changed[i, j] = changed[j, i] = np.inf
+        if i != j:
+            with pytest.raises(ValueError, match="contains infinity|Got infinity"):
+                check_precomputed(changed)
+
+
 def test_check_precomputed_symmetrises_with_a_warning(monkeypatch, global_random_seed):
     monkeypatch.setattr(_affinity, "MATRIX_BLOCK_ENTRIES", 20)
     D = np.random.RandomState(global_random_seed).uniform(size=(9, 9))

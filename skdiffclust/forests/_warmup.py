@@ -33,7 +33,6 @@ def warmup():
     >>> import skdiffclust
     >>> skdiffclust.warmup()  # doctest: +SKIP
     """
-    from skdiffclust._symmetry import is_finite_and_symmetric
     from skdiffclust.forests._hierarchy._merges import compiled_merges
     from skdiffclust.forests._trees._components import compiled_components
     from skdiffclust.forests._trees._euclidean import (
@@ -62,7 +61,6 @@ def warmup():
     SpanningForestClustering(metric="precomputed").fit(path)
     prim_on_points(points[:2], np.arange(2))
     prim_on_matrix(np.zeros((2, 2)), np.arange(2))
-    is_finite_and_symmetric(np.zeros((2, 2)))
     tree = tree_of(points[:9])
     plain_boruvka(tree, plain_core_lengths(tree, 2))
     minimum_spanning_tree_by_blocks(points[:4], n_blocks=4)

@@ -101,7 +101,7 @@ def fit():
     def fit(estimator, X):
         if hasattr(estimator, "labels_") or hasattr(type(estimator), "fit_predict"):
             return estimator.fit(X)
-        number = np.arange(X.shape[0])
+        number = np.arange(np.shape(X)[0])
         return estimator.fit(X, np.where(number % 2, number % 3, -1))
 
     return fit
