@@ -11,7 +11,7 @@ import pytest
 import sklearn
 from contract_table import CONTRACT
 from numpy.testing import assert_allclose, assert_array_equal
-from proven import ROOT, Gap, proof_of, run_cell
+from proven import ROOT, Gap, proof_of
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.callback import ProgressBar
@@ -367,97 +367,6 @@ def test_metadata_routing(name):
         pipeline = make_pipeline(scaler, clone(model)).fit(X, **known)
         direct = clone(model).fit(scaled, **known)
     assert_array_equal(answer(pipeline, X), answer(direct, scaled))
-
-
-# What is broken in an estimator, by row: the test of a cell has to fail.
-
-
-def dropping(*names):
-    """Return a fit that forgets some of its arguments."""
-
-    def broken(patch, cls):
-        original = cls.fit
-
-        def fit(self, X, *args, **kwargs):
-            return original(
-                self, X, *args, **{k: v for k, v in kwargs.items() if k not in names}
-            )
-
-        fit.__signature__ = inspect.signature(original)
-        patch.setattr(cls, "fit", fit)
-
-    return broken
-
-
-def answering(change):
-    """Return predictions or embeddings that are changed."""
-
-    def broken(patch, cls):
-        name = "predict" if hasattr(cls, "predict") else "transform"
-        original = cls.__dict__.get(name) or getattr(cls, name)
-        patch.setattr(
-            cls, name, lambda self, X: change(original.__get__(self, cls)(X), X)
-        )
-
-    return broken
-
-
-def without(name):
-    """Return a class whose method does nothing."""
-    return lambda patch, cls: patch.setattr(
-        cls, name, lambda self, *args, **kwargs: 0.0 if name == "score" else self
-    )
-
-
-def of_sparse(found, X):
-    """Change what is answered for sparse samples."""
-    return found[::-1] + np.arange(len(found)).reshape(-1, *[1] * (found.ndim - 1)) * (
-        sparse.issparse(X)
-    )
-
-
-BROKEN = {
-    "sparse X in float32 and float64, 64-bit indices, Euclidean": answering(of_sparse),
-    "sparse X, cosine": answering(of_sparse),
-    "square sparse X as features": answering(of_sparse),
-    "``partial_labels`` or ``y``, integers or strings": dropping("partial_labels", "y"),
-    "``must_link``, ``cannot_link``": dropping("must_link", "cannot_link"),
-    "``predict``, ``predict_proba``": answering(lambda found, X: found + 1),
-    "``score``, the objective": without("score"),
-    "``partial_fit``": without("partial_fit"),
-    "metadata routing": without("fit"),
-}
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    "row, column",
-    [
-        (row, column)
-        for row in BROKEN
-        for column, cell in CONTRACT.rows[row].items()
-        if isinstance(cell, str)
-    ],
-)
-def test_a_broken_estimator_is_found_out(row, column, monkeypatch):
-    BROKEN[row](monkeypatch, getattr(skdiffclust, column))
-    watch = run_cell(CONTRACT.rows[row][column], column)
-    assert watch.failed, watch.said[-2000:]
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    "row, column",
-    [
-        (row, column)
-        for row, cells in CONTRACT.rows.items()
-        for column, cell in cells.items()
-        if isinstance(cell, str)
-    ],
-)
-def test_an_estimator_that_is_whole_passes(row, column):
-    watch = run_cell(CONTRACT.rows[row][column], column)
-    assert watch.n_passed and not watch.failed, watch.said[-2000:]
 
 
 def does(function):

@@ -26,3 +26,8 @@ def test_every_cell_has_a_test_or_a_reason(table):
                 file, name = proof_of(cell).split("::")
                 source = (ROOT / "tests" / file).read_text(encoding="utf-8")
                 assert f"def {name}(" in source, (title, column, name)
+
+
+def test_every_fault_has_a_row():
+    numbers = [int(title.split()[0]) for title in FAULTS.rows]
+    assert numbers == list(range(1, 40))

@@ -257,7 +257,7 @@ def test_batches_that_do_not_divide_the_rows(estimator, blobs, fit, answer, batc
 
 
 # What the table of doc/reliability.rst names for faults that only some tests of a room
-# would show otherwise; test_table.py breaks each estimator to see that they notice.
+# would show otherwise.
 
 
 def test_float32_rows_whose_squares_only_float64_holds(estimator, fit, answer):

@@ -1,18 +1,12 @@
 """Tables of behaviours by estimator, each cell of which names the test that proves it.
 
 `fault_table` and `contract_table` hold one each. Their pages of the documentation
-include what `as_rst` makes of them (``python tests/tables/write_pages.py``), and
-`run_cell` runs the test of a cell on the estimator of its column.
+include what `as_rst` makes of them (``python tests/tables/write_pages.py``).
 """
 
-import contextlib
-import io
 from pathlib import Path
 from string import ascii_lowercase
 from typing import NamedTuple
-
-import pytest
-from sklearn.base import BaseEstimator
 
 ROOT = Path(__file__).resolve().parents[2]
 COLUMNS = {
@@ -97,51 +91,3 @@ def as_rst(table):
 def page_of(table):
     """Return the path of the part of a page that `as_rst` makes."""
     return ROOT / "doc" / "tables" / f"{table.name}.inc"
-
-
-class Watch:
-    """Run the cases of a test that are about one estimator; note how they end."""
-
-    # The functions that tests of checkpoints are parametrised by.
-    OF_FUNCTIONS = {
-        "ClAM": {"fit_deep_clam"},
-        "SpanningForestEmbedding": {"fit_embedding"},
-        "SparseGEMINI": {"walk_path"},
-    }
-
-    def __init__(self, column):
-        self.column, self.failed, self.n_passed = column, [], 0
-
-    def pytest_collection_modifyitems(self, config, items):
-        chosen = [item for item in items if self.is_about(item)]
-        items[:] = chosen or items
-
-    def is_about(self, item):
-        """Whether a parameter of a case is the estimator, or its name."""
-        if not hasattr(item, "callspec"):
-            return False
-        of_functions = self.OF_FUNCTIONS.get(self.column, ())
-        return any(
-            type(value).__name__ == self.column
-            or getattr(value, "__name__", "") in of_functions
-            or (isinstance(value, str) and value.split("-")[0] == self.column)
-            for value in item.callspec.params.values()
-            if isinstance(value, str | BaseEstimator) or callable(value)
-        ) or self.column in item.callspec.id.split("-")
-
-    def pytest_runtest_logreport(self, report):
-        if report.when == "call" and report.failed:
-            self.failed.append(report.nodeid)
-        elif report.when == "call" and report.passed:
-            self.n_passed += 1
-
-
-def run_cell(cell, column):
-    """Run the test of a cell on the estimator of its column; return how it ended."""
-    watch = Watch(column)
-    arguments = [f"{ROOT / 'tests' / proof_of(cell)}", "-c", str(ROOT / "setup.cfg")]
-    arguments += [f"--rootdir={ROOT}", "-x", "-q", "-s", "-p", "no:cacheprovider"]
-    with contextlib.redirect_stdout(io.StringIO()) as said:
-        pytest.main(arguments, plugins=[watch])
-    watch.said = said.getvalue()
-    return watch
