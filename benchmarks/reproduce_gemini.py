@@ -208,7 +208,6 @@ def run_mnist(background, seed, n_rows=1000):
         10,
         model="mlp",
         hidden_layer_sizes=(100, 100),
-        dropout=0.05,
         learning_rate=1e-3,
         batch_size=250,
         random_state=seed,

@@ -253,7 +253,7 @@ def soak_costs():
     graph = {"graph": sp.csr_array(ring + ring.T)}
     for model, given in (
         (ClAM(10, **trained, **endless), {}),
-        (GEMINI(10, model="linear", **trained, **endless), {}),
+        (GEMINI(10, learning_rate=1e-5, tol=0, **trained), {}),
         (PRCut(10, **trained, **start), graph),
     ):
         print_costs(model, n, **costs_of(model, X, given))

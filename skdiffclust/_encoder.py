@@ -211,12 +211,11 @@ class Encoder:
             hidden, _ = function(hidden, False)
         return hidden
 
-    def forward(self, X, masks=None):
+    def forward(self, X):
         """Return the outputs (n, n_out), and for each layer the input of `backward`.
 
         That is a pair: what entered the layer, and the derivative of the activation
-        there, None for the first layer. `masks` holds a factor (n, n_hidden) for each
-        hidden layer, as `dropout_masks` draws them; None is no dropout.
+        there, None for the first layer.
         """
         inputs = [(X, None)]
         outputs = X @ self.weights[0]
@@ -224,19 +223,17 @@ class Encoder:
         function = ACTIVATIONS[self.activation].function
         for layer in range(1, len(self.weights)):
             hidden, derivative = function(outputs, True)
-            if masks is not None:
-                hidden *= masks[layer - 1]
             inputs.append((hidden, derivative))
             outputs = hidden @ self.weights[layer]
             outputs += self.biases[layer]
         return outputs, inputs
 
-    def backward(self, gradient, inputs, masks=None, *, by_samples=False):
+    def backward(self, gradient, inputs, *, by_samples=False):
         """Return the gradients of the arrays, in the order of `arrays`.
 
-        `gradient` (n, n_out) is that of the outputs, `inputs` are from `forward`, with
-        the same `masks`. With `by_samples` the gradient (n, n_in) of the samples
-        follows. It costs about two forward passes.
+        `gradient` (n, n_out) is that of the outputs, `inputs` are from `forward`. With
+        `by_samples` the gradient (n, n_in) of the samples follows. It costs about two
+        forward passes.
         """
         by_weights = []
         by_biases = []
@@ -247,26 +244,10 @@ class Encoder:
             if layer:
                 gradient = gradient @ self.weights[layer].T
                 gradient *= derivative
-                if masks is not None:
-                    gradient *= masks[layer - 1]
         gradients = [*by_weights[::-1], *by_biases[::-1]]
         if by_samples:
             return [*gradients, gradient @ self.weights[0].T]
         return gradients
-
-    def dropout_masks(self, n_samples, dropout, random_state):
-        """Return a mask (n_samples, n_hidden) for each hidden layer, None for none.
-
-        Entries are 0 with probability `dropout` and 1 / (1 - dropout) otherwise, so
-        that the mean of a hidden unit is the same with and without.
-        """
-        if not dropout or len(self.weights) == 1:
-            return None
-        masks = []
-        for weight in self.weights[:-1]:
-            is_kept = random_state.uniform(size=(n_samples, weight.shape[1])) >= dropout
-            masks.append(is_kept.astype(weight.dtype) / weight.dtype.type(1 - dropout))
-        return masks
 
     def permute_outputs(self, order):
         """Return the encoder with its outputs in another order (n_out,)."""

@@ -17,7 +17,6 @@ from sklearn.kernel_approximation import Nystroem
 from sklearn.utils import check_random_state
 
 from skdiffclust import (
-    GEMINI,
     ClAM,
     PRCut,
     SpanningForestEmbedding,
@@ -228,7 +227,6 @@ def test_a_full_disk_keeps_the_fit(compute, uninterrupted, tmp_path):
 # The estimators that write checkpoints, with few epochs, and the method that does.
 WRITERS = {
     "ClAM": (ClAM(2, encoder="mlp", max_iter=2, random_state=0), "fit"),
-    "GEMINI": (GEMINI(2, max_iter=2, n_init=1, random_state=0), "fit"),
     "PRCut": (PRCut(2, encoder="mlp", max_iter=2, random_state=0), "fit"),
     "SpanningForestEmbedding": (
         SpanningForestEmbedding(2, max_iter=2, n_perturbations=2, random_state=0),
@@ -236,7 +234,9 @@ WRITERS = {
     ),
     "SparseGEMINI": (SparseGEMINI(2, max_iter=2, n_init=1, random_state=0), "path"),
     "SparseGEMINICV": (
-        SparseGEMINICV(2, n_alphas=2, n_resamples=2, max_iter=2, random_state=0),
+        SparseGEMINICV(
+            SparseGEMINI(2, max_iter=2), n_alphas=2, n_resamples=2, random_state=0
+        ),
         "fit",
     ),
 }

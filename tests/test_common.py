@@ -38,7 +38,7 @@ ESTIMATORS = [
     SpanningForestClustering(),
     SparseGEMINI(),
     SpanningForestEmbedding(max_iter=5),
-    SparseGEMINICV(mode="ovo", n_alphas=4, n_resamples=2, n_init=1),
+    SparseGEMINICV(SparseGEMINI(n_init=1), n_alphas=4, n_resamples=2),
 ]
 # Their checks are among the slowest.
 ENCODERS = [

@@ -47,7 +47,9 @@ ESTIMATORS = {
         random_state=0,
     ),
     "SparseGEMINI": SparseGEMINI(2, **FEW),
-    "SparseGEMINICV": SparseGEMINICV([2, 3], n_alphas=2, n_resamples=2, **FEW),
+    "SparseGEMINICV": SparseGEMINICV(
+        SparseGEMINI(**FEW), n_clusters=[2, 3], n_alphas=2, n_resamples=2
+    ),
 }
 pytestmark = pytest.mark.filterwarnings(
     "ignore::sklearn.exceptions.ConvergenceWarning", "ignore::UserWarning"

@@ -279,7 +279,9 @@ def test_selection_probabilities_by_name():
     rng = np.random.RandomState(0)
     X = rng.normal(size=(60, 4)) + 6 * np.repeat([[0, 0, 0, 0], [0, 1, 0, 1]], 30, 0)
     names = ["a", "b", "c", "d"]
-    stable = SparseGEMINICV(n_alphas=5, n_resamples=3, n_init=1, random_state=0)
+    stable = SparseGEMINICV(
+        SparseGEMINI(n_init=1), n_alphas=5, n_resamples=3, random_state=0
+    )
     draw = SelectionProbabilityDisplay.from_estimator
     with pytest.raises(NotFittedError):
         draw(stable)

@@ -99,7 +99,7 @@ ESTIMATORS = {
     "gemini mlp": GEMINI(3, max_iter=2, model="mlp"),
     "gemini many": GEMINI(9, max_iter=2, model="linear"),
     "sparse": SparseGEMINI(3, max_iter=2),
-    "sparse cv": SparseGEMINICV(3, n_alphas=3, n_resamples=2, max_iter=2),
+    "sparse cv": SparseGEMINICV(SparseGEMINI(3, max_iter=2), n_alphas=3, n_resamples=2),
     "forest": SpanningForestClustering(3),
     "forest cosine": SpanningForestClustering(3, metric="cosine"),
     "forest correlation": SpanningForestClustering(3, metric="correlation"),

@@ -35,9 +35,9 @@ from skdiffclust.metrics import (
 TRAINING = {"mode": "ovo", "n_init": 1, "max_iter": 60, "learning_rate": 0.05}
 ESTIMATORS = [
     ClAM(n_init=1, max_iter=10, random_state=0),
-    GEMINI(**TRAINING, link_weight=10.0, random_state=0),
+    GEMINI(**TRAINING, random_state=0),
     PRCut(encoder="mlp", max_iter=20, random_state=0),
-    SparseGEMINI(**TRAINING, link_weight=10.0, random_state=0),
+    SparseGEMINI(**TRAINING, random_state=0),
     SpanningForestClustering(),
 ]
 # A third of a second a fit.
@@ -118,7 +118,9 @@ def test_a_search_over_paths(frame, blobs):
     # It selects among features, so one of them is noise.
     frame = frame.assign(noise=np.random.RandomState(0).normal(size=len(frame)))
     monitor = ScoringMonitor(scoring={"silhouette": silhouette_scorer})
-    sparse = SparseGEMINICV(**TRAINING, n_resamples=2, min_features=2, random_state=0)
+    sparse = SparseGEMINICV(
+        SparseGEMINI(**TRAINING), n_resamples=2, min_features=2, random_state=0
+    )
     search = search_of(sparse.set_callbacks(monitor))
     search.estimator.set_output(transform="pandas")
     assert chosen(search.fit(frame)) == 3

@@ -52,7 +52,10 @@ estimators = [
     ),
     SparseGEMINI(3, n_init=1, max_iter=5, random_state=0),
     SparseGEMINICV(
-        3, mode="ovo", n_init=1, max_iter=5, n_resamples=2, n_alphas=3, random_state=0
+        SparseGEMINI(3, n_init=1, max_iter=5),
+        n_resamples=2,
+        n_alphas=3,
+        random_state=0,
     ),
     SpanningForestClustering(3),
     AssociativeImputer(random_state=0),

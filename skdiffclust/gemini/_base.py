@@ -18,8 +18,10 @@ from skdiffclust._compat import (
     check_sample_weight,
 )
 from skdiffclust._constraints import check_feasible
+from skdiffclust._devices import resolve_device
 from skdiffclust._encoder import Encoder
 from skdiffclust._history import EpochLoop, warn_of_convergence, warn_of_small_clusters
+from skdiffclust._optimisers import Adam
 from skdiffclust._validation import (
     canonical_rows,
     extreme_rows,
@@ -51,7 +53,7 @@ from skdiffclust.gemini._starts import (
 )
 from skdiffclust.gemini._supervision import broken_links
 from skdiffclust.gemini._training import (
-    OPTIMISERS,
+    PATIENCE,
     Problem,
     fused_mmd,
     fused_mmd_of_logits,
@@ -93,20 +95,15 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         "kernel": [*KERNELS, PRECOMPUTED],
         "metric": [*METRICS, PRECOMPUTED],
         "gamma": [StrOptions({"scale"}), not_negative, None],
-        "degree": [not_negative],
-        "coef0": [Interval(Real, None, None, closed="neither")],
         "kernel_params": [dict, None],
         "hidden_layer_sizes": ["array-like", positive],
-        "dropout": [Interval(Real, 0, 1, closed="left")],
         "l2": [not_negative],
-        "link_weight": [not_negative],
-        "solver": [StrOptions({"adam", "sgd"})],
         "batch_size": [positive, None],
         "max_iter": [positive],
         "learning_rate": [Interval(Real, 0, None, closed="neither")],
         "tol": [not_negative],
-        "n_iter_no_change": [positive, None],
         "n_init": [positive],
+        "device": "no_validation",  # `resolve_device` names those that are present
         "random_state": ["random_state"],
     }
 
@@ -220,9 +217,7 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         n_samples = X.shape[0]
         if weights is None:
             weights = np.full(n_samples, 1 / n_samples, dtype=X.dtype)
-        # The number of the candidate that was chosen, if there were several.
-        mode = getattr(self, "mode_", self.mode)
-        objective = OBJECTIVES[self.objective].with_gradient(mode)
+        objective = OBJECTIVES[self.objective].with_gradient(self.mode)
         if affinity is not None:
             return objective(assignments, weights, affinity)[0]
         degree = self._degree()
@@ -243,15 +238,14 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         """
         kind = OBJECTIVES[self.objective].relation
         gamma = self.gamma if gamma is None else gamma
-        params = self.kernel_params
-        if not callable(self.kernel):
-            params = {"gamma": gamma, "degree": self.degree, "coef0": self.coef0}
         if kind == "kernel":
             is_linear = isinstance(self.kernel, str) and self.kernel == "linear"
             X = rows if is_linear else X
         elif kind == "distance" and self._degree():
             X = X / X.dtype.type(units.features)
-        return make_relation(kind, X, self.kernel, self.metric, params)
+        return make_relation(
+            kind, X, self.kernel, self.metric, gamma, self.kernel_params
+        )
 
     def _scaled_gamma(self, units, n_features):
         """Return gamma for features in these units, None where it is not "scale"."""
@@ -354,23 +348,6 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
             )
         return given_relation(affinity, kind, X.dtype)
 
-    def _check_reference(self, n_samples, has_affinity):
-        """Refuse n_clusters="auto" if no reference can be drawn."""
-        name = type(self).__name__
-        if self.model == "free" or has_affinity:
-            what = "model='free'" if self.model == "free" else "an affinity"
-            raise ValueError(
-                f"The 'n_clusters' parameter of {name} must be an integer with {what}, "
-                "for which no reference data can be drawn. Got 'auto' instead. Set "
-                "it, or use a kernel and a model of features."
-            )
-        if n_samples < 16:
-            raise ValueError(
-                f"The 'n_clusters' parameter of {name} must be an integer for fewer "
-                f"than 16 samples. Got 'auto' and n_samples={n_samples} instead. Set "
-                "it, or pass more samples."
-            )
-
     def _problem(
         self, X, row_weights, means, constraints, affinity=None, *, units=None
     ):
@@ -412,7 +389,6 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
             relation,
             row.with_gradient(mode),
             constraints=constraints,
-            link_weight=self.link_weight,
             is_one_vs_one=mode == "ovo",
             fused=fused,
             fused_logits=fused_logits,
@@ -420,8 +396,26 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
             units=units,
             l2=l2,
             inner_l2=inner_l2,
-            dropout=self.dropout,
+            device=self._training_device(rows),
         )
+
+    def _training_device(self, rows):
+        """Return the device that a perceptron is trained on, None for NumPy.
+
+        Sparse samples are trained on in NumPy.
+        """
+        if not self._is_perceptron():
+            return None
+        device = resolve_device(self.device, type(self).__name__)
+        return None if device == "cpu" or isinstance(rows, SparseRows) else device
+
+    def _device_attribute(self, problem):
+        """Return the fitted attribute device_ of a perceptron."""
+        return {"device_": problem.device or "cpu"} if self._is_perceptron() else {}
+
+    def _is_perceptron(self):
+        """Return whether the model is a perceptron."""
+        return isinstance(self.model, str) and self.model == "mlp"
 
     def _starts(self, problem, kind, rng, trained):
         """Yield `_n_starts` initial models and a last one, which is sharp.
@@ -494,18 +488,12 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         some = problem.take(rows)
         loops = []
         for model in models:
-            loop = EpochLoop(
-                type(self).__name__,
-                max_iter=self.max_iter,
-                learning_rate=self.learning_rate,
-                tol=self.tol,
-                n_iter_no_change=self.n_iter_no_change,
-            )
+            loop = EpochLoop(type(self).__name__, **self._training_params())
             train_model(
                 model,
                 some,
                 loop,
-                OPTIMISERS[self.solver](model.arrays, self.learning_rate),
+                Adam(model.arrays, self.learning_rate),
                 batch_size=len(rows),
                 random_state=rng,
             )
@@ -546,6 +534,15 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
             return False
         return kind != "mlp" or min(sizes[1:-1]) >= 2 * self._n_clusters
 
+    def _training_params(self):
+        """Return the parameters of the epochs of a restart or step."""
+        return {
+            "max_iter": self.max_iter,
+            "learning_rate": self.learning_rate,
+            "tol": self.tol,
+            "n_iter_no_change": PATIENCE,
+        }
+
     def _gamma_attribute(self, units, n_features):
         """Return the fitted attribute gamma_, where gamma is "scale"."""
         gamma = self._scaled_gamma(units, n_features)
@@ -563,39 +560,6 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
             self._n_clusters,
         ]
 
-    def _report(self, labels, constraints):
-        """Return the number of clusters found; warn of empty ones and broken links."""
-        sizes = np.bincount(labels, minlength=self._n_clusters)
-        n_found = int(np.count_nonzero(sizes))
-        name = type(self).__name__
-        is_ova = self._mode() == "ova"
-        other_mode = "mode='ovo', " if is_ova else ""
-        if n_found < self._n_clusters:
-            warn_of_convergence(
-                f"{name} found {n_found} clusters instead of {self._n_clusters}: the "
-                f"sizes are {sizes.tolist()}. Use {other_mode}more restarts (n_init), "
-                "or fewer clusters.",
-                stacklevel=3,
-            )
-        warn_of_small_clusters(
-            name,
-            sizes,
-            "they add next to nothing to the objective. Use "
-            f"{other_mode}more restarts (n_init), or fewer clusters.",
-            stacklevel=3,
-        )
-        if constraints is not None:
-            separated, joined = broken_links(labels, constraints)
-            if separated or joined:
-                warn_of_convergence(
-                    f"{name} separates {separated} groups of samples that links or "
-                    f"partial labels join, and joins {joined} pairs of groups that "
-                    "must be separated. "
-                    "Increase link_weight or max_iter, or use model='mlp'.",
-                    stacklevel=3,
-                )
-        return n_found
-
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         relation = OBJECTIVES[self.objective].relation
@@ -603,6 +567,54 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         tags.input_tags.pairwise = isinstance(value, str) and value == "precomputed"
         tags.input_tags.sparse = not (tags.input_tags.pairwise or callable(self.model))
         return tags
+
+
+def check_reference(name, model, n_samples, has_affinity):
+    """Refuse n_clusters="auto" of an estimator if no reference can be drawn."""
+    if model == "free" or has_affinity:
+        what = "model='free'" if model == "free" else "an affinity"
+        raise ValueError(
+            f"The 'n_clusters' parameter of {name} must be an integer with {what}, for "
+            "which no reference data can be drawn. Got 'auto' instead. Set it, or use "
+            "a kernel and a model of features."
+        )
+    if n_samples < 16:
+        raise ValueError(
+            f"The 'n_clusters' parameter of {name} must be an integer for fewer than "
+            f"16 samples. Got 'auto' and n_samples={n_samples} instead. Set it, or "
+            "pass more samples."
+        )
+
+
+def report_clusters(name, labels, n_clusters, mode, constraints):
+    """Return the number of clusters found; warn of empty ones and broken links."""
+    sizes = np.bincount(labels, minlength=n_clusters)
+    n_found = int(np.count_nonzero(sizes))
+    other_mode = "mode='ovo', " if mode == "ova" else ""
+    if n_found < n_clusters:
+        warn_of_convergence(
+            f"{name} found {n_found} clusters instead of {n_clusters}: the sizes are "
+            f"{sizes.tolist()}. Use {other_mode}more restarts (n_init), or fewer "
+            "clusters.",
+            stacklevel=3,
+        )
+    warn_of_small_clusters(
+        name,
+        sizes,
+        "they add next to nothing to the objective. Use "
+        f"{other_mode}more restarts (n_init), or fewer clusters.",
+        stacklevel=3,
+    )
+    if constraints is not None:
+        separated, joined = broken_links(labels, constraints)
+        if separated or joined:
+            warn_of_convergence(
+                f"{name} separates {separated} groups of samples that links or partial "
+                f"labels join, and joins {joined} pairs of groups that must be "
+                "separated. Increase max_iter, or use model='mlp'.",
+                stacklevel=3,
+            )
+    return n_found
 
 
 def logits_of_rows(model, X, means):

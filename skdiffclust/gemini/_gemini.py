@@ -19,15 +19,17 @@ from skdiffclust._history import (
     keep_state_on_error,
     reported_by_the_whole,
 )
+from skdiffclust._optimisers import Adam
 from skdiffclust.gemini._base import (
     BaseGEMINI,
+    check_reference,
     has_features,
     logits_of_rows,
     ordered,
     positive,
+    report_clusters,
 )
-from skdiffclust.gemini._models import MODELS, new_model
-from skdiffclust.gemini._resume import RestartsCheckpoint, check_seed
+from skdiffclust.gemini._models import MODELS
 from skdiffclust.gemini._stability import (
     cells_of_subset,
     counts_to_try,
@@ -35,7 +37,7 @@ from skdiffclust.gemini._stability import (
     warn_of_chance,
 )
 from skdiffclust.gemini._stream import check_stream, continue_training
-from skdiffclust.gemini._training import OPTIMISERS, train_model
+from skdiffclust.gemini._training import train_model
 
 # Largest number of epochs of a fit that is used to choose the number of clusters.
 _MOST_TRIAL_EPOCHS = 100
@@ -118,12 +120,10 @@ class GEMINI(BaseGEMINI):
         1 / n_features for the others. "scale" uses one over the sum of the variances of
         the features (for "laplacian" and "chi2", one over the square root of n_features
         times that sum), which makes the result independent of the unit of X.
-    degree : float, default=3
-        Degree of the kernels "poly" and "polynomial".
-    coef0 : float, default=1
-        Constant of the kernels "poly", "polynomial" and "sigmoid".
     kernel_params : dict or None, default=None
-        Keyword arguments of a callable `kernel`. Ignored for others.
+        Further parameters of `kernel`: "degree" (by default 3) and "coef0" (1) of
+        "poly" and "polynomial", "coef0" of "sigmoid", or keyword arguments of a
+        function.
     model : {"linear", "mlp", "free"} or torch.nn.Module, default="linear"
         Model of p(y|x):
 
@@ -135,37 +135,29 @@ class GEMINI(BaseGEMINI):
           cluster. A copy of it is trained, starting from its current parameters.
     hidden_layer_sizes : int or array-like of int, default=(100,)
         Numbers of units in the hidden layers of ``model="mlp"``.
-    dropout : float, default=0
-        Probability of dropping a hidden unit in a training step.
     l2 : float, default=0
         Factor of the L2 penalty: the sum of the squared weights, biases excluded.
-    link_weight : float, default=1
-        Factor of the penalty for must-links, cannot-links and partial labels: minus the
-        mean log-probability that they are satisfied. Ignored if none are passed.
-    solver : {"adam", "sgd"}, default="adam"
-        Adam, or stochastic gradient descent with momentum 0.9.
     max_iter : int, default=1000
         Maximum number of epochs of a restart.
     batch_size : int or None, default=None
         Number of samples in a batch; None uses all samples. The objective is computed
         on each batch separately, so small batches give a biased gradient.
     learning_rate : float, default=0.01
-        Step size of the solver.
+        Step size of Adam.
     tol : float, default=1e-4
-        Smallest relative decrease of the loss that counts as an improvement.
-    n_iter_no_change : int or None, default=10
-        Number of epochs without improvement after which training stops. With None,
-        training always runs for `max_iter` epochs.
+        Training stops when ten epochs together have not decreased the loss by more than
+        this share.
     n_init : int, default=3
         Number of restarts, of which the one with the smallest loss is kept. The first
         restart is initialized with the clusters of k-means and the others with random
         weights; a hard partition is an additional candidate, see Notes.
     device : str or torch.device, default="auto"
-        Device on which a module is trained. "auto" selects CUDA if it is available and
-        the CPU otherwise. The other models are always trained on the CPU.
+        Device on which perceptrons and modules are trained. "auto" selects CUDA if it
+        is available and the CPU otherwise. Other models, and perceptrons on sparse
+        samples, are always trained on the CPU, in NumPy.
     random_state : int, RandomState instance or None, default=None
-        Determines the initial centres of k-means, the initial weights, the batches and
-        the dropout. Pass an int for reproducible results across function calls.
+        Determines the initial centres of k-means, the initial weights, and the
+        batches. Pass an int for reproducible results across function calls.
 
     Attributes
     ----------
@@ -182,7 +174,7 @@ class GEMINI(BaseGEMINI):
     encoder_ : torch.nn.Module
         The trained module, on the CPU. Only available if `model` is a module.
     device_ : str
-        Device on which the module was trained. Only available if `model` is a module.
+        Device on which the perceptron or module was trained. Only available for these.
     assignments_ : ndarray of shape (n_samples, n_clusters)
         Probabilities of the training samples; equal samples have equal probabilities.
         Only available with ``model="free"``.
@@ -224,7 +216,6 @@ class GEMINI(BaseGEMINI):
     multiplying X by c multiplies the objective by c^q (q = 1 for "mmd" with the linear
     kernel), then it multiplies the equivalent `alpha` of :class:`SparseGEMINI` by
     c^(q + 1), `l2` of a linear model by c^(q + 2), and `l2` of later layers by c^q.
-    `link_weight` has no unit; it is relative to the objective of the scaled features.
 
     **Initialization.** The clusters of k-means can be represented by a linear model.
     The first restart starts from a softened version of the best of several runs of
@@ -241,14 +232,13 @@ class GEMINI(BaseGEMINI):
     restarts are trained on 10000 samples and only the best one on all of them. The
     weights of the epoch with the smallest loss are kept.
 
-    **Modules.** A module is trained once, from its current parameters: `n_init`,
-    `hidden_layer_sizes` and `dropout` are ignored. The gradient of the objective with
-    respect to the outputs of the module is computed in NumPy and propagated by torch.
-    The samples are not scaled, so their unit matters. `l2` applies to all parameters of
-    the module except vectors. `history_` holds the loss and the objective of all
-    samples after each epoch. The global random generators of torch are seeded during
-    training and restored afterwards; concurrent fits of modules therefore wait for one
-    another.
+    **Modules.** A module is trained once, from its current parameters: `n_init` and
+    `hidden_layer_sizes` are ignored. The gradient of the objective with respect to the
+    outputs of the module is computed in NumPy and propagated by torch. The samples are
+    not scaled, so their unit matters. `l2` applies to all parameters of the module
+    except vectors. `history_` holds the loss and the objective of all samples after
+    each epoch. The global random generators of torch are seeded during training and
+    restored afterwards; concurrent fits of modules therefore wait for one another.
 
     **Number of clusters.** With ``n_clusters="auto"``, each candidate is fitted to ten
     random halves of the samples (of 1000 samples, if there are more). Its stability s
@@ -295,7 +285,6 @@ class GEMINI(BaseGEMINI):
         **BaseGEMINI._parameter_constraints,
         "n_clusters": [positive, StrOptions({"auto"})],
         "model": [StrOptions({"linear", "mlp", "free"}), callable],
-        "device": "no_validation",  # `resolve_device` names those that are present
     }
 
     def __init__(
@@ -307,20 +296,14 @@ class GEMINI(BaseGEMINI):
         kernel="linear",
         metric="euclidean",
         gamma=None,
-        degree=3,
-        coef0=1,
         kernel_params=None,
         model="linear",
         hidden_layer_sizes=(100,),
-        dropout=0.0,
         l2=0.0,
-        link_weight=1.0,
-        solver="adam",
         max_iter=1000,
         batch_size=None,
         learning_rate=0.01,
         tol=1e-4,
-        n_iter_no_change=10,
         n_init=3,
         device="auto",
         random_state=None,
@@ -331,20 +314,14 @@ class GEMINI(BaseGEMINI):
         self.kernel = kernel
         self.metric = metric
         self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
         self.kernel_params = kernel_params
         self.model = model
         self.hidden_layer_sizes = hidden_layer_sizes
-        self.dropout = dropout
         self.l2 = l2
-        self.link_weight = link_weight
-        self.solver = solver
         self.max_iter = max_iter
         self.batch_size = batch_size
         self.learning_rate = learning_rate
         self.tol = tol
-        self.n_iter_no_change = n_iter_no_change
         self.n_init = n_init
         self.device = device
         self.random_state = random_state
@@ -362,8 +339,6 @@ class GEMINI(BaseGEMINI):
         partial_labels=None,
         must_link=None,
         cannot_link=None,
-        checkpoint=None,
-        resume=False,
     ):
         """Train the model on X.
 
@@ -393,15 +368,6 @@ class GEMINI(BaseGEMINI):
         cannot_link : array-like or sparse matrix, default=None
             Samples that should not share a cluster, as pairs of indices or as an
             incidence matrix.
-        checkpoint : path-like or None, default=None
-            Folder to which each restart is written once it is finished; created if it
-            does not exist. Requires an integer `random_state`. Not available if `model`
-            is a module: fit it for a few epochs and pass `encoder_` as `model` to
-            continue.
-        resume : bool, default=False
-            Whether to continue from the checkpoint, if there is one. Finished restarts
-            are not trained again, and the result is identical to that of an
-            uninterrupted fit.
 
         Returns
         -------
@@ -412,8 +378,7 @@ class GEMINI(BaseGEMINI):
         ------
         ValueError
             If X or a parameter is invalid, constraints contradict each other, the loss
-            diverges in the first epoch, or the checkpoint was written for other data or
-            parameters.
+            diverges in the first epoch.
 
         Warns
         -----
@@ -421,7 +386,6 @@ class GEMINI(BaseGEMINI):
             If fewer clusters are found than requested, links are not satisfied, the
             loss diverges, or training has not converged after `max_iter` epochs.
         """
-        check_seed("GEMINI.fit", checkpoint, resume, self.random_state)
         X, row_weights, means = self._check_rows(X, sample_weight)
         constraints = as_constraints(X.shape[0], partial_labels, must_link, cannot_link)
         affinity = self._check_affinity(affinity, X)
@@ -445,16 +409,8 @@ class GEMINI(BaseGEMINI):
         problem = self._prepare(X, row_weights, means, constraints, affinity)
         self._affinity_given = affinity is not None
         if callable(self.model):
-            if checkpoint is not None:
-                raise ValueError(
-                    "The 'checkpoint' parameter of GEMINI.fit must be None with a "
-                    f"module as model, which has one run. Got {checkpoint!r} instead. "
-                    "Fit it for a few epochs, and pass encoder_ as model to continue."
-                )
             self._fit_module(X, y, problem, means, rng)
             return self
-        if self.device != "auto":
-            resolve_device(self.device, "GEMINI")
         units = problem.units
         gamma = self._gamma_attribute(units, X.shape[1])
         trained = []
@@ -466,19 +422,12 @@ class GEMINI(BaseGEMINI):
             problem = problem.on_numbers()
 
         training = Training(self, X, y, **self._training_params(), n_init=n_starts)
-        store = None
-        if checkpoint is not None:
-            store = self._restarts(problem, X.shape[1], checkpoint, rng, resume)
         for loop, model in zip(training, starts, strict=False):
-            number = len(trained)
-            if store is not None and store.restore(number, loop, rng):
-                trained.append(MODELS[self.model].from_arrays(loop.best_state))
-                continue
             train_model(
                 model,
                 problem,
                 loop,
-                OPTIMISERS[self.solver](model.arrays, self.learning_rate),
+                Adam(model.arrays, self.learning_rate),
                 batch_size=self._batch(X.shape[0]),
                 random_state=rng,
                 attributes=lambda model: (
@@ -486,17 +435,18 @@ class GEMINI(BaseGEMINI):
                 ),
             )
             trained.append(MODELS[self.model].from_arrays(loop.best_state))
-            if store is not None:
-                store.append(loop, rng)
 
         best = MODELS[self.model].from_arrays(training.best.best_state)
         model = units.model(best)
         model = ordered(model, self._logits_of(model, X, means, problem), row_weights)
         labels = self._logits_of(model, X, means, problem).argmax(axis=1)
-        self.n_clusters_ = self._report(labels, constraints)
+        self.n_clusters_ = report_clusters(
+            "GEMINI", labels, self._n_clusters, self._mode(), constraints
+        )
         self.labels_ = labels
         drop_stale(self, _BY_MODEL)
-        for name, value in (_attributes(model, problem, means) | gamma).items():
+        published = _attributes(model, problem, means) | gamma
+        for name, value in (published | self._device_attribute(problem)).items():
             setattr(self, name, value)
         self._units = units
         best = training.best
@@ -519,7 +469,7 @@ class GEMINI(BaseGEMINI):
 
         The first call is equivalent to `fit`. Each later call trains the model for ten
         epochs on the samples passed, in batches of `batch_size`, and keeps the weights
-        with the smallest loss. The state of the solver is carried over to the next
+        with the smallest loss. The state of Adam is carried over to the next
         call, clusters keep their numbers, and samples are centred by the means of the
         first call. Since the objective compares the clusters within a batch, each batch
         should contain samples of all clusters; otherwise, the samples that it contains
@@ -607,7 +557,6 @@ class GEMINI(BaseGEMINI):
             for loop in training:
                 model.train(
                     loop,
-                    self.solver,
                     self.learning_rate,
                     self._batch(len(X)),
                     rng,
@@ -618,7 +567,9 @@ class GEMINI(BaseGEMINI):
         labels = module_logits(encoder, X, self._n_clusters).argmax(axis=1)
         order = order_by_size(labels, self._n_clusters, problem.row_weights)
         labels = np.argsort(order)[labels]
-        self.n_clusters_ = self._report(labels, problem.constraints)
+        self.n_clusters_ = report_clusters(
+            "GEMINI", labels, self._n_clusters, self._mode(), problem.constraints
+        )
         self.labels_ = labels
         drop_stale(self, _BY_MODEL)
         for name, value in attributes(best, order).items():
@@ -627,24 +578,6 @@ class GEMINI(BaseGEMINI):
         self.history_ = problem.units.history(training.best.history)
         training.finish()
 
-    def _restarts(self, problem, n_features, folder, rng, resume):
-        """Return the RestartsCheckpoint of a problem in a folder."""
-        n_distinct = int(problem.X.max()) + 1 if self.model == "free" else None
-        model = new_model(
-            self.model,
-            n_distinct,
-            self._layer_sizes(n_features),
-            np.random.RandomState(0),
-            problem.row_weights.dtype,
-        )
-        return RestartsCheckpoint(
-            folder,
-            self._identity(problem),
-            model,
-            rng,
-            resume=resume,
-        )
-
     def _check_auto(self, n_samples, affinity):
         """Refuse n_clusters="auto" if stability cannot be computed."""
         if callable(self.model):
@@ -652,7 +585,7 @@ class GEMINI(BaseGEMINI):
                 "The 'n_clusters' parameter of GEMINI must be an integer with a module "
                 "as model, whose width is that number. Got 'auto' instead. Set it."
             )
-        self._check_reference(n_samples, affinity is not None)
+        check_reference("GEMINI", self.model, n_samples, affinity is not None)
 
     def _finds_cells(self):
         """Return whether the fit of a subset is the best partition of k-means."""
@@ -688,15 +621,6 @@ class GEMINI(BaseGEMINI):
         if self.model == "free":
             return model.outputs(problem.X)
         return logits_of_rows(model, X, means)
-
-    def _training_params(self):
-        """Return the parameters of the epochs of a restart."""
-        return {
-            "max_iter": self.max_iter,
-            "learning_rate": self.learning_rate,
-            "tol": self.tol,
-            "n_iter_no_change": self.n_iter_no_change,
-        }
 
 
 def _attributes(model, problem, means):

@@ -18,7 +18,7 @@ from skdiffclust.gemini._units import Units, scale_gamma, takes_gamma
 
 # Relative gain below which a split is one of rounding.
 _LEAST_GAIN = 1e-10
-_SHARED = "kernel", "gamma", "degree", "coef0", "kernel_params"
+_SHARED = "kernel", "gamma", "kernel_params"
 
 
 class Kauri(ClusterMixin, BaseEstimator):
@@ -45,12 +45,10 @@ class Kauri(ClusterMixin, BaseEstimator):
         transformers do not require an n × n matrix.
     gamma : float, "scale" or None, default=None
         Coefficient of the kernel, as in :class:`~skdiffclust.GEMINI`.
-    degree : float, default=3
-        Degree of the kernels "poly" and "polynomial".
-    coef0 : float, default=1
-        Constant of the kernels "poly", "polynomial" and "sigmoid".
     kernel_params : dict or None, default=None
-        Keyword arguments of a callable `kernel`. Ignored for others.
+        Further parameters of `kernel`: "degree" (by default 3) and "coef0" (1) of
+        "poly" and "polynomial", "coef0" of "sigmoid", or keyword arguments of a
+        function.
     max_leaf_nodes : int or None, default=None
         Maximum number of leaves. None uses `n_clusters`, so that each cluster is
         described by one rule. With more leaves, a cluster may have several of them, and
@@ -135,8 +133,6 @@ class Kauri(ClusterMixin, BaseEstimator):
         *,
         kernel="linear",
         gamma=None,
-        degree=3,
-        coef0=1,
         kernel_params=None,
         max_leaf_nodes=None,
         max_depth=None,
@@ -145,8 +141,6 @@ class Kauri(ClusterMixin, BaseEstimator):
         self.n_clusters = n_clusters
         self.kernel = kernel
         self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
         self.kernel_params = kernel_params
         self.max_leaf_nodes = max_leaf_nodes
         self.max_depth = max_depth
@@ -354,12 +348,9 @@ class Kauri(ClusterMixin, BaseEstimator):
         ends = extreme_rows(X)
         refuse_overflow([ends], X.dtype)
         refuse_underflow(ends, X.dtype)
-        params = self.kernel_params
-        if not callable(self.kernel):
-            gamma = getattr(self, "gamma_", self.gamma)
-            params = {"gamma": gamma, "degree": self.degree, "coef0": self.coef0}
+        gamma = getattr(self, "gamma_", self.gamma)
         X = X.astype(np.float64)
-        return make_relation("kernel", X, self.kernel, None, params)
+        return make_relation("kernel", X, self.kernel, None, gamma, self.kernel_params)
 
     def _grow(self, X, cohesion):
         """Return the nodes of the tree, and the clusters (n,) of the samples."""

@@ -1,8 +1,8 @@
 """The models p(y|x): an encoder, an encoder with a skip layer, and none.
 
 All have the members of `Encoder`: ``arrays``, the list of what is trained, in place,
-and their ``names``; ``forward(X, masks)`` with what ``backward`` needs;
-``backward(gradient, inputs, masks)``, the gradients in the order of ``arrays``;
+and their ``names``; ``forward(X)`` with what ``backward`` needs;
+``backward(gradient, inputs)``, the gradients in the order of ``arrays``;
 ``outputs(X)``, which gives a sample the same bits wherever it stands. ``from_arrays``
 makes a model from a list.
 """
@@ -46,18 +46,14 @@ class SkipPerceptron:
         """Names of `inputs`."""
         return ["skip", *self.perceptron.input_names]
 
-    def dropout_masks(self, n_samples, dropout, random_state):
-        """Draw dropout masks for a batch."""
-        return self.perceptron.dropout_masks(n_samples, dropout, random_state)
-
-    def forward(self, X, masks=None):
+    def forward(self, X):
         """Return logits (n, k) and what entered each layer."""
-        logits, inputs = self.perceptron.forward(X, masks)
+        logits, inputs = self.perceptron.forward(X)
         return logits + X @ self.skip, inputs
 
-    def backward(self, gradient, inputs, masks=None):
+    def backward(self, gradient, inputs):
         """Return the gradients of all arrays."""
-        others = self.perceptron.backward(gradient, inputs, masks)
+        others = self.perceptron.backward(gradient, inputs)
         return [inputs[0][0].T @ gradient, *others]
 
     def outputs(self, X):
@@ -105,15 +101,11 @@ class FreeAssignments:
         """Names of arrays that features are multiplied with: there are none."""
         return []
 
-    def dropout_masks(self, n_samples, dropout, random_state):
-        """Draw nothing: there are no hidden units."""
-        return None
-
-    def forward(self, X, masks=None):
+    def forward(self, X):
         """Return logits (n, k) of the rows X (n,), and X."""
         return self.table[X], X
 
-    def backward(self, gradient, inputs, masks=None):
+    def backward(self, gradient, inputs):
         """Return the gradient of the table."""
         whole = np.zeros_like(self.table)
         np.add.at(whole, inputs, gradient)

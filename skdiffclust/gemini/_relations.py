@@ -92,14 +92,14 @@ class Matrix:
         return float(largest) * float(np.finfo(self.matrix.dtype).eps)
 
 
-def make_relation(kind, X, kernel, metric, kernel_params=None):
+def make_relation(kind, X, kernel, metric, gamma=None, kernel_params=None):
     """Return the relation between samples X (n, d) that objectives of `kind` need.
 
     `kind` is "kernel", "distance" or None (then None). For a linear kernel it is the
     samples themselves, centred, or, with more features than samples, an (n, r) factor
     of their Gram matrix; for a transformer its features. Nothing n x n is formed for
-    either. X may be sparse, and `SparseRows` for the linear kernel. A function gets all
-    of `kernel_params`, a kernel of scikit-learn those it has.
+    either. X may be sparse, and `SparseRows` for the linear kernel. `gamma` is for the
+    kernels of scikit-learn that have it.
     """
     if kind is None:
         return None
@@ -116,15 +116,20 @@ def make_relation(kind, X, kernel, metric, kernel_params=None):
         if isinstance(X, SparseRows):
             return Features(X)
         return Features(gram_factor(center(X, dtype=X.dtype)))
-    params = kernel_params or {}
+    params = dict(kernel_params or {})
     if isinstance(kernel, str):
-        known = KERNEL_PARAMS.get(kernel, ())
+        unknown = sorted(params.keys() - {"degree", "coef0"})
+        if unknown:
+            raise ValueError(
+                "The 'kernel_params' parameter must have the keys 'degree' and 'coef0' "
+                f"at most with a kernel of scikit-learn. Got {unknown} instead. Set "
+                "gamma, or pass a function as kernel."
+            )
         # chi2_kernel has a default of gamma, but does not take None for it.
-        params = {
-            name: value
-            for name, value in params.items()
-            if name in known and value is not None
-        }
+        if gamma is not None:
+            params["gamma"] = gamma
+        known = KERNEL_PARAMS.get(kernel, ())
+        params = {name: value for name, value in params.items() if name in known}
     values = kernel_matrix(X, kernel=kernel, kernel_params=params)
     return Matrix(values.astype(X.dtype, copy=False))
 

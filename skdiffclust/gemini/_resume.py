@@ -1,4 +1,4 @@
-"""Checkpoints of a path and of restarts, from which they continue bit for bit.
+"""Checkpoints of a path, from which it continues bit for bit.
 
 Separate from these, which do not depend on files.
 """
@@ -11,8 +11,6 @@ from skdiffclust._checkpoint import (
     STREAM_VALUES,
     Checkpoint,
     check_checkpoint,
-    restore_stream,
-    stream_arrays,
 )
 from skdiffclust.gemini._path import Step
 
@@ -80,54 +78,6 @@ class PathCheckpoint:
             for name in _COLUMNS
         }
         return Step(**columns, weights=[record[name] for name in self._names])
-
-
-class RestartsCheckpoint:
-    """The finished restarts of a training in a folder, and the random stream after.
-
-    Parameters
-    ----------
-    folder : path-like
-    identity : dict
-        What `identify` returned for the data and the parameters.
-    model : Encoder or FreeAssignments
-        One with arrays of the shapes of those of the restarts, of any values.
-    resume : bool
-        Whether to continue from the folder, if there is one.
-    """
-
-    def __init__(self, folder, identity, model, random_state, *, resume):
-        self._checkpoint = Checkpoint(folder, "GEMINI.fit", identity)
-        self._names = [f"best.{name}" for name in model.names]
-        self._records, self._stream = self._checkpoint.open(
-            resume=resume,
-            record={
-                "loop": np.zeros(0, dtype=np.uint8),
-                **dict(zip(self._names, model.arrays, strict=True)),
-            },
-            state=stream_arrays(random_state),
-            varying={"loop"},
-            n_values=STREAM_VALUES,
-        )
-
-    def restore(self, number, loop, random_state):
-        """Restore the loop of a restart, if it is finished; return whether it is.
-
-        After the last of them the stream is as it was.
-        """
-        if number >= len(self._records):
-            return False
-        record = self._records[number]
-        loop.restore(record["loop"], [record[name] for name in self._names])
-        if number == len(self._records) - 1:
-            restore_stream(random_state, self._stream)
-        return True
-
-    def append(self, loop, random_state):
-        """Write the loop of a restart that has ended; warn if that cannot be done."""
-        record = {"loop": loop.snapshot()}
-        record |= zip(self._names, loop.best_state, strict=True)
-        self._checkpoint.append(record, stream_arrays(random_state))
 
 
 def check_seed(name, checkpoint, resume, random_state):

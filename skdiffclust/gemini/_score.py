@@ -40,8 +40,6 @@ def available_objectives():
         "kernel": [*KERNELS, PRECOMPUTED],
         "metric": [*METRICS, PRECOMPUTED],
         "gamma": [StrOptions({"scale"}), Interval(Real, 0, None, closed="left"), None],
-        "degree": [Interval(Real, 0, None, closed="left")],
-        "coef0": [Interval(Real, None, None, closed="neither")],
         "kernel_params": [dict, None],
         "return_gradient": ["boolean"],
     },
@@ -56,8 +54,6 @@ def gemini_score(
     kernel="linear",
     metric="euclidean",
     gamma=None,
-    degree=3,
-    coef0=1,
     kernel_params=None,
     return_gradient=False,
 ):
@@ -99,12 +95,10 @@ def gemini_score(
         "sigmoid". None uses the default of scikit-learn. "scale" uses one over the sum
         of the variances of the features (for "laplacian" and "chi2", one over the
         square root of n_features times that sum).
-    degree : float, default=3
-        Degree of the kernels "poly" and "polynomial".
-    coef0 : float, default=1
-        Constant of the kernels "poly", "polynomial" and "sigmoid".
     kernel_params : dict or None, default=None
-        Keyword arguments of a callable `kernel`. Ignored otherwise.
+        Further parameters of `kernel`: "degree" (by default 3) and "coef0" (1) of
+        "poly" and "polynomial", "coef0" of "sigmoid", or keyword arguments of a
+        function.
     return_gradient : bool, default=False
         Whether to return the gradient as well.
 
@@ -172,9 +166,7 @@ def gemini_score(
         gamma = scale_gamma(
             kernel, n_features, Units.of_rows(rows, weights, 0).features
         )
-    params = {"gamma": gamma, "degree": degree, "coef0": coef0}
-    params = kernel_params if callable(kernel) else params
-    relation = make_relation(row.relation, X, kernel, metric, params)
+    relation = make_relation(row.relation, X, kernel, metric, gamma, kernel_params)
     weights = weights.astype(assignments.dtype)
     value, gradient = row.with_gradient(mode)(assignments, weights, relation)
     gradient = gradient.astype(assignments.dtype, copy=False)

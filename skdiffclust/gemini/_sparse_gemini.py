@@ -17,24 +17,26 @@ from skdiffclust._compat import (
     validate_parameter_constraints,
 )
 from skdiffclust._constraints import as_constraints
+from skdiffclust._devices import outside_torch_modes
 from skdiffclust._history import (
     EpochLoop,
     Training,
+    drop_stale,
     keep_state_on_error,
     warn_of_convergence,
 )
-from skdiffclust._optimisers import Momentum
+from skdiffclust._optimisers import Adam, Momentum
 from skdiffclust.gemini._base import (
     BaseGEMINI,
     logits_of_rows,
     not_negative,
     ordered,
     positive,
+    report_clusters,
 )
 from skdiffclust.gemini._models import MODELS, new_model
 from skdiffclust.gemini._objectives import OBJECTIVES
 from skdiffclust.gemini._path import (
-    _DYNAMIC_MESSAGE,
     SparsePath,
     attributes_of_model,
     attributes_of_step,
@@ -54,7 +56,7 @@ from skdiffclust.gemini._solver import (
 )
 from skdiffclust.gemini._sparse_rows import have_equal_columns
 from skdiffclust.gemini._starts import matched, softened
-from skdiffclust.gemini._training import OPTIMISERS, train_model
+from skdiffclust.gemini._training import train_model
 from skdiffclust.gemini._walk import Walk, advance_to, first_alpha, walk_path
 
 # Most epochs at each of the penalties that starts of trained paths are compared on.
@@ -63,6 +65,8 @@ _MOST_TRIAL_EPOCHS = 100
 
 class SparseGEMINI(SelectorMixin, BaseGEMINI):
     r"""Cluster by a generalised mutual information and select features.
+
+    Scale X, call `path`, and read `get_support()` and `labels_`.
 
     A group-lasso penalty is put on the weights of each feature, or of each group of
     features,
@@ -111,12 +115,10 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         1 / n_features for the others. "scale" uses one over the sum of the variances of
         the features (for "laplacian" and "chi2", one over the square root of n_features
         times that sum), which makes the result independent of the unit of X.
-    degree : float, default=3
-        Degree of the kernels "poly" and "polynomial".
-    coef0 : float, default=1
-        Constant of the kernels "poly", "polynomial" and "sigmoid".
     kernel_params : dict or None, default=None
-        Keyword arguments of a callable `kernel`. Ignored for others.
+        Further parameters of `kernel`: "degree" (by default 3) and "coef0" (1) of
+        "poly" and "polynomial", "coef0" of "sigmoid", or keyword arguments of a
+        function.
     model : {"linear", "mlp"}, default="linear"
         Multinomial logistic regression, or its sum with a multilayer perceptron with
         ReLU activations.
@@ -139,15 +141,8 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         Whether `path` computes the kernel or distance of each step from the selected
         features only (Appendix A). The objectives of different steps are then not
         comparable.
-    dropout : float, default=0
-        Probability of dropping a hidden unit in a training step.
     l2 : float, default=0
         Factor of the L2 penalty: the sum of the squared weights, biases excluded.
-    link_weight : float, default=1
-        Factor of the penalty for must-links, cannot-links and partial labels: minus the
-        mean log-probability that they are satisfied. Ignored if none are passed.
-    solver : {"adam", "sgd"}, default="adam"
-        Solver of the first stage, without penalty. See Notes for the penalised steps.
     max_iter : int, default=1000
         Maximum number of epochs of the first stage, and of epochs or iterations of each
         step. A perceptron whose `kkt_` is too large when its loss stops improving is
@@ -159,17 +154,20 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         Step size of the first stage, and of the steps that are trained by gradient
         descent.
     tol : float, default=1e-3
-        Smallest relative decrease of the loss that counts as an improvement.
-    n_iter_no_change : int or None, default=10
-        Number of epochs without improvement after which a stage or step ends.
+        A stage or step ends when ten epochs together have not decreased the loss by
+        more than this share.
     n_init : int, default=3
         Number of restarts of the first stage, one from k-means and the others from
         random weights, as in :class:`GEMINI`. Where `kkt_` is available (see Notes),
         the path starts from the restart with the lowest penalised losses at a few
         penalties, and otherwise from the restart with the lowest loss.
+    device : str or torch.device, default="auto"
+        Device on which perceptrons are trained. "auto" selects CUDA if it is available
+        and the CPU otherwise. Linear models, and perceptrons on sparse samples, are
+        always trained on the CPU, in NumPy.
     random_state : int, RandomState instance or None, default=None
-        Determines the initial centres of k-means, the initial weights, the batches and
-        the dropout. Pass an int for reproducible results across function calls.
+        Determines the initial centres of k-means, the initial weights, and the
+        batches. Pass an int for reproducible results across function calls.
 
     Attributes
     ----------
@@ -203,8 +201,10 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         w - prox(w - u) divided by the penalty of the group; for the biases, it is the
         norm of their gradient divided by the penalty. `kkt_` is the largest of these. A
         warning is issued if it exceeds 0.01, or 0.05 with ``model="mlp"``. It is NaN
-        where training stops for lack of progress instead: without penalty, with batches
-        or dropout, and with the objectives "tv" and "wasserstein".
+        where training stops for lack of progress instead: without penalty, with
+        batches, and with the objectives "tv" and "wasserstein".
+    device_ : str
+        Device on which the perceptron was trained. Only available with ``model="mlp"``.
     gamma_ : float
         Value of gamma. Only available with ``gamma="scale"``.
     history_ : dict of lists
@@ -286,8 +286,6 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         kernel="linear",
         metric="euclidean",
         gamma=None,
-        degree=3,
-        coef0=1,
         kernel_params=None,
         model="linear",
         hidden_layer_sizes=(100,),
@@ -295,16 +293,13 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         penalty_factor=None,
         hierarchy=10.0,
         dynamic=False,
-        dropout=0.0,
         l2=0.0,
-        link_weight=1.0,
-        solver="adam",
         max_iter=1000,
         batch_size=None,
         learning_rate=0.01,
         tol=1e-3,
-        n_iter_no_change=10,
         n_init=3,
+        device="auto",
         random_state=None,
     ):
         self.n_clusters = n_clusters
@@ -314,8 +309,6 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         self.kernel = kernel
         self.metric = metric
         self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
         self.kernel_params = kernel_params
         self.model = model
         self.hidden_layer_sizes = hidden_layer_sizes
@@ -323,19 +316,17 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         self.hierarchy = hierarchy
         self.dynamic = dynamic
         self.penalty_factor = penalty_factor
-        self.dropout = dropout
         self.l2 = l2
-        self.link_weight = link_weight
-        self.solver = solver
         self.max_iter = max_iter
         self.batch_size = batch_size
         self.learning_rate = learning_rate
         self.tol = tol
-        self.n_iter_no_change = n_iter_no_change
         self.n_init = n_init
+        self.device = device
         self.random_state = random_state
 
     @keep_state_on_error
+    @outside_torch_modes
     @fit_context(prefer_skip_nested_validation=True)
     def fit(
         self,
@@ -391,7 +382,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         affinity = self._check_affinity(affinity, X)
         problem, constraints = self._prepare(X, row_weights, means, links, affinity)
         self._affinity_given = affinity is not None
-        training = Training(self, X, y, **self._training_params())
+        training = Training(self, X, y, n_init=None, **self._training_params())
         loops = iter(training)
         walk, step = self._first_stage(problem, training, loops, X, means, self.dynamic)
         walk.scale = abs(step.objective)
@@ -406,7 +397,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         next(loops, None)
         step = problem.units.step(step, self._kind())
         step = replace(step, alpha=float(self.alpha))
-        self._publish(step, problem.units, means)
+        self._publish(step, problem, means)
         self._warn(step, constraints, problem.X)
         self._warn_of_certificates(np.array([step.kkt]))
         self.history_ = problem.units.history(history)
@@ -418,6 +409,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         return self
 
     @keep_state_on_error
+    @outside_torch_modes
     @fit_context(prefer_skip_nested_validation=True)
     def path(
         self,
@@ -432,7 +424,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         alpha_init=None,
         alpha_multiplier=1.05,
         min_features=2,
-        keep_threshold=None,
+        keep_threshold=0.9,
         refine=False,
         checkpoint=None,
         resume=False,
@@ -471,11 +463,10 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
             Factor between consecutive penalties.
         min_features : int, default=2
             The path ends when at most this many features are selected.
-        keep_threshold : float or None, default=None
+        keep_threshold : float, default=0.9
             Select the step with the fewest features before the objective first falls
-            below this fraction of the largest objective; None uses 0.9. With
-            ``dynamic=True`` it must be None, and the last step with any features is
-            selected.
+            below this fraction of the largest objective. Ignored with ``dynamic=True``,
+            where the last step with any features is selected.
         refine : bool, default=False
             Whether to go back and try intermediate penalties (down to a ratio of
             1.0005) when more than one group is dropped in a step. This prevents the
@@ -518,22 +509,22 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         affinity = self._check_affinity(affinity, X)
         problem, constraints = self._prepare(X, row_weights, means, links, affinity)
         self._affinity_given = affinity is not None
-        training = Training(self, X, y, **self._training_params())
+        training = Training(self, X, y, n_init=None, **self._training_params())
         steps, first = self._walk(
             problem, training, X, means, options, checkpoint, resume
         )
         steps = [problem.units.step(step, self._kind()) for step in steps]
 
-        threshold = None if options["dynamic"] else keep_threshold or 0.9
+        threshold = None if options["dynamic"] else keep_threshold
         path = SparsePath.from_steps(
             steps,
             self._kind(),
             threshold,
             clone(self),
-            self._shared(problem.units, means),
+            self._shared(problem, means),
             self._groups_of_features(len(means)),
         )
-        self._publish(steps[path.chosen], problem.units, means)
+        self._publish(steps[path.chosen], problem, means)
         self._warn(steps[path.chosen], constraints, problem.X)
         self._warn_of_certificates(path.kkts)
         self.feature_importances_ = path.leaving_alphas()
@@ -656,7 +647,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
                 model,
                 problem,
                 loop,
-                OPTIMISERS[self.solver](model.arrays, self.learning_rate),
+                Adam(model.arrays, self.learning_rate),
                 batch_size=batch_size,
                 random_state=rng,
                 attributes=attributes,
@@ -710,13 +701,9 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         optimiser = Momentum(arrays, self.learning_rate)
         total = 0.0
         for alpha in alphas:
-            loop = EpochLoop(
-                type(self).__name__,
-                max_iter=min(self.max_iter, _MOST_TRIAL_EPOCHS),
-                learning_rate=self.learning_rate,
-                tol=self.tol,
-                n_iter_no_change=self.n_iter_no_change,
-            )
+            params = self._training_params()
+            params["max_iter"] = min(self.max_iter, _MOST_TRIAL_EPOCHS)
+            loop = EpochLoop(type(self).__name__, **params)
             train_model(
                 trial,
                 problem,
@@ -738,9 +725,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         is_whole = self._batch(n_samples) >= n_samples
         if not is_whole or not OBJECTIVES[self.objective].is_smooth:
             return None
-        if self._kind() == "linear":
-            return TOLERANCE
-        return None if self.dropout else TRAINED_TOLERANCE
+        return TOLERANCE if self._kind() == "linear" else TRAINED_TOLERANCE
 
     def _views(self, problem, X, means):
         """Return functions of a model: fitted attributes, and logits of samples X."""
@@ -837,12 +822,12 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
 
         return problem_of
 
-    def _publish(self, step, units, means):
+    def _publish(self, step, problem, means):
         """Assign the fitted attributes of a Step."""
-        vars(self).pop("gamma_", None)
+        drop_stale(self, ["gamma_", "device_"])
         groups = self._groups_of_features(len(means))
         attributes = attributes_of_step(step, self._kind(), groups)
-        attributes |= self._shared(units, means)
+        attributes |= self._shared(problem, means)
         for name, value in attributes.items():
             setattr(self, name, value)
 
@@ -851,7 +836,9 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
 
         With one cluster, or samples X (n, d) that are all equal, none can be selected.
         """
-        self._report(step.labels, constraints)
+        report_clusters(
+            "SparseGEMINI", step.labels, self._n_clusters, self._mode(), constraints
+        )
         could_be_in = self._n_clusters > 1 and not have_equal_columns(X)
         if could_be_in and not step.support.any():
             warn_of_convergence(
@@ -882,11 +869,13 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
             **self._gamma_attribute(units, len(means)),
         }
 
-    def _shared(self, units, means):
+    def _shared(self, problem, means):
         """Return the fitted attributes that the steps of a path have in common."""
         names = "n_features_in_", "feature_names_in_", "_affinity_given"
         found = {name: getattr(self, name) for name in names if hasattr(self, name)}
-        return found | {"means_": means, **self._gamma_attribute(units, len(means))}
+        units = problem.units
+        found |= {"means_": means, **self._gamma_attribute(units, len(means))}
+        return found | self._device_attribute(problem)
 
     def _groups_of_features(self, n_features):
         """Return the groups of features, by size."""
@@ -912,16 +901,6 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
             )
         return groups
 
-    def _training_params(self):
-        """Return the parameters of the loops of stages and steps."""
-        return {
-            "max_iter": self.max_iter,
-            "learning_rate": self.learning_rate,
-            "tol": self.tol,
-            "n_iter_no_change": self.n_iter_no_change,
-            "n_init": None,
-        }
-
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
@@ -942,7 +921,7 @@ _PATH_CONSTRAINTS = {
     "alpha_init": [Interval(Real, 0, None, closed="neither"), None],
     "alpha_multiplier": [Interval(Real, 1, None, closed="neither")],
     "min_features": [positive],
-    "keep_threshold": [Interval(Real, 0, 1, closed="right"), None],
+    "keep_threshold": [Interval(Real, 0, 1, closed="right")],
     "refine": ["boolean"],
 }
 
@@ -955,5 +934,3 @@ def _check_path(options, keep_threshold, checkpoint, resume):
     validate_parameter_constraints(
         _PATH_CONSTRAINTS, options, caller_name="SparseGEMINI.path"
     )
-    if options["dynamic"] and keep_threshold is not None:
-        raise ValueError(_DYNAMIC_MESSAGE.format(keep_threshold))

@@ -1,17 +1,29 @@
 """SparseGEMINICV: the penalty chosen by the stability of clusters and of supports."""
 
-import itertools
 from dataclasses import dataclass, field
 from numbers import Integral, Real
 
 import numpy as np
 from joblib import Parallel, delayed
+from sklearn import get_config
+from sklearn.base import BaseEstimator, ClusterMixin, clone
 from sklearn.feature_selection import SelectorMixin
-from sklearn.utils import check_random_state
+from sklearn.utils import check_random_state, get_tags
+from sklearn.utils.metadata_routing import (
+    MetadataRouter,
+    MethodMapping,
+    process_routing,
+)
 from sklearn.utils.validation import check_is_fitted
 
 from skdiffclust._checkpoint import Checkpoint, identify
-from skdiffclust._compat import Interval, StrOptions, check_sample_weight, fit_context
+from skdiffclust._compat import (
+    CallbackSupportMixin,
+    Interval,
+    StrOptions,
+    check_sample_weight,
+    fit_context,
+)
 from skdiffclust._constraints import as_constraints, bounds_of_clusters, metadata_of
 from skdiffclust._history import (
     Training,
@@ -20,9 +32,9 @@ from skdiffclust._history import (
     reported_by_the_whole,
     warn_if_unfinished,
 )
-from skdiffclust.gemini._base import BaseGEMINI, positive
+from skdiffclust.gemini._base import check_reference, positive, report_clusters
 from skdiffclust.gemini._gemini import GEMINI
-from skdiffclust.gemini._objectives import OBJECTIVES, mode_for
+from skdiffclust.gemini._objectives import OBJECTIVES
 from skdiffclust.gemini._resume import check_seed
 from skdiffclust.gemini._sparse_gemini import SparseGEMINI
 from skdiffclust.gemini._sparse_rows import arrays_of_rows
@@ -38,18 +50,20 @@ from skdiffclust.gemini._stability import (
     warn_of_no_structure,
 )
 
-_SPARSE_ONLY = (
-    "kernel",
-    "metric",
-    "model",
-    "groups",
-    "penalty_factor",
-    "hierarchy",
+# What the paths are told of the samples.
+_GIVEN = (
+    "sample_weight",
+    "affinity",
+    "partial_labels",
+    "must_link",
+    "cannot_link",
 )
 
 
-class SparseGEMINICV(SelectorMixin, BaseGEMINI):
+class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEstimator):
     """Choose the penalty of SparseGEMINI by stability over random subsets.
+
+    Scale X, call `fit`, and read `get_support()`, `labels_` and `structure_`.
 
     Without classes, the folds of a cross-validation cannot be scored by a prediction
     error. Instead, paths over a grid of penalties are computed on random subsets of the
@@ -61,11 +75,15 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
 
     Parameters
     ----------
-    n_clusters : int, "auto" or sequence of int, default=2
+    estimator : SparseGEMINI or None, default=None
+        Estimator whose paths are computed, with all parameters of the model and of
+        training. It is cloned; its `alpha` and `random_state` are not used. None means
+        ``SparseGEMINI()``.
+    n_clusters : int, "auto", sequence of int or None, default=None
         Maximum number of clusters, or the numbers to choose from; fewer clusters may be
-        found. "auto" tries the numbers from 2 to 10 (at most one cluster per eight
-        samples), see Notes. If 1 is in the sequence, it is chosen when no other number
-        is supported by the data.
+        found. None means that of `estimator`. "auto" tries the numbers from 2 to 10 (at
+        most one cluster per eight samples), see Notes. If 1 is in the sequence, it is
+        chosen when no other number is supported by the data.
     n_alphas : int, default=20
         Number of penalties. They form a geometric sequence from the penalty at which
         the first feature is dropped to the penalty at which `min_features` features are
@@ -78,56 +96,13 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         Number of features at the last penalty of the grid.
     selection_threshold : float, default=0.9
         Smallest selection probability of a feature in `stable_features_`.
-    objective : str, default="mmd"
-        Divergence between distributions, as in :class:`SparseGEMINI`.
-    mode : {"auto", "ova", "ovo"} or sequence of these, default="auto"
-        One-vs-all, one-vs-one, or the modes to choose from; "auto" is resolved as in
-        :class:`GEMINI`.
-    kernel, metric : str or callable
-        Kernel and metric of the objective, as in :class:`SparseGEMINI`.
-    gamma : float, "scale" or None, default=None
-        Coefficient of the kernel, as in :class:`GEMINI`.
-    degree : float, default=3
-        Degree of the kernels "poly" and "polynomial".
-    coef0 : float, default=1
-        Constant of the kernels "poly", "polynomial" and "sigmoid".
-    kernel_params : dict or None, default=None
-        Keyword arguments of a callable `kernel`. Ignored for others.
-    model : {"linear", "mlp"}, default="linear"
-        Model, as in :class:`SparseGEMINI`.
-    hidden_layer_sizes : int or array-like of int, default=(100,)
-        Numbers of units in the hidden layers of ``model="mlp"``.
-    groups : array-like of shape (n_features,), default=None
-        Group of each feature, as integers or names. The features of a group are
-        selected or dropped together.
-    penalty_factor : array-like of shape (n_features,), "redundancy" or None, \
-            default=None
-        Factors of the penalties of the features, as in :class:`SparseGEMINI`.
-    hierarchy : float, default=10
-        Bound on the weights of the perceptron, as in :class:`SparseGEMINI`.
-    dropout, l2, link_weight : float
-        Regularisation and weight of constraints, as in :class:`SparseGEMINI`.
-    solver : {"adam", "sgd"}, default="adam"
-        Solver of the first stage, without penalty.
-    max_iter : int, default=1000
-        Maximum number of epochs of the first stage, and of each step.
-    batch_size : int or None, default=None
-        Number of samples in a batch; None uses all samples.
-    learning_rate : float, default=0.01
-        Step size.
-    tol : float, default=1e-3
-        Smallest relative decrease of the loss that counts as an improvement.
-    n_iter_no_change : int or None, default=10
-        Number of epochs without improvement after which a stage or step ends.
-    n_init : int, default=3
-        Number of restarts of the first stage.
     n_jobs : int or None, default=None
         Number of processes used to compute the paths of the subsets. None means 1
         unless in a :obj:`joblib.parallel_backend` context. The result does not depend
         on it.
     random_state : int, RandomState instance or None, default=None
-        Determines the subsets, the initial weights, the batches and the dropout. Pass
-        an int for reproducible results across function calls.
+        Determines the subsets, the initial weights and the batches. Pass an int for
+        reproducible results across function calls.
 
     Attributes
     ----------
@@ -150,15 +125,10 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         the grid on, with all clusters and at least one feature, it is the first one
         whose features differ least from those with a selection probability of at least
         one half at `stable_alpha_`; 0 if there is none.
-    mode_ : {"ova", "ovo"}
-        Chosen mode: the one with the largest product of the two stabilities at the most
-        stable penalty for the chosen number of clusters. All other attributes refer to
-        this mode.
     stability_ : dict of ndarray
         For each number of clusters in "counts", its "stability", the "reference", and
-        the "advantage" over the reference, as in :class:`GEMINI`, for the mode in which
-        the advantage is largest. Only available if the number of clusters was chosen by
-        comparison with the reference.
+        the "advantage" over the reference, as in :class:`GEMINI`. Only available if the
+        number of clusters was chosen by comparison with the reference.
     structure_ : dict
         "advantage" is how much more stable the clusters of k-means are than those of
         samples of a Gaussian with the same covariance, and "by_chance" the same of 39
@@ -167,10 +137,9 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         available for the linear kernel and for objectives without a kernel, without an
         affinity, and from 16 samples on.
     results_ : dict of ndarray
-        Results of all candidates, which are combinations of a number of clusters and a
-        mode: "n_clusters", "mode", the penalty "alpha" of the chosen step, the most
-        stable penalty "stable_alpha", and at the latter "cluster_stability",
-        "support_stability" and "held_out_objective".
+        Results of all numbers of clusters: "n_clusters", the penalty "alpha" of the
+        chosen step, the most stable penalty "stable_alpha", and at the latter
+        "cluster_stability", "support_stability" and "held_out_objective".
     held_out_objective_ : ndarray of shape (n_alphas,)
         Mean objective on the samples that are not in the subset.
     false_selections_ : ndarray of shape (n_alphas,)
@@ -191,14 +160,12 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         same samples.
     path_ : SparsePath
         Path on all samples.
-    labels_, n_clusters_, feature_norms_, feature_importances_ : ndarray or int
-        As in :class:`SparseGEMINI`, for the path on all samples.
-    skip_weights_, coefs_, intercepts_, means_ : ndarray or list of ndarray
-        Parameters of the model, as in :class:`SparseGEMINI`.
-    n_iter_ : int
-        Number of epochs at the chosen penalty.
-    gamma_ : float
-        Value of gamma. Only available with ``gamma="scale"``.
+    estimator_ : SparseGEMINI
+        Fitted estimator of the chosen step of `path_`, which holds the weights.
+    labels_ : ndarray of shape (n_samples,), int64
+        Cluster of each training sample, in order of decreasing size.
+    n_clusters_ : int
+        Number of non-empty clusters.
     n_features_in_ : int
         Number of features seen during `fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -210,8 +177,10 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
 
     Notes
     -----
-    The cost is that of `n_resamples` + 1 paths per candidate. All candidates use the
-    same subsets.
+    The cost is that of `n_resamples` + 1 paths for each number of clusters. All numbers
+    use the same subsets. With metadata routing, what `fit` is given must be requested
+    by `estimator`, as in :class:`sklearn.feature_selection.RFECV`; without an estimator
+    it always is.
 
     **Structure.** Clusters and features are found in any X. Whether there is more
     structure than in a Gaussian is tested whatever `n_clusters` is: k-means is fitted
@@ -227,7 +196,7 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
 
     **Number of clusters.** Stability alone favours few clusters, because halves of any
     elongated distribution are stable. The number of clusters is therefore the one with
-    the largest advantage over samples drawn from a Gaussian, computed for each mode
+    the largest advantage over samples drawn from a Gaussian, computed
     from clusterings on all features as with ``n_clusters="auto"`` in :class:`GEMINI`.
     With "auto", paths are computed for this number only; with a sequence, they are
     computed for all its numbers, so that `results_` shows them. With one
@@ -251,97 +220,52 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
     Examples
     --------
     >>> import numpy as np
-    >>> from skdiffclust import SparseGEMINICV
+    >>> from skdiffclust import SparseGEMINI, SparseGEMINICV
     >>> X = np.random.RandomState(0).normal(size=(90, 5))
     >>> X[:, 1] += np.repeat([-6, 6], 45)
     >>> stable = SparseGEMINICV(
-    ...     n_alphas=5, n_resamples=3, n_init=1, learning_rate=0.1, random_state=0)
+    ...     SparseGEMINI(2, n_init=1), n_alphas=5, n_resamples=3, random_state=0)
     >>> stable.fit(X).get_support(indices=True)
     array([1])
     """
 
     _parameter_constraints = {
-        **BaseGEMINI._parameter_constraints,
-        **{name: SparseGEMINI._parameter_constraints[name] for name in _SPARSE_ONLY},
+        "estimator": [SparseGEMINI, None],
+        "n_clusters": [positive, StrOptions({"auto"}), "array-like", None],
         "n_alphas": [Interval(Integral, 2, None, closed="left")],
         "n_resamples": [Interval(Integral, 2, None, closed="left")],
         "sample_fraction": [Interval(Real, 0, 1, closed="neither")],
         "min_features": [positive],
         "selection_threshold": [Interval(Real, 0.5, 1, closed="right")],
-        "n_clusters": [positive, StrOptions({"auto"}), "array-like"],
-        "mode": [StrOptions({"auto", "ova", "ovo"}), list, tuple],
         "n_jobs": [Integral, None],
+        "random_state": ["random_state"],
     }
 
     def __init__(
         self,
-        n_clusters=2,
+        estimator=None,
         *,
+        n_clusters=None,
         n_alphas=20,
         n_resamples=10,
         sample_fraction=0.5,
         min_features=1,
         selection_threshold=0.9,
-        objective="mmd",
-        mode="auto",
-        kernel="linear",
-        metric="euclidean",
-        gamma=None,
-        degree=3,
-        coef0=1,
-        kernel_params=None,
-        model="linear",
-        hidden_layer_sizes=(100,),
-        groups=None,
-        penalty_factor=None,
-        hierarchy=10.0,
-        dropout=0.0,
-        l2=0.0,
-        link_weight=1.0,
-        solver="adam",
-        max_iter=1000,
-        batch_size=None,
-        learning_rate=0.01,
-        tol=1e-3,
-        n_iter_no_change=10,
-        n_init=3,
         n_jobs=None,
         random_state=None,
     ):
+        self.estimator = estimator
         self.n_clusters = n_clusters
         self.n_alphas = n_alphas
         self.n_resamples = n_resamples
         self.sample_fraction = sample_fraction
         self.min_features = min_features
         self.selection_threshold = selection_threshold
-        self.objective = objective
-        self.mode = mode
-        self.kernel = kernel
-        self.metric = metric
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.model = model
-        self.hidden_layer_sizes = hidden_layer_sizes
-        self.groups = groups
-        self.hierarchy = hierarchy
-        self.penalty_factor = penalty_factor
-        self.dropout = dropout
-        self.l2 = l2
-        self.link_weight = link_weight
-        self.solver = solver
-        self.max_iter = max_iter
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.tol = tol
-        self.n_iter_no_change = n_iter_no_change
-        self.n_init = n_init
         self.n_jobs = n_jobs
         self.random_state = random_state
 
     @keep_state_on_error
-    @fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=False)
     def fit(
         self,
         X,
@@ -406,36 +330,44 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
             not converged after `max_iter` epochs, once for all of them.
         """
         check_seed("SparseGEMINICV.fit", checkpoint, resume, self.random_state)
-        counts, modes = self._candidates()
-        X, _, _ = self._check_rows(X, sample_weight, n_clusters=self._n_clusters)
+        given = (sample_weight, affinity, partial_labels, must_link, cannot_link)
+        self._refuse_unrequested(given)
+        sparse = self._sparse()
+        is_auto = isinstance(self.n_clusters, str)
+        counts = self._counts(sparse.n_clusters)
+        X, _, _ = sparse._check_rows(
+            X, sample_weight, n_clusters="auto" if is_auto else max(counts)
+        )
+        drop_stale(self, ["feature_names_in_"])
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(sparse, name):
+                setattr(self, name, getattr(sparse, name))
         weights = check_sample_weight(sample_weight, X, dtype=X.dtype)
         present = np.flatnonzero(weights > 0)
         self._check_subsets(len(present), counts)
         constraints = as_constraints(X.shape[0], partial_labels, must_link, cannot_link)
-        relation = self._check_affinity(affinity, X)
+        relation = sparse._check_affinity(affinity, X)
         affinity = None if relation is None else relation.matrix
-        self._affinity_given = affinity is not None
         data = Data(X, weights, affinity, constraints)
         rng = check_random_state(self.random_state)
         seed = rng.randint(2**31 - 1)
         subsets = [self._draw(present, rng) for _ in range(self.n_resamples)]
         structure = None
-        if affinity is None and self._is_of_features():
+        if affinity is None and _is_of_features(sparse):
             structure = structure_of(X[present], max(counts), rng)
         counts, chosen = self._choose_count(
-            X[present], counts, modes, affinity is not None, rng, constraints, structure
+            sparse, data, X[present], counts, rng, structure
         )
         judged = []
         candidates = []
-        for n_clusters, mode in itertools.product(counts, modes):
-            sparse = self._sparse(n_clusters, mode)
+        for n_clusters in counts:
             whole, loops = _quiet_path(
-                sparse.set_params(random_state=seed),
+                self._sparse(n_clusters).set_params(random_state=seed),
                 data,
                 min_features=self.min_features,
             )
             judged += loops
-            candidates.append(Candidate(n_clusters, mode, whole, self._grid(whole)))
+            candidates.append(Candidate(n_clusters, whole, self._grid(whole)))
 
         tasks = [
             (i, rows, seed) for i in range(len(candidates)) for rows, seed in subsets
@@ -448,7 +380,7 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
             y,
             max_iter=1,
             n_init=len(tasks),
-            learning_rate=self.learning_rate,
+            learning_rate=sparse.learning_rate,
         )
         loops = iter(training)
         for i, *_ in tasks[:n_done]:
@@ -465,49 +397,122 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         complete = [each for each in candidates if len(each.found) >= 2]
         among = [each for each in complete if each.n_clusters in chosen]
         self._publish(complete, among or complete, weights)
-        self._report(self.labels_, constraints)
-        self._publish_structure(structure)
+        n_asked = self.estimator_.n_clusters
+        report_clusters(
+            "SparseGEMINICV", self.labels_, n_asked, sparse._mode(), constraints
+        )
+        self._publish_structure(structure, n_asked)
         training.finish([])
-        warn_if_unfinished("SparseGEMINICV", judged, self.max_iter)
+        warn_if_unfinished("SparseGEMINICV", judged, sparse.max_iter)
         return self
 
-    def _candidates(self):
-        """Return the numbers of clusters and the modes that are tried."""
-        counts = self.n_clusters
-        modes = self.mode
+    def predict(self, X):
+        """Predict the most probable cluster of each sample.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,), int64
+            Index of the cluster of each sample. Equal to ``labels_`` for the training
+            samples.
+        """
+        check_is_fitted(self)
+        return self.estimator_.predict(X)
+
+    def predict_proba(self, X):
+        """Predict the probability of each cluster for each sample.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        assignments : ndarray of shape (n_samples, n_clusters)
+            Rows sum to one.
+        """
+        check_is_fitted(self)
+        return self.estimator_.predict_proba(X)
+
+    def score(self, X, y=None, *, affinity=None):
+        """Compute the objective of the predictions for X, as `estimator_` does.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Samples.
+        y : None
+            Ignored, present for API consistency.
+        affinity : array-like of shape (n_samples, n_samples), default=None
+            Kernel or distances between these samples. Required if `fit` was called
+            with an affinity.
+
+        Returns
+        -------
+        score : float
+            See :meth:`SparseGEMINI.score`.
+        """
+        check_is_fitted(self)
+        return self.estimator_.score(X, affinity=affinity)
+
+    def get_metadata_routing(self):
+        """Return the metadata that `fit` takes: that which `estimator` requests.
+
+        Returns
+        -------
+        routing : MetadataRouter
+            See the :ref:`User Guide of scikit-learn <metadata_routing>`.
+        """
+        estimator = self.estimator
+        if estimator is None:
+            estimator = SparseGEMINI().set_fit_request(**dict.fromkeys(_GIVEN, True))
+        return MetadataRouter(owner=self).add(
+            estimator=estimator,
+            method_mapping=MethodMapping().add(caller="fit", callee="fit"),
+        )
+
+    def _refuse_unrequested(self, given):
+        """Refuse metadata that the estimator does not request, if that is required."""
+        if get_config()["enable_metadata_routing"]:
+            given = zip(_GIVEN, given, strict=True)
+            given = {name: value for name, value in given if value is not None}
+            process_routing(self, "fit", **given)
+
+    def _sparse(self, n_clusters=None):
+        """Return an unfitted SparseGEMINI with a number of clusters."""
+        sparse = SparseGEMINI() if self.estimator is None else clone(self.estimator)
+        if n_clusters is not None:
+            sparse.set_params(n_clusters=n_clusters)
+        sparse._keeps_steps = False
+        return sparse
+
+    def _counts(self, default):
+        """Return the numbers of clusters that are tried."""
+        counts = default if self.n_clusters is None else self.n_clusters
         if isinstance(counts, str):
             # Stands for all numbers from it on, until one of them is chosen.
-            counts = [2]
+            return [2]
         counts = [counts] if isinstance(counts, Integral) else list(counts)
-        modes = [modes] if isinstance(modes, str) else list(modes)
-        for name, values, allowed in (
-            ("n_clusters", counts, positive),
-            ("mode", modes, StrOptions({"auto", "ova", "ovo"})),
-        ):
-            if not values or not all(map(allowed.is_satisfied_by, values)):
-                raise ValueError(
-                    f"The {name!r} parameter of SparseGEMINICV must be {allowed}, or a "
-                    f"sequence of such. Got {getattr(self, name)!r} instead. Give the "
-                    "values to choose from."
-                )
-        is_auto = isinstance(self.n_clusters, str)
-        self._set_n_clusters(self.n_clusters if is_auto else max(counts))
-        relation = OBJECTIVES[self.objective].relation
-        modes = [mode_for(relation, mode) for mode in modes]
-        return [int(count) for count in counts], modes
+        if not counts or not all(map(positive.is_satisfied_by, counts)):
+            raise ValueError(
+                "The 'n_clusters' parameter of SparseGEMINICV must be "
+                f"{positive}, or a sequence of such. Got {self.n_clusters!r} instead. "
+                "Give the values to choose from."
+            )
+        return [int(count) for count in counts]
 
-    def _is_of_features(self):
-        """Return whether the clusters are those of X itself, not of another kernel."""
-        is_linear = isinstance(self.kernel, str) and self.kernel == "linear"
-        return is_linear or OBJECTIVES[self.objective].relation != "kernel"
-
-    def _publish_structure(self, structure):
+    def _publish_structure(self, structure, n_clusters):
         """Assign what was found about a Structure; warn if there is none."""
         drop_stale(self, ["structure_"])
         if structure is None:
             return
         self.structure_ = structure.to_dict()
-        if self._n_clusters > 1:
+        if n_clusters > 1:
             step = np.searchsorted(self.alphas_, self.stable_alpha_)
             warn_of_no_structure(
                 "SparseGEMINICV",
@@ -517,43 +522,37 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
                 f"{self.support_stability_[step]:.2f}. ",
             )
 
-    def _choose_count(
-        self, X, counts, modes, has_affinity, rng, constraints, structure
-    ):
+    def _choose_count(self, sparse, data, X, counts, rng, structure):
         """Return the numbers of clusters that have paths, and those to choose from.
 
-        The reference leaves one to choose from; without it, all.
+        X are the samples of Data with a weight. The reference leaves one number to
+        choose from; without it, all.
         """
         drop_stale(self, ["stability_"])
-        is_auto = self.n_clusters == "auto"
+        is_auto = isinstance(self.n_clusters, str)
+        has_affinity = data.affinity is not None
         if is_auto:
-            self._check_reference(X.shape[0], has_affinity)
-            several = counts_to_try(X.shape[0], *bounds_of_clusters(constraints))
+            check_reference("SparseGEMINICV", sparse.model, X.shape[0], has_affinity)
+            several = counts_to_try(X.shape[0], *bounds_of_clusters(data.constraints))
         elif len(counts) == 1 or has_affinity or not has_reference(X, max(counts)):
             return counts, counts
         else:
             several = sorted({count for count in counts if count > 1})
-        shared = GEMINI().get_params().keys() & self.get_params().keys()
-        params = {name: getattr(self, name) for name in shared}
-        found = []
-        for mode in modes:
-            trial = GEMINI(**params | {"mode": mode, "n_clusters": 2})
-            found.append(
-                stability_of_counts(
-                    trial._cluster_subset,
-                    X,
-                    several,
-                    rng,
-                    is_linear=trial._finds_cells(),
-                    is_not_negative=trial._needs_positive_rows(),
-                )
-            )
-        stability = max(found, key=lambda each: each.advantage.max())
+        params = sparse.get_params(deep=False)
+        shared = GEMINI().get_params().keys() & params.keys()
+        trial = GEMINI(**{name: params[name] for name in shared})
+        stability = stability_of_counts(
+            trial._cluster_subset,
+            X,
+            several,
+            rng,
+            is_linear=trial._finds_cells(),
+            is_not_negative=trial._needs_positive_rows(),
+        )
         self.stability_ = stability.to_dict()
         if is_auto:
             # The subsets of the paths may be smaller than those it was found on.
             self._check_subsets(X.shape[0], [stability.best])
-            self._set_n_clusters(stability.best)
             counts = [stability.best]
         is_clear = (stability if structure is None else structure).is_clear
         if 1 in counts and not is_clear:
@@ -561,14 +560,6 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         if structure is None:
             warn_of_chance("SparseGEMINICV", stability)
         return counts, [stability.best]
-
-    def _sparse(self, n_clusters, mode):
-        """Return a SparseGEMINI of these parameters, with a number and a mode."""
-        shared = SparseGEMINI().get_params().keys() & self.get_params().keys()
-        params = {name: getattr(self, name) for name in shared}
-        sparse = SparseGEMINI(**params).set_params(n_clusters=n_clusters, mode=mode)
-        sparse._keeps_steps = False
-        return sparse
 
     def _grid(self, path):
         """Return the penalties (n_alphas,) between the ends of a path."""
@@ -598,8 +589,6 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
             each.judge(weights)
         best = max(among, key=lambda each: each.product)
         step = best.step
-        self._set_n_clusters(best.n_clusters)
-        self.mode_ = best.mode
         self.alphas_ = best.alphas
         self.stable_alpha_ = best.stable_alpha
         self.cluster_stability_ = best.cluster_stability
@@ -619,12 +608,11 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         self.stable_features_ = best.probabilities[step] >= self.selection_threshold
         labels = np.array([outcome.labels[step] for outcome in best.found])
         self.uncertainty_ = co_assignment_uncertainty(labels, weights)
-        fitted = best.path.select(alpha=best.alpha)
-        for name in _FITTED:
-            setattr(self, name, getattr(fitted, name))
-        drop_stale(self, ["gamma_"])
-        if hasattr(fitted, "gamma_"):
-            self.gamma_ = fitted.gamma_
+        self.estimator_ = best.path.select(alpha=best.alpha)
+        self.estimator_.set_params(n_clusters=best.n_clusters)
+        self.alpha_ = self.estimator_.alpha_
+        self.labels_ = self.estimator_.labels_
+        self.n_clusters_ = self.estimator_.n_clusters_
 
     def _check_subsets(self, n_samples, counts):
         """Refuse samples of which no subset can be taken."""
@@ -661,7 +649,7 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         parallel = Parallel(n_jobs=self.n_jobs, return_as="generator")
         return parallel(
             delayed(resample)(
-                self._sparse(candidates[i].n_clusters, candidates[i].mode),
+                self._sparse(candidates[i].n_clusters),
                 data,
                 rows,
                 seed,
@@ -680,12 +668,10 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
         arrays = data.arrays() | {
             f"alphas.{i}": candidate.alphas for i, candidate in enumerate(candidates)
         }
-        params = self.get_params(deep=False)
-        del params["n_jobs"]
-        params |= {
-            "n_clusters": [candidate.n_clusters for candidate in candidates],
-            "mode": [candidate.mode for candidate in candidates],
-        }
+        params = self._sparse().get_params(deep=False) | self.get_params(deep=False)
+        for name in ("n_jobs", "estimator"):
+            del params[name]
+        params["n_clusters"] = [candidate.n_clusters for candidate in candidates]
         n_samples, n_features = data.X.shape
         zeros = np.zeros(self.n_alphas)
         store = Checkpoint(checkpoint, "SparseGEMINICV.fit", identify(arrays, params))
@@ -706,27 +692,20 @@ class SparseGEMINICV(SelectorMixin, BaseGEMINI):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = get_tags(self._sparse()).input_tags.sparse
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
     def _get_support_mask(self):
         """Return which features (d,) are selected."""
         check_is_fitted(self)
-        return self.feature_norms_ > 0
+        return self.estimator_.get_support()
 
 
-_FITTED = (
-    "alpha_",
-    "coefs_",
-    "feature_importances_",
-    "feature_norms_",
-    "intercepts_",
-    "labels_",
-    "means_",
-    "n_clusters_",
-    "n_iter_",
-    "skip_weights_",
-)
+def _is_of_features(sparse):
+    """Return whether clusters are those of X itself, not of another kernel."""
+    is_linear = isinstance(sparse.kernel, str) and sparse.kernel == "linear"
+    return is_linear or OBJECTIVES[sparse.objective].relation != "kernel"
 
 
 @dataclass(frozen=True)
@@ -772,10 +751,9 @@ class Outcome:
 
 @dataclass
 class Candidate:
-    """A number of clusters and a mode: the path of all samples, and of subsets."""
+    """A number of clusters: the path of all samples, and of subsets."""
 
     n_clusters: int
-    mode: str
     path: object
     alphas: np.ndarray
     found: list = field(default_factory=list)
@@ -817,7 +795,6 @@ class Candidate:
         """Return what `judge` has found, at the chosen penalty, by name."""
         return {
             "n_clusters": self.n_clusters,
-            "mode": self.mode,
             "alpha": self.alpha,
             "stable_alpha": self.stable_alpha,
             "cluster_stability": self.cluster_stability[self.step],

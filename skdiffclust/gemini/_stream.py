@@ -5,8 +5,9 @@ from copy import deepcopy
 from sklearn.utils import check_random_state
 
 from skdiffclust._history import EpochLoop
+from skdiffclust._optimisers import Adam
 from skdiffclust.gemini._models import MODELS
-from skdiffclust.gemini._training import OPTIMISERS, train_model
+from skdiffclust.gemini._training import train_model
 
 _EPOCHS = 10
 
@@ -51,12 +52,13 @@ def continue_training(gemini, problem):
         for name, array in zip(fitted.names, fitted.arrays, strict=True)
     ]
     model = MODELS[gemini.model].from_arrays(arrays)
-    kind = OPTIMISERS[gemini.solver]
-    optimiser, random_state = deepcopy(getattr(gemini, "_stream", (None, None)))
-    if not isinstance(optimiser, kind):
-        optimiser = kind(model.arrays, gemini.learning_rate)
-    if random_state is None:
-        random_state = check_random_state(gemini.random_state)
+    stream = deepcopy(getattr(gemini, "_stream", None))
+    if stream is None:
+        stream = (
+            Adam(model.arrays, gemini.learning_rate),
+            check_random_state(gemini.random_state),
+        )
+    optimiser, random_state = stream
     optimiser.learning_rate = gemini.learning_rate
     # The first of all samples at once takes no step, nor does one follow the last.
     loop = EpochLoop(
@@ -73,4 +75,4 @@ def continue_training(gemini, problem):
         random_state=random_state,
     )
     best = MODELS[gemini.model].from_arrays(loop.best_state)
-    return best, loop, (optimiser, random_state)
+    return best, loop, stream

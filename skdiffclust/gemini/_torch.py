@@ -331,9 +331,9 @@ class ModuleModel:
         # Refuses outputs of another width, and values that are too large.
         module_logits(module, X[:1], n_clusters)
 
-    def train(self, loop, solver, rate, batch_size, random_state, attributes):
+    def train(self, loop, rate, batch_size, random_state, attributes):
         """Run the epochs of a loop; its best state is that of the module."""
-        optimizer = OPTIMISERS[solver](self._parameters, rate)
+        optimizer = torch.optim.Adam(self._parameters, lr=rate)
 
         def close(loop, mean_loss):
             # Of all samples, in evaluation mode: what is kept is judged by it.
@@ -388,10 +388,6 @@ class ModuleModel:
         return total
 
 
-OPTIMISERS = {
-    "adam": lambda parameters, rate: torch.optim.Adam(parameters, lr=rate),
-    "sgd": lambda parameters, rate: torch.optim.SGD(parameters, lr=rate, momentum=0.9),
-}
 _BLOCK_SAMPLES = 1024
 
 

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
 from skdiffclust._assignments import softmax, softmax_backward
 from skdiffclust._batches import mini_batches
 from skdiffclust._constraints import Constraints
-from skdiffclust._optimisers import Adam, Momentum
 from skdiffclust._threads import small_products
 from skdiffclust.gemini._sparse_rows import numbers_of_rows
 from skdiffclust.gemini._supervision import supervision_with_gradient
@@ -16,6 +16,10 @@ from skdiffclust.gemini._units import Units
 
 # With more clusters than this, matrix products are as fast as loops over clusters.
 _MOST_FUSED = 8
+# Epochs that together have to lower the loss.
+PATIENCE = 10
+# Factor of the penalty for links and labels.
+_LINK_WEIGHT = 10.0
 
 
 @dataclass(frozen=True)
@@ -28,9 +32,7 @@ class Problem:
     objective: Callable
     l2: float = 0.0  # for the weights that are multiplied with features
     inner_l2: float | None = None  # for all others; None is the same
-    dropout: float = 0.0
     constraints: Constraints | None = None
-    link_weight: float = 1.0
     is_one_vs_one: bool = False
     # Result of `fused_mmd`, for a linear model; None computes by definition.
     fused: Callable | None = None
@@ -40,6 +42,15 @@ class Problem:
     transposed: np.ndarray | None = None
     # Factors by which features and the objective were divided.
     units: Units = Units()
+    # Device on which a perceptron is propagated by torch; None is NumPy.
+    device: str | None = None
+
+    @cached_property
+    def on_device(self):
+        """The propagation of perceptrons on the device, where the samples stay."""
+        from skdiffclust.gemini._torch_perceptron import PerceptronOnDevice
+
+        return PerceptronOnDevice(self.X, self.device)
 
     def take(self, rows):
         """Return the problem of samples `rows` (m,) only, without links."""
@@ -111,12 +122,12 @@ def fused_mmd_of_logits(mode, relation, n_clusters):
     return value_and_gradient
 
 
-def loss_and_gradients(model, problem, rows=None, random_state=None):
+def loss_and_gradients(model, problem, rows=None):
     """Return the loss, the objective, and the gradients of the arrays of a model.
 
-    The loss is minus the objective, plus l2 times the sum of squared weights and
-    ``link_weight`` times the penalty for links and labels. `rows` (m,) are the samples
-    of a batch, None for all; with `random_state` None there is no dropout.
+    The loss is minus the objective, plus l2 times the sum of squared weights and ten
+    times the penalty for links and labels. `rows` (m,) are the samples of a batch, None
+    for all.
     """
     X = problem.X
     weights = problem.row_weights
@@ -128,25 +139,23 @@ def loss_and_gradients(model, problem, rows=None, random_state=None):
         weights = weights[rows] / weights[rows].sum()
         relation = None if relation is None else relation.take(rows)
     if problem.fused is None:
-        loss, value, gradients = _by_definition(
-            model, problem, X, weights, relation, rows, random_state
+        if problem.device is None:
+            logits, inputs = model.forward(X)
+        else:
+            logits, inputs = problem.on_device.forward(model, rows)
+        loss, value, gradient = _loss_by_logits(
+            problem, logits, weights, relation, rows
         )
+        if problem.device is None:
+            gradients = model.backward(gradient, inputs)
+        else:
+            gradients = problem.on_device.backward(gradient, inputs)
     else:
         value, gradients = problem.fused(model, X, transposed, weights, relation)
         loss = -value
     if problem.l2:
         loss += _add_decay(model, gradients, problem)
     return loss, value, gradients
-
-
-def _by_definition(model, problem, X, weights, relation, rows, random_state):
-    """Return what `loss_and_gradients` does, without l2, for the rows X of a batch."""
-    masks = None
-    if problem.dropout and random_state is not None:
-        masks = model.dropout_masks(len(X), problem.dropout, random_state)
-    logits, inputs = model.forward(X, masks)
-    loss, value, gradient = _loss_by_logits(problem, logits, weights, relation, rows)
-    return loss, value, model.backward(gradient, inputs, masks)
 
 
 def _loss_by_logits(problem, logits, weights, relation, rows):
@@ -162,8 +171,8 @@ def _loss_by_logits(problem, logits, weights, relation, rows):
         penalty, penalty_gradient = supervision_with_gradient(
             assignments, problem.constraints, rows
         )
-        loss += problem.link_weight * penalty
-        gradient += problem.link_weight * penalty_gradient
+        loss += _LINK_WEIGHT * penalty
+        gradient += _LINK_WEIGHT * penalty_gradient
     return loss, value, softmax_backward(assignments, gradient)
 
 
@@ -191,9 +200,6 @@ def _add_decay(model, gradients, problem):
             gradient += 2 * factor * array
             total += factor * float(np.vdot(array, array))
     return total
-
-
-OPTIMISERS = {"adam": Adam, "sgd": Momentum}
 
 
 def train_model(
@@ -231,9 +237,7 @@ def train_model(
     ):
         for _ in loop:
             if whole:
-                loss, value, gradients = loss_and_gradients(
-                    model, problem, None, random_state
-                )
+                loss, value, gradients = loss_and_gradients(model, problem)
             else:
                 loss, value = _batch_epoch(
                     model, problem, step, batch_size, random_state
@@ -264,7 +268,7 @@ def _batch_epoch(model, problem, step, batch_size, random_state):
     for rows in mini_batches(len(problem.X), batch_size, random_state):
         if not problem.row_weights[rows].any():
             continue
-        loss, value, gradients = loss_and_gradients(model, problem, rows, random_state)
+        loss, value, gradients = loss_and_gradients(model, problem, rows)
         step(gradients)
         sums += loss, value
         n_batches += 1

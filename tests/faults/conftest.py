@@ -42,7 +42,10 @@ CLUSTERERS = {
     **QUICK,
     "ClAM-deep": ClAM(3, n_init=2, encoder="mlp"),
     "SparseGEMINICV": SparseGEMINICV(
-        3, n_alphas=2, n_resamples=2, n_init=1, learning_rate=0.1
+        SparseGEMINI(n_init=1, learning_rate=0.1),
+        n_clusters=3,
+        n_alphas=2,
+        n_resamples=2,
     ),
 }
 EMBEDDING = SpanningForestEmbedding(3, n_components=2, max_iter=3, n_perturbations=4)
@@ -52,7 +55,7 @@ LAYERED = {
     "PRCut": PRCut(3, encoder="mlp", max_iter=2),
     "SparseGEMINI": SparseGEMINI(3, model="mlp", max_iter=2),
     "SparseGEMINICV": SparseGEMINICV(
-        3, model="mlp", n_alphas=2, n_resamples=2, n_init=1, max_iter=2
+        SparseGEMINI(3, model="mlp", n_init=1, max_iter=2), n_alphas=2, n_resamples=2
     ),
     "SpanningForestEmbedding": clone(EMBEDDING).set_params(encoder="mlp"),
 }

@@ -20,13 +20,16 @@ from skdiffclust import (
 LONG_FITS = {
     "ClAM": (ClAM(10, max_iter=10**4), (5_000, 10)),
     "ClAM-deep": (ClAM(10, encoder="mlp", max_iter=10**4), (2_000, 10)),
-    "GEMINI": (GEMINI(3, max_iter=10**5, n_iter_no_change=None), (500, 5)),
+    "GEMINI": (GEMINI(3, max_iter=10**5, learning_rate=1e-5, tol=0), (500, 5)),
     "PRCut": (PRCut(10, encoder="mlp", max_iter=10**4), (1000, 5)),
     "SpanningForestClustering": (SpanningForestClustering(10), (20_000, 10)),
     "SpanningForestEmbedding": (SpanningForestEmbedding(2, max_iter=10**5), (200, 5)),
-    "SparseGEMINI": (SparseGEMINI(3, max_iter=10**5, n_iter_no_change=None), (500, 5)),
+    "SparseGEMINI": (
+        SparseGEMINI(3, max_iter=10**5, learning_rate=1e-5, tol=0),
+        (500, 5),
+    ),
     "SparseGEMINICV": (
-        SparseGEMINICV(3, n_alphas=5, n_resamples=2, max_iter=10**5),
+        SparseGEMINICV(SparseGEMINI(3, max_iter=10**5), n_alphas=5, n_resamples=2),
         (500, 5),
     ),
 }

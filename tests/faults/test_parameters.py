@@ -92,7 +92,7 @@ def test_a_metric_that_gives_nan():
         (GEMINI(2, kernel="rbf"), {}),
         (GEMINI(2, objective="wasserstein"), {}),
         (SparseGEMINI(2, kernel="rbf"), {}),
-        (SparseGEMINICV(2, kernel="rbf"), {}),
+        (SparseGEMINICV(SparseGEMINI(2, kernel="rbf")), {}),
         (GraphCutClustering(2, affinity="rbf"), {}),
     ],
     ids=repr,

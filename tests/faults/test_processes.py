@@ -284,7 +284,7 @@ PROMISED = [
     ("SparseGEMINI", {"max_iter": 20, "random_state": 0}),
     (
         "SparseGEMINICV",
-        {"n_alphas": 2, "n_resamples": 2, "max_iter": 20, "random_state": 0},
+        {"n_alphas": 2, "n_resamples": 2, "random_state": 0},
     ),
 ]
 

@@ -24,7 +24,7 @@ from sklearn.preprocessing import (
 )
 
 from skdiffclust import GEMINI, SparseGEMINI
-from skdiffclust.gemini import _gemini, _training, available_objectives, gemini_score
+from skdiffclust.gemini import _training, available_objectives, gemini_score
 from skdiffclust.metrics import links_to_incidence, silhouette_scorer
 
 FAST = {"max_iter": 1000, "n_init": 1, "random_state": 0, "learning_rate": 0.1}
@@ -177,7 +177,7 @@ def test_partial_labels_choose_between_two_clusterings(model, global_random_seed
     known = np.full(100, -1)
     known[::10] = by_second[::10]
     params = {**FAST, "learning_rate": 0.02, "tol": 1e-3, "n_init": 3}
-    guided = GEMINI(2, model=model, link_weight=10.0, **params)
+    guided = GEMINI(2, model=model, **params)
     guided.fit(X, partial_labels=known)
     assert adjusted_rand_score(by_second, guided.labels_) > 0.9
 
@@ -325,7 +325,6 @@ def test_bad_values_are_refused_before_any_work(global_random_seed):
         ({"learning_rate": np.nan}, "'learning_rate' parameter of GEMINI must be"),
         ({"l2": np.nan}, "'l2' parameter of GEMINI must be"),
         ({"tol": np.nan}, "'tol' parameter of GEMINI must be"),
-        ({"dropout": 1.0}, "'dropout' parameter of GEMINI must be"),
         ({"model": "deep"}, "'model' parameter of GEMINI must be"),
         ({"hidden_layer_sizes": [0]}, "'hidden_layer_sizes' parameter of GEMINI must"),
         ({"hidden_layer_sizes": [2.5]}, "'hidden_layer_sizes' parameter of GEMINI"),
@@ -375,7 +374,7 @@ def test_batches(batch_size, global_random_seed):
 
 def test_divergence_is_reported_and_the_best_weights_kept(global_random_seed):
     X, _ = blobs(seed=global_random_seed)
-    params = {**FAST, "learning_rate": 1e200, "solver": "sgd"}
+    params = {**FAST, "learning_rate": 1e200}
     with pytest.warns(ConvergenceWarning, match="diverged in epoch 2.*learning_rate"):
         gemini = GEMINI(2, l2=1.0, **params).fit(X)
     assert np.isfinite(gemini.coefs_[0]).all()
@@ -412,7 +411,7 @@ def test_a_large_linear_problem_forms_no_matrix_between_rows():
 @pytest.mark.parametrize("mode", ["ova", "ovo"])
 def test_mmd_of_weights_that_are_no_numbers_is_divergence_and_not_zero(mode):
     X, _ = blobs(30)
-    params = {**FAST, "learning_rate": 1e300, "solver": "sgd"}
+    params = {**FAST, "learning_rate": 1e300}
     gemini = GEMINI(2, mode=mode, model="mlp", hidden_layer_sizes=4, **params)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -519,12 +518,12 @@ def test_a_fit_leaves_no_attributes_of_another_model():
 @pytest.mark.parametrize(
     "used, unused",
     [
-        ({}, {"metric": "cosine", "gamma": 0.5, "degree": 2, "coef0": 0.0}),
-        ({}, {"gamma": "scale", "kernel_params": {"c": 2.0}, "dropout": 0.5}),
+        ({}, {"metric": "cosine", "gamma": 0.5}),
+        ({}, {"gamma": "scale", "kernel_params": {"degree": 2}}),
         ({"kernel": "cosine"}, {"gamma": 1.0}),
-        ({"kernel": "rbf"}, {"degree": 2, "coef0": 0, "kernel_params": {"gamma": 1}}),
+        ({"kernel": "rbf"}, {"kernel_params": {"degree": 2, "coef0": 0}}),
         ({"objective": "wasserstein"}, {"kernel": "rbf", "gamma": 0.5}),
-        ({"objective": "kl"}, {"kernel": np.dot, "metric": "l1", "link_weight": 3.0}),
+        ({"objective": "kl"}, {"kernel": np.dot, "metric": "l1"}),
     ],
 )
 def test_what_has_no_part_in_the_relation_is_ignored(used, unused):
@@ -578,53 +577,3 @@ def test_samples_may_be_read_only(estimator, kernel):
     assert_array_equal(quiet_fit(clone(model), X).labels_, expected)
     value = gemini_score(np.eye(3)[expected], X, kernel=kernel)
     assert_allclose(value, gemini_score(np.eye(3)[expected], X.copy(), kernel=kernel))
-
-
-# ------------------------------------------------------------------ checkpoints
-
-
-@pytest.mark.parametrize(
-    "params",
-    [
-        {},
-        {"model": "mlp", "hidden_layer_sizes": 8, "dropout": 0.2, "batch_size": 20},
-        {"model": "free", "kernel": "rbf"},
-    ],
-    ids=str,
-)
-@pytest.mark.few_epochs
-def test_a_fit_goes_on_from_its_checkpoint(params, tmp_path, monkeypatch):
-    X, _ = blobs()
-    gemini = GEMINI(3, mode="ovo", max_iter=20, random_state=0, **params)
-    whole = clone(gemini).fit(X)
-    n_calls = 0
-
-    def interrupted(*args, **kwargs):
-        nonlocal n_calls
-        n_calls += 1
-        if n_calls == 3:
-            raise KeyboardInterrupt
-        return _training.train_model(*args, **kwargs)
-
-    monkeypatch.setattr(_gemini, "train_model", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        gemini.fit(X, checkpoint=tmp_path)
-    assert not hasattr(gemini, "labels_")
-    for n_left in (2, 0):  # of four, two have ended; then all
-        n_calls = -10
-        gemini.fit(X, checkpoint=tmp_path, resume=True)
-        assert n_calls == n_left - 10
-        assert_array_equal(gemini.labels_, whole.labels_)
-        assert gemini.history_ == whole.history_
-        assert gemini.n_iter_ == whole.n_iter_
-        if "coefs_" in vars(whole):
-            for found, expected in zip(gemini.coefs_, whole.coefs_, strict=True):
-                assert_array_equal(found, expected)
-    with pytest.raises(ValueError, match="checkpoint"):
-        gemini.fit(X**2, checkpoint=tmp_path, resume=True)
-    with pytest.raises(ValueError, match="checkpoint"):
-        gemini.fit(X, np.arange(60), np.arange(60.0), checkpoint=tmp_path, resume=True)
-    with pytest.raises(ValueError, match="'random_state' parameter of GEMINI must"):
-        clone(gemini).set_params(random_state=None).fit(X, checkpoint=tmp_path)
-    with pytest.raises(ValueError, match="must be a folder with resume=True"):
-        gemini.fit(X, resume=True)

@@ -120,9 +120,11 @@ def test_paths_and_their_checkpoints(tmp_path):
 def test_resamples_take_rows_and_columns():
     X, _ = blobs()
     K = rbf_kernel(X, gamma=0.1)
-    params = {"n_alphas": 3, "n_resamples": 2, "n_init": 1, "random_state": 0}
-    given = SparseGEMINICV(3, mode="ovo", **params).fit(X, affinity=K)
-    named = SparseGEMINICV(3, mode="ovo", kernel="rbf", gamma=0.1, **params).fit(X)
+    params = {"n_alphas": 3, "n_resamples": 2, "random_state": 0}
+    given = SparseGEMINICV(SparseGEMINI(3, n_init=1), **params).fit(X, affinity=K)
+    named = SparseGEMINICV(
+        SparseGEMINI(3, n_init=1, kernel="rbf", gamma=0.1), **params
+    ).fit(X)
     assert_array_equal(given.labels_, named.labels_)
     assert given.score(X, affinity=K) == pytest.approx(named.score(X), rel=0.05)
 

@@ -299,7 +299,7 @@ def test_a_perceptron_is_trained_until_its_certificate_is_met():
     _, _, gradients = loss_and_gradients(model, problem)
     penalty = sparse._penalty(problem).at(step.alpha / units.alpha)
     assert_allclose(penalty.certificate(model, gradients), step.kkt, rtol=1e-6)
-    for params in ({"batch_size": 20}, {"dropout": 0.1}, {"objective": "tv"}):
+    for params in ({"batch_size": 20}, {"objective": "tv"}):
         sparse.set_params(max_iter=5, l2=1e-3, alpha=0.1, **params)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)

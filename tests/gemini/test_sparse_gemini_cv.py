@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
-from skdiffclust import SparseGEMINICV
+from skdiffclust import SparseGEMINI, SparseGEMINICV
 from skdiffclust._assignments import connectivity
 from skdiffclust._history import reported_by_the_whole, warn_of_convergence
 from skdiffclust.gemini import gemini_score
@@ -33,6 +33,13 @@ FAST = {
     "learning_rate": 0.03,
     "random_state": 0,
 }
+OWN = SparseGEMINICV().get_params(deep=False).keys()
+
+
+def search(n_clusters=2, **params):
+    """Return a SparseGEMINICV of parameters of its own and of its estimator."""
+    own = {name: params.pop(name) for name in OWN & params.keys()}
+    return SparseGEMINICV(SparseGEMINI(**params), n_clusters=n_clusters, **own)
 
 
 def problem(seed=0):
@@ -44,7 +51,7 @@ def problem(seed=0):
 
 def test_the_informative_features_are_the_stable_ones():
     X = problem()
-    stable = SparseGEMINICV(2, min_features=2, **FAST).fit(X)
+    stable = search(2, min_features=2, **FAST).fit(X)
     assert stable.get_support(indices=True).tolist() == [0, 1]
     assert stable.alpha_ <= stable.alphas_[-1]
     probabilities = stable.selection_probabilities_
@@ -52,18 +59,18 @@ def test_the_informative_features_are_the_stable_ones():
     assert (probabilities[:, :2].mean(axis=0) > probabilities[:, 2:].mean()).all()
     assert_array_equal(stable.predict(X), stable.labels_)
     assert stable.transform(X).shape == (80, 2)
-    again = SparseGEMINICV(2, min_features=2, **FAST).fit(X)
+    again = search(2, min_features=2, **FAST).fit(X)
     assert_array_equal(again.cluster_stability_, stable.cluster_stability_)
 
 
 def test_a_constant_feature_beside_one_that_separates():
     """No more than `min_features` are selected without a penalty already."""
     x = problem()[:, 0]
-    stable = SparseGEMINICV(2, **FAST).fit(np.column_stack([x, np.ones(len(x))]))
+    stable = search(2, **FAST).fit(np.column_stack([x, np.ones(len(x))]))
     assert stable.get_support(indices=True).tolist() == [0]
     assert adjusted_rand_score(np.repeat([0, 1], 40), stable.labels_) > 0.9
     # One cluster has no objective for penalties to compare with.
-    alone = SparseGEMINICV(1, **FAST).fit(np.column_stack([x, np.ones(len(x))]))
+    alone = search(1, **FAST).fit(np.column_stack([x, np.ones(len(x))]))
     assert_array_equal(alone.labels_, 0)
 
 
@@ -84,7 +91,7 @@ def test_features_that_most_subsets_select_choose_the_step():
     found = [
         Outcome(labels[[0, 0]], each, np.ones(2), np.ones(2)) for each in of_subsets
     ]
-    candidate = Candidate(2, "ovo", path, np.array([1.0, 3.0]), found)
+    candidate = Candidate(2, path, np.array([1.0, 3.0]), found)
     candidate.judge(np.full(2, 0.5))
     assert candidate.stable_alpha == 1.0
     assert candidate.alpha == 2.0
@@ -102,14 +109,14 @@ def test_features_that_most_subsets_select_choose_the_step():
 
 def test_a_scaled_gamma_is_that_of_the_score():
     X = problem()
-    stable = SparseGEMINICV(2, kernel="rbf", gamma="scale", **FAST).fit(X)
-    assert_allclose(stable.gamma_, 1 / X.var(axis=0).sum())
+    stable = search(2, kernel="rbf", gamma="scale", **FAST).fit(X)
+    assert_allclose(stable.estimator_.gamma_, 1 / X.var(axis=0).sum())
     value = gemini_score(stable.predict_proba(X), X, kernel="rbf", gamma="scale")
     assert_allclose(stable.score(X), value)
     # The scale is that of the samples of the fit.
     assert stable.score(X[:5]) >= 0
-    stable.set_params(kernel="linear", gamma=None).fit(X)
-    assert not hasattr(stable, "gamma_")
+    stable.set_params(estimator__kernel="linear", estimator__gamma=None).fit(X)
+    assert not hasattr(stable.estimator_, "gamma_")
 
 
 def test_stabilities_of_known_cases(global_random_seed):
@@ -126,12 +133,12 @@ def test_stabilities_of_known_cases(global_random_seed):
 
 def test_a_path_of_no_step_is_refused():
     with pytest.raises(ValueError, match="'min_features' parameter of SparseGEMINICV"):
-        SparseGEMINICV(2, min_features=8, **FAST).fit(problem())
+        search(2, min_features=8, **FAST).fit(problem())
 
 
 def test_a_subset_with_fewer_rows_than_clusters_is_refused():
     with pytest.raises(ValueError, match="must keep at least n_clusters=3 of the 80 s"):
-        SparseGEMINICV(3, sample_fraction=0.02, **FAST).fit(problem())
+        search(3, sample_fraction=0.02, **FAST).fit(problem())
 
 
 # The whole fit reports that it found fewer clusters.
@@ -142,7 +149,7 @@ def test_concurrent_fits_leave_the_filters_of_warnings_alone():
 
     def run(seed):
         # Three clusters are too many, which the paths of subsets would report as well.
-        SparseGEMINICV(3, min_features=2, **FAST | {"random_state": seed}).fit(X)
+        search(3, min_features=2, **FAST | {"random_state": seed}).fit(X)
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(run, range(4)))
@@ -182,27 +189,25 @@ def three_clusters(seed=0):
     return X
 
 
-def test_number_and_mode_are_chosen_with_the_penalty():
+def test_the_number_is_chosen_with_the_penalty():
     X = three_clusters()
-    stable = SparseGEMINICV([2, 3, 4], mode=["ova", "ovo"], **FAST)
+    stable = search([2, 3, 4], **FAST)
     before = stable.get_params()
     stable.fit(X)
     assert stable.get_params() == before
     assert stable.n_clusters_ == 3
     assert adjusted_rand_score(stable.labels_, np.arange(90) % 3) > 0.95
     table = stable.results_
-    assert list(table["n_clusters"]) == [2, 2, 3, 3, 4, 4]
-    assert list(table["mode"]) == ["ova", "ovo"] * 3
+    assert list(table["n_clusters"]) == [2, 3, 4]
     product = table["cluster_stability"] * table["support_stability"]
     best = int(np.argmax(product))
     assert table["n_clusters"][best] == 3
-    assert table["mode"][best] == stable.mode_
     assert table["alpha"][best] == stable.alpha_
     assert table["stable_alpha"][best] == stable.stable_alpha_
     # All that is fitted is of that candidate, which alone finds the same.
-    alone = SparseGEMINICV(3, mode=stable.mode_, **FAST).fit(X)
+    alone = search(3, **FAST).fit(X)
     assert_array_equal(alone.cluster_stability_, stable.cluster_stability_)
-    assert_array_equal(alone.coefs_[0], stable.coefs_[0])
+    assert_array_equal(alone.estimator_.coefs_[0], stable.estimator_.coefs_[0])
     assert alone.score(X) == stable.score(X)
     assert stable.path_.select(alpha=stable.alpha_).score(X) == stable.score(X)
     assert stable.held_out_objective_.shape == (6,)
@@ -226,7 +231,7 @@ def test_samples_between_clusters_are_uncertain():
     # A third of the distance: the clusters overlap.
     X = three_clusters()
     X[:, :2] -= 4 * np.array([[0, 0], [1, 0], [0, 1]])[np.arange(90) % 3]
-    stable = SparseGEMINICV(3, mode="ovo", **FAST).fit(X)
+    stable = search(3, mode="ovo", **FAST).fit(X)
     ordered = np.sort(stable.predict_proba(X), axis=1)
     is_near = ordered[:, -1] - ordered[:, -2] < 0.3
     found = stable.uncertainty_
@@ -243,8 +248,8 @@ def with_outliers():
 
 def test_samples_of_weight_zero_count_for_nothing():
     X, weight = with_outliers()
-    stable = SparseGEMINICV(3, mode="ovo", **FAST).fit(X, sample_weight=weight)
-    without = SparseGEMINICV(3, mode="ovo", **FAST).fit(X[:90])
+    stable = search(3, mode="ovo", **FAST).fit(X, sample_weight=weight)
+    without = search(3, mode="ovo", **FAST).fit(X[:90])
     assert_array_equal(stable.predict(X[:90]), without.labels_)
     for name in (
         "alphas_",
@@ -256,10 +261,10 @@ def test_samples_of_weight_zero_count_for_nothing():
     assert_allclose(stable.uncertainty_[:90], without.uncertainty_, atol=1e-12)
     assert stable.uncertainty_.shape == (100,)
     # The unit of weights has no effect, but weights have.
-    half = SparseGEMINICV(3, mode="ovo", **FAST).fit(X, sample_weight=weight / 2)
+    half = search(3, mode="ovo", **FAST).fit(X, sample_weight=weight / 2)
     assert_allclose(half.held_out_objective_, stable.held_out_objective_, rtol=1e-9)
     weight[:30] = 5
-    other = SparseGEMINICV(3, mode="ovo", **FAST).fit(X, sample_weight=weight)
+    other = search(3, mode="ovo", **FAST).fit(X, sample_weight=weight)
     assert not np.allclose(other.held_out_objective_, stable.held_out_objective_)
     with pytest.raises(ValueError, match="must have samples to leave out"):
         stable.fit(X, sample_weight=np.arange(100) == 3)
@@ -274,8 +279,8 @@ def test_links_decide_where_clusters_are():
     X = rng.normal(size=(120, 6))
     X[:, :2] += 8 * np.array([[0, 0], [0, 1], [2, 0], [2, 1]])[y]
     wanted = y % 2
-    params = FAST | {"n_init": 2, "link_weight": 10.0}
-    stable = SparseGEMINICV(2, mode="ovo", **params)
+    params = FAST | {"n_init": 2}
+    stable = search(2, mode="ovo", **params)
     assert adjusted_rand_score(stable.fit(X).labels_, y // 2) == 1
     known = np.where(np.arange(120) % 3, wanted, -1)
     assert adjusted_rand_score(stable.fit(X, partial_labels=known).labels_, wanted) == 1
@@ -293,7 +298,7 @@ def test_links_decide_where_clusters_are():
 
 def test_a_checkpoint_is_of_weights_and_links(tmp_path):
     X = three_clusters()
-    stable = SparseGEMINICV(3, mode="ovo", **FAST)
+    stable = search(3, mode="ovo", **FAST)
     given = {
         "sample_weight": np.linspace(1, 2, 90),
         "partial_labels": np.where(np.arange(90) < 9, np.arange(90) % 3, -1),
@@ -309,16 +314,16 @@ def test_a_checkpoint_is_of_weights_and_links(tmp_path):
 
 def test_processes_change_nothing():
     X = three_clusters()
-    one = SparseGEMINICV(3, mode="ovo", **FAST).fit(X)
-    two = SparseGEMINICV(3, mode="ovo", n_jobs=2, **FAST).fit(X)
+    one = search(3, mode="ovo", **FAST).fit(X)
+    two = search(3, mode="ovo", n_jobs=2, **FAST).fit(X)
     assert_array_equal(two.selection_probabilities_, one.selection_probabilities_)
     assert_array_equal(two.held_out_objective_, one.held_out_objective_)
-    assert_array_equal(two.coefs_[0], one.coefs_[0])
+    assert_array_equal(two.estimator_.coefs_[0], one.estimator_.coefs_[0])
 
 
 def test_a_fit_goes_on_from_its_checkpoint(tmp_path, monkeypatch):
     X = three_clusters()
-    stable = SparseGEMINICV([2, 3], mode="ovo", **FAST)
+    stable = search([2, 3], mode="ovo", **FAST)
     whole = clone(stable).fit(X)
     n_calls = 0
 
@@ -356,15 +361,13 @@ def test_a_fit_goes_on_from_its_checkpoint(tmp_path, monkeypatch):
     [
         {"n_clusters": []},
         {"n_clusters": [2, 0]},
-        {"mode": ["ova", "all"]},
-        {"mode": []},
     ],
     ids=str,
 )
 def test_candidates_that_are_none(params):
     (name,) = params
     with pytest.raises(ValueError, match=f"'{name}' parameter of SparseGEMINICV must"):
-        SparseGEMINICV(**params).fit(three_clusters())
+        search(**params).fit(three_clusters())
 
 
 # ------------------------------------------------------------------ a number by chance
@@ -372,7 +375,7 @@ def test_candidates_that_are_none(params):
 
 def test_the_number_is_found_with_the_features(few_fits):
     X = three_clusters()
-    stable = SparseGEMINICV("auto", mode=["ova", "ovo"], **FAST)
+    stable = search("auto", **FAST)
     before = stable.get_params()
     stable.fit(X)
     assert stable.get_params() == before
@@ -380,12 +383,12 @@ def test_the_number_is_found_with_the_features(few_fits):
     assert adjusted_rand_score(stable.labels_, np.arange(90) % 3) > 0.95
     assert_array_equal(stable.stability_["counts"], np.arange(2, 6))
     # Paths of this number only, and as if it had been given.
-    assert list(stable.results_["n_clusters"]) == [3, 3]
-    alone = SparseGEMINICV(3, mode=["ova", "ovo"], **FAST).fit(X)
+    assert list(stable.results_["n_clusters"]) == [3]
+    alone = search(3, **FAST).fit(X)
     assert not hasattr(alone, "stability_")
-    assert_array_equal(alone.coefs_[0], stable.coefs_[0])
+    assert_array_equal(alone.estimator_.coefs_[0], stable.estimator_.coefs_[0])
     assert_array_equal(alone.uncertainty_, stable.uncertainty_)
-    other = SparseGEMINICV("auto", mode=["ova", "ovo"], **FAST).fit(X * 2.0**20)
+    other = search("auto", **FAST).fit(X * 2.0**20)
     assert_array_equal(other.labels_, stable.labels_)
 
 
@@ -395,7 +398,7 @@ def test_a_stable_half_of_the_clusters_is_not_preferred():
     y = np.arange(120) % 4
     X = rng.normal(size=(120, 8))
     X[:, :2] += np.array([[0, 0], [0, 7], [30, 0], [30, 7]])[y]
-    stable = SparseGEMINICV([2, 4], mode="ovo", **FAST).fit(X)
+    stable = search([2, 4], mode="ovo", **FAST).fit(X)
     assert stable.n_clusters_ == 4
     assert adjusted_rand_score(stable.labels_, y) > 0.95
     assert list(stable.results_["n_clusters"]) == [2, 4]
@@ -407,34 +410,34 @@ def test_a_stable_half_of_the_clusters_is_not_preferred():
 def test_one_gaussian_has_no_clear_number(few_fits):
     X = np.random.RandomState(1).normal(size=(90, 4)) * [1, 3, 1, 1]
     with pytest.warns(ConvergenceWarning, match="SparseGEMINICV sees no more struct"):
-        SparseGEMINICV("auto", mode="ovo", **FAST).fit(X)
+        search("auto", mode="ovo", **FAST).fit(X)
     # Where it is allowed, one cluster is found, and no warning is needed.
-    one = SparseGEMINICV([1, 2, 3], mode="ovo", **FAST).fit(X)
+    one = search([1, 2, 3], mode="ovo", **FAST).fit(X)
     assert one.n_clusters_ == 1
     assert_array_equal(one.labels_, 0)
     assert_array_equal(one.uncertainty_, 0)
     assert list(one.results_["n_clusters"]) == [1, 2, 3]
-    clear = SparseGEMINICV([1, 2, 3], mode="ovo", **FAST).fit(three_clusters())
+    clear = search([1, 2, 3], mode="ovo", **FAST).fit(three_clusters())
     assert clear.n_clusters_ == 3
 
 
 def test_without_a_reference_the_stabilities_decide():
     X = three_clusters()
-    stable = SparseGEMINICV([2, 3], mode="ovo", **FAST).fit(X, affinity=X @ X.T)
+    stable = search([2, 3], mode="ovo", **FAST).fit(X, affinity=X @ X.T)
     assert stable.n_clusters_ == 3
     assert not hasattr(stable, "stability_")
     with pytest.raises(ValueError, match="of SparseGEMINICV must be an integer with a"):
-        SparseGEMINICV("auto", **FAST).fit(X, affinity=X @ X.T)
+        search("auto", **FAST).fit(X, affinity=X @ X.T)
     with pytest.raises(ValueError, match="for fewer than 16 samples"):
-        SparseGEMINICV("auto", **FAST).fit(X[:15])
+        search("auto", **FAST).fit(X[:15])
 
 
 def test_a_fit_with_auto_goes_on_from_its_checkpoint(few_fits, tmp_path):
     X = three_clusters()
-    stable = SparseGEMINICV("auto", mode="ovo", **FAST)
+    stable = search("auto", mode="ovo", **FAST)
     whole = clone(stable).fit(X, checkpoint=tmp_path)
     again = stable.fit(X, checkpoint=tmp_path, resume=True)
-    assert_array_equal(again.coefs_[0], whole.coefs_[0])
+    assert_array_equal(again.estimator_.coefs_[0], whole.estimator_.coefs_[0])
     assert_array_equal(again.cluster_stability_, whole.cluster_stability_)
 
 
@@ -453,12 +456,12 @@ def noise(kind, rng):
 def test_no_structure_is_said_whatever_the_number_is(kind, n_clusters):
     X = noise(kind, np.random.RandomState(1))
     with pytest.warns(ConvergenceWarning, match="sees no more structure .* agree by"):
-        found = SparseGEMINICV(n_clusters, **FAST).fit(X)
+        found = search(n_clusters, **FAST).fit(X)
     structure = found.structure_
     assert len(structure["by_chance"]) == 39
     assert structure["advantage"] <= structure["by_chance"].max()
     # One cluster needs no features.
-    one = SparseGEMINICV([1, n_clusters], **FAST).fit(X)
+    one = search([1, n_clusters], **FAST).fit(X)
     assert one.n_clusters_ == 1
     assert not one.get_support().any()
     assert not one.stable_features_.any()
@@ -475,17 +478,17 @@ def test_structure_is_seen_whatever_the_sizes_are(sizes, form):
     # Two clusters of three are structure as well.
     with warnings.catch_warnings():
         warnings.filterwarnings("error", "SparseGEMINICV sees no more structure")
-        found = SparseGEMINICV(2, **FAST).fit(csr_array(X) if form == "sparse" else X)
+        found = search(2, **FAST).fit(csr_array(X) if form == "sparse" else X)
     assert found.structure_["advantage"] > max(found.structure_["by_chance"])
 
 
 def test_structure_is_not_looked_for_where_it_is_not_that_of_features():
     X = problem()
     for params, known in (({"kernel": "rbf"}, {}), ({}, {"affinity": X @ X.T})):
-        found = SparseGEMINICV(2, **FAST, **params).fit(X, **known)
+        found = search(2, **FAST, **params).fit(X, **known)
         assert not hasattr(found, "structure_")
     # A Wasserstein distance is one of features.
-    transport = SparseGEMINICV(2, objective="wasserstein", **(FAST | {"max_iter": 2}))
+    transport = search(2, objective="wasserstein", **(FAST | {"max_iter": 2}))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         assert "advantage" in transport.fit(X[::4]).structure_

@@ -169,7 +169,7 @@ def test_the_score_is_that_of_dense_rows(objective, kernel):
         {"mode": "ovo", "batch_size": 30},
         {"kernel": "rbf", "gamma": "scale"},
         {"kernel": "cosine"},
-        {"kernel": "poly", "degree": 2},
+        {"kernel": "poly", "kernel_params": {"degree": 2}},
         {"kernel": Nystroem(n_components=20, gamma=0.05, random_state=0)},
         {"objective": "wasserstein", "max_iter": 3},
         {"objective": "kl", "l2": 0.01},
@@ -278,10 +278,10 @@ def test_a_path_on_sparse_rows_goes_on_from_its_checkpoint(tmp_path):
 
 def test_stability_on_sparse_rows():
     X, _ = counts()
-    params = {"n_alphas": 4, "n_resamples": 2, "n_init": 1, "random_state": 0}
+    params = {"n_alphas": 4, "n_resamples": 2, "random_state": 0}
     X = X[:, :12]
-    dense = SparseGEMINICV(3, **params).fit(X)
-    found = SparseGEMINICV(3, **params).fit(sparse.csr_array(X))
+    dense = SparseGEMINICV(SparseGEMINI(3, n_init=1), **params).fit(X)
+    found = SparseGEMINICV(SparseGEMINI(3, n_init=1), **params).fit(sparse.csr_array(X))
     assert_array_equal(found.labels_, dense.labels_)
     assert_allclose(found.cluster_stability_, dense.cluster_stability_, atol=1e-6)
 

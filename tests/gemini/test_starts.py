@@ -300,6 +300,6 @@ def test_too_few_hidden_units_start_at_random():
 def test_links_across_blobs_join_them(mode, kernel, global_random_seed):
     X, y = make_blobs(90, centers=[[0, 0], [9, 0], [0, 9]], random_state=0)
     links = np.column_stack([np.flatnonzero(y == 1), np.flatnonzero(y == 2)])
-    model = GEMINI(2, mode=mode, kernel=kernel, n_init=1, link_weight=10.0)
+    model = GEMINI(2, mode=mode, kernel=kernel, n_init=1)
     model.set_params(random_state=global_random_seed).fit(X, must_link=links)
     assert adjusted_rand_score(y == 0, model.labels_) == 1.0

@@ -136,7 +136,7 @@ def test_a_matrix_in_every_call():
         {"objective": "wasserstein"},
         {"kernel": "rbf", "gamma": "scale"},
         {"objective": "kl", "l2": 0.1},
-        {"solver": "sgd", "dropout": 0.2, "model": "mlp", "hidden_layer_sizes": (9, 9)},
+        {"model": "mlp", "hidden_layer_sizes": (9, 9)},
     ],
 )
 def test_every_objective_and_dtype(params):

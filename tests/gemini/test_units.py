@@ -22,8 +22,24 @@ DEGREES = [
     ({"objective": "mmd", "kernel": "cosine"}, 0),
     ({"objective": "mmd", "kernel": "rbf", "gamma": "scale"}, 0),
     ({"objective": "mmd", "kernel": "laplacian", "gamma": "scale"}, 0),
-    ({"objective": "mmd", "kernel": "poly", "gamma": "scale", "degree": 2}, 0),
-    ({"objective": "mmd", "kernel": "sigmoid", "gamma": "scale", "coef0": 0.1}, 0),
+    (
+        {
+            "objective": "mmd",
+            "kernel": "poly",
+            "gamma": "scale",
+            "kernel_params": {"degree": 2},
+        },
+        0,
+    ),
+    (
+        {
+            "objective": "mmd",
+            "kernel": "sigmoid",
+            "gamma": "scale",
+            "kernel_params": {"coef0": 0.1},
+        },
+        0,
+    ),
     ({"objective": "wasserstein"}, 1),
     ({"objective": "wasserstein", "metric": "sqeuclidean"}, 2),
     ({"objective": "wasserstein", "metric": "manhattan"}, 1),
@@ -146,13 +162,14 @@ def test_gamma_reaches_the_kernel():
     kernels = [
         ({"kernel": "rbf", "gamma": 0.3}, {"gamma": 0.3}),
         ({"kernel": "rbf"}, {}),
-        ({"kernel": "poly", "degree": 2, "coef0": 0.5, "gamma": 0.1},) * 2,
-        ({"kernel": "sigmoid", "coef0": 0.5, "gamma": 0.01},) * 2,
+        ({"kernel": "poly", "gamma": 0.1}, {"gamma": 0.1, "degree": 2, "coef0": 0.5}),
+        ({"kernel": "sigmoid", "gamma": 0.01}, {"gamma": 0.01, "coef0": 0.5}),
     ]
     X -= X.mean(axis=0)
     P = np.random.RandomState(0).dirichlet(np.ones(3), len(X))
     for params, known in kernels:
-        known = {name: value for name, value in known.items() if name != "kernel"}
+        others = {name: value for name, value in known.items() if name != "gamma"}
+        params = params | {"kernel_params": others}
         K = pairwise_kernels(X, metric=params["kernel"], **known)
         expected = gemini_score(P, K, kernel="precomputed")
         assert_allclose(gemini_score(P, X, **params), expected, rtol=1e-9)

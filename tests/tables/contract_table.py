@@ -14,6 +14,7 @@ ONE_OF_A_PATH = Dash(
     "fits one penalty; SparseGEMINICV chooses the number of clusters, and path() "
     "writes checkpoints"
 )
+RESTARTS = Dash("its restarts take seconds, and partial_fit continues a training")
 NOTHING_TRAINED = Dash(
     "nothing is trained: the tree is exact, and a new sample may change any edge of "
     "it; for data larger than memory there is minimum_spanning_tree_by_blocks"
@@ -63,7 +64,7 @@ ROWS = {
         GEMINI="gemini/test_stability.py::test_one_gaussian_has_no_clear_number",
         SparseGEMINI=ONE_OF_A_PATH,
         SparseGEMINICV="gemini/test_sparse_gemini_cv.py::"
-        "test_number_and_mode_are_chosen_with_the_penalty",
+        "test_the_number_is_chosen_with_the_penalty",
         SpanningForestEmbedding=PREDICTS_NOTHING,
     ),
     "``predict``, ``predict_proba``": cells(
@@ -98,7 +99,7 @@ ROWS = {
         SpanningForestClustering=NOTHING_TRAINED,
         GraphCutClustering=NO_MODEL,
         PRCut="cuts/test_resuming.py::test_a_resumed_fit_has_the_bits_of_a_whole_one",
-        GEMINI=HERE + "test_a_checkpoint",
+        GEMINI=RESTARTS,
         SparseGEMINICV="gemini/test_sparse_gemini_cv.py::"
         "test_a_fit_goes_on_from_its_checkpoint",
     ),

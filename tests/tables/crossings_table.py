@@ -91,6 +91,8 @@ CHOICE_LEVELS = {
     "read-only": (False, True),
     "type": ("float64", "float32"),
 }
+# Parameters of the estimator in SparseGEMINICV.
+WRAPPED = {name: f"estimator__{name}" for name in ("objective", "kernel", "model")}
 DENSE_KERNELS = tuple(
     ({form: container, "kernel": kernel, "objective": "mmd", **model}, "support sparse")
     for form, models in {
@@ -222,14 +224,17 @@ CROSSED = {
         links_are_met=False,
     ),
     "SparseGEMINICV": Crossed(
-        SparseGEMINICV(max_iter=2, n_init=1, n_alphas=2, n_resamples=2),
+        SparseGEMINICV(SparseGEMINI(max_iter=2, n_init=1), n_alphas=2, n_resamples=2),
         {
-            **CHOICE_LEVELS,
-            "model": ("linear",),
+            **{WRAPPED.get(name, name): row for name, row in CHOICE_LEVELS.items()},
             "n_clusters": (3, "auto"),
-            "groups": PATH_LEVELS["groups"],
+            "estimator__model": ("linear",),
+            "estimator__groups": PATH_LEVELS["groups"],
         },
-        DENSE_KERNELS,
+        tuple(
+            ({WRAPPED.get(name, name): level for name, level in case.items()}, message)
+            for case, message in DENSE_KERNELS
+        ),
         repeats=False,
         links_are_met=False,
     ),
