@@ -17,9 +17,6 @@ calibration  memberships over 100 trees under noise, and how often 100 held-out 
              another seed agree, and the largest is of the right class, by membership
 consensus    the adjusted Rand index of the cut of the tree, and of the consensus, on
              tables at the true number, and processor seconds
-outliers     area under the ROC curve of outlier scores, of 10-neighbour distances and
-             of isolation forests on tables of half of the classes, drawn five times,
-             and some samples, 5 in 100, of the others
 ties         blobs rounded to integers, which have many minimum spanning trees: how well
              labels agree between four orders of the samples, and with the classes
 """
@@ -42,9 +39,7 @@ from scipy.spatial.distance import pdist, squareform
 from shared import both_clocks, peak_memory, seconds, tables, versions
 from sklearn.cluster import AgglomerativeClustering
 from sklearn.datasets import make_blobs
-from sklearn.ensemble import IsolationForest
-from sklearn.metrics import adjusted_rand_score, roc_auc_score
-from sklearn.neighbors import NearestNeighbors
+from sklearn.metrics import adjusted_rand_score
 
 import skdiffclust
 from skdiffclust import SpanningForestClustering
@@ -420,39 +415,6 @@ def consensus(n_most=1000):
         print(f"{name:24s}" + "".join(f"{value:9.3f}" for value in rows[-1]))
     print(f"{'mean':24s}" + "".join(f"{value:9.3f}" for value in np.mean(rows, axis=0)))
     print(f"{'CPU s':24s}" + "".join(f"{value:9.1f}" for value in times))
-
-
-def with_strangers(X, y, seed):
-    """Return samples of half of the classes with some of the others, and which."""
-    rng = np.random.RandomState(seed)
-    classes = rng.permutation(np.unique(y))
-    is_known = np.isin(y, classes[: (len(classes) + 1) // 2])
-    known = rng.permutation(np.flatnonzero(is_known))[:2000]
-    others = rng.permutation(np.flatnonzero(~is_known))
-    others = others[: max(5, len(known) // 20)]
-    is_other = np.repeat([0, 1], [len(known), len(others)])
-    return X[np.concatenate([known, others])], is_other
-
-
-def outliers(seeds=range(10, 15)):
-    """Print how well scores tell samples of other classes apart."""
-    print(f"{'':20s}{'ours':>8s}{'10 nn':>8s}{'forest':>8s}")
-    means = []
-    for name, X, y in tables(6000):
-        found = []
-        for seed in seeds:
-            rows, is_other = with_strangers(X, y, seed)
-            near = NearestNeighbors(n_neighbors=10).fit(rows).kneighbors()[0]
-            scores = (
-                SpanningForestClustering("auto").fit(rows).outlier_scores_,
-                near[:, -1],
-                -IsolationForest(random_state=seed).fit(rows).score_samples(rows),
-            )
-            found.append([roc_auc_score(is_other, score) for score in scores])
-        means.append(np.mean(found, axis=0))
-        print(f"{name:20s}" + "".join(f"{value:8.3f}" for value in means[-1]))
-    row = "".join(f"{value:8.3f}" for value in np.mean(means, axis=0))
-    print(f"{f'mean of {len(means)}':20s}{row}")
 
 
 def ties():

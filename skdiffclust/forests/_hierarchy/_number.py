@@ -75,7 +75,8 @@ def evidence_of_cuts(tree, positions, sizes):
             linkage = linkage_matrix(local[tree.edges[inner]], tree.lengths[inner])
             lengths.append(_length_of_most(linkage, sizes[own]))
             totals.append(sizes[own].sum())
-        with np.errstate(divide="ignore"):
+        # Of forced cuts, whose lengths are infinite, it is not defined.
+        with np.errstate(divide="ignore", invalid="ignore"):
             evidence[i] = np.log(tree.lengths[position]) - np.log(max(lengths))
         if min(totals) < LEAST_CLUSTER:
             evidence[i] = min(evidence[i], 0.0)
