@@ -9,16 +9,20 @@ from skdiffclust.metrics._graphs import cut_of_labels
 
 # Numbers that are tried at least, and the least nodes per cluster. Beyond, numbers are
 # tried up to twice that of the largest modularity, and one more, which is cut.
-_FIRST = 31
+_FIRST = 15
 _NODES_PER_CLUSTER = 3
 _N_STARTS = 3
 # Added to cuts in denominators of scores, because a cut of 0 has no relative change.
 _OFFSET = 0.02
+# Modularities that differ by less than this, relative to them, are taken as equal.
+_ALIKE = 0.002
 # A bend with this share of the largest modularity is as good a partition.
 _MODULAR = 0.95
 # Score of a bend that decides against the modularity, and of one that needs no warning.
 _STRONG = 0.25
 _CLEAR = 0.5
+# Nor does one after which the cut increases so many times as much as before.
+_SHARP = 8.0
 # Least distance of a clear score from the median, in standard deviations (1.48 times
 # the median absolute deviation, as for a normal distribution).
 _DISTANCE = 9.0
@@ -61,7 +65,7 @@ def cut_curve(graph, groups, apart, least, sizes, bounds_of, find, random_state)
                 number,
                 bounds,
                 lambda bounds, k=number: search_nodes(
-                    nodes, k, bounds, _N_STARTS, random_state
+                    nodes, k, bounds, _N_STARTS, random_state, climbs=0
                 ),
             )
         numbers.append(number)
@@ -101,18 +105,22 @@ def as_curve(numbers, cuts, modularities):
 def choose_n_clusters(numbers, cuts, modularities, *, owner):
     """Return the number of clusters by bend and modularity; warn if they disagree.
 
-    If the bend has nearly the largest modularity, the larger of both numbers is
-    returned. If not, the bend decides if it is strong, otherwise the modularity.
+    A clear bend decides. If another one has nearly the largest modularity, the larger
+    of both numbers is returned; if not, the bend decides if it is strong, otherwise the
+    modularity.
     """
     scores = curve_scores(cuts)
-    modular = int(np.argmax(modularities))
+    best = (1.0 - _ALIKE) * np.max(modularities)
+    modular = int(np.argmax(modularities >= best))
     if not np.isfinite(scores).any():
         chosen = int(numbers[min(1, len(numbers) - 1)])
         why = f"there are cuts into {len(numbers)} numbers of clusters only"
     else:
         bend = int(np.nanargmax(scores))
         score = scores[bend]
-        if modularities[bend] >= _MODULAR * modularities[modular]:
+        if score >= _CLEAR:
+            at = bend
+        elif modularities[bend] >= _MODULAR * modularities[modular]:
             at = max(bend, modular)
         else:
             at = bend if score >= _STRONG else modular
@@ -121,7 +129,10 @@ def choose_n_clusters(numbers, cuts, modularities, *, owner):
         gaps = found - np.median(found)
         distance = _DISTANCE * _DEVIATION * np.median(np.abs(gaps))
         stands_out = len(found) > 2 and gaps.max() >= distance
-        if stands_out and (bend == modular or (at == bend and score >= _CLEAR)):
+        before, after = np.diff(cuts)[bend - 1 : bend + 1]
+        is_sharp = at == bend and after >= _SHARP * before
+        agrees = modularities[bend] >= best or score >= _CLEAR
+        if is_sharp or (stands_out and agrees):
             return chosen
         why = (
             f"the cuts bend at {numbers[bend]} (score {score:.2f}, where {_CLEAR:g} is "

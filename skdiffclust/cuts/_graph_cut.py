@@ -220,17 +220,19 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
     unless sizes are bounded.
 
     **Number of clusters.** With ``n_clusters="auto"`` the graph is partitioned into 1
-    to 31 clusters, or into up to twice the number of the largest modularity, and one
+    to 15 clusters, or into up to twice the number of the largest modularity, and one
     or two more; into fewer if they would have less than three nodes on average or
     could not satisfy the bounds on sizes. With :math:`c_k` the normalised cut into k
     clusters, the cut increases faster after the number with the largest score
-    :math:`(c_{k+1} - 2 c_k + c_{k-1}) / (c_{k+1} + .02)` than before. If the modularity
-    of this bend is at least 95 % of the largest one, the larger of both numbers is
-    selected. Otherwise it is the bend if its score is at least .25, and the number of
-    the largest modularity if not. A warning is issued if the two disagree, unless the
-    bend is selected and has a score of at least .5, and if the best score is less than
-    nine standard deviations (estimated from the median absolute deviation) above the
-    median, as for data without clusters.
+    :math:`(c_{k+1} - 2 c_k + c_{k-1}) / (c_{k+1} + .02)` than before. This bend is
+    selected if its score is at least .5. If not, it is compared with the smallest
+    number of nearly the largest modularity: the larger of both is selected if the
+    bend has at least 95 % of that modularity. Otherwise it is the bend if its score is
+    at least .25, and the other number if not. No warning is issued if the bend is
+    selected and the cut increases at least eight times as much after as before it, or
+    if the largest score is at least nine standard deviations (estimated from the median
+    absolute deviation) above the median and the bend has the largest modularity or a
+    score of at least .5.
 
     Equal samples share a cluster. The cut increases with the number of clusters: do not
     choose `n_clusters` by `score`. For large graphs, searches run in threads; the

@@ -289,25 +289,26 @@ def _fits(clusters, bounds, a, b, size):
     return is_small and (left >= bounds[0] or left > clusters.totals[b])
 
 
-@compiled(nogil=True, forceinline=True)
-def _change(level, labels, clusters, i, b, into_a, into_b):
-    """Return by how much the cut, with penalties, changes if node i moves to cluster b.
+@compiled(inline="always")
+def _change_of(level, clusters, i, c, sign, into):
+    """Return by how much the ratio of cluster c changes if node i joins (1) or leaves.
 
-    Its edges have the weights into_a to its own cluster and into_b to the other.
+    The edges of i into it have the weight `into`.
     """
-    a = labels[i]
-    cuts = clusters.cuts
-    volumes = clusters.volumes
-    before = _ratio(cuts[a], volumes[a]) + _ratio(cuts[b], volumes[b])
-    left = cuts[a] - level.degrees[i] + 2.0 * into_a
-    joined = cuts[b] + level.degrees[i] - 2.0 * into_b
-    after = _ratio(left, volumes[a] - level.divisors[i])
-    after += _ratio(joined, volumes[b] + level.divisors[i])
-    change = after - before
+    cut = clusters.cuts[c]
+    volume = clusters.volumes[c]
+    changed = cut + sign * (level.degrees[i] - 2.0 * into)
+    return _ratio(changed, volume + sign * level.divisors[i]) - _ratio(cut, volume)
+
+
+@compiled(nogil=True)
+def _penalty(level, labels, i, b, n_clusters):
+    """Return the penalty that is added for pairs joined if node i moves to b."""
+    n_joined = 0
     for e in range(level.apart_starts[i], level.apart_starts[i + 1]):
         other = labels[level.apart_nodes[e]]
-        change += len(cuts) * level.penalty * ((other == b) - (other == a))
-    return change
+        n_joined += (other == b) - (other == labels[i])
+    return n_clusters * level.penalty * n_joined
 
 
 @compiled(nogil=True, forceinline=True)
@@ -332,10 +333,13 @@ def best_move(level, labels, clusters, bounds, links, touched, i):
         links[b] += level.data[e]
     is_free = level.apart_starts[i] == level.apart_starts[i + 1]
     near_only = n_touched > 0 and is_free
+    freed = _change_of(level, clusters, i, a, -1.0, links[a])
     for t in range(n_touched if near_only else len(links)):
         b = touched[t] if near_only else t
         if b != a and _fits(clusters, bounds, a, b, level.sizes[i]):
-            change = _change(level, labels, clusters, i, b, links[a], links[b])
+            change = freed + _change_of(level, clusters, i, b, 1.0, links[b])
+            if not is_free:
+                change += _penalty(level, labels, i, b, len(links))
             if change < best_change:
                 best = b
                 best_change = change
@@ -484,11 +488,13 @@ def force_moves(level, labels, clusters, bounds, nodes, targets, amount):
         i = nodes[m]
         for e in range(level.indptr[i], level.indptr[i + 1]):
             links[labels[level.indices[e]]] += level.data[e]
+        a = labels[i]
+        size = level.sizes[i]
+        freed = _change_of(level, clusters, i, a, -1.0, links[a])
         for b in targets:
-            a = labels[i]
-            size = level.sizes[i]
             if size > 0.0 and b != a and _fits(clusters, bounds, a, b, size):
-                change = _change(level, labels, clusters, i, b, links[a], links[b])
+                change = freed + _change_of(level, clusters, i, b, 1.0, links[b])
+                change += _penalty(level, labels, i, b, len(links))
                 if change / size < costs[m]:
                     costs[m] = change / size
                     chosen[m] = b

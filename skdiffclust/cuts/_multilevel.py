@@ -39,11 +39,14 @@ _BARRED = -1e200
 _THREADED = 2000
 
 
-def search(level, n_clusters, n_starts, random_state, bounds=UNBOUNDED):
+def search(
+    level, n_clusters, n_starts, random_state, bounds=UNBOUNDED, *, climbs=CLIMBS
+):
     """Return labels (n,) int64 of the lowest cut of several starts, combined.
 
-    O(n_starts n_edges) time, and O(n_starts (20 n_clusters)^2) on coarse graphs. The
-    starts run in threads, and are the same for any number of them.
+    Each start tries `climbs` rounds of sequences of moves, and the combination as many
+    as ever. O(n_starts n_edges) time, and O(n_starts (20 n_clusters)^2) on coarse
+    graphs. The starts run in threads, and are the same for any number of them.
     """
     seeds = random_state.randint(np.iinfo(np.int32).max, size=n_starts)
     starts = [None] * n_starts
@@ -51,7 +54,7 @@ def search(level, n_clusters, n_starts, random_state, bounds=UNBOUNDED):
     def work(first, last):
         for i in range(first, last):
             rng = np.random.RandomState(seeds[i])
-            starts[i] = multilevel(level, n_clusters, rng, bounds)
+            starts[i] = multilevel(level, n_clusters, rng, bounds, climbs=climbs)
 
     n_threads = thread_count(None) if level.n >= _THREADED else 1
     if n_threads == 1:
@@ -75,7 +78,7 @@ def combine_all(level, starts, n_clusters, random_state, bounds=UNBOUNDED):
     return best
 
 
-def multilevel(level, n_clusters, random_state, bounds=UNBOUNDED):
+def multilevel(level, n_clusters, random_state, bounds=UNBOUNDED, *, climbs=CLIMBS):
     """Return labels (n,) int64 of a low cut of a graph of n >= n_clusters nodes.
 
     Heaviest edges are contracted in random order until few nodes are left, those are
@@ -98,15 +101,15 @@ def multilevel(level, n_clusters, random_state, bounds=UNBOUNDED):
     is_large = levels[0].n > _LARGE
     n_grown = _N_GROWN_LARGE if is_large else _N_GROWN
     loose = loosened(level, n_clusters, bounds) if all_groups else bounds
-    labels = first_labels(level, n_clusters, random_state, loose, n_grown)
+    labels = first_labels(level, n_clusters, random_state, loose, n_grown, climbs)
     while all_groups:
         levels.pop()
         level = levels[-1]
         groups = all_groups.pop()
         loose = loosened(level, n_clusters, bounds) if all_groups else bounds
         # Sequences on all levels of a large graph would take most of the time.
-        climbs = 0 if is_large and level.n > _CLIMBED_LARGE else CLIMBS
-        labels = local_search(level, labels[groups], n_clusters, loose, climbs=climbs)
+        tried = 0 if is_large and level.n > _CLIMBED_LARGE else climbs
+        labels = local_search(level, labels[groups], n_clusters, loose, climbs=tried)
     return labels
 
 
@@ -124,7 +127,7 @@ def loosened(level, n_clusters, bounds):
     return min(bounds[0], mean - slack), max(bounds[1], mean + slack)
 
 
-def first_labels(level, n_clusters, random_state, bounds, n_grown):
+def first_labels(level, n_clusters, random_state, bounds, n_grown, climbs):
     """Return labels (n,) of a small graph: merged, or the best of that and some grown.
 
     Merging considers sizes, and nodes that must be separated, only when it may be too
@@ -133,7 +136,10 @@ def first_labels(level, n_clusters, random_state, bounds, n_grown):
     candidates = [merge(level, n_clusters, bounds[1])]
     for node in random_state.randint(level.n, size=n_grown):
         candidates.append(grow(level, node, n_clusters))
-    improved = [local_search(level, found, n_clusters, bounds) for found in candidates]
+    improved = [
+        local_search(level, found, n_clusters, bounds, climbs=climbs)
+        for found in candidates
+    ]
     return min(improved, key=lambda found: rank(level, found, n_clusters, bounds))
 
 

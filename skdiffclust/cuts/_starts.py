@@ -182,11 +182,11 @@ def combine_parts(nodes, n_clusters, bounds):
     return labels if within and (ends[:, 0] != ends[:, 1]).all() else None
 
 
-def search_nodes(nodes, n_clusters, bounds, n_starts, random_state):
+def search_nodes(nodes, n_clusters, bounds, n_starts, random_state, **options):
     """Return labels (m,) of a low cut of nodes without small parts, within bounds."""
     from skdiffclust.cuts._multilevel import search
 
-    return search(nodes.level, n_clusters, n_starts, random_state, bounds)
+    return search(nodes.level, n_clusters, n_starts, random_state, bounds, **options)
 
 
 def modularity(graph, labels, degrees):
