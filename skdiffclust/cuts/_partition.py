@@ -25,9 +25,11 @@ _AUTO_SHARE = 0.2
 _LEAST_SIZE = 0.01
 # What a sample of weight 0 adds to the denominator of a ratio-cut, times their mean.
 _LEAST_DIVISOR = 1e-6
-# Starts with n_init="auto"; searches so many that all of them see so many edges, which
-# takes about half a minute of the processor.
+# Starts with n_init="auto", twice as many on graphs of few edges, where starts may
+# disagree; searches so many that all of them see so many edges, which takes about half
+# a minute of the processor.
 _STARTS = 10
+_FEW_EDGES = 10_000
 _LEAST_STARTS = 2
 _SEARCHED_EDGES = 30_000_000
 # Sizes that a message names.
@@ -322,7 +324,8 @@ def count_starts(n_init, graph):
     if n_init != "auto":
         return n_init
     n_edges = max(graph.nnz // 2, 1)
-    return int(np.clip(_SEARCHED_EDGES // n_edges, _LEAST_STARTS, _STARTS))
+    most = 2 * _STARTS if n_edges <= _FEW_EDGES else _STARTS
+    return int(np.clip(_SEARCHED_EDGES // n_edges, _LEAST_STARTS, most))
 
 
 def warn_if_fewer(owner, n_clusters, n_found, n_distinct):
