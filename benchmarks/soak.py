@@ -39,6 +39,7 @@ from threadpoolctl import threadpool_limits
 from skdiffclust import (
     GEMINI,
     ClAM,
+    DeepClAM,
     GraphCutClustering,
     PRCut,
     SpanningForestClustering,
@@ -219,7 +220,7 @@ def soak_threads():
     partial = np.where(rng.random(4000) < 0.1, y, -1)
     models = [
         ClAM(10, random_state=0),
-        ClAM(10, encoder="mlp", n_init=1, max_iter=10, random_state=0),
+        DeepClAM(10, max_iter=10, random_state=0),
         GEMINI(10, model="mlp", n_init=1, max_iter=20, batch_size=2000, random_state=0),
         PRCut(10, encoder="mlp", n_init=1, max_iter=10, random_state=0),
         SparseGEMINI(10, max_iter=20, batch_size=2000, random_state=0),

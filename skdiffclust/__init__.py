@@ -9,6 +9,7 @@ __version__ = "0.1.0"
 _ESTIMATORS = {
     "AssociativeImputer": "skdiffclust.memories",
     "ClAM": "skdiffclust.memories",
+    "DeepClAM": "skdiffclust.memories",
     "GEMINI": "skdiffclust.gemini",
     "GraphCutClustering": "skdiffclust.cuts",
     "Kauri": "skdiffclust.gemini",
@@ -35,6 +36,7 @@ _MODULES = {
 __all__ = [
     "AssociativeImputer",
     "ClAM",
+    "DeepClAM",
     "GEMINI",
     "GraphCutClustering",
     "Kauri",

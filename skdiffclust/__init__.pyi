@@ -20,6 +20,7 @@ from skdiffclust.gemini import SparseGEMINI as SparseGEMINI
 from skdiffclust.gemini import SparseGEMINICV as SparseGEMINICV
 from skdiffclust.memories import AssociativeImputer as AssociativeImputer
 from skdiffclust.memories import ClAM as ClAM
+from skdiffclust.memories import DeepClAM as DeepClAM
 
 __version__: str
 

@@ -63,8 +63,7 @@ def pytest_collection_modifyitems(config, items):
 
 def trains_in_torch(value):
     """Whether a parameter of a test is an estimator that needs torch."""
-    encoder = getattr(value, "encoder", None)
-    return type(value).__name__ == "ClAM" and encoder is not None
+    return type(value).__name__ == "DeepClAM"
 
 
 def pytest_generate_tests(metafunc):

@@ -17,7 +17,7 @@ from sklearn.kernel_approximation import Nystroem
 from sklearn.utils import check_random_state
 
 from skdiffclust import (
-    ClAM,
+    DeepClAM,
     PRCut,
     SpanningForestEmbedding,
     SparseGEMINI,
@@ -72,7 +72,7 @@ def fit_embedding(checkpoint=None, resume=False):
 
 def fit_deep_clam(checkpoint=None, resume=False):
     """Fit memories behind an encoder in torch; return what it found, as bytes."""
-    clam = ClAM(3, encoder="mlp", batch_size=8, max_iter=60, random_state=0)
+    clam = DeepClAM(3, batch_size=8, max_iter=60, random_state=0)
     clam.fit(rows(), checkpoint=checkpoint, resume=resume)
     arrays = [clam.cluster_centers_, *clam.encoder_[0], *clam.encoder_[1]]
     return [array.tobytes() for array in arrays], repr(clam.history_)
@@ -226,7 +226,7 @@ def test_a_full_disk_keeps_the_fit(compute, uninterrupted, tmp_path):
 
 # The estimators that write checkpoints, with few epochs, and the method that does.
 WRITERS = {
-    "ClAM": (ClAM(2, encoder="mlp", max_iter=2, random_state=0), "fit"),
+    "DeepClAM": (DeepClAM(2, max_iter=2, random_state=0), "fit"),
     "PRCut": (PRCut(2, encoder="mlp", max_iter=2, random_state=0), "fit"),
     "SpanningForestEmbedding": (
         SpanningForestEmbedding(2, max_iter=2, n_perturbations=2, random_state=0),
@@ -365,7 +365,7 @@ def embed(module, folder):
 
 def memorise(module, folder):
     """Fit memories behind a module; return them."""
-    clam = ClAM(3, encoder=module, max_iter=3, random_state=0)
+    clam = DeepClAM(3, encoder=module, max_iter=3, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         clam.fit(rows(), checkpoint=folder, resume=True)

@@ -13,6 +13,7 @@ from sklearn.base import clone
 from skdiffclust import (
     GEMINI,
     ClAM,
+    DeepClAM,
     GraphCutClustering,
     PRCut,
     SpanningForestClustering,
@@ -85,8 +86,8 @@ ESTIMATORS = {
     "clam": ClAM(3, max_iter=2),
     "clam cosine": ClAM(3, max_iter=2, metric="cosine"),
     "clam manhattan": ClAM(3, max_iter=2, metric="manhattan"),
-    "clam mlp": ClAM(3, max_iter=2, encoder="mlp"),
-    "clam module": ClAM(3, max_iter=2, encoder=network),
+    "deep clam mlp": DeepClAM(3, max_iter=2),
+    "deep clam module": DeepClAM(3, max_iter=2, encoder=network),
     "cut graph": GraphCutClustering(3),
     "cut rbf": GraphCutClustering(
         3, affinity="rbf", temperature=30.0, min_cluster_size=1

@@ -18,6 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from skdiffclust import (
     GEMINI,
     ClAM,
+    DeepClAM,
     PRCut,
     SpanningForestClustering,
     SpanningForestEmbedding,
@@ -41,7 +42,7 @@ ESTIMATORS = [
     SpanningForestClustering(),
 ]
 # A third of a second a fit.
-DEEP = ClAM(encoder="mlp", n_init=1, max_iter=10, random_state=0)
+DEEP = DeepClAM(n_init=1, max_iter=10, random_state=0)
 
 
 def taking(name):
@@ -62,7 +63,7 @@ def named(estimators):
     """Parametrise over estimators."""
     named = [pytest.param(e, id=type(e).__name__) for e in estimators]
     if ESTIMATORS[0] in estimators:
-        named.append(pytest.param(DEEP, id="deep ClAM", marks=pytest.mark.paper))
+        named.append(pytest.param(DEEP, id="DeepClAM", marks=pytest.mark.paper))
     return pytest.mark.parametrize("estimator", named)
 
 

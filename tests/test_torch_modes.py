@@ -11,7 +11,7 @@ from sklearn.datasets import make_blobs
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from skdiffclust import ClAM, PRCut, SpanningForestEmbedding
+from skdiffclust import DeepClAM, PRCut, SpanningForestEmbedding
 from skdiffclust.nn import (
     AssociativeMemory,
     ConnectivityLoss,
@@ -52,7 +52,7 @@ def embed(encoder, seed):
 
 def memorise(encoder, seed):
     """Fit memories behind an encoder."""
-    model = ClAM(3, encoder=encoder, max_iter=2, n_init=1, random_state=seed)
+    model = DeepClAM(3, encoder=encoder, max_iter=2, n_init=1, random_state=seed)
     return model.fit_transform(X)
 
 
@@ -65,8 +65,8 @@ def cut(encoder, seed):
 FITS = {
     "SpanningForestEmbedding": (embed, with_dropout()),
     "SpanningForestEmbedding-linear": (embed, "linear"),
-    "ClAM": (memorise, with_dropout()),
-    "ClAM-mlp": (memorise, "mlp"),
+    "DeepClAM": (memorise, with_dropout()),
+    "DeepClAM-mlp": (memorise, "mlp"),
     "PRCut": (cut, with_dropout()),
 }
 MODES = {
@@ -196,11 +196,9 @@ def test_other_devices_are_refused_by_name(name, device):
 
 
 @pytest.mark.parametrize("device", ["mps", "xpu:0", "meta"])
-@pytest.mark.parametrize("estimator", [ClAM, PRCut, SpanningForestEmbedding])
+@pytest.mark.parametrize("estimator", [DeepClAM, PRCut, SpanningForestEmbedding])
 def test_estimators_refuse_other_devices_by_name(estimator, device):
     model = estimator(3, device=device)
-    if estimator is ClAM:
-        model.set_params(encoder="mlp")
     with pytest.raises(ValueError, match=f"Got '{device}' .* are not supported"):
         model.fit(X, Y)
 

@@ -2,12 +2,14 @@
 
 from skdiffclust.memories._basins import find_basins
 from skdiffclust.memories._clam import ClAM
+from skdiffclust.memories._deep_clam import DeepClAM
 from skdiffclust.memories._dynamics import attraction_step, energy, entropy, recall
 from skdiffclust.memories._imputer import AssociativeImputer
 
 __all__ = [
     "AssociativeImputer",
     "ClAM",
+    "DeepClAM",
     "attraction_step",
     "energy",
     "entropy",

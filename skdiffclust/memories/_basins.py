@@ -18,7 +18,6 @@ from skdiffclust._compat import check_sample_weight
 
 _ATTRACTING = 5  # memories that attract a sample, the nearest ones
 _SHARPNESS = 2.0  # inverse temperature times the squared distance to the last of them
-_RESTARTS = 10  # of k-means among the coordinates of memories
 _MEMBERS = 4  # samples for each memory, at least
 _DISTANCE_BLOCK_ENTRIES = 2**21
 
@@ -60,7 +59,7 @@ class Basins:
 
 
 def find_basins(
-    X, n_clusters, *, n_memories=200, sample_weight=None, random_state=None
+    X, n_clusters, *, n_memories=200, n_init=10, sample_weight=None, random_state=None
 ):
     """Find clusters of any shape by merging the basins of many memories.
 
@@ -78,6 +77,8 @@ def find_basins(
     n_memories : int, default=200
         Number of memories, at most one for every four samples. Several should lie
         across the thinnest cluster.
+    n_init : int, default=10
+        Number of restarts of the division of the graph of memories.
     sample_weight : array-like of shape (n_samples,) or None, default=None
         Weight of each sample. None is one for each.
     random_state : int, RandomState instance or None, default=None
@@ -124,7 +125,7 @@ def find_basins(
     is_used = weight @ shares > 0
     memories = memories[is_used]
     shares = shares[:, np.flatnonzero(is_used)]
-    groups = merge_memories(shares, weight, n_clusters, random_state)
+    groups = merge_memories(shares, weight, n_clusters, n_init, random_state)
     labels = (shares @ np.eye(groups.max() + 1)[groups]).argmax(axis=1)
     order = order_by_size(labels, groups.max() + 1, weight)
     rank = np.argsort(order)
@@ -156,7 +157,7 @@ def attraction(Z, memories):
     return sparse.csr_array((share.ravel(), near.ravel(), edges), shape=shape)
 
 
-def merge_memories(shares, weight, n_clusters, random_state):
+def merge_memories(shares, weight, n_clusters, n_init, random_state):
     """Return the group (m,), from 0, of each memory by shares (n, m) of samples."""
     if n_clusters == 1 or shares.shape[1] == 1:
         return np.zeros(shares.shape[1], dtype=np.int64)
@@ -168,7 +169,7 @@ def merge_memories(shares, weight, n_clusters, random_state):
         sizes,
         min(n_clusters, len(sizes)),
         "k-means++",
-        _RESTARTS,
+        n_init,
         random_state,
     )
     groups = cdist(coordinates, centers[int(np.argmin(costs))]).argmin(axis=1)

@@ -3,23 +3,40 @@
 import numpy as np
 
 from skdiffclust._affinity import refuse_zero_rows
+from skdiffclust._history import warn_of_convergence, warn_of_small_clusters
 
 
-def check_problem(clam, weight, first):
-    """Refuse parameters that do not fit samples of these weights (n,)."""
+def refuse_many_clusters(estimator, weight):
+    """Refuse more clusters than samples of positive weight (n,)."""
     n_samples = np.count_nonzero(weight)
-    if first and clam.n_clusters != "auto" and clam.n_clusters > n_samples:
+    if estimator.n_clusters != "auto" and estimator.n_clusters > n_samples:
         raise ValueError(
-            "The 'n_clusters' parameter of ClAM must be at most the number of samples, "
-            f"n_samples={n_samples}. Got {clam.n_clusters} instead. Use fewer "
-            "clusters."
+            f"The 'n_clusters' parameter of {type(estimator).__name__} must be at most "
+            f"the number of samples, n_samples={n_samples}. Got "
+            f"{estimator.n_clusters} instead. Use fewer clusters."
         )
-    if clam.encoder is not None and not isinstance(clam.init, str):
-        raise ValueError(
-            "The 'init' parameter of ClAM must be 'k-means++' or 'random' with an "
-            "encoder. Got an array instead, but codes are not known before training. "
-            "Leave it out."
+
+
+def warn_of_clusters(name, sizes, asked, *, stacklevel):
+    """Warn of clusters (sizes (k,)) that are empty, or so small as to be outliers."""
+    n_clusters = np.count_nonzero(sizes)
+    if n_clusters < asked:
+        warn_of_convergence(
+            f"{name} found {n_clusters} clusters instead of {asked}, "
+            f"with {', '.join(map(str, sizes))} samples. Use fewer clusters, "
+            "raise inverse_temperature, or check X for equal samples.",
+            stacklevel=stacklevel + 1,
         )
+    warn_of_small_clusters(
+        name,
+        sizes,
+        "far outliers take memories of their own. Remove them, or use fewer clusters.",
+        stacklevel=stacklevel + 1,
+    )
+
+
+def check_problem(clam):
+    """Refuse parameters that do not go together."""
     if clam.metric != "manhattan":
         return
     if clam.step_size > 1:
@@ -45,16 +62,6 @@ def check_constraints(clam, constraints):
             f"The 'n_clusters' parameter of ClAM must be at least "
             f"{constraints.n_classes}, the number of classes. Got {clam.n_clusters} "
             "instead. Use more clusters, or merge partial labels."
-        )
-
-
-def refuse_checkpoint(clam, checkpoint):
-    """Refuse a checkpoint if nothing would be written, or not everything could be."""
-    if checkpoint is not None and clam.encoder is None:
-        raise ValueError(
-            "The 'checkpoint' parameter of ClAM.fit must be None without an encoder. "
-            f"Got {checkpoint!r} instead. Leave it out: memories alone take seconds, "
-            "and partial_fit continues where it was."
         )
 
 

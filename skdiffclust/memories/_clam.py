@@ -11,7 +11,6 @@ from sklearn.base import (
     TransformerMixin,
 )
 from sklearn.utils import check_random_state
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skdiffclust._affinity import (
@@ -21,35 +20,24 @@ from skdiffclust._affinity import (
     refuse_zero_rows,
 )
 from skdiffclust._assignments import order_by_size, softmax
-from skdiffclust._checkpoint import check_checkpoint
 from skdiffclust._compat import (
     CallbackSupportMixin,
-    HasMethods,
     Interval,
     StrOptions,
     check_sample_weight,
     fit_context,
 )
 from skdiffclust._constraints import as_constraints, is_free
-from skdiffclust._devices import (
-    outside_torch_modes,
-    require_torch,
-    resolve_device,
-)
-from skdiffclust._history import (
-    EpochLoop,
-    Training,
-    keep_state_on_error,
-    warn_of_convergence,
-    warn_of_small_clusters,
-)
+from skdiffclust._devices import outside_torch_modes, resolve_device
+from skdiffclust._history import EpochLoop, Training, keep_state_on_error
 from skdiffclust._validation import check_dense_size, validate_rows
 from skdiffclust.memories._checks import (
     check_constraints,
     check_half_life,
     check_init,
     check_problem,
-    refuse_checkpoint,
+    refuse_many_clusters,
+    warn_of_clusters,
 )
 from skdiffclust.memories._dynamics import (
     METRICS,
@@ -67,19 +55,6 @@ from skdiffclust.memories._scaling import blocks, dense, scaling_of
 _CONCENTRATION = 60.0
 _WORTH_A_GPU = 1e10
 _COMPLETING = 2000  # largest number of samples kept to complete missing entries
-# Attributes that `predict` needs in addition with an encoder.
-_CODER = ("encoder_", "decoder_", "_input_scaling", "device_")
-
-
-def _has_no_encoder(estimator):
-    """Whether only memories are trained, as on a stream."""
-    if estimator.encoder is not None:
-        raise AttributeError(
-            "ClAM with an encoder has no partial_fit. Fit the encoder on a subset of "
-            "the samples, and pass encoded samples to partial_fit of a ClAM without "
-            "encoder."
-        )
-    return True
 
 
 class ClAM(
@@ -105,12 +80,11 @@ class ClAM(
     Parameters
     ----------
     n_clusters : int or "auto", default=8
-        Number of memories. "auto" starts from the square root of n_samples, at most
-        40, merges two at a time by Ward's rule, and takes the number at which samples
-        are on average nearest to their memory relative to the second nearest, compared
-        with those of one Gaussian. It never gives one cluster while samples differ, but
-        warns where samples of one Gaussian have nearly the same score; see
-        `n_clusters_curve_`, and the user guide for how often it errs.
+        Number of memories. "auto" merges many centres one by one, and takes the largest
+        number at which all clusters are separated: along the line between two centres,
+        two modes fit the samples better than one. It never gives one cluster while
+        samples differ, but warns where no clusters are separated by more than chance,
+        and where they are not round; see `n_clusters_curve_`.
     inverse_temperature : float or "auto", default="auto"
         The paper's β, in units of one over the squared distance (over the distance for
         "manhattan"). "auto" is 60 over the total variance of X: the unit of X has no
@@ -140,17 +114,6 @@ class ClAM(
         draws of k-means++ (spherical k-means for "cosine", k-medians for "manhattan"),
         on at most 8192 samples, followed by iterations on all samples; "random" draws
         samples; an array of shape (n_clusters, n_features) has the memories.
-    encoder : "mlp", torch.nn.Module or None, default=None
-        Deep ClAM: an autoencoder is trained first, then its codes find clusters of any
-        shape, and encoder, decoder and memories are trained so that the decoder
-        reconstructs samples from recalled codes. "mlp" has hidden layers of 256 and 128
-        units and at most 10 outputs. Memories and all methods are then in the space of
-        its outputs. A module is copied, not changed; it maps samples to vectors. Steps
-        are a fiftieth of `learning_rate`, batches have at most 256 samples, and at most
-        half of the epochs are pretraining.
-    decoder : torch.nn.Module or None, default=None
-        From codes to samples; copied. Used if `encoder` is a module. None is a
-        perceptron with hidden layers of 128 and 256 units.
     half_life : int or None, default=None
         For `partial_fit` on a stream that drifts: number of samples after which half
         of the samples that are kept have been replaced by later ones; at least
@@ -169,8 +132,7 @@ class ClAM(
     device : str, default="auto"
         Device of the training. "auto" is CUDA if it is available and an epoch of all
         restarts takes at least 1e10 multiplications, else the CPU, which is faster for
-        small data; an encoder is trained on CUDA whenever it is available. Sparse X is
-        trained on the CPU.
+        small data. Sparse X is trained on the CPU.
     random_state : int, RandomState instance or None, default=None
         Determines initial memories, the order of the samples and the masks.
 
@@ -185,11 +147,11 @@ class ClAM(
     n_clusters_ : int
         Clusters that have samples.
     n_clusters_curve_ : dict of ndarrays, or None
-        With ``n_clusters="auto"``, by number: "n_clusters", the "score", from 0 to 1,
-        and the "reference", the mean score of samples of one Gaussian with the
-        covariance of X. The score is the mean over samples of one minus the ratio of
-        the distances to the nearest two memories, and the number is chosen whose odds
-        of the score, divided by the root of those of the reference, are largest.
+        With ``n_clusters="auto"``, by number: "n_clusters", the "separation", how much
+        better two modes fit than one for the two clusters that are least separated
+        (log-likelihood ratio), and the "score", the mean over samples of one minus the
+        ratio of the distances to the nearest two centres, which decides where no
+        number is separated.
     inertia_ : float
         Sum over samples of the squared distance to the memory of their cluster (of the
         distance, with "cosine" and "manhattan").
@@ -200,21 +162,15 @@ class ClAM(
     training_gain_ : float
         What training gained: 0 where the solution of k-means is kept as it is, else
         the decrease of the training loss, relative to that of this solution or, with
-        other initial memories, of the first epoch. With an encoder, that of its
-        training.
+        other initial memories, of the first epoch.
     inverse_temperature_ : float
         The paper's β that was used.
     n_iter_ : int
-        Number of epochs; with an encoder, of its training.
+        Number of epochs.
     device_ : str
         Device that was used for training.
-    encoder_ : tuple of lists of ndarray, torch.nn.Module or None
-        Weights and biases of the "mlp"; the trained copy of a module, on the CPU.
-    decoder_ : tuple of lists of ndarray, torch.nn.Module or None
-        The same of the decoder.
     history_ : dict of lists
-        "loss" and "learning_rate" by epoch, of the best restart of the epoch. With an
-        encoder, those of its training.
+        "loss" and "learning_rate" by epoch, of the best restart of the epoch.
     n_features_in_ : int
         Number of features seen during `fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -251,11 +207,6 @@ class ClAM(
     for that, and is not `inverse_temperature`. Features without any value in `fit` are
     zero for all samples, as with ``keep_empty_features=True`` of scikit-learn's
     imputers.
-
-    The "mlp" is trained in NumPy on the CPU; a module as encoder, or another device,
-    needs torch. While it trains a module, a fit seeds the global random streams of
-    torch, from which its dropout draws, and restores them at the end; a lock makes
-    concurrent fits of modules take turns, so that they give the same results as alone.
 
     Sample weights multiply the loss of a sample. A sample of weight two is equivalent
     to two samples where the solution of k-means is kept; training draws batches and
@@ -298,8 +249,6 @@ class ClAM(
         "batch_size": [Interval(Integral, 1, None, closed="left")],
         "learning_rate": [Interval(Real, 0, None, closed="neither")],
         "tol": [Interval(Real, 0, None, closed="left")],
-        "encoder": [StrOptions({"mlp"}), HasMethods("state_dict"), None],
-        "decoder": [HasMethods("state_dict"), None],
         "device": [str],
         "half_life": [Interval(Integral, 1, None, closed="left"), None],
         "random_state": ["random_state"],
@@ -318,8 +267,6 @@ class ClAM(
         metric="euclidean",
         weighted=False,
         init="k-means++",
-        encoder=None,
-        decoder=None,
         half_life=None,
         max_iter=200,
         batch_size=1024,
@@ -339,8 +286,6 @@ class ClAM(
         self.metric = metric
         self.weighted = weighted
         self.init = init
-        self.encoder = encoder
-        self.decoder = decoder
         self.half_life = half_life
         self.max_iter = max_iter
         self.batch_size = batch_size
@@ -362,8 +307,6 @@ class ClAM(
         partial_labels=None,
         must_link=None,
         cannot_link=None,
-        checkpoint=None,
-        resume=False,
     ):
         """Store the clusters of X in memories.
 
@@ -387,12 +330,6 @@ class ClAM(
             Samples that do not share a cluster, as pairs or incidence matrix. With any
             of these three the memories are those of a constrained k-means, and nothing
             is trained; `labels_` satisfy them, while `predict` knows only the memories.
-        checkpoint : path-like or None, default=None
-            Folder that each epoch of the training of an `encoder` is written to;
-            created if it does not exist.
-        resume : bool, default=False
-            Continue from the checkpoint, if there is one; bit for bit what the fit
-            would have been without the interruption, for an integer `random_state`.
 
         Returns
         -------
@@ -402,8 +339,7 @@ class ClAM(
         Raises
         ------
         ValueError
-            If X or a parameter is invalid, or the checkpoint is not one of
-            the same data and parameters.
+            If X or a parameter is invalid.
 
         Warns
         -----
@@ -414,52 +350,38 @@ class ClAM(
         X, weight = self._check(X, sample_weight)
         constraints = as_constraints(X.shape[0], partial_labels, must_link, cannot_link)
         check_constraints(self, constraints)
-        check_checkpoint("ClAM.fit", checkpoint, resume)
-        refuse_checkpoint(self, checkpoint)
         random_state = check_random_state(self.random_state)
         X = self._learn_missing(X, random_state)
-        if self.metric == "cosine" and self.encoder is None:
+        if self.metric == "cosine":
             refuse_zero_rows(X)
-        options = {
-            "max_iter": self.max_iter,
-            "learning_rate": self.learning_rate,
-            "tol": self.tol,
-        }
-        training = Training(self, X, y, **options)
+        training = Training(
+            self,
+            X,
+            y,
+            max_iter=self.max_iter,
+            learning_rate=self.learning_rate,
+            tol=self.tol,
+        )
         self.n_clusters_curve_ = None
-        centers = None
-        loops = training
-        coder = {}
-        if self.encoder is not None:
-            # Callbacks monitor the encoder. Its memories are trained already, but not
-            # their weights.
-            X, centers, coder = self._learn_code(
-                training, X, weight, random_state, checkpoint, resume
-            )
-            has_more = self.weighted is True or constraints is not None
-            loops = [EpochLoop(type(self).__name__, **options)] if has_more else []
         scaling = self._scaling_of(X, weight)
-        run = self._start(X, weight, scaling, random_state, centers, constraints)
-        state = run.descent.copy_state()
-        for loop in loops:
+        run = self._start(X, weight, scaling, random_state, None, constraints)
+        for loop in training:
             run.iterate(loop, self._attributes)
-            state = loop.best_state
-        restart, loss = run.choose(state)
+        best = training.best
+        restart, loss = run.choose(best.best_state)
         found = self._attributes(scaling.inverse_temperature, *run.pick(restart))
         given = None
         if constraints is not None:
             given = run.labels, is_free(constraints)
-        self._publish(X, weight, found | coder, reorder=True, given=given)
-        best = training.best
+        self._publish(X, weight, found, reorder=True, given=given)
         self.loss_ = loss
         self.training_gain_ = run.gain(best.history["loss"])
         self.history_ = best.history
         self.n_iter_ = best.n_iter
         vars(self).pop("_stream", None)
-        training.finish([best] if loops is training else [best, *loops])
+        training.finish()
         return self
 
-    @available_if(_has_no_encoder)
     @keep_state_on_error
     @outside_torch_modes
     @fit_context(prefer_skip_nested_validation=True)
@@ -540,16 +462,21 @@ class ClAM(
         weight = check_sample_weight(
             sample_weight, X, dtype=np.float64, ensure_non_negative=True
         )
-        check_problem(self, weight, first)
+        if first:
+            refuse_many_clusters(self, weight)
+        check_problem(self)
         return X, weight
 
     def _validate(self, X, *, reset):
         """Return X as finite samples, in C order, or CSR without duplicate entries."""
-        options = {"order": "C"}
-        if self.encoder is None:
-            options["ensure_all_finite"] = "allow-nan"
-            options["accept_sparse"] = "csr" if self.metric != "manhattan" else False
-        X = validate_rows(self, X, reset=reset, **options)
+        X = validate_rows(
+            self,
+            X,
+            reset=reset,
+            order="C",
+            ensure_all_finite="allow-nan",
+            accept_sparse="csr" if self.metric != "manhattan" else False,
+        )
         if sparse.issparse(X):
             X = sparse.csr_array(X, copy=not X.has_canonical_format)
             X.sum_duplicates()
@@ -595,53 +522,12 @@ class ClAM(
             )
         return self._fill(X)
 
-    def _learn_code(self, training, X, weight, random_state, checkpoint, resume):
-        """Train the encoder; return codes, their memories, and attributes."""
-        if self.encoder != "mlp":
-            require_torch("ClAM with a module as encoder")
-        from skdiffclust.memories._deep import DeepTraining, encode
-
-        device = resolve_device(self.device, "ClAM")
-        if device != "cpu":
-            require_torch(f"ClAM with device={self.device!r}")
-        scaling = self._scaling_of(X, weight, "euclidean")
-        deep = DeepTraining(self, X, weight, scaling, random_state, device)
-        if deep.curve is not None:
-            self._choose_n_clusters(deep.curve, stacklevel=4)
-        if checkpoint is not None:
-            deep.checkpoint(checkpoint, resume=resume)
-
-        def attributes():
-            encoder, decoder = deep.networks()
-            return {
-                **self._attributes(*deep.memories()),
-                "encoder_": encoder,
-                "decoder_": decoder,
-                "_input_scaling": scaling,
-                "device_": device,
-            }
-
-        for loop in training:
-            deep.run(loop, attributes)
-        found = attributes()
-        self.cluster_weights_ = found["cluster_weights_"]
-        code = encode(found["encoder_"], scaling.transform(X)).astype(X.dtype)
-        return code, deep.centers(code), {name: found[name] for name in _CODER}
-
-    def _code(self, X):
-        """Return samples in the space of the memories."""
-        if self.encoder_ is None:
-            return X
-        from skdiffclust.memories._deep import encode
-
-        return encode(self.encoder_, self._input_scaling.transform(X)).astype(X.dtype)
-
-    def _scaling_of(self, X, weight, metric=None):
+    def _scaling_of(self, X, weight):
         """Return the units of training for these samples."""
         return scaling_of(
             X,
             weight,
-            metric or self.metric,
+            self.metric,
             self.mask_value,
             self.inverse_temperature,
             _CONCENTRATION,
@@ -649,7 +535,6 @@ class ClAM(
 
     def _start(self, X, weight, scaling, random_state, centers, constraints=None):
         """Return the restarts to train, from `centers` of the last fit if any."""
-        # numba is imported here, because it would slow down the import of the package.
         from skdiffclust.memories._fit import Fit
 
         run = Fit(self, X, weight, scaling, random_state, constraints)
@@ -664,7 +549,10 @@ class ClAM(
             n_clusters = len(memories)
             memories = scaling.transform(memories)
         elif n_clusters == "auto":
-            n_clusters = self._choose_n_clusters(run.count_clusters(), stacklevel=4)
+            count = run.count_clusters()
+            count.warn_if_unclear("ClAM", stacklevel=4)
+            self.n_clusters_curve_ = count.to_dict()
+            n_clusters = count.best
             if constraints is not None:
                 n_clusters = max(n_clusters, constraints.n_classes)
         if continues:
@@ -678,12 +566,6 @@ class ClAM(
         if sparse.issparse(X):
             self.device_, complete = "cpu", None
         return run.start(self, memories, log_weights, complete)
-
-    def _choose_n_clusters(self, curve, *, stacklevel):
-        """Return the number of clusters of a curve; keep it, warn where it is flat."""
-        self.n_clusters_curve_ = curve.to_dict()
-        curve.warn_if_unclear(stacklevel=stacklevel + 1)
-        return curve.best
 
     def _resolve_device(self, size):
         """Return the name of the device, and its loss with gradient if not the CPU."""
@@ -699,13 +581,11 @@ class ClAM(
         return device, completion_on_device(device)
 
     def _attributes(self, inverse_temperature, memories, log_weights):
-        """Return the fitted attributes that `predict` needs without an encoder."""
+        """Return the fitted attributes that `predict` needs."""
         return {
             "cluster_centers_": memories,
             "cluster_weights_": np.exp(log_weights),
             "inverse_temperature_": inverse_temperature,
-            "encoder_": None,
-            "decoder_": None,
             "_completer": self._completer,
             "_is_empty": self._is_empty,
         }
@@ -743,23 +623,11 @@ class ClAM(
         sizes = np.bincount(labels, minlength=n_clusters)
         self.n_clusters_ = int(np.count_nonzero(sizes))
         asked = n_clusters if self.n_clusters == "auto" else self.n_clusters
-        if self.n_clusters_ < asked:
-            warn_of_convergence(
-                f"ClAM found {self.n_clusters_} clusters instead of {asked}, "
-                f"with {', '.join(map(str, sizes))} samples. Use fewer clusters, "
-                "raise inverse_temperature, or check X for equal samples.",
-                stacklevel=4,
-            )
-        warn_of_small_clusters(
-            "ClAM",
-            sizes,
-            "far outliers take memories of their own. Remove them, or use fewer "
-            "clusters.",
-            stacklevel=4,
-        )
+        warn_of_clusters("ClAM", sizes, asked, stacklevel=4)
 
     def _assign(self, X):
         """Return the labels (n,) of validated samples."""
+        # numba is imported here, because it would slow down the import of the package.
         from skdiffclust.memories._assign import assign
 
         return assign(
@@ -976,16 +844,16 @@ class ClAM(
             error -= self._recall(part, 0)
             error = np.abs(error) if self.metric == "manhattan" else np.square(error)
             seen = np.ones(error.shape)
-            if self.encoder_ is None and not sparse.issparse(X):
+            if not sparse.issparse(X):
                 seen -= np.isnan(shown[rows])
             total += float(weight[rows] @ (error * seen).sum(axis=1))
             count += float(weight[rows] @ seen.sum(axis=1))
         return -total / count if count else 0.0
 
     def _rows(self, X):
-        """Return samples to predict, checked and encoded."""
+        """Return samples to predict, checked and completed."""
         check_is_fitted(self)
-        X = self._code(self._fill(self._validate(X, reset=False)))
+        X = self._fill(self._validate(X, reset=False))
         refuse_overflow([_extremes(X), self.cluster_centers_])
         if self.metric == "cosine":
             refuse_zero_rows(X)
@@ -1035,8 +903,8 @@ class ClAM(
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        tags.input_tags.allow_nan = self.encoder is None
-        tags.input_tags.sparse = self.encoder is None and self.metric != "manhattan"
+        tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = self.metric != "manhattan"
         return tags
 
 

@@ -15,10 +15,10 @@ from skdiffclust._kmeans import (
     lloyd_medians,
     nearest_center,
 )
+from skdiffclust._n_clusters import count_clusters
 from skdiffclust.memories._assign import assign
 from skdiffclust.memories._constrained import constrained_lloyd
 from skdiffclust.memories._dynamics import Dynamics, entropy
-from skdiffclust.memories._merging import count_clusters
 from skdiffclust.memories._optimise import Descent, Plateau
 from skdiffclust.memories._scaling import dense
 from skdiffclust.memories._seeding import exchange, sample_rows, seed_memories
@@ -69,7 +69,7 @@ class Fit:
         self._sample_weight = self._weight[sample]
 
     def count_clusters(self):
-        """Return the `CountCurve` of merging memories."""
+        """Return the `ClusterCount` of the samples."""
         return count_clusters(self._Z, self._sample_weight, self._random_state)
 
     def start(self, clam, memories, log_weights, complete=None):

@@ -1,21 +1,14 @@
 """The dynamics and the loss in torch: the twin for autograd, GPUs, and encoders."""
 
-import copy
-
 import numpy as np
 import torch
 from torch import nn
 
 from skdiffclust._devices import refuse_other_devices
 from skdiffclust._torch import (
-    ModuleState,
     Parts,
     at_least_float32,
     in_full_precision,
-    load_module_state,
-    module_encoder,
-    module_outputs,
-    module_state,
     sum_over_processes,
     to_numpy,
     to_tensor,
@@ -183,130 +176,6 @@ def _mean(values, weight=None):
         torch.stack([(values * weight).sum(), weight.sum()])
     )
     return total / mass
-
-
-class AutoencoderModule:
-    """The twin of `Autoencoder` for modules as encoder and decoder, on any device.
-
-    Parameters
-    ----------
-    encoder, decoder : nn.Module
-        On the device; trained in place.
-    memory : AssociativeMemory
-        On the device.
-    learning_rate : float
-    """
-
-    def __init__(self, encoder, decoder, memory, learning_rate):
-        parts = {"encoder": encoder, "decoder": decoder, "memory": memory}
-        self._parts = nn.ModuleDict(parts)
-        self._rate = learning_rate
-        self._fitting = Parts("batch_size")
-        self.restart()
-
-    @property
-    def memories(self):
-        """Memories (k, p), a copy."""
-        return to_numpy(self._parts["memory"].memories)
-
-    @memories.setter
-    def memories(self, memories):
-        with torch.no_grad():
-            self._parts["memory"].memories.copy_(to_tensor(memories))
-
-    def restart(self):
-        """Reset the moments of the gradients."""
-        trained = [p for p in self._parts.parameters() if p.requires_grad]
-        self._adam = torch.optim.Adam(trained, lr=self._rate)
-
-    def step(self, shown, Z, weight, target):
-        """Take a step of Adam; return the loss before it, as `Autoencoder.step`.
-
-        If memory runs out, the gradients of parts of the batch are added.
-        """
-        loss = self._fitting.run(
-            lambda n_parts: self._accumulate(shown, Z, weight, target, n_parts),
-            len(Z),
-            release=lambda: self._adam.zero_grad(set_to_none=True),
-        )
-        self._adam.step()
-        return loss
-
-    def _accumulate(self, shown, Z, weight, target, n_parts):
-        """Add up gradients over parts of a batch; return the loss."""
-        device = next(iter(self._parts["memory"].parameters())).device
-        self._adam.zero_grad(set_to_none=True)
-        total, mass = 0.0, float(weight.sum())
-        for rows in np.array_split(np.arange(len(Z)), n_parts):
-            share = float(weight[rows].sum()) / mass
-            if share:
-                arguments = Z[rows], shown[rows], weight[rows]
-                part = self._loss(
-                    *(to_tensor(a, device) for a in arguments),
-                    None if target is None else (target[0][rows], *target[1:]),
-                )
-                (part * share).backward()
-                total += share * float(part.detach())
-        return total
-
-    def _loss(self, Z, shown, weight, target):
-        """Return the loss of a part of a batch."""
-        self._parts.train()
-        encoder, decoder = self._parts["encoder"], self._parts["decoder"]
-        if target is None:
-            error = (decoder(encoder(shown)) - Z).square().mean(dim=1)
-            return _mean(error, weight)
-        labels, log_weights, dynamics = target
-        memory = self._parts["memory"]
-        memory.dynamics = dynamics
-        with torch.no_grad():
-            memory.log_weights.copy_(to_tensor(log_weights))
-        return memory.reconstruction_loss(
-            Z, encoder, decoder, shown, weight, to_tensor(labels, Z.device)
-        )
-
-    def codes(self, Z):
-        """Return the codes (n, p) of samples Z (n, d)."""
-        return encode_by_module(self._parts["encoder"], Z, block_samples=256)
-
-    def state(self):
-        """Return copies of all arrays, by name."""
-        return module_state(self._parts)
-
-    def load(self, state):
-        """Load the arrays of a state."""
-        load_module_state(self._parts, state)
-
-    @property
-    def trained(self):
-        """All that a step changes, for a checkpoint."""
-        return ModuleState(self._parts, self._adam, self._fitting)
-
-    def kept(self):
-        """Return encoder and decoder as fitted attributes: modules on the CPU."""
-        return tuple(
-            copy.deepcopy(self._parts[name]).cpu().eval()
-            for name in ("encoder", "decoder")
-        )
-
-    def kept_arrays(self):
-        """Return them as `Autoencoder` does, if both are perceptrons."""
-        parts = [module_encoder(self._parts[name]) for name in ("encoder", "decoder")]
-        return tuple((part.weights, part.biases) for part in parts)
-
-
-def encode_by_module(encoder, Z, *, block_samples):
-    """Return the codes (n, p) of samples Z (n, d) by a module, in evaluation mode."""
-
-    def check(code, n_samples):
-        if code.ndim != 2 or len(code) != n_samples:
-            raise ValueError(
-                "The 'encoder' parameter of ClAM must map samples (n, n_features) to "
-                f"codes (n, n_outputs). Got {tuple(code.shape)} for samples "
-                f"{(n_samples, Z.shape[1])} instead. Flatten its output."
-            )
-
-    return module_outputs(encoder, Z, check, block_samples=block_samples)
 
 
 class AssociativeMemory(nn.Module):

@@ -18,6 +18,7 @@ from sklearn.utils.validation import has_fit_parameter
 from skdiffclust import (
     GEMINI,
     ClAM,
+    DeepClAM,
     GraphCutClustering,
     PRCut,
     SpanningForestClustering,
@@ -40,7 +41,7 @@ QUICK = {
 }
 CLUSTERERS = {
     **QUICK,
-    "ClAM-deep": ClAM(3, n_init=2, encoder="mlp"),
+    "DeepClAM": DeepClAM(3, n_init=2),
     "SparseGEMINICV": SparseGEMINICV(
         SparseGEMINI(n_init=1, learning_rate=0.1),
         n_clusters=3,

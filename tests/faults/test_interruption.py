@@ -9,6 +9,7 @@ from sklearn.base import clone
 from skdiffclust import (
     GEMINI,
     ClAM,
+    DeepClAM,
     PRCut,
     SpanningForestClustering,
     SpanningForestEmbedding,
@@ -19,7 +20,7 @@ from skdiffclust import (
 # Fits of many checks: an estimator and the shape of its rows.
 LONG_FITS = {
     "ClAM": (ClAM(10, max_iter=10**4), (5_000, 10)),
-    "ClAM-deep": (ClAM(10, encoder="mlp", max_iter=10**4), (2_000, 10)),
+    "DeepClAM": (DeepClAM(10, max_iter=10**4), (2_000, 10)),
     "GEMINI": (GEMINI(3, max_iter=10**5, learning_rate=1e-5, tol=0), (500, 5)),
     "PRCut": (PRCut(10, encoder="mlp", max_iter=10**4), (1000, 5)),
     "SpanningForestClustering": (SpanningForestClustering(10), (20_000, 10)),

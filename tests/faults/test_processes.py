@@ -275,7 +275,7 @@ print(json.dumps(found))
 """
 PROMISED = [
     ("ClAM", {"n_init": 2, "random_state": 0}),
-    ("ClAM", {"encoder": "mlp", "max_iter": 5, "random_state": 0}),
+    ("DeepClAM", {"max_iter": 5, "random_state": 0}),
     ("GEMINI", {"max_iter": 20, "random_state": 0}),
     ("PRCut", {"max_iter": 5, "random_state": 0}),
     ("GraphCutClustering", {"random_state": 0}),

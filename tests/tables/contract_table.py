@@ -25,6 +25,8 @@ NO_MODEL = Dash(
 DENSE_ONLY = Dash("its encoder needs dense samples")
 NO_OBJECTIVE = Dash("the objective is only defined for the training samples")
 NO_TRANSFORM = Dash("has no transform")
+NO_ENCODER = Dash("its model are the memories; DeepClAM has an encoder")
+SECONDS = Dash("a fit takes seconds, and partial_fit continues; DeepClAM writes them")
 OWN_LAYER = Dash("the penalty needs the weights of the first layer")
 WHOLE_PATHS = Dash("a path needs all samples at once")
 NO_WEIGHTS = Dash(
@@ -97,6 +99,7 @@ ROWS = {
     "``checkpoint=``, ``resume=``": cells(
         RESUME + "test_from_every_step_on",
         SpanningForestClustering=NOTHING_TRAINED,
+        ClAM=SECONDS,
         GraphCutClustering=NO_MODEL,
         PRCut="cuts/test_resuming.py::test_a_resumed_fit_has_the_bits_of_a_whole_one",
         GEMINI=RESTARTS,
@@ -105,7 +108,7 @@ ROWS = {
     ),
     "torch module as encoder, ``device``": cells(
         SpanningForestClustering=NOTHING_TRAINED,
-        ClAM="memories/test_deep.py::test_module_is_copied_and_trained",
+        ClAM=NO_ENCODER,
         GraphCutClustering=NO_MODEL,
         PRCut="cuts/test_torch.py::test_a_module_is_copied_trained_and_kept_on_the_cpu",
         GEMINI="gemini/test_module.py::test_blobs_and_what_is_fitted",

@@ -12,6 +12,7 @@ from skdiffclust import (
     GEMINI,
     AssociativeImputer,
     ClAM,
+    DeepClAM,
     GraphCutClustering,
     Kauri,
     PRCut,
@@ -164,11 +165,11 @@ CROSSED = {
         repeats=False,
     ),
     "DeepClAM": Crossed(
-        ClAM(encoder="mlp", max_iter=3, n_init=2),
+        DeepClAM(max_iter=3, n_init=2),
         {
             "n_clusters": (3, "auto"),
-            "metric": ("euclidean", "cosine"),
-            "init": ("k-means++", "random"),
+            "mask_probability": (0.15, 0.0),
+            "inverse_temperature": ("auto", 1.0),
             "batch_size": (1024, 16),
         },
         repeats=False,

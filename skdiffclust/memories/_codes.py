@@ -1,0 +1,55 @@
+"""Codes of samples, and samples of codes, by perceptrons as arrays or by modules."""
+
+import numpy as np
+
+from skdiffclust._affinity import refuse_overflow
+from skdiffclust._encoder import Encoder
+
+_BLOCK = 256  # samples that a module encodes together in training
+
+
+def codes_of(encoder, Z, *, in_blocks=False):
+    """Return the codes (n, p) of samples Z (n, d) in training units.
+
+    `encoder` is a pair of lists of weights and biases, or a module. On the CPU the code
+    of a sample does not depend on the other samples, unless `in_blocks` allows it.
+    """
+    codes = _outputs(encoder, Z, "encoder", in_blocks)
+    if codes.ndim != 2:
+        raise ValueError(
+            "The 'encoder' parameter of DeepClAM must map samples (n, n_features) to "
+            f"codes (n, n_outputs). Got {codes.shape} for samples {Z.shape} instead. "
+            "Flatten its output."
+        )
+    if not np.isfinite(codes).all():
+        raise ValueError(
+            "The 'encoder' parameter of DeepClAM must give finite codes. Got NaN or "
+            "infinity instead. Rescale X, or check the module."
+        )
+    refuse_overflow([codes], codes.dtype)
+    return codes
+
+
+def decoded(decoder, codes):
+    """Return the samples (n, d), in training units, of codes (n, p)."""
+    return _outputs(decoder, codes, "decoder", False)
+
+
+def _outputs(network, X, parameter, in_blocks):
+    """Return the outputs (n, ...) of a network."""
+    if isinstance(network, tuple):
+        return Encoder(*network).outputs(X)
+    from skdiffclust._torch import module_outputs
+
+    def check(output, n_samples):
+        if len(output) != n_samples:
+            raise ValueError(
+                f"The '{parameter}' parameter of DeepClAM must map each sample to one "
+                f"output. Got shape {tuple(output.shape)} for {n_samples} samples "
+                "instead. Keep the first dimension."
+            )
+
+    first = next(network.parameters(), None)
+    on_cpu = first is None or first.device.type == "cpu"
+    size = 1 if on_cpu and not in_blocks else _BLOCK
+    return module_outputs(network, X, check, block_samples=size)

@@ -1,0 +1,530 @@
+"""Deep clustering with associative memories as a scikit-learn estimator."""
+
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    ClusterMixin,
+    TransformerMixin,
+)
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_array, check_is_fitted
+
+from skdiffclust._affinity import (
+    block_distances,
+    refuse_overflow,
+    refuse_underflow,
+)
+from skdiffclust._assignments import order_by_size, softmax
+from skdiffclust._checkpoint import (
+    LoopCheckpoint,
+    check_checkpoint,
+    identify,
+    probe_rows,
+)
+from skdiffclust._compat import (
+    CallbackSupportMixin,
+    HasMethods,
+    Interval,
+    StrOptions,
+    check_sample_weight,
+    fit_context,
+)
+from skdiffclust._devices import outside_torch_modes, require_torch, resolve_device
+from skdiffclust._history import Training, keep_state_on_error
+from skdiffclust._validation import validate_rows
+from skdiffclust.memories._checks import refuse_many_clusters, warn_of_clusters
+from skdiffclust.memories._codes import codes_of, decoded
+from skdiffclust.memories._dynamics import Dynamics, recall
+from skdiffclust.memories._scaling import blocks, scaling_of
+
+_SMALL_BATCH = 16  # samples of a batch, at least,
+_STEPS_PER_EPOCH = 8  # where an epoch would have fewer batches
+
+
+class DeepClAM(
+    CallbackSupportMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    ClusterMixin,
+    BaseEstimator,
+):
+    r"""Cluster the codes of an autoencoder that is trained with associative memories.
+
+    An autoencoder is trained to reconstruct samples from which some features are
+    hidden, clusters of any shape are found among its codes, and encoder, decoder and
+    one memory for each cluster are then trained so that the decoder reconstructs
+    samples from codes that were attracted by the memories. It is suitable for images,
+    spectra and other samples of many related features, if there are at least about a
+    thousand; for tables of features that differ in kind, compare :class:`ClAM` first.
+    It needs torch.
+
+    Parameters
+    ----------
+    n_clusters : int or "auto", default=8
+        Number of memories. "auto" is determined among the samples, as in
+        :class:`ClAM`.
+    encoder : "mlp" or torch.nn.Module, default="mlp"
+        From samples to codes. "mlp" is a perceptron with hidden layers of 256 and 128
+        units and at most 10 outputs. A module is copied, not changed; it maps samples
+        (n, n_features) to (n, n_outputs) and begins with ``nn.Unflatten`` for images.
+    decoder : torch.nn.Module or None, default=None
+        From codes to samples (n, n_features); copied. None is a perceptron with hidden
+        layers of 128 and 256 units.
+    inverse_temperature : float or "auto", default="auto"
+        The β of :class:`ClAM`, in units of one over the squared distance of codes.
+        "auto" is determined from the codes at the beginning of each round: 8 over
+        their total variance, or 6 over the mean squared distance of neighbouring
+        memories if that is larger.
+    n_steps : int, default=3
+        Steps of the dynamics, the paper's T.
+    step_size : float, default=1.0
+        The paper's dt/τ times ``2 n_steps``, in (0, 2). With 1 the steps cover about 40
+        % of the way to a memory: at its end, a code would only contain the cluster.
+    mask_probability : float, default=0.15
+        Probability with which a feature of a sample is hidden, at most 0.5.
+    max_iter : int, default=200
+        Largest number of epochs, of which at most half are pretraining.
+    batch_size : int, default=256
+        Largest number of samples of a batch. An epoch has at least 8 batches, if these
+        have 16 samples or more.
+    learning_rate : float, default=1e-3
+        Step size of Adam.
+    tol : float, default=1e-3
+        Pretraining ends when ten epochs have not decreased the loss by this share, and
+        training when at most this share of the samples changes its cluster.
+    n_init : int, default=10
+        Number of restarts of the clustering of codes, by k-means among the coordinates
+        of 300 memories. The networks are trained once.
+    device : str, default="auto"
+        Device of the training. "auto" is CUDA if it is available, else the CPU.
+    random_state : int, RandomState instance or None, default=None
+        Determines the initial networks, the order of the samples, and what is hidden.
+
+    Attributes
+    ----------
+    cluster_centers_ : ndarray of shape (n_clusters, n_outputs)
+        Memories in the space of the codes, in the order of the clusters.
+    labels_ : ndarray of shape (n_samples,), int64
+        Clusters by decreasing size, which is the sum of sample weights.
+    n_clusters_ : int
+        Clusters that have samples.
+    n_clusters_curve_ : dict of ndarrays, or None
+        With ``n_clusters="auto"``, that of :class:`ClAM`.
+    inverse_temperature_ : float
+        The β that was used in the last round.
+    encoder_, decoder_ : tuple of lists of ndarray, or torch.nn.Module
+        Weights and biases of the perceptrons; the trained copy of a module, on the CPU.
+    loss_ : float
+        Training loss of the last round that was kept, in squared units of X.
+    n_iter_ : int
+        Number of epochs.
+    history_ : dict of lists
+        "loss" and "learning_rate" by epoch. The loss jumps where a round begins.
+    device_ : str
+        Device that was used for training.
+    n_features_in_ : int
+        Number of features seen during `fit`.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of features seen during `fit`, when all are strings.
+
+    See Also
+    --------
+    ClAM : Memories without networks, for tables, missing values, links and streams.
+    PRCut : An encoder that is trained by the cut of a graph.
+
+    Notes
+    -----
+    The loss of a sample is :math:`\frac{1}{m} \lVert x - d(A^T(e(x))) \rVert^2 - \log
+    p_c(e(x))`, where m is the number of features, A an attraction step and :math:`p_c`
+    the share of the memory of its cluster in the first step. Clusters are found again,
+    and memories move to their means, about every 160 steps, at most four times. The
+    first term is the loss in the abstract of [1]_; pretraining, the second term and the
+    rounds are ours.
+
+    Codes of perceptrons are computed in NumPy, so that a fitted estimator with the
+    "mlp" needs no torch. While it trains a module, a fit seeds the global random
+    streams of torch, from which its dropout draws, and restores them at the end; a lock
+    makes concurrent fits of modules take turns, so that they give the same results as
+    alone.
+
+    For links, other metrics or streams, cluster the codes: ``ClAM(k).fit(
+    deep.transform(X), must_link=...)``.
+
+    References
+    ----------
+    .. [1] "Deep Clustering with Associative Memories", 2026.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_blobs
+    >>> from skdiffclust import DeepClAM
+    >>> X, y = make_blobs(120, 8, centers=3, random_state=0)
+    >>> deep = DeepClAM(n_clusters=3, tol=0.5, random_state=0).fit(X)
+    >>> deep.transform(X).shape, deep.n_clusters_
+    ((120, 8), 3)
+    """
+
+    _parameter_constraints = {
+        "n_clusters": [
+            StrOptions({"auto"}),
+            Interval(Integral, 1, None, closed="left"),
+        ],
+        "encoder": [StrOptions({"mlp"}), HasMethods("state_dict")],
+        "decoder": [HasMethods("state_dict"), None],
+        "inverse_temperature": [
+            StrOptions({"auto"}),
+            Interval(Real, 0, None, closed="neither"),
+        ],
+        "n_steps": [Interval(Integral, 1, None, closed="left")],
+        "step_size": [Interval(Real, 0, 2, closed="neither")],
+        "mask_probability": [Interval(Real, 0, 0.5, closed="both")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "n_init": [Interval(Integral, 1, None, closed="left")],
+        "device": [str],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        n_clusters=8,
+        *,
+        encoder="mlp",
+        decoder=None,
+        inverse_temperature="auto",
+        n_steps=3,
+        step_size=1.0,
+        mask_probability=0.15,
+        max_iter=200,
+        batch_size=256,
+        learning_rate=1e-3,
+        tol=1e-3,
+        n_init=10,
+        device="auto",
+        random_state=None,
+    ):
+        self.n_clusters = n_clusters
+        self.encoder = encoder
+        self.decoder = decoder
+        self.inverse_temperature = inverse_temperature
+        self.n_steps = n_steps
+        self.step_size = step_size
+        self.mask_probability = mask_probability
+        self.max_iter = max_iter
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.tol = tol
+        self.n_init = n_init
+        self.device = device
+        self.random_state = random_state
+
+    @keep_state_on_error
+    @outside_torch_modes
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None, sample_weight=None, *, checkpoint=None, resume=False):
+        """Train the networks and the memories.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+        y : None
+            Ignored, present for API consistency.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weight of each sample in the loss, in the memories and in the scale of X.
+        checkpoint : path-like or None, default=None
+            Folder that each epoch is written to; created if it does not exist.
+        resume : bool, default=False
+            Continue from the checkpoint, if there is one; bit for bit what the fit
+            would have been without the interruption, for an integer `random_state`.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+
+        Raises
+        ------
+        ImportError
+            If torch is not installed.
+        ValueError
+            If X or a parameter is invalid, or the checkpoint is not one of the same
+            data and parameters.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If fewer clusters are found than requested, training diverges, or
+            ``n_clusters="auto"`` sees no clear structure.
+        """
+        require_torch("DeepClAM")
+        from skdiffclust._torch import isolated_streams
+        from skdiffclust.memories._deep import DeepTraining, make_autoencoder
+
+        X = validate_rows(self, X, order="C")
+        refuse_overflow([X], X.dtype)
+        refuse_underflow(X, X.dtype)
+        weight = check_sample_weight(
+            sample_weight, X, dtype=np.float64, ensure_non_negative=True
+        )
+        refuse_many_clusters(self, weight)
+        check_checkpoint("DeepClAM.fit", checkpoint, resume)
+        device = resolve_device(self.device, "DeepClAM")
+        random_state = check_random_state(self.random_state)
+        scaling = scaling_of(X, weight, "euclidean", "mean", 1.0, 1.0)
+        n_clusters = self._count(scaling.transform(X), weight, random_state)
+        model = make_autoencoder(
+            self.encoder,
+            self.decoder,
+            scaling.transform(X[probe_rows(len(X))]),
+            n_clusters,
+            len(X),
+            random_state,
+        ).to(device)
+        least = max(_SMALL_BATCH, len(X) // _STEPS_PER_EPOCH)
+        run = DeepTraining(
+            model,
+            X,
+            weight,
+            scaling,
+            random_state,
+            n_init=self.n_init,
+            max_iter=self.max_iter,
+            batch_size=min(self.batch_size, least, len(X)),
+            learning_rate=self.learning_rate,
+            tol=self.tol,
+            mask_probability=self.mask_probability,
+            n_steps=self.n_steps,
+            step_size=self.step_size,
+            inverse_temperature=self.inverse_temperature,
+        )
+        written = self._checkpoint(X, weight, scaling, checkpoint, resume, random_state)
+        training = Training(
+            self,
+            X,
+            y,
+            max_iter=self.max_iter,
+            learning_rate=self.learning_rate,
+            tol=self.tol,
+        )
+        has_modules = not (isinstance(self.encoder, str) and self.decoder is None)
+        for loop in training:
+            with isolated_streams(random_state, device, needed=has_modules):
+                run.run(loop, lambda: self._attributes(model, scaling, X), written)
+        vars(self).update(self._attributes(model, scaling, X), device_=device)
+        self._publish(X, weight, n_clusters)
+        best = training.best
+        self.loss_ = best.best_loss
+        self.history_ = best.history
+        self.n_iter_ = best.n_iter
+        training.finish()
+        return self
+
+    def _count(self, Z, weight, random_state):
+        """Return the number of memories; keep the curve that it was read from."""
+        self.n_clusters_curve_ = None
+        if self.n_clusters != "auto":
+            return int(self.n_clusters)
+        from skdiffclust._n_clusters import count_clusters
+
+        count = count_clusters(Z, weight, random_state)
+        count.warn_if_unclear("DeepClAM", stacklevel=4)
+        self.n_clusters_curve_ = count.to_dict()
+        return count.best
+
+    def _checkpoint(self, X, weight, scaling, folder, resume, random_state):
+        """Return the checkpoint of the epochs in a folder, None without a folder."""
+        if folder is None:
+            return None
+        from skdiffclust._torch import module_identity
+
+        rows = scaling.transform(X[probe_rows(len(X))])
+        outputs = {}
+        if not isinstance(self.encoder, str):
+            codes = codes_of(self.encoder, rows)
+            outputs["encoder"] = module_identity(self.encoder, codes)
+        if self.decoder is not None:
+            outputs["decoder"] = module_identity(self.decoder, None)
+        identity = identify(
+            {"X": X, "sample_weight": weight}, self.get_params(deep=False), outputs
+        )
+        return LoopCheckpoint(folder, "DeepClAM", identity, random_state, resume=resume)
+
+    def _attributes(self, model, scaling, X):
+        """Return the fitted attributes that `predict` needs."""
+        from skdiffclust._torch import module_encoder
+        from skdiffclust.memories._deep import module_on_cpu
+
+        networks = []
+        for given, part in (
+            (self.encoder, model.encoder),
+            (self.decoder, model.decoder),
+        ):
+            if given is None or isinstance(given, str):
+                arrays = module_encoder(part)
+                networks.append((arrays.weights, arrays.biases))
+            else:
+                networks.append(module_on_cpu(part))
+        return {
+            "cluster_centers_": model.memories.astype(X.dtype),
+            "inverse_temperature_": float(model.beta),
+            "encoder_": networks[0],
+            "decoder_": networks[1],
+            "_input_scaling": scaling,
+        }
+
+    def _publish(self, X, weight, n_clusters):
+        """Assign labels, clusters by size; warn if some have no samples."""
+        codes = self._codes(X)
+        order = order_by_size(self._assign(codes), n_clusters, weight)
+        self.cluster_centers_ = self.cluster_centers_[order]
+        self.labels_ = self._assign(codes)
+        sizes = np.bincount(self.labels_, minlength=n_clusters)
+        self.n_clusters_ = int(np.count_nonzero(sizes))
+        warn_of_clusters("DeepClAM", sizes, n_clusters, stacklevel=4)
+
+    def _codes(self, X):
+        """Return the codes (n, p) of validated samples, in the dtype of X."""
+        codes = codes_of(self.encoder_, self._input_scaling.transform(X))
+        return codes.astype(X.dtype, copy=False)
+
+    def _assign(self, codes):
+        """Return the labels (n,) of codes (n, p)."""
+        # numba is imported here, because it would slow down the import of the package.
+        from skdiffclust.memories._assign import assign
+
+        dynamics = Dynamics(
+            self.inverse_temperature_, self.n_steps, self._step_size, "euclidean"
+        )
+        equal = np.zeros(len(self.cluster_centers_))
+        return assign(codes, self.cluster_centers_, equal, dynamics)
+
+    @property
+    def _step_size(self):
+        """The paper's dt/τ."""
+        return self.step_size / (2.0 * self.n_steps)
+
+    def _encoded(self, X):
+        """Return the codes (n, p) of new samples."""
+        check_is_fitted(self)
+        X = validate_rows(self, X, reset=False, order="C")
+        refuse_overflow([X], X.dtype)
+        return self._codes(X)
+
+    def predict(self, X):
+        """Return the memory that the code of each sample converges to.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,), int64
+            The memory nearest to the code after `n_steps` steps of the dynamics.
+        """
+        return self._assign(self._encoded(X))
+
+    def predict_proba(self, X):
+        """Return how strongly each memory attracts the code of each sample.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        shares : ndarray of shape (n_samples, n_clusters), float64
+            Shares of the first attraction step; rows sum to one.
+        """
+        codes = self._encoded(X).astype(np.float64)
+        memories = self.cluster_centers_.astype(np.float64)
+        shares = np.empty((len(codes), len(memories)))
+        for rows in blocks(codes):
+            far = block_distances(codes[rows], memories, "euclidean", {})
+            shares[rows] = softmax(-self.inverse_temperature_ * np.square(far))
+        return shares
+
+    def transform(self, X):
+        """Return the codes of samples.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        codes : ndarray of shape (n_samples, n_outputs)
+            In the dtype of X.
+        """
+        return self._encoded(X)
+
+    def inverse_transform(self, X):
+        """Return the samples that the decoder makes of codes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_outputs)
+            Codes, such as `cluster_centers_` or those that `transform` returns.
+
+        Returns
+        -------
+        samples : ndarray of shape (n_samples, n_features)
+            In the units of the samples of `fit`.
+        """
+        check_is_fitted(self)
+        codes = check_array(X, dtype=[np.float64, np.float32])
+        kind = self.cluster_centers_.dtype
+        samples = decoded(self.decoder_, codes.astype(kind, copy=False))
+        return self._input_scaling.inverse_transform(samples).astype(codes.dtype)
+
+    def score(self, X, y=None, sample_weight=None):
+        """Return minus the mean squared error of samples decoded from recalled codes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+        y : None
+            Ignored, present for API consistency.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weight of each sample.
+
+        Returns
+        -------
+        score : float
+            Larger is better: minus the mean over samples and features. More clusters
+            recall better, so that it does not choose their number.
+        """
+        codes = self._encoded(X)
+        X = validate_rows(self, X, reset=False)
+        weight = check_sample_weight(
+            sample_weight, X, dtype=np.float64, ensure_non_negative=True
+        )
+        recalled = recall(
+            codes,
+            self.cluster_centers_,
+            self.inverse_temperature_,
+            n_steps=self.n_steps,
+            step_size=self._step_size,
+        )
+        error = np.square(X - self.inverse_transform(recalled.astype(X.dtype)))
+        return -float(np.average(error.mean(axis=1), weights=weight))
+
+    @property
+    def _n_features_out(self):
+        """Number of columns of `transform`."""
+        return self.cluster_centers_.shape[1]
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
