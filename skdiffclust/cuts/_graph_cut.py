@@ -38,7 +38,7 @@ from skdiffclust.cuts._partition import (
     warn_if_unbounded,
 )
 from skdiffclust.cuts._predictors import GraphPredictor
-from skdiffclust.metrics._graphs import cut_of_labels
+from skdiffclust.cuts._starts import modularity
 
 # Parameters that describe the graph, which PRCut has as well.
 GRAPH_CONSTRAINTS = {
@@ -81,17 +81,15 @@ def check_number(estimator, n_samples, constraints):
         check_feasible(constraints, n_clusters)
 
 
-def cut_score(estimator, X, labels, n_clusters):
-    """Return minus the cut of labels (m,) on the graph of samples X (m, d) itself."""
+def modularity_score(estimator, X, labels):
+    """Return the modularity of labels (m,) on the graph of samples X (m, d) itself."""
     graph = Affinity.of(estimator).fit(X)
-    normalized = estimator.cut == "normalized"
-    if len(np.unique(labels[labels >= 0])) < n_clusters:
-        worst = min(n_clusters, graph.nnz) if normalized else graph.sum()
-        return -float(worst)
     kept = np.flatnonzero(labels >= 0)
     graph = graph[kept][:, kept]
-    divisors = graph.sum(axis=1) if normalized else None
-    return -cut_of_labels(graph, labels[kept], n_clusters, divisors)
+    degrees = graph.sum(axis=1)
+    if not degrees.any():
+        return 0.0
+    return float(modularity(graph, labels[kept], degrees))
 
 
 def _has_rows(estimator):
@@ -445,10 +443,12 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
 
     @available_if(_has_rows)
     def score(self, X, y=None):
-        """Return minus the cut of the predicted labels on the graph of X itself.
+        """Return the modularity of the predicted labels on the graph of X itself.
 
-        The cut is that of the `cut` parameter. It compares fits with one number of
-        clusters. It does not choose that number, since the cut grows with it.
+        That is the share of the weights of edges inside clusters, less what it would be
+        if the edges were drawn at random with the same degrees (Newman, 2006). Unlike
+        the cut, it does not favour few clusters, so that a parameter search can choose
+        the number.
 
         Parameters
         ----------
@@ -460,13 +460,11 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
         Returns
         -------
         score : float
-            At most 0; where not all clusters are used, minus what no partition
-            exceeds: the sum of all weights, or for the normalised cut `n_clusters`.
+            Between -1/2 and 1; 0 for a single cluster, or without edges.
         """
         check_is_fitted(self)
         X = check_rows(self, X)
-        n_clusters = self.n_clusters_ if self.n_clusters == "auto" else self.n_clusters
-        return cut_score(self, X, self._predictor.labels(X), n_clusters)
+        return modularity_score(self, X, self._predictor.labels(X))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

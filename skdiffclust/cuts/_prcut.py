@@ -40,7 +40,11 @@ from skdiffclust.cuts._fitting import (
     torch_streams,
 )
 from skdiffclust.cuts._graph import check_rows, is_precomputed, read_samples
-from skdiffclust.cuts._graph_cut import GRAPH_CONSTRAINTS, check_number, cut_score
+from skdiffclust.cuts._graph_cut import (
+    GRAPH_CONSTRAINTS,
+    check_number,
+    modularity_score,
+)
 from skdiffclust.cuts._links import add_constraints
 from skdiffclust.cuts._partition import (
     SearchSettings,
@@ -643,10 +647,12 @@ class PRCut(
 
     @available_if(_has_rows)
     def score(self, X, y=None):
-        """Return minus the cut of the predicted labels on the graph of X itself.
+        """Return the modularity of the predicted labels on the graph of X itself.
 
-        The cut is that of the `cut` parameter. It compares fits with one number of
-        clusters. It does not choose that number, since the cut grows with it.
+        That is the share of the weights of edges inside clusters, less what it would be
+        if the edges were drawn at random with the same degrees (Newman, 2006). Unlike
+        the cut, it does not favour few clusters, so that a parameter search can choose
+        the number.
 
         Parameters
         ----------
@@ -658,13 +664,11 @@ class PRCut(
         Returns
         -------
         score : float
-            At most 0; where not all clusters are used, minus what no partition
-            exceeds: the sum of all weights, or for the normalised cut `n_clusters`.
+            Between -1/2 and 1; 0 for a single cluster, or without edges.
         """
         check_is_fitted(self)
         X = check_rows(self, X)
-        n_clusters = self.n_clusters_ if self.n_clusters == "auto" else self.n_clusters
-        return cut_score(self, X, self._predictor.labels(X), n_clusters)
+        return modularity_score(self, X, self._predictor.labels(X))
 
     @property
     def coefs_(self):

@@ -442,6 +442,8 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
     def score(self, X, y=None, *, affinity=None):
         """Compute the objective of the predictions for X, as `estimator_` does.
 
+        It compares fits with one number of clusters, and does not choose that number.
+
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)

@@ -151,7 +151,7 @@ def test_blobs_are_counted_whatever_is_cut(cut, form, global_random_seed):
     )
     model = GraphCutClustering(**AUTO, cut=cut, n_neighbors=12).fit(form(X))
     assert model.n_clusters_ == 5
-    assert model.score(form(X)) <= 0.0
+    assert model.score(form(X)) > 0.7
     assert GraphCutClustering(5).fit(X).cut_curve_ is None
 
 

@@ -418,7 +418,7 @@ def test_small_parts_are_noise_on_request(giant):
         model.fit(rows, graph=giant)
     np.testing.assert_array_equal(model.predict(rows), model.labels_)
     assert model.predict([[1000.5]]) == -1 and model.predict([[3.5]]) >= 0
-    assert model.score(rows) <= 0.0
+    assert 0.0 < model.score(rows) < 1.0
 
 
 @pytest.mark.parametrize("init", ["random", "spectral"])
@@ -599,13 +599,20 @@ def test_threads_may_fit_and_predict_at_once(blobs):
         np.testing.assert_array_equal(labels, expected)
 
 
-def test_score_has_a_floor_where_a_cluster_is_missing(blobs):
-    X, _ = blobs
-    model = GraphCutClustering(4, **FREE).fit(X)
-    part = X[model.labels_ < 2]
-    assert model.score(part) == -4.0
-    assert model.set_params(cut="ratio").score(part) < -100
-    assert model.score(part[:1]) == 0.0  # one row has no edge
+def test_score_is_the_modularity():
+    """As networkx counts it; a search by it finds the number of clusters."""
+    networkx = pytest.importorskip("networkx")
+    centers = 6.0 * np.array([[0, 0], [1, 0], [0, 1], [1, 1]])
+    X, _ = make_blobs(240, centers=centers, random_state=0)
+    model = GraphCutClustering(4, n_neighbors=30, random_state=0)
+    search = GridSearchCV(model, {"n_clusters": [2, 3, 4, 5, 6]}, cv=3).fit(X)
+    assert search.best_params_["n_clusters"] == 4
+    labels = model.fit_predict(X)
+    communities = [set(np.flatnonzero(labels == c).tolist()) for c in range(4)]
+    graph = networkx.from_scipy_sparse_array(model.affinity_matrix_)
+    expected = networkx.community.modularity(graph, communities)
+    assert model.score(X) == pytest.approx(expected)
+    assert model.score(X[:1]) == 0.0  # one sample has no edge
 
 
 def test_weights_of_new_rows_are_checked(blobs):
