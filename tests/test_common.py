@@ -39,10 +39,10 @@ ESTIMATORS = [
     SpanningForestClustering(),
     SparseGEMINI(),
     SpanningForestEmbedding(max_iter=5),
-    SparseGEMINICV(SparseGEMINI(n_init=1), n_alphas=4, n_resamples=2),
 ]
-# Their checks are among the slowest.
-ENCODERS = [
+# Their checks take minutes. The first fits many SparseGEMINI, others train a network.
+SLOW = [
+    SparseGEMINICV(SparseGEMINI(n_init=1, max_iter=20), n_alphas=2, n_resamples=2),
     DeepClAM(max_iter=5),
     PRCut(hidden_layer_sizes=8),
 ]
@@ -182,8 +182,8 @@ def test_scikit_learn_check(estimator, check):
 @few_rows
 @pytest.mark.few_epochs
 @pytest.mark.full
-@parametrize_with_checks(ENCODERS)
-def test_scikit_learn_check_with_an_encoder(estimator, check):
+@parametrize_with_checks(SLOW)
+def test_scikit_learn_check_of_the_slow(estimator, check):
     run_check(estimator, check)
 
 
@@ -194,7 +194,7 @@ def test_sparse_rows_have_clusters_and_shares(container):
     # The two checks above that are expected to fail, but for the number of classes.
     estimators = [
         estimator
-        for estimator in ESTIMATORS + ENCODERS
+        for estimator in ESTIMATORS + SLOW
         if hasattr(estimator, "predict_proba")
         and estimator.__sklearn_tags__().input_tags.sparse
     ]
@@ -214,7 +214,7 @@ def test_sparse_rows_have_clusters_and_shares(container):
 
 
 @pytest.mark.parametrize(
-    "estimator", ESTIMATORS + ENCODERS, ids=lambda e: type(e).__name__
+    "estimator", ESTIMATORS + SLOW, ids=lambda e: type(e).__name__
 )
 def test_number_of_checks(estimator):
     # Counted without running: `test_scikit_learn_check` runs each of them once.
@@ -245,7 +245,7 @@ def count_checks(estimator, expected):
 @pytest.mark.few_epochs
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "estimator", ESTIMATORS + ENCODERS, ids=lambda e: type(e).__name__
+    "estimator", ESTIMATORS + SLOW, ids=lambda e: type(e).__name__
 )
 def test_number_of_checks_in_float32(estimator, monkeypatch):
     validate_data = _validation.validate_data
