@@ -120,8 +120,7 @@ def keep_state_on_error(method):
 
     A shallow copy of the attributes is remembered, which suffices because fitted
     arrays, and the lists of ``history_``, are replaced and never written in place. A
-    ``path`` that keeps its finished steps catches the interruption itself. An
-    interruption that numba turned into a SystemError is raised as KeyboardInterrupt.
+    ``path`` that keeps its finished steps catches the interruption itself.
 
     Parameters
     ----------
@@ -134,34 +133,19 @@ def keep_state_on_error(method):
     -------
     function
         The method, with the same name and signature.
-
-    Raises
-    ------
-    TypeError
-        If `method` is not decorated yet.
     """
-    if not hasattr(method, "__wrapped__"):
-        raise TypeError(
-            f"keep_state_on_error must stand above fit_context. Got the bare function "
-            f"{method.__qualname__} instead. Exchange the two decorators."
-        )
 
     @functools.wraps(method)
     def guarded(estimator, *args, **kwargs):
         before = vars(estimator).copy()
         try:
             return method(estimator, *args, **kwargs)
-        except BaseException as error:
+        except BaseException:
             for name in CONFIGURATION_ATTRIBUTES:
                 before.pop(name, None)
                 if name in vars(estimator):
                     before[name] = vars(estimator)[name]
             estimator.__dict__ = before
-            # A Ctrl-C while a compiled kernel packs its result.
-            while isinstance(error, SystemError) and error.__cause__ is not None:
-                error = error.__cause__
-            if isinstance(error, KeyboardInterrupt):
-                raise error from None
             raise
 
     return guarded

@@ -214,9 +214,7 @@ def test_sparse_rows_have_clusters_and_shares(container):
             np.testing.assert_allclose(shares.sum(axis=1), 1)
 
 
-@pytest.mark.parametrize(
-    "estimator", ESTIMATORS + SLOW, ids=lambda e: type(e).__name__
-)
+@pytest.mark.parametrize("estimator", ESTIMATORS + SLOW, ids=lambda e: type(e).__name__)
 def test_number_of_checks(estimator):
     # Counted without running: `test_scikit_learn_check` runs each of them once.
     expected = expected_failures(estimator)
@@ -245,9 +243,7 @@ def count_checks(estimator, expected):
 @few_rows
 @pytest.mark.few_epochs
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "estimator", ESTIMATORS + SLOW, ids=lambda e: type(e).__name__
-)
+@pytest.mark.parametrize("estimator", ESTIMATORS + SLOW, ids=lambda e: type(e).__name__)
 def test_number_of_checks_in_float32(estimator, monkeypatch):
     validate_data = _validation.validate_data
 

@@ -520,32 +520,10 @@ def test_failed_fit_inside_a_search_returns_propagated_callbacks(X):
     assert vars(toy) == vars(Toy(on_epoch=toy.on_epoch))
 
 
-def test_an_interruption_inside_of_a_kernel_is_one(X):
-    class Compiled(Toy):
-        @keep_state_on_error
-        @fit_context(prefer_skip_nested_validation=True)
-        def fit(self, X, y=None):
-            try:
-                raise SystemError("inner") from KeyboardInterrupt()
-            except SystemError as error:
-                raise SystemError("returned a result with an exception set") from error
-
-    with pytest.raises(KeyboardInterrupt):
-        Compiled().fit(X)
-
-
 def test_decorator_keeps_name_and_signature():
     assert Toy.fit.__name__ == "fit"
     assert Toy.partial_fit.__name__ == "partial_fit"
     assert list(inspect.signature(Toy.fit).parameters) == ["self", "X", "y"]
-
-
-def test_decorator_refuses_the_wrong_order():
-    def fit(self, X, y=None):
-        return self
-
-    with pytest.raises(TypeError, match="must stand above fit_context. Got the bare"):
-        keep_state_on_error(fit)
 
 
 # --- the loop ------------------------------------------------------------------------
