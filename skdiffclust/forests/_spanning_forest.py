@@ -150,10 +150,10 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
     algorithm : {"auto", "prim", "boruvka", "kruskal"}, default="auto"
         Algorithm that computes the tree. All give the same tree; "auto" chooses by
         the metric, the numbers of samples and features, and which kernels are compiled
-        already. "boruvka" searches a k-d tree, and "auto" takes its place unless
-        lengths are Euclidean or cosine distances; it times two sizes of leaves on a
-        part of the samples. "kruskal" sorts all pairs of samples, in O(n²) memory, and
-        is meant for tests.
+        already. "boruvka" searches a k-d tree of points, or compares all pairs where
+        the tree rules out little, in many dimensions; where lengths are not those of
+        points, "auto" takes its place. "kruskal" sorts all pairs of samples, in O(n²)
+        memory, and is meant for tests.
     n_jobs : int or None, default=None
         Number of threads of the compiled kernels; None uses as many as the settings of
         joblib and OpenMP allow, -1 all processors. The result does not depend on it.

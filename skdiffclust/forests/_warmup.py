@@ -14,18 +14,17 @@ from skdiffclust.forests._trees._blocks import minimum_spanning_tree_by_blocks
 def warmup():
     """Compile the numba kernels of the forests, once per installation.
 
-    :class:`SpanningForestClustering` compiles nothing for up to 3000 samples, or 200
-    samples with constraints, where kernels that are compiled already are used all the
-    same. For larger data, it compiles its fastest
-    kernels as soon as this takes less time than working without them, and the first
-    call that samples perturbed forests compiles others. Compiled kernels are stored in
-    numba's cache on disk, from which later processes load them. Call this function when
-    building a container image, or before measuring times.
+    :class:`SpanningForestClustering` compiles nothing for up to 5000 samples without
+    constraints, where kernels that are compiled already are used all the same. Larger
+    fits, those with constraints, and the first call that samples perturbed forests
+    compile what they need. Compiled kernels are stored in numba's cache on disk, from
+    which later processes load them. Call this function when building a container
+    image, or before measuring times.
 
     Notes
     -----
-    It takes about one minute of processor time if nothing is cached, and three seconds
-    if everything is. If numba has no folder that it can write its cache to, the
+    It takes about half a minute of processor time if nothing is cached, and three
+    seconds if everything is. If numba has no folder that it can write its cache to, the
     compiled code is only available in the current process.
 
     Examples
@@ -35,20 +34,12 @@ def warmup():
     """
     from skdiffclust.forests._hierarchy._merges import compiled_merges
     from skdiffclust.forests._trees._components import compiled_components
-    from skdiffclust.forests._trees._euclidean import (
-        raised_boruvka,
-        raised_neighbors,
-    )
-    from skdiffclust.forests._trees._plain_boruvka import (
-        plain_boruvka,
-        plain_core_lengths,
-        tree_of,
-    )
     from skdiffclust.forests._trees._prim import prim_on_matrix, prim_on_points
 
     n_samples = _compilation_threshold.SMALL + 1
     points = np.random.default_rng(0).random((n_samples, 4))
-    SpanningForestClustering(algorithm="boruvka").fit(points)
+    for min_samples in (None, 2):
+        SpanningForestClustering(min_samples=min_samples).fit(points)
     labels = np.append([0, 0, 1], np.full(200, -1))
     SpanningForestClustering().fit(points[: len(labels)], partial_labels=labels)
     chain = np.column_stack([np.arange(4), np.arange(1, 5)])
@@ -61,10 +52,7 @@ def warmup():
     SpanningForestClustering(metric="precomputed").fit(path)
     prim_on_points(points[:2], np.arange(2))
     prim_on_matrix(np.zeros((2, 2)), np.arange(2))
-    tree = tree_of(points[:9])
-    plain_boruvka(tree, plain_core_lengths(tree, 2))
     minimum_spanning_tree_by_blocks(points[:4], n_blocks=4)
-    raised_boruvka(raised_neighbors(points, 2, 1)[1], 1)
     similarity = np.zeros((4, 4))
     links = np.zeros((4, 4), dtype=np.int64)
     links[0, 1] = 1

@@ -28,7 +28,6 @@ from skdiffclust import (
     _threads,
 )
 from skdiffclust._history import EpochLoop
-from skdiffclust.forests._trees import _euclidean
 
 # Cheap enough to fit a hundred rows at once.
 QUICK = {
@@ -180,9 +179,8 @@ def checks(monkeypatch):
     """The `Checks` of this test; Ctrl-C raises also in the background of a shell."""
     checks = Checks()
     monkeypatch.setattr(CPUDispatcher, "__call__", checks.wrap(CPUDispatcher.__call__))
-    # The number of checks must not depend on the load: it picks the faster of two
-    # trees, sizes chunks by the time that the last one took, and hands them to threads.
-    monkeypatch.setattr(_euclidean, "thread_time", lambda: 0.0)
+    # The number of checks must not depend on the load: it sizes chunks by the time that
+    # the last one took, and hands them to threads.
     monkeypatch.setattr(_threads, "perf_counter", lambda: 0.0)
     monkeypatch.setattr(_threads, "effective_n_threads", lambda n_jobs: 1)
     monkeypatch.setattr(EpochLoop, "record", checks.wrap(EpochLoop.record))

@@ -81,8 +81,7 @@ PIECES = {
     "_trees._components": 2**20,
     "_trees._kruskal": 2**21,
     "_trees._prim": 2**27,
-    "_trees._euclidean": 1e9,
-    "_trees._neighbors": 1e9,
+    "_trees._boruvka": 1e9,
 }
 
 

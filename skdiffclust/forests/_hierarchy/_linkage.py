@@ -13,19 +13,12 @@ def linkage_matrix(edges, lengths):
     """Return scipy's linkage matrix (n - 1, 4) of a tree in cut order. O(n α(n))."""
     if not len(edges):
         return np.empty((0, 4))
-    if _compilation_threshold.above_small(len(edges), _merge_kernel):
-        from skdiffclust.forests._hierarchy._merges import compiled_merges
+    from skdiffclust.forests._hierarchy._merges import compiled_merges, merge_rows
 
+    if _compilation_threshold.is_compiled(len(edges), merge_rows):
         return compiled_merges(edges[::-1], lengths[::-1])
     merges = np.column_stack([edges, lengths])[::-1]
     return single_linkage_label(np.ascontiguousarray(merges, dtype=np.float64))
-
-
-def _merge_kernel():
-    """Kernel that merges the clusters of many samples."""
-    from skdiffclust.forests._hierarchy._merges import merge_rows
-
-    return merge_rows
 
 
 def calinski_harabasz_curve(X, linkage):

@@ -1,8 +1,7 @@
 """The minimum spanning tree block by block, for data beyond memory or many workers."""
 
-from functools import lru_cache
 from hashlib import blake2b
-from itertools import chain
+from itertools import combinations
 from numbers import Integral
 from typing import NamedTuple
 
@@ -17,8 +16,6 @@ from skdiffclust.forests._trees._tree import SpanningTree, cut_order
 
 # By default, the samples of two blocks fit in this many bytes.
 _BYTES = 2**27
-# Edge lists are merged once they hold this many edges per sample.
-_WAITING = 6
 
 
 class _InFile(NamedTuple):
@@ -69,10 +66,10 @@ def minimum_spanning_tree_by_blocks(X, *, n_blocks=None, n_jobs=None):
     """Compute the Euclidean minimum spanning tree of samples that do not fit in memory.
 
     The result is identical to that of :func:`minimum_spanning_tree`. The samples are
-    split into blocks. Tasks first compute the trees of two blocks each. Then others
-    search the remaining pairs of blocks for shorter edges: a sample only searches
-    within the length of the edges that these trees have. The results are merged in
-    pairs by Kruskal's algorithm. Each task reads the blocks that it needs.
+    split into blocks. Tasks first compute the tree of each block. Then others search
+    each pair of blocks for shorter edges: a sample only searches within the length of
+    the edges that the trees have. The results are merged in pairs by Kruskal's
+    algorithm. Each task reads the blocks that it needs.
 
     Parameters
     ----------
@@ -80,7 +77,7 @@ def minimum_spanning_tree_by_blocks(X, *, n_blocks=None, n_jobs=None):
         Samples. A :class:`numpy.memmap` in C order or a dask array is read within the
         tasks, block by block. For other arrays, the blocks are sent to the tasks.
     n_blocks : int or None, default=None
-        Number of blocks p, which gives p (p - 1) / 2 tasks for even p. By default, it
+        Number of blocks p, which gives p (p - 1) / 2 pairs to search. By default, it
         is the smallest number for which two blocks of samples take at most 128 MiB and
         there are two blocks per worker.
     n_jobs : int or None, default=None
@@ -124,21 +121,12 @@ def minimum_spanning_tree_by_blocks(X, *, n_blocks=None, n_jobs=None):
         refuse_overflow([ends])
         refuse_underflow(ends)
         duplicates, kept = _equal_samples(np.concatenate([keys for _, keys in seen]))
-        side = _side(n_workers)
-        blocks = [
-            _block(X, rows) for rows in _split(kept, n_blocks or max(least, side))
-        ]
-        trees = parallel(
-            delayed(_grow_within)(blocks[first : first + 2])
-            for first in range(0, len(blocks), 2)
-        )
-        inside = chain.from_iterable(parts for *_, parts in trees)
-        blocks = list(zip(blocks, inside, strict=True))
-        found = parallel(
-            delayed(_grow_between)({b: blocks[b] for b in set(chain(*pairs))}, pairs)
-            for pairs in _tasks(len(blocks), side)
-        )
-        found += [tree[:2] for tree in trees]
+        n_blocks = n_blocks or max(least, 2 * n_workers if n_workers > 1 else 1)
+        blocks = [_block(X, rows) for rows in _split(kept, n_blocks)]
+        trees = parallel(delayed(_grow_within)(block) for block in blocks)
+        pairs = combinations(zip(blocks, trees, strict=True), 2)
+        found = parallel(delayed(_grow_between)(pair) for pair in pairs)
+        found += trees
         found.append((duplicates, np.zeros(len(duplicates))))
         while len(found) > 1:
             found = parallel(
@@ -225,110 +213,39 @@ def _equal_samples(keys):
 
 
 def _split(rows, n_blocks):
-    """Return ascending blocks of `rows`; sizes never decrease and differ by at most 1.
-
-    A tree between two blocks has the first half of its rows in the first.
-    """
-    size, n_larger = divmod(len(rows), n_blocks)
-    sizes = np.full(n_blocks, size)
-    sizes[n_blocks - n_larger :] += 1
-    return [block for block in np.split(rows, np.cumsum(sizes)[:-1]) if len(block)]
+    """Return blocks of `rows` in order, whose sizes differ by at most 1."""
+    blocks = np.array_split(rows, n_blocks)
+    return [block for block in blocks if len(block)]
 
 
-def _side(n_workers):
-    """Return the number of blocks that gives every worker a tree within two of them."""
-    return 2 * n_workers if n_workers > 1 else 1
+def _grow_within(block):
+    """Return the edges and squared lengths of the tree of the samples of a block."""
+    from skdiffclust._threads import thread_count
+    from skdiffclust.forests._trees._boruvka import boruvka
+    from skdiffclust.forests._trees._prim import prim_on_points
+
+    points = _values(block)
+    vertices = np.arange(len(points))
+    found = boruvka(points, vertices, thread_count(None))
+    edges, lengths = found or prim_on_points(points, vertices)
+    return block.rows[edges], lengths
 
 
-def _tasks(n_blocks, side):
-    """Return lists of pairs (first, second) of blocks that are not a pair.
+def _grow_between(pair):
+    """Return edges and squared lengths between two blocks that a tree may have.
 
-    A list has those of two of the `side` parts of the blocks, or those inside one. What
-    takes longest is first.
-    """
-    parts = _split(np.arange(n_blocks), side)
-    part_of = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
-    lists = {}
-    for second in range(n_blocks):
-        for first in range(second):
-            if first // 2 != second // 2:
-                pair = part_of[first], part_of[second]
-                lists.setdefault(pair, []).append((first, second))
-    return sorted(lists.values(), key=len, reverse=True)
-
-
-class _Inside(NamedTuple):
-    """What a tree tells of distances between some of its samples.
-
-    Attributes
-    ----------
-    ends : ndarray of shape (m - 1, 2), int64
-        Samples that edges of a smaller tree join.
-    lengths : ndarray of shape (m - 1,), float64
-        Longest edge of the tree between these, squared.
-    edges : ndarray of shape (m - 1, 2), int64
-        The samples that it joins.
-    """
-
-    ends: np.ndarray
-    lengths: np.ndarray
-    edges: np.ndarray
-
-
-def _grow_within(blocks):
-    """Return the tree of the samples of blocks, and what it tells of each.
-
-    Edges, squared lengths, and an `_Inside` for each block.
+    Of each there are the `_Block` and the tree.
     """
     from skdiffclust._threads import thread_count
-    from skdiffclust.forests._trees._euclidean import euclidean_boruvka
+    from skdiffclust.forests._trees._boruvka import edges_between
 
-    rows = np.concatenate([block.rows for block in blocks])
-    points = np.concatenate([_values(block) for block in blocks])
-    edges, lengths = euclidean_boruvka(points, np.arange(len(rows)), thread_count(None))
-    order = np.lexsort((edges[:, 1], edges[:, 0], lengths))
-    edges, lengths = edges[order], lengths[order]
-    own = np.repeat(np.arange(len(blocks)), [len(block.rows) for block in blocks])
-    inside = [_inside(edges, lengths, own == b) for b in range(len(blocks))]
-    inside = [
-        _Inside(rows[part.ends], part.lengths, rows[part.edges]) for part in inside
-    ]
-    return rows[edges], lengths, inside
-
-
-def _inside(edges, lengths, is_inside):
-    """Return the `_Inside` of the vertices of a tree that are inside (n,).
-
-    Its edges are in the total order.
-    """
-    from skdiffclust.forests._trees._kruskal import tree_of_part
-
-    ends, longest = tree_of_part(edges, is_inside)
-    return _Inside(ends, lengths[longest], edges[longest])
-
-
-def _grow_between(blocks, pairs):
-    """Return edges and squared lengths between pairs of blocks that a tree may have.
-
-    `blocks` are those of the pairs, each with its `_Inside`, by their numbers.
-    """
-    from skdiffclust._threads import thread_count
-    from skdiffclust.forests._trees._euclidean import edges_between
-
-    n_samples = sum(len(block.rows) for block, _ in blocks.values())
-    values = lru_cache(maxsize=2)(lambda b: _values(blocks[b][0]))
-    found = []
-    for first, second in pairs:
-        rows = np.concatenate([blocks[b][0].rows for b in (first, second)])
-        points = np.concatenate([values(first), values(second)])
-        known = zip(blocks[first][1], blocks[second][1], strict=True)
-        ends, lengths, names = (np.concatenate(parts) for parts in known)
-        known = np.searchsorted(rows, ends), lengths, names
-        edges, lengths = edges_between(points, rows, known, thread_count(None))
-        found.append((rows[edges], lengths))
-        if sum(len(edges) for edges, _ in found) > _WAITING * n_samples:
-            found = [_merge(found)]
-    return _merge(found)
+    (first, (edges, lengths)), (second, (other_edges, other_lengths)) = pair
+    return edges_between(
+        [(_values(block), block.rows) for block in (first, second)],
+        np.concatenate([edges, other_edges]),
+        np.concatenate([lengths, other_lengths]),
+        thread_count(None),
+    )
 
 
 def _merge(found):

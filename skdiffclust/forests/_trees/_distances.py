@@ -19,14 +19,12 @@ from skdiffclust._affinity import (
     refuse_underflow,
 )
 from skdiffclust._neighbors import SparseSquares
-from skdiffclust.forests._trees import _compilation_threshold
+from skdiffclust.forests._trees._compilation_threshold import is_compiled
 
 # Lengths in a block of the matrix that core distances are computed from: 8 MB.
 _LENGTHS_AT_ONCE = 2**20
-# Norms that the kernels on scikit-learn's k-d tree know, beside the Euclidean one.
+# Norms that the k-d tree knows, beside the Euclidean one, which is 2.
 _NORMS = {"manhattan": 1, "cityblock": 1, "l1": 1, "chebyshev": 0}
-# With so many neighbours, lists of them take longer to keep than searches.
-_LONGEST_LIST = 64
 
 
 @dataclass(frozen=True)
@@ -41,30 +39,29 @@ class Lengths:
     finish : callable
         Increasing map from these lengths to the distances that the user asked for.
     points, matrix, graph : ndarray (n, d), ndarray (n, n), csr_array (n, n) or None
-        What compiled kernels read instead of calling `row`: points whose squared
-        Euclidean distances the lengths are, or the lengths themselves. All None for
-        other metrics.
+        What compiled kernels read instead of calling `row`: points whose lengths are
+        those of a `norm`, or the lengths themselves. All None for other metrics.
+    norm : int
+        2 for squared Euclidean lengths, 1 for sums of absolute differences and 0 for
+        the largest of them.
     between : callable (rows, others) -> (len(rows), len(others)) float64, or None
         Lengths of the edges between two sets of rows; None for a sparse graph.
     core : ndarray (n,) or None
         Core distances to which the lengths were raised.
     grow : callable (n_threads) -> edges, lengths, or None
         Grows the tree of all rows, if core distances were read from a k-d tree.
-    coordinates, norm : ndarray (n, d) float64 and int, or None
-        Points whose lengths, not Euclidean, kernels know: `_NORMS`.
     """
 
     n_samples: int
     row: Callable
     finish: Callable
     points: np.ndarray | None = None
+    norm: int = 2
     matrix: np.ndarray | None = None
     graph: csr_array | None = None
     core: np.ndarray | None = None
     between: Callable | None = None
     grow: Callable | None = None
-    coordinates: np.ndarray | None = None
-    norm: int | None = None
 
     def take(self, rows):
         """Lengths between ascending `rows` (m,), numbered from 0."""
@@ -77,7 +74,6 @@ class Lengths:
             graph=None if self.graph is None else self.graph[rows][:, rows],
             core=None if self.core is None else self.core[rows],
             grow=None,
-            coordinates=None,
             between=self.between and (lambda a, b: self.between(rows[a], rows[b])),
         )
 
@@ -105,7 +101,8 @@ def lengths_of_points(X, metric):
     Sums run over features in order, without the Gram identity, so that an offset
     costs no digits and every algorithm sees the same bits.
     """
-    points = coordinates = norm = None
+    points = None
+    norm = 2
     finish = np.asarray
     if isinstance(metric, str) and metric in EUCLIDEAN_FORMS:
         form = EUCLIDEAN_FORMS[metric]
@@ -117,7 +114,7 @@ def lengths_of_points(X, metric):
 
     else:
         if isinstance(metric, str) and metric in _NORMS:
-            coordinates = np.ascontiguousarray(X, dtype=np.float64)
+            points = np.ascontiguousarray(X, dtype=np.float64)
             norm = _NORMS[metric]
         params = fitted_metric_params(X, metric, None)
         # A metric that the user passes may not be thread-safe.
@@ -135,9 +132,8 @@ def lengths_of_points(X, metric):
         row,
         finish,
         points=points,
-        between=between,
-        coordinates=coordinates,
         norm=norm,
+        between=between,
     )
 
 
@@ -207,47 +203,19 @@ def _core_lengths(lengths, min_samples, n_jobs):
 
     Also returns a function that grows the tree of the raised lengths, or None.
     """
-    if lengths.points is not None and _compilation_threshold.above_small(
-        lengths.n_samples, _compilation_threshold.tree_kernel
-    ):
+    from skdiffclust.forests._trees._neighbors import find_neighbors
+
+    if lengths.points is not None and is_compiled(lengths.n_samples, find_neighbors):
         from skdiffclust._threads import thread_count
-        from skdiffclust.forests._trees._euclidean import (
+        from skdiffclust.forests._trees._boruvka import (
             raised_boruvka,
             raised_neighbors,
         )
-        from skdiffclust.forests._trees._plain_boruvka import (
-            plain_boruvka,
-            plain_core_lengths,
-            tree_of,
-        )
-        from skdiffclust.forests._trees._waiting import slow_solver
 
         n_threads = thread_count(n_jobs)
-        n_features = lengths.points.shape[1]
-        is_long = min_samples > _LONGEST_LIST
-        if is_long or slow_solver(lengths.n_samples, n_features):
-            tree = tree_of(lengths.points)
-            core = plain_core_lengths(tree, min_samples, n_threads)
-            if core is not None:
-                return core, partial(plain_boruvka, tree, core)
-        core, found = raised_neighbors(lengths.points, min_samples, n_threads)
-        return core, partial(raised_boruvka, found)
-    if (
-        lengths.coordinates is not None
-        and lengths.n_samples > _compilation_threshold.SMALL
-    ):
-        from skdiffclust._threads import thread_count
-        from skdiffclust.forests._trees._plain_boruvka import (
-            plain_boruvka,
-            plain_core_lengths,
-            tree_of,
-        )
-
-        tree = tree_of(lengths.coordinates)
-        how = {"norm": lengths.norm}
-        core = plain_core_lengths(tree, min_samples, thread_count(n_jobs), **how)
-        if core is not None:
-            return core, partial(plain_boruvka, tree, core, **how)
+        found = raised_neighbors(lengths.points, min_samples, n_threads, lengths.norm)
+        if found is not None:
+            return found[0], partial(raised_boruvka, found[1])
     everyone = np.arange(lengths.n_samples)
     nth = min_samples - 1
     step = max(1, _LENGTHS_AT_ONCE // lengths.n_samples)

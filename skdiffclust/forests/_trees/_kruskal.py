@@ -183,33 +183,3 @@ def upper_edges(indptr, indices, values):
                 lengths[e] = values[at]
                 e += 1
     return first, second, lengths
-
-
-@compiled(nogil=True)
-def tree_of_part(edges, is_inside):
-    """Edges of a tree over some of the vertices of a minimum spanning tree.
-
-    Two vertices that are inside (n,) have the same bottleneck in both. `edges` (m, 2)
-    are those of the tree, in the total order. Returns the ends of the edges (e, 2), and
-    which edge of the tree is the bottleneck of each (e,).
-    """
-    n = len(is_inside)
-    parents = singletons(n)
-    sizes = np.ones(n, dtype=np.int64)
-    inside = np.where(is_inside, np.arange(n), -1)
-    ends = np.empty((len(edges), 2), dtype=np.int64)
-    bottlenecks = np.empty(len(edges), dtype=np.int64)
-    n_found = 0
-    for e in range(len(edges)):
-        one = find(parents, edges[e, 0])
-        other = find(parents, edges[e, 1])
-        first = inside[one]
-        second = inside[other]
-        root = union(parents, sizes, one, other)
-        inside[root] = max(first, second)
-        if first >= 0 and second >= 0:
-            ends[n_found, 0] = first
-            ends[n_found, 1] = second
-            bottlenecks[n_found] = e
-            n_found += 1
-    return ends[:n_found], bottlenecks[:n_found]

@@ -8,11 +8,10 @@ from functools import partial
 
 import numpy as np
 
+from skdiffclust._threads import thread_count
 from skdiffclust._validation import check_dense_size
-from skdiffclust.forests._trees import _compilation_threshold
-from skdiffclust.forests._trees._compilation_threshold import tree_kernel
+from skdiffclust.forests._trees._compilation_threshold import is_compiled
 from skdiffclust.forests._trees._small_prim import prim
-from skdiffclust.forests._trees._waiting import slow_solver
 
 # Up to so many points, comparing all pairs is faster than a k-d tree.
 _MOST_FOR_PRIM = 1000
@@ -30,8 +29,8 @@ def spanning_edges(lengths, rows=None, nodes=None, *, algorithm="auto", n_jobs=N
     everyone = np.arange(lengths.n_samples)
     rows = everyone if rows is None else rows
     nodes = everyone if nodes is None else nodes
-    is_free = nodes is everyone
-    solve = _solver(lengths, len(rows), algorithm, n_jobs, is_free)
+    is_whole = nodes is everyone and len(rows) == lengths.n_samples
+    solve = _solver(lengths, len(rows), algorithm, n_jobs, is_whole)
     if solve is None:
         return prim(lengths.row, rows, nodes)
     if len(rows) < lengths.n_samples:
@@ -51,69 +50,35 @@ def _numbered(ids):
     return (np.cumsum(is_used) - 1)[ids]
 
 
-def _solver(lengths, n_rows, algorithm, n_jobs, is_free):
+def _solver(lengths, n_rows, algorithm, n_jobs, is_whole):
     """Return the function that grows the tree; None for the one in NumPy."""
-    if algorithm == "kruskal":
-        return _by_kruskal
-    is_raised = lengths.core is not None
-    is_whole = is_free and n_rows == lengths.n_samples
-    is_searched = lengths.points is not None and (not is_raised or is_whole)
-    if algorithm == "boruvka" and is_searched:
-        return partial(_by_plain_boruvka if is_raised else _by_boruvka, n_jobs=n_jobs)
-    is_small = n_rows <= _compilation_threshold.SMALL
-    if is_small and not _is_compiled(lengths, algorithm, is_whole):
-        return None
-    if algorithm == "prim":
-        return _by_prim if _has_kernel(lengths) else None
-    if lengths.graph is not None:
-        return _by_kruskal
-    if lengths.points is not None and lengths.core is None:
-        if is_small and _has_fast_prim(n_rows):
-            return _by_prim
-        slow = slow_solver(n_rows, lengths.points.shape[1]) if is_free else None
-        if slow == "prim":
-            return None
-        if slow == "boruvka":
-            return partial(_by_plain_boruvka, n_jobs=n_jobs)
-        return partial(_by_boruvka, n_jobs=n_jobs)
-    if lengths.grow is not None and is_whole:
-        return partial(_by_plain_boruvka, n_jobs=n_jobs)
-    has_norm = lengths.coordinates is not None and lengths.core is None
-    if has_norm and is_whole and not is_small:
-        return partial(_by_norm, n_jobs=n_jobs)
-    return _by_prim if _has_kernel(lengths) else partial(_by_blocks, n_jobs=n_jobs)
-
-
-def _is_compiled(lengths, algorithm, is_whole):
-    """Whether the kernels for a tree of few samples are compiled already."""
     from skdiffclust._compiled import is_ready
+    from skdiffclust.forests._trees._boruvka import search_leaves
     from skdiffclust.forests._trees._kruskal import take_edges
     from skdiffclust.forests._trees._prim import grow_on_matrix, grow_on_points
 
+    if algorithm == "kruskal":
+        return _by_kruskal
+    is_raised = lengths.core is not None
+    by_prim = algorithm == "prim"
+    has_prim = lengths.points is not None and lengths.norm == 2
     if lengths.graph is not None:
-        return is_ready(take_edges)
-    if lengths.points is None:
-        return is_ready(grow_on_matrix) and is_ready(take_edges)
-    is_searched = lengths.core is None or (lengths.grow is not None and is_whole)
-    if is_searched and algorithm != "prim" and is_ready(tree_kernel()):
-        return True
-    return is_ready(grow_on_points)
-
-
-def _has_fast_prim(n_rows):
-    """Whether comparing all pairs of points is faster than a k-d tree, and compiled."""
-    from skdiffclust._compiled import is_ready
-    from skdiffclust.forests._trees._prim import grow_on_points
-
-    is_faster = n_rows <= _MOST_FOR_PRIM or not is_ready(tree_kernel())
-    return is_faster and is_ready(grow_on_points)
-
-
-def _has_kernel(lengths):
-    """Whether the compiled Prim reads these lengths."""
-    return lengths.points is not None or (
-        lengths.matrix is not None and lengths.core is None
-    )
+        is_fast = is_compiled(n_rows, take_edges) and not by_prim
+        return _by_kruskal if is_fast else None
+    if lengths.grow is not None and is_whole and not by_prim:
+        return lambda *_: lengths.grow(thread_count(n_jobs))
+    if lengths.points is not None and not is_raised and not by_prim:
+        if algorithm == "boruvka":
+            return partial(_by_boruvka, n_jobs=n_jobs)
+        is_small = has_prim and n_rows <= _MOST_FOR_PRIM and is_ready(grow_on_points)
+        if is_compiled(n_rows, search_leaves) and not is_small:
+            return partial(_by_boruvka, n_jobs=n_jobs)
+    if has_prim:
+        return _by_prim if is_compiled(n_rows, grow_on_points) else None
+    has_prim = lengths.matrix is not None and not is_raised
+    if not is_compiled(n_rows, grow_on_matrix) or (by_prim and not has_prim):
+        return None
+    return _by_prim if has_prim else partial(_by_blocks, n_jobs=n_jobs)
 
 
 def all_edges(lengths):
@@ -159,48 +124,24 @@ def _by_prim(lengths, vertices):
 
 def _by_blocks(lengths, vertices, n_jobs):
     """Grow the tree of each pair of blocks of rows, and merge them."""
-    from skdiffclust._threads import thread_count
     from skdiffclust.forests._trees._metric_blocks import edges_by_blocks
 
     return edges_by_blocks(lengths.between, vertices, thread_count(n_jobs))
 
 
-def _by_norm(lengths, vertices, n_jobs):
-    """Search scikit-learn's k-d tree if it rules most samples out, else by blocks."""
-    from skdiffclust._threads import thread_count
-    from skdiffclust.forests._trees._plain_boruvka import (
-        is_searchable,
-        plain_boruvka,
-        tree_of,
-    )
-
-    tree = tree_of(lengths.coordinates)
-    if not is_searchable(tree, lengths.norm):
-        return _by_blocks(lengths, vertices, n_jobs)
-    return plain_boruvka(tree, None, thread_count(n_jobs), norm=lengths.norm)
-
-
-def _by_plain_boruvka(lengths, vertices, n_jobs):
-    """Search the k-d tree of the core distances, or else that of scikit-learn."""
-    from skdiffclust._threads import thread_count
-    from skdiffclust.forests._trees._plain_boruvka import plain_boruvka, tree_of
-
-    n_threads = thread_count(n_jobs)
-    if lengths.grow is not None:
-        return lengths.grow(n_threads)
-    return plain_boruvka(tree_of(lengths.points), lengths.core, n_threads)
-
-
 def _by_boruvka(lengths, vertices, n_jobs):
-    """Join equal rows, then search a kd-tree of the others."""
-    from skdiffclust._threads import thread_count
+    """Join equal rows, then search a k-d tree of the others, if it rules rows out."""
+    from skdiffclust.forests._trees._boruvka import boruvka
     from skdiffclust.forests._trees._duplicates import join_duplicates
-    from skdiffclust.forests._trees._euclidean import euclidean_boruvka
 
     points = lengths.points
-    duplicates, kept, vertices = join_duplicates(points, vertices)
-    if len(kept) == len(points):
-        return euclidean_boruvka(points, vertices, thread_count(n_jobs))
-    edges, values = euclidean_boruvka(points[kept], vertices, thread_count(n_jobs))
+    duplicates, kept, vertices_kept = join_duplicates(points, vertices)
+    n_threads = thread_count(n_jobs)
+    found = boruvka(points[kept], vertices_kept, n_threads, lengths.norm)
+    if found is None:
+        if lengths.norm == 2:
+            return _by_prim(lengths, vertices)
+        return _by_blocks(lengths, vertices, n_jobs)
+    edges, values = found
     edges = np.concatenate([duplicates, kept[edges]])
     return edges, np.concatenate([np.zeros(len(duplicates)), values])

@@ -123,20 +123,13 @@ def components(edges, n_samples):
 
     They are numbered in the order of their first rows.
     """
-    if _compilation_threshold.above_small(n_samples, _component_kernel):
-        from skdiffclust.forests._trees._components import compiled_components
+    from skdiffclust.forests._trees._components import compiled_components, join_edges
 
+    if _compilation_threshold.is_compiled(n_samples, join_edges):
         return compiled_components(edges, n_samples)
     return connected_components(adjacency(edges, n_samples), directed=False)[1].astype(
         np.int64
     )
-
-
-def _component_kernel():
-    """Kernel that numbers the components of many samples."""
-    from skdiffclust.forests._trees._components import join_edges
-
-    return join_edges
 
 
 def adjacency(edges, n_samples):

@@ -1,0 +1,587 @@
+"""Borůvka's algorithm on a k-d tree: the exact minimum spanning tree of points.
+
+Every vertex first finds its nearest rows, once. Then, in each round, every component
+but the largest takes its first outgoing edge in the total order (length, i, j). A row
+is searched again only where what is known of it, the lower bound `reach` of the length
+to any row outside that it has not seen, does not rule it out; a search skips all nodes
+of its own component and all that are farther than the best edge found so far by any row
+of it.
+
+Threads share those best lengths without a lock: one that is out of date only prunes
+less. Each row's own finds are written by one thread, and the edge of a component is
+chosen from them afterwards, so the tree does not depend on the threads.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from skdiffclust._compiled import compiled
+from skdiffclust._duplicates import first_equal
+from skdiffclust._threads import run_chunks
+from skdiffclust.forests._trees._kd_tree import (
+    LEAF_SIZE,
+    Tree,
+    box_gap,
+    build_tree,
+    push_children,
+    tile_gaps,
+    tile_lengths,
+)
+from skdiffclust.forests._trees._neighbors import (
+    STACK,
+    find_neighbors,
+    sort_neighbors,
+)
+from skdiffclust.forests._trees._union_find import (
+    find,
+    number_components,
+    singletons,
+    union,
+)
+
+_MIXED = -1
+# Least number of nearest rows that are found first.
+_N_NEIGHBORS = 6
+# On a grid, at most so many: more take longer to find than rows to search again.
+_N_NEIGHBORS_ON_A_GRID = 11
+# With this few features, rows may lie on a grid by their rounding.
+_LOW = 3
+# Longer lists are kept for a part of the rows at a time, and thrown away.
+_LONGEST_LIST = 64
+_ENTRIES_AT_ONCE = 2**22
+# Largest number of differences of a feature that a probe computes.
+_DIFFERENCES_PER_CHUNK = 1e9
+# Share of all rows that a search for neighbours sees, in a probe of some leaves, above
+# which measuring all pairs of rows in order is faster.
+_SEEN_BY_SEARCH = 0.6
+
+
+class Rows(NamedTuple):
+    """State of the search at each position of the tree.
+
+    Attributes
+    ----------
+    distances, positions : ndarray of shape (n, k), float64 and int32
+        Nearest rows by (length, row); those at the last length may be incomplete.
+    core : ndarray of shape (n,), float64
+        Lengths of edges that end here are at least this; zeros if none is raised.
+    node_core : ndarray of shape (2 * n_leaves,), float64
+        The least core of the rows of each node.
+    reach : ndarray of shape (n,), float64
+        No row outside the component, found ones excepted, is nearer than this.
+    skipped : ndarray of shape (n,), int32
+        How many of the nearest rows are in the own component.
+    length, other : ndarray of shape (n,), float64 and int32
+        Nearest row outside that was found, -1 if none.
+    component : ndarray of shape (n,), int32
+        Components, numbered from 0 up.
+    uniform : ndarray of shape (2 * n_leaves,), int32
+        Component of each node, -1 where it has several.
+    """
+
+    distances: np.ndarray
+    positions: np.ndarray
+    core: np.ndarray
+    node_core: np.ndarray
+    reach: np.ndarray
+    skipped: np.ndarray
+    length: np.ndarray
+    other: np.ndarray
+    component: np.ndarray
+    uniform: np.ndarray
+
+
+def boruvka(points, nodes, n_threads, norm=2):
+    """Edges of the minimum spanning tree of the rows of `points` (n, d).
+
+    Lengths are those of a `norm`, see `_kd_tree`. Rows with the same id in `nodes`
+    (n,), ids 0 up, count as one vertex. Equal rows should be joined first, with
+    `join_duplicates`: otherwise the search is slow.
+
+    Returns edges (m, 2) with i < j and their lengths (m,); m is the number of vertices
+    less one. None if boxes rule out so little that measuring all pairs is faster.
+    """
+    tree = build_tree(points)
+    if points.shape[1] > _LOW and not rules_out(tree, norm):
+        return None
+    near = _nearest(tree, norm, _neighbors_to_find(points), n_threads)
+    core = np.zeros(len(points))
+    return _grow(tree, norm, near, core, nodes[tree.order], n_threads)
+
+
+def edges_between(blocks, edges, lengths, n_threads):
+    """Edges between two blocks of points that the tree of both has, by their trees.
+
+    Of each block there are the points (m, d) and their numbers (m,); `edges` (e, 2) and
+    squared `lengths` (e,) are those of the minimum spanning trees of both. Returns
+    edges (f, 2), i < j, and their squared lengths (f,).
+    """
+    sizes = [len(points) for points, _ in blocks]
+    trees = [build_tree(*block) for block in blocks]
+    if len(trees[0].starts) != len(trees[1].starts):
+        # The sizes differ by one, on both sides of what fills the leaves.
+        larger = int(np.argmax(sizes))
+        trees[larger] = build_tree(*blocks[larger], leaf_size=LEAF_SIZE + 1)
+    tree = _joined(trees)
+    places = np.argsort(tree.order)
+    ends = places[np.searchsorted(tree.order, edges, sorter=places)]
+    near = _lists_of_edges(ends, lengths, len(places))
+    core = np.zeros(len(places))
+    vertices = np.arange(len(places))
+    edges, lengths = _grow(tree, 2, near, core, vertices, n_threads, is_split=True)
+    is_second = np.isin(edges, blocks[1][1])
+    is_between = is_second[:, 0] != is_second[:, 1]
+    return edges[is_between], lengths[is_between]
+
+
+def _joined(trees):
+    """Return the k-d tree whose root has two given ones, with as many leaves."""
+    first, second = trees
+    n_leaves = len(first.starts) - 1
+    boxes = np.zeros((4 * n_leaves, *first.boxes.shape[1:]))
+    level = 1
+    while level <= n_leaves:
+        for at, tree in ((2 * level, first), (3 * level, second)):
+            boxes[at : at + level] = tree.boxes[level : 2 * level]
+        level *= 2
+    widths = [tree.tiles.shape[2] for tree in trees]
+    tiles = np.full((2 * n_leaves, first.tiles.shape[1], max(widths)), np.inf)
+    tiles[:n_leaves, :, : widths[0]] = first.tiles
+    tiles[n_leaves:, :, : widths[1]] = second.tiles
+    return Tree(
+        np.concatenate([first.order, second.order]),
+        np.concatenate([first.points, second.points]),
+        np.concatenate([first.starts[:-1], second.starts + len(first.order)]),
+        boxes,
+        tiles,
+    )
+
+
+def _lists_of_edges(ends, lengths, n):
+    """Return lengths and positions (n, k) of edges at each position, the shortest."""
+    near = np.full((n, _N_NEIGHBORS), np.inf), np.full((n, _N_NEIGHBORS), -1, np.int32)
+    heads = ends.ravel()
+    tails = ends[:, ::-1].ravel()
+    both = np.repeat(lengths, 2)
+    order = np.lexsort((both, heads))
+    starts = np.searchsorted(heads[order], np.arange(n))
+    places = np.arange(len(order)) - starts[heads[order]]
+    order = order[places < _N_NEIGHBORS]
+    places = places[places < _N_NEIGHBORS]
+    near[0][heads[order], places] = both[order]
+    near[1][heads[order], places] = tails[order]
+    return near
+
+
+def rules_out(tree, norm):
+    """Whether searches for neighbours see few of the rows; some leaves are tried."""
+    n_leaves = len(tree.starts) - 1
+    n_differences = tree.tiles.shape[2] * tree.points.size  # of a leaf, at most
+    n_tried = min(n_leaves // 128, int(_DIFFERENCES_PER_CHUNK / n_differences))
+    n_tried = max(1, n_tried)
+    first = n_leaves // 2
+    offset = tree.starts[first]
+    n_rows = tree.starts[first + n_tried] - offset
+    near = _new_lists(n_rows, _N_NEIGHBORS)
+    n_seen = find_neighbors(first, first + n_tried, tree, norm, offset, *near)
+    return n_seen <= _SEEN_BY_SEARCH * n_rows * len(tree.points)
+
+
+class RaisedNeighbors(NamedTuple):
+    """What a tree by mutual reachability is grown from; see `raised_neighbors`.
+
+    Attributes
+    ----------
+    firsts : ndarray of shape (n,), int64
+        The first row that is equal to each row.
+    kept : ndarray of shape (m,), int64
+        The rows that are first of their kind, which the others describe.
+    tree : Tree
+    norm : int
+    distances, positions : ndarray of shape (m, k), float64 and int32
+        Nearest rows of each position of the tree.
+    core : ndarray of shape (m,), float64
+        Core length of each position.
+    """
+
+    firsts: np.ndarray
+    kept: np.ndarray
+    tree: Tree
+    norm: int
+    distances: np.ndarray
+    positions: np.ndarray
+    core: np.ndarray
+
+
+def raised_neighbors(points, min_samples, n_threads, norm=2):
+    """Find the core lengths of the rows of `points` (n, d), and what a tree needs.
+
+    The core length is that to the `min_samples`-th nearest row, itself counted. Returns
+    them (n,) and the `RaisedNeighbors`; None if lengths are not Euclidean and boxes
+    rule out little.
+    """
+    firsts = first_equal(points)
+    counts = np.bincount(firsts, minlength=len(points))
+    kept = np.flatnonzero(counts)
+    tree = build_tree(points[kept])
+    if norm != 2 and not rules_out(tree, norm):
+        return None
+    counts = counts[kept][tree.order]
+    core = np.empty(len(kept))
+    if min_samples <= _LONGEST_LIST:
+        # One more than core lengths need, so that few rows are searched again.
+        near = _nearest(tree, norm, max(min_samples + 1, _N_NEIGHBORS), n_threads)
+        find_cores(0, *near, counts, min_samples, core)
+    else:
+        _find_long_cores(tree, norm, counts, min_samples, core)
+        near = _nearest(tree, norm, _N_NEIGHBORS, n_threads)
+    of_first = np.empty(len(points))
+    of_first[kept[tree.order]] = core
+    return of_first[firsts], RaisedNeighbors(firsts, kept, tree, norm, *near, core)
+
+
+def raised_boruvka(raised, n_threads):
+    """Edges (n - 1, 2), i < j, and lengths of the tree of `RaisedNeighbors`.
+
+    Lengths between different rows are raised to the core lengths of both ends.
+    """
+    firsts, kept, tree, norm, *near, core = raised
+    edges, lengths = _grow(tree, norm, near, core, np.arange(len(kept)), n_threads)
+    duplicates = np.flatnonzero(firsts != np.arange(len(firsts)))
+    joined = np.column_stack([firsts[duplicates], duplicates])
+    return (
+        np.concatenate([joined, kept[edges]]),
+        np.concatenate([np.zeros(len(duplicates)), lengths]),
+    )
+
+
+def _neighbors_to_find(points):
+    """Return how many nearest rows are found before the first round.
+
+    On a grid of d features a row has up to 2 d others at the same distance, and one
+    more says that there are no others at it: without it, all are searched again.
+    """
+    n_features = points.shape[1]
+    if n_features > _LOW and (points % 1).any():
+        return _N_NEIGHBORS
+    return max(_N_NEIGHBORS, min(2 * n_features + 1, _N_NEIGHBORS_ON_A_GRID))
+
+
+def _new_lists(n_rows, n_neighbors):
+    """Return distances and positions (n_rows, n_neighbors) to be filled."""
+    shape = n_rows, n_neighbors
+    return np.empty(shape), np.empty(shape, dtype=np.int32)
+
+
+def _nearest(tree, norm, n_neighbors, n_threads):
+    """Return the lengths and positions (n, n_neighbors) of the nearest rows."""
+    near = _new_lists(len(tree.points), n_neighbors)
+    n_leaves = len(tree.starts) - 1
+    run_chunks(find_neighbors, n_leaves, (tree, norm, 0, *near), n_threads)
+    return near
+
+
+def _find_long_cores(tree, norm, counts, min_samples, core):
+    """Write the core lengths (n,), from lists that are kept for some leaves at once."""
+    n_leaves = len(tree.starts) - 1
+    n_rows = int(np.diff(tree.starts).max())
+    step = max(1, _ENTRIES_AT_ONCE // (n_rows * min_samples))
+    for first in range(0, n_leaves, step):
+        last = min(first + step, n_leaves)
+        offset = tree.starts[first]
+        near = _new_lists(tree.starts[last] - offset, min_samples)
+        for leaf in range(first, last):
+            find_neighbors(leaf, leaf + 1, tree, norm, offset, *near)
+        find_cores(offset, *near, counts, min_samples, core)
+
+
+def _grow(tree, norm, near, core, vertices, n_threads, *, is_split=False):
+    """Edges and lengths of a tree, from the nearest rows of each position.
+
+    Positions of the same vertex (n,), ids 0 up, count as one. With `is_split`, edges
+    inside the children of the root are known, and only others are searched for.
+    """
+    n_samples = len(tree.points)
+    n_leaves = len(tree.starts) - 1
+    distances, positions = near
+    reach = np.maximum(0.0 if is_split else distances[:, -1], core)
+    if core.any():
+        distances = np.maximum(distances, core[:, None])
+        distances = np.maximum(distances, core[positions])
+        positions = positions.copy()
+    node_core = np.empty(2 * n_leaves)
+    node_core[n_leaves:] = np.minimum.reduceat(core, tree.starts[:-1])
+    _fill_inner_nodes(node_core, np.minimum)
+    run_chunks(sort_neighbors, n_samples, (tree.order, distances, positions), n_threads)
+    rows = Rows(
+        distances,
+        positions,
+        core,
+        node_core,
+        reach,
+        np.zeros(n_samples, dtype=np.int32),
+        distances[:, 0].copy(),
+        positions[:, 0].copy(),
+        _numbered_by_place(vertices),
+        np.full(2 * n_leaves, _MIXED, dtype=np.int32),
+    )
+    sizes = np.bincount(rows.component)
+    edges = []
+    lengths = []
+    while len(sizes) > 1:
+        best = np.full(len(sizes), np.inf)
+        largest = np.argmax(sizes)
+        run_chunks(renew, n_leaves, (tree, rows, best, largest), n_threads)
+        _fill_inner_nodes(rows.uniform, _common)
+        asked = (tree, norm, is_split, rows, best, largest)
+        run_chunks(search_leaves, n_leaves, asked, n_threads)
+        taken, numbers = merge_components(tree.order, rows, best, largest)
+        edges.append(tree.order[np.column_stack([taken, rows.other[taken]])])
+        lengths.append(rows.length[taken])
+        rows.component[:] = numbers[rows.component]
+        sizes = np.bincount(rows.component)
+    if not edges:
+        return np.empty((0, 2), dtype=np.int64), np.empty(0)
+    return np.sort(np.concatenate(edges), axis=1), np.concatenate(lengths)
+
+
+def _numbered_by_place(nodes):
+    """Number vertices (n,), int32, in the order of their first positions.
+
+    Rows that are near each other then have similar numbers, which uses caches well.
+    """
+    if nodes.max() == len(nodes) - 1:
+        return np.arange(len(nodes), dtype=np.int32)
+    _, first, inverse = np.unique(nodes, return_index=True, return_inverse=True)
+    numbers = np.empty(len(first), dtype=np.int32)
+    numbers[np.argsort(first)] = np.arange(len(first))
+    return numbers[inverse]
+
+
+def _fill_inner_nodes(values, combine):
+    """Combine the values of the leaves, the second half, up to those of the root."""
+    first = len(values) // 2
+    while first > 1:
+        children = values[first : 2 * first].reshape(-1, 2)
+        first //= 2
+        values[first : 2 * first] = combine(children[:, 0], children[:, 1])
+
+
+def _common(left, right):
+    """Return what left and right nodes have in common, else `_MIXED`."""
+    return np.where(left == right, left, _MIXED)
+
+
+@compiled(nogil=True)
+def find_cores(offset, distances, positions, counts, min_samples, core):
+    """Write the length at which positions have `min_samples` rows, itself counted.
+
+    Of the positions from `offset` on, as many as there are lists (m, k); `counts` (n,)
+    are the numbers of rows that are equal to each.
+    """
+    for i in range(len(distances)):
+        n_near = counts[offset + i]
+        length = 0.0
+        at = 0
+        while n_near < min_samples:
+            length = distances[i, at]
+            n_near += counts[positions[i, at]]
+            at += 1
+        core[offset + i] = length
+
+
+@compiled(nogil=True)
+def renew(first, last, tree, rows, best, largest):
+    """Update after a merge what is outside for each row and which leaves are uniform.
+
+    Shares the best length of each component as far as it is known.
+    """
+    distances = rows.distances
+    positions = rows.positions
+    skipped = rows.skipped
+    length = rows.length
+    other = rows.other
+    component = rows.component
+    uniform = rows.uniform
+    starts = tree.starts
+    n_leaves = len(starts) - 1
+    n_neighbors = distances.shape[1]
+    for leaf in range(first, last):
+        start = starts[leaf]
+        # Once uniform, a leaf stays so.
+        was_uniform = uniform[n_leaves + leaf] != _MIXED
+        uniform[n_leaves + leaf] = component[start]
+        if was_uniform and component[start] == largest:
+            continue
+        for i in range(start, starts[leaf + 1]):
+            own = component[i]
+            if own != component[start]:
+                uniform[n_leaves + leaf] = _MIXED
+            # No edge of this row can be the first of the component.
+            if length[i] > best[own]:
+                continue
+            if other[i] < 0 or component[other[i]] == own:
+                at = skipped[i]
+                while at < n_neighbors and distances[i, at] <= best[own]:
+                    if positions[i, at] >= 0 and component[positions[i, at]] != own:
+                        break
+                    at += 1
+                skipped[i] = at
+                length[i] = np.inf
+                other[i] = -1
+                if at < n_neighbors:
+                    length[i] = distances[i, at]
+                    other[i] = positions[i, at]
+            if length[i] < best[own]:
+                best[own] = length[i]
+
+
+@compiled(nogil=True)
+def search_leaves(first, last, tree, norm, is_split, rows, best, largest):
+    """Find the nearest row outside for the rows of a range of leaves that need one.
+
+    With `is_split`, only in the other child of the root.
+    """
+    order = tree.order
+    points = tree.points
+    starts = tree.starts
+    boxes = tree.boxes
+    tiles = tree.tiles
+    length = rows.length
+    other = rows.other
+    component = rows.component
+    core = rows.core
+    node_core = rows.node_core
+    reach = rows.reach
+    uniform = rows.uniform
+    n_leaves = len(starts) - 1
+    width = tiles.shape[2]
+    found = np.empty(width)
+    nearest = np.empty(width)
+    radii = np.empty(width)
+    hits = np.empty(width, dtype=np.int64)
+    wanted = np.empty(width, dtype=np.int64)
+    stack = np.empty(STACK, dtype=np.int64)
+    gaps = np.empty(STACK)
+    for leaf in range(first, last):
+        own = n_leaves + leaf
+        start = starts[leaf]
+        n_wanted = 0
+        radius = -1.0
+        for i in range(start, starts[leaf + 1]):
+            limit = best[component[i]]
+            if reach[i] <= limit and component[i] != largest:
+                wanted[n_wanted] = i
+                radii[n_wanted] = limit
+                n_wanted += 1
+                radius = max(radius, limit)
+        node = own
+        climbed = own
+        if is_split:
+            while climbed > 3:
+                climbed >>= 1
+            node = climbed ^ 1
+            climbed = 1
+        while n_wanted:
+            stack[0] = node
+            gaps[0] = box_gap(boxes, own, node, norm)
+            depth = 1
+            while depth:
+                depth -= 1
+                node = stack[depth]
+                if (
+                    gaps[depth] > radius
+                    or node_core[node] > radius
+                    or (uniform[node] != _MIXED and uniform[node] == uniform[own])
+                ):
+                    continue
+                if node < n_leaves:
+                    depth = push_children(boxes, own, node, norm, stack, gaps, depth)
+                    continue
+                searched = node - n_leaves
+                begin = starts[searched]
+                tile_gaps(tiles, leaf, boxes, node, norm, nearest)
+                radius = -1.0
+                for q in range(n_wanted):
+                    i = wanted[q]
+                    limit = min(radii[q], best[component[i]])
+                    if nearest[i - start] <= limit:
+                        tile_lengths(points, i, tiles, searched, norm, found)
+                        n_hits = 0
+                        for v in range(starts[searched + 1] - begin):
+                            hits[n_hits] = v
+                            n_hits += found[v] <= limit
+                        for v in hits[:n_hits]:
+                            j = begin + v
+                            distance = max(found[v], max(core[i], core[j]))
+                            if distance > limit or component[j] == component[i]:
+                                continue
+                            limit = distance
+                            if distance < length[i] or (
+                                distance == length[i]
+                                and (other[i] < 0 or order[j] < order[other[i]])
+                            ):
+                                length[i] = distance
+                                other[i] = j
+                        if limit < best[component[i]]:
+                            best[component[i]] = limit
+                    radii[q] = limit
+                    radius = max(radius, limit)
+            if climbed == 1:
+                break
+            node = climbed ^ 1
+            climbed >>= 1
+        for q in range(n_wanted):
+            reach[wanted[q]] = max(reach[wanted[q]], radii[q])
+
+
+@compiled(nogil=True)
+def merge_components(order, rows, best, largest):
+    """Join every component but the largest along its first outgoing edge.
+
+    Returns the positions (m,) whose edges are taken, and new numbers (n_components,) of
+    the components.
+    """
+    component = rows.component
+    length = rows.length
+    other = rows.other
+    n_components = len(best)
+    chosen = np.empty(n_components, dtype=np.int64)
+    chosen[:] = -1
+    for i in range(len(component)):
+        own = component[i]
+        if own == largest or other[i] < 0 or length[i] > best[own]:
+            continue
+        if chosen[own] < 0 or _precedes(order, length, other, i, chosen[own]):
+            chosen[own] = i
+    parents = singletons(n_components)
+    sizes = np.empty(n_components, dtype=np.int64)
+    sizes[:] = 1
+    taken = np.empty(n_components, dtype=np.int64)
+    n_taken = 0
+    for own in range(n_components):
+        i = chosen[own]
+        if i < 0:
+            continue
+        one = find(parents, own)
+        two = find(parents, component[other[i]])
+        if one != two:
+            union(parents, sizes, one, two)
+            taken[n_taken] = i
+            n_taken += 1
+    return taken[:n_taken], number_components(parents)[0]
+
+
+@compiled(nogil=True)
+def _precedes(order, length, other, i, k):
+    """Whether the edge found from i comes before that from k in the total order."""
+    if length[i] != length[k]:
+        return length[i] < length[k]
+    a = order[i]
+    b = order[other[i]]
+    c = order[k]
+    d = order[other[k]]
+    if min(a, b) != min(c, d):
+        return min(a, b) < min(c, d)
+    return max(a, b) < max(c, d)
