@@ -7,18 +7,21 @@ The first six run gemclus in this process, on the same data and with its schedul
 package; the ratio of the times and whether the results agree are printed.
 
 path, step, fit, wasserstein, wasserstein_path, wide  the same problem and result
+trees       Kauri beside a tree of scikit-learn on the centres of k-means
 paths       certificates along default paths, and whether `fit` and `path` agree
 kmeans      the objective beside that of the partition of k-means, on 15 data sets
 """
 
 import argparse
+import itertools
 import warnings
 
 import numpy as np
 from shared import load, seconds, versions
 from sklearn.cluster import KMeans
 from sklearn.datasets import make_blobs, make_circles, make_moons
-from sklearn.preprocessing import scale
+from sklearn.preprocessing import StandardScaler, scale
+from sklearn.tree import DecisionTreeRegressor
 
 from skdiffclust import GEMINI, SparseGEMINI
 from skdiffclust._encoder import Encoder
@@ -331,7 +334,64 @@ def kmeans(n_seeds=5, most=300):
     print(f"least of all: {worst:.6f}")
 
 
-BESIDE_GEMCLUS = [path, step, fit, wasserstein, wasserstein_path, wide]
+def tree_on_centers(X, n_clusters, n_leaves, seed):
+    """Return `predict` of a tree that predicts the centres of k-means."""
+    clusters = KMeans(n_clusters, n_init=3, random_state=seed).fit(X)
+    tree = DecisionTreeRegressor(max_leaf_nodes=n_leaves, random_state=0)
+    tree.fit(X, clusters.cluster_centers_[clusters.labels_])
+    return lambda rows: clusters.predict(tree.predict(rows))
+
+
+def tree_of_gemclus(X, n_clusters, n_leaves, seed):
+    """Return `predict` of Kauri, which has no seed."""
+    from gemclus.tree import Kauri
+
+    return Kauri(max_clusters=n_clusters, max_leaves=n_leaves).fit(X).predict
+
+
+def trees(n_seeds=5, most=400):
+    """Print held-out inertia of trees over that of k-means, on halves of data sets."""
+    methods = {"Kauri": tree_of_gemclus, "tree on centres": tree_on_centers}
+    sets = "iris wine breast_cancer digits ecoli ctg heart_statlog segment zoo micepe"
+    ratios = {}
+    spent = dict.fromkeys(methods, 0.0)
+    for data, seed in itertools.product(sets.split(), range(n_seeds)):
+        X, y = load(data)
+        X = np.nan_to_num(X)[np.random.RandomState(seed).permutation(len(X))[:most]]
+        half = len(X) // 2
+        scaler = StandardScaler().fit(X[:half])
+        X, new = scaler.transform(X[:half]), scaler.transform(X[half:])
+        n_clusters = len(np.unique(y))
+        clusters = KMeans(n_clusters, n_init=10, random_state=seed).fit(X)
+        whole = held_out_inertia(clusters.predict, X, new)
+        for name, leaves in itertools.product(methods, (1, 4)):
+            time, predict = seconds(
+                methods[name], X, n_clusters, leaves * n_clusters, seed
+            )
+            spent[name] += time
+            ratio = held_out_inertia(predict, X, new) / whole
+            ratios.setdefault((data, leaves, name), []).append(ratio)
+    for data, leaves in itertools.product(sets.split(), (1, 4)):
+        means = [np.mean(ratios[data, leaves, name]) for name in methods]
+        found = ", ".join(f"{n} {m:.3f}" for n, m in zip(methods, means, strict=True))
+        print(f"{data:14s} {leaves} leaves per cluster: {found}", flush=True)
+    print("seconds:", {name: round(total, 1) for name, total in spent.items()})
+
+
+def held_out_inertia(predict, X, new):
+    """Return the mean squared distance of new samples to the means of clusters of X."""
+    labels, found = predict(X), predict(new)
+    # A cluster that X does not reach has the mean of all samples.
+    means = np.array(
+        [
+            X[labels == k].mean(axis=0) if k in labels else X.mean(axis=0)
+            for k in range(max(labels.max(), found.max()) + 1)
+        ]
+    )
+    return np.square(new - means[found]).sum(axis=1).mean()
+
+
+BESIDE_GEMCLUS = [path, step, fit, wasserstein, wasserstein_path, wide, trees]
 ALONE = [paths, kmeans]
 PARTS = {part.__name__: part for part in [*BESIDE_GEMCLUS, *ALONE]}
 

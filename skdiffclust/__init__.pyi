@@ -15,7 +15,6 @@ from skdiffclust.forests import SpanningForestClustering as SpanningForestCluste
 from skdiffclust.forests import SpanningForestEmbedding as SpanningForestEmbedding
 from skdiffclust.forests._warmup import warmup as warmup
 from skdiffclust.gemini import GEMINI as GEMINI
-from skdiffclust.gemini import Kauri as Kauri
 from skdiffclust.gemini import SparseGEMINI as SparseGEMINI
 from skdiffclust.gemini import SparseGEMINICV as SparseGEMINICV
 from skdiffclust.memories import AssociativeImputer as AssociativeImputer

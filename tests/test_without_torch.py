@@ -37,7 +37,6 @@ estimators = [
     ClAM("auto", n_init=2, max_iter=5, random_state=0),
     GEMINI(3, n_init=2, max_iter=5, random_state=0),
     GEMINI(3, model="mlp", n_init=1, max_iter=5, random_state=0),
-    Kauri(3),
     PRCut(3, encoder="mlp", max_iter=5, random_state=0),
     PRCut(3, encoder="linear", max_iter=5, random_state=0),
     GraphCutClustering(3, random_state=0),

@@ -1,7 +1,6 @@
 """Clustering by a generalised mutual information, with selection of variables."""
 
 from skdiffclust.gemini._gemini import GEMINI
-from skdiffclust.gemini._kauri import Kauri
 from skdiffclust.gemini._path import SparsePath
 from skdiffclust.gemini._score import available_objectives, gemini_score
 from skdiffclust.gemini._sparse_gemini import SparseGEMINI
@@ -9,7 +8,6 @@ from skdiffclust.gemini._sparse_gemini_cv import SparseGEMINICV
 
 __all__ = [
     "GEMINI",
-    "Kauri",
     "SparseGEMINI",
     "SparseGEMINICV",
     "SparsePath",

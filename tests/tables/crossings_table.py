@@ -14,7 +14,6 @@ from skdiffclust import (
     ClAM,
     DeepClAM,
     GraphCutClustering,
-    Kauri,
     PRCut,
     SpanningForestClustering,
     SpanningForestEmbedding,
@@ -238,15 +237,6 @@ CROSSED = {
         ),
         repeats=False,
         links_are_met=False,
-    ),
-    "Kauri": Crossed(
-        Kauri(3),
-        {
-            "kernel": KERNELS,
-            "max_depth": (None, 2),
-            "max_leaf_nodes": (None, 3),
-            "min_samples_leaf": (1, 5),
-        },
     ),
     "AssociativeImputer": Crossed(
         AssociativeImputer(),
