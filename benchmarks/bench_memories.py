@@ -1,4 +1,4 @@
-"""ClAM against k-means, merged memories, imputation, and deep ClAM.
+"""ClAM against k-means, merged memories, imputation, and DeepClAM.
 
     OMP_NUM_THREADS=1 python benchmarks/bench_memories.py PART [NAME ...] [--seeds 5]
 
@@ -14,7 +14,7 @@ missing   standardised data lose 10, 20 or 40 % of their entries, at random ("mc
           seconds, and the adjusted Rand index of ClAM on X with NaN and of k-means
           after each imputer. The settings of AssociativeImputer were found on iris,
           wine, zoo, ctg, letter, digits and votes
-deep      deep ClAM beside k-means on features, on PCA and on codes, DEC and IDEC, for
+deep      DeepClAM beside k-means on features, on PCA and on codes, DEC and IDEC, for
           NAME or NAME:SAMPLES. One autoencoder a seed is trained for k-means on its
           codes, DEC and IDEC, with features hidden as ours hides them; DEC (Xie,
           Girshick, Farhadi, ICML 2016) and IDEC (Guo, Gao, Liu, Yin, IJCAI 2017, gamma
@@ -53,7 +53,7 @@ from sklearn.impute import IterativeImputer, KNNImputer, SimpleImputer
 from sklearn.metrics import adjusted_rand_score, silhouette_score
 from torch import nn
 
-from skdiffclust import AssociativeImputer, ClAM, GraphCutClustering
+from skdiffclust import AssociativeImputer, ClAM, DeepClAM, GraphCutClustering
 from skdiffclust.memories import find_basins
 
 
@@ -561,7 +561,7 @@ def summarise(sets):
         )
 
 
-# Deep ClAM: layers and numbers of steps are those of ``ClAM(encoder="mlp")``.
+# DeepClAM: layers and numbers of steps of the others are those of its default.
 
 SIZES = [256, 128, 10]
 BATCH, PRETRAINING, TRAINING = 256, 800, 640
@@ -686,14 +686,14 @@ def compare_deep(X, n_clusters, seed):
             found[f"{name}, {renewal or 'epoch'}"] = labels
     seconds = [pretraining + time.process_time() - start]
     start = time.process_time()
-    model = ClAM(n_clusters, encoder="mlp", random_state=seed).fit(X)
-    found["ClAM"] = model.labels_
+    model = DeepClAM(n_clusters, random_state=seed).fit(X)
+    found["DeepClAM"] = model.labels_
     return found, [time.process_time() - start, *seconds]
 
 
 def deep(names, n_seeds):
     """Print the table of each data set."""
-    for name in names or ["digits", "usps_train", "mnist_t10k"]:
+    for name in names or ["digits", "usps_test", "mnist_t10k:2000"]:
         X, y = centred(name)
         rows, times = {}, []
         for seed in range(n_seeds):
@@ -707,7 +707,7 @@ def deep(names, n_seeds):
             line = " ".join(f"{score:.3f}" for score in scores)
             print(f"  {method:12s} median {np.median(scores):.3f}   {line}")
         ours, peer = np.median(times, axis=0)
-        print(f"  seconds: ClAM {ours:.1f}, IDEC {peer:.1f}", flush=True)
+        print(f"  seconds: DeepClAM {ours:.1f}, IDEC {peer:.1f}", flush=True)
 
 
 PARTS = {

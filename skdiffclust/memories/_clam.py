@@ -66,9 +66,10 @@ class ClAM(
 ):
     r"""Cluster with associative memories (ClAM), a relaxation of k-means.
 
-    By default this is the best solution of k-means, which further training replaces
-    only where it finds a better one: `training_gain_` says so, and is mostly 0. With
-    ``init="random"`` the memories are trained from samples, as in [1]_.
+    By default this is the best solution of k-means, trained further, and the trained
+    memories are kept only if they are better. `start_kept_` says which won, and
+    `training_gain_` what training gained, mostly nothing. With ``init="random"`` the
+    memories are trained from samples as in [1]_; the user guide has its settings.
 
     Samples are attracted by `n_clusters` memories, which are trained to reconstruct
     hidden features of a sample (eq. 9 of [1]_), or all of its features (eq. 8, without
@@ -159,6 +160,8 @@ class ClAM(
         Training loss per scored entry of the kept restart, under every mask in turn,
         in squared units of X; of at most 8192 samples, or of 512 where no other
         restart was left to compare it with.
+    start_kept_ : bool
+        Whether the solution of k-means is kept as it is, untrained.
     training_gain_ : float
         What training gained: 0 where the solution of k-means is kept as it is, else
         the decrease of the training loss, relative to that of this solution or, with
@@ -375,6 +378,7 @@ class ClAM(
             given = run.labels, is_free(constraints)
         self._publish(X, weight, found, reorder=True, given=given)
         self.loss_ = loss
+        self.start_kept_ = run.start_is_kept
         self.training_gain_ = run.gain(best.history["loss"])
         self.history_ = best.history
         self.n_iter_ = best.n_iter
@@ -448,6 +452,7 @@ class ClAM(
         moments = run.descent.moments(restart, order)
         self._stream = scaling, moments, random_state, past
         self.loss_ = loss
+        self.start_kept_ = run.start_is_kept
         self.training_gain_ = run.gain(loop.history["loss"])
         self.history_ = loop.history
         self.n_iter_ = len(loop.history["loss"])

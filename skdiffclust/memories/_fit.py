@@ -63,6 +63,7 @@ class Fit:
         self._judged = self._trained_inertia = None
         self._constraints = constraints
         self._gain = None
+        self.start_is_kept = False
         self.labels = None
         sample = sample_rows(weight, random_state)
         self._Z = scaling.transform(X[sample])
@@ -282,6 +283,7 @@ class Fit:
             if has_links or (self._is_guarded and self._excess_inertia(0) > 0.0):
                 descent.keep([len(descent.memories) - 1])
                 self._gain = 0.0
+                self.start_is_kept = True
         if len(descent.memories) == 1:
             n_rows = self._Z.shape[0]
             chosen = np.unique(np.linspace(0, n_rows - 1, _REPORTED).astype(int))
@@ -304,6 +306,7 @@ class Fit:
         restart = int(np.lexsort((-np.asarray(merit), -found))[0])
         if self._converged is not None:
             last = losses[-1]
+            self.start_is_kept = restart == len(losses) - 1
             self._gain = float(1.0 - losses[restart] / last) if last > 0 else 0.0
         return restart, float(losses[restart]) * self._scaling.loss_unit
 

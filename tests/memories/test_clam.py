@@ -2,7 +2,10 @@
 
 import multiprocessing
 import pickle
+import re
+import textwrap
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +13,7 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.callback import ProgressBar, ScoringMonitor
 from sklearn.cluster import KMeans
-from sklearn.datasets import load_iris, make_blobs
+from sklearn.datasets import load_iris, load_wine, make_blobs
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.metrics import adjusted_rand_score
@@ -202,16 +205,36 @@ def test_what_training_gained_is_said(global_random_seed):
     options = {"random_state": global_random_seed}
     model = ClAM(3, **options).fit(X)
     means = [X[model.labels_ == label].mean(axis=0) for label in range(3)]
-    if model.training_gain_ == 0.0:
+    assert model.start_kept_ == (model.training_gain_ == 0.0)
+    if model.start_kept_:
         np.testing.assert_allclose(model.cluster_centers_, means)
     assert 0.0 <= model.training_gain_ < 0.1
     trained = ClAM(3, init="random", **options).fit(X)
     losses = trained.history_["loss"]
     assert trained.training_gain_ == pytest.approx(1.0 - min(losses) / losses[0])
     assert trained.training_gain_ > 0.0
+    assert not trained.start_kept_
     linked = ClAM(3, **options).fit(X, must_link=[[0, 1]])
+    assert linked.start_kept_
     assert linked.training_gain_ == 0.0
     assert ClAM(3, **options).partial_fit(X).training_gain_ >= 0.0
+
+
+@pytest.mark.torch
+@pytest.mark.filterwarnings("ignore:ClAM found:sklearn.exceptions.ConvergenceWarning")
+def test_the_papers_settings_of_the_guide_run():
+    page = Path(__file__).parents[2] / "doc" / "user_guide" / "clam.rst"
+    text = page.read_text(encoding="utf-8").split(".. _the-papers-settings:")[1]
+    text = text.split(".. _missing-entries:")[0]
+    blocks = re.findall(r"::\n\n((?:    .*\n|\n)+)", text)
+    names = {}
+    for block in blocks:
+        exec(textwrap.dedent(block), names)
+    y = load_wine().target
+    assert len(blocks) == 2
+    assert not names["best"].start_kept_
+    assert adjusted_rand_score(y, names["best"].labels_) > 0.7
+    assert adjusted_rand_score(y, names["labels"].numpy()) > 0.7
 
 
 def test_starts(global_random_seed):
