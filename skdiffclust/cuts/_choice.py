@@ -70,7 +70,7 @@ def cut_curve(graph, groups, apart, least, sizes, bounds_of, find, random_state)
             )
         numbers.append(number)
         cuts.append(cut_of_labels(nodes.graph, labels, number, nodes.divisors))
-        modularities.append(modularity(nodes.graph, labels, nodes.divisors))
+        modularities.append(modularity(nodes, labels))
         if number == last:
             best = numbers[int(np.argmax(modularities))]
             last = min(max(last, 2 * best + 2), most)

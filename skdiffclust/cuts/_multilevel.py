@@ -1,6 +1,8 @@
 """Low cuts without eigenvectors: coarsen, merge greedily, search locally, combine."""
 
 import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import breadth_first_order
 
 from skdiffclust._compiled import compiled
 from skdiffclust._threads import run_chunks, thread_count
@@ -135,12 +137,25 @@ def first_labels(level, n_clusters, random_state, bounds, n_grown, climbs):
     """
     candidates = [merge(level, n_clusters, bounds[1])]
     for node in random_state.randint(level.n, size=n_grown):
-        candidates.append(grow(level, node, n_clusters))
+        candidates.append(divide_by_distance(level, node, n_clusters))
     improved = [
         local_search(level, found, n_clusters, bounds, climbs=climbs)
         for found in candidates
     ]
     return min(improved, key=lambda found: rank(level, found, n_clusters, bounds))
+
+
+def divide_by_distance(level, node, n_clusters):
+    """Return labels (n,) of equal numbers of nodes, in the order of a walk from a node.
+
+    The walk is breadth-first; nodes that it does not reach come last.
+    """
+    graph = sp.csr_array((level.data, level.indices, level.indptr), (level.n, level.n))
+    order = breadth_first_order(graph, node, return_predecessors=False)
+    order = np.concatenate([order, np.setdiff1d(np.arange(level.n), order)])
+    labels = np.empty(level.n, dtype=np.int64)
+    labels[order] = np.arange(level.n) * n_clusters // level.n
+    return labels
 
 
 def combine(level, labels, other, n_clusters, random_state, bounds=UNBOUNDED):
@@ -315,41 +330,6 @@ def coarsen_rows(level, groups, n_groups, columns, values):
                 degrees[g] += level.data[e]
         pointers[g + 1] = count
     return pointers, degrees
-
-
-@compiled(nogil=True)
-def grow(level, node, n_clusters):
-    """Return labels (n,) of clusters grown one by one from a node, of equal size.
-
-    The next node is the one most of whose edges lead into the cluster; where none does,
-    the first that is left. A cluster starts at the node where the last one ended.
-    """
-    n = len(level.sizes)
-    labels = np.full(n, -1, np.int64)
-    left = level.sizes.sum()
-    n_left = n
-    for cluster in range(n_clusters):
-        goal = left / (n_clusters - cluster)
-        inside = np.zeros(n)
-        total = 0.0
-        while n_left > n_clusters - 1 - cluster:
-            if total > 0.0 or labels[node] >= 0:
-                best = -1.0
-                for i in range(n):
-                    share = inside[i] / max(level.degrees[i], inside[i], 1e-300)
-                    if labels[i] < 0 and share > best:
-                        node = i
-                        best = share
-            full = total + 0.5 * level.sizes[node] > goal
-            if total > 0.0 and full and cluster < n_clusters - 1:
-                break
-            labels[node] = cluster
-            total += level.sizes[node]
-            left -= level.sizes[node]
-            n_left -= 1
-            for e in range(level.indptr[node], level.indptr[node + 1]):
-                inside[level.indices[e]] += level.data[e]
-    return labels
 
 
 @compiled(inline="always")

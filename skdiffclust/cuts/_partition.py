@@ -133,9 +133,7 @@ def choose_number(samples, groups, constraints, settings, random_state):
         labels = search(bounds)
         if settings.min_cluster_size != "auto":
             return labels
-        bounded = _without_crumbs(
-            nodes.graph, labels, nodes.sizes, n_clusters, bounds, search
-        )
+        bounded = _without_crumbs(nodes, labels, n_clusters, bounds, search)
         return labels if bounded is None else bounded
 
     curve = cut_curve(
@@ -178,13 +176,17 @@ def find_partition(samples, groups, n_clusters, settings, random_state):
         are_whole=are_whole,
     )
 
+    points = None
+    if samples.rows is not None:
+        first = np.unique(groups.groups, return_index=True)[1]
+        points = samples.affinity.points[first]
+
     def search(bounds):
         return search_labels(
-            samples,
             nodes,
-            groups.groups,
             n_clusters,
             bounds,
+            points=points,
             place=settings.place,
             init=settings.init,
             n_init=count_starts(settings.n_init, samples.graph),
@@ -193,13 +195,11 @@ def find_partition(samples, groups, n_clusters, settings, random_state):
 
     labels = search(bounds)
     if settings.min_cluster_size == "auto" and not are_whole:
-        bounded = _without_crumbs(
-            samples.graph, labels, groups.sizes, n_clusters, bounds, search
-        )
+        bounded = _without_crumbs(nodes, labels, n_clusters, bounds, search)
         if bounded is not None:
-            _warn_of_crumbs(labels, groups.sizes, n_clusters, settings.owner)
+            _warn_of_crumbs(labels, nodes.sizes, n_clusters, settings.owner)
             labels = bounded
-    return Partition(labels, nodes, bounds)
+    return Partition(labels[groups.groups], nodes, bounds)
 
 
 def cuts_of(graph, labels):
@@ -215,27 +215,22 @@ def cuts_of(graph, labels):
     )
 
 
-def _without_crumbs(graph, labels, sizes, n_clusters, bounds, search):
-    """Return other labels (n,) without clusters below a fifth of the mean, or None.
+def _without_crumbs(nodes, labels, n_clusters, bounds, search):
+    """Return other labels (m,) without clusters below a fifth of the mean, or None.
 
-    None if labels (n,) have no such cluster, if no others are found, or if these have
-    the larger modularity: small clusters that few edges leave are no crumbs.
+    None if labels (m,) of nodes have no such cluster, if no others are found, or if
+    these have the larger modularity: small clusters that few edges leave are no crumbs.
     """
-    totals = _totals(labels, sizes, n_clusters)
+    totals = _totals(labels, nodes.sizes, n_clusters)
     least = _AUTO_SHARE * totals.mean()
     slack = 1e-9 * totals.sum()
     if totals.min() >= least - slack:
         return None
     bounded = search((max(least, bounds[0]), bounds[1]))
-    if _totals(bounded, sizes, n_clusters).min() < least - slack:
+    if _totals(bounded, nodes.sizes, n_clusters).min() < least - slack:
         return None
-    kept = np.flatnonzero(labels >= 0)
-    part = graph[kept][:, kept]
-    degrees = part.sum(axis=1)
-    before, after = (
-        modularity(part, found[kept], degrees) for found in (labels, bounded)
-    )
-    return bounded if after > before else None
+    better = modularity(nodes, bounded) > modularity(nodes, labels)
+    return bounded if better else None
 
 
 def _warn_of_crumbs(labels, sizes, n_clusters, owner):

@@ -39,6 +39,8 @@ class Nodes(NamedTuple):
         In a part that is too small to be a cluster.
     apart : ndarray of shape (p, 2), int64
         Pairs of nodes that must be in two clusters.
+    degrees : ndarray of shape (m,), float64
+        Of the samples in the whole graph, edges within a node included.
     """
 
     graph: sp.csr_array
@@ -47,6 +49,7 @@ class Nodes(NamedTuple):
     parts: np.ndarray
     small: np.ndarray
     apart: np.ndarray
+    degrees: np.ndarray
 
     @property
     def large(self):
@@ -61,6 +64,7 @@ class Nodes(NamedTuple):
             self.parts[kept],
             self.small[kept],
             (np.cumsum(~self.small) - 1)[self.apart],
+            self.degrees[kept],
         )
 
     @property
@@ -84,6 +88,7 @@ def make_nodes(graph, groups, n_clusters, *, divisors, sizes, apart):
     nearness.
     """
     n_groups = int(groups.max()) + 1
+    degrees = np.bincount(groups, graph.sum(axis=1))
     if n_groups < len(groups):
         from skdiffclust.cuts._local_search import as_level
         from skdiffclust.cuts._multilevel import coarsen
@@ -100,57 +105,47 @@ def make_nodes(graph, groups, n_clusters, *, divisors, sizes, apart):
     parts = find_parts(graph)
     small = is_small(parts, sizes, n_clusters)
     small &= ~np.isin(parts, parts[np.unique(apart)])
-    return Nodes(graph, divisors, sizes, parts, small, apart)
+    return Nodes(graph, divisors, sizes, parts, small, apart, degrees)
 
 
 def search_labels(
-    samples, nodes, groups, n_clusters, bounds, *, place, init, n_init, random_state
+    nodes, n_clusters, bounds, *, points, place, init, n_init, random_state
 ):
-    """Return labels (n,) int64 of a low cut, exactly `n_clusters` of them used.
+    """Return labels (m,) int64 of nodes of a low cut, exactly `n_clusters` of them.
 
     Parameters
     ----------
-    samples : Samples
     nodes : Nodes
-        Of the groups (n,) of samples.
-    groups : ndarray of shape (n,), int64
     n_clusters : int
         At most the number of nodes.
     bounds : (float, float)
         Least and largest size of a cluster.
+    points : ndarray or csr_array of shape (m, d) or None
+        Of the nodes; they decide where small parts are placed.
     place : bool
         Whether small parts are put into clusters; otherwise they are labelled -1.
     init : {"auto", "spectral", "random"}
     n_init : int
     random_state : RandomState instance
     """
-    from skdiffclust.cuts._local_search import local_search
+    from skdiffclust.cuts._local_search import UNBOUNDED, local_search
 
-    points = None
-    if samples.rows is not None:
-        first = np.unique(groups, return_index=True)[1]
-        points = samples.affinity.points[first]
     labels = np.full(len(nodes.small), -1, dtype=np.int64)
-    kept = np.flatnonzero(~nodes.small)
-    whole = combine_parts(nodes, n_clusters, bounds)
-    if whole is not None:
-        labels[kept] = whole  # nothing is cut
-    else:
-        rows = np.flatnonzero(~nodes.small[groups])
+    found = combine_parts(nodes, n_clusters, bounds)
+    if found is None:
         # Small parts are placed and counted later.
         missing = nodes.sizes[nodes.small].sum() / n_clusters if place else 0.0
-        labels[kept] = _cut_labels(
-            samples.graph if len(rows) == len(groups) else samples.graph[rows][:, rows],
-            nodes.large,
-            np.unique(groups[rows], return_inverse=True)[1],
-            n_clusters,
-            (max(bounds[0] - missing, 0.0), bounds[1]),
-            init=init,
-            n_init=n_init,
-            random_state=random_state,
-        )
-    if not place:
-        return labels[groups]
+        within = (max(bounds[0] - missing, 0.0), bounds[1])
+        large = nodes.large
+        if init == "spectral":
+            start = spectral_labels(large.graph, n_clusters, n_init, random_state)
+            start = fill_empty(start, n_clusters, large.sizes)
+            found = local_search(large.level, start, n_clusters, within)
+        else:
+            found = search_nodes(large, n_clusters, within, n_init, random_state)
+    labels[~nodes.small] = found
+    if not place or not nodes.small.any():
+        return labels
     labels = place_small(
         labels,
         nodes.small,
@@ -160,9 +155,9 @@ def search_labels(
         points,
         max_size=bounds[1],
     )
-    if bounds != (0.0, np.inf) and nodes.small.any():
+    if bounds != UNBOUNDED:
         labels = local_search(nodes.level, labels, n_clusters, bounds, climbs=0)
-    return labels[groups]
+    return labels
 
 
 def combine_parts(nodes, n_clusters, bounds):
@@ -189,29 +184,14 @@ def search_nodes(nodes, n_clusters, bounds, n_starts, random_state, **options):
     return search(nodes.level, n_clusters, n_starts, random_state, bounds, **options)
 
 
-def modularity(graph, labels, degrees):
-    """Return the modularity of labels (m,) of a graph (m, m) with degrees (m,)."""
-    edges = graph.tocoo()
-    crosses = labels[edges.row] != labels[edges.col]
-    shares = np.bincount(labels, degrees) / degrees.sum()
-    return 1.0 - edges.data[crosses].sum() / degrees.sum() - (shares**2).sum()
-
-
-def _cut_labels(
-    graph, nodes, groups, n_clusters, bounds, *, init, n_init, random_state
-):
-    """Return labels (m,) of the nodes of a graph (n, n) without small parts.
-
-    bounds are the least and largest size of a cluster.
-    """
-    from skdiffclust.cuts._local_search import local_search
-
-    if init != "spectral":
-        return search_nodes(nodes, n_clusters, bounds, n_init, random_state)
-    labels = spectral_labels(graph, n_clusters, n_init, random_state)
-    labels = _common_label(labels, groups, len(nodes.sizes), n_clusters)
-    labels = fill_empty(labels, n_clusters, nodes.sizes)
-    return local_search(nodes.level, labels, n_clusters, bounds)
+def modularity(nodes, labels):
+    """Return the modularity of labels (m,) of nodes, -1 for noise."""
+    edges = nodes.graph.tocoo()
+    cut = edges.data[labels[edges.row] != labels[edges.col]].sum()
+    kept = labels >= 0
+    volumes = np.bincount(labels[kept], nodes.degrees[kept])
+    total = volumes.sum() or 1.0
+    return 1.0 - cut / total - np.square(volumes / total).sum()
 
 
 def spectral_labels(graph, n_clusters, n_init, random_state):
@@ -258,16 +238,6 @@ def _bridged(graph, parts):
     indices = bridged.indices.astype(graph.indices.dtype, copy=False)
     indptr = bridged.indptr.astype(graph.indptr.dtype, copy=False)
     return sp.csr_array((bridged.data, indices, indptr), shape=graph.shape)
-
-
-def _common_label(labels, groups, n_groups, n_clusters):
-    """Return the most frequent label (n_groups,) of each group, ties the smallest."""
-    if n_groups == len(groups):
-        return labels
-    counts = sp.coo_array(
-        (np.ones(len(groups)), (groups, labels)), shape=(n_groups, n_clusters)
-    )
-    return counts.tocsr().argmax(axis=1).ravel().astype(np.int64)
 
 
 def fill_empty(labels, n_clusters, sizes):
