@@ -11,7 +11,6 @@ fits      200 x 5 again and again (2000 times for forests, 200 for what is train
 predict   1000 predictions from 8 threads at once are those of one thread
 rows      10^6 x 50 float32 within 1 GiB beyond the input, for ClAM, PRCut and GEMINI
 forests   SpanningForestClustering on 10^6 x 3, and on a sorted chain of 2 10^6 rows
-refusals  200 000 rows where all pairs would be needed: refused in under a second
 threads   4000 rows of groups that overlap, trained with one thread and with two: ARI
           of the labels at least .99
 costs     processor time a row at 10^5 rows, of which the guide's table of costs is made
@@ -189,29 +188,6 @@ def soak_forests():
         )
 
 
-def soak_refusals():
-    """Ask for all pairs of 200 000 rows."""
-    X = groups(200_000, 2)
-    cases = [
-        (SpanningForestClustering(3, algorithm="kruskal"), {}),
-        (SpanningForestClustering(3), {"cannot_link": [[0, 1]]}),
-        (GEMINI(3, kernel="rbf"), {}),
-        (GEMINI(3, objective="wasserstein"), {}),
-        (SparseGEMINI(3, kernel="rbf"), {}),
-        (GraphCutClustering(3, affinity="rbf"), {}),
-    ]
-    for model, metadata in cases:
-        start = time.perf_counter()
-        try:
-            model.fit(X, **metadata)
-        except (ValueError, MemoryError) as error:
-            elapsed = time.perf_counter() - start
-            print(f"refusals: {model} in {elapsed:.2f} s: {str(error)[:120]}")
-            assert elapsed < 1 and "GiB" in str(error), model
-        else:
-            raise AssertionError(f"{model} was not refused")
-
-
 def soak_threads():
     """Train with one thread and with two."""
     rng = np.random.default_rng(0)
@@ -297,7 +273,6 @@ PARTS = {
     "rows-PRCut": lambda: soak_rows("PRCut"),
     "rows-GEMINI": lambda: soak_rows("GEMINI"),
     "forests": soak_forests,
-    "refusals": soak_refusals,
     "threads": soak_threads,
     "costs": soak_costs,
 }

@@ -46,9 +46,9 @@ def relabel_by_size(labels, sample_weight=None):
     `labels` are any integers (union-find roots, say); each distinct one is a cluster.
     Sizes and ties are those of `order_by_size`.
     """
-    found, inverse = np.unique(labels, return_inverse=True)
-    new_number = np.argsort(order_by_size(inverse, found.size, sample_weight))
-    return new_number[inverse].astype(np.int64, copy=False), int(found.size)
+    distinct, inverse = np.unique(labels, return_inverse=True)
+    new_number = np.argsort(order_by_size(inverse, distinct.size, sample_weight))
+    return new_number[inverse].astype(np.int64, copy=False), int(distinct.size)
 
 
 def connectivity(labels):

@@ -193,8 +193,8 @@ def check_feasible(constraints, n_clusters):
     if n_clusters < len(clique):
         rows = [int(np.argmax(constraints.groups == group)) for group in clique[:5]]
         raise ValueError(
-            f"{title} at least {len(clique)}: so many groups of samples must all be "
-            "separated from each other (among them samples "
+            f"{title} at least {len(clique)}, because {len(clique)} groups of samples "
+            "must all be separated from each other (among them samples "
             f"{', '.join(map(str, rows))}). Got {n_clusters} instead. Use more "
             "clusters or give fewer cannot-links."
         )

@@ -54,7 +54,7 @@ def kmeans(
     before. The draws depend neither on the order of the rows nor on whether a row is
     repeated or has a weight of two. A run ends when an iteration lowers its cost by
     less than `tol` of itself. With `spherical`, rows are of unit length, and so are the
-    centres. O(r m d k) an iteration.
+    centres. O(r m d k) per iteration.
     """
     weight = np.asarray(weight, dtype=np.float64)
     n_trials = 2 + int(np.log(n_clusters))
@@ -192,7 +192,7 @@ def lloyd(Z, weight, centers, n_steps, *, tol=0.0, spherical=False):
 
 
 def _blocks(Z, n_centers):
-    """Return slices that cover the rows of Z (m, d), to compare with so many centres.
+    """Return slices that cover the rows of Z (m, d), for products with the centres.
 
     A block and its products with the centres fit the cache of a processor.
     """

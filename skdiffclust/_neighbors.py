@@ -74,16 +74,16 @@ class SparseSquares:
         x = np.zeros(self.points.shape[1])
         stored = slice(self.points.indptr[i], self.points.indptr[i + 1])
         x[self.points.indices[stored]] = self.points.data[stored]
-        found = self.squares[i] + self.squares - 2.0 * (self.points @ x)
-        return np.maximum(found, 0.0)[others]
+        squares = self.squares[i] + self.squares - 2.0 * (self.points @ x)
+        return np.maximum(squares, 0.0)[others]
 
 
 def _less(products, squares, others):
     """Return |x|² + |y|² - 2xy, not below zero, of products (n, m)."""
-    found = products.toarray()
-    found *= -2.0
-    found += squares[:, None] + others
-    return np.maximum(found, 0.0, out=found)
+    distances = products.toarray()
+    distances *= -2.0
+    distances += squares[:, None] + others
+    return np.maximum(distances, 0.0, out=distances)
 
 
 def nearest_sample(X_train, X, *, metric="euclidean", metric_params=None):
@@ -154,19 +154,19 @@ def neighbors_graph(
             "The 'mode' parameter must be 'connectivity' or 'distance'. "
             f"Got {mode!r} instead. Choose one of the two."
         )
-    found, distances = _k_nearest(X, X, n_neighbors + 1, metric, metric_params)
-    others = are_others(found)
+    nearest, distances = _k_nearest(X, X, n_neighbors + 1, metric, metric_params)
+    others = are_others(nearest)
     rows = np.repeat(np.arange(n), n_neighbors)
     values = distances[others] if mode == "distance" else np.ones(len(rows))
-    return symmetric_union(rows, found[others], values, n)[0]
+    return symmetric_union(rows, nearest[others], values, n)[0]
 
 
-def are_others(found):
-    """Return which (n, k) of the nearest rows found of each row are not itself.
+def are_others(nearest):
+    """Return which (n, k) of the nearest rows of each row are not the row itself.
 
     All but one: a row with many duplicates may not find itself, and loses the last.
     """
-    others = found != np.arange(len(found))[:, None]
+    others = nearest != np.arange(len(nearest))[:, None]
     others[others.all(axis=1), -1] = False
     return others
 
@@ -243,14 +243,14 @@ def _smallest(values, k):
 def _tree_nearest(T, X, k):
     """Return (columns, squared distances) (m, k) with a k-d tree, ties resolved."""
     tree = cKDTree(T)
-    near, found = tree.query(X, k=k + 1)
+    near, nearest = tree.query(X, k=k + 1)
     tied = near[:, k] <= near[:, k - 1] * (1.0 + _TREE_SLACK)
     clear = np.flatnonzero(~tied)
     columns = np.empty((len(X), k), dtype=np.int64)
     squares = np.empty((len(X), k))
     rows = np.repeat(np.arange(len(clear)), k)
     columns[clear], squares[clear] = _resolve_ties(
-        T, X[clear], rows, found[clear, :k].ravel(), k
+        T, X[clear], rows, nearest[clear, :k].ravel(), k
     )
     tied = np.flatnonzero(tied)
     step = max(1, MATRIX_BLOCK_ENTRIES // len(T))

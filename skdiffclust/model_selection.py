@@ -322,7 +322,7 @@ def compare_clusterers(
     named = _named(estimators)
     order = rng.permutation(n_samples)
     subset_seed, null_seed = rng.randint(2**31 - 1, size=2)
-    found = {}
+    results = {}
     left_out = {}
     for name, estimator in named.items():
         estimator = _seeded(estimator, rng)
@@ -336,26 +336,26 @@ def compare_clusterers(
                 )
                 continue
             chosen = np.sort(order[:n_fitted])
-            found[name] = _run(
+            results[name] = _run(
                 estimator, X, chosen, n_resamples, n_jobs, subset_seed, null_seed
             )
         except Exception as error:  # a clusterer may raise anything
             left_out[name] = f"{type(error).__name__}: {error}"
-    names = tuple(found)
-    labels = {name: found[name].labels for name in names}
+    names = tuple(results)
+    labels = {name: results[name].labels for name in names}
     return ClustererComparison(
         names=names,
         labels=labels,
         n_clusters={name: len(_sizes(labels[name])) for name in names},
-        n_fitted={name: found[name].n_fitted for name in names},
-        fit_seconds={name: found[name].seconds for name in names},
-        stability={name: found[name].stability for name in names},
-        null_stability={name: found[name].null_stability for name in names},
-        null_largest={name: found[name].null_largest for name in names},
+        n_fitted={name: results[name].n_fitted for name in names},
+        fit_seconds={name: results[name].seconds for name in names},
+        stability={name: results[name].stability for name in names},
+        null_stability={name: results[name].null_stability for name in names},
+        null_largest={name: results[name].null_largest for name in names},
         reference="gaussian" if _as_numbers(X) is not None else "permuted columns",
         scores=_scores(X, labels, order),
         agreement=_agreement(labels),
-        messages={name: found[name].messages for name in names},
+        messages={name: results[name].messages for name in names},
         left_out=left_out,
     )
 
@@ -371,7 +371,7 @@ class _Fit:
 
 
 @dataclass(frozen=True)
-class _Found:
+class _Result:
     """Results of one clusterer."""
 
     labels: np.ndarray
@@ -507,13 +507,13 @@ def _run(estimator, X, chosen, n_resamples, n_jobs, subset_seed, null_seed):
         if hasattr(whole.model, "predict"):
             everywhere = np.asarray(whole.model.predict(X)).astype(np.int64)
         everywhere[chosen] = labels
-    return _Found(
-        labels=_read_only(everywhere),
+    return _Result(
+        labels=everywhere,
         n_fitted=len(chosen),
         seconds=whole.seconds,
-        stability=_read_only(np.array(stability)),
-        null_stability=_read_only(null_stability),
-        null_largest=_read_only(null_largest),
+        stability=np.array(stability),
+        null_stability=null_stability,
+        null_largest=null_largest,
         messages=whole.messages,
     )
 
@@ -525,8 +525,8 @@ def _stability(estimator, X, labels, rows):
     """
     if _sizes(labels).max(initial=0) > _TRIVIAL * len(labels):
         return 0.0
-    found = _fit(estimator, safe_indexing(X, rows)).labels
-    return adjusted_rand_score(labels[rows], found)
+    refitted = _fit(estimator, safe_indexing(X, rows)).labels
+    return adjusted_rand_score(labels[rows], refitted)
 
 
 def _of_reference(estimator, X, numbers, rows, seed):
@@ -597,22 +597,25 @@ def _sizes(labels):
 def _scores(X, labels, order):
     """Return {name: {score: value}} of the samples that have a cluster."""
     rows = X if sparse.issparse(X) else _as_numbers(X)
-    scores = {}
-    for name, found in labels.items():
-        values = dict.fromkeys(
-            ("silhouette", "calinski_harabasz", "davies_bouldin"), np.nan
-        )
-        known = order[found[order] >= 0]
-        if rows is not None:
-            few = known[:_SILHOUETTE]
-            if 2 <= len(np.unique(found[few])) < len(few):
-                values["silhouette"] = silhouette_score(rows[few], found[few])
-            n_clusters = len(np.unique(found[known]))
-            if 2 <= n_clusters < len(known) and not sparse.issparse(rows):
-                inside, of = rows[known], found[known]
-                values["calinski_harabasz"] = calinski_harabasz_score(inside, of)
-                values["davies_bouldin"] = davies_bouldin_score(inside, of)
-        scores[name] = {key: float(value) for key, value in values.items()}
+    return {name: _scores_of(rows, labels[name], order) for name in labels}
+
+
+def _scores_of(rows, labels, order):
+    """Return {score: value} of labels (n,); NaN if rows (n, d) is None."""
+    scores = dict.fromkeys(
+        ("silhouette", "calinski_harabasz", "davies_bouldin"), np.nan
+    )
+    clustered = order[labels[order] >= 0]
+    if rows is None:
+        return scores
+    some = clustered[:_SILHOUETTE]
+    if 2 <= len(_sizes(labels[some])) < len(some):
+        scores["silhouette"] = float(silhouette_score(rows[some], labels[some]))
+    n_clusters = len(_sizes(labels))
+    if 2 <= n_clusters < len(clustered) and not sparse.issparse(rows):
+        inside = rows[clustered], labels[clustered]
+        scores["calinski_harabasz"] = float(calinski_harabasz_score(*inside))
+        scores["davies_bouldin"] = float(davies_bouldin_score(*inside))
     return scores
 
 
@@ -627,10 +630,4 @@ def _agreement(labels):
             if both.any():
                 value = adjusted_rand_score(labels[one][both], labels[other][both])
             table[i, j] = table[j, i] = value
-    return _read_only(table)
-
-
-def _read_only(array):
-    """Return the array, made read-only."""
-    array.setflags(write=False)
-    return array
+    return table

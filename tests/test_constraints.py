@@ -520,12 +520,12 @@ def test_feasible_numbers_of_partial_labels():
         (
             {"cannot_link": [[0, 1], [0, 2], [1, 2], [3, 4]]},
             2,
-            r"at least 3: so many groups.* \(among them samples 0, 1, 2\). Got 2",
+            r"at least 3, because 3 groups.* \(among them samples 0, 1, 2\). Got 2",
         ),
         (
             {"partial_labels": [0, 1, -1, -1, -1], "cannot_link": [[2, 0], [2, 1]]},
             2,
-            r"at least 3: so many groups .*Got 2 instead. Use more",
+            r"at least 3, because 3 groups .*Got 2 instead. Use more",
         ),
         (
             {"cannot_link": [[0, 1], [1, 2], [2, 3], [3, 4], [4, 0]]},
@@ -539,7 +539,7 @@ def test_feasible_numbers_of_partial_labels():
                 "cannot_link": [[3, 0], [3, 1], [4, 0], [4, 1], [3, 4]],
             },
             3,
-            "at least 4: so many groups",
+            "at least 4, because 4 groups",
         ),
         (
             # The cycle is closed by the two classes.
