@@ -398,15 +398,27 @@ def move_nodes(level, labels, clusters, bounds, nodes, queued):
 
 
 @compiled(nogil=True)
+def _excess(totals, bounds):
+    """Return by how much sizes (k,) are outside of their bounds, together."""
+    excess = 0.0
+    for total in totals:
+        excess += max(total - bounds[1], 0.0) + max(bounds[0] - total, 0.0)
+    return excess
+
+
+@compiled(nogil=True)
 def climb(level, labels, clusters, bounds, seeds, locked):
     """Try short sequences of moves, of which the first may raise the cut.
 
     From each seed (Fiduccia and Mattheyses, as in KaHIP's local search) the best move
     among the seed and the neighbours of what was moved is made, again and again, until
-    many moves have not lowered the cut; moves after the lowest cut are taken back. No
+    many moves have not lowered the cut; moves after the lowest cut are taken back. On
+    the way, sizes may be out of bounds by one node, so that nodes are exchanged. No
     node is moved twice, and none that is locked (n,). Returns how many sequences
     lowered the cut.
     """
+    loose = (bounds[0] - level.sizes.max(), bounds[1] + level.sizes.max())
+    excess = _excess(clusters.totals, bounds) + _TOLERANCE * level.sizes.sum()
     links = np.zeros(len(clusters.cuts))
     touched = np.empty(len(clusters.cuts), np.int64)
     listed = np.zeros(len(labels), np.bool_)
@@ -438,7 +450,7 @@ def climb(level, labels, clusters, bounds, seeds, locked):
             count -= 1
             nodes[at] = nodes[count]
             listed[i] = False
-            b, change = best_move(level, labels, clusters, bounds, links, touched, i)
+            b, change = best_move(level, labels, clusters, loose, links, touched, i)
             if b < 0:
                 continue
             moved[n_moves] = i
@@ -447,7 +459,7 @@ def climb(level, labels, clusters, bounds, seeds, locked):
             apply_move(level, labels, clusters, i, b)
             locked[i] = True
             current += change
-            if current < lowest:
+            if current < lowest and _excess(clusters.totals, bounds) <= excess:
                 lowest = current
                 n_kept = n_moves
             n_near = level.indptr[i + 1] - level.indptr[i]
@@ -460,7 +472,7 @@ def climb(level, labels, clusters, bounds, seeds, locked):
                 if locked[j] or (count == _ROOM and not listed[j]):
                     continue
                 changes[j] = best_move(
-                    level, labels, clusters, bounds, links, touched, j
+                    level, labels, clusters, loose, links, touched, j
                 )[1]
                 if not listed[j] and changes[j] < np.inf:
                     listed[j] = True

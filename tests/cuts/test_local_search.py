@@ -124,7 +124,7 @@ def test_bounded_search_is_the_best_balanced_partition_of_small_graphs():
     for seed in range(10):
         graph = random_graph(seed, 8)
         rng = np.random.RandomState(seed)
-        labels = search(as_level(graph), 2, 20, rng, (4.0, 4.0))
+        labels = search(as_level(graph), 2, 5, rng, (4.0, 4.0))
         assert (np.bincount(labels) == 4).all()
         found.append(cut_of_labels(graph, labels, 2))
         halves = itertools.combinations(range(8), 4)
