@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch  # noqa: F401  (reproduce_forests needs it: see conftest.py)
-from reproduce_forests import Runs, denoise, error, problem, views
+from reproduce_forests import Runs, denoise, error, problem
 
 # Trained for few epochs, as in the paper.
 pytestmark = [pytest.mark.paper, pytest.mark.few_epochs]
@@ -34,9 +34,3 @@ def test_digits_with_100_labels_and_three_classes_withheld(tmp_path):
         assert clustering["ours"] < clustering["cross-entropy"]
         assert clustering["ours"] < clustering["raw"]
         assert probe["ours"] < probe["cross-entropy"]
-
-
-def test_two_views_of_an_image_teach_what_moves_leave_alone():
-    raw, learned = (views(variant, 0) for variant in ("raw", "10 clusters"))
-    assert learned["clustering"] < raw["clustering"]
-    assert learned["probe"] < raw["probe"]
