@@ -240,8 +240,8 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
     the length of the edge and r the larger of two lengths, one for each side: that at
     which a component of single linkage has four fifths of the side. With S_k the score
     of the cut into k clusters, "auto" is the k, from 2 to min(200,
-    max(5, n_samples / 10)), with the largest sum of (evidence - 0.15) over the cuts
-    into 2 to k clusters, plus 0.6 log(S_k / S_(k+1)). In data without clusters this
+    max(5, n_samples / 10)), with the largest sum of (evidence - 0.13) over the cuts
+    into 2 to k clusters, plus 0.4 log(S_k / S_(k+1)). In data without clusters this
     rarely exceeds 0.3; if it does not, the number is that of another rule: the last k
     with S_k > 2 S_(k+1), or else the k with the largest
     log(S_k / S_(k+1)) / log(1 + sqrt(2 / k)). A `ConvergenceWarning` is issued if this
@@ -569,9 +569,23 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
             After a fit with constraints, whose forests are not cuts of `edges_`.
         """
         check_is_fitted(self)
-        _check_score(max_outlier_score)
+        if max_outlier_score is not None:
+            _check_number(
+                max_outlier_score,
+                Interval(Real, 0, 1, closed="both"),
+                ("max_outlier_score", "cut"),
+                "a float from 0 to 1, or None",
+                "For example, 0.8 marks samples that are four times as far from others "
+                "as is typical of their cluster.",
+            )
         if min_size is not None:
-            _check_min_size(min_size)
+            _check_number(
+                min_size,
+                Interval(Real, 1, None, closed="left"),
+                ("min_size", "cut"),
+                "a number of at least 1, or None",
+                "Use min_samples to get the noise of DBSCAN.",
+            )
         if n_clusters is None and distance_threshold is None:
             n_clusters = self.n_clusters
             distance_threshold = self.distance_threshold
@@ -610,13 +624,13 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
             Whether each sample of the fit is an outlier.
         """
         check_is_fitted(self)
-        rate = Interval(Real, 0, 0.25, closed="neither")
-        if not rate.is_satisfied_by(false_rate):
-            raise ValueError(
-                "The 'false_rate' parameter of SpanningForestClustering.find_outliers "
-                f"must be above 0 and below 0.25. Got {false_rate!r} instead. To mark "
-                "a given number of samples, sort outlier_scores_."
-            )
+        _check_number(
+            false_rate,
+            Interval(Real, 0, 0.25, closed="neither"),
+            ("false_rate", "find_outliers"),
+            "above 0 and below 0.25",
+            "To mark a given number of samples, sort outlier_scores_.",
+        )
         scores = self.outlier_scores_
         return scores > outlier_threshold(scores, false_rate, self._weights)
 
@@ -936,38 +950,25 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         return tags
 
 
-def _check_score(score):
-    """Refuse a value that is not an outlier score."""
-    if score is not None and not Interval(Real, 0, 1, closed="both").is_satisfied_by(
-        score
-    ):
+def _check_number(value, interval, name, must_be, advice):
+    """Refuse a value outside an interval; `name` is that of the parameter."""
+    if not interval.is_satisfied_by(value):
+        parameter, method = name
         raise ValueError(
-            "The 'max_outlier_score' parameter of SpanningForestClustering.cut must be "
-            f"a float from 0 to 1, or None. Got {score!r} instead. For example, 0.8 "
-            "marks samples that are four times as far from others as is typical of "
-            "their cluster."
-        )
-
-
-def _check_min_size(min_size):
-    """Refuse a size below which no cluster can be."""
-    if not Interval(Real, 1, None, closed="left").is_satisfied_by(min_size):
-        raise ValueError(
-            "The 'min_size' parameter of SpanningForestClustering.cut must be a number "
-            f"of at least 1, or None. Got {min_size!r} instead. Use min_samples to get "
-            "the noise of DBSCAN."
+            f"The '{parameter}' parameter of SpanningForestClustering.{method} must be "
+            f"{must_be}. Got {value!r} instead. {advice}"
         )
 
 
 def _check_size(min_cluster_size):
     """Refuse a size that no cluster that divides can have."""
-    size = Interval(Integral, 2, None, closed="left")
-    if not size.is_satisfied_by(min_cluster_size):
-        raise ValueError(
-            "The 'min_cluster_size' parameter of SpanningForestClustering."
-            "condensed_tree must be an int of at least 2. Got "
-            f"{min_cluster_size!r} instead. A single sample is not a cluster."
-        )
+    _check_number(
+        min_cluster_size,
+        Interval(Integral, 2, None, closed="left"),
+        ("min_cluster_size", "condensed_tree"),
+        "an int of at least 2",
+        "A single sample is not a cluster.",
+    )
 
 
 def _check_request(tree, n_clusters, distance_threshold):

@@ -22,10 +22,10 @@ MAX_AUTO_CLUSTERS = 200
 # A side holds together where this share of it is one component.
 _SHARE = 0.8
 # Evidence that a cut has to have, and what counts of it at most.
-_LEAST_EVIDENCE = 0.15
+_LEAST_EVIDENCE = 0.13
 _MOST_EVIDENCE = 1.0
 # How much the logarithm of the fall of the scores counts beside the sum.
-_WEIGHT_OF_FALL = 0.6
+_WEIGHT_OF_FALL = 0.4
 # Without structure, sums and falls beside usual ones rarely exceed these.
 _CLEAR = 0.3
 _CLEAR_FALL = 1.25
@@ -96,8 +96,8 @@ def choose_number(scores, evidence, n_parts, n_samples):
 
     ``scores[i]`` and ``evidence[i]`` are those of the cut into i + 2 clusters; the
     first `n_parts` - 1 were forced and count for nothing. With e the evidence, from -1
-    to 1, and S the scores, it is the k with the largest sum of e - 0.15 over the cuts
-    into 2 to k clusters, plus 0.6 log(S_k / S_(k+1)). Over data without clusters this
+    to 1, and S the scores, it is the k with the largest sum of e - 0.13 over the cuts
+    into 2 to k clusters, plus 0.4 log(S_k / S_(k+1)). Over data without clusters this
     rarely exceeds 0.3; if it does not, the number is `n_parts`, or with one part that
     of `number_by_falls`, which is the other one elsewhere.
     """
