@@ -29,6 +29,7 @@ _HELD_OUT_ENTRIES = 200  # and their number in between
 _JUDGED = 500  # samples in which they are hidden, at most
 _FAR = 0.005  # share of the values of a feature at each end that are not central
 _WRONG = 0.002  # largest share of the values of a feature that are far, or one
+_WIDE = 4.0  # times as far are values that are missing where far ones are observed
 _FEW = 8  # values of a feature of which none is far, if there are fewer
 _TIE = 1.02  # largest error with far values as missing, relative to that with them
 
@@ -133,8 +134,11 @@ def fit_completer(
     near = far_values(X)
     is_far = lone_values(X, near)
     free = np.array([[-np.inf], [np.inf]]) * np.ones(X.shape[1])
-    free = np.stack([np.full(X.shape[1], -np.inf), np.full(X.shape[1], np.inf)])
-    ways = {"auto": [near, free], "missing": [near], "observed": [free]}[far]
+    # Far values may be true, but not at any distance.
+    is_long = np.isfinite(near).all(axis=0)
+    middle = np.where(is_long, 0.5 * near.sum(axis=0, where=is_long), 0.0)
+    wide = middle + _WIDE * (near - middle)
+    ways = {"auto": [near, wide], "missing": [near], "observed": [free]}[far]
     if not is_far.any():
         ways = ways[:1]
     ridges = RIDGES if linear_correction else RIDGES[:1]

@@ -50,7 +50,7 @@ class AssociativeImputer(TransformerMixin, BaseEstimator):
         it unchanged. Far is beyond twice the range of the central 99 % of the values of
         the feature or, where more than one or 2 in 1000 are, of all but these at each
         end. Where several values of a sample are far, they are observed. "auto" decides
-        on the same hidden values.
+        on the same hidden values whether far is that, or four times as far.
     min_value, max_value : float or array-like of shape (n_features,), default=None
         Least and largest imputed value. None is the range of the values of the feature
         that are not taken as missing.
