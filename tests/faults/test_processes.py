@@ -238,15 +238,6 @@ def test_limits_of_threads_are_respected(estimator, blobs, fit, answer):
     assert np.array_equal(found, expected)
 
 
-def test_answers_in_chunks(estimator, blobs, fit, answer):
-    expected = answer(fit(estimator, blobs), blobs)
-    for size in (1, 7, len(blobs)):
-        parts = [
-            answer(estimator, blobs[i : i + size]) for i in range(0, len(blobs), size)
-        ]
-        assert np.array_equal(np.concatenate(parts), expected)
-
-
 # What an estimator answers in a process of its own, as one line.
 ALONE = """
 import hashlib, json, sys, warnings
