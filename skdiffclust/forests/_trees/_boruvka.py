@@ -224,7 +224,7 @@ def raised_neighbors(points, min_samples, n_threads, norm=2):
     firsts = first_equal(points)
     counts = np.bincount(firsts, minlength=len(points))
     kept = np.flatnonzero(counts)
-    tree = build_tree(points[kept])
+    tree = build_tree(points if len(kept) == len(points) else points[kept])
     if norm != 2 and not rules_out(tree, norm):
         return None
     counts = counts[kept][tree.order]

@@ -136,8 +136,9 @@ def _by_boruvka(lengths, vertices, n_jobs):
 
     points = lengths.points
     duplicates, kept, vertices_kept = join_duplicates(points, vertices)
-    n_threads = thread_count(n_jobs)
-    found = boruvka(points[kept], vertices_kept, n_threads, lengths.norm)
+    if len(kept) < len(points):
+        points = points[kept]
+    found = boruvka(points, vertices_kept, thread_count(n_jobs), lengths.norm)
     if found is None:
         if lengths.norm == 2:
             return _by_prim(lengths, vertices)
