@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from numbers import Integral, Real
 
 import numpy as np
-from scipy.sparse import issparse
 
 from skdiffclust._affinity import check_precomputed
 from skdiffclust._compat import Interval, StrOptions, validate_params
@@ -69,7 +68,6 @@ class PerturbedForestResult:
 @validate_params(
     {
         **NOISE_RULES,
-        "neighbors": [Interval(Integral, 1, None, closed="left"), None],
         "omitted_similarity": [Interval(Real, -np.inf, np.inf, closed="neither"), None],
         "return_connectivity": ["boolean"],
         "return_std": ["boolean"],
@@ -85,7 +83,6 @@ def perturbed_forest(
     noise="normal",
     constraints=None,
     antithetic=True,
-    neighbors=None,
     omitted_similarity=None,
     random_state=None,
     return_connectivity=False,
@@ -121,10 +118,6 @@ def perturbed_forest(
     antithetic : bool, default=True
         Whether to draw the noise in antithetic pairs, which removes most of the
         variance.
-    neighbors : int or None, default=None
-        If not None, only edges that are among this number of heaviest edges of one of
-        their samples are used; see `certified` in the result. For a dense similarity
-        only.
     omitted_similarity : float or None, default=None
         Upper bound on the similarity of the pairs that are not stored in a sparse
         matrix, used to compute `certified`. With None, these pairs are not edges.
@@ -184,7 +177,7 @@ def perturbed_forest(
     >>> result.forest.shape, float(result.forest.sum() / 2)
     ((4, 4), 2.0)
     """
-    relation = checked_relation(similarity, n_clusters, neighbors, omitted_similarity)
+    relation = checked_relation(similarity, n_clusters, omitted_similarity)
     constraints = constraints_for(relation, constraints)
     n_perturbations = int(n_perturbations) if noise_scale > 0 else 1
     plan = Noise(
@@ -216,8 +209,8 @@ class SampleSums:
     minimum_weights: np.ndarray
 
 
-def checked_relation(similarity, n_clusters, neighbors=None, omitted=None):
-    """Check a similarity and list its edges, or only those of the neighbours."""
+def checked_relation(similarity, n_clusters, omitted=None):
+    """Check a similarity and list its edges."""
     similarity = check_precomputed(similarity, name="similarity", kind="similarity")
     n = similarity.shape[0]
     if n_clusters > n:
@@ -225,13 +218,7 @@ def checked_relation(similarity, n_clusters, neighbors=None, omitted=None):
             f"The 'n_clusters' parameter must be at most the number of samples, {n}. "
             f"Got {n_clusters} instead. Use fewer clusters."
         )
-    if neighbors is not None and issparse(similarity):
-        raise ValueError(
-            "The 'neighbors' parameter must be None for a sparse similarity, whose "
-            f"stored entries are the edges. Got {neighbors} instead. Store only the "
-            "edges of the neighbours, as neighbor_similarity does."
-        )
-    return relation_of(similarity, neighbors, -np.inf if omitted is None else omitted)
+    return relation_of(similarity, -np.inf if omitted is None else omitted)
 
 
 def constraints_for(relation, constraints):
@@ -241,8 +228,7 @@ def constraints_for(relation, constraints):
     if incomplete and len(constraints.cannot):
         raise ValueError(
             "The 'constraints' parameter must be partial labels or must-links where "
-            "edges are left out. Got cannot-links instead. Pass a dense similarity, "
-            "without 'neighbors'."
+            "edges are left out. Got cannot-links instead. Pass a dense similarity."
         )
     return constraints
 

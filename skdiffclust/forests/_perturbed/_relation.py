@@ -67,12 +67,8 @@ class Relation:
         return matrix
 
 
-def relation_of(similarity, neighbors=None, omitted=-np.inf):
-    """Return the Relation of a checked similarity, dense or sparse.
-
-    With `neighbors`, a dense one keeps the edges that are among this many heaviest of
-    either end, and the weight of the heaviest edge left out becomes `omitted`.
-    """
+def relation_of(similarity, omitted=-np.inf):
+    """Return the Relation of a checked similarity, dense or sparse."""
     n = similarity.shape[0]
     if sparse.issparse(similarity):
         upper = sparse.triu(similarity, 1, format="csr")
@@ -84,15 +80,7 @@ def relation_of(similarity, neighbors=None, omitted=-np.inf):
         return Relation(n, weights, indptr, columns, heads, similarity, omitted)
     indptr, columns, heads = triangle(n)
     weights = similarity[heads, columns]
-    if neighbors is None or neighbors >= n - 1:
-        return Relation(n, weights, indptr, columns, heads, similarity, omitted)
-    kept = _among_heaviest(similarity, neighbors)[heads, columns]
-    omitted = max(omitted, weights[~kept].max(initial=-np.inf))
-    indptr = np.concatenate([[0], np.cumsum(np.bincount(heads[kept], minlength=n))])
-    columns = columns[kept]
-    heads = heads[kept]
-    freeze(indptr, columns, heads)
-    return Relation(n, weights[kept], indptr, columns, heads, similarity, omitted)
+    return Relation(n, weights, indptr, columns, heads, similarity, omitted)
 
 
 def triangle(n):
@@ -116,13 +104,3 @@ def freeze(*arrays):
 
 
 _cached_triangle = lru_cache(maxsize=8)(_new_triangle)
-
-
-def _among_heaviest(similarity, neighbors):
-    """Mark (n, n) the pairs that are among the heaviest of either end."""
-    ranked = similarity.copy()
-    np.fill_diagonal(ranked, -np.inf)
-    heaviest = np.argpartition(-ranked, neighbors - 1, axis=1)[:, :neighbors]
-    marked = np.zeros(similarity.shape, dtype=bool)
-    np.put_along_axis(marked, heaviest, True, axis=1)
-    return marked | marked.T

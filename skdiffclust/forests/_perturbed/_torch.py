@@ -21,7 +21,6 @@ from skdiffclust._torch import (
     to_tensor,
 )
 from skdiffclust.forests._perturbed import _fenchel_young, _hash
-from skdiffclust.forests._perturbed._boruvka_torch import samplers
 from skdiffclust.forests._perturbed._neighbor_similarity import neighbor_edges
 from skdiffclust.forests._perturbed._perturbation import (
     connectivity_of,
@@ -30,6 +29,7 @@ from skdiffclust.forests._perturbed._perturbation import (
 )
 from skdiffclust.forests._perturbed._relation import Relation, relation_of
 from skdiffclust.forests._perturbed._samplers import MOST, Noise, make_sampler
+from skdiffclust.forests._perturbed._sampling_torch import samplers
 
 # Noise smaller than this beside the similarity leaves too few bits of float64.
 _PRECISION = 2.0**-48

@@ -295,32 +295,20 @@ def test_sparse_graph_in_too_many_pieces_is_refused():
         perturbed_forest(graph, 2)
 
 
-def test_neighbours_and_what_they_certify(global_random_seed):
-    # Six rows on a line, close in pairs: two neighbours hold all the forest.
-    x = np.array([0.0, 0.1, 10.0, 10.1, 20.0, 20.1])
-    similarity = -np.abs(x[:, None] - x[None, :])
-    exact = perturbed_forest(similarity, 3, random_state=global_random_seed)
-    few = perturbed_forest(similarity, 3, neighbors=1, random_state=global_random_seed)
-    np.testing.assert_array_equal(exact.forest, few.forest)
-    assert few.certified == exact.certified == 1.0
-    wide = perturbed_forest(similarity, 1, neighbors=2, random_state=global_random_seed)
-    assert wide.certified == 0.0
-    uncertain = perturbed_forest(
-        similarity, 3, noise_scale=5.0, neighbors=1, random_state=global_random_seed
-    )
-    assert uncertain.certified == 0.0
-
-
 def test_certified_samples_are_exact(global_random_seed):
     similarity = similarity_of(30, seed=global_random_seed + 3)
-    exact = perturbed_forest(
-        similarity, 20, noise_scale=0.01, random_state=global_random_seed
-    )
-    few = perturbed_forest(
-        similarity, 20, noise_scale=0.01, neighbors=12, random_state=global_random_seed
-    )
-    assert few.certified == 1.0
-    np.testing.assert_array_equal(exact.forest, few.forest)
+    options = {"noise_scale": 0.01, "random_state": global_random_seed}
+    exact = perturbed_forest(similarity, 20, **options)
+    least = np.sort(similarity, axis=1)[:, -12].min()
+    is_heavy = similarity >= least
+    graph = sparse.csr_array(np.where(is_heavy, similarity, 0.0))
+    omitted = similarity[~is_heavy].max()
+    few = perturbed_forest(graph, 20, omitted_similarity=omitted, **options)
+    assert few.certified == exact.certified == 1.0
+    np.testing.assert_array_equal(exact.forest, few.forest.toarray())
+    options["noise_scale"] = 50.0
+    uncertain = perturbed_forest(graph, 20, omitted_similarity=omitted, **options)
+    assert uncertain.certified == 0.0
 
 
 @pytest.mark.parametrize("n, k, seed", [(8, 3, 0), (12, 2, 1), (20, 6, 2)])
@@ -502,8 +490,6 @@ def test_links_on_a_graph_without_all_pairs_are_refused(global_random_seed):
     links[0, 2] = links[2, 3] = -1
     with pytest.raises(ValueError, match="must be partial labels or must-links"):
         perturbed_forest(graph, 3, constraints=links)
-    with pytest.raises(ValueError, match="'neighbors' parameter must be None"):
-        perturbed_forest(graph, 3, neighbors=2)
 
 
 def test_labels_on_a_sparse_graph_are_contracted(global_random_seed):

@@ -15,14 +15,14 @@ from skdiffclust.forests import (
     partial_fenchel_young_loss,
     perturbed_forest,
 )
-from skdiffclust.forests._perturbed import _boruvka_torch, _hash, _torch
-from skdiffclust.forests._perturbed._boruvka_torch import BoruvkaSampler, pair_noise
+from skdiffclust.forests._perturbed import _hash, _sampling_torch, _torch
 from skdiffclust.forests._perturbed._fenchel_young import observations
 from skdiffclust.forests._perturbed._hash import draw_seed
 from skdiffclust.forests._perturbed._neighbor_similarity import neighbor_edges
 from skdiffclust.forests._perturbed._noise import draw_list, noise_workspace
 from skdiffclust.forests._perturbed._relation import relation_of, triangle
 from skdiffclust.forests._perturbed._samplers import Noise, make_sampler
+from skdiffclust.forests._perturbed._sampling_torch import BoruvkaSampler, pair_noise
 from skdiffclust.forests._trees._boruvka_torch import Triangle
 from skdiffclust.nn import (
     ConnectivityLoss,
@@ -345,7 +345,9 @@ def test_a_batch_of_forests_is_solved_as_its_items_are(
     expected = values_and_gradients()
     monkeypatch.setattr(_torch, "_runs_in_torch", lambda matrix: True)
     if at_once:
-        monkeypatch.setattr(_boruvka_torch, "samples_at_once", lambda *_, **__: at_once)
+        monkeypatch.setattr(
+            _sampling_torch, "samples_at_once", lambda *_, **__: at_once
+        )
     for part, by_kernels in zip(values_and_gradients(), expected, strict=True):
         assert by_kernels.any()
         torch.testing.assert_close(part, by_kernels, rtol=1e-12, atol=1e-10)
@@ -365,7 +367,9 @@ def test_a_batch_of_connectivity_losses_is_solved_as_its_items_are(
     (by_kernels,) = torch.autograd.grad(expected @ torch.arange(4.0).double(), batch)
     monkeypatch.setattr(_torch, "_runs_in_torch", lambda matrix: True)
     if at_once:
-        monkeypatch.setattr(_boruvka_torch, "samples_at_once", lambda *_, **__: at_once)
+        monkeypatch.setattr(
+            _sampling_torch, "samples_at_once", lambda *_, **__: at_once
+        )
     found = loss(batch, known)
     (gradient,) = torch.autograd.grad(found @ torch.arange(4.0).double(), batch)
     assert by_kernels.any()

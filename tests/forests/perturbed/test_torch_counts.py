@@ -7,11 +7,11 @@ from sklearn.datasets import load_digits
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from skdiffclust.forests._perturbed import _torch
-from skdiffclust.forests._perturbed._boruvka_torch import (
+from skdiffclust.forests._perturbed._samplers import Noise
+from skdiffclust.forests._perturbed._sampling_torch import (
     pair_noise,
     samplers,
 )
-from skdiffclust.forests._perturbed._samplers import Noise
 from skdiffclust.forests._perturbed._similarity import (
     standardized_similarity,
 )
