@@ -2,7 +2,6 @@
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.decomposition import PCA
 from sklearn.utils import check_array, resample
 from sklearn.utils.validation import check_is_fitted
 
@@ -511,6 +510,8 @@ class ClustererComparisonDisplay:
             )
         else:
             solver = "arpack" if issparse(X) else "auto"
+            from sklearn.decomposition import PCA
+
             pca = PCA(2, svd_solver=solver, random_state=0)
             positions = pca.fit_transform(X)
         return cls(comparison, positions).plot(figure=figure, **kwargs)

@@ -17,6 +17,7 @@ from skdiffclust import (
     SpanningForestClustering,
     SparseGEMINI,
     SparseGEMINICV,
+    plotting,
 )
 from skdiffclust.plotting import (
     CondensedTreeDisplay,
@@ -269,8 +270,25 @@ def test_path_on_given_axes():
     fig, axes = plt.subplots(1, 3)
     display = SparsePathDisplay(*columns, chosen=1).plot(ax=axes)
     assert display.figure_ is fig
+    # The second feature is not selected at the marked step.
+    assert [text.get_text() for text in axes[2].get_legend().get_texts()] == ["x0"]
+    fig.canvas.draw()
+    labels = [text.get_text() for text in axes[1].get_yticklabels()]
+    assert all(label.isdigit() for label in labels if label)
     with pytest.raises(ValueError, match="must be three Axes. Got 2"):
         SparsePathDisplay(*columns, chosen=1).plot(ax=axes[:2])
+
+
+def test_the_path_of_a_frame_names_its_features():
+    pd = pytest.importorskip("pandas")
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(60, 4)) + 6 * np.repeat([[0, 0, 0, 0], [0, 1, 0, 1]], 30, 0)
+    frame = pd.DataFrame(X, columns=["a", "b", "c", "d"])
+    path = SparseGEMINI(2, n_init=1, random_state=0).path(frame)
+    display = path.plot()
+    shown = [text.get_text() for text in display.axes_[2].get_legend().get_texts()]
+    assert shown == ["b", "d"]
+    assert "PCA" not in vars(plotting)
 
 
 @pytest.mark.few_epochs

@@ -4,6 +4,8 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
+# Features that are listed in a legend.
+_MOST_NAMED = 10
 _COLUMNS = {
     "objectives": "GEMINI",
     "n_features": "number of features",
@@ -26,6 +28,8 @@ class SparsePathDisplay:
         Norm of the weights of each feature at each step.
     chosen : int
         Index of the step that is marked.
+    feature_names : array-like of shape (n_features_in,) or None, default=None
+        Names of the features; None names them x0, x1, ...
 
     Attributes
     ----------
@@ -36,7 +40,8 @@ class SparsePathDisplay:
         `plot`.
     lines_ : dict of lists of matplotlib Line2D
         Lines by name: one each for "objectives" and "n_features", and one per feature
-        for "weights". Available after `plot`.
+        for "weights". Features selected at `chosen` are coloured, and listed in the
+        legend if they are at most ten; the others are grey. Available after `plot`.
 
     See Also
     --------
@@ -52,12 +57,15 @@ class SparsePathDisplay:
     array([2, 1])
     """
 
-    def __init__(self, alphas, objectives, n_features, weights, chosen):
+    def __init__(
+        self, alphas, objectives, n_features, weights, chosen, feature_names=None
+    ):
         self.alphas = alphas
         self.objectives = objectives
         self.n_features = n_features
         self.weights = weights
         self.chosen = chosen
+        self.feature_names = feature_names
 
     @classmethod
     def from_estimator(cls, estimator, X, *, ax=None, **path_params):
@@ -68,7 +76,7 @@ class SparsePathDisplay:
         estimator : SparseGEMINI
             Estimator, fitted or not, which is not modified.
         X : array-like of shape (n_samples, n_features)
-            Samples.
+            Samples. The columns of a data frame are the names of the features.
         ax : array-like of 3 matplotlib Axes or None, default=None
             Axes to plot on. With None, a new figure is created.
         **path_params : dict
@@ -101,7 +109,8 @@ class SparsePathDisplay:
             np.linalg.norm(path.weights(step)[0], axis=1) for step in range(len(path))
         ]
         columns = path.alphas, path.objectives, path.n_features, np.array(weights)
-        return cls(*columns, path.chosen).plot(ax=ax)
+        names = path.shared.get("feature_names_in_")
+        return cls(*columns, path.chosen, names).plot(ax=ax)
 
     def plot(self, ax=None):
         """Plot the visualization.
@@ -133,13 +142,38 @@ class SparsePathDisplay:
         self.lines_ = {}
         for axes, (name, label) in zip(self.axes_, _COLUMNS.items(), strict=True):
             values = np.asarray(getattr(self, name))[drawn]
-            style = {"lw": 1} if name == "weights" else {"marker": "."}
+            style = {"color": "0.8", "lw": 1} if name == "weights" else {"marker": "."}
             self.lines_[name] = axes.plot(alphas[drawn], values, **style)
             if drawn[self.chosen]:
                 axes.axvline(alphas[self.chosen], color="tab:red", linestyle=":")
             axes.set(xscale="log", xlabel="penalty alpha", ylabel=label)
-        self.axes_[1].set_yscale("log")
+        self._count_in_whole_numbers()
+        self._name_selected()
         return self
+
+    def _count_in_whole_numbers(self):
+        """Label the axis of the number of features."""
+        from matplotlib.ticker import LogLocator, NullFormatter
+
+        axes = self.axes_[1]
+        # No features at all are not on a logarithmic axis.
+        axes.set_yscale("log" if np.min(self.n_features) > 0 else "symlog")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_major_formatter("{x:.0f}")
+        axes.yaxis.set_minor_formatter(NullFormatter())
+
+    def _name_selected(self):
+        """Colour the weights of the features that the marked step selects."""
+        axes = self.axes_[2]
+        selected = np.flatnonzero(np.asarray(self.weights)[self.chosen])
+        names = self.feature_names
+        if names is None:
+            names = [f"x{i}" for i in range(np.shape(self.weights)[1])]
+        for number, feature in enumerate(selected):
+            line = self.lines_["weights"][feature]
+            line.set(color=f"C{number % 10}", zorder=3, label=str(names[feature]))
+        if 0 < len(selected) <= _MOST_NAMED:
+            axes.legend(title="selected", fontsize="small")
 
 
 class SelectionProbabilityDisplay:
