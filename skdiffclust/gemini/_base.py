@@ -460,10 +460,11 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         partitions = None
         if self._has_cells(kind, sizes):
             partitions = partitions_of(problem, n_clusters, rng, linear)
-        if self._n_starts(problem, kind) < self.n_init:
-            yield self._best_on_some(first_models(), problem, rng)
-        else:
+        n_starts = self._n_starts(problem, kind)
+        if n_starts == self.n_init:
             yield from first_models()
+        elif n_starts:
+            yield self._best_on_some(first_models(), problem, rng)
         if partitions is None:
             return
         if linear:

@@ -150,7 +150,8 @@ class GEMINI(BaseGEMINI):
     n_init : int, default=3
         Number of restarts, of which the one with the smallest loss is kept. The first
         restart is initialized with the clusters of k-means and the others with random
-        weights; a hard partition is an additional candidate, see Notes.
+        weights; a hard partition is an additional candidate, and by default the only
+        one, see Notes.
     device : str or torch.device, default="auto"
         Device on which perceptrons and modules are trained. "auto" selects CUDA if it
         is available and the CPU otherwise. Other models, and perceptrons on sparse
@@ -217,17 +218,19 @@ class GEMINI(BaseGEMINI):
     kernel), then it multiplies the equivalent `alpha` of :class:`SparseGEMINI` by
     c^(q + 1), `l2` of a linear model by c^(q + 2), and `l2` of later layers by c^q.
 
-    **Initialization.** The clusters of k-means can be represented by a linear model.
-    The first restart starts from a softened version of the best of several runs of
-    k-means, because the gradient vanishes at a hard partition. The hard partition is
-    itself a candidate for the result, so that its objective is never lower than that
-    of k-means, up to rounding. For "mmd" with the linear kernel, this partition and
-    those of the other restarts are improved first: each sample is moved to the cluster
+    **Initialization.** The clusters of k-means can be represented by a linear model,
+    whose hard partition is a candidate for the result, so that its objective is never
+    lower than that of k-means, up to rounding. For "mmd" with the linear kernel, the
+    partitions of several runs are improved first: each sample is moved to the cluster
     that increases the linearised objective most, as long as the objective grows, and
     then clusters of the best partition are relocated one at a time if this increases
-    the objective, in order to escape local optima. A perceptron can start from a
-    partition if each hidden layer has at least two units per cluster; otherwise, and
-    with ``model="free"``, all restarts are random.
+    the objective, in order to escape local optima. Since the objective of a linear
+    model then grows with the sharpness of the best partition, no restarts are trained
+    unless there are links, batches or `l2`, and the partition is the result. Otherwise,
+    the first restart starts from a softened version of the partition, because the
+    gradient vanishes at a hard one, and the others from random weights. A perceptron
+    can start from a partition if each hidden layer has at least two units per cluster;
+    otherwise, and with ``model="free"``, all restarts are random.
     With more than 20000 samples, if ``batch_size=None`` and no links are passed, the
     restarts are trained on 10000 samples and only the best one on all of them. The
     weights of the epoch with the smallest loss are kept.
@@ -531,6 +534,21 @@ class GEMINI(BaseGEMINI):
             for name, curve in self._units.history(loop.history).items()
         }
         return self
+
+    def _n_starts(self, problem, kind):
+        """Return how many initial models are trained beside the partition of k-means.
+
+        None if no softer assignments are better: the MMD of a linear model and kernel
+        grows with the sharpness of the best partition, and nothing else counts.
+        """
+        is_named = isinstance(self.kernel, str) and self.kernel == "linear"
+        is_linear = kind == "linear" and is_named
+        is_linear &= hasattr(problem.relation, "features")
+        is_whole = self._batch(len(problem.X)) >= len(problem.X)
+        is_plain = problem.constraints is None and not problem.l2
+        if is_linear and is_whole and is_plain and self._has_cells(kind, []):
+            return 0
+        return super()._n_starts(problem, kind)
 
     def _fit_module(self, X, y, problem, means, rng):
         """Train a copy of the module on X (n, d), of which `problem` is."""

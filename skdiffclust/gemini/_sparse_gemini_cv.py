@@ -610,6 +610,9 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
         self.stable_features_ = best.probabilities[step] >= self.selection_threshold
         labels = np.array([outcome.labels[step] for outcome in best.found])
         self.uncertainty_ = co_assignment_uncertainty(labels, weights)
+        if hasattr(self, "feature_names_in_"):
+            # The path was given validated samples, without names.
+            best.path.shared["feature_names_in_"] = self.feature_names_in_
         self.estimator_ = best.path.select(alpha=best.alpha)
         self.estimator_.set_params(n_clusters=best.n_clusters)
         self.alpha_ = self.estimator_.alpha_

@@ -207,7 +207,12 @@ def sharpen(family, problem):
     The loss may rise on the way.
     """
     factors = soft_factor(family, problem) * 4.0 ** np.arange(_MOST_STEPS)
-    losses = [loss_and_gradients(family(factor), problem)[0] for factor in factors]
+    losses = []
+    for factor in factors:
+        losses.append(loss_and_gradients(family(factor), problem)[0])
+        # Assignments that are hard change no more.
+        if losses[-2:] == 2 * losses[-1:]:
+            break
     lowest = min(losses)
     is_good = [not loss > lowest + _GAIN * abs(lowest) for loss in losses]
     return family(factors[int(np.argmax(is_good))])

@@ -236,7 +236,8 @@ def test_search_and_monitors(global_random_seed):
     )
     assert search.fit(X).best_params_ == {"gemini__n_clusters": 3}
     monitor = ScoringMonitor(scoring={"silhouette": silhouette_scorer})
-    model = GEMINI(3, **{**FAST, "max_iter": 4}).set_callbacks(ProgressBar(), monitor)
+    model = GEMINI(3, **{**FAST, "max_iter": 4, "l2": 1e-3})
+    model.set_callbacks(ProgressBar(), monitor)
     quiet_fit(model, X)
     # Each epoch of two restarts, the last one from a partition.
     names = [row["task_name"] for row in monitor.get_logs().data]
