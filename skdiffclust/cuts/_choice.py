@@ -12,10 +12,12 @@ from skdiffclust.metrics._graphs import cut_of_labels
 _FIRST = 15
 _NODES_PER_CLUSTER = 3
 _N_STARTS = 3
+# On graphs of more edges, the starts of each number do without sequences of moves.
+_FEW_EDGES = 10_000
 # Added to cuts in denominators of scores, because a cut of 0 has no relative change.
 _OFFSET = 0.02
 # Modularities that differ by less than this, relative to them, are taken as equal.
-_ALIKE = 0.002
+_ALIKE = 0.001
 # A bend with this share of the largest modularity is as good a partition.
 _MODULAR = 0.95
 # Score of a bend that decides against the modularity, and of one that needs no warning.
@@ -49,6 +51,7 @@ def cut_curve(graph, groups, apart, least, sizes, bounds_of, find, random_state)
         sizes=sizes,
         apart=apart,
     ).large
+    options = {"climbs": 0} if nodes.graph.nnz > 2 * _FEW_EDGES else {}
     numbers = []
     cuts = []
     modularities = []
@@ -65,12 +68,12 @@ def cut_curve(graph, groups, apart, least, sizes, bounds_of, find, random_state)
                 number,
                 bounds,
                 lambda bounds, k=number: search_nodes(
-                    nodes, k, bounds, _N_STARTS, random_state, climbs=0
+                    nodes, k, bounds, _N_STARTS, random_state, **options
                 ),
             )
         numbers.append(number)
         cuts.append(cut_of_labels(nodes.graph, labels, number, nodes.divisors))
-        modularities.append(modularity(nodes, labels))
+        modularities.append(modularity(nodes.graph, labels, nodes.degrees))
         if number == last:
             best = numbers[int(np.argmax(modularities))]
             last = min(max(last, 2 * best + 2), most)

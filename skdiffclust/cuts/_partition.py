@@ -229,8 +229,10 @@ def _without_crumbs(nodes, labels, n_clusters, bounds, search):
     bounded = search((max(least, bounds[0]), bounds[1]))
     if _totals(bounded, nodes.sizes, n_clusters).min() < least - slack:
         return None
-    better = modularity(nodes, bounded) > modularity(nodes, labels)
-    return bounded if better else None
+    before, after = (
+        modularity(nodes.graph, found, nodes.degrees) for found in (labels, bounded)
+    )
+    return bounded if after > before else None
 
 
 def _warn_of_crumbs(labels, sizes, n_clusters, owner):

@@ -184,12 +184,15 @@ def search_nodes(nodes, n_clusters, bounds, n_starts, random_state, **options):
     return search(nodes.level, n_clusters, n_starts, random_state, bounds, **options)
 
 
-def modularity(nodes, labels):
-    """Return the modularity of labels (m,) of nodes, -1 for noise."""
-    edges = nodes.graph.tocoo()
+def modularity(graph, labels, degrees):
+    """Return the modularity of labels (m,), -1 for noise, of a graph with degrees (m,).
+
+    Degrees may include edges within a node.
+    """
+    edges = graph.tocoo()
     cut = edges.data[labels[edges.row] != labels[edges.col]].sum()
     kept = labels >= 0
-    volumes = np.bincount(labels[kept], nodes.degrees[kept])
+    volumes = np.bincount(labels[kept], degrees[kept])
     total = volumes.sum() or 1.0
     return 1.0 - cut / total - np.square(volumes / total).sum()
 

@@ -1,7 +1,6 @@
 """Training of soft assignments by explicit gradients: objective, batches, epochs."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -346,24 +345,6 @@ def train_assignments(loop, model, X, objective, random_state, close):
         close(loop, assignments, objective=value, balance=balance)
 
 
-class MovedSamples(NamedTuple):
-    """Samples moved at random, and the labels around them.
-
-    Attributes
-    ----------
-    rows : ndarray of shape (m,), int64
-        The samples that are moved.
-    numbers : ndarray of shape (m,), int64
-        Of the moves.
-    targets : ndarray of shape (m, k)
-        Proportions of the labels of the nearest samples, weighted by their rank.
-    """
-
-    rows: np.ndarray
-    numbers: np.ndarray
-    targets: np.ndarray
-
-
 def fit_labels(model, X, labels, settings, random_state, *, moving, free=None):
     """Fit the model of X (n, d) to labels (n,) by their log-likelihood.
 
@@ -392,9 +373,10 @@ def fit_labels(model, X, labels, settings, random_state, *, moving, free=None):
                 batch += moves[random_state.randint(len(moves), size=len(rows))]
                 if around is not None:
                     half = slice(len(rows) // 2)
-                    drawn = random_state.randint(len(around.rows), size=len(rows) // 2)
-                    batch[half] = X[around.rows[drawn]] + moves[around.numbers[drawn]]
-                    targets[half] = around.targets[drawn]
+                    moved, numbers, proportions = around
+                    drawn = random_state.randint(len(moved), size=len(rows) // 2)
+                    batch[half] = X[moved[drawn]] + moves[numbers[drawn]]
+                    targets[half] = proportions[drawn]
             model.step(batch, _likelihood(targets, n_wrong), rate)
         # Once all unmoved samples are right, the cut is that of the labels; a few more
         # epochs widen the margin, and so do moved samples.
@@ -405,9 +387,10 @@ def fit_labels(model, X, labels, settings, random_state, *, moving, free=None):
 
 
 def move_samples(X, labels, moves, free, random_state):
-    """Return `MovedSamples` of rows `free` of X (n, d) with labels (n,).
+    """Draw rows (m,) among `free` of X (n, d), and numbers (m,) of moves (l, d).
 
-    They are moved by rows of moves (l, d).
+    Returns them, and the proportions (m, k) of the labels (n,) of the samples that are
+    nearest to the moved ones, weighted by their rank.
     """
     n_drawn = min(max(len(X), _LEAST_DRAWN), _MOST_DRAWN)
     rows = free[random_state.randint(len(free), size=n_drawn)]
@@ -423,7 +406,7 @@ def move_samples(X, labels, moves, free, random_state):
             points, points[rows[part]] + moves[numbers[part]], n_neighbors
         )
         targets[part] = weights @ hard[labels[near]] / weights.sum()
-    return MovedSamples(rows, numbers, targets)
+    return rows, numbers, targets
 
 
 def _moves_to_neighbors(X, random_state):

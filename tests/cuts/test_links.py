@@ -12,7 +12,7 @@ from sklearn.metrics import adjusted_rand_score
 from skdiffclust import GraphCutClustering, PRCut
 from skdiffclust._constraints import as_constraints
 from skdiffclust.cuts import ratio_cut
-from skdiffclust.cuts._links import add_constraints, add_labels, link_groups
+from skdiffclust.cuts._links import add_constraints, link_groups
 from skdiffclust.cuts._local_search import as_level, local_search
 from skdiffclust.cuts._ratio_cut import check_graph
 
@@ -206,20 +206,16 @@ def test_the_graph_of_training_has_the_links():
 
 def test_labels_join_and_part():
     graph = check_graph(np.ones((5, 5)) * 3.0, caller="test")
-    joined = add_labels(graph, np.array([0, 0, 1, -1, 1]), "test").toarray()
+    constraints = as_constraints(5, partial_labels=[0, 0, 1, -1, 1])
+    joined = add_constraints(graph, constraints, "test").toarray()
     expected = np.full((5, 5), 3.0)
     np.fill_diagonal(expected, 0.0)
+    for i, j in ((0, 1), (2, 4)):
+        expected[i, j] = expected[j, i] = 6.0
     for i in (0, 1):
         for j in (2, 4):
             expected[i, j] = expected[j, i] = 0.0
     np.testing.assert_array_equal(joined, expected)
-    empty = add_labels(sp.csr_array((3, 3)), np.array([0, 0, -1]), "test")
+    constraints = as_constraints(3, partial_labels=[0, 0, -1])
+    empty = add_constraints(sp.csr_array((3, 3)), constraints, "test")
     assert empty[0, 1] == 1.0 and empty.nnz == 2
-
-
-def test_too_many_pairs_of_one_label_are_refused_at_once():
-    n = 20_000
-    with pytest.raises(
-        ValueError, match="'partial_labels' parameter .* Keep the labels"
-    ):
-        add_labels(sp.csr_array((n, n)), np.zeros(n, dtype=int), "PRCut")

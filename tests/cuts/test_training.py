@@ -277,12 +277,10 @@ def test_a_few_rows_are_moved_among_all_of_them(global_random_seed):
     rng = np.random.RandomState(global_random_seed)
     X = np.array([[0.0], [1.0], [3.0]])
     labels = np.array([0, 1, 1])
-    found = move_samples(X, labels, np.zeros((1, 1)), np.arange(3), rng)
+    rows, _, targets = move_samples(X, labels, np.zeros((1, 1)), np.arange(3), rng)
     # The first sample is the first, second or third neighbour: 6, 4 or 3 of 13.
-    np.testing.assert_allclose(
-        13 * found.targets[:, 0], [6, 4, 3] @ np.eye(3)[:, found.rows]
-    )
-    np.testing.assert_allclose(found.targets.sum(axis=1), 1.0)
+    np.testing.assert_allclose(13 * targets[:, 0], [6, 4, 3] @ np.eye(3)[:, rows])
+    np.testing.assert_allclose(targets.sum(axis=1), 1.0)
 
 
 @pytest.mark.parametrize("moving, free", [(False, 60), (True, 60), (True, 0)])

@@ -27,7 +27,8 @@ SEEDS = range(5)
 @pytest.fixture(scope="module")
 def digits():
     X, y = load_digits(return_X_y=True)
-    model = GraphCutClustering(10, affinity="nearest_neighbors", n_init=1).fit(X)
+    search = {"n_init": 1, "min_cluster_size": 1, "random_state": 0}
+    model = GraphCutClustering(10, affinity="nearest_neighbors", **search).fit(X)
     return X, y, model.affinity_matrix_
 
 
