@@ -215,7 +215,7 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
     -----
     With ``init="spectral"``, the search starts from the labels of scikit-learn's
     spectral clustering with the same `random_state`, and never returns a higher cut,
-    unless sizes are bounded.
+    unless sizes are bounded or samples are equal.
 
     **Number of clusters.** With ``n_clusters="auto"`` the graph is partitioned into 1
     to 15 clusters, or into up to twice the number of the largest modularity, and one
