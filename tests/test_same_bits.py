@@ -112,7 +112,7 @@ ESTIMATORS = {
 
 def needs_torch(name):
     """Whether the estimator of this name trains in torch."""
-    return name in {"clam mlp"} | MODULES
+    return name in {"deep clam mlp"} | MODULES
 
 
 MODULES = {name for name in ESTIMATORS if name.endswith("module")}
