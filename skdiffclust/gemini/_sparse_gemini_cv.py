@@ -32,7 +32,12 @@ from skdiffclust._history import (
     reported_by_the_whole,
     warn_if_unfinished,
 )
-from skdiffclust.gemini._base import check_reference, positive, report_clusters
+from skdiffclust.gemini._base import (
+    BaseGEMINI,
+    check_reference,
+    positive,
+    report_clusters,
+)
 from skdiffclust.gemini._gemini import GEMINI
 from skdiffclust.gemini._objectives import OBJECTIVES
 from skdiffclust.gemini._resume import check_seed
@@ -420,8 +425,7 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
             Index of the cluster of each sample. Equal to ``labels_`` for the training
             samples.
         """
-        check_is_fitted(self)
-        return self.estimator_.predict(X)
+        return self.estimator_.predict(self._validate(X))
 
     def predict_proba(self, X):
         """Predict the probability of each cluster for each sample.
@@ -436,8 +440,7 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
         assignments : ndarray of shape (n_samples, n_clusters)
             Rows sum to one.
         """
-        check_is_fitted(self)
-        return self.estimator_.predict_proba(X)
+        return self.estimator_.predict_proba(self._validate(X))
 
     def score(self, X, y=None, *, affinity=None):
         """Compute the objective of the predictions for X, as `estimator_` does.
@@ -459,8 +462,12 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
         score : float
             See :meth:`SparseGEMINI.score`.
         """
+        return self.estimator_.score(self._validate(X), affinity=affinity)
+
+    def _validate(self, X):
+        """Return samples X for `estimator_`, which has seen no names of features."""
         check_is_fitted(self)
-        return self.estimator_.score(X, affinity=affinity)
+        return BaseGEMINI._validate(self, X, reset=False)
 
     def get_metadata_routing(self):
         """Return the metadata that `fit` takes: that which `estimator` requests.
@@ -610,9 +617,6 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
         self.stable_features_ = best.probabilities[step] >= self.selection_threshold
         labels = np.array([outcome.labels[step] for outcome in best.found])
         self.uncertainty_ = co_assignment_uncertainty(labels, weights)
-        if hasattr(self, "feature_names_in_"):
-            # The path was given validated samples, without names.
-            best.path.shared["feature_names_in_"] = self.feature_names_in_
         self.estimator_ = best.path.select(alpha=best.alpha)
         self.estimator_.set_params(n_clusters=best.n_clusters)
         self.alpha_ = self.estimator_.alpha_
