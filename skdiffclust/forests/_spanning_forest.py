@@ -609,8 +609,8 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         The threshold is extrapolated from the upper quarter of the scores without the
         highest twentieth. So it holds as long as less than one in twenty samples is an
         outlier; of more, some are missed. On Gaussians, cubes, and mixtures of three
-        scales in 2 to 50 dimensions, at most `false_rate` of the samples are marked,
-        for rates of 0.001 to 0.05.
+        scales in 2 to 50 dimensions, the mean share that is marked is near
+        `false_rate` or below: the largest is 0.0142 for 0.01, and 0.056 for 0.05.
 
         Parameters
         ----------
