@@ -1,30 +1,52 @@
-"""How often SparseGEMINICV calls noise structure, and structure noise.
+"""Do GEMINI's estimators see structure where it is, count it, and mean their numbers?
 
-Sets without clusters: independent normal features, AR(.6) features, blocks of five
-features with correlation .7, and t with 3 degrees of freedom. Sets with clusters, whose
-centres are at least `--distance` standard deviations apart in two to five features,
-beside 5 to 20 features of noise; a third are balanced (2 to 5 clusters), a third have
-clusters of 105 and 15 samples, a third 80, 30 and 12; half are standardised. Prints the
-rates with upper 95 % limits (Clopper and Pearson).
+    python benchmarks/structure_gemini.py structure [--sets 100] [--seed 39000]
+    python benchmarks/structure_gemini.py numbers [--sets 6] [--seed 39000]
+    python benchmarks/structure_gemini.py probabilities [--sets 8] [--seed 39000]
+    python benchmarks/structure_gemini.py features [--sets 20] [--seed 39000]
 
-The rule was fixed on sets of seeds below 10 000.
+structure  how often noise is called structure, and structure noise. Sets without
+    clusters: independent normal features, AR(.6) features, blocks of five features with
+    correlation .7, t with 3 degrees of freedom, and lognormal. Sets with clusters,
+    whose centres are at least `--distance` standard deviations apart in two to five
+    features, beside 5 to 20 features of noise; a third are balanced (2 to 5 clusters),
+    a third have clusters of 105 and 15 samples, a third 80, 30 and 12; half are
+    standardised. Rates have upper 95 % limits (Clopper and Pearson).
+numbers  how often the number of clusters is right, and whether a wrong one is warned
+    of, beside the least BIC of mixtures with diagonal covariances and the largest
+    silhouette of k-means, on simulations and on real tables.
+probabilities  expected calibration error in ten bins of the probability of the label,
+    for mixtures whose clusters overlap (2 to 4 standard deviations), normal and not.
+features  the mean number of irrelevant features that SparseGEMINICV calls stable, and
+    of those that `false_selections_` allows.
+
+All rules were fixed on sets of seeds below 10 000.
 """
 
 import argparse
+import warnings
 
 import numpy as np
+from choose_n_clusters import COUNTS, blobs, largest_silhouette, warns_of
+from scipy.optimize import linear_sum_assignment
 from scipy.stats import beta
+from shared import is_here, load, some, standardised
+from sklearn.datasets import make_blobs, make_moons
+from sklearn.mixture import GaussianMixture
 
+from skdiffclust import GEMINI, SparseGEMINI, SparseGEMINICV
+from skdiffclust._n_clusters import count_clusters
 from skdiffclust.gemini._stability import structure_of
 
-KINDS = {
-    "independent": lambda rng, n, p: rng.normal(size=(n, p)),
-    "AR(.6)": lambda rng, n, p: autoregressive(rng, n, p),
-    "blocks": lambda rng, n, p: blocks(rng, n, p),
-    "t(3)": lambda rng, n, p: rng.standard_t(3, size=(n, p)),
-}
 SHAPES = [(100, 30), (60, 10), (200, 20), (80, 120)]
 SIZES = {"balanced": None, "105:15": [105, 15], "80:30:12": [80, 30, 12]}
+# Images keep the unit of their pixels.
+IMAGES = "digits", "mnist_t10k", "usps_test", "usps_train"
+REAL = (
+    "breast_cancer iris wine ctg ecoli heart_statlog house_votes_84 isolet letter "
+    "micepe movlib pbmc68k_reduced segment zoo"
+).split()
+N_BINS = 10
 
 
 def autoregressive(rng, n, p):
@@ -41,20 +63,37 @@ def blocks(rng, n, p):
     return np.sqrt(0.7) * shared + np.sqrt(0.3) * rng.normal(size=(n, p))
 
 
+KINDS = {
+    "independent": lambda rng, n, p: rng.normal(size=(n, p)),
+    "AR(.6)": autoregressive,
+    "blocks": blocks,
+    "t(3)": lambda rng, n, p: rng.standard_t(3, size=(n, p)),
+    "lognormal": lambda rng, n, p: rng.lognormal(size=(n, p)),
+}
+
+
+def spread_centers(rng, k, n_features, least):
+    """Return centres (k, d) whose smallest distance is at least a share of the largest.
+
+    And that distance.
+    """
+    while True:
+        centers = rng.normal(size=(k, n_features))
+        gaps = np.linalg.norm(centers[:, None] - centers, axis=2)
+        gaps = gaps[np.triu_indices(k, 1)]
+        if gaps.min() > least * gaps.max():
+            return centers, gaps.min()
+
+
 def clustered(rng, sizes, distance):
     """Return samples of clusters in a few of their features, and their number."""
     if sizes is None:
         sizes = [rng.randint(20, 41)] * rng.randint(2, 6)
     n_informative = rng.randint(2, 6)
-    while True:
-        centers = rng.normal(size=(len(sizes), n_informative))
-        gaps = np.linalg.norm(centers[:, None] - centers, axis=2)
-        gaps = gaps[np.triu_indices(len(sizes), 1)]
-        if gaps.min() > 0.3 * gaps.max():
-            break
+    centers, gap = spread_centers(rng, len(sizes), n_informative, 0.3)
     n_noise = rng.choice([5, 10, 20])
     X = rng.normal(size=(sum(sizes), n_informative + n_noise))
-    X[:, :n_informative] += np.repeat(centers * distance / gaps.min(), sizes, axis=0)
+    X[:, :n_informative] += np.repeat(centers * distance / gap, sizes, axis=0)
     return X, len(sizes)
 
 
@@ -65,36 +104,201 @@ def rate(wrong):
     return f"{k} of {n}, upper 95 % limit {limit:.3f}"
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--sets", type=int, default=100)
-    parser.add_argument("--seed", type=int, default=10_000)
-    parser.add_argument("--distance", type=float, default=6.0)
-    options = parser.parse_args()
+def structure(n_sets, seed, distance):
+    """Print how often there is a wrong answer to whether there is structure."""
     missed = {}
     invented = {}
-    for i in range(options.sets):
-        rng = np.random.RandomState(options.seed + i)
-        kind = list(KINDS)[i % 4]
+    for i in range(n_sets):
+        rng = np.random.RandomState(seed + i)
+        kind = list(KINDS)[i % len(KINDS)]
         X = KINDS[kind](rng, *SHAPES[rng.randint(4)])
-        found = structure_of(X, rng.randint(2, 6), rng)
-        invented.setdefault(kind, []).append(found.is_clear)
-        kind = list(SIZES)[i % 3]
-        X, n_clusters = clustered(rng, SIZES[kind], options.distance)
+        invented.setdefault(kind, []).append(structure_of(X, rng).is_clear)
+        kind = list(SIZES)[i % len(SIZES)]
+        X, _ = clustered(rng, SIZES[kind], distance)
         if i % 2:
-            X = (X - X.mean(axis=0)) / X.std(axis=0)
-        found = structure_of(X, n_clusters, rng)
-        missed.setdefault(kind, []).append(not found.is_clear)
+            X = standardised(X)
+        missed.setdefault(kind, []).append(not structure_of(X, rng).is_clear)
     for title, table in (
         ("noise called structure", invented),
-        (
-            f"structure at {options.distance} deviations called noise",
-            missed,
-        ),
+        (f"structure at {distance} deviations called noise", missed),
     ):
         print(f"{title}: {rate(np.concatenate(list(table.values())))}")
         for kind, wrong in table.items():
             print(f"    {kind}: {rate(wrong)}")
+
+
+def unequal(rng, sizes, distance):
+    """Return normal clusters of these sizes in five dimensions."""
+    X = rng.normal(size=(sum(sizes), 5))
+    X[:, :2] += np.repeat(distance * np.eye(2)[: len(sizes)], sizes, axis=0)
+    return X, len(sizes)
+
+
+# Clean clusters, those that may overlap, and those that are none or not round.
+COUNTED = {
+    **{
+        f"{k} clusters, 6 deviations": lambda rng, k=k: (
+            blobs(rng, [50] * k, n_features=5, gap=6)[0],
+            k,
+        )
+        for k in (2, 3, 5, 8)
+    },
+    "3 to 8 blobs": lambda rng: (
+        lambda k: (make_blobs(300, 3, centers=k, random_state=rng)[0], k)
+    )(rng.randint(3, 9)),
+    "500 : 10, 13 deviations": lambda rng: unequal(rng, [500, 10], 13),
+    "moons": lambda rng: (make_moons(400, noise=0.1, random_state=rng)[0], 2),
+    "one normal": lambda rng: (rng.normal(size=(300, 5)), 1),
+    "one t(3)": lambda rng: (rng.standard_t(3, size=(300, 5)), 1),
+    "one uniform": lambda rng: (rng.uniform(size=(300, 5)), 1),
+}
+
+
+def by_bic(X):
+    """Return the number of components with the smallest BIC, diagonal covariances."""
+    counts = range(1, COUNTS.stop)
+    values = [
+        GaussianMixture(k, covariance_type="diag", random_state=0).fit(X).bic(X)
+        for k in counts
+    ]
+    return counts[int(np.argmin(values))]
+
+
+def real_tables():
+    """Yield (name, samples, number of classes) of real tables."""
+    for name in filter(is_here, (*REAL, *IMAGES)):
+        X, y = some(*load(name), 1500)
+        yield name, X if name in IMAGES else standardised(X), len(np.unique(y))
+
+
+def numbers(n_sets, seed):
+    """Print how often each rule is right, and ours wrong without a warning."""
+    print("samples: ours right, BIC, silhouette; ours warned of, wrong in silence")
+    for name, draw in COUNTED.items():
+        table = []
+        for i in range(n_sets):
+            X, truth = draw(np.random.RandomState(seed + i))
+            table.append(judged(X, truth, seed + i))
+        print(f"    {name}, of {n_sets}: {summary(table)}", flush=True)
+    table = []
+    for name, X, truth in real_tables():
+        table.append(judged(X, truth, seed))
+        found, *others = table[-1][:3]
+        print(f"    {name}: {truth}; {found}, {others}", flush=True)
+    print(f"    real tables, of {len(table)}: {summary(table)}")
+
+
+def judged(X, truth, seed):
+    """Return the numbers of three rules, the true one, and whether ours is clear."""
+    found = count_clusters(X, np.ones(len(X)), np.random.RandomState(seed))
+    silhouette = largest_silhouette(X, COUNTS, n_init=3).max() + 1
+    return found.best, by_bic(X), silhouette, truth, found.is_clear
+
+
+def summary(table):
+    """Return how often three rules are right, and ours warns or is wrong."""
+    ours, bic, silhouette, truth, is_clear = map(np.array, zip(*table, strict=True))
+    right = [int((each == truth).sum()) for each in (ours, bic, silhouette)]
+    silent = int((is_clear & (ours != truth)).sum())
+    return f"{right}; {int((~is_clear).sum())}, {silent}"
+
+
+NOISE = {
+    "normal": lambda rng, shape: rng.normal(size=shape),
+    "correlated normal": lambda rng, shape: (
+        (rng.normal(size=shape) + rng.normal(size=(shape[0], 1))) / np.sqrt(2)
+    ),
+    "t(5)": lambda rng, shape: np.sqrt(0.6) * rng.standard_t(5, shape),
+    "gamma(3)": lambda rng, shape: (rng.gamma(3, size=shape) - 3) / np.sqrt(3),
+}
+
+
+def overlapping(rng, noise):
+    """Return samples of clusters that overlap, and their classes."""
+    k = rng.randint(2, 6)
+    n_samples, n_features = rng.choice([300, 1000]), rng.randint(2, 9)
+    centers, gap = spread_centers(rng, k, n_features, 0.35)
+    shares = np.maximum(rng.dirichlet(np.full(k, 8.0)), 0.08)
+    y = rng.choice(k, n_samples, p=shares / shares.sum())
+    centers *= rng.uniform(2, 4) / gap
+    return centers[y] + noise(rng, (n_samples, n_features)), y
+
+
+def calibration_error(assignments, y):
+    """Return the expected calibration error, and the share of samples in their class.
+
+    Clusters are matched with classes by the number of samples that they share.
+    """
+    labels = assignments.argmax(axis=1)
+    k = assignments.shape[1]
+    shared = np.zeros((k, k))
+    np.add.at(shared, (labels, y), 1)
+    matched = linear_sum_assignment(-shared)[1]
+    certainty = assignments[np.arange(len(y)), labels]
+    is_right = matched[labels] == y
+    bins = np.minimum((N_BINS * certainty).astype(int), N_BINS - 1)
+    gaps = np.bincount(bins, certainty - is_right)
+    return np.abs(gaps).sum() / len(y), is_right.mean()
+
+
+def probabilities(n_sets, seed):
+    """Print calibration errors on the training samples and on new ones."""
+    for name, noise in NOISE.items():
+        rows = []
+        for i in range(n_sets):
+            rng = np.random.RandomState(seed + i)
+            X, y = overlapping(rng, noise)
+            new = rng.rand(len(X)) < 0.3
+            model = GEMINI(y.max() + 1, random_state=i).fit(X[~new])
+            error, accuracy = calibration_error(model.predict_proba(X[~new]), y[~new])
+            outside, _ = calibration_error(model.predict_proba(X[new]), y[new])
+            rows.append((error, outside, 1 - accuracy))
+        error, outside, wrong = np.mean(rows, axis=0)
+        print(
+            f"{name}: calibration error {error:.3f}, new samples {outside:.3f} (largest"
+            f" {np.max(rows, axis=0)[0]:.3f}); of probabilities of one {wrong:.3f}",
+            flush=True,
+        )
+
+
+def features(n_sets, seed):
+    """Print irrelevant stable features, and how many are allowed."""
+    kinds = {"independent": KINDS["independent"], "blocks": blocks}
+    for name, draw in kinds.items():
+        wrong, allowed = [], []
+        for i in range(n_sets):
+            rng = np.random.RandomState(seed + i)
+            X = draw(rng, 90, 20)
+            X[:, :3] = rng.normal(size=(90, 3)) + 4 * np.repeat(np.eye(3), 30, axis=0)
+            model = SparseGEMINICV(
+                SparseGEMINI(3, n_init=1), n_alphas=10, random_state=i
+            )
+            warns_of(model, X)
+            step = np.searchsorted(model.alphas_, model.stable_alpha_)
+            wrong.append(model.stable_features_[3:].sum())
+            allowed.append(model.false_selections_[step])
+        print(
+            f"{name} irrelevant features: {np.mean(wrong):.2f} of 17 are stable, "
+            f"false_selections_ is {np.mean(allowed):.2f}",
+            flush=True,
+        )
+
+
+def main():
+    """Print what is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    sizes = {"structure": 100, "numbers": 6, "probabilities": 8, "features": 20}
+    parser.add_argument("part", choices=sizes)
+    parser.add_argument("--sets", type=int)
+    parser.add_argument("--seed", type=int, default=39_000)
+    parser.add_argument("--distance", type=float, default=6.0)
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    n_sets = options.sets or sizes[options.part]
+    if options.part == "structure":
+        structure(n_sets, options.seed, options.distance)
+    else:
+        globals()[options.part](n_sets, options.seed)
 
 
 if __name__ == "__main__":

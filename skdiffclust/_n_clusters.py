@@ -13,9 +13,9 @@ from itertools import product
 import numpy as np
 from scipy import linalg
 from scipy.sparse import issparse
+from scipy.spatial.distance import cdist
 
 from skdiffclust._history import warn_of_convergence
-from skdiffclust._kmeans import kmeans, lloyd, squared_distances
 
 # Centres to start from, restarts of k-means for them, and steps after each merge.
 _MOST_CLUSTERS = 40
@@ -32,14 +32,14 @@ _SAMPLES_PER_COMPONENT = 20
 # Pairs of clusters that are tested, the least separated ones first, and the samples
 # that each cluster must have.
 _N_PAIRS = 6
-_LEAST_SIZE = 3
+_LEAST_SIZE = 5
 # Log-likelihood ratio of two modes to one from which clusters are separated. Single
 # distributions reach 4, and more where k-means has many directions to choose from, so
 # that the number is clear only above 4 and a fifth for each component.
 _SEPARATED = 4.0
 _CHANCE_PER_COMPONENT = 0.2
-# Largest variance of a cluster along its longest axis, relative to that of the others,
-# as a multiple of what chance makes of equal ones.
+_SOME_SEPARATION = 1.0  # preferred where no number is separated
+# Largest variance of a cluster along its longest axis, relative to the others.
 _LONGEST = 1.5
 _MOST_STEPS = 10  # of expectation and maximisation
 _LEAST_VARIANCE = 0.01  # of a mode, where the whole has a variance of one
@@ -91,7 +91,7 @@ class ClusterCount:
         """Warn, in the name of an estimator, if the number is not clear."""
         if self.finding:
             warn_of_convergence(
-                f"{name}(n_clusters='auto') sees no clear structure: {self.finding}. "
+                f"{name} sees no clear structure: {self.finding}. "
                 f"It takes {self.best} clusters. Inspect n_clusters_curve_, or set "
                 "n_clusters.",
                 stacklevel=stacklevel + 1,
@@ -106,9 +106,7 @@ def count_clusters(Z, weight, random_state, *, least=2, most=None):
     taken, of those that are separated at all if there are any. At most 2000 samples,
     which are drawn, and 32 principal components of them are used.
     """
-    rows = np.flatnonzero(weight > 0)
-    if len(rows) > _MOST_SAMPLES:
-        rows = np.sort(random_state.choice(rows, _MOST_SAMPLES, replace=False))
+    rows = rows_to_count(weight, random_state)
     X, weight = Z[rows], np.asarray(weight, dtype=np.float64)[rows]
     weight /= weight.mean()
     n_samples = len(rows)
@@ -131,7 +129,7 @@ def count_clusters(Z, weight, random_state, *, least=2, most=None):
     if separation.max() > _SEPARATED:
         at = int(np.argmax(separation > _SEPARATED))
     else:
-        at = int(np.argmax(np.where(separation > 0, score, score - 1)))
+        at = int(np.argmax(np.where(separation > _SOME_SEPARATION, score, score - 1)))
     finding = _finding(found[at], separation[at])
     order = slice(None, None, -1)
     return ClusterCount(
@@ -143,6 +141,14 @@ def count_clusters(Z, weight, random_state, *, least=2, most=None):
         rows,
         finding,
     )
+
+
+def rows_to_count(weight, random_state):
+    """Return which samples (m,) of positive weight (n,) are used: all, or 2000."""
+    rows = np.flatnonzero(weight > 0)
+    if len(rows) > _MOST_SAMPLES:
+        rows = np.sort(random_state.choice(rows, _MOST_SAMPLES, replace=False))
+    return rows
 
 
 def _finding(clusters, separation):
@@ -158,8 +164,8 @@ def _finding(clusters, separation):
     if length > _LONGEST:
         return (
             f"along its longest axis, one of the {len(clusters.centers)} clusters has "
-            f"{length:.1f} times the variance of the others there that chance explains,"
-            " so clusters are not round or of different widths, or it is several"
+            f"{length:.1f} times the variance of the others on theirs, so clusters are "
+            "not round or of different widths, or it is several"
         )
     return ""
 
@@ -232,31 +238,27 @@ class _Clusters:
 
     def score(self, X, weight):
         """Return the weighted mean of 1 - d1 / d2 over samples X (n, d)."""
-        far = np.sqrt(squared_distances(X, self.centers))
+        far = cdist(X, self.centers)
         first, second = np.partition(far, 1, axis=1)[:, :2].T
         ratio = np.divide(first, second, out=np.ones_like(first), where=second > 0)
         return float(weight @ (1.0 - ratio)) / float(weight.sum())
 
     def longest(self):
-        """Return the largest variance of a cluster over that of the others.
+        """Return the largest variance of a cluster along an axis over that of others.
 
-        Along its longest axis, and relative to what chance makes of equal ones.
+        Of their own longest axes. In few samples, chance makes these longer.
         """
-        n_features = self.centers.shape[1]
-        total = self.scatter.sum(axis=0)
-        found = 0.0
-        for size, scatter in zip(self.sizes, self.scatter, strict=True):
-            values, vectors = linalg.eigh(scatter)
-            axis = vectors[:, -1]
-            others = axis @ (total - scatter) @ axis / (self.sizes.sum() - size)
-            by_chance = (1 + np.sqrt(n_features / size)) ** 2
-            if others > 0:
-                found = max(found, values[-1] / size / others / by_chance)
-        return found
+        within = linalg.eigvalsh(self.scatter.sum(axis=0))
+        n_axes = within.sum() / within[-1] if within[-1] > 0 else 0.0
+        values = np.array([linalg.eigvalsh(each)[-1] for each in self.scatter])
+        values /= self.sizes * (1 + np.sqrt(n_axes / self.sizes)) ** 2
+        others = (values.sum() - values) / (len(values) - 1)
+        found = np.divide(values, others, out=np.ones_like(values), where=others > 0)
+        return float(found.max())
 
     def merged(self):
         """Return centres (k - 1, d): two are merged by Ward's rule."""
-        gaps = squared_distances(self.centers, self.centers)
+        gaps = cdist(self.centers, self.centers, "sqeuclidean")
         cost = gaps * np.outer(self.sizes, self.sizes)
         cost /= self.sizes[:, None] + self.sizes
         np.fill_diagonal(cost, np.inf)
@@ -270,6 +272,8 @@ class _Clusters:
 
 def _merging_path(X, weight, n_most, random_state):
     """Yield the `_Clusters` of X (n, d) from at most `n_most` to two."""
+    from skdiffclust._kmeans import kmeans, lloyd
+
     seeds, costs, _ = kmeans(X, weight, n_most, _N_RESTARTS, random_state)
     centers = seeds[int(np.argmin(costs))]
     while len(centers) > 1:
@@ -345,7 +349,7 @@ def _fit_of_two(rows, weight):
     second = (points > starts).astype(np.float64)  # probabilities of the second
     for _ in range(_MOST_STEPS):
         size = (second @ weight)[..., None]
-        size = np.clip(size, 1e-6 * total, (1 - 1e-6) * total)
+        size = np.clip(size, _LEAST_SIZE, total - _LEAST_SIZE)
         above = ((second * points) @ weight)[..., None] / size
         below = -above * size / (total - size)  # the mean of all is zero
         # So is the variance of all one.

@@ -17,10 +17,11 @@ from skdiffclust._compat import (
     StrOptions,
     check_sample_weight,
 )
-from skdiffclust._constraints import check_feasible
+from skdiffclust._constraints import bounds_of_clusters, check_feasible
 from skdiffclust._devices import resolve_device
 from skdiffclust._encoder import Encoder
 from skdiffclust._history import EpochLoop, warn_of_convergence, warn_of_small_clusters
+from skdiffclust._n_clusters import count_clusters, rows_to_count
 from skdiffclust._optimisers import Adam
 from skdiffclust._validation import (
     canonical_rows,
@@ -128,6 +129,8 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
     def predict_proba(self, X):
         """Predict the probability of each cluster for each sample.
 
+        Softmax of the logits divided by `temperature_`.
+
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
@@ -138,11 +141,13 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         assignments : ndarray of shape (n_samples, `n_clusters`)
             Rows sum to one.
         """
-        return softmax(self._logits(X))
+        logits = self._logits(X)
+        # While a model is trained, for callbacks, there is no temperature.
+        return softmax(logits / logits.dtype.type(getattr(self, "temperature_", 1.0)))
 
     @available_if(has_features)
     def score(self, X, y=None, *, affinity=None):
-        """Compute the objective, without penalties, of the predictions for X.
+        """Compute the objective, without penalties, of the trained model on X.
 
         Use it to compare fits with the same number of clusters. It cannot be used to
         choose that number, because the objective increases with it.
@@ -160,10 +165,11 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         Returns
         -------
         score : float
-            :func:`~skdiffclust.gemini.gemini_score` of ``predict_proba(X)`` on X.
-            Larger is better.
+            :func:`~skdiffclust.gemini.gemini_score` of the assignments that were
+            trained, which are softmax of the logits; those of `predict_proba` are less
+            certain, and have a smaller objective. Larger is better.
         """
-        assignments = self.predict_proba(X)
+        assignments = softmax(self._logits(X))
         X = self._validate(X, reset=False)
         if affinity is None and self._affinity_given:
             raise ValueError(
@@ -175,7 +181,7 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
 
     def _weighted_score(self, X, row_weights, affinity):
         """Return what `score` does for samples with weights (n,), which sum to one."""
-        assignments = self.predict_proba(X)
+        assignments = softmax(self._logits(X))
         X = self._validate(X, reset=False)
         relation = self._check_affinity(affinity, X)
         return self._value(assignments, X, relation, row_weights)
@@ -347,6 +353,39 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
                 f"set {parameter} to a function or name there."
             )
         return given_relation(affinity, kind, X.dtype)
+
+    def _count_clusters(self, X, row_weights, means, affinity, constraints, rng):
+        """Return the ClusterCount of samples X (n, d), in the space of the kernel.
+
+        X has weights (n,) and means (d,); `affinity` is what `_check_affinity` returns.
+        """
+        kind = OBJECTIVES[self.objective].relation
+        is_linear = isinstance(self.kernel, str) and self.kernel == "linear"
+        is_given = affinity is not None or self.__sklearn_tags__().input_tags.pairwise
+        if is_given and kind == "distance":
+            raise ValueError(
+                f"The 'n_clusters' parameter of {type(self).__name__} must be an "
+                "integer with distances in place of features. Got 'auto' instead. Set "
+                "it, or use a kernel."
+            )
+        if is_given or (kind == "kernel" and not is_linear):
+            rows = rows_to_count(row_weights, rng)
+            if affinity is None:
+                units = Units()
+                if self._scales_gamma():
+                    units = Units.of_rows(centered(X, means), row_weights, 0)
+                gamma = self._scaled_gamma(units, X.shape[1])
+                affinity = self._relation(X, X, units, gamma)
+            X = affinity.take(rows).coordinates()
+            row_weights = row_weights[rows]
+        least, most = bounds_of_clusters(constraints)
+        return count_clusters(
+            X,
+            row_weights,
+            rng,
+            least=max(2, least),
+            most=None if most == np.inf else most,
+        )
 
     def _problem(
         self, X, row_weights, means, constraints, affinity=None, *, units=None
@@ -568,23 +607,6 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         tags.input_tags.pairwise = isinstance(value, str) and value == "precomputed"
         tags.input_tags.sparse = not (tags.input_tags.pairwise or callable(self.model))
         return tags
-
-
-def check_reference(name, model, n_samples, has_affinity):
-    """Refuse n_clusters="auto" of an estimator if no reference can be drawn."""
-    if model == "free" or has_affinity:
-        what = "model='free'" if model == "free" else "an affinity"
-        raise ValueError(
-            f"The 'n_clusters' parameter of {name} must be an integer with {what}, for "
-            "which no reference data can be drawn. Got 'auto' instead. Set it, or use "
-            "a kernel and a model of features."
-        )
-    if n_samples < 16:
-        raise ValueError(
-            f"The 'n_clusters' parameter of {name} must be an integer for fewer than "
-            f"16 samples. Got 'auto' and n_samples={n_samples} instead. Set it, or "
-            "pass more samples."
-        )
 
 
 def report_clusters(name, labels, n_clusters, mode, constraints):

@@ -1,13 +1,12 @@
 """GEMINI: discriminative clustering by a generalised mutual information."""
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 
 from skdiffclust._assignments import order_by_size, softmax
 from skdiffclust._compat import StrOptions, fit_context
-from skdiffclust._constraints import as_constraints, bounds_of_clusters
+from skdiffclust._constraints import as_constraints
 from skdiffclust._devices import (
     outside_torch_modes,
     require_torch,
@@ -17,30 +16,22 @@ from skdiffclust._history import (
     Training,
     drop_stale,
     keep_state_on_error,
-    reported_by_the_whole,
 )
 from skdiffclust._optimisers import Adam
 from skdiffclust.gemini._base import (
     BaseGEMINI,
-    check_reference,
     has_features,
     logits_of_rows,
     ordered,
     positive,
     report_clusters,
 )
+from skdiffclust.gemini._calibration import some_rows, temperature_of
 from skdiffclust.gemini._models import MODELS
-from skdiffclust.gemini._stability import (
-    cells_of_subset,
-    counts_to_try,
-    stability_of_counts,
-    warn_of_chance,
-)
+from skdiffclust.gemini._stability import warn_of_other_clusters
 from skdiffclust.gemini._stream import check_stream, continue_training
 from skdiffclust.gemini._training import train_model
 
-# Largest number of epochs of a fit that is used to choose the number of clusters.
-_MOST_TRIAL_EPOCHS = 100
 # Attributes that exist only for some models or kernels.
 _BY_MODEL = (
     "assignments_",
@@ -51,6 +42,7 @@ _BY_MODEL = (
     "encoder_",
     "device_",
     "start_kept_",
+    "temperature_",
     "_columns",
     "_units",
     "_stream",
@@ -393,22 +385,16 @@ class GEMINI(BaseGEMINI):
         constraints = as_constraints(X.shape[0], partial_labels, must_link, cannot_link)
         affinity = self._check_affinity(affinity, X)
         rng = check_random_state(self.random_state)
-        drop_stale(self, ["stability_"])
+        drop_stale(self, ["n_clusters_curve_"])
+        count = None
         if self.n_clusters == "auto":
-            self._check_auto(np.count_nonzero(row_weights), affinity)
-            present = X[np.flatnonzero(row_weights > 0)]
-            counts = counts_to_try(present.shape[0], *bounds_of_clusters(constraints))
-            stability = stability_of_counts(
-                self._cluster_subset,
-                present,
-                counts,
-                rng,
-                is_linear=self._finds_cells(),
-                is_not_negative=self._needs_positive_rows(),
+            self._refuse_auto_of_module()
+            count = self._count_clusters(
+                X, row_weights, means, affinity, constraints, rng
             )
-            self.stability_ = stability.to_dict()
-            self._set_n_clusters(stability.best)
-            warn_of_chance("GEMINI", stability)
+            self.n_clusters_curve_ = count.to_dict()
+            self._set_n_clusters(count.best)
+            count.warn_if_unclear("GEMINI", stacklevel=2)
         problem = self._prepare(X, row_weights, means, constraints, affinity)
         self._affinity_given = affinity is not None
         if callable(self.model):
@@ -442,15 +428,22 @@ class GEMINI(BaseGEMINI):
         best = MODELS[self.model].from_arrays(training.best.best_state)
         model = units.model(best)
         model = ordered(model, self._logits_of(model, X, means, problem), row_weights)
-        labels = self._logits_of(model, X, means, problem).argmax(axis=1)
+        logits = self._logits_of(model, X, means, problem)
+        labels = logits.argmax(axis=1)
         self.n_clusters_ = report_clusters(
             "GEMINI", labels, self._n_clusters, self._mode(), constraints
         )
+        if count is not None:
+            warn_of_other_clusters("GEMINI", labels[count.rows], count.labels)
         self.labels_ = labels
         drop_stale(self, _BY_MODEL)
         published = _attributes(model, problem, means) | gamma
         for name, value in (published | self._device_attribute(problem)).items():
             setattr(self, name, value)
+        if self.model != "free":
+            self.temperature_ = temperature_of(
+                some_rows(logits), some_rows(row_weights)
+            )
         self._units = units
         best = training.best
         first = best.history["loss"][0]
@@ -526,7 +519,9 @@ class GEMINI(BaseGEMINI):
         for name, value in _attributes(model, problem, means).items():
             setattr(self, name, value)
         drop_stale(self, ["start_kept_"])
-        self.labels_ = logits_of_rows(model, X, means).argmax(axis=1)
+        logits = logits_of_rows(model, X, means)
+        self.temperature_ = temperature_of(some_rows(logits), some_rows(row_weights))
+        self.labels_ = logits.argmax(axis=1)
         self.n_clusters_ = len(np.unique(self.labels_))
         self.n_iter_ += loop.n_iter
         self.history_ = {
@@ -582,7 +577,8 @@ class GEMINI(BaseGEMINI):
                 )
         best = training.best.best_state
         encoder = module_on_cpu(module, best)
-        labels = module_logits(encoder, X, self._n_clusters).argmax(axis=1)
+        logits = module_logits(encoder, X, self._n_clusters)
+        labels = logits.argmax(axis=1)
         order = order_by_size(labels, self._n_clusters, problem.row_weights)
         labels = np.argsort(order)[labels]
         self.n_clusters_ = report_clusters(
@@ -592,36 +588,19 @@ class GEMINI(BaseGEMINI):
         drop_stale(self, _BY_MODEL)
         for name, value in attributes(best, order).items():
             setattr(self, name, value)
+        weights = some_rows(problem.row_weights)
+        self.temperature_ = temperature_of(some_rows(logits), weights)
         self.n_iter_ = training.best.n_iter
         self.history_ = problem.units.history(training.best.history)
         training.finish()
 
-    def _check_auto(self, n_samples, affinity):
-        """Refuse n_clusters="auto" if stability cannot be computed."""
+    def _refuse_auto_of_module(self):
+        """Refuse n_clusters="auto" of a module, whose width is the number."""
         if callable(self.model):
             raise ValueError(
                 "The 'n_clusters' parameter of GEMINI must be an integer with a module "
                 "as model, whose width is that number. Got 'auto' instead. Set it."
             )
-        check_reference("GEMINI", self.model, n_samples, affinity is not None)
-
-    def _finds_cells(self):
-        """Return whether the fit of a subset is the best partition of k-means."""
-        is_named = isinstance(self.kernel, str)
-        return self.objective == "mmd" and is_named and self.kernel == "linear"
-
-    def _cluster_subset(self, X, rows, n_clusters, random_state):
-        """Return the labels (n,) of X (n, d) from a fit to some of its samples."""
-        if self._finds_cells():
-            return cells_of_subset(X, rows, n_clusters, self._mode(), random_state)
-        part = clone(self).set_params(
-            n_clusters=n_clusters,
-            n_init=1,
-            max_iter=min(self.max_iter, _MOST_TRIAL_EPOCHS),
-            random_state=random_state,
-        )
-        with reported_by_the_whole():
-            return part.fit(X[rows]).predict(X)
 
     def _prepare(self, X, row_weights, means, constraints, affinity):
         """Return the Problem for samples X, or for X as the matrix between samples."""

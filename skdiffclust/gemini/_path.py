@@ -7,6 +7,7 @@ import numpy as np
 from sklearn.base import clone
 
 from skdiffclust._compat import Interval, validate_parameter_constraints
+from skdiffclust.gemini._calibration import temperature_of
 from skdiffclust.gemini._models import MODELS
 from skdiffclust.gemini._penalties import group_norms
 
@@ -26,6 +27,7 @@ class Step:
     labels: np.ndarray
     n_iter: int
     weights: list
+    logits: np.ndarray  # (m, k), of `some_rows`
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +74,8 @@ class SparsePath:
         Fitted attributes that do not depend on the step.
     groups : list of ndarray
         Groups of features, as `groups_by_size` returns them.
+    row_weights : ndarray
+        Weights of the samples that the temperatures of the steps are found on.
 
     See Also
     --------
@@ -93,9 +97,12 @@ class SparsePath:
     template: object = field(repr=False)
     shared: dict = field(repr=False)
     groups: list = field(repr=False)
+    row_weights: np.ndarray = field(repr=False)
 
     @classmethod
-    def from_steps(cls, steps, kind, keep_threshold, template, shared, groups):
+    def from_steps(
+        cls, steps, kind, keep_threshold, template, shared, groups, row_weights
+    ):
         """Return the path of a list of steps, of models of a kind.
 
         Parameters
@@ -112,6 +119,8 @@ class SparsePath:
             Fitted attributes of all of them.
         groups : list of ndarray
             Groups of features.
+        row_weights : ndarray
+            Of the samples that steps have logits of.
 
         Returns
         -------
@@ -145,6 +154,7 @@ class SparsePath:
             template=template,
             shared=shared,
             groups=groups,
+            row_weights=row_weights,
         )
 
     def __len__(self):
@@ -210,7 +220,9 @@ class SparsePath:
         else:
             step = self.chosen
         estimator = clone(self.template)
-        attributes = attributes_of_step(self.steps[step], self.kind, self.groups)
+        attributes = attributes_of_step(
+            self.steps[step], self.kind, self.groups, self.row_weights
+        )
         attributes["feature_importances_"] = self.leaving_alphas()
         for name, value in (self.shared | attributes).items():
             setattr(estimator, name, value)
@@ -345,8 +357,11 @@ def attributes_of_model(model, groups):
     }
 
 
-def attributes_of_step(step, kind, groups):
-    """Return the fitted attributes of a Step of a path of models of a kind."""
+def attributes_of_step(step, kind, groups, row_weights):
+    """Return the fitted attributes of a Step of a path of models of a kind.
+
+    The samples that it has logits of have weights (m,).
+    """
     arrays = expand(kind, step.weights, step.support)
     return {
         **attributes_of_model(MODELS[kind].from_arrays(arrays), groups),
@@ -354,6 +369,7 @@ def attributes_of_step(step, kind, groups):
         "n_iter_": step.n_iter,
         "labels_": step.labels,
         "kkt_": step.kkt,
+        "temperature_": temperature_of(step.logits, row_weights),
         "n_clusters_": len(np.unique(step.labels)),
     }
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+from scipy import linalg
 from scipy.sparse import issparse
 from sklearn.base import clone
 from sklearn.metrics.pairwise import KERNEL_PARAMS, PAIRWISE_KERNEL_FUNCTIONS
@@ -21,6 +22,8 @@ from skdiffclust._affinity import (
 from skdiffclust._compat import PAIRWISE_METRICS, HasMethods, StrOptions
 from skdiffclust.gemini._sparse_rows import SparseRows, squared_norms, weighted_means
 
+# Principal components of a kernel that clusters are counted along.
+_MOST_COMPONENTS = 32
 # Kernels and metrics for samples with features.
 KERNELS = [
     StrOptions(set(PAIRWISE_KERNEL_FUNCTIONS)),
@@ -55,6 +58,10 @@ class Features:
         sums = sums.astype(np.float64)
         return product, sums.T @ sums
 
+    def coordinates(self):
+        """Return samples (n, r) whose products are those of the centred kernel."""
+        return self.features
+
     @cached_property
     def noise(self):
         """Accumulated rounding error of the squared length of a mean of features."""
@@ -79,6 +86,18 @@ class Matrix:
         product = self.matrix @ columns
         product -= row_weights @ product
         return product, (columns.T @ product).astype(np.float64)
+
+    def coordinates(self):
+        """Return samples (n, r) whose products are about those of the centred kernel.
+
+        Along its leading principal components.
+        """
+        matrix = self.matrix - self.matrix.mean(axis=0)
+        matrix -= matrix.mean(axis=1)[:, None]
+        last = len(matrix) - 1
+        first = max(0, last + 1 - _MOST_COMPONENTS)
+        values, vectors = linalg.eigh(matrix, subset_by_index=[first, last])
+        return vectors * np.sqrt(np.maximum(values, 0))
 
     @property
     def rounding(self):

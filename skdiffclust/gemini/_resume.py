@@ -12,10 +12,12 @@ from skdiffclust._checkpoint import (
     Checkpoint,
     check_checkpoint,
 )
+from skdiffclust.gemini._calibration import some_rows
 from skdiffclust.gemini._path import Step
 
 _KIND = "SparseGEMINI.path"
-_COLUMNS = ("alpha", "objective", "penalty", "kkt", "n_iter", "support", "labels")
+_SCALARS = ("alpha", "objective", "penalty", "kkt", "n_iter")
+_COLUMNS = (*_SCALARS, "support", "labels", "logits")
 
 
 class PathCheckpoint:
@@ -36,14 +38,17 @@ class PathCheckpoint:
         self._names = [f"model.{name}" for name in model.names]
         self._inputs = [f"model.{name}" for name in model.input_names]
         n_features = len(model.inputs[0])
+        n_clusters = model.arrays[-1].shape[-1]
+        dtype = model.arrays[-1].dtype
         self._example = {
             **dict.fromkeys(("alpha", "objective", "penalty", "kkt"), 0.0),
             "n_iter": 0,
             "support": np.zeros(n_features, dtype=bool),
             "labels": np.zeros(n_samples, dtype=np.int64),
+            "logits": some_rows(np.zeros((n_samples, n_clusters), dtype)),
             **dict(zip(self._names, model.arrays, strict=True)),
         }
-        self._n_clusters = model.arrays[-1].shape[-1]
+        self._n_clusters = n_clusters
 
     def open(self, walk, *, resume):
         """Return the finished Steps, and restore the Walk after the last of them.

@@ -34,6 +34,7 @@ from skdiffclust.gemini._base import (
     positive,
     report_clusters,
 )
+from skdiffclust.gemini._calibration import some_rows
 from skdiffclust.gemini._models import MODELS, new_model
 from skdiffclust.gemini._objectives import OBJECTIVES
 from skdiffclust.gemini._path import (
@@ -523,6 +524,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
             clone(self),
             self._shared(problem, means),
             self._groups_of_features(len(means)),
+            some_rows(row_weights),
         )
         self._publish(steps[path.chosen], problem, means)
         self._warn(steps[path.chosen], constraints, problem.X)
@@ -826,7 +828,8 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         """Assign the fitted attributes of a Step."""
         drop_stale(self, ["gamma_", "device_"])
         groups = self._groups_of_features(len(means))
-        attributes = attributes_of_step(step, self._kind(), groups)
+        weights = some_rows(problem.row_weights)
+        attributes = attributes_of_step(step, self._kind(), groups, weights)
         attributes |= self._shared(problem, means)
         for name, value in attributes.items():
             setattr(self, name, value)

@@ -24,7 +24,7 @@ from skdiffclust._compat import (
     check_sample_weight,
     fit_context,
 )
-from skdiffclust._constraints import as_constraints, bounds_of_clusters, metadata_of
+from skdiffclust._constraints import as_constraints, metadata_of
 from skdiffclust._history import (
     Training,
     drop_stale,
@@ -32,13 +32,7 @@ from skdiffclust._history import (
     reported_by_the_whole,
     warn_if_unfinished,
 )
-from skdiffclust.gemini._base import (
-    BaseGEMINI,
-    check_reference,
-    positive,
-    report_clusters,
-)
-from skdiffclust.gemini._gemini import GEMINI
+from skdiffclust.gemini._base import BaseGEMINI, positive, report_clusters
 from skdiffclust.gemini._objectives import OBJECTIVES
 from skdiffclust.gemini._resume import check_seed
 from skdiffclust.gemini._sparse_gemini import SparseGEMINI
@@ -46,12 +40,8 @@ from skdiffclust.gemini._sparse_rows import arrays_of_rows
 from skdiffclust.gemini._stability import (
     cluster_stability,
     co_assignment_uncertainty,
-    counts_to_try,
-    has_reference,
-    stability_of_counts,
     structure_of,
     support_stability,
-    warn_of_chance,
     warn_of_no_structure,
 )
 
@@ -340,7 +330,7 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
         sparse = self._sparse()
         is_auto = isinstance(self.n_clusters, str)
         counts = self._counts(sparse.n_clusters)
-        X, _, _ = sparse._check_rows(
+        X, row_weights, means = sparse._check_rows(
             X, sample_weight, n_clusters="auto" if is_auto else max(counts)
         )
         drop_stale(self, ["feature_names_in_"])
@@ -359,9 +349,16 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
         subsets = [self._draw(present, rng) for _ in range(self.n_resamples)]
         structure = None
         if affinity is None and _is_of_features(sparse):
-            structure = structure_of(X[present], max(counts), rng)
+            structure = structure_of(X[present], rng)
         counts, chosen = self._choose_count(
-            sparse, data, X[present], counts, rng, structure
+            sparse,
+            X,
+            row_weights,
+            means,
+            (relation, constraints),
+            counts,
+            rng,
+            structure,
         )
         judged = []
         candidates = []
@@ -531,44 +528,32 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
                 f"{self.support_stability_[step]:.2f}. ",
             )
 
-    def _choose_count(self, sparse, data, X, counts, rng, structure):
+    def _choose_count(self, sparse, X, weights, means, known, counts, rng, structure):
         """Return the numbers of clusters that have paths, and those to choose from.
 
-        X are the samples of Data with a weight. The reference leaves one number to
-        choose from; without it, all.
+        X (n, d) has weights (n,) and means (d,); `known` are an affinity and links.
         """
-        drop_stale(self, ["stability_"])
+        drop_stale(self, ["n_clusters_curve_"])
         is_auto = isinstance(self.n_clusters, str)
-        has_affinity = data.affinity is not None
-        if is_auto:
-            check_reference("SparseGEMINICV", sparse.model, X.shape[0], has_affinity)
-            several = counts_to_try(X.shape[0], *bounds_of_clusters(data.constraints))
-        elif len(counts) == 1 or has_affinity or not has_reference(X, max(counts)):
+        has_distances = known[0] is not None and sparse.objective == "wasserstein"
+        if not is_auto and (len(counts) == 1 or has_distances):
             return counts, counts
-        else:
-            several = sorted({count for count in counts if count > 1})
-        params = sparse.get_params(deep=False)
-        shared = GEMINI().get_params().keys() & params.keys()
-        trial = GEMINI(**{name: params[name] for name in shared})
-        stability = stability_of_counts(
-            trial._cluster_subset,
-            X,
-            several,
-            rng,
-            is_linear=trial._finds_cells(),
-            is_not_negative=trial._needs_positive_rows(),
-        )
-        self.stability_ = stability.to_dict()
+        count = sparse._count_clusters(X, weights, means, *known, rng)
+        self.n_clusters_curve_ = count.to_dict()
+        best = count.best
         if is_auto:
-            # The subsets of the paths may be smaller than those it was found on.
-            self._check_subsets(X.shape[0], [stability.best])
-            counts = [stability.best]
-        is_clear = (stability if structure is None else structure).is_clear
+            # The subsets of the paths may be smaller than the samples.
+            self._check_subsets(np.count_nonzero(weights), [best])
+            counts = [best]
+        several = [each for each in counts if each > 1]
+        # The largest one up to the number of clusters.
+        best = max([each for each in several if each <= best], default=min(several))
+        is_clear = (count if structure is None else structure).is_clear
         if 1 in counts and not is_clear:
             return counts, [1]
-        if structure is None:
-            warn_of_chance("SparseGEMINICV", stability)
-        return counts, [stability.best]
+        if structure is None or is_clear:
+            count.warn_if_unclear("SparseGEMINICV", stacklevel=3)
+        return counts, [best]
 
     def _grid(self, path):
         """Return the penalties (n_alphas,) between the ends of a path."""

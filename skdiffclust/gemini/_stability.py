@@ -1,192 +1,62 @@
-"""Stability over subsets of the samples: of clusters, of supports, and of their number.
-
-True clusters are found again in other samples. But two clusters of any elongated
-distribution are found again as well, so the stability of a number of clusters is
-compared with that on samples without clusters: of one Gaussian with the covariance of
-the data.
-"""
+"""Whether samples have structure, and the stability of clusters and of supports."""
 
 import itertools
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
-from scipy import linalg
 from scipy.sparse import issparse
 
 from skdiffclust._history import warn_of_convergence
+from skdiffclust._n_clusters import bimodality, principal_components
 from skdiffclust._validation import check_dense_size
 from skdiffclust.gemini._sparse_rows import centered, weighted_means
-from skdiffclust.gemini._starts import (
-    MAX_ITER,
-    ascend,
-    start_partitions,
-)
 
-# Largest number of clusters tried, samples per cluster, and samples used.
-MOST_CLUSTERS = 10
-_SAMPLES_PER_CLUSTER = 8
-_MOST_SAMPLES = 1000
-# Principal components of the samples that cells are found in. The best clusters of the
-# leading k / e have an inertia of at most 1 + e times the smallest one of k clusters
-# (Cohen et al., "Dimensionality Reduction for k-Means Clustering", STOC 2015).
-_MOST_COMPONENTS = 32
-# Subsets of half of the samples, and samples of the reference.
-_N_SUBSETS = 10
-_N_REFERENCES = 9
-# Runs of k-means in each subset.
-_N_RUNS = 10
-# Added to the distance of a reference from full stability: if two clusters of any data
-# are stable, two stable clusters of the samples mean little.
-_SLACK = 0.05
-# Smaller differences between advantages are due to chance.
-_TIE = 0.03
-# Test of structure: samples used, references (one in 40 is above all others by chance),
-# principal components, numbers of clusters from 2 on, subsets, and runs of k-means.
-_MOST_TESTED = 500
-_N_TESTS = 39
-_N_TESTED = 5
-_MOST_COUNTS_TESTED = 4
-_N_SUBSETS_TESTED = 8
-_N_RUNS_TESTED = 2
-
-
-@dataclass(frozen=True)
-class CountStability:
-    """Stability of each number of clusters, and the same for one Gaussian.
-
-    Arrays have one entry for each of `counts`; `by_chance` is the largest advantage
-    that each of the references has over the others.
-    """
-
-    counts: np.ndarray
-    stability: np.ndarray
-    reference: np.ndarray
-    advantage: np.ndarray
-    by_chance: np.ndarray
-
-    @property
-    def best(self):
-        """The largest of the numbers with nearly the largest advantage.
-
-        Two clusters that are merged into one are as stable as both.
-        """
-        is_near = self.advantage >= self.advantage.max() - _TIE
-        return int(self.counts[is_near].max())
-
-    @property
-    def is_clear(self):
-        """Whether the advantage is larger than that of any reference."""
-        return bool(self.advantage.max() > self.by_chance.max())
-
-    def to_dict(self):
-        """Return the columns of a table with a row for each number of clusters."""
-        names = "counts", "stability", "reference", "advantage"
-        return {name: getattr(self, name).copy() for name in names}
-
-
-def counts_to_try(n_samples, least, most):
-    """Return the numbers of clusters that "auto" stands for.
-
-    From 2 to 10, and at most one for eight samples, within the bounds that links set.
-    """
-    first = max(2, least)
-    last = min(MOST_CLUSTERS, min(n_samples, _MOST_SAMPLES) // _SAMPLES_PER_CLUSTER)
-    last = min(max(first, last), most)
-    return np.arange(first, max(first, last) + 1)
-
-
-def stability_of_counts(
-    cluster, X, counts, random_state, *, is_linear=False, is_not_negative=False
-):
-    """Return the CountStability of numbers of clusters of dense or sparse X (n, d).
-
-    ``cluster(X, rows, n_clusters, random_state)`` fits the samples `rows` of X and
-    returns the labels (n,) of all. At most `_MOST_SAMPLES` samples are used, and if
-    `is_linear`, so that only distances between samples matter, at most
-    `_MOST_COMPONENTS` principal components of them. The advantage of k clusters of
-    stability s over the mean m of the references is (s - m) / (1 + slack - m). If
-    features must be at least 0 (`is_not_negative`), so are those of the references.
-    """
-    n_samples = X.shape[0]
-    if n_samples > _MOST_SAMPLES:
-        X = X[np.sort(random_state.choice(n_samples, _MOST_SAMPLES, replace=False))]
-        n_samples = _MOST_SAMPLES
-    if is_linear and X.shape[1] > _MOST_COMPONENTS:
-        X = leading_components(X, _MOST_COMPONENTS)
-    n_features = X.shape[1]
-    check_dense_size(
-        n_samples,
-        n_features,
-        what="the samples that the stability of clusters is compared with",
-        remedy="Set n_clusters, or select features before.",
-    )
-    counts = np.asarray(counts)
-    subsets = [
-        np.sort(random_state.choice(n_samples, n_samples // 2, replace=False))
-        for _ in range(_N_SUBSETS)
-    ]
-
-    def stability(X):
-        return np.array(
-            [_stability_of(cluster, X, subsets, k, random_state) for k in counts]
-        )
-
-    own = stability(X)
-    lowest = 0.0 if is_not_negative else -np.inf
-    references = np.array(
-        [
-            stability(np.maximum(gaussian_like(X, random_state), lowest))
-            for _ in range(_N_REFERENCES)
-        ]
-    )
-    by_chance = [
-        _advantage(one, np.delete(references, i, axis=0)).max()
-        for i, one in enumerate(references)
-    ]
-    return CountStability(
-        counts,
-        own,
-        references.mean(axis=0),
-        _advantage(own, references),
-        np.array(by_chance),
-    )
+# Test of structure: samples used, samples of the reference (one in 20 is above all
+# others by chance), principal components, numbers of clusters and runs of k-means.
+_MOST_SAMPLES = 500
+_LEAST_SAMPLES = 16
+_N_REFERENCES = 19
+_N_COMPONENTS = 5
+_COUNTS = 2, 3, 4
+_N_RUNS = 2
+# Log-likelihood ratio up to which skewness and heavy tails explain two modes.
+_LEAST_RATIO = 5.0
+# Agreement of clusters with those that were counted below which a fit warns.
+_LEAST_AGREEMENT = 0.8
 
 
 @dataclass(frozen=True)
 class Structure:
-    """How much more stable clusters are than those of one Gaussian, and of Gaussians.
+    """How much better two modes fit samples than one, and the same of Gaussians.
 
-    `advantage` is that of the samples, `by_chance` (r,) those of the references.
+    `bimodality` is that of the samples, `by_chance` (r,) those of the references.
     """
 
-    advantage: float
+    bimodality: float
     by_chance: np.ndarray
 
     @property
     def is_clear(self):
-        """Whether no reference has as large an advantage."""
-        return bool(self.advantage > self.by_chance.max())
+        """Whether it exceeds that of each reference, and what tails explain."""
+        return self.bimodality > max(self.by_chance.max(), _LEAST_RATIO)
 
     def to_dict(self):
         """Return the parts by name."""
-        return {"advantage": self.advantage, "by_chance": self.by_chance.copy()}
+        return {"bimodality": self.bimodality, "by_chance": self.by_chance.copy()}
 
 
-def structure_of(X, n_clusters, random_state):
+def structure_of(X, random_state):
     """Return the Structure of dense or sparse X (n, d), None of fewer than 16 samples.
 
-    The stability of k-means' partitions of halves, into two to four clusters and into
-    `n_clusters`, on the leading principal components: of X, and of X with each feature
-    divided by the width of its densest quarter. The latter is the spread within a
-    cluster where the variance is that between clusters, and finds clusters in few of
-    many standardised features; the former finds those along the largest variances.
-    Both are compared with Gaussians of the same covariance as in `stability_of_counts`;
-    the advantage is the largest over all numbers and both spaces. Inertia and
-    likelihood would take heavy tails for clusters, which stability does not.
+    The largest bimodality along the five leading principal components, and along the
+    lines between the centres of two to four clusters of k-means on them: of X, and of
+    X with each feature divided by the width of its densest quarter. The latter is the
+    spread within a cluster where the variance is that between clusters, and finds
+    clusters in few of many standardised features; the former finds those along the
+    largest variances. The same is computed for Gaussians with the covariance of X.
     """
-    n_samples = min(X.shape[0], _MOST_TESTED)
-    if n_samples < 2 * _SAMPLES_PER_CLUSTER:
+    n_samples = min(X.shape[0], _MOST_SAMPLES)
+    if n_samples < _LEAST_SAMPLES:
         return None
     if X.shape[0] > n_samples:
         X = X[np.sort(random_state.choice(X.shape[0], n_samples, replace=False))]
@@ -196,29 +66,33 @@ def structure_of(X, n_clusters, random_state):
         what="the samples that the structure of X is compared with",
         remedy="Select features before.",
     )
-    most = n_samples // _SAMPLES_PER_CLUSTER
-    counts = {*range(2, min(_MOST_COUNTS_TESTED, most) + 1), n_clusters}
-    counts = sorted(count for count in counts if 2 <= count <= most)
-    subsets = [
-        np.sort(random_state.choice(n_samples, n_samples // 2, replace=False))
-        for _ in range(_N_SUBSETS_TESTED)
+    has_scales = not issparse(X)
+    references = [
+        _largest_bimodality(gaussian_like(X, random_state), has_scales, random_state)
+        for _ in range(_N_REFERENCES)
     ]
+    own = _largest_bimodality(X, has_scales, random_state)
+    return Structure(own, np.array(references))
 
-    def stability(X):
-        spaces = [X] if issparse(own) else [X, by_densest_quarter(X)]
-        return [
-            _stability_of(_means_of_subset, points, subsets, count, random_state)
-            for points in (leading_components(each, _N_TESTED) for each in spaces)
-            for count in counts
-        ]
 
-    own = X
-    found = np.array(
-        [stability(X)]
-        + [stability(gaussian_like(X, random_state)) for _ in range(_N_TESTS)]
-    )
-    advantages = _advantage(found, found[1:]).max(axis=1)
-    return Structure(float(advantages[0]), advantages[1:])
+def _largest_bimodality(X, has_scales, random_state):
+    """Return the largest bimodality of X (n, d) along lines between clusters.
+
+    With `has_scales`, also of features in units of their densest quarters.
+    """
+    from skdiffclust._kmeans import kmeans
+
+    weight = np.ones(X.shape[0])
+    lines = []
+    for each in [X, by_densest_quarter(X)] if has_scales else [X]:
+        points = principal_components(each, _N_COMPONENTS)
+        lines.append(points.T)
+        for count in _COUNTS:
+            runs, costs, _ = kmeans(points, weight, count, _N_RUNS, random_state)
+            centers = runs[np.argmin(costs)]
+            first, second = np.triu_indices(count, 1)
+            lines.append((centers[first] - centers[second]) @ points.T)
+    return float(bimodality(np.concatenate(lines), weight).max())
 
 
 def by_densest_quarter(X):
@@ -239,63 +113,31 @@ def by_densest_quarter(X):
     return X / (deviations * shares)
 
 
-def _means_of_subset(X, rows, n_clusters, random_state):
-    """Return the labels (n,) of X (n, d) by the means of k-means on some samples."""
-    from skdiffclust._kmeans import kmeans
-
-    mean = X[rows].mean(axis=0)
-    runs, costs, _ = kmeans(
-        X[rows] - mean, np.ones(len(rows)), n_clusters, _N_RUNS_TESTED, random_state
-    )
-    centers = runs[np.argmin(costs)]
-    offsets = np.einsum("ij,ij->i", centers, centers) / 2
-    return ((X - mean) @ centers.T - offsets).argmax(axis=1)
-
-
 def warn_of_no_structure(name, structure, more=""):
     """Warn if Gaussians have as much structure; `more` is said about the result."""
     if structure is not None and not structure.is_clear:
-        n_references = len(structure.by_chance)
         warn_of_convergence(
-            f"{name} sees no more structure than in a Gaussian: the advantage of its "
-            f"clusters in stability is {structure.advantage:.2f}, and up to "
-            f"{structure.by_chance.max():.2f} in {n_references} samples of a Gaussian "
-            f"with the same covariance. {more}Do not interpret the clusters, unless "
-            "something else supports them. Inspect structure_, or add samples.",
+            f"{name} sees no more structure than in a Gaussian: two modes fit better "
+            f"than one by a log-likelihood of {structure.bimodality:.1f}, and by up to "
+            f"{structure.by_chance.max():.1f} in {len(structure.by_chance)} samples of "
+            "a Gaussian with the same covariance; skewness and tails explain "
+            f"{_LEAST_RATIO:g}. {more}Do not interpret the clusters, unless something "
+            "else supports them. Inspect structure_, or add samples.",
             stacklevel=4,
         )
 
 
-def has_reference(X, n_clusters):
-    """Return whether stability can be compared up to a number of clusters of X."""
-    n_samples = min(X.shape[0], _MOST_SAMPLES)
-    return 2 <= n_clusters <= n_samples // _SAMPLES_PER_CLUSTER
-
-
-def warn_of_chance(name, stability):
-    """Warn if a Gaussian has clusters as stable as those of the samples."""
-    if not stability.is_clear:
+def warn_of_other_clusters(name, labels, counted):
+    """Warn if labels (n,) are not the clusters (n,) that were counted."""
+    agreement = adjusted_rand(labels, counted)
+    if agreement < _LEAST_AGREEMENT:
         warn_of_convergence(
-            f"{name} sees no clear structure: the stability of {stability.best} "
-            f"clusters has an advantage of {stability.advantage.max():.2f} over "
-            "samples of one Gaussian, which have up to "
-            f"{stability.by_chance.max():.2f} over each other. It takes "
-            f"{stability.best} clusters. Inspect stability_, and use the clusters (and "
-            "features) only if something else supports them.",
-            stacklevel=4,
+            f"{name} finds other clusters than those that were counted: the sizes are "
+            f"{np.bincount(labels).tolist()} and {np.bincount(counted).tolist()}, and "
+            f"the adjusted Rand index is {agreement:.2f}. The objective favours "
+            "clusters of similar sizes. Use ClAM or KMeans if they are unequal.",
+            stacklevel=3,
         )
-
-
-def _stability_of(cluster, X, subsets, n_clusters, random_state):
-    """Return the mean adjusted Rand index of the labels found from pairs of subsets."""
-    labels = [cluster(X, rows, n_clusters, random_state) for rows in subsets]
-    return float(cluster_stability(np.array(labels)[:, None])[0])
-
-
-def _advantage(stability, references):
-    """Return the advantage (m,) of stabilities (m,) over references (r, m)."""
-    mean = references.mean(axis=0)
-    return (stability - mean) / (1 + _SLACK - mean)
 
 
 def gaussian_like(X, random_state):
@@ -310,59 +152,6 @@ def gaussian_like(X, random_state):
     factors = random_state.normal(scale=n_samples**-0.5, size=(n_samples, n_samples))
     samples = (rows.T @ factors).T + means
     return np.ascontiguousarray(samples).astype(X.dtype, copy=False)
-
-
-def leading_components(X, n_components):
-    """Return coordinates (n, m), float64, of X (n, d) along principal components.
-
-    Dense or sparse X; m is `n_components`, or n or d if that is less. O(n d min(n, d)).
-    """
-    n_samples, n_features = X.shape
-    n_components = min(n_components, n_samples, n_features)
-    if issparse(X):
-        gram = (X @ X.T).toarray().astype(np.float64)
-        gram -= gram.mean(axis=0)
-        gram -= gram.mean(axis=1)[:, None]
-    else:
-        rows = X - X.mean(axis=0, dtype=np.float64)
-        gram = rows @ rows.T if n_samples < n_features else rows.T @ rows
-    last = len(gram) - 1
-    values, vectors = linalg.eigh(gram, subset_by_index=[last - n_components + 1, last])
-    if not issparse(X) and n_samples >= n_features:
-        return rows @ vectors
-    return vectors * np.sqrt(np.maximum(values, 0))
-
-
-def cells_of_subset(X, rows, n_clusters, mode, random_state):
-    """Return the labels (n,) in the best cells for the linear MMD of some samples.
-
-    X is (n, d). The best partition of k-means, improved, is the one with the largest
-    objective, at or near which training ends: see `_starts`.
-    """
-    part = X[rows]
-    weights = np.full(len(rows), 1 / len(rows))
-    means = weighted_means(part, weights)
-    points = centered(part, means)
-    if issparse(X):
-        weights = weights.astype(X.dtype)
-        improve = partial(ascend, points)
-    else:
-        columns = np.ascontiguousarray(points.T, dtype=np.float64)
-        improve = partial(_ascend, columns)
-    partitions = start_partitions(points, weights, n_clusters, random_state, _N_RUNS)
-    found = [improve(weights, labels, n_clusters, mode) for labels in partitions]
-    _, directions, offsets = max(found, key=lambda cells: cells[0])
-    return (centered(X, means) @ directions + offsets).argmax(axis=1)
-
-
-def _ascend(columns, weights, labels, n_clusters, mode):
-    """Return what `ascend` does from the samples as columns (d, n), compiled."""
-    from skdiffclust.gemini._starts_kernels import ascend_columns
-
-    value, directions, offsets = ascend_columns(
-        columns, weights, labels, n_clusters, mode == "ovo", MAX_ITER, 1e-12
-    )
-    return value, directions.T, offsets
 
 
 def cluster_stability(labels, weights=None):

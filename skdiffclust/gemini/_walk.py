@@ -15,6 +15,7 @@ from skdiffclust._assignments import softmax
 from skdiffclust._checkpoint import restore_stream, stream_arrays
 from skdiffclust._optimisers import Momentum
 from skdiffclust._threads import small_products
+from skdiffclust.gemini._calibration import some_rows
 from skdiffclust.gemini._models import MODELS
 from skdiffclust.gemini._path import Step, compact, expand
 from skdiffclust.gemini._penalties import group_norms
@@ -124,8 +125,9 @@ class Walk:
         """Return the Step of a model with these labels (n,)."""
         support = self.penalty.support(model)
         problem = self.problem_of(support)
+        logits = self.logits(model)
         objective, _ = problem.objective(
-            softmax(self.logits(model)), problem.row_weights, problem.relation
+            softmax(logits), problem.row_weights, problem.relation
         )
         return Step(
             alpha=float(alpha),
@@ -136,6 +138,7 @@ class Walk:
             labels=labels,
             n_iter=n_iter,
             weights=compact(model, support),
+            logits=some_rows(logits),
         )
 
     def _empty_last(self, labels):

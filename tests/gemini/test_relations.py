@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from gemini_assignments import trained
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array
 from sklearn.base import clone
@@ -41,7 +42,7 @@ def test_a_kernel_that_is_given_is_the_kernel_of_that_name(model, mode):
         return
     # The unit of X is taken out in one and is none of the kernel in the other.
     assert_allclose(given.predict_proba(X), named.predict_proba(X), atol=1e-6)
-    value = gemini_score(given.predict_proba(X), K, kernel="precomputed", mode=mode)
+    value = gemini_score(trained(given, X), K, kernel="precomputed", mode=mode)
     assert_allclose(given.score(X, affinity=K), value)
     half = given.score(X[:30], affinity=K[:30, :30])
     assert_allclose(half, named.score(X[:30]), rtol=1e-6)
@@ -53,7 +54,7 @@ def test_the_chi2_kernel_has_the_default_gamma_of_scikit_learn():
     named = GEMINI(3, kernel="chi2", **FAST).fit(X)
     given = GEMINI(3, **FAST).fit(X, affinity=K)
     assert_array_equal(given.labels_, named.labels_)
-    assignments = named.predict_proba(X)
+    assignments = trained(named, X)
     value = gemini_score(assignments, K, kernel="precomputed")
     assert_allclose(gemini_score(assignments, X, kernel="chi2"), value)
     assert_allclose(named.score(X), value)
@@ -105,7 +106,7 @@ def test_paths_and_their_checkpoints(tmp_path):
     chosen = path.select()
     assert_allclose(
         chosen.score(X, affinity=K),
-        gemini_score(chosen.predict_proba(X), K, kernel="precomputed", mode="ovo"),
+        gemini_score(trained(chosen, X), K, kernel="precomputed", mode="ovo"),
     )
     with pytest.raises(ValueError, match="'affinity' parameter of SparseGEMINI.score"):
         chosen.score(X)

@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from gemini_assignments import trained
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.callback import ScoringMonitor
@@ -191,7 +192,7 @@ def test_every_attribute_is_of_the_chosen_step(model, global_random_seed):
     assert_allclose(sparse.score(X), path.objectives[step], rtol=1e-9)
     assert_allclose(sparse.feature_norms_.sum(), path.penalties[step])
     assert sparse.n_iter_ == path.n_iters[step]
-    expected = gemini_score(sparse.predict_proba(X), X, mode="ovo")
+    expected = gemini_score(trained(sparse, X), X, mode="ovo")
     assert_allclose(path.objectives[step], expected, rtol=1e-9)
 
 
@@ -295,7 +296,7 @@ def test_dynamic(objective, global_random_seed):
         step = np.flatnonzero(path.n_features == 2)[0]
         fitted = path.select(n_features=2)
         expected = gemini_score(
-            fitted.predict_proba(X),
+            trained(fitted, X),
             X[:, path.supports[step]],
             objective=objective,
             mode="ovo",

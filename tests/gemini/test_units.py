@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from gemini_assignments import trained
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.datasets import load_wine, make_blobs
@@ -174,9 +175,7 @@ def test_gamma_reaches_the_kernel():
         expected = gemini_score(P, K, kernel="precomputed")
         assert_allclose(gemini_score(P, X, **params), expected, rtol=1e-9)
         gemini = quiet(GEMINI(3, **params, **FAST).fit, X)
-        found = gemini_score(
-            gemini.predict_proba(X), K, kernel="precomputed", mode="ovo"
-        )
+        found = gemini_score(trained(gemini, X), K, kernel="precomputed", mode="ovo")
         assert_allclose(gemini.score(X), found, rtol=1e-9)
 
 
@@ -187,9 +186,7 @@ def test_gamma_scale_is_one_over_the_sum_of_variances():
     fixed = quiet(GEMINI(3, kernel="rbf", gamma=gemini.gamma_, **FAST).fit, X)
     assert_allclose(fixed.score(X), gemini.score(X), rtol=1e-6)
     assert not hasattr(fixed, "gamma_")
-    score = gemini_score(
-        gemini.predict_proba(X), X, kernel="rbf", gamma="scale", mode="ovo"
-    )
+    score = gemini_score(trained(gemini, X), X, kernel="rbf", gamma="scale", mode="ovo")
     assert_allclose(gemini.score(X), score, rtol=1e-9)
     # Other rows are scored with the gamma of the training rows.
     assert gemini.score(X[:20] * 3) == pytest.approx(fixed.score(X[:20] * 3))

@@ -1,0 +1,82 @@
+"""The temperature at which probabilities are those of a mixture of normal clusters.
+
+The objectives grow with the certainty of the assignments, on new samples, too, so that
+they cannot choose it: a model of the clusters has to.
+"""
+
+import numpy as np
+
+from skdiffclust._assignments import softmax
+
+# Samples used, steps of expectation and maximisation, and bisections of the logarithm
+# of the temperature between these, relative to the size of the logits.
+_MOST_SAMPLES = 500
+_N_STEPS = 10
+_N_BISECTIONS = 20
+_LEAST, _MOST = 1e-6, 1e3
+_LEAST_VARIANCE = 1e-6  # within clusters, where the whole has a variance of one
+_SAME = 1e-12  # share of the largest variance of logits that is rounding
+
+
+def some_rows(array):
+    """Return every m-th row of an array (n, ...), 500 to 1000 of many."""
+    return array[:: max(1, len(array) // _MOST_SAMPLES)]
+
+
+def temperature_of(logits, weights):
+    """Return the temperature of logits (n, k) of samples with weights (n,).
+
+    Softmax of the logits divided by it is closest, in cross entropy, to the
+    probabilities of a mixture of normal distributions with one covariance matrix. The
+    mixture is fitted to the logits themselves, from the labels: its means are free,
+    because those of clusters that overlap are further apart than those of the classes.
+    Labels are the same at any temperature. 1 if all samples have the same label.
+    """
+    logits = logits - logits.mean(axis=1, keepdims=True, dtype=np.float64)
+    weights = weights / weights.sum(dtype=np.float64)
+    labels = logits.argmax(axis=1)
+    if np.unique(labels[weights > 0]).size < 2:
+        return 1.0
+    size = np.abs(logits).max()
+    logits /= size
+    targets = _responsibilities(logits, labels, weights)
+
+    def is_too_certain(temperature):
+        """Whether a higher temperature lowers the cross entropy."""
+        gaps = (softmax(logits / temperature) - targets) * logits
+        return weights @ gaps.sum(axis=1) > 0
+
+    least, most = _LEAST, _MOST
+    for _ in range(_N_BISECTIONS):
+        middle = np.sqrt(least * most)
+        if is_too_certain(middle):
+            least = middle
+        else:
+            most = middle
+    return float(size * np.sqrt(least * most))
+
+
+def _responsibilities(logits, labels, weights):
+    """Return the probabilities (n, k) of a mixture of the logits (n, k).
+
+    From labels (n,) of samples with weights (n,); clusters have one covariance matrix.
+    """
+    points = logits - weights @ logits
+    values, vectors = np.linalg.eigh((weights[:, None] * points).T @ points)
+    varies = values > _SAME * values[-1]
+    points = points @ (vectors[:, varies] / np.sqrt(values[varies]))
+    total = (weights[:, None] * points).T @ points
+    found = np.eye(logits.shape[1])[labels]
+    for _ in range(_N_STEPS):
+        shares = weights @ found
+        means = (weights[:, None] * found).T @ points
+        occupied = shares > 0
+        means[occupied] /= shares[occupied, None]
+        within = total - (means.T * shares) @ means
+        within += _LEAST_VARIANCE * np.eye(len(within))
+        directions = np.linalg.solve(within, means.T)
+        scores = points @ directions - (means.T * directions).sum(axis=0) / 2
+        scores[:, occupied] += np.log(shares[occupied])
+        scores[:, ~occupied] = -np.inf
+        found = softmax(scores)
+    return found

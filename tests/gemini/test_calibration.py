@@ -1,0 +1,92 @@
+"""The temperature of probabilities."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import norm
+
+from skdiffclust import GEMINI, SparseGEMINI, SparseGEMINICV
+from skdiffclust.gemini import gemini_score
+
+FAST = {"n_init": 1, "random_state": 0, "learning_rate": 0.1, "max_iter": 100}
+
+
+def overlapping(seed, noise="normal", distance=3.0, n=600, d=3):
+    """Return two clusters that overlap, and their classes."""
+    rng = np.random.RandomState(seed)
+    y = np.arange(n) % 2
+    X = rng.normal(size=(n, d))
+    if noise == "t(5)":
+        X = np.sqrt(0.6) * rng.standard_t(5, size=(n, d))
+    if noise == "gamma":
+        X = (rng.gamma(3, size=(n, d)) - 3) / np.sqrt(3)
+    X[:, 0] += distance * y
+    return X, y
+
+
+@pytest.mark.parametrize("noise", ["normal", "t(5)", "gamma"])
+@pytest.mark.parametrize("params", [{}, {"model": "mlp", "hidden_layer_sizes": 10}])
+def test_probabilities_are_shares_of_right_labels(noise, params, global_random_seed):
+    X, y = overlapping(global_random_seed, noise)
+    gemini = GEMINI(2, **FAST, **params).fit(X[:400])
+    for rows in (slice(400), slice(400, None)):
+        certainty = gemini.predict_proba(X[rows]).max(axis=1)
+        is_right = gemini.predict(X[rows]) == y[rows]
+        is_right = is_right if is_right.mean() > 0.5 else ~is_right
+        # Thirds of the samples, from uncertain to certain ones.
+        for part in np.array_split(np.argsort(certainty), 3):
+            assert abs(certainty[part].mean() - is_right[part].mean()) < 0.12
+    assert certainty.mean() < 0.98
+
+
+def test_probabilities_of_normal_clusters_are_those_of_bayes(global_random_seed):
+    X, _ = overlapping(global_random_seed, n=4000, d=1)
+    gemini = GEMINI(2, **FAST).fit(X)
+    grid = np.linspace(-1, 4, 20)[:, None]
+    found = gemini.predict_proba(grid)
+    density = norm.pdf(grid - [0, 3])
+    expected = density / density.sum(axis=1, keepdims=True)
+    expected = expected[:, np.argsort(found[0])[::-1].argsort()]
+    assert np.abs(found - expected).max() < 0.1
+
+
+@pytest.mark.parametrize("mode", ["ova", "ovo"])
+def test_labels_and_the_score_are_those_of_the_training(mode, global_random_seed):
+    X, _ = overlapping(global_random_seed)
+    gemini = GEMINI(2, mode=mode, **FAST).fit(X)
+    assignments = gemini.predict_proba(X)
+    assert_array_equal(assignments.argmax(axis=1), gemini.labels_)
+    hard = np.eye(2)[gemini.labels_]
+    assert gemini.start_kept_
+    assert_allclose(gemini.score(X), gemini_score(hard, X, mode=mode), rtol=1e-3)
+    assert gemini_score(assignments, X, mode=mode) < gemini.score(X)
+    if mode == "ovo":
+        # Of the unit of X, nothing depends.
+        other = GEMINI(2, mode=mode, **FAST).fit(1000 * X)
+        assert_allclose(other.predict_proba(1000 * X), assignments, atol=1e-6)
+
+
+def test_features_that_are_dropped_change_no_probability(global_random_seed):
+    X, _ = overlapping(global_random_seed, d=6, n=200)
+    sparse = SparseGEMINI(2, **FAST)
+    path = sparse.path(X, min_features=1)
+    moved = X.copy()
+    moved[:, 1:] += 100
+    for model in (path.select(n_features=1), path.select(n_features=3)):
+        dropped = np.flatnonzero(model.feature_norms_ == 0)
+        assert len(dropped) > 2
+        assert (model.coefs_[0][dropped] == 0).all()
+        moved = X.copy()
+        moved[:, dropped] += 100
+        found = model.predict_proba(moved)
+        assert_array_equal(found, model.predict_proba(X))
+        assert 0.8 < found.max(axis=1).mean() < 0.99
+        assert model.temperature_ > 0
+    search = SparseGEMINICV(sparse, n_alphas=4, n_resamples=3, random_state=0).fit(X)
+    assert 0.8 < search.predict_proba(X).max(axis=1).mean() < 0.99
+
+
+def test_one_cluster_has_no_temperature_to_find():
+    X = np.random.RandomState(0).normal(size=(30, 3))
+    assert GEMINI(1, **FAST).fit(X).temperature_ == 1.0
+    assert not hasattr(GEMINI(2, model="free", **FAST).fit(X), "temperature_")

@@ -1,0 +1,12 @@
+"""What a GEMINI was trained to, from the probabilities that it predicts."""
+
+import numpy as np
+
+from skdiffclust._assignments import softmax
+
+
+def trained(model, X):
+    """Return the assignments (n, k) that `score` evaluates, before calibration."""
+    with np.errstate(divide="ignore"):
+        logits = np.log(model.predict_proba(X))
+    return softmax(model.temperature_ * logits)
