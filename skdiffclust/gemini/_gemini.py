@@ -433,7 +433,7 @@ class GEMINI(BaseGEMINI):
         self.n_clusters_ = report_clusters(
             "GEMINI", labels, self._n_clusters, self._mode(), constraints
         )
-        if count is not None:
+        if count is not None and count.is_clear:
             warn_of_other_clusters("GEMINI", labels[count.rows], count.labels)
         self.labels_ = labels
         drop_stale(self, _BY_MODEL)
