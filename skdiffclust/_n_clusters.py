@@ -33,10 +33,11 @@ _SAMPLES_PER_COMPONENT = 20
 # that each cluster must have.
 _N_PAIRS = 6
 _LEAST_SIZE = 5
-# Log-likelihood ratio of two modes to one from which clusters are separated. Single
-# distributions reach 4, and more where k-means has many directions to choose from, so
-# that the number is clear only above 4 and a fifth for each component.
+# Log-likelihood ratio of two modes to one from which clusters are separated. Where
+# k-means has many directions to choose from, single distributions reach more, so that
+# the number is clear only above the second value and a fifth for each component.
 _SEPARATED = 4.0
+_CLEAR = 6.0
 _CHANCE_PER_COMPONENT = 0.2
 _SOME_SEPARATION = 1.0  # preferred where no number is separated
 # Largest variance of a cluster along its longest axis, relative to the others.
@@ -153,7 +154,7 @@ def rows_to_count(weight, random_state):
 
 def _finding(clusters, separation):
     """Return what is unclear about Clusters with a separation, as text."""
-    by_chance = _SEPARATED + _CHANCE_PER_COMPONENT * clusters.centers.shape[1]
+    by_chance = _CLEAR + _CHANCE_PER_COMPONENT * clusters.centers.shape[1]
     if separation <= by_chance:
         return (
             f"between two of the {len(clusters.centers)} clusters, two modes fit the "

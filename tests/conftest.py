@@ -32,13 +32,21 @@ def pytest_ignore_collect(collection_path):
     return bool(IMPORTS_TORCH.search(collection_path.read_text("utf-8"))) or None
 
 
+NO_STRUCTURE = (
+    "ignore:SparseGEMINICV sees no more structure:sklearn.exceptions.ConvergenceWarning"
+)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
     """Mark the tests that need torch; where it is missing, deselect them.
 
     Those that train few epochs by choice may not have converged, and say so by a mark.
+    Samples of tests that are not about structure are often noise.
     """
     for item in items:
+        if "structure" not in item.name:
+            item.add_marker(pytest.mark.filterwarnings(NO_STRUCTURE))
         if item.get_closest_marker("few_epochs"):
             item.add_marker(FEW_EPOCHS)
         parameters = getattr(item, "callspec", None)

@@ -76,9 +76,7 @@ def test_what_centres_cannot_represent_is_warned_of(kind, global_random_seed):
     X = WITHOUT[kind](np.random.RandomState(global_random_seed))
     found = count(X, global_random_seed)
     assert not found.is_clear
-    with pytest.warns(
-        ConvergenceWarning, match=r"K\(n_clusters='auto'\) sees no clear"
-    ):
+    with pytest.warns(ConvergenceWarning, match="K sees no clear"):
         found.warn_if_unclear("K", stacklevel=1)
 
 

@@ -62,6 +62,9 @@ def _has_stream(estimator):
 class GEMINI(BaseGEMINI):
     r"""Cluster by maximising a generalised mutual information.
 
+    Clusters should be of similar sizes: of 500 and 10 samples, however far apart, the
+    objective prefers two halves (which ``n_clusters="auto"`` warns of).
+
     A discriminative model p(y|x) is trained so that the distributions of the clusters
     differ as much as possible, either from the distribution of all samples
     (one-vs-all),
@@ -75,9 +78,9 @@ class GEMINI(BaseGEMINI):
     Parameters
     ----------
     n_clusters : int or "auto", default=2
-        Maximum number of clusters; fewer may be found. With "auto", the numbers from 2
-        to 10 (at most one cluster per eight samples) are tried, and the one whose
-        clusters are most stable over subsets of the samples is chosen; see Notes.
+        Maximum number of clusters; fewer may be found. With "auto", the largest number
+        from 2 to 40 (at most the root of the number of samples) whose clusters are
+        separated, see Notes.
     objective : str, default="mmd"
         Divergence between distributions, one of
         :func:`~skdiffclust.gemini.available_objectives`. "mmd" compares means in the
@@ -177,15 +180,18 @@ class GEMINI(BaseGEMINI):
         "loss" and "objective" after each epoch of the best restart.
     start_kept_ : bool
         Whether the result is the hard partition of the start, see Notes, because
-        training did not improve the loss by more than `tol`. All probabilities are then
-        close to 0 or 1, and the parameters of the training had no effect. Only
-        available after `fit` of a model that is not a module.
+        training did not improve the loss by more than `tol`. Parameters of the training
+        then had no effect. Only available after `fit` of a model that is not a module.
+    temperature_ : float
+        Divisor of the logits in `predict_proba`, see Notes. Not available with
+        ``model="free"``.
     gamma_ : float
         Value of gamma. Only available with ``gamma="scale"``.
-    stability_ : dict of ndarray
-        Stability of each number of clusters in "counts": its "stability", the
-        "reference", which is the stability of samples drawn from a Gaussian, and the
-        "advantage" over the reference. Only available with ``n_clusters="auto"``.
+    n_clusters_curve_ : dict of ndarray
+        Table of the numbers of clusters "n_clusters": the "separation" of the two
+        clusters that are least separated, and the "score", the mean of 1 - d1 / d2 for
+        the distances to the two nearest centres; see Notes. Only available with
+        ``n_clusters="auto"``.
     n_features_in_ : int
         Number of features seen during `fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -235,22 +241,26 @@ class GEMINI(BaseGEMINI):
     each epoch. The global random generators of torch are seeded during training and
     restored afterwards; concurrent fits of modules therefore wait for one another.
 
-    **Number of clusters.** With ``n_clusters="auto"``, each candidate is fitted to ten
-    random halves of the samples (of 1000 samples, if there are more). Its stability s
-    is the mean adjusted Rand index between the predictions of pairs of these fits for
-    all samples. Because halves of any elongated distribution are stable as well, s is
-    compared with a reference m, the mean stability of nine data sets of as many samples
-    drawn from a Gaussian with the covariance of X, as in [3]_. Among the candidates
-    whose advantage (s - m) / (1.05 - m) is within 0.03 of the largest, the largest
-    number is chosen, because a clustering with two clusters merged is as stable as one
-    that separates them. A ConvergenceWarning is issued if the advantage of one of the
-    Gaussian data sets is larger. For "mmd" with the linear kernel, each fit is an
-    improved partition of k-means (see above), computed along the 32 leading principal
-    components if there are more features [4]_, and the choice takes seconds. For the
-    other objectives and kernels, each fit is a training of at most 100 epochs, and each
-    candidate needs 100 of them. Links and sample weights are not used by the choice,
-    except that samples of weight 0 are left out, and numbers of clusters that
-    contradict the links are not tried.
+    **Probabilities.** The objectives grow with the certainty of the assignments, on new
+    samples, too, so that they cannot say how certain these should be. `predict_proba`
+    divides the logits by `temperature_`, with which they are closest, in cross entropy,
+    to the probabilities of a mixture of normal distributions with one covariance
+    matrix, fitted to the logits by ten steps of EM from the labels. Labels, weights and
+    `score` are those of the training, whose assignments are proportional to
+    ``predict_proba(X) ** temperature_``.
+
+    **Number of clusters.** With ``n_clusters="auto"``, too many centres of k-means are
+    merged one by one, and the largest number is chosen at which all clusters are
+    separated: on the line between two centres, two normal distributions fit the samples
+    of both clusters better than any distribution with one mode, by a log-likelihood
+    above 4. Heavy tails, skewness, and the splitting of a long or bent cluster do not
+    have two modes. If no number is separated, the one of largest score is chosen. A
+    ConvergenceWarning is issued if the separation might be due to chance, if the
+    longest axes of the clusters differ, so that they are not round or two were taken
+    for one, and if the objective has other clusters. At most 2000 samples and 32
+    principal components, as in [3]_, are used. With a kernel other than the linear one,
+    clusters are counted along the principal components of the kernel; for other
+    objectives, along those of X. Numbers that contradict the links are not chosen.
 
     References
     ----------
@@ -259,9 +269,7 @@ class GEMINI(BaseGEMINI):
        Statistics and Computing 34:155, 2024.
     .. [2] A. Krause, P. Perona, R. Gomes, "Discriminative Clustering by Regularized
        Information Maximization", NeurIPS 2010.
-    .. [3] C. R. John et al., "M3C: Monte Carlo reference-based consensus clustering",
-       Scientific Reports 10:1816, 2020.
-    .. [4] M. B. Cohen et al., "Dimensionality Reduction for k-Means Clustering and Low
+    .. [3] M. B. Cohen et al., "Dimensionality Reduction for k-Means Clustering and Low
        Rank Approximation", STOC 2015.
 
     Examples

@@ -195,6 +195,8 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         Means of the features, which are subtracted before the model is applied.
     n_iter_ : int
         Number of epochs, or of iterations of the solver, at the penalty `alpha_`.
+    temperature_ : float
+        Divisor of the logits in `predict_proba`, as in :class:`GEMINI`.
     kkt_ : float
         Violation of the optimality (KKT) conditions at `alpha_`, relative to the
         penalty. For a group with weights w and gradient u of the unpenalised loss, with

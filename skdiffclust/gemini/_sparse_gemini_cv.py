@@ -76,9 +76,8 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
         ``SparseGEMINI()``.
     n_clusters : int, "auto", sequence of int or None, default=None
         Maximum number of clusters, or the numbers to choose from; fewer clusters may be
-        found. None means that of `estimator`. "auto" tries the numbers from 2 to 10 (at
-        most one cluster per eight samples), see Notes. If 1 is in the sequence, it is
-        chosen when no other number is supported by the data.
+        found. None means that of `estimator`. "auto" counts them, see Notes. If 1 is in
+        the sequence, it is chosen when X has no structure.
     n_alphas : int, default=20
         Number of penalties. They form a geometric sequence from the penalty at which
         the first feature is dropped to the penalty at which `min_features` features are
@@ -120,17 +119,15 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
         the grid on, with all clusters and at least one feature, it is the first one
         whose features differ least from those with a selection probability of at least
         one half at `stable_alpha_`; 0 if there is none.
-    stability_ : dict of ndarray
-        For each number of clusters in "counts", its "stability", the "reference", and
-        the "advantage" over the reference, as in :class:`GEMINI`. Only available if the
-        number of clusters was chosen by comparison with the reference.
+    n_clusters_curve_ : dict of ndarray
+        Table of the numbers of clusters, as in :class:`GEMINI`. Only available if the
+        number was chosen.
     structure_ : dict
-        "advantage" is how much more stable the clusters of k-means are than those of
-        samples of a Gaussian with the same covariance, and "by_chance" the same of 39
-        such samples; see Notes. X has structure if the former exceeds all of the
-        latter, which has a probability of at most 1/40 without structure. Only
-        available for the linear kernel and for objectives without a kernel, without an
-        affinity, and from 16 samples on.
+        "bimodality" is how much better two modes fit than one, as a log-likelihood,
+        along the best line through X, and "by_chance" the same of 19 samples of a
+        Gaussian with the same covariance; see Notes. X has structure if the former
+        exceeds 5 and all of the latter. Only available for the linear kernel and for
+        objectives without a kernel, without an affinity, and from 16 samples on.
     results_ : dict of ndarray
         Results of all numbers of clusters: "n_clusters", the penalty "alpha" of the
         chosen step, the most stable penalty "stable_alpha", and at the latter
@@ -178,27 +175,24 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
     it always is.
 
     **Structure.** Clusters and features are found in any X. Whether there is more
-    structure than in a Gaussian is tested whatever `n_clusters` is: k-means is fitted
-    to eight halves of the samples (of 500, if there are more), with two to four
-    clusters and `n_clusters`, along the five leading principal components of X, and of
-    X with each feature divided by the width of its densest quarter. The stability s is
-    the mean adjusted Rand index of pairs of fits, and the advantage is the largest
-    (s - m) / (1.05 - m), where m is the mean stability of 39 samples of a Gaussian with
-    the covariance of X. If it does not exceed that of each of them, a
-    ConvergenceWarning is issued, and one cluster is chosen if 1 is in `n_clusters`.
-    Stability does not take heavy tails or correlated features for clusters, in contrast
-    to inertia and likelihood. Small clusters are often missed.
+    structure than in a Gaussian is tested whatever `n_clusters` is, along the five
+    leading principal components of X (of 500 samples, if there are more) and the lines
+    between the centres of two to four clusters of k-means on them; and along those of X
+    with each feature divided by the width of its densest quarter. The bimodality is the
+    largest log-likelihood of two normal distributions with the same variance less that
+    of one distribution of Johnson, whose tails may be heavy or short. If it does not
+    exceed that of 19 samples of a Gaussian with the covariance of X, or not 5, which
+    skewness and tails explain, a ConvergenceWarning is issued, and one cluster is
+    chosen if 1 is in `n_clusters`. Of correlated features, the Gaussian has the
+    covariance, so that blocks of irrelevant features are warned of; if there are
+    clusters as well, such a block may still be selected.
 
-    **Number of clusters.** Stability alone favours few clusters, because halves of any
-    elongated distribution are stable. The number of clusters is therefore the one with
-    the largest advantage over samples drawn from a Gaussian, computed
-    from clusterings on all features as with ``n_clusters="auto"`` in :class:`GEMINI`.
-    With "auto", paths are computed for this number only; with a sequence, they are
-    computed for all its numbers, so that `results_` shows them. With one
-    cluster, no feature is selected. If the
-    reference is not available, i.e. with an affinity or with fewer than eight samples
-    per cluster, the numbers of a sequence are compared by the product of the two
-    stabilities alone, and nothing is said about structure.
+    **Number of clusters.** As with ``n_clusters="auto"`` in :class:`GEMINI`; of a
+    sequence, the largest number that is not above it. With "auto", paths are computed
+    for this number only; with a sequence, they are computed for all its numbers, so
+    that `results_` shows them. With one cluster, no feature is selected. If distances
+    are given, the numbers of a sequence are compared by the product of the two
+    stabilities.
 
     **Selected features.** A subset has fewer samples than X, so that a penalty does not
     select the same number of features in both, and the features of a single path depend
@@ -315,7 +309,7 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
         ValueError
             If X or a parameter is invalid, constraints contradict each other or exclude
             a number of clusters, a subset has fewer samples than clusters, or
-            ``n_clusters="auto"`` is used with an affinity or fewer than 16 samples.
+            ``n_clusters="auto"`` is used with distances.
 
         Warns
         -----

@@ -113,7 +113,7 @@ def test_a_scaled_gamma_is_that_of_the_score():
     X = problem()
     stable = search(2, kernel="rbf", gamma="scale", **FAST).fit(X)
     assert_allclose(stable.estimator_.gamma_, 1 / X.var(axis=0).sum())
-    value = gemini_score(trained(stable, X), X, kernel="rbf", gamma="scale")
+    value = gemini_score(trained(stable.estimator_, X), X, kernel="rbf", gamma="scale")
     assert_allclose(stable.score(X), value)
     # The scale is that of the samples of the fit.
     assert stable.score(X[:5]) >= 0
