@@ -94,12 +94,11 @@ plt.show()
 
 # %%
 # Above the line are the digits without labels. The clusters of the pixels are hardly
-# related to the digits. In the embedding, most of the twos form a cluster of their own,
-# and so does about half of the zeros and of the ones.
+# related to the digits. In the embedding, three quarters of the zeros and most of the
+# ones and of the twos are in a cluster of their own.
 
 for name, shares in share.items():
     print(f"{name:9s} shares of 0, 1 and 2 in their clusters:", shares[:3].round(2))
 assert found["Pixels"] < 0.1
 assert found["Embedding"] > 0.6
-assert share["Embedding"][2] > 0.7
-assert min(share["Embedding"][:2]) > 0.4
+assert min(share["Embedding"][:3]) > 0.5
