@@ -37,7 +37,7 @@ def perturbed_edges(lengths, tree):
     n_neighbors = min(N_NEIGHBORS, n_samples - 1)
     if lengths.graph is not None or not n_neighbors:
         near = lengths.graph
-    elif lengths.points is not None and lengths.core is None:
+    elif lengths.points is not None and lengths.norm == 2 and lengths.core is None:
         near = neighbors_graph(lengths.points, n_neighbors, mode="distance")
         near.data = lengths.finish(near.data**2)
     else:
