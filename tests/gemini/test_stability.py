@@ -30,7 +30,7 @@ def blobs(n_clusters=3, seed=0, n=120, d=4):
     rng = np.random.RandomState(seed)
     y = np.arange(n) % n_clusters
     X = rng.normal(size=(n, d))
-    X[:, :2] += 6 * np.array([[0, 0], [1, 0], [0, 1], [2, 2]])[y]
+    X[:, :2] += 8 * np.array([[0, 0], [1, 0], [0, 1], [2, 2]])[y]
     return X, y
 
 
