@@ -40,6 +40,8 @@ _MOST_STEPS = 20
 _MOST_SWAPS = 300
 _MOST_WORK = 10**8
 _OVERHEAD = 30
+# Values that differ by less than this, relative to them, are equal up to rounding.
+_EQUAL = 1e-9
 # Samples on which all partitions are improved; the best one is improved on all samples.
 _MOST_IMPROVED = 20_000
 
@@ -162,7 +164,17 @@ def swap(X, row_weights, cells, n_clusters, mode, random_state):
             break
     # The trials end early.
     final = ascend(X, row_weights, labels, n_clusters, mode)
-    return max((value, *best), final, key=lambda cells: cells[0])
+    return _first_best([final, (value, *best)])
+
+
+def _first_best(candidates):
+    """Return the first of (value, weights, biases) whose value is the largest.
+
+    Cells of one partition differ, and their values by rounding alone.
+    """
+    largest = max(value for value, *_ in candidates)
+    lowest = largest - _EQUAL * abs(largest)
+    return next(cells for cells in candidates if cells[0] >= lowest)
 
 
 def _response(X, row_weights, labels, n_clusters, mode):
@@ -346,7 +358,7 @@ def best_cells(
     some, points, weights = _sampled(X, row_weights)
     for labels in partitions[len(known) :]:
         known.append(ascend(points, weights, labels[some], n_clusters, linear_mode))
-    best = max(known, key=lambda cells: cells[0])
+    best = _first_best(known)
     if points is not X:
         best = _best_on_all(problem, best[1:], partitions[0], n_clusters, linear_mode)
     if problem.constraints is not None:

@@ -253,13 +253,10 @@ def test_samples_of_weight_zero_count_for_nothing():
     stable = search(3, mode="ovo", **FAST).fit(X, sample_weight=weight)
     without = search(3, mode="ovo", **FAST).fit(X[:90])
     assert_array_equal(stable.predict(X[:90]), without.labels_)
-    for name in (
-        "alphas_",
-        "cluster_stability_",
-        "support_stability_",
-        "held_out_objective_",
-    ):
+    for name in ("alphas_", "cluster_stability_", "support_stability_"):
         assert_allclose(getattr(stable, name), getattr(without, name), rtol=1e-6)
+    # The rounding of the sums may decide which of two near solutions a step ends in.
+    assert_allclose(stable.held_out_objective_, without.held_out_objective_, rtol=1e-4)
     assert_allclose(stable.uncertainty_[:90], without.uncertainty_, atol=1e-12)
     assert stable.uncertainty_.shape == (100,)
     # The unit of weights has no effect, but weights have.
