@@ -190,7 +190,7 @@ class _Clusters:
         sizes = members.sum(axis=0)
         centers = members.T @ X / sizes[:, None]
         gaps = X - centers[labels]
-        scatter = np.einsum("nk,nd,ne->kde", members, gaps, gaps, optimize=True)
+        scatter = np.einsum("ik,ij,il->kjl", members, gaps, gaps, optimize=True)
         return cls(labels, centers, sizes, scatter)
 
     def pairs(self):
@@ -231,7 +231,7 @@ class _Clusters:
             points = X[rows] - middle
             center = self.centers[own] - middle
             share = weight[rows] / (self.sizes[own] - weight[rows])
-            lost = np.einsum("nd,nd->n", points, points - center) * share
+            lost = np.einsum("ij,ij->i", points, points - center) * share
             projected.append(points @ (2 * sign * center) - sign * lost)
         rows = [np.flatnonzero(self.labels == own) for own in (one, other)]
         line = np.concatenate(projected)[None]
