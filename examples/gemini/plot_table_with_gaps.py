@@ -51,14 +51,14 @@ X = prepare(AssociativeImputer(random_state=0)).fit_transform(table)
 by_means = prepare(SimpleImputer()).fit_transform(table)
 
 # %%
-# ``structure_`` compares the stability of the clusters with that of samples of one
-# Gaussian with the same covariance; a warning would say that it is not larger. None of
-# the columns of the cellar is selected.
+# ``structure_`` compares how much better two modes fit than one with the same for
+# samples of one Gaussian with the same covariance; a warning would say that it is not
+# larger. None of the columns of the cellar is selected.
 
 selector = SparseGEMINICV(SparseGEMINI(3), n_resamples=5, random_state=0).fit(X)
 selected = list(selector.get_feature_names_out())
-print("advantage in stability: {advantage:.2f}".format(**selector.structure_))
-print(f"of one Gaussian: at most {selector.structure_['by_chance'].max():.2f}")
+print("two modes instead of one: {bimodality:.1f}".format(**selector.structure_))
+print(f"in one Gaussian: at most {max(selector.structure_['by_chance']):.1f}")
 print(f"{len(selected)} of {X.shape[1]} columns:", ", ".join(selected))
 assert not any(name.startswith("cellar") for name in selected)
 
