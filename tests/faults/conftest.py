@@ -1,6 +1,7 @@
 """The estimators that can meet a fault, each with settings for a few rows."""
 
 import _thread
+import gc
 import signal
 import threading
 from functools import partial
@@ -151,6 +152,8 @@ class Checks:
             if threading.get_ident() != self.thread:
                 return function(*args, **kwargs)
             self.count += 1
+            if self.signalled_in is not None and self.count > self.signalled_in:
+                raise AssertionError("A check follows that with the signal.")
             if self.count != self.signalled_in:
                 return function(*args, **kwargs)
             # In C from one to the other, so that the signal waits inside the function
@@ -172,6 +175,7 @@ class Checks:
         with pytest.raises(KeyboardInterrupt):
             function()
         assert self.count == check
+        self.signalled_in = None
 
 
 @pytest.fixture
@@ -190,5 +194,8 @@ def checks(monkeypatch):
         backward = checks.wrap(torch.Tensor.backward)
         monkeypatch.setattr(torch.Tensor, "backward", backward)
     old = signal.signal(signal.SIGINT, signal.default_int_handler)
+    # What raises in a callback of the garbage collector is lost, and others have some.
+    gc.disable()
     yield checks
+    gc.enable()
     signal.signal(signal.SIGINT, old)
