@@ -205,6 +205,8 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
 
     def _validate(self, X, *, reset):
         """Return X as a finite array (n, d), or as a csr_array in canonical format."""
+        if reset and self.device != "auto":
+            resolve_device(self.device, type(self).__name__)
         accepted = "csr" if self.__sklearn_tags__().input_tags.sparse else False
         X = validate_rows(self, X, reset=reset, accept_sparse=accepted)
         # One memory layout gives the same bits for a list, an array, and a frame.

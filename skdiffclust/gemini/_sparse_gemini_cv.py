@@ -466,7 +466,7 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
         Returns
         -------
         routing : MetadataRouter
-            See the :ref:`User Guide of scikit-learn <metadata_routing>`.
+            See the user guide of scikit-learn on metadata routing.
         """
         estimator = self.estimator
         if estimator is None:
