@@ -108,7 +108,8 @@ def count_clusters(Z, weight, random_state, *, least=2, most=None):
     which are drawn, and 32 principal components of them are used.
     """
     rows = rows_to_count(weight, random_state)
-    X, weight = Z[rows], np.asarray(weight, dtype=np.float64)[rows]
+    X = Z[rows]
+    weight = np.asarray(weight, dtype=np.float64)[rows]
     weight /= weight.mean()
     n_samples = len(rows)
     n_components = min(_MOST_COMPONENTS, n_samples // _SAMPLES_PER_COMPONENT)

@@ -13,7 +13,8 @@ from skdiffclust._assignments import softmax
 _MOST_SAMPLES = 500
 _N_STEPS = 10
 _N_BISECTIONS = 20
-_LEAST, _MOST = 1e-6, 1e3
+_LEAST = 1e-6
+_MOST = 1e3
 _LEAST_VARIANCE = 1e-6  # within clusters, where the whole has a variance of one
 _SAME = 1e-12  # share of the largest variance of logits that is rounding
 
@@ -46,7 +47,8 @@ def temperature_of(logits, weights):
         gaps = (softmax(logits / temperature) - targets) * logits
         return weights @ gaps.sum(axis=1) > 0
 
-    least, most = _LEAST, _MOST
+    least = _LEAST
+    most = _MOST
     for _ in range(_N_BISECTIONS):
         middle = np.sqrt(least * most)
         if is_too_certain(middle):

@@ -86,7 +86,8 @@ def make_autoencoder(encoder, decoder, shown, n_clusters, n_samples, random_stat
 
     `shown` (m, d) are some samples in training units. Modules are copied.
     """
-    n_features, dtype = shown.shape[1], shown.dtype
+    n_features = shown.shape[1]
+    dtype = shown.dtype
 
     def perceptron(sizes):
         return encoder_module(Encoder.with_random_weights(sizes, random_state, dtype))

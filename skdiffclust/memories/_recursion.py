@@ -122,7 +122,10 @@ class SphereStep(NamedTuple):
 
 def sphere_steps(start, gram, bias, dynamics, multiply=np.matmul):
     """Return the steps of Section 3.5, and the squared lengths (..., 1, b) after."""
-    products, aim, seen, size = start.first, start.aim, start.seen, start.size
+    products = start.first
+    aim = start.aim
+    seen = start.seen
+    size = start.size
     steps = []
     for _ in range(dynamics.n_steps):
         affinity = seen * start.known + products
@@ -156,7 +159,8 @@ def sphere_backward(start, steps, by_aim, by_seen, gram, dynamics):
     by_gram = np.zeros_like(gram)
     for taken in reversed(steps):
         products, aim, seen = taken.after
-        share, step = taken.share, taken.step
+        share = taken.share
+        step = taken.step
         by_length = np.sum(by_products * products, axis=-2, keepdims=True)
         by_length += by_seen * seen + by_aim * aim
         by_length *= np.where(step > 0, -step, 0.0) / taken.length

@@ -226,7 +226,8 @@ class _Batch:
 
 def _by_squares(stack, bias, dynamics):
     """Return the `_Found` of squared Euclidean distances."""
-    weight, target = stack.weight, stack.target
+    weight = stack.weight
+    target = stack.target
     steps = euclidean_steps(
         stack.known, stack.first, stack.gram, stack.norms, bias, dynamics
     )
@@ -298,7 +299,8 @@ def _by_city_blocks(X, memories, log_weights, dynamics, groups, fill, sample_wei
     loss = np.zeros(r)
     attracted = np.zeros((r, k))
     n_scored = 0.0
-    step, beta = dynamics.step_size, dynamics.inverse_temperature
+    step = dynamics.step_size
+    beta = dynamics.inverse_temperature
     for rows, features in groups:
         is_plain = features.start == features.stop
         moving = np.arange(d) if is_plain else np.arange(d)[features]
