@@ -31,13 +31,9 @@ from skdiffclust._optimisers import Adam
 from skdiffclust.datasets import make_celeux_one, make_celeux_two
 from skdiffclust.gemini import gemini_score
 from skdiffclust.gemini._objectives import OBJECTIVES
-from skdiffclust.gemini._penalties import (
-    group_penalty,
-    groups_by_size,
-    soft_threshold_groups,
-)
+from skdiffclust.gemini._penalties import GroupLasso, groups_by_size
 from skdiffclust.gemini._relations import make_relation
-from skdiffclust.gemini._training import Problem, fused_mmd, loss_and_gradients
+from skdiffclust.gemini._training import Problem, has_fused_mmd, loss_and_gradients
 
 RATE = 1e-3
 
@@ -51,16 +47,13 @@ def problem_and_model(X, n_clusters, mode, name="mmd", seed=0):
     row = OBJECTIVES[name]
     relation = make_relation(row.relation, X, "linear", "euclidean")
     weights = np.full(n, 1 / n)
-    fused = fused_mmd(mode, relation, n_clusters) if name == "mmd" else None
-    # As the estimators do.
-    transposed = np.ascontiguousarray(X.T) if fused and d > n else None
     problem = Problem(
         X,
         weights,
         relation,
         row.with_gradient(mode),
-        fused=fused,
-        transposed=transposed,
+        is_fused=name == "mmd" and has_fused_mmd(relation, n_clusters),
+        is_one_vs_one=mode == "ovo",
     )
     return problem, Encoder([W], [b.ravel()])
 
@@ -77,22 +70,22 @@ def gemclus_path(
 ):
     """Return numbers of features and objectives of the steps of gemclus's schedule."""
     problem, model = problem_and_model(X, n_clusters, mode, name)
-    groups = groups_by_size(None, X.shape[1])
+    lasso = GroupLasso(groups_by_size(None, X.shape[1]))
     adam(problem, model, max_iter)
     velocities = [np.zeros_like(array) for array in model.arrays]
     weights, alpha = model.weights[0], 1e-2
     n_features, objectives = [], []
     _, value, gradients = loss_and_gradients(model, problem)
     while np.count_nonzero(weights.any(axis=1)) > min_features:
-        best, smallest, stalled = value, alpha * group_penalty(weights, groups), 0
+        best, smallest, stalled = value, alpha * lasso.value(model), 0
         for _ in range(max_iter):
             for array, g, v in zip(model.arrays, gradients, velocities, strict=True):
                 v *= 0.9
                 v -= RATE * g
                 array += 0.9 * v - RATE * g
-            soft_threshold_groups(weights, alpha * RATE, groups)
+            lasso.at(alpha).prox(model, RATE)
             _, value, gradients = loss_and_gradients(model, problem)
-            penalty = alpha * group_penalty(weights, groups)
+            penalty = alpha * lasso.value(model)
             stalled += 1
             if value > 1.01 * best or penalty < 0.99 * smallest:
                 best, smallest, stalled = value, penalty, 0
@@ -106,11 +99,7 @@ def gemclus_path(
 
 def warm_up():
     """Compile our kernels, or load them, before anything is timed."""
-    for n_samples in (4, 3):
-        problem, model = problem_and_model(np.eye(n_samples, 4), 2, "ova")
-        adam(problem, model, 1)
-    soft_threshold_groups(model.weights[0], 0.0, groups_by_size(None, 4))
-    group_penalty(model.weights[0], groups_by_size(None, 4))
+    adam(*problem_and_model(np.eye(4), 2, "ova"), 1)
 
 
 def of_gemclus(name, *arguments, **keywords):

@@ -56,8 +56,7 @@ from skdiffclust.gemini._supervision import broken_links
 from skdiffclust.gemini._training import (
     PATIENCE,
     Problem,
-    fused_mmd,
-    fused_mmd_of_logits,
+    has_fused_mmd,
     train_model,
 )
 from skdiffclust.gemini._units import Units, degree_of, scale_gamma, takes_gamma
@@ -412,17 +411,9 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         if affinity is None:
             gamma = self._scaled_gamma(units, X.shape[1])
             relation = self._relation(rows, X, units, gamma)
-        fused = fused_logits = transposed = None
         mode = self._mode()
         is_plain = constraints is None and not isinstance(rows, SparseRows)
-        if self.objective == "mmd" and is_plain:
-            if self.model == "linear":
-                fused = fused_mmd(mode, relation, self._n_clusters)
-            else:
-                fused_logits = fused_mmd_of_logits(mode, relation, self._n_clusters)
-        n_samples, n_features = X.shape
-        if fused and n_features > n_samples and self._batch(n_samples) >= n_samples:
-            transposed = np.ascontiguousarray(rows.T)
+        is_fused = self.objective == "mmd" and is_plain
         l2, inner_l2 = units.l2_of(self.l2)
         return Problem(
             rows,
@@ -431,9 +422,7 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
             row.with_gradient(mode),
             constraints=constraints,
             is_one_vs_one=mode == "ovo",
-            fused=fused,
-            fused_logits=fused_logits,
-            transposed=transposed,
+            is_fused=is_fused and has_fused_mmd(relation, self._n_clusters),
             units=units,
             l2=l2,
             inner_l2=inner_l2,

@@ -1,13 +1,9 @@
-"""MMD of the linear model with its gradients, and the group lasso, in compiled loops.
+"""MMD of a model with features as its relation, and LassoNet's proximal operator.
 
-The first is the same as `Encoder.forward`, a softmax, the MMDs of `_objectives` on
-`Features`, and `Encoder.backward`, which define it. On a few hundred samples those
-spend most of their time between array operations; on many they read each sample from
-memory more often. With more features than samples, X is stored by columns, and columns
-of features that are out are not read. Sums are float64 throughout.
-
-By the definition, paths take 2.1 times as long on scenario 5, and those of a perceptron
-1.7 times on scenario 1.
+Compiled loops for float64 arrays. The first is the same as a softmax, the MMDs of
+`_objectives` on `Features`, and the way back to the logits (or the weights of a linear
+model), which define it. On a few hundred samples those spend most of their time between
+array operations; on many they read each sample from memory more often.
 """
 
 import numpy as np
@@ -19,14 +15,12 @@ _loops = compiled(nogil=True, error_model="numpy", fastmath={"reassoc", "contrac
 
 # Squared distances below this many roundings of their parts count as zero.
 _ROUNDINGS = 8
-# Rows that are read twice while they are in the cache.
-_BLOCK = 64
 
 
 @_loops
-def _project(rows, directions, start, stop, products):
-    """Write <x_i, T_k> (n, k) for the rows x (n, d) from start to stop and T (k, d)."""
-    for i in range(start, stop):
+def _project(rows, directions, products):
+    """Write <x_i, T_k> (n, k), for rows x (n, d) and directions T (k, d)."""
+    for i in range(len(rows)):
         for k in range(len(directions)):
             product = 0.0
             for j in range(rows.shape[1]):
@@ -35,72 +29,43 @@ def _project(rows, directions, start, stop, products):
 
 
 @_loops
-def _accumulate(rows, factors, start, stop, sums):
-    """Add sum_i c_ik x_i to sums (k, d), for the rows x (n, d) from start to stop.
-
-    The factors c (n + 3, k) end with three rows of zeros.
-    """
-    for first in range(start, stop, 4):
-        # Four rows at once; the last block repeats the last row, times zero.
-        second = min(first + 1, stop - 1)
-        third = min(first + 2, stop - 1)
-        fourth = min(first + 3, stop - 1)
+def _accumulate(rows, factors, sums):
+    """Add sum_i c_ik x_i to sums (k, d), for rows x (n, d) and factors c (n, k)."""
+    n_rows = len(rows)
+    n_in_fours = n_rows - n_rows % 4
+    for first in range(0, n_in_fours, 4):
         for k in range(len(sums)):
             c0 = factors[first, k]
             c1 = factors[first + 1, k]
             c2 = factors[first + 2, k]
             c3 = factors[first + 3, k]
             for j in range(rows.shape[1]):
-                near = c0 * rows[first, j] + c1 * rows[second, j]
-                sums[k, j] += near + c2 * rows[third, j] + c3 * rows[fourth, j]
+                near = c0 * rows[first, j] + c1 * rows[first + 1, j]
+                far = c2 * rows[first + 2, j] + c3 * rows[first + 3, j]
+                sums[k, j] += near + far
+    for i in range(n_in_fours, n_rows):
+        for k in range(len(sums)):
+            for j in range(rows.shape[1]):
+                sums[k, j] += factors[i, k] * rows[i, j]
 
 
 @_loops
-def _softmax(assignments, row_weights, biases):
-    """Write P = softmax(XW + b) over XW (n, k); return pi (k,)."""
-    share = np.zeros(len(biases))
-    for i in range(len(assignments)):
+def _softmax(logits, row_weights, assignments):
+    """Write P = softmax of logits (n, k); return pi (k,)."""
+    n_clusters = logits.shape[1]
+    share = np.zeros(n_clusters)
+    for i in range(len(logits)):
         largest = -np.inf
+        for k in range(n_clusters):
+            largest = max(largest, logits[i, k])
         total = 0.0
-        for k in range(len(biases)):
-            assignments[i, k] += biases[k]
-            largest = max(largest, assignments[i, k])
-        for k in range(len(biases)):
-            assignments[i, k] = np.exp(assignments[i, k] - largest)
+        for k in range(n_clusters):
+            assignments[i, k] = np.exp(logits[i, k] - largest)
             total += assignments[i, k]
-        for k in range(len(biases)):
+        for k in range(n_clusters):
             assignments[i, k] /= total
             share[k] += row_weights[i] * assignments[i, k]
     return share
-
-
-@_loops
-def _is_zero(row):
-    """Return whether all entries of a row (k,) are zero."""
-    for entry in row:
-        if entry != 0:
-            return False
-    return True
-
-
-@_loops
-def _combine(columns, weights, sums):
-    """Add sum_j W_jk X_j to sums (k, n), of X' (d, n) and W (d, k).
-
-    If most rows of W are zero, the others are selected first; otherwise selecting costs
-    more.
-    """
-    n_out = 0
-    for j in range(len(weights)):
-        n_out += _is_zero(weights[j])
-    most_are_out = 2 * n_out > len(weights)
-    for j in range(len(weights)):
-        if most_are_out and _is_zero(weights[j]):
-            continue
-        for k in range(weights.shape[1]):
-            weight = weights[j, k]
-            for i in range(columns.shape[1]):
-                sums[k, i] += weight * columns[j, i]
 
 
 @_loops
@@ -110,7 +75,7 @@ def _differences(features, row_weights, assignments):
     And the largest sum of absolute factors.
     """
     n_samples, n_clusters = assignments.shape
-    factors = np.zeros((n_samples + 3, n_clusters + 1))
+    factors = np.empty((n_samples, n_clusters + 1))
     sizes = np.zeros(n_clusters)
     # As differences from a row: exactly zero where all assignments are equal.
     shift = np.zeros(n_clusters)
@@ -124,7 +89,7 @@ def _differences(features, row_weights, assignments):
             factors[i, k] = row_weights[i] * difference
             sizes[k] += abs(factors[i, k])
     sums = np.zeros((n_clusters + 1, features.shape[1]))
-    _accumulate(features, factors, 0, n_samples, sums)
+    _accumulate(features, factors, sums)
     largest = 0.0
     for k in range(n_clusters):
         largest = max(largest, sizes[k])
@@ -200,131 +165,51 @@ def _directions(features, row_weights, assignments, share, noise, one_vs_one):
 
 
 @_loops
-def _negative_gradient(
-    row_weights, assignments, shift, start, stop, by_logits, by_biases
-):
-    """Convert <f_i, T_k> (n, k), of rows from start to stop, to minus the gradient.
+def mmd_of_logits(logits, features, row_weights, noise, one_vs_one):
+    """Return the MMD, and minus its gradient by the logits (n, k).
 
-    The gradient is by the logits; its sums over the rows are added to by_biases (k,).
+    `features` (n, r) are those of the kernel, `row_weights` (n,) sum to one; `noise` is
+    that of `Features`.
     """
-    for i in range(start, stop):
+    n_samples, n_clusters = logits.shape
+    assignments = np.empty((n_samples, n_clusters))
+    share = _softmax(logits, row_weights, assignments)
+    value, directions, shift = _directions(
+        features, row_weights, assignments, share, noise, one_vs_one
+    )
+    by_logits = np.empty((n_samples, n_clusters))
+    _project(features, directions, by_logits)
+    for i in range(n_samples):
         mean = 0.0
-        for k in range(len(shift)):
+        for k in range(n_clusters):
             by_logits[i, k] += shift[k]
             mean += assignments[i, k] * by_logits[i, k]
-        for k in range(len(shift)):
+        for k in range(n_clusters):
             by_logits[i, k] = (
                 row_weights[i] * assignments[i, k] * (mean - by_logits[i, k])
             )
-            by_biases[k] += by_logits[i, k]
-
-
-@_loops
-def mmd_of_linear(X, features, row_weights, weights, biases, noise, one_vs_one):
-    """Return the MMD, and minus its gradients by W' (k, d) and b (k,), float64.
-
-    X (n, d) are the rows, `features` (n, r) those of the kernel, `row_weights` (n,) sum
-    to one, `weights` is W' (k, d); `noise` is that of `Features`.
-    """
-    n_samples = len(X)
-    n_clusters = len(biases)
-    assignments = np.empty((n_samples, n_clusters))
-    _project(X, weights, 0, n_samples, assignments)
-    share = _softmax(assignments, row_weights, biases)
-    value, directions, shift = _directions(
-        features, row_weights, assignments, share, noise, one_vs_one
-    )
-    by_weights = np.zeros((n_clusters, X.shape[1]))
-    by_biases = np.zeros(n_clusters)
-    by_logits = np.zeros((n_samples + 3, n_clusters))
-    for start in range(0, n_samples, _BLOCK):
-        stop = min(start + _BLOCK, n_samples)
-        _project(features, directions, start, stop, by_logits)
-        _negative_gradient(
-            row_weights, assignments, shift, start, stop, by_logits, by_biases
-        )
-        _accumulate(X, by_logits, start, stop, by_weights)
-    return value, by_weights, by_biases
-
-
-@_loops
-def mmd_of_columns(columns, features, row_weights, weights, biases, noise, one_vs_one):
-    """Return what `mmd_of_linear` does, the gradient by W as (d, k).
-
-    `columns` is X' (d, n), `weights` is W (d, k).
-    """
-    n_samples = columns.shape[1]
-    n_clusters = len(biases)
-    logits = np.zeros((n_clusters, n_samples))
-    _combine(columns, weights, logits)
-    assignments = logits.T.copy()
-    share = _softmax(assignments, row_weights, biases)
-    value, directions, shift = _directions(
-        features, row_weights, assignments, share, noise, one_vs_one
-    )
-    by_logits = np.empty((n_samples, n_clusters))
-    by_biases = np.zeros(n_clusters)
-    _project(features, directions, 0, n_samples, by_logits)
-    _negative_gradient(
-        row_weights, assignments, shift, 0, n_samples, by_logits, by_biases
-    )
-    by_weights = np.empty((len(columns), n_clusters))
-    _project(columns, by_logits.T.copy(), 0, len(columns), by_weights)
-    return value, by_weights, by_biases
-
-
-@_loops
-def mmd_of_logits(logits, features, row_weights, noise, one_vs_one):
-    """Return the MMD, and minus its gradient by the logits (n, k), float64."""
-    n_samples, n_clusters = logits.shape
-    assignments = logits.astype(np.float64)
-    share = _softmax(assignments, row_weights, np.zeros(n_clusters))
-    value, directions, shift = _directions(
-        features, row_weights, assignments, share, noise, one_vs_one
-    )
-    by_logits = np.empty((n_samples, n_clusters))
-    _project(features, directions, 0, n_samples, by_logits)
-    _negative_gradient(
-        row_weights,
-        assignments,
-        shift,
-        0,
-        n_samples,
-        by_logits,
-        np.zeros(n_clusters),
-    )
     return value, by_logits
 
 
 @_loops
-def _norm(weights, columns):
-    """Return the norm of the rows `columns` of weights (d, k)."""
-    square = 0.0
-    for j in columns:
-        for k in range(weights.shape[1]):
-            square += np.float64(weights[j, k]) ** 2
-    return np.sqrt(square)
+def mmd_of_linear(X, features, row_weights, weights, biases, noise, one_vs_one):
+    """Return the MMD, and minus its gradients by W' (k, d) and b (k,).
 
-
-@_loops
-def sum_of_norms(weights, groups):
-    """Return the sum of the norms of groups (g, size) of rows of weights (d, k)."""
-    total = 0.0
-    for columns in groups:
-        total += _norm(weights, columns)
-    return total
-
-
-@_loops
-def shrink_groups(weights, threshold, groups):
-    """Multiply groups (g, size) of rows of weights (d, k) by 1 - threshold / norm."""
-    for columns in groups:
-        norm = _norm(weights, columns)
-        factor = 1 - threshold / norm if norm > threshold else 0.0
-        for j in columns:
-            for k in range(weights.shape[1]):
-                # Zero times infinity or a negative number is not +0.
-                weights[j, k] = weights[j, k] * factor if factor > 0 else 0.0
+    X (n, d) are the rows, `weights` is W' (k, d); the rest is as for `mmd_of_logits`.
+    """
+    logits = np.empty((len(X), len(biases)))
+    _project(X, weights, logits)
+    for i in range(len(X)):
+        for k in range(len(biases)):
+            logits[i, k] += biases[k]
+    value, by_logits = mmd_of_logits(logits, features, row_weights, noise, one_vs_one)
+    by_weights = np.zeros((len(biases), X.shape[1]))
+    _accumulate(X, by_logits, by_weights)
+    by_biases = np.zeros(len(biases))
+    for i in range(len(X)):
+        for k in range(len(biases)):
+            by_biases[k] += by_logits[i, k]
+    return value, by_weights, by_biases
 
 
 @_loops
@@ -338,16 +223,19 @@ def shrink_hierarchically(skip, hidden, thresholds, hierarchy, groups):
     sizes = np.empty(groups.shape[1] * n_hidden)
     for g in range(len(groups)):
         columns = groups[g]
-        norm = _norm(skip, columns)
+        norm = 0.0
         largest = 0.0
         total = 0.0
         at = 0
         for j in columns:
+            for k in range(n_clusters):
+                norm += skip[j, k] ** 2
             for h in range(n_hidden):
                 sizes[at] = abs(hidden[j, h])
                 largest = max(largest, sizes[at])
                 total += sizes[at]
                 at += 1
+        norm = np.sqrt(norm)
         length = norm - thresholds[g]
         reach = length + hierarchy * total
         length = 0.0 if length < 0 else length

@@ -44,26 +44,6 @@ def group_norms(weights, groups):
     return norms
 
 
-def group_penalty(weights, groups):
-    """Return the sum of the norms of the groups of rows of weights (d, k)."""
-    from skdiffclust.gemini._fused import sum_of_norms
-
-    return sum(sum_of_norms(weights, columns) for columns in groups)
-
-
-def soft_threshold_groups(weights, threshold, groups):
-    """Shrink the norm of each group of rows of weights (d, k) in place.
-
-    The proximal operator of threshold * `group_penalty`: a group whose norm is at most
-    `threshold` becomes exactly zero. Equation (13) is elementwise, which is another
-    penalty; this is its vector form.
-    """
-    from skdiffclust.gemini._fused import shrink_groups
-
-    for columns in groups:
-        shrink_groups(weights, threshold, columns)
-
-
 def hierarchical_prox(skip, hidden, threshold, hierarchy, groups):
     """Shrink the skip weights (d, k) and bound the hidden weights (d, h), in place.
 
@@ -76,9 +56,15 @@ def hierarchical_prox(skip, hidden, threshold, hierarchy, groups):
     """
     from skdiffclust.gemini._fused import shrink_hierarchically
 
+    wide_skip = skip.astype(np.float64, copy=False)
+    wide_hidden = hidden.astype(np.float64, copy=False)
     for columns in groups:
         thresholds = np.full(len(columns), threshold, dtype=np.float64)
-        shrink_hierarchically(skip, hidden, thresholds, float(hierarchy), columns)
+        shrink_hierarchically(
+            wide_skip, wide_hidden, thresholds, float(hierarchy), columns
+        )
+    skip[...] = wide_skip
+    hidden[...] = wide_hidden
 
 
 def unshared(X, row_weights):
@@ -131,10 +117,14 @@ class Penalty:
         return np.concatenate(sizes)
 
     @cached_property
+    def costs(self):
+        """The c_g (g,)."""
+        return np.ones(len(self.sizes)) if self.factors is None else self.factors
+
+    @property
     def thresholds(self):
         """Penalty of a unit of each group (g,): alpha c_g."""
-        factors = np.ones(len(self.sizes)) if self.factors is None else self.factors
-        return self.alpha * factors
+        return self.alpha * self.costs
 
     def at(self, alpha):
         """Return the penalty with another alpha."""
@@ -254,19 +244,6 @@ class NormPenalty(Penalty):
 class GroupLasso(NormPenalty):
     """The sum of the norms of groups: alpha sum_g c_g ||W_g||, equation (9)."""
 
-    def value(self, model):
-        """Return the penalty of a model over alpha."""
-        if self.factors is None:
-            return group_penalty(model.inputs[0], self.groups)
-        return super().value(model)
-
-    def prox(self, model, step):
-        """Apply the proximal operator at this step size, in place."""
-        if self.factors is None:
-            soft_threshold_groups(*model.inputs, self.alpha * step, self.groups)
-        else:
-            super().prox(model, step)
-
     def of_norms(self, norms):
         """Return the penalty, and its derivative, of groups of these norms (g,)."""
         return self.thresholds * norms, self.thresholds
@@ -288,9 +265,7 @@ class HierarchicalLasso(Penalty):
 
     def value(self, model):
         """Return the penalty of a model over alpha."""
-        if self.factors is None:
-            return group_penalty(model.inputs[0], self.groups)
-        return float((self.factors * self.norms(model.inputs[0])).sum())
+        return float(self.costs @ self.norms(model.inputs[0]))
 
     def prox(self, model, step):
         """Apply the proximal operator at this step size, in place."""

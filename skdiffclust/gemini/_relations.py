@@ -63,6 +63,11 @@ class Features:
         return self.features
 
     @cached_property
+    def wide_features(self):
+        """The features in float64."""
+        return self.features.astype(np.float64, copy=False)
+
+    @cached_property
     def noise(self):
         """Accumulated rounding error of the squared length of a mean of features."""
         norms = squared_norms(self.features)

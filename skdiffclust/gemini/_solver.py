@@ -51,47 +51,22 @@ _FEWEST_NEW = 10
 class LinearProblem:
     """Loss and gradient, in float64, of a linear model as a flat vector.
 
-    `order` (d,) are the features in the order of the vector.
+    Of the features `columns` (m,), in this order.
     """
 
     def __init__(self, problem, n_clusters, columns):
-        self.n_clusters = n_clusters
-        self._problem = problem
-        self._fused = problem.fused is not None
-        self._turned = problem.transposed is not None
-        if self._turned:
-            self._X = np.ascontiguousarray(problem.transposed[columns])
-        else:
-            self._X = take_columns(problem.X, columns)
+        self._n_clusters = n_clusters
+        X = take_columns(problem.X, columns)
+        if problem.is_fused:
+            X = X.astype(np.float64, copy=False)
+        self._problem = replace(problem, X=X)
 
     def __call__(self, z):
         """Return the loss, the objective and the gradient of the loss at z."""
-        problem = self._problem
-        end = len(z) - self.n_clusters
-        if not self._fused:
-            weights = z[:end].reshape(-1, self.n_clusters)
-            model = Encoder([weights], [z[end:]])
-            rows = replace(problem, X=self._X, transposed=None)
-            loss, value, (by_weights, by_biases) = loss_and_gradients(model, rows)
-            return loss, value, np.concatenate([by_weights.ravel(), by_biases])
-        from skdiffclust.gemini._solver_kernels import flat_mmd, inner_product
-
-        relation = problem.relation
-        value, gradient = flat_mmd(
-            self._X,
-            self._turned,
-            relation.features,
-            problem.row_weights,
-            z,
-            self.n_clusters,
-            relation.noise,
-            problem.is_one_vs_one,
-        )
-        loss = -value
-        if problem.l2:
-            gradient[:end] += 2 * problem.l2 * z[:end]
-            loss += problem.l2 * inner_product(z[:end], z[:end])
-        return loss, value, gradient
+        end = len(z) - self._n_clusters
+        model = Encoder([z[:end].reshape(-1, self._n_clusters)], [z[end:]])
+        loss, value, (by_weights, by_biases) = loss_and_gradients(model, self._problem)
+        return loss, value, np.concatenate([by_weights.ravel(), by_biases])
 
 
 class Point:
@@ -172,7 +147,7 @@ class QuasiNewton:
         )
         if self._n_pairs == 0:
             direction *= min(1.0, self._step)
-        derivative = kernels.inner_product(direction, point.whole_gradient)
+        derivative = direction @ point.whole_gradient
         if not derivative < 0:
             self._forget()
             return
@@ -181,7 +156,7 @@ class QuasiNewton:
             new = self._at(kernels.move(point.z, direction, length, self._starts))
             gain = new.loss - point.loss
             # If rounding hides the gain, the derivative decides.
-            slope = kernels.inner_product(direction, new.whole_gradient)
+            slope = direction @ new.whole_gradient
             is_level = gain <= _ROUNDING * abs(point.loss) and (
                 abs(slope) <= 0.9 * abs(derivative)
             )
@@ -198,12 +173,10 @@ class QuasiNewton:
 
     def _drop(self, leaving):
         """Set blocks (g,) to zero, if that lowers the loss; return whether."""
-        from skdiffclust.gemini import _solver_kernels as kernels
-
         if not leaving.any():
             return False
         z = self.point.z.copy()
-        kernels.clear_blocks(z[None], self._starts, leaving)
+        z[: self._starts[-1]][np.repeat(leaving, np.diff(self._starts))] = 0.0
         new = self._at(z)
         if not new.loss <= self.point.loss:
             return False
@@ -212,18 +185,17 @@ class QuasiNewton:
 
     def _accept(self, new):
         """Move to a point, and keep the differences."""
-        from skdiffclust.gemini import _solver_kernels as kernels
-
         move = new.z - self.point.z
         change = new.whole_gradient - self.point.whole_gradient
         left = (new.norms == 0) & (self.point.norms > 0)
         if left.any():
             # Values of the other blocks are kept.
+            is_zero = np.repeat(left, np.diff(self._starts))
             for rows in (self._moves, self._changes, move[None], change[None]):
-                kernels.clear_blocks(rows, self._starts, left)
-        curvature = kernels.inner_product(move, change)
-        square = kernels.inner_product(move, move)
-        if curvature > 1e-10 * np.sqrt(square * kernels.inner_product(change, change)):
+                rows[:, : self._starts[-1]][:, is_zero] = 0.0
+        curvature = move @ change
+        square = move @ move
+        if curvature > 1e-10 * np.sqrt(square * (change @ change)):
             place = self._n_pairs % _MEMORY
             self._moves[place] = move
             self._changes[place] = change

@@ -34,12 +34,8 @@ class Problem:
     inner_l2: float | None = None  # for all others; None is the same
     constraints: Constraints | None = None
     is_one_vs_one: bool = False
-    # Result of `fused_mmd`, for a linear model; None computes by definition.
-    fused: Callable | None = None
-    # Result of `fused_mmd_of_logits`, for other models.
-    fused_logits: Callable | None = None
-    # X' (d, n), if `fused` is faster on it: with more features than samples.
-    transposed: np.ndarray | None = None
+    # Whether the objective is the MMD in compiled loops, see `has_fused_mmd`.
+    is_fused: bool = False
     # Factors by which features and the objective were divided.
     units: Units = Units()
     # Device on which a perceptron is propagated by torch; None is NumPy.
@@ -54,72 +50,35 @@ class Problem:
 
     def take(self, rows):
         """Return the problem of samples `rows` (m,) only, without links."""
-        weights = self.row_weights[rows]
+        weights, relation = self.of_batch(rows)
         return replace(
             self,
             X=self.X[rows],
-            row_weights=weights / weights.sum(),
-            relation=None if self.relation is None else self.relation.take(rows),
-            transposed=None,
+            row_weights=weights,
+            relation=relation,
             constraints=None,
         )
 
+    def of_batch(self, rows):
+        """Return the weights and the relation of a batch (b,), of all for None."""
+        if rows is None:
+            return self.row_weights, self.relation
+        weights = self.row_weights[rows] / self.row_weights[rows].sum()
+        relation = None if self.relation is None else self.relation.take(rows)
+        return weights, relation
+
     def on_numbers(self):
         """Return the problem for free assignments, whose X numbers distinct samples."""
-        return replace(self, X=numbers_of_rows(self.X), fused=None)
+        return replace(self, X=numbers_of_rows(self.X))
 
 
-def fused_mmd(mode, relation, n_clusters):
-    """Return a compiled function for the MMD of a linear model, None for none.
+def has_fused_mmd(relation, n_clusters):
+    """Return whether there are compiled loops for the MMD of a relation.
 
-    It takes (model, X, transposed, row_weights, relation) and returns the value and the
-    gradients of minus the value. There is one for features, in place of a kernel
-    matrix, and for few clusters: with more, matrix products are as fast.
+    There are for features, in place of a kernel matrix, and for few clusters: with
+    more, matrix products are as fast.
     """
-    if n_clusters > _MOST_FUSED or not hasattr(relation, "features"):
-        return None
-
-    def value_and_gradients(model, X, transposed, row_weights, relation):
-        from skdiffclust.gemini._fused import mmd_of_columns, mmd_of_linear
-
-        (weights,), (biases,) = model.weights, model.biases
-        rest = biases, relation.noise, mode == "ovo"
-        if transposed is None:
-            turned = np.ascontiguousarray(weights.T)
-            value, by_weights, by_biases = mmd_of_linear(
-                X, relation.features, row_weights, turned, *rest
-            )
-            by_weights = np.ascontiguousarray(by_weights.T)
-        else:
-            value, by_weights, by_biases = mmd_of_columns(
-                transposed, relation.features, row_weights, weights, *rest
-            )
-        return value, [
-            by_weights.astype(weights.dtype, copy=False),
-            by_biases.astype(biases.dtype, copy=False),
-        ]
-
-    return value_and_gradients
-
-
-def fused_mmd_of_logits(mode, relation, n_clusters):
-    """Return a compiled function for the MMD of logits, None for none.
-
-    It takes (logits, row_weights, relation) and returns the value and the gradient of
-    minus the value. There is one where `fused_mmd` has one.
-    """
-    if n_clusters > _MOST_FUSED or not hasattr(relation, "features"):
-        return None
-
-    def value_and_gradient(logits, row_weights, relation):
-        from skdiffclust.gemini._fused import mmd_of_logits
-
-        value, gradient = mmd_of_logits(
-            logits, relation.features, row_weights, relation.noise, mode == "ovo"
-        )
-        return value, gradient.astype(logits.dtype, copy=False)
-
-    return value_and_gradient
+    return n_clusters <= _MOST_FUSED and hasattr(relation, "features")
 
 
 def loss_and_gradients(model, problem, rows=None):
@@ -129,40 +88,62 @@ def loss_and_gradients(model, problem, rows=None):
     times the penalty for links and labels. `rows` (m,) are the samples of a batch, None
     for all.
     """
-    X = problem.X
-    weights = problem.row_weights
-    relation = problem.relation
-    transposed = problem.transposed
-    if rows is not None:
-        transposed = None
-        X = X[rows]
-        weights = weights[rows] / weights[rows].sum()
-        relation = None if relation is None else relation.take(rows)
-    if problem.fused is None:
-        if problem.device is None:
-            logits, inputs = model.forward(X)
-        else:
-            logits, inputs = problem.on_device.forward(model, rows)
-        loss, value, gradient = _loss_by_logits(
-            problem, logits, weights, relation, rows
-        )
-        if problem.device is None:
-            gradients = model.backward(gradient, inputs)
-        else:
-            gradients = problem.on_device.backward(gradient, inputs)
+    X = problem.X if rows is None else problem.X[rows]
+    if problem.is_fused and model.names == ["weights.0", "biases.0"]:
+        loss, value, gradients = _fused_of_linear(model, problem, X, rows)
+    elif problem.device is None:
+        logits, inputs = model.forward(X)
+        loss, value, gradient = logits_loss(problem, logits, rows)
+        gradients = model.backward(gradient, inputs)
     else:
-        value, gradients = problem.fused(model, X, transposed, weights, relation)
-        loss = -value
+        logits, inputs = problem.on_device.forward(model, rows)
+        loss, value, gradient = logits_loss(problem, logits, rows)
+        gradients = problem.on_device.backward(gradient, inputs)
     if problem.l2:
         loss += _add_decay(model, gradients, problem)
     return loss, value, gradients
 
 
-def _loss_by_logits(problem, logits, weights, relation, rows):
-    """Return the loss of logits (b, k), the objective, and the gradient by them."""
-    if problem.fused_logits is not None:
-        value, gradient = problem.fused_logits(logits, weights, relation)
-        return -value, value, gradient
+def _fused_of_linear(model, problem, X, rows):
+    """Return the loss of a linear model on X (b, d), the objective, and gradients."""
+    from skdiffclust.gemini._fused import mmd_of_linear
+
+    (weights,), (biases,) = model.weights, model.biases
+    row_weights, relation = problem.of_batch(rows)
+    value, by_weights, by_biases = mmd_of_linear(
+        X.astype(np.float64, copy=False),
+        relation.wide_features,
+        row_weights.astype(np.float64, copy=False),
+        np.ascontiguousarray(weights.T, dtype=np.float64),
+        biases.astype(np.float64, copy=False),
+        relation.noise,
+        problem.is_one_vs_one,
+    )
+    gradients = [
+        np.ascontiguousarray(by_weights.T, dtype=weights.dtype),
+        by_biases.astype(biases.dtype, copy=False),
+    ]
+    return -value, value, gradients
+
+
+def logits_loss(problem, logits, rows=None):
+    """Return the loss of logits (b, k), the objective, and the gradient by them.
+
+    `rows` (b,) are those of a batch, None for all. Without l2; the gradient is in the
+    dtype of the logits.
+    """
+    weights, relation = problem.of_batch(rows)
+    if problem.is_fused:
+        from skdiffclust.gemini._fused import mmd_of_logits
+
+        value, gradient = mmd_of_logits(
+            logits.astype(np.float64, copy=False),
+            relation.wide_features,
+            weights.astype(np.float64, copy=False),
+            relation.noise,
+            problem.is_one_vs_one,
+        )
+        return -value, value, gradient.astype(logits.dtype, copy=False)
     assignments = softmax(logits)
     value, gradient = problem.objective(assignments, weights, relation)
     loss = -value
@@ -174,20 +155,6 @@ def _loss_by_logits(problem, logits, weights, relation, rows):
         loss += _LINK_WEIGHT * penalty
         gradient += _LINK_WEIGHT * penalty_gradient
     return loss, value, softmax_backward(assignments, gradient)
-
-
-def logits_loss(problem, logits, rows=None):
-    """Return the loss of logits (b, k), the objective, and the gradient by them.
-
-    `rows` (b,) are those of a batch, None for all. Without l2; the gradient is in the
-    dtype of the logits.
-    """
-    weights = problem.row_weights
-    relation = problem.relation
-    if rows is not None:
-        weights = weights[rows] / weights[rows].sum()
-        relation = None if relation is None else relation.take(rows)
-    return _loss_by_logits(problem, logits, weights, relation, rows)
 
 
 def _add_decay(model, gradients, problem):

@@ -269,8 +269,6 @@ class Walk:
         optimiser = Momentum(arrays, self.optimiser.learning_rate)
         optimiser.state = state
         rows = replace(problem, X=take_columns(problem.X, columns))
-        if problem.transposed is not None:
-            rows = replace(rows, transposed=problem.transposed[columns])
 
         def attributes(model):
             whole = expand(self.kind, model.arrays, active)

@@ -8,17 +8,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.kernel_approximation import Nystroem
 
 from skdiffclust import SparseGEMINI
+from skdiffclust._encoder import Encoder
 from skdiffclust.gemini import _training
 from skdiffclust.gemini._models import new_model
 from skdiffclust.gemini._objectives import OBJECTIVES
-from skdiffclust.gemini._penalties import groups_by_size, soft_threshold_groups
+from skdiffclust.gemini._penalties import GroupLasso, groups_by_size
 from skdiffclust.gemini._relations import make_relation
-from skdiffclust.gemini._training import (
-    Problem,
-    fused_mmd,
-    fused_mmd_of_logits,
-    loss_and_gradients,
-)
+from skdiffclust.gemini._training import Problem, has_fused_mmd, loss_and_gradients
 
 per_mode = pytest.mark.parametrize("mode", ["ova", "ovo"])
 
@@ -32,7 +28,8 @@ def task(X, mode, n_clusters, kernel="linear", seed=0, **params):
         weights / weights.sum(),
         relation,
         OBJECTIVES["mmd"].with_gradient(mode),
-        fused=fused_mmd(mode, relation, n_clusters),
+        is_fused=has_fused_mmd(relation, n_clusters),
+        is_one_vs_one=mode == "ovo",
         **params,
     )
     return problem, new_model(
@@ -41,8 +38,8 @@ def task(X, mode, n_clusters, kernel="linear", seed=0, **params):
 
 
 def both(problem, model, rows=None):
-    assert problem.fused is not None
-    defined = loss_and_gradients(model, replace(problem, fused=None), rows)
+    assert problem.is_fused
+    defined = loss_and_gradients(model, replace(problem, is_fused=False), rows)
     return loss_and_gradients(model, problem, rows), defined
 
 
@@ -65,24 +62,6 @@ def test_value_and_gradients_are_those_of_the_definition(
 
 
 @per_mode
-@pytest.mark.parametrize("share_in", [1.0, 0.3, 0.0])
-@pytest.mark.parametrize("dtype, atol", [(np.float64, 1e-12), (np.float32, 5e-6)])
-def test_columns_of_wide_data(mode, share_in, dtype, atol, global_random_seed):
-    X = np.random.RandomState(global_random_seed + 1).normal(size=(9, 40)).astype(dtype)
-    problem, model = task(
-        X, mode, 3, l2=0.1, transposed=X.T.copy(), seed=global_random_seed
-    )
-    model.weights[0][int(40 * share_in) :] = 0
-    found, expected = both(problem, model)
-    assert_allclose(found[:2], expected[:2], atol=atol)
-    for one, other in zip(found[2], expected[2], strict=True):
-        assert one.dtype == other.dtype == dtype
-        assert_allclose(one, other, atol=atol)
-    in_a_batch, without = both(problem, model, rows=np.array([5, 0, 2]))
-    assert_allclose(in_a_batch[2][0], without[2][0], atol=atol)
-
-
-@per_mode
 def test_features_of_a_transformer(mode, global_random_seed):
     X = np.random.RandomState(global_random_seed + 1).normal(size=(50, 3))
     nystroem = Nystroem(n_components=9, random_state=global_random_seed)
@@ -98,12 +77,9 @@ def test_logits_of_perceptrons(mode, n_clusters, dtype, atol, global_random_seed
     rng = np.random.RandomState(global_random_seed + 1)
     X = rng.normal(size=(70, 6)).astype(dtype)
     problem, _ = task(X, mode, n_clusters, l2=0.1, seed=global_random_seed)
-    fused = fused_mmd_of_logits(mode, problem.relation, n_clusters)
-    problem = replace(problem, fused=None, fused_logits=fused)
     model = new_model("mlp", len(X), [6, 4, n_clusters], rng, dtype)
     for rows in (None, np.arange(0, len(X), 2)):
-        found = loss_and_gradients(model, problem, rows)
-        expected = loss_and_gradients(model, replace(problem, fused_logits=None), rows)
+        found, expected = both(problem, model, rows)
         assert_allclose(found[:2], expected[:2], atol=atol)
         for one, other in zip(found[2], expected[2], strict=True):
             assert one.dtype == other.dtype == dtype
@@ -130,9 +106,8 @@ def test_one_row_for_each_cluster_at_the_ends_of_the_simplex(mode, global_random
 
 def test_more_clusters_and_kernel_matrices_have_none(global_random_seed):
     X = np.random.RandomState(global_random_seed).normal(size=(30, 3))
-    for fused in (fused_mmd, fused_mmd_of_logits):
-        assert fused("ova", make_relation("kernel", X, "linear", None), 9) is None
-        assert fused("ova", make_relation("kernel", X, "rbf", None), 2) is None
+    assert not has_fused_mmd(make_relation("kernel", X, "linear", None), 9)
+    assert not has_fused_mmd(make_relation("kernel", X, "rbf", None), 2)
 
 
 # With more features than samples the solver follows the last digits elsewhere, within
@@ -166,7 +141,7 @@ def test_the_same_path(mode, n_features, batch_size, monkeypatch, global_random_
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_shrinking_in_place_leaves_plus_zero(order):
     weights = np.array([[-3.0, -4.0], [-1.0, 0.0], [0.0, 0.0]], order=order)
-    soft_threshold_groups(weights, 1.0, groups_by_size(None, 3))
+    GroupLasso(groups_by_size(None, 3), 1.0).prox(Encoder([weights], [np.zeros(2)]), 1)
     assert_allclose(weights, [[-2.4, -3.2], [0, 0], [0, 0]])
     assert not np.signbit(weights[1:]).any()
 

@@ -9,15 +9,25 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import FunctionTransformer
 
 from skdiffclust import SparseGEMINI
+from skdiffclust._encoder import Encoder
 from skdiffclust.datasets import make_celeux_two
 from skdiffclust.gemini._penalties import (
+    GroupLasso,
     group_norms,
-    group_penalty,
     groups_by_size,
     hierarchical_prox,
-    soft_threshold_groups,
     unshared,
 )
+
+
+def group_penalty(weights, groups):
+    return GroupLasso(groups).value(Encoder([weights], [np.zeros(weights.shape[1])]))
+
+
+def soft_threshold_groups(weights, threshold, groups):
+    model = Encoder([weights], [np.zeros(weights.shape[1])])
+    GroupLasso(groups, threshold).prox(model, 1.0)
+
 
 GROUPS = [None, [0, 0, 1, 2, 2, 2, 3], [5, 1, 5, 1, 5, 1, 1]]
 

@@ -71,34 +71,6 @@ def residual(task, model, penalty, alpha, ids):
 # ------------------------------------------------------------------ parts
 
 
-def test_kernels_are_what_numpy_says(global_random_seed):
-    rng = np.random.RandomState(global_random_seed)
-    starts = np.array([0, 2, 5, 6])
-    z, gradient = rng.normal(size=(2, 8))
-    z[2:5] = 0
-    blocks = [slice(a, b) for a, b in zip(starts[:-1], starts[1:], strict=True)]
-    norms, moved = kernels.block_lengths(z, gradient, starts, 0.3)
-    assert_allclose(norms, [np.linalg.norm(z[b]) for b in blocks])
-    assert_allclose(moved, [np.linalg.norm((z - 0.3 * gradient)[b]) for b in blocks])
-    proximal = np.maximum(moved - 0.2, 0)
-    found = kernels.block_residuals(z, gradient, starts, moved, proximal, 0.3)
-    expected = [
-        np.linalg.norm(z[b] - (z - 0.3 * gradient)[b] * p / m) / 0.3
-        for b, p, m in zip(blocks, proximal, moved, strict=True)
-    ]
-    assert_allclose(found, expected)
-    whole = kernels.add_derivatives(z, gradient, starts, norms, np.full(3, 0.7))
-    assert_allclose(whole[:2], gradient[:2] + 0.7 * z[:2] / norms[0])
-    assert not whole[2:5].any()
-    assert_array_equal(whole[6:], gradient[6:])
-    turned = kernels.move(z, -3 * z, 1.0, starts)
-    assert not turned[:6].any() and turned[6:].all()
-    assert_allclose(kernels.move(z, gradient, 1e-9, starts)[5:], z[5:], atol=1e-8)
-    table = np.ones((2, 8))
-    kernels.clear_blocks(table, starts, np.array([True, False, True]))
-    assert_array_equal(table, np.tile([0, 0, 1, 1, 1, 0, 1, 1], (2, 1)))
-
-
 def test_directions_are_those_of_a_dense_update(global_random_seed):
     rng = np.random.RandomState(global_random_seed)
     A = rng.normal(size=(5, 5))

@@ -6,15 +6,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skdiffclust import SparseGEMINI
+from skdiffclust._encoder import Encoder
 from skdiffclust.gemini import available_objectives, gemini_score
 from skdiffclust.gemini._models import MODELS, new_model
 from skdiffclust.gemini._objectives import OBJECTIVES
 from skdiffclust.gemini._penalties import (
+    GroupLasso,
     group_norms,
-    group_penalty,
     groups_by_size,
     hierarchical_prox,
-    soft_threshold_groups,
 )
 from skdiffclust.gemini._relations import make_relation
 from skdiffclust.gemini._training import Problem, loss_and_gradients
@@ -166,7 +166,8 @@ def test_the_group_lasso_meets_its_optimality_conditions(case, threshold):
     v, _, ids, _ = case
     d = len(v)
     shrunk = v.copy()
-    soft_threshold_groups(shrunk, threshold, groups_by_size(ids, d))
+    model = Encoder([shrunk], [np.zeros(shrunk.shape[1])])
+    GroupLasso(groups_by_size(ids, d), threshold).prox(model, 1.0)
     ids = np.arange(d) if ids is None else ids
     for group in np.unique(ids):
         gap, kept = (v - shrunk)[ids == group], shrunk[ids == group]
@@ -182,9 +183,11 @@ def test_the_hierarchical_prox_beats_feasible_points(case, threshold, hierarchy)
     skip, hidden, ids, rng = case
     groups = groups_by_size(ids, len(skip))
 
+    first = np.concatenate([columns[:, 0] for columns in groups])
+
     def objective(theta, W):
         gaps = np.square(theta - skip).sum() + np.square(W - hidden).sum()
-        return gaps / 2 + threshold * group_penalty(theta, groups)
+        return gaps / 2 + threshold * group_norms(theta, groups)[first].sum()
 
     theta, W = skip.copy(), hidden.copy()
     hierarchical_prox(theta, W, threshold, hierarchy, groups)
