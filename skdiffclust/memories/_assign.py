@@ -1,5 +1,7 @@
 """Labels from fitted memories, by blocks of samples."""
 
+from dataclasses import dataclass
+
 import numpy as np
 from scipy import sparse
 from scipy.spatial.distance import cdist
@@ -42,7 +44,7 @@ def _nearest(products, gram, log_weights, dynamics):
     """Return labels (m,) from products (m, k) of samples with the memories."""
     norms = np.diag(gram)[:, None]
     steps = euclidean_steps(
-        0.0, products.T, gram, norms, log_weights[:, None], dynamics, _by_sample
+        0.0, products.T, _BySample(gram), norms, log_weights[:, None], dynamics
     )
     return (2.0 * steps.products - norms).argmax(axis=0)
 
@@ -51,13 +53,19 @@ def _most_alike(products, gram, log_weights, dynamics):
     """Return labels (m,) from products (m, k) of directions with those of memories."""
     ones = np.ones((1, len(products)))
     start = SphereStart(0.0, products.T, products.T, ones, ones, ones)
-    steps, _ = sphere_steps(start, gram, log_weights[:, None], dynamics, _by_sample)
+    steps, _ = sphere_steps(start, _BySample(gram), log_weights[:, None], dynamics)
     return steps[-1].after[0].argmax(axis=0)
 
 
-def _by_sample(gram, shares):
-    """Return gram @ shares (k, m), one product for each sample."""
-    return product_by_sample(shares.T, gram).T
+@dataclass(frozen=True)
+class _BySample:
+    """Products (k, k) of memories that are multiplied sample by sample."""
+
+    gram: np.ndarray
+
+    def times(self, shares):
+        """Return gram @ shares (k, m), one product for each sample."""
+        return product_by_sample(shares.T, self.gram).T
 
 
 def _nearest_city_block(Z, memories, log_weights, dynamics):

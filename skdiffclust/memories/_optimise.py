@@ -91,12 +91,13 @@ class Descent:
             if not weight[chosen].any():
                 continue
             shares = weight[chosen]
-            Z = rows(chosen)
+            # Rounding is far below the noise of a batch; decisions are in double.
+            Z = rows(chosen).astype(np.float32)
             order, groups = self._groups(*Z.shape, random_state)
             shown = Z if isinstance(order, slice) else Z[:, order]
             found = self._complete(
                 shown,
-                self.memories[:, :, order].astype(Z.dtype, copy=False),
+                self.memories[:, :, order].astype(Z.dtype),
                 self.log_weights,
                 self._dynamics,
                 groups=groups,

@@ -2,7 +2,7 @@
 
 With one set of hidden features for a group of samples, the steps of eq. (4) need of
 samples and memories only their products. Arrays (..., k, b) are of k memories and b
-samples; leading dimensions are groups and restarts.
+samples; the leading dimension is that of restarts.
 """
 
 from typing import NamedTuple
@@ -40,6 +40,32 @@ def _through_softmax(share, by_share):
     return by_share
 
 
+class Grams:
+    """Products of the memories in the features that move, by groups of samples.
+
+    `parts` are pairs of a slice of samples and products (..., k, k).
+    """
+
+    def __init__(self, parts):
+        self._parts = parts
+
+    def times(self, shares):
+        """Return the products with the memories (..., k, b) of shares (..., k, b)."""
+        found = np.zeros_like(shares)
+        for rows, gram in self._parts:
+            found[..., rows] = gram @ shares[..., rows]
+        return found
+
+    def zeros(self):
+        """Return a gradient (..., k, k) by the products of each group."""
+        return [np.zeros_like(gram) for _, gram in self._parts]
+
+    def add_outer(self, totals, left, right):
+        """Add the sums over samples of left (..., k, b) times right to each group."""
+        for total, (rows, _) in zip(totals, self._parts, strict=True):
+            total += left[..., rows] @ right[..., rows].swapaxes(-1, -2)
+
+
 class EuclideanSteps(NamedTuple):
     """Steps of samples whose end is ``(1 - step)^T start + memories^T pull``."""
 
@@ -48,12 +74,12 @@ class EuclideanSteps(NamedTuple):
     products: np.ndarray  # (..., k, b) of the end with the memories
 
 
-def euclidean_steps(known, first, gram, norms, bias, dynamics, multiply=np.matmul):
+def euclidean_steps(known, first, grams, norms, bias, dynamics):
     """Return the `EuclideanSteps` of eq. (11).
 
     `known` are the products of seen features with the memories, `first` those of the
-    start of hidden ones, `gram` (..., k, k) those of memories in hidden features, and
-    `norms` (..., k, 1) the squared lengths of the memories.
+    start of hidden ones, `grams` the `Grams` of hidden features, and `norms` (..., k,
+    1) the squared lengths of the memories.
     """
     step = dynamics.step_size
     fixed = known - 0.5 * norms
@@ -63,7 +89,7 @@ def euclidean_steps(known, first, gram, norms, bias, dynamics, multiply=np.matmu
     for _ in range(dynamics.n_steps):
         share = attraction(products + fixed, bias, 2.0 * dynamics.inverse_temperature)
         shares.append(share)
-        pulled = multiply(gram, share)
+        pulled = grams.times(share)
         if step == 1.0:
             products = pulled
             pull = share
@@ -73,26 +99,28 @@ def euclidean_steps(known, first, gram, norms, bias, dynamics, multiply=np.matmu
     return EuclideanSteps(shares, pull, products)
 
 
-def euclidean_backward(steps, by_pull, gram, dynamics):
-    """Return gradients by first products, logits (summed over the steps), and `gram`.
+def euclidean_backward(steps, by_pull, grams, dynamics):
+    """Return gradients by first products, logits (summed over the steps), and grams.
 
     `by_pull` is the gradient by the pull.
     """
     step = dynamics.step_size
+    left = 1.0 - step
     by_products = np.zeros_like(by_pull)
     by_logits = np.zeros_like(by_pull)
-    by_gram = np.zeros_like(gram)
-    weight = step
+    by_gram = grams.zeros()
     for t, share in enumerate(reversed(steps.shares)):
-        by_share = weight * by_pull
         if t:
-            by_share += step * (gram @ by_products)
-            by_gram += step * (share @ by_products.swapaxes(-1, -2))
+            by_share = step * grams.times(by_products)
+            grams.add_outer(by_gram, step * share, by_products)
+            if left:
+                by_share += step * left**t * by_pull
+        else:
+            by_share = step * by_pull
         found = _through_softmax(share, by_share)
         by_logits += found
-        by_products *= 1.0 - step
-        by_products += 2.0 * dynamics.inverse_temperature * found
-        weight *= 1.0 - step
+        found *= 2.0 * dynamics.inverse_temperature
+        by_products = left * by_products + found if left else found
     return by_products, by_logits, by_gram
 
 
@@ -120,7 +148,7 @@ class SphereStep(NamedTuple):
     shrink: np.ndarray  # (..., 1, b)
 
 
-def sphere_steps(start, gram, bias, dynamics, multiply=np.matmul):
+def sphere_steps(start, grams, bias, dynamics):
     """Return the steps of Section 3.5, and the squared lengths (..., 1, b) after."""
     products = start.first
     aim = start.aim
@@ -130,7 +158,7 @@ def sphere_steps(start, gram, bias, dynamics, multiply=np.matmul):
     for _ in range(dynamics.n_steps):
         affinity = seen * start.known + products
         share = attraction(affinity, bias, dynamics.inverse_temperature)
-        pull = multiply(gram, share)
+        pull = grams.times(share)
         change = share * (2.0 * products + dynamics.step_size * pull)
         length = size + dynamics.step_size * change.sum(axis=-2, keepdims=True)
         moves = length > _OPPOSITE
@@ -147,8 +175,8 @@ def sphere_steps(start, gram, bias, dynamics, multiply=np.matmul):
     return steps, size
 
 
-def sphere_backward(start, steps, by_aim, by_seen, gram, dynamics):
-    """Return gradients by `start.known`, `first`, `target`, by logits, and `gram`.
+def sphere_backward(start, steps, by_aim, by_seen, grams, dynamics):
+    """Return gradients by `start.known`, `first`, `target`, by logits, and grams.
 
     `by_aim` and `by_seen` (..., 1, b) are those by the product with the true values and
     by the factor of seen features, after the last step.
@@ -156,7 +184,7 @@ def sphere_backward(start, steps, by_aim, by_seen, gram, dynamics):
     beta = dynamics.inverse_temperature
     shape = steps[-1].share.shape
     by_products, by_logits, by_known, by_target = (np.zeros(shape) for _ in range(4))
-    by_gram = np.zeros_like(gram)
+    by_gram = grams.zeros()
     for taken in reversed(steps):
         products, aim, seen = taken.after
         share = taken.share
@@ -165,11 +193,11 @@ def sphere_backward(start, steps, by_aim, by_seen, gram, dynamics):
         by_length += by_seen * seen + by_aim * aim
         by_length *= np.where(step > 0, -step, 0.0) / taken.length
         scale = step * taken.shrink
-        by_share = scale * (gram @ by_products + by_aim * start.target)
+        by_share = scale * (grams.times(by_products) + by_aim * start.target)
         by_share += by_length * (taken.products + step * taken.pull)
         by_target += scale * by_aim * share
         outer = scale * by_products + 0.5 * step * by_length * share
-        by_gram += share @ outer.swapaxes(-1, -2)
+        grams.add_outer(by_gram, share, outer)
         found = _through_softmax(share, by_share)
         by_logits += found
         by_known += beta * taken.seen * found

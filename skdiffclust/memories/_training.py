@@ -9,11 +9,11 @@ the seen and over the hidden features, and from the memories ``K = R_U R_U^T``:
 
 Both passes are in n_clusters dimensions (`_recursion`); only S and its gradient ``dR =
 dS X`` involve n_features, whatever the number of steps. All restarts share the rows
-and the masks, so that S is one product for all of them, and groups of rows are stacked.
-A row that is recalled whole is one whose features are all hidden, and start from
-themselves.
+and the masks, so that S is one product for all of them. A row that is recalled whole is
+one whose features are all hidden, and start from themselves.
 """
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +22,7 @@ from scipy.spatial.distance import cdist
 from skdiffclust._kmeans import squared_lengths
 from skdiffclust.memories._dynamics import Completion
 from skdiffclust.memories._recursion import (
+    Grams,
     SphereStart,
     attraction,
     euclidean_backward,
@@ -31,219 +32,168 @@ from skdiffclust.memories._recursion import (
     sphere_steps,
 )
 
-_STACK_ENTRIES = 2**14  # arrays that stay in the cache of a core
-
 
 def completion_with_gradient(
     X, memories, log_weights, dynamics, *, groups, fill, sample_weight
 ):
     """Return the `Completion` of eq. (9) and eq. (8) on a batch.
 
-    X (b, d) and memories (r, k, d) in one floating dtype; log_weights (r, k), fill
-    (d,), sample_weight (b,). `groups` are (rows slice, features slice) pairs: those
-    rows have those features hidden, filled, and scored; an empty features slice means
-    that the rows are recalled whole and all of their features are scored (eq. 8).
-    X may be CSR if nothing is hidden. Cosine takes rows of unit length. Cost 4 b r k d,
-    and 6 T k^2 for each row.
+    X (b, d) and memories (r, k, d) in one floating dtype, which is that of the
+    computation; log_weights (r, k), fill (d,), sample_weight (b,). `groups` are (rows
+    slice, features slice) pairs: those rows have those features hidden, filled, and
+    scored; an empty features slice means that the rows are recalled whole and all of
+    their features are scored (eq. 8). X may be CSR if nothing is hidden. Cosine takes
+    rows of unit length. Cost 4 b r k d, and 6 T k^2 for each row.
     """
     if dynamics.metric == "manhattan":
         return _by_city_blocks(
             X, memories, log_weights, dynamics, groups, fill, sample_weight
         )
-    if dynamics.metric == "euclidean":
-        batch = _Batch(X, memories, fill, sample_weight)
-        run = _by_squares
-    else:
+    bias = log_weights[:, :, None].astype(X.dtype) if log_weights.any() else None
+    # What is larger is infinite: one memory attracts a row.
+    largest = float(np.sqrt(np.finfo(X.dtype).max))
+    beta = min(dynamics.inverse_temperature, largest)
+    dynamics = replace(dynamics, inverse_temperature=beta)
+    run = _by_squares
+    if dynamics.metric == "cosine":
+        run = _by_cosines
         lengths = np.sqrt(np.einsum("rkd,rkd->rk", memories, memories))
         lengths = np.maximum(lengths, np.finfo(X.dtype).tiny)[:, :, None]
-        batch = _Batch(X, memories / lengths, fill, sample_weight)
-        run = _by_cosines
-    bias = log_weights[:, :, None] if log_weights.any() else None
-    for parts in _stacks(groups, log_weights.size):
-        stack = batch.stack(parts)
-        batch.add(parts, stack, run(stack, bias, dynamics))
-    gradient = batch.by_memories()
+        memories = memories / lengths
+    fill = fill.astype(X.dtype)
+    weight = np.zeros(X.shape[0], X.dtype)
+    n_scored = 0.0
+    for rows, features in groups:
+        weight[rows] = sample_weight[rows]
+        n_features = features.stop - features.start or X.shape[1]
+        n_scored += float(sample_weight[rows].sum()) * n_features
+    given = _rows_of(X, memories, groups, fill)
+    norms = np.einsum("rkd,rkd->rk", memories, memories)[:, :, None]
+    found = run(given, norms, bias, weight, dynamics)
+    gradient = _by_memories(found, X, memories, groups, fill)
     if dynamics.metric == "cosine":
-        directions = batch.memories
-        radial = np.einsum("rkd,rkd->rk", gradient, directions)
-        gradient = (gradient - radial[:, :, None] * directions) / lengths
+        radial = np.einsum("rkd,rkd->rk", gradient, memories)
+        gradient = (gradient - radial[:, :, None] * memories) / lengths
     return Completion(
-        batch.loss,
-        gradient.astype(X.dtype, copy=False),
-        batch.by_bias,
-        batch.attracted,
-        batch.n_scored,
+        (found.error @ weight)[:, 0].astype(np.float64),
+        gradient,
+        found.by_logits.sum(axis=2, dtype=np.float64),
+        _held(found.share, weight),
+        n_scored,
     )
 
 
-def _stacks(groups, n_memories):
-    """Yield lists of groups that are processed together, of similar numbers of rows."""
-    most = max(1, _STACK_ENTRIES // n_memories)
-    sizes = [rows.stop - rows.start for rows, features in groups if features.stop]
-    width = min(max(sizes), most) if sizes else most
-    parts = [
-        (slice(start, min(start + width, rows.stop)), features)
-        for rows, features in groups
-        for start in range(rows.start, rows.stop, width)
-    ]
-    n_parts = max(1, most // width)
-    for first in range(0, len(parts), n_parts):
-        yield parts[first : first + n_parts]
+class _Rows(NamedTuple):
+    """Rows as the recursion takes them."""
+
+    known: np.ndarray  # (r, k, b) products of seen features and memories
+    first: np.ndarray  # (r, k, b) those of the start of hidden features
+    target: np.ndarray  # (r, k, b) those of their true values
+    grams: Grams  # products of memories in hidden features
+    seen: np.ndarray  # (b,) squared length of seen features
+    hidden: np.ndarray  # (b,) that of hidden ones, true values,
+    filled: np.ndarray  # (b,) that of their start,
+    crossed: np.ndarray  # (b,) and the product of both
 
 
-class _Stack(NamedTuple):
-    """Groups of rows as the recursion takes them, filled up with rows of no weight."""
+def _rows_of(X, memories, groups, fill):
+    """Return the `_Rows` of X (b, d). Rows start from themselves if recalled whole."""
+    target = _products(X, memories)
+    first = target.copy()
+    known = np.zeros_like(target)
+    squares = squared_lengths(X).astype(X.dtype)
+    hidden, filled, crossed = squares.copy(), squares.copy(), squares.copy()
+    parts = []
+    for rows, features in groups:
+        own = memories
+        if features.start < features.stop:
+            own = memories[:, :, features]
+            part = X[rows, features]
+            start = fill[features]
+            products = _products(part, own)
+            known[:, :, rows] = target[:, :, rows] - products
+            target[:, :, rows] = products
+            first[:, :, rows] = (own @ start)[:, :, None]
+            hidden[rows] = squared_lengths(part)
+            filled[rows] = start @ start
+            crossed[rows] = part @ start
+        parts.append((rows, own @ own.swapaxes(1, 2)))
+    seen = np.maximum(squares - hidden, 0.0)
+    return _Rows(known, first, target, Grams(parts), seen, hidden, filled, crossed)
 
-    known: np.ndarray  # (g, r, k, b) products of seen features and memories
-    first: np.ndarray  # (g, r, k, b) those of the start of hidden features
-    target: np.ndarray  # (g, r, k, b) those of their true values
-    gram: np.ndarray  # (g, r, k, k) those of memories in hidden features
-    norms: np.ndarray  # (r, k, 1) squared lengths of the memories
-    weight: np.ndarray  # (g, 1, 1, b)
-    seen: np.ndarray  # (g, 1, 1, b) squared length of seen features
-    hidden: np.ndarray  # (g, 1, 1, b) that of hidden ones, true values,
-    filled: np.ndarray  # (g, 1, 1, b) that of their start,
-    crossed: np.ndarray  # (g, 1, 1, b) and the product of both
+
+def _by_memories(found, X, memories, groups, fill):
+    """Return the gradient (r, k, d) by the memories, from that by their products."""
+    gradient = 2.0 * found.by_norms * memories
+    by_products = found.by_known
+    for (rows, features), by_gram in zip(groups, found.by_gram, strict=True):
+        both = by_gram + by_gram.swapaxes(1, 2)
+        by_first = found.by_first[:, :, rows]
+        by_target = found.by_target[:, :, rows]
+        if features.start == features.stop:
+            by_products[:, :, rows] = by_first + by_target
+            gradient += both @ memories
+            continue
+        by_hidden = by_target - by_products[:, :, rows]
+        gradient[:, :, features] += (
+            _weighted_rows(by_hidden, X[rows, features])
+            + by_first.sum(axis=2, keepdims=True) * fill[features]
+            + both @ memories[:, :, features]
+        )
+    return gradient + _weighted_rows(by_products, X)
+
+
+def _products(rows, memories):
+    """Return products (r, k, b) of rows (b, d) and memories (r, k, d)."""
+    r, k, d = memories.shape
+    # One product for the memories of all restarts, so that rows are read once.
+    products = rows @ memories.reshape(r * k, d).T
+    return np.ascontiguousarray(products.T).reshape(r, k, -1)
+
+
+def _weighted_rows(by_products, rows):
+    """Return sums (r, k, d) of rows (b, d), weighted by (r, k, b)."""
+    r, k, b = by_products.shape
+    return (by_products.reshape(r * k, b) @ rows).reshape(r, k, -1)
+
+
+def _held(share, weight):
+    """Return the weight (r, k) of the rows whose share (r, k, b) is largest."""
+    r, k, _ = share.shape
+    numbers = share.argmax(axis=1) + k * np.arange(r)[:, None]
+    held = np.bincount(numbers.ravel(), np.tile(weight, r), minlength=r * k)
+    return held.reshape(r, k)
 
 
 class _Found(NamedTuple):
-    """Errors of a stack, and gradients by its parts."""
+    """Errors of rows, and gradients by what the recursion takes."""
 
-    error: np.ndarray  # (g, r, 1, b)
-    share: np.ndarray  # (g, r, k, b) largest for the memory that attracts a row
+    error: np.ndarray  # (r, 1, b)
+    share: np.ndarray  # (r, k, b) largest for the memory that attracts a row
     by_known: np.ndarray
     by_first: np.ndarray
     by_target: np.ndarray
     by_logits: np.ndarray
-    by_gram: np.ndarray
+    by_gram: list  # (r, k, k) of each group
     by_norms: np.ndarray  # (r, k, 1)
 
 
-class _Batch:
-    """Rows and memories; what they have in common, and the gradients by it."""
-
-    def __init__(self, X, memories, fill, weight):
-        r, k, _ = memories.shape
-        self._X = X
-        self._fill = fill
-        self._weight = weight
-        self._narrow = memories
-        self.memories = memories.astype(np.float64, copy=False)
-        self._products = self._product(slice(None), slice(None))
-        self._squares = squared_lengths(X)
-        self._norms = np.square(self.memories).sum(axis=-1)[:, :, None]
-        self._whole_gram = self.memories @ self.memories.swapaxes(1, 2)
-        self._by_products = np.zeros(self._products.shape)
-        self._by_whole_gram = np.zeros(self._whole_gram.shape)
-        self._by_norms = np.zeros(self._norms.shape)
-        self._gradient = np.zeros(memories.shape)
-        self.loss = np.zeros(r)
-        self.by_bias = np.zeros((r, k))
-        self.attracted = np.zeros((r, k))
-        self.n_scored = 0.0
-
-    def _product(self, rows, features):
-        """Return products (r, k, b), float64, of memories and rows."""
-        memories = self._narrow[:, :, features]
-        r, k, d = memories.shape
-        # One product for the memories of all restarts, so that X is read once.
-        products = self._X[rows, features] @ memories.reshape(r * k, d).T
-        return np.ascontiguousarray(products.T, dtype=np.float64).reshape(r, k, -1)
-
-    def _pull(self, by_products, rows, features):
-        """Add the gradient by the memories of `_product`."""
-        r, k, _ = by_products.shape
-        flat = by_products.reshape(r * k, -1).astype(self._X.dtype, copy=False)
-        found = flat @ self._X[rows, features]
-        self._gradient[:, :, features] += found.reshape(r, k, -1)
-
-    def stack(self, parts):
-        """Return the `_Stack` of groups (rows slice, features slice)."""
-        r, k, _ = self._products.shape
-        shape = len(parts), r, k, max(rows.stop - rows.start for rows, _ in parts)
-        known, first, target = (np.zeros(shape) for _ in range(3))
-        gram = np.empty((len(parts), r, k, k))
-        numbers = np.zeros((5, len(parts), 1, 1, shape[-1]))
-        weight, seen, hidden, filled, crossed = numbers
-        for i, (rows, features) in enumerate(parts):
-            m = rows.stop - rows.start
-            weight[i, 0, 0, :m] = self._weight[rows]
-            whole = self._products[:, :, rows]
-            if features.start == features.stop:
-                first[i, :, :, :m] = target[i, :, :, :m] = whole
-                gram[i] = self._whole_gram
-                for square in (hidden, filled, crossed):
-                    square[i, 0, 0, :m] = self._squares[rows]
-                continue
-            target[i, :, :, :m] = self._product(rows, features)
-            known[i, :, :, :m] = whole - target[i, :, :, :m]
-            memories = self.memories[:, :, features]
-            first[i] = (memories @ self._fill[features])[:, :, None]
-            gram[i] = memories @ memories.swapaxes(1, 2)
-            part = self._X[rows, features]
-            hidden[i, 0, 0, :m] = squared_lengths(part)
-            rest = self._squares[rows] - hidden[i, 0, 0, :m]
-            seen[i, 0, 0, :m] = np.maximum(rest, 0.0)
-            filled[i] = self._fill[features] @ self._fill[features]
-            crossed[i, 0, 0, :m] = part @ self._fill[features]
-        return _Stack(known, first, target, gram, self._norms, *numbers)
-
-    def add(self, parts, stack, found):
-        """Add the errors and gradients of a stack of groups."""
-        weight = stack.weight
-        self.loss += (found.error * weight).sum(axis=(0, 2, 3))
-        self.by_bias += found.by_logits.sum(axis=(0, 3))
-        self._by_norms += found.by_norms
-        best = found.share.argmax(axis=2)
-        for m in range(self.attracted.shape[1]):
-            self.attracted[:, m] += ((best == m) * weight[:, 0]).sum(axis=(0, 2))
-        for i, (rows, features) in enumerate(parts):
-            part = np.s_[i, :, :, : rows.stop - rows.start]
-            total = float(weight[i].sum())
-            if features.start == features.stop:
-                self._by_products[:, :, rows] = (
-                    found.by_first[part] + found.by_target[part]
-                )
-                self._by_whole_gram += found.by_gram[i]
-                self.n_scored += total * self._X.shape[1]
-                continue
-            self.n_scored += total * (features.stop - features.start)
-            self._by_products[:, :, rows] = found.by_known[part]
-            self._pull(found.by_target[part] - found.by_known[part], rows, features)
-            by_first = found.by_first[i].sum(axis=-1)[:, :, None]
-            self._gradient[:, :, features] += by_first * self._fill[features]
-            both = found.by_gram[i] + found.by_gram[i].swapaxes(1, 2)
-            self._gradient[:, :, features] += both @ self.memories[:, :, features]
-
-    def by_memories(self):
-        """Return the gradient (r, k, d) by the memories."""
-        self._pull(self._by_products, slice(None), slice(None))
-        both = self._by_whole_gram + self._by_whole_gram.swapaxes(1, 2)
-        self._gradient += both @ self.memories
-        self._gradient += 2.0 * self._by_norms * self.memories
-        return self._gradient
-
-
-def _by_squares(stack, bias, dynamics):
+def _by_squares(rows, norms, bias, weight, dynamics):
     """Return the `_Found` of squared Euclidean distances."""
-    weight = stack.weight
-    target = stack.target
-    steps = euclidean_steps(
-        stack.known, stack.first, stack.gram, stack.norms, bias, dynamics
-    )
+    steps = euclidean_steps(rows.known, rows.first, rows.grams, norms, bias, dynamics)
     left = (1.0 - dynamics.step_size) ** dynamics.n_steps
-    gap = steps.products - target
-    change = steps.pull * (gap - target + left * stack.first)
-    error = stack.hidden - 2.0 * left * stack.crossed + left**2 * stack.filled
-    error = error + change.sum(axis=2, keepdims=True)
+    gap = steps.products - rows.target
+    change = gap - rows.target + left * rows.first if left else gap - rows.target
+    change *= steps.pull
+    error = rows.hidden - 2.0 * left * rows.crossed + left**2 * rows.filled
+    error = error + change.sum(axis=1, keepdims=True)
     pull = weight * steps.pull
-    by_first, by_logits, by_gram = euclidean_backward(
-        steps, 2.0 * weight * gap, stack.gram, dynamics
-    )
-    by_gram += pull @ steps.pull.swapaxes(2, 3)
-    by_first += 2.0 * left * pull
+    gap *= 2.0 * weight
+    by_first, by_logits, by_gram = euclidean_backward(steps, gap, rows.grams, dynamics)
+    rows.grams.add_outer(by_gram, pull, steps.pull)
+    if left:
+        by_first += 2.0 * left * pull
     beta = dynamics.inverse_temperature
-    by_norms = -beta * by_logits.sum(axis=(0, 3))[:, :, None]
     return _Found(
         error,
         steps.pull,
@@ -252,29 +202,29 @@ def _by_squares(stack, bias, dynamics):
         -2.0 * pull,
         by_logits,
         by_gram,
-        by_norms,
+        -beta * by_logits.sum(axis=2, keepdims=True),
     )
 
 
-def _by_cosines(stack, bias, dynamics):
+def _by_cosines(rows, norms, bias, weight, dynamics):
     """Return the `_Found` of cosines, of rows and memories of unit length."""
-    length = stack.seen + stack.filled
+    length = rows.seen + rows.filled
     is_row = length > 0
     scale = is_row / np.sqrt(np.where(is_row, length, 1.0))
     start = SphereStart(
-        stack.known,
-        scale * stack.first,
-        stack.target,
+        rows.known,
+        scale * rows.first,
+        rows.target,
         scale,
-        scale * stack.crossed,
+        scale * rows.crossed,
         1.0 * is_row,
     )
-    steps, size = sphere_steps(start, stack.gram, bias, dynamics)
+    steps, size = sphere_steps(start, rows.grams, bias, dynamics)
     _, aim, seen = steps[-1].after
-    error = stack.hidden + size - np.square(seen) * stack.seen - 2.0 * aim
-    by_seen = -2.0 * stack.weight * seen * stack.seen
+    error = rows.hidden + size - np.square(seen) * rows.seen - 2.0 * aim
+    by_seen = -2.0 * weight * seen * rows.seen
     by_known, by_first, by_target, by_logits, by_gram = sphere_backward(
-        start, steps, -2.0 * stack.weight, by_seen, stack.gram, dynamics
+        start, steps, -2.0 * weight, by_seen, rows.grams, dynamics
     )
     return _Found(
         error,
@@ -284,7 +234,7 @@ def _by_cosines(stack, bias, dynamics):
         by_target,
         by_logits,
         by_gram,
-        0.0,
+        np.zeros_like(norms),
     )
 
 
