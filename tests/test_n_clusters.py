@@ -102,7 +102,7 @@ def test_equal_samples_are_one_cluster():
     for X in (np.ones((20, 2)), np.ones((1, 2))):
         found = count(X)
         assert (found.best, found.is_clear) == (1, True)
-        assert [len(column) for column in found.to_dict().values()] == [0, 0, 0]
+        assert [len(column) for column in found.to_dict().values()] == [0, 0, 0, 0]
     pairs = np.repeat([[0.0, 1.0], [5.0, 1.0]], 30, axis=0)
     assert count(pairs).best == 2
 

@@ -254,7 +254,7 @@ class GEMINI(BaseGEMINI):
     separated: on the line between two centres, two normal distributions fit the samples
     of both clusters better than any distribution with one mode, by a log-likelihood
     above 4. Heavy tails, skewness, and the splitting of a long or bent cluster do not
-    have two modes. If no number is separated, the one of largest score is chosen. A
+    have two modes. If that is not clear, a larger one may be chosen, by the score. A
     ConvergenceWarning is issued if the separation might be due to chance, if the
     longest axes of the clusters differ, so that they are not round or two were taken
     for one, and if the objective has other clusters. At most 2000 samples and 32
