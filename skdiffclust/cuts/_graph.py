@@ -145,8 +145,6 @@ class Affinity:
         kind = estimator.affinity
         metric = estimator.metric
         owner = type(estimator).__name__
-        if isinstance(kind, str) and kind == "nndescent":
-            kind = _nndescent(estimator, owner)
         if not isinstance(kind, str) or kind in ("rbf", "cosine"):
             metric = "euclidean"  # unused, or the transformer has its own
         return cls(kind, estimator.n_neighbors, metric, estimator.temperature, owner)
@@ -272,26 +270,6 @@ class Affinity:
             # overflow.
             return np.exp((cosines - 1.0) / self.temperature)
         return np.exp(-(distance_matrix(X, self.X) ** 2) / self.temperature)
-
-
-def _nndescent(estimator, owner):
-    """Return pynndescent's transformer with the parameters of an estimator."""
-    try:
-        from pynndescent import PyNNDescentTransformer
-    except ImportError as error:
-        raise ImportError(
-            f"The 'affinity' parameter of {owner} must not be 'nndescent' without "
-            "pynndescent, which is not installed. Install it (pip install "
-            "skdiffclust[nndescent]), or use affinity='nearest_neighbors'."
-        ) from error
-    n_neighbors = estimator.n_neighbors
-    if n_neighbors == "auto":
-        n_neighbors = N_ALIKE
-    return PyNNDescentTransformer(
-        n_neighbors=n_neighbors,
-        metric=estimator.metric,
-        random_state=estimator.random_state,
-    )
 
 
 def _pattern(graph):

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from skdiffclust._compiled import compiled
 
@@ -12,10 +13,12 @@ _EDGES_PER_CHUNK = 2**23
 # cycle.
 _TOLERANCE = 1e-11
 # Rounds of sequences of moves; the largest graph for them, beyond which they take most
-# of the time and gain less than 1 %; and their largest length without a gain.
+# of the time and gain less than 1 %; and their largest length without a gain, where no
+# nodes must be separated, and where some must.
 CLIMBS = 2
 _CLIMBED = 20_000
 _PATIENCE = 15
+_LONG_PATIENCE = 60
 # Nodes with more edges are not moved by sequences, of which none has more moves, or
 # more nodes to choose from.
 _MAX_DEGREE = 500
@@ -23,6 +26,9 @@ _LONGEST = 4096
 _ROOM = 512
 # Sequences are tried from so many nodes in one kernel call.
 _SEEDS_PER_CHUNK = 512
+# Weight of a pair of nodes that must be separated, relative to the largest cut of all
+# clusters as one.
+_REPULSION = 1000.0
 # Rounds, for each cluster, in which clusters are brought within their bounds.
 _MAX_REPAIRS = 100
 # Least and largest size of a cluster where sizes are not limited.
@@ -37,20 +43,16 @@ class Level(NamedTuple):
     indptr : ndarray of shape (n + 1,), int32 or int64
     indices : ndarray of shape (nnz,), int32 or int64
     data : ndarray of shape (nnz,), float64
-        Weights, positive.
+        Weights: positive, or far below zero for pairs that must be separated. The cut
+        of a cluster is the sum of its degrees less that of the weights within it, and a
+        pair that it joins thus costs more than any cut.
     degrees : ndarray of shape (n,), float64
-        Sums of the rows.
+        Sums of the weights of edges, without the pairs.
     divisors : ndarray of shape (n,), float64
         Divisors of the cut of a cluster: sizes (ratio-cut) or, of single nodes, degrees
         (normalised cut). Positive.
     sizes : ndarray of shape (n,), float64
         Sizes that the bounds limit.
-    apart_starts : ndarray of shape (n + 1,), int64
-    apart_nodes : ndarray, int64
-        CSR rows of the nodes that must be in other clusters than a node.
-    penalty : float
-        What a pair of such nodes in one cluster adds to the cut, for each cluster: more
-        than any cut.
     """
 
     indptr: np.ndarray
@@ -59,20 +61,11 @@ class Level(NamedTuple):
     degrees: np.ndarray
     divisors: np.ndarray
     sizes: np.ndarray
-    apart_starts: np.ndarray
-    apart_nodes: np.ndarray
-    penalty: float
 
     @property
     def n(self):
         """Number of nodes."""
         return len(self.degrees)
-
-    @property
-    def apart_pairs(self):
-        """Pairs (m, 2) of nodes that must be separated, each in both orders."""
-        first = np.repeat(np.arange(self.n), np.diff(self.apart_starts))
-        return np.column_stack([first, self.apart_nodes])
 
 
 class Clusters(NamedTuple):
@@ -96,7 +89,7 @@ class Clusters(NamedTuple):
     counts: np.ndarray
 
 
-def as_level(graph, divisors=None, sizes=None, apart=None):
+def as_level(graph, divisors=None, sizes=None, apart=()):
     """Return the `Level` of a csr_array (n, n); divisors and sizes are ones by default.
 
     apart (m, 2) are pairs of nodes that must be separated.
@@ -105,26 +98,13 @@ def as_level(graph, divisors=None, sizes=None, apart=None):
     degrees = graph.sum(axis=1)
     divisors = np.ones(n) if divisors is None else np.asarray(divisors, np.float64)
     sizes = np.ones(n) if sizes is None else np.asarray(sizes, np.float64)
-    return Level(
-        graph.indptr,
-        graph.indices,
-        graph.data,
-        degrees,
-        divisors,
-        sizes,
-        *rows_of_pairs(apart, n),
-        # The cut of a cluster is at most its degrees: no ratio exceeds the largest one.
-        2.0 * float((degrees / divisors).max(initial=0.0)) + 1.0,
-    )
-
-
-def rows_of_pairs(pairs, n):
-    """Return (starts (n + 1,), nodes), CSR rows of pairs (m, 2) of nodes or None."""
-    if pairs is None or not len(pairs):
-        return np.zeros(n + 1, dtype=np.int64), np.empty(0, dtype=np.int64)
-    ends = np.concatenate([pairs, pairs[:, ::-1]])
-    ends = np.unique(ends, axis=0).astype(np.int64)
-    return np.searchsorted(ends[:, 0], np.arange(n + 1)), ends[:, 1].copy()
+    if len(apart):
+        largest = (degrees / divisors).max() * divisors.sum() or 1.0
+        weights = np.full(len(apart), -_REPULSION * largest)
+        ends = tuple(np.transpose(apart).astype(graph.indices.dtype))
+        pairs = sp.coo_array((weights, ends), shape=(n, n))
+        graph = sp.csr_array(graph + pairs + pairs.T)
+    return Level(graph.indptr, graph.indices, graph.data, degrees, divisors, sizes)
 
 
 def local_search(level, labels, n_clusters, bounds=UNBOUNDED, *, climbs=CLIMBS):
@@ -171,20 +151,16 @@ def local_search(level, labels, n_clusters, bounds=UNBOUNDED, *, climbs=CLIMBS):
 
 
 def rank(level, labels, n_clusters, bounds):
-    """Return the key that labels (n,) are compared by: (pairs joined, excess, cut)."""
+    """Return the key that labels (n,) are compared by: (excess of sizes, cut)."""
     clusters = sums_of(level, labels, n_clusters)
     totals = clusters.totals
     low, high = bounds
     outside = np.maximum(totals - high, 0.0).sum() + np.maximum(low - totals, 0.0).sum()
     if outside <= 1e-9 * totals.sum():
         outside = 0.0
-    n_joined = 0
-    if len(level.apart_nodes):
-        ends = labels[level.apart_pairs]
-        n_joined = int(np.count_nonzero(ends[:, 0] == ends[:, 1])) // 2
     is_cut = clusters.cuts > 0
     cut = float((clusters.cuts[is_cut] / clusters.volumes[is_cut]).sum())
-    return n_joined, outside, cut
+    return outside, cut
 
 
 def sums_of(level, labels, n_clusters):
@@ -216,10 +192,17 @@ def _climb_from_all(level, labels, clusters, bounds):
     seeds = np.flatnonzero(boundary(level, labels))
     seeds = np.random.RandomState(len(seeds)).permutation(seeds)
     locked = np.diff(level.indptr) > _MAX_DEGREE
-    return sum(
-        climb(level, labels, clusters, bounds, seeds[i : i + _SEEDS_PER_CHUNK], locked)
-        for i in range(0, len(seeds), _SEEDS_PER_CHUNK)
-    )
+    # By one node, so that nodes can be exchanged.
+    largest = level.sizes.max()
+    loose = (bounds[0] - largest, bounds[1] + largest)
+    patience = _LONG_PATIENCE if level.data.min(initial=0.0) < 0.0 else _PATIENCE
+    n_better = 0
+    for start in range(0, len(seeds), _SEEDS_PER_CHUNK):
+        part = seeds[start : start + _SEEDS_PER_CHUNK]
+        n_better += climb(
+            level, labels, clusters, bounds, loose, patience, part, locked
+        )
+    return n_better
 
 
 def _repair(level, labels, n_clusters, bounds):
@@ -244,7 +227,10 @@ def _repair(level, labels, n_clusters, bounds):
             return
         # What is cheap changes: at most half of it is moved before costs are new.
         half = 0.5 * max(over.max(), under.max())
-        if not force_moves(level, labels, clusters, loose, nodes, targets, half):
+        state = level, labels, clusters, loose
+        chosen, costs = cheapest_moves(*state, nodes, targets)
+        order = np.argsort(costs)
+        if not force_moves(*state, nodes[order], chosen[order], half):
             return
 
 
@@ -253,24 +239,26 @@ def cuts_of_clusters(level, labels, n_clusters):
     """Return the weights (k,) of the edges that leave each cluster of labels (n,)."""
     cuts = np.zeros(n_clusters)
     for i in range(len(labels)):
+        cuts[labels[i]] += level.degrees[i]
         for e in range(level.indptr[i], level.indptr[i + 1]):
-            if labels[level.indices[e]] != labels[i]:
-                cuts[labels[i]] += level.data[e]
+            if labels[level.indices[e]] == labels[i]:
+                cuts[labels[i]] -= level.data[e]
     return cuts
 
 
 @compiled(nogil=True)
 def boundary(level, labels):
-    """Return which nodes (n,) have a neighbour in another cluster, or no neighbour."""
+    """Return which nodes (n,) have a neighbour in another cluster, or no neighbour.
+
+    And those with a node in their cluster that they must be separated from.
+    """
     outer = np.zeros(len(labels), np.bool_)
     for i in range(len(labels)):
         outer[i] = level.indptr[i] == level.indptr[i + 1]
         for e in range(level.indptr[i], level.indptr[i + 1]):
-            if labels[level.indices[e]] != labels[i]:
+            if labels[level.indices[e]] != labels[i] or level.data[e] < 0.0:
                 outer[i] = True
                 break
-        if level.apart_starts[i] != level.apart_starts[i + 1]:
-            outer[i] = True
     return outer
 
 
@@ -302,21 +290,11 @@ def _change_of(level, clusters, i, c, sign, into):
 
 
 @compiled(nogil=True)
-def _penalty(level, labels, i, b, n_clusters):
-    """Return the penalty that is added for pairs joined if node i moves to b."""
-    n_joined = 0
-    for e in range(level.apart_starts[i], level.apart_starts[i + 1]):
-        other = labels[level.apart_nodes[e]]
-        n_joined += (other == b) - (other == labels[i])
-    return n_clusters * level.penalty * n_joined
-
-
-@compiled(nogil=True, forceinline=True)
 def best_move(level, labels, clusters, bounds, links, touched, i):
     """Return the best other cluster for node i, or -1, and the change of the cut.
 
     Those of its neighbours are tried, or all for a node without any, and for one that
-    must be separated from others. links and touched (k,) are work space; links is zero
+    must be separated from another. links and touched (k,) are work space; links is zero
     before and after.
     """
     a = labels[i]
@@ -325,21 +303,20 @@ def best_move(level, labels, clusters, bounds, links, touched, i):
     if clusters.counts[a] == 1:
         return best, best_change
     n_touched = 0
+    is_free = True
     for e in range(level.indptr[i], level.indptr[i + 1]):
         b = labels[level.indices[e]]
         if links[b] == 0.0:
             touched[n_touched] = b
             n_touched += 1
         links[b] += level.data[e]
-    is_free = level.apart_starts[i] == level.apart_starts[i + 1]
+        is_free &= level.data[e] > 0.0
     near_only = n_touched > 0 and is_free
     freed = _change_of(level, clusters, i, a, -1.0, links[a])
     for t in range(n_touched if near_only else len(links)):
         b = touched[t] if near_only else t
         if b != a and _fits(clusters, bounds, a, b, level.sizes[i]):
             change = freed + _change_of(level, clusters, i, b, 1.0, links[b])
-            if not is_free:
-                change += _penalty(level, labels, i, b, len(links))
             if change < best_change:
                 best = b
                 best_change = change
@@ -407,18 +384,16 @@ def _excess(totals, bounds):
 
 
 @compiled(nogil=True)
-def climb(level, labels, clusters, bounds, seeds, locked):
+def climb(level, labels, clusters, bounds, loose, patience, seeds, locked):
     """Try short sequences of moves, of which the first may raise the cut.
 
     From each seed (Fiduccia and Mattheyses, as in KaHIP's local search) the best move
     among the seed and the neighbours of what was moved is made, again and again, until
-    many moves have not lowered the cut; moves after the lowest cut are taken back. On
-    the way, sizes may be out of bounds by one node, so that nodes are exchanged. No
-    node is moved twice, and none that is locked (n,). Returns how many sequences
-    lowered the cut.
+    `patience` moves have not lowered the cut; moves after the lowest cut are taken back. On
+    the way, sizes have the bounds `loose`. No node is moved twice, and none that is
+    locked (n,). Returns how many sequences lowered the cut.
     """
-    loose = (bounds[0] - level.sizes.max(), bounds[1] + level.sizes.max())
-    excess = _excess(clusters.totals, bounds) + _TOLERANCE * level.sizes.sum()
+    excess = _excess(clusters.totals, bounds)
     links = np.zeros(len(clusters.cuts))
     touched = np.empty(len(clusters.cuts), np.int64)
     listed = np.zeros(len(labels), np.bool_)
@@ -429,6 +404,7 @@ def climb(level, labels, clusters, bounds, seeds, locked):
     total = 0.0
     for b in range(len(links)):
         total += _ratio(clusters.cuts[b], clusters.volumes[b])
+        excess += _TOLERANCE * clusters.totals[b]
     n_better = 0
     for seed in seeds:
         if locked[seed]:
@@ -441,7 +417,7 @@ def climb(level, labels, clusters, bounds, seeds, locked):
         lowest = -_TOLERANCE * total
         n_moves = 0
         n_kept = 0
-        while count > 0 and n_moves < min(n_kept + _PATIENCE, _LONGEST):
+        while count > 0 and n_moves < min(n_kept + patience, _LONGEST):
             at = 0
             for c in range(1, count):
                 if changes[nodes[c]] < changes[nodes[at]]:
@@ -462,13 +438,8 @@ def climb(level, labels, clusters, bounds, seeds, locked):
             if current < lowest and _excess(clusters.totals, bounds) <= excess:
                 lowest = current
                 n_kept = n_moves
-            n_near = level.indptr[i + 1] - level.indptr[i]
-            n_apart = level.apart_starts[i + 1] - level.apart_starts[i]
-            for e in range(n_near + n_apart):
-                if e < n_near:
-                    j = level.indices[level.indptr[i] + e]
-                else:
-                    j = level.apart_nodes[level.apart_starts[i] + e - n_near]
+            for e in range(level.indptr[i], level.indptr[i + 1]):
+                j = np.int64(level.indices[e])  # one compilation of `best_move`
                 if locked[j] or (count == _ROOM and not listed[j]):
                     continue
                 changes[j] = best_move(
@@ -487,11 +458,10 @@ def climb(level, labels, clusters, bounds, seeds, locked):
 
 
 @compiled(nogil=True)
-def force_moves(level, labels, clusters, bounds, nodes, targets, amount):
-    """Move nodes (m,), the cheapest for their size first, to any of the targets.
+def cheapest_moves(level, labels, clusters, bounds, nodes, targets):
+    """Return the best of the targets (m,), or -1, and its cost (m,), of nodes (m,).
 
-    Ends when the sizes of what moved exceed `amount`; at least one is moved if one can
-    be. Returns how many.
+    Costs are changes of the cut for each unit of size.
     """
     links = np.zeros(len(clusters.cuts))
     costs = np.full(len(nodes), np.inf)
@@ -506,15 +476,24 @@ def force_moves(level, labels, clusters, bounds, nodes, targets, amount):
         for b in targets:
             if size > 0.0 and b != a and _fits(clusters, bounds, a, b, size):
                 change = freed + _change_of(level, clusters, i, b, 1.0, links[b])
-                change += _penalty(level, labels, i, b, len(links))
                 if change / size < costs[m]:
                     costs[m] = change / size
                     chosen[m] = b
         for e in range(level.indptr[i], level.indptr[i + 1]):
             links[labels[level.indices[e]]] = 0.0
+    return chosen, costs
+
+
+@compiled(nogil=True)
+def force_moves(level, labels, clusters, bounds, nodes, chosen, amount):
+    """Move nodes (m,) to chosen clusters (m,), in this order; return how many moved.
+
+    Ends when the sizes of what moved exceed `amount`; at least one is moved if one can
+    be.
+    """
     n_moved = 0
     n_left = amount
-    for m in np.argsort(costs):
+    for m in range(len(nodes)):
         i = nodes[m]
         a = labels[i]
         if chosen[m] < 0 or (n_moved > 0 and n_left <= 0.0):

@@ -12,7 +12,6 @@ from skdiffclust.cuts._local_search import (
     Level,
     local_search,
     rank,
-    rows_of_pairs,
 )
 
 # Coarsening ends at this many nodes per cluster, within these bounds, because greedy
@@ -35,8 +34,6 @@ _LOOSE = 0.1
 _LARGE = 20_000
 _N_GROWN_LARGE = 8
 _CLIMBED_LARGE = 5000
-# Weight of an edge between clusters that must be separated: beyond any other.
-_BARRED = -1e200
 # Number of nodes from which starts run in threads.
 _THREADED = 2000
 
@@ -189,7 +186,7 @@ def match(level, order, heaviest):
         alone = np.flatnonzero(partner == np.arange(level.n))
         if len(alone) + level.n > 2 * share * level.n:
             # Nodes that must be separated from others are left alone.
-            alone = alone[np.diff(level.apart_starts)[alone] == 0]
+            alone = np.setdiff1d(alone, level.indices[level.data < 0.0])
             alone = alone[keys[alone] >= 0]
             _pair_by_key(level, partner, alone, keys, heaviest)
     first = np.minimum(partner, np.arange(level.n))
@@ -216,10 +213,6 @@ def coarsen(level, groups, n_groups):
     data = np.empty(len(level.data))
     indptr, degrees = coarsen_rows(level, groups, n_groups, indices, data)
     n_kept = indptr[-1]
-    apart = None
-    if len(level.apart_nodes):
-        apart = groups[level.apart_pairs]
-        apart = apart[apart[:, 0] != apart[:, 1]]
     return Level(
         indptr,
         indices[:n_kept].copy(),
@@ -227,8 +220,6 @@ def coarsen(level, groups, n_groups):
         degrees,
         np.bincount(groups, level.divisors),
         np.bincount(groups, level.sizes),
-        *rows_of_pairs(apart, n_groups),
-        level.penalty,
     )
 
 
@@ -240,8 +231,6 @@ def merge(level, n_clusters, high=np.inf):
     links = np.zeros((level.n, level.n))
     rows = np.repeat(np.arange(level.n), np.diff(level.indptr))
     links[rows, level.indices] = level.data
-    first, second = level.apart_pairs.T
-    links[first, second] = _BARRED
     owner = merge_pairs(
         links,
         level.divisors.copy(),
@@ -277,22 +266,13 @@ def pair_nodes(level, order, heaviest):
             if partner[j] != j or level.sizes[i] + level.sizes[j] > heaviest:
                 continue
             weight = level.data[e] * (1.0 / level.divisors[i] + 1.0 / level.divisors[j])
-            if weight > best_weight and not _must_part(level, i, j):
+            if weight > best_weight:
                 best = j
                 best_weight = weight
         if best >= 0:
             partner[i] = best
             partner[best] = i
     return partner, hubs
-
-
-@compiled(nogil=True)
-def _must_part(level, i, j):
-    """Whether nodes i and j must be in two clusters."""
-    for e in range(level.apart_starts[i], level.apart_starts[i + 1]):
-        if level.apart_nodes[e] == j:
-            return True
-    return False
 
 
 @compiled(nogil=True)
@@ -304,9 +284,12 @@ def coarsen_rows(level, groups, n_groups, columns, values):
     starts = np.zeros(n_groups + 1, np.int64)
     for g in groups:
         starts[g + 1] += 1
-    starts = np.cumsum(starts)
+    for g in range(n_groups):
+        starts[g + 1] += starts[g]
+    filled = np.empty(n_groups, np.int64)
+    for g in range(n_groups):
+        filled[g] = starts[g]
     members = np.empty(len(groups), np.int32)
-    filled = starts[:-1].copy()
     for i in range(len(groups)):
         members[filled[groups[i]]] = i
         filled[groups[i]] += 1
@@ -316,10 +299,13 @@ def coarsen_rows(level, groups, n_groups, columns, values):
     count = 0
     for g in range(n_groups):
         begin = count
-        for i in members[starts[g] : starts[g + 1]]:
+        for m in range(starts[g], starts[g + 1]):
+            i = members[m]
+            degrees[g] += level.degrees[i]
             for e in range(level.indptr[i], level.indptr[i + 1]):
                 h = groups[level.indices[e]]
                 if h == g:
+                    degrees[g] -= level.data[e]
                     continue
                 if place[h] < begin:
                     place[h] = count
@@ -327,7 +313,6 @@ def coarsen_rows(level, groups, n_groups, columns, values):
                     values[count] = 0.0
                     count += 1
                 values[place[h]] += level.data[e]
-                degrees[g] += level.data[e]
         pointers[g + 1] = count
     return pointers, degrees
 
@@ -355,7 +340,9 @@ def merge_pairs(links, divisors, cuts, sizes, n_clusters, high):
     owner = np.arange(n)
     partner = np.full(n, -1)
     gain = np.full(n, np.inf)
-    penalty = 1.0 + (cuts / divisors).sum()
+    penalty = 1.0
+    for i in range(n):
+        penalty += cuts[i] / divisors[i]
     a = -1
     b = -1
     for _ in range(n - n_clusters):
@@ -372,14 +359,19 @@ def merge_pairs(links, divisors, cuts, sizes, n_clusters, high):
                     if change < gain[i]:
                         partner[i] = j
                         gain[i] = change
-        a = np.argmin(gain)
+        a = 0
+        for i in range(1, n):
+            if gain[i] < gain[a]:
+                a = i
         b = partner[a]
-        cuts[a] = max(cuts[a] + cuts[b] - 2.0 * max(links[a, b], 0.0), 0.0)
+        cuts[a] = max(cuts[a] + cuts[b] - 2.0 * links[a, b], 0.0)
         divisors[a] += divisors[b]
         sizes[a] += sizes[b]
         active[b] = False
         gain[b] = np.inf
-        links[a] += links[b]
-        links[:, a] = links[a]
-        owner[owner == b] = a
+        for i in range(n):
+            links[a, i] += links[b, i]
+            links[i, a] = links[a, i]
+            if owner[i] == b:
+                owner[i] = a
     return owner

@@ -105,16 +105,14 @@ class PRCut(
           directions;
         - "nearest_neighbors": 1 if one sample is among the `n_neighbors` nearest
           neighbours of the other, and 0 otherwise;
-        - "nndescent": the same with approximate neighbours, for many samples with more
-          than ten features. It requires pynndescent (the extra ``nndescent``), whose
-          first use takes about a minute of compilation;
         - "rbf": ``exp(-d² / temperature)`` with the distance d, a dense graph;
         - "cosine": ``exp((cos - 1) / temperature)``, a dense graph;
         - "precomputed": X is the graph, a symmetric matrix of non-negative weights; the
           logits of its nodes are then free parameters, and there is no `predict`;
         - a function of (X, Y) that returns weights of shape (n_X, n_Y);
-        - a transformer such as :class:`~sklearn.neighbors.KNeighborsTransformer`. Each
-          stored entry is an edge of weight 1; distances are not used.
+        - a transformer such as :class:`~sklearn.neighbors.KNeighborsTransformer`, or
+          pynndescent's for approximate neighbours of many samples. Each stored entry is
+          an edge of weight 1; distances are not used.
     n_neighbors : int or "auto", default="auto"
         Number of neighbours of a sample, itself excluded; at most n_samples - 1 are
         used. Applies to the affinities by name that are of neighbours. "auto" uses 10

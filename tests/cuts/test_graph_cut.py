@@ -1,9 +1,7 @@
 """GraphCutClustering: guarantees, bounds, refusals and predictions."""
 
 import pickle
-import sys
 import threading
-import types
 import warnings
 
 import numpy as np
@@ -253,56 +251,22 @@ def test_what_an_affinity_does_not_use_is_ignored(blobs):
     assert np.isfinite(search.fit(X).cv_results_["mean_test_score"]).all()
 
 
-def test_approximate_neighbours_by_name(blobs, monkeypatch):
-    X, _ = blobs
-    monkeypatch.setitem(sys.modules, "pynndescent", None)
-    with pytest.raises(ImportError, match=r"skdiffclust\[nndescent\]"):
-        GraphCutClustering(4, affinity="nndescent", **FREE).fit(X)
-
-    class Transformer(KNeighborsTransformer):
-        """pynndescent's, as far as PRCut knows it."""
-
-        def __init__(self, n_neighbors=30, metric="euclidean", random_state=None):
-            super().__init__(n_neighbors=n_neighbors, metric=metric)
-            self.random_state = random_state
-
-    module = types.SimpleNamespace(PyNNDescentTransformer=Transformer)
-    monkeypatch.setitem(sys.modules, "pynndescent", module)
-    for metric in ("euclidean", "cosine"):
-        found, exact = (
-            GraphCutClustering(
-                4, affinity=affinity, metric=metric, n_neighbors=k, **FREE
-            ).fit(X)
-            for affinity, k in (("nndescent", 8), ("nearest_neighbors", 8))
-        )
-        same = (found.affinity_matrix_ - exact.affinity_matrix_).nnz
-        assert same <= 0.02 * exact.affinity_matrix_.nnz  # ties
-        np.testing.assert_array_equal(found.predict(X), found.labels_)
-
-
 @pytest.mark.long
-def test_pynndescent_by_name_and_as_a_transformer():
+def test_pynndescent_as_a_transformer():
     # Marked long: its kernels compile for a minute.
     pynndescent = pytest.importorskip("pynndescent")
     X = load_digits().data
     train, new = X[:1200], X[1200:]
     exact = GraphCutClustering(10, random_state=0).fit(train)
-    for affinity in (
-        "nndescent",
-        pynndescent.PyNNDescentTransformer(n_neighbors=10, random_state=0),
-    ):
-        model = GraphCutClustering(10, affinity=affinity, random_state=0).fit(train)
-        missed = (exact.affinity_matrix_ - model.affinity_matrix_) > 0
-        assert missed.nnz <= 0.05 * exact.affinity_matrix_.nnz
-        assert model.normalized_cut_ <= 1.05 * exact.normalized_cut_
-        np.testing.assert_array_equal(model.predict(train), model.labels_)
-        assert adjusted_rand_score(exact.predict(new), model.predict(new)) > 0.8
-        again = pickle.loads(pickle.dumps(model))
-        np.testing.assert_array_equal(again.predict(new), model.predict(new))
-    sparse = GraphCutClustering(10, affinity="nndescent", random_state=0).fit(
-        sp.csr_array(train)
-    )
-    assert adjusted_rand_score(exact.labels_, sparse.labels_) > 0.8
+    affinity = pynndescent.PyNNDescentTransformer(n_neighbors=10, random_state=0)
+    model = GraphCutClustering(10, affinity=affinity, random_state=0).fit(train)
+    missed = (exact.affinity_matrix_ - model.affinity_matrix_) > 0
+    assert missed.nnz <= 0.05 * exact.affinity_matrix_.nnz
+    assert model.normalized_cut_ <= 1.05 * exact.normalized_cut_
+    np.testing.assert_array_equal(model.predict(train), model.labels_)
+    assert adjusted_rand_score(exact.predict(new), model.predict(new)) > 0.8
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict(new), model.predict(new))
 
 
 def test_large_graphs_have_fewer_starts(blobs, monkeypatch):

@@ -50,7 +50,7 @@ def lowest_cut(graph, must, cannot, k, normalized):
 @pytest.mark.filterwarnings("ignore:GraphCutClustering found")
 def test_small_graphs_have_the_lowest_cut_that_the_links_allow(global_random_seed):
     gaps = []
-    for seed in range(25):
+    for seed in range(16):
         *problem, k, normalized = random_problem(seed + 1000 * global_random_seed)
         graph, must, cannot = problem
         best = lowest_cut(graph, must, cannot, k, normalized)
@@ -60,6 +60,7 @@ def test_small_graphs_have_the_lowest_cut_that_the_links_allow(global_random_see
             affinity="precomputed",
             cut=cut,
             min_cluster_size=1,
+            n_init=3,
             random_state=0,
         )
         if not np.isfinite(best):
@@ -71,7 +72,7 @@ def test_small_graphs_have_the_lowest_cut_that_the_links_allow(global_random_see
         found = ratio_cut(graph, model.labels_, normalized=normalized).value
         assert found >= best * (1 - 1e-12)
         gaps.append(found / best - 1.0 if best > 0 else found)
-    assert len(gaps) > 10
+    assert len(gaps) > 6
     assert np.mean(gaps) < 0.05
     assert np.mean(np.array(gaps) < 1e-9) > 0.8
 
@@ -141,8 +142,7 @@ def test_classes_are_one_node_each_and_part():
 @pytest.mark.filterwarnings("ignore:The graph of GraphCut")
 def test_colourings_are_found_where_there_are_any(global_random_seed):
     rng = np.random.RandomState(global_random_seed)
-    # Not so many that three colours are hard to find.
-    for k, n_pairs in ((3, 100), (4, 250)):
+    for k, n_pairs in ((3, 150), (4, 250)):
         y = rng.randint(k, size=60)
         pairs = rng.randint(60, size=(n_pairs, 2))
         pairs = pairs[y[pairs[:, 0]] != y[pairs[:, 1]]]
