@@ -389,9 +389,9 @@ def climb(level, labels, clusters, bounds, loose, patience, seeds, locked):
 
     From each seed (Fiduccia and Mattheyses, as in KaHIP's local search) the best move
     among the seed and the neighbours of what was moved is made, again and again, until
-    `patience` moves have not lowered the cut; moves after the lowest cut are taken back. On
-    the way, sizes have the bounds `loose`. No node is moved twice, and none that is
-    locked (n,). Returns how many sequences lowered the cut.
+    `patience` moves have not lowered the cut; moves after the lowest cut are taken
+    back. On the way, sizes have the bounds `loose`. No node is moved twice, and none
+    that is locked (n,). Returns how many sequences lowered the cut.
     """
     excess = _excess(clusters.totals, bounds)
     links = np.zeros(len(clusters.cuts))
