@@ -20,10 +20,10 @@ from skdiffclust._compiled import compiled
 from skdiffclust._duplicates import first_equal
 from skdiffclust._threads import run_chunks
 from skdiffclust.forests._trees._kd_tree import (
-    LEAF_SIZE,
     Tree,
     box_gap,
     build_tree,
+    leaves_for,
     push_children,
     tile_gaps,
     tile_lengths,
@@ -102,7 +102,7 @@ def boruvka(points, nodes, n_threads, norm=2):
     Returns edges (m, 2) with i < j and their lengths (m,); m is the number of vertices
     less one. None if boxes rule out so little that measuring all pairs is faster.
     """
-    tree = build_tree(points)
+    tree = build_tree(points, n_threads)
     if points.shape[1] > _LOW and not rules_out(tree, norm):
         return None
     near = _nearest(tree, norm, _neighbors_to_find(points), n_threads)
@@ -118,11 +118,10 @@ def edges_between(blocks, edges, lengths, n_threads):
     edges (f, 2), i < j, and their squared lengths (f,).
     """
     sizes = [len(points) for points, _ in blocks]
-    trees = [build_tree(*block) for block in blocks]
-    if len(trees[0].starts) != len(trees[1].starts):
-        # The sizes differ by one, on both sides of what fills the leaves.
-        larger = int(np.argmax(sizes))
-        trees[larger] = build_tree(*blocks[larger], leaf_size=LEAF_SIZE + 1)
+    n_leaves = leaves_for(max(sizes))
+    trees = [
+        build_tree(points, n_threads, numbers, n_leaves) for points, numbers in blocks
+    ]
     tree = _joined(trees)
     places = np.argsort(tree.order)
     ends = places[np.searchsorted(tree.order, edges, sorter=places)]
@@ -224,7 +223,9 @@ def raised_neighbors(points, min_samples, n_threads, norm=2):
     firsts = first_equal(points)
     counts = np.bincount(firsts, minlength=len(points))
     kept = np.flatnonzero(counts)
-    tree = build_tree(points if len(kept) == len(points) else points[kept])
+    if len(kept) < len(points):
+        points = points[kept]
+    tree = build_tree(points, n_threads)
     if norm != 2 and not rules_out(tree, norm):
         return None
     counts = counts[kept][tree.order]
@@ -236,7 +237,7 @@ def raised_neighbors(points, min_samples, n_threads, norm=2):
     else:
         _find_long_cores(tree, norm, counts, min_samples, core)
         near = _nearest(tree, norm, _N_NEIGHBORS, n_threads)
-    of_first = np.empty(len(points))
+    of_first = np.empty(len(firsts))
     of_first[kept[tree.order]] = core
     return of_first[firsts], RaisedNeighbors(firsts, kept, tree, norm, *near, core)
 

@@ -1,7 +1,9 @@
 """A balanced k-d tree whose leaves are tiles for vector units.
 
-It is scikit-learn's. Nodes are numbered as in a heap: node 1 is the root, 2 i and
-2 i + 1 are the children of i, and the last `n_leaves` nodes are the leaves.
+Nodes are numbered as in a heap: node 1 is the root, 2 i and 2 i + 1 are the children of
+i, and the last `n_leaves` nodes are the leaves. A node is split in its widest feature,
+between two different values as near to the median as the largest size of a leaf
+allows: boxes of integers that share values would not rule each other out.
 
 Lengths are squared Euclidean distances (norm 2), sums of absolute differences (norm 1)
 or the largest of them (norm 0). They are summed over the features in order, and so are
@@ -11,12 +13,13 @@ the bounds by boxes: rounding is monotone, so no length is less than its bound.
 from typing import NamedTuple
 
 import numpy as np
-from sklearn.neighbors import KDTree
 
 from skdiffclust._compiled import compiled
+from skdiffclust._threads import run_chunks
 
-# A leaf has more rows than this, and at most twice as many.
-LEAF_SIZE = 28
+# Leaves have at most so many rows on average, and no leaf has more than the largest.
+_LEAF_SIZE = 40
+_LARGEST = 64
 
 
 class Tree(NamedTuple):
@@ -43,25 +46,152 @@ class Tree(NamedTuple):
     tiles: np.ndarray
 
 
-def build_tree(points, numbers=None, leaf_size=LEAF_SIZE):
+def build_tree(points, n_threads=1, numbers=None, n_leaves=None):
     """Return the `Tree` of `points` (n, d). O(n d log n) time, O(n d) memory.
 
     `numbers` (n,) are those of the rows in its `order`, by default from 0 up.
     """
-    _, order, nodes, bounds = KDTree(points, leaf_size=leaf_size).get_arrays()
-    points = np.ascontiguousarray(points[order])
-    n_leaves = (len(nodes) + 1) // 2
-    starts = np.append(nodes["idx_start"][n_leaves - 1 :], len(points))
-    starts = starts.astype(np.int64)
-    boxes = np.zeros((2 * n_leaves, 2, points.shape[1]))
-    boxes[1:] = bounds.transpose(1, 0, 2)
-    width = -8 * (-int(np.diff(starts).max()) // 8)
-    places = starts[:-1, None] + np.arange(width)
-    tiles = points[np.minimum(places, len(points) - 1)]
-    tiles[places >= starts[1:, None]] = np.inf
-    tiles = np.ascontiguousarray(tiles.transpose(0, 2, 1))
-    order = order.astype(np.int64) if numbers is None else numbers[order]
+    n_samples, n_features = points.shape
+    n_leaves = n_leaves or leaves_for(n_samples)
+    order = np.arange(n_samples)
+    spans = np.zeros((2 * n_leaves, 2), dtype=np.int64)
+    spans[1, 1] = n_samples
+    boxes = np.zeros((2 * n_leaves, 2, n_features))
+    level = 1
+    while level <= n_leaves:
+        below = n_leaves // level // 2
+        arguments = level, below, points, order, spans, boxes
+        run_chunks(split_nodes, level, arguments, n_threads)
+        level *= 2
+    # Unlike points[order], `take` copies a row at once.
+    points = points.take(order, axis=0)
+    starts = np.append(spans[n_leaves:, 0], n_samples)
+    sizes = np.diff(starts)
+    width = -8 * (-int(sizes.max()) // 8)
+    is_row = np.arange(width) < sizes[:, None]
+    tiles = np.full((n_leaves, n_features, width), np.inf)
+    for f in range(n_features):
+        tiles[:, f][is_row] = points[:, f]
+    order = order if numbers is None else numbers[order]
     return Tree(order, points, starts, boxes, tiles)
+
+
+def leaves_for(n_samples):
+    """Return how many leaves a tree has, a power of two."""
+    return 1 << int(-(-n_samples // _LEAF_SIZE) - 1).bit_length()
+
+
+@compiled(nogil=True)
+def split_nodes(first, last, level, below, points, order, spans, boxes):
+    """Find the boxes of nodes of a level, and order their rows by the children.
+
+    `order` (n,) and `spans` (2 * n_leaves, 2) are the rows at each position and the
+    positions of each node; `below` is the number of leaves of a child, 0 for leaves.
+    """
+    n_features = points.shape[1]
+    for node in range(level + first, level + last):
+        start = spans[node, 0]
+        stop = spans[node, 1]
+        widest = 0
+        width = -1.0
+        for f in range(n_features):
+            least = np.inf
+            most = -np.inf
+            for at in range(start, stop):
+                value = points[order[at], f]
+                least = value if value < least else least
+                most = value if value > most else most
+            boxes[node, 0, f] = least
+            boxes[node, 1, f] = most
+            if most - least > width:
+                width = most - least
+                widest = f
+        if not below:
+            continue
+        middle = start + divide(points, widest, order, start, stop, below)
+        spans[2 * node, 0] = start
+        spans[2 * node, 1] = middle
+        spans[2 * node + 1, 0] = middle
+        spans[2 * node + 1, 1] = stop
+
+
+@compiled(nogil=True)
+def divide(points, f, order, start, stop, below):
+    """Order the rows of a node by feature f; return how many are in the left child.
+
+    The children have `below` leaves each. Rows with the median value share a child if
+    no leaf becomes too large.
+    """
+    n_rows = stop - start
+    values = np.empty(n_rows)
+    rows = np.empty(n_rows, dtype=np.int64)
+    for at in range(n_rows):
+        rows[at] = order[start + at]
+        values[at] = points[rows[at], f]
+    half = n_rows // 2
+    median = select(values, half)
+    n_less = 0
+    n_equal = 0
+    for at in range(n_rows):
+        n_less += values[at] < median
+        n_equal += values[at] == median
+    less = start
+    equal = start + n_less
+    more = equal + n_equal
+    for at in range(n_rows):
+        # Without branches, which no processor predicts.
+        value = points[rows[at], f]
+        is_less = value < median
+        is_more = value > median
+        place = less if is_less else more if is_more else equal
+        order[place] = rows[at]
+        less += is_less
+        more += is_more
+        equal += not (is_less or is_more)
+    least = max(below, n_rows - below * _LARGEST)
+    best = half
+    fits = False
+    for place in (n_less, n_less + n_equal):
+        if least <= place <= n_rows - least and (
+            not fits or abs(place - half) < abs(best - half)
+        ):
+            best = place
+            fits = True
+    return best
+
+
+@compiled(nogil=True)
+def select(values, place):
+    """Return the value at a place of the sorted values (n,), which are reordered.
+
+    Each pass moves the values below a pivot to the front, without a branch, and where
+    the place is not among these, those equal to it.
+    """
+    low = 0
+    high = len(values)
+    while True:
+        a = values[low]
+        b = values[(low + high) // 2]
+        c = values[high - 1]
+        pivot = max(min(a, b), min(max(a, b), c))
+        end = low
+        for at in range(low, high):
+            value = values[at]
+            values[at] = values[end]
+            values[end] = value
+            end += value < pivot
+        if place < end:
+            high = end
+            continue
+        low = end
+        for at in range(low, high):
+            value = values[at]
+            values[at] = values[end]
+            values[end] = value
+            end += value == pivot
+        if place < end:
+            return pivot
+        low = end
 
 
 @compiled(nogil=True)

@@ -126,15 +126,16 @@ def test_the_forest_does_not_depend_on_threads_or_chunks(
             assert_same_forest(boruvka(X, nodes, n_threads), expected)
 
 
-@pytest.mark.parametrize("n_samples", [1, 2, 56, 57, 1000])
-def test_tree_holds_every_row_in_a_box(n_samples, global_random_seed):
-    X = np.random.default_rng(global_random_seed).normal(size=(n_samples, 3))
+@pytest.mark.parametrize("kind", ["normal", "grid", "equal"])
+@pytest.mark.parametrize("n_samples", [1, 2, 40, 41, 1000])
+def test_tree_holds_every_row_in_a_box(n_samples, kind, global_random_seed):
+    X = samples(kind, n_samples, 3, np.random.default_rng(global_random_seed))
     tree = build_tree(X)
     assert np.array_equal(np.sort(tree.order), np.arange(n_samples))
     assert np.array_equal(tree.points, X[tree.order])
     n_leaves = len(tree.starts) - 1
     sizes = np.diff(tree.starts)
-    assert sizes.max() <= 57
+    assert 1 <= sizes.min() <= sizes.max() <= 64
     for node in range(1, 2 * n_leaves):
         depth = node.bit_length() - 1
         span = n_leaves >> depth
@@ -146,6 +147,15 @@ def test_tree_holds_every_row_in_a_box(n_samples, global_random_seed):
         rows = tree.points[tree.starts[leaf] : tree.starts[leaf + 1]]
         assert np.array_equal(tree.tiles[leaf, :, :size], rows.T)
         assert np.isinf(tree.tiles[leaf, :, size:]).all()
+
+
+def test_leaves_do_not_share_whole_numbers(global_random_seed):
+    X = np.random.default_rng(global_random_seed).integers(0, 4, (3000, 6)) * 1.0
+    tree = build_tree(X)
+    leaves = tree.boxes[len(tree.starts) - 1 :]
+    apart = leaves[:, None, 0] > leaves[None, :, 1]
+    apart = (apart | apart.transpose(1, 0, 2)).any(axis=2)
+    assert np.count_nonzero(~apart) == len(leaves)
 
 
 @pytest.mark.parametrize("metric", ["cityblock", "chebyshev"])
