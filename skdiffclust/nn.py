@@ -10,7 +10,6 @@ from skdiffclust.cuts._torch import RatioCutLoss
 from skdiffclust.forests._perturbed._torch import (
     ConnectivityLoss,
     FenchelYoungLoss,
-    NeighborFenchelYoungLoss,
     PartialFenchelYoungLoss,
     PerturbedForest,
     standardized_similarity,
@@ -23,7 +22,6 @@ __all__ = [
     "ConnectivityLoss",
     "FenchelYoungLoss",
     "GEMINILoss",
-    "NeighborFenchelYoungLoss",
     "PartialFenchelYoungLoss",
     "PerturbedForest",
     "RatioCutLoss",

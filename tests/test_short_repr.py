@@ -2,8 +2,10 @@
 
 import sys
 
+import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
+from scipy.sparse import csr_array
 from sklearn.cluster import KMeans
 from sklearn.datasets import make_blobs
 
@@ -12,7 +14,6 @@ from skdiffclust.datasets import make_celeux_one
 from skdiffclust.forests import (
     maximum_spanning_forest,
     minimum_spanning_tree,
-    neighbor_similarity,
     perturbed_forest,
 )
 from skdiffclust.model_selection import compare_clusterers
@@ -23,7 +24,6 @@ RESULTS = {
     "SpanningTree": lambda: minimum_spanning_tree(X),
     "SpanningForest": lambda: maximum_spanning_forest(X @ X.T, 3),
     "PerturbedForestResult": lambda: perturbed_forest(X @ X.T, 3, random_state=0),
-    "NeighborSimilarity": lambda: neighbor_similarity(X, 5),
     "CondensedTree": lambda: SpanningForestClustering(4).fit(X).condensed_tree(),
 }
 
@@ -41,7 +41,9 @@ def test_scalars_and_sparse_matrices_are_described():
     shown = repr(maximum_spanning_forest(X @ X.T, 3))
     assert "edges=<int64 (397, 2)>, labels=<int64 (400,)>, weight=" in shown
     assert "search='exact')" in shown
-    assert "similarity=<sparse float64 (400, 400)>" in repr(neighbor_similarity(X, 5))
+    graph = csr_array(np.eye(4, k=1) + np.eye(4, k=-1))
+    shown = repr(perturbed_forest(graph, 2, random_state=0))
+    assert "forest=<sparse float64 (4, 4)>" in shown
 
 
 @pytest.mark.filterwarnings("ignore:SparseGEMINI did not converge")

@@ -17,7 +17,6 @@ from skdiffclust.nn import (
     ConnectivityLoss,
     FenchelYoungLoss,
     GEMINILoss,
-    NeighborFenchelYoungLoss,
     PartialFenchelYoungLoss,
     PerturbedForest,
     RatioCutLoss,
@@ -131,9 +130,6 @@ LOSSES = {
     "PartialFenchelYoungLoss-cosine": lambda e: PartialFenchelYoungLoss(3, seed=0)(
         standardized_similarity(e, "cosine"), LABELS
     ),
-    "NeighborFenchelYoungLoss": lambda e: NeighborFenchelYoungLoss(
-        3, n_neighbors=5, seed=0
-    )(e, LABELS),
     "ConnectivityLoss": lambda e: ConnectivityLoss(3, seed=0)(
         standardized_similarity(e), LABELS
     ),

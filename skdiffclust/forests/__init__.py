@@ -11,10 +11,6 @@ from skdiffclust.forests._perturbed._fenchel_young import (
     fenchel_young_loss,
     partial_fenchel_young_loss,
 )
-from skdiffclust.forests._perturbed._neighbor_similarity import (
-    NeighborSimilarity,
-    neighbor_similarity,
-)
 from skdiffclust.forests._perturbed._perturbation import (
     PerturbedForestResult,
     perturbed_forest,
@@ -29,7 +25,6 @@ from skdiffclust.forests._trees._minimum_spanning_tree import (
 
 __all__ = [
     "CondensedTree",
-    "NeighborSimilarity",
     "PerturbedForestResult",
     "SpanningForest",
     "SpanningForestClustering",
@@ -41,7 +36,6 @@ __all__ = [
     "maximum_spanning_forest",
     "minimum_spanning_tree",
     "minimum_spanning_tree_by_blocks",
-    "neighbor_similarity",
     "partial_fenchel_young_loss",
     "perturbed_forest",
 ]

@@ -71,7 +71,6 @@ CALLS = {
     "connectivity_loss": lambda: forests.connectivity_loss(
         SIMILARITY, LABELS, 8, n_perturbations=MANY, return_gradient=True
     ),
-    "neighbor_similarity": lambda: forests.neighbor_similarity(X, 5),
     "gemini_score": lambda: gemini_score(ASSIGNMENTS, X, return_gradient=True),
     "gemini_score-wasserstein": lambda: gemini_score(
         ASSIGNMENTS[:200], X[:200], objective="wasserstein", return_gradient=True

@@ -2,21 +2,30 @@
 
 import numpy as np
 
-from skdiffclust.forests._constrained import _compiled_tree
-from skdiffclust.forests._constrained._compiled_tree import MAX_ROUNDS, UNIT
+from skdiffclust._constraints import constraints_from_matrix
+from skdiffclust.forests._constrained._problem import constrained_problem
 from skdiffclust.forests._constrained._search import chains
 from skdiffclust.forests._trees._small_prim import prim
 from skdiffclust.forests._trees._tree import components
 
+MAX_ROUNDS = 100
+UNIT = 1e-10
 
-def constrained_tree(similarity, problem):
-    """What `constrained_tree` of the package returns."""
+
+def constrained_forest(similarity, known, n_clusters):
+    """Return labels (n,) and edges (m, 2) of the forest under partial labels or links.
+
+    Edges have i < j and are in row-major order.
+    """
+    constraints = constraints_from_matrix(known, len(similarity))
+    problem = constrained_problem(constraints, n_clusters)
     labels = None
     if problem.greedy:
         labels = merge_greedily(similarity, problem)
     if labels is None:
         labels = contract(similarity, problem)
-    return improve_forest(similarity, labels, problem)
+    labels, up = improve_forest(similarity, labels, problem)
+    return labels, edges_of(up)
 
 
 def contract(similarity, problem):
@@ -35,23 +44,21 @@ def contract(similarity, problem):
 
 
 def merge_greedily(similarity, problem):
-    """Partition (n,) by Kruskal between groups that skips what conflicts forbid.
+    """Partition (n,) by Kruskal that skips what conflicts forbid.
 
     None if it is stuck at more than n_clusters components.
     """
     groups = problem.groups
     n_groups = len(problem.conflicts)
-    best = np.full((n_groups, n_groups), -np.inf)
-    np.maximum.at(best, (groups[:, None], groups[None, :]), similarity)
-    left, right = np.triu_indices(n_groups, 1)
+    i, j = np.triu_indices(len(groups), 1)
     part = np.arange(n_groups)
     clashes = problem.conflicts.copy()
     n_parts = n_groups
-    for e in np.argsort(-best[left, right], kind="stable"):
+    for e in np.argsort(-similarity[i, j], kind="stable"):
         if n_parts == problem.n_clusters:
             break
-        one = part[left[e]]
-        other = part[right[e]]
+        one = part[groups[i[e]]]
+        other = part[groups[j[e]]]
         if one == other or clashes[one, other]:
             continue
         clashes[one] |= clashes[other]
@@ -64,7 +71,7 @@ def merge_greedily(similarity, problem):
 
 
 def improve_forest(similarity, labels, problem):
-    """What `improve_forest` of the package returns."""
+    """Return labels and neighbours towards roots (n,) after all moves."""
     groups = problem.groups
     k = problem.n_clusters
     labels = labels.copy()
@@ -225,16 +232,3 @@ def edges_of(up):
     lower = np.flatnonzero(up >= 0)
     edges = np.sort(np.column_stack([lower, up[lower]]), axis=1)
     return edges[np.lexsort(edges.T[::-1])]
-
-
-def solve_by_numpy(similarity, problem):
-    labels, up = constrained_tree(similarity, problem)
-    return labels, edges_of(up)
-
-
-def solve_by_kernels(similarity, problem):
-    similarity = np.ascontiguousarray(similarity)
-    labels = np.empty(len(similarity), dtype=np.int64)
-    search = _compiled_tree.new_search(problem)
-    _compiled_tree.constrained_tree(similarity, labels, problem, search)
-    return labels, edges_of(search.up)

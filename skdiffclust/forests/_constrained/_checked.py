@@ -7,7 +7,6 @@ it.
 import numpy as np
 
 from skdiffclust._compiled import compiled
-from skdiffclust.forests._trees._kruskal import break_ties
 from skdiffclust.forests._trees._union_find import find, singletons, union
 
 # Edges processed between two checks for an interruption, at most 0.2 s.
@@ -25,19 +24,17 @@ def checked_kruskal(first, second, lengths, constraints):
     classes = np.full(n_groups, -1)
     classes[constraints.groups] = constraints.classes
     trees = singletons(n_groups), np.ones(n_groups, dtype=np.int64), classes
-    enemies = _linked_lists(constraints.cannot, n_groups)
-    order = np.argsort(lengths)
-    break_ties(lengths, order)
+    enemies = linked_lists(constraints.cannot, n_groups)
+    order = np.argsort(lengths, kind="stable")
     edges = (first, second, lengths, constraints.groups)
     taken = []
     for start in range(0, len(order), _EDGES_PER_CHUNK):
-        taken.append(
-            _take(order[start : start + _EDGES_PER_CHUNK], edges, trees, enemies)
-        )
+        chunk = order[start : start + _EDGES_PER_CHUNK]
+        taken.append(take(chunk, edges, trees, enemies, n_groups))
     return np.concatenate(taken)
 
 
-def _linked_lists(pairs, n_groups):
+def linked_lists(pairs, n_groups):
     """Which groups each group conflicts with, as lists that join in constant time.
 
     Entry e says that a group conflicts with group ``who[e]``, and ``following[e]`` is
@@ -73,15 +70,18 @@ def _are_apart(one, other, parents, classes, enemies):
 
 
 @compiled(nogil=True)
-def _take(order, edges, trees, enemies):
-    """Take the edges of `order` that join two trees which may be joined."""
+def take(order, edges, trees, enemies, n_most):
+    """Take the edges of `order` that join two trees which may be joined.
+
+    Stops at `n_most` edges.
+    """
     first, second, lengths, groups = edges
     parents, sizes, classes = trees
     _, following, heads, tails, counts = enemies
     taken = np.empty(min(len(order), len(parents)), dtype=np.int64)
     n_taken = 0
     for e in order:
-        if not lengths[e] < np.inf:
+        if n_taken == n_most or not lengths[e] < np.inf:
             break
         one = find(parents, groups[first[e]])
         other = find(parents, groups[second[e]])

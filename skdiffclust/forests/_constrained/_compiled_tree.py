@@ -1,4 +1,4 @@
-"""The forest under constraints: contraction, a tree for each component, moves.
+"""The forest under constraints: a tree for each component, and moves between them.
 
 What a tree gains with a group is computed again only if that tree has changed, and what
 the group's own tree loses only for the proposals that are reached.
@@ -10,7 +10,6 @@ import numpy as np
 
 from skdiffclust._compiled import compiled
 from skdiffclust.forests._constrained._dense_trees import tree_of_blocks, tree_of_rows
-from skdiffclust.forests._constrained._partition import contract, merge_greedily
 
 # Largest number of rounds of moves; more than 40 have never been observed.
 MAX_ROUNDS = 100
@@ -112,45 +111,6 @@ def new_search(problem):
         places=np.empty(n, dtype=np.int64),
         scratch=np.empty(n),
     )
-
-
-@compiled(nogil=True)
-def constrained_tree(similarity, component, problem, search):
-    """Find a heavy spanning k-forest that satisfies constraints.
-
-    1. *Contraction.* All coloured samples become one vertex, every other group one,
-       and the heaviest edges of the maximum spanning tree of that graph are kept. With
-       cannot-links, Kruskal's algorithm that skips the edges they forbid is tried
-       first.
-    2. *Own trees.* Each component gets its own maximum spanning tree, which is the
-       best forest of that partition.
-    3. *Moves.* Single samples, or groups, move to other components while the forest
-       gets heavier: see `improve`.
-
-    Never lighter than the greedy forest of the paper, and exact with at most one
-    labelled sample in a class; otherwise the optimum is NP-hard.
-
-    Parameters
-    ----------
-    similarity : ndarray of shape (n_samples, n_samples), float64
-        Symmetric; the diagonal is not read.
-    component : ndarray of shape (n_samples,), int64
-        Becomes the component of each sample.
-    problem : ConstrainedProblem
-    search : Search
-        Its `up` becomes the neighbour of each sample towards the root of its tree.
-
-    Notes
-    -----
-    O(n²) time for each round of moves and O(n² + n_groups k) memory. NeurIPS 2023,
-    Definition 5; its greedy algorithm (Section 9.1) is where this one starts.
-    """
-    n_found = -1
-    if problem.greedy:
-        n_found = merge_greedily(similarity, problem, component)
-    if n_found != problem.n_clusters:
-        contract(similarity, problem, component)
-    improve(similarity, component, problem, search)
 
 
 @compiled(nogil=True)

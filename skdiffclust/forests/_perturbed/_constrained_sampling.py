@@ -1,200 +1,124 @@
 """Constrained forests of noisy copies of a dense similarity."""
 
-from typing import NamedTuple
-
 import numpy as np
 
 from skdiffclust._compiled import compiled
-from skdiffclust.forests._constrained._compiled_tree import (
-    constrained_tree,
-    improve,
-)
-from skdiffclust.forests._constrained._partition import joined_components
-from skdiffclust.forests._perturbed._heaviest_forest import heaviest_forest, workspace
-from skdiffclust.forests._perturbed._noise import hash_keys, pair_bits, quantiles
+from skdiffclust.forests._constrained._checked import take
+from skdiffclust.forests._constrained._compiled_tree import improve
+from skdiffclust.forests._perturbed._heaviest_forest import sort_chunk, workspace
+from skdiffclust.forests._perturbed._noise import draw_list, noise_workspace
+from skdiffclust.forests._trees._union_find import number_components, singletons
 
-_BAND = 32
-# Where n is a power of 2, the rows of a band would share one line of the cache.
+# Where n is a power of 2, the rows of a column would share one line of the cache.
 _PADDING = 8
-
-
-class Merging(NamedTuple):
-    """Edges that can join the components of labelled samples, and their forests.
-
-    Attributes
-    ----------
-    heads, columns : ndarray of shape (m,), int32
-        Rows that each edge joins.
-    first_blocks, second_blocks : ndarray of shape (m,), int32
-        Vertices of the contracted graph that it joins.
-    n_edges : int
-        Edges of each forest of that graph.
-    cuts : ndarray
-        From `cuts_of`.
-    """
-
-    heads: np.ndarray
-    columns: np.ndarray
-    first_blocks: np.ndarray
-    second_blocks: np.ndarray
-    n_edges: int
-    cuts: np.ndarray
-
-
-@compiled(nogil=True)
-def _draw_pairs(seed, draw, antithetic_index, table, n, noise):
-    """Write the noise (m,) of all pairs of n rows, row by row."""
-    keys = np.empty((2, n), dtype=np.uint32)
-    columns = np.arange(n).astype(np.int32)
-    bits = np.empty(n, dtype=np.uint32)
-    depth = np.empty(n)
-    hash_keys(seed, draw, n, keys[0], keys[1])
-    start = 0
-    for i in range(n - 1):
-        m = n - i - 1
-        pair_bits(keys[0, i], keys[1, i], columns[i + 1 :], bits[:m], depth[:m])
-        quantiles(
-            bits[:m], depth[:m], antithetic_index, table, noise[start : start + m]
-        )
-        start += m
-
-
-@compiled(nogil=True)
-def _add_noise(weights, scale, noise, noisy):
-    """Write weights plus scaled noise (m,) of all pairs to the first n columns (n, .).
-
-    Band by band of rows, each with its mirror image: a column at a time misses the
-    cache.
-    """
-    n = len(noisy)
-    start = 0
-    for top in range(0, n, _BAND):
-        bottom = min(top + _BAND, n)
-        for i in range(top, bottom):
-            m = n - i - 1
-            row = noisy[i, i + 1 : n]
-            clean = weights[start : start + m]
-            part = noise[start : start + m]
-            for e in range(m):
-                row[e] = clean[e] + scale * part[e]
-            start += m
-        for j in range(top + 1, n):
-            row = noisy[j]
-            for i in range(top, min(bottom, j)):
-                row[i] = noisy[i, j]
-
-
-@compiled(nogil=True)
-def _perturb(
-    seed, sample, is_first, samples_per_draw, scale, table, weights, noise, noisy
-):
-    """Write the noisy copy of a sample; `noise` (m,) is kept for its mirror image."""
-    draw = sample // samples_per_draw
-    antithetic_index = sample % samples_per_draw
-    if antithetic_index and not is_first and table[0, 0] == -table[512, 0]:
-        # The mirror image of a symmetric draw is its negative, bit for bit.
-        _add_noise(weights, -scale, noise, noisy)
-    else:
-        _draw_pairs(seed, draw, antithetic_index, table, len(noisy), noise)
-        _add_noise(weights, scale, noise, noisy)
 
 
 @compiled(nogil=True)
 def _record(up, noisy, forest):
     """Write the edges (n - k,) of `up` (n,) as positions in the row-major list.
 
-    Returns their weight and the lowest one.
+    Returns their weight.
     """
     n = len(up)
     a = 0
     total = 0.0
-    low = np.inf
     for v in range(n):
         if up[v] >= 0:
             i = min(v, up[v])
             j = max(v, up[v])
             forest[a] = i * (2 * n - i - 1) // 2 + j - i - 1
             total += noisy[i, j]
-            low = min(low, noisy[i, j])
             a += 1
-    return total, low
+    return total
 
 
 @compiled(nogil=True)
-def _results(n_samples, n, n_clusters):
-    """Arrays that `sample_free` returns, to be filled."""
-    return (
-        np.empty((n_samples, n - n_clusters), dtype=np.int32),
-        np.empty((n_samples, n), dtype=np.int32),
-        np.empty(n_samples),
-        np.empty(n_samples),
-    )
-
-
-@compiled(nogil=True)
-def sample_labelled(
-    seed, samples, samples_per_draw, scale, table, weights, problem, search, merging
+def improve_samples(
+    seed, samples, samples_per_draw, scale, table, edges, problem, search, labels
 ):
-    """Solve the samples first <= s < last of all pairs of weights (m,), under labels.
+    """Move groups between the components of the samples first <= s < last, in place.
 
-    problem is a ConstrainedProblem, search a Search for it, merging a Merging. Returns
-    what `sample_free` returns, with edges as positions in the row-major list of all
-    pairs.
+    The edges are all pairs of n rows, problem is a ConstrainedProblem, search a Search
+    for it, and labels (s, n) are components to start from. Returns the edges of every
+    forest (s, n - k) as positions in the list, and its weight (s,).
     """
-    n = len(problem.groups)
-    n_samples = samples[1] - samples[0]
+    weights, indptr, columns, _, _ = edges
+    n_samples, n = labels.shape
     noisy = np.empty((n, n + _PADDING))
     noise = np.empty(len(weights))
-    forests, labels, totals, minimum_weights = _results(
-        n_samples, n, problem.n_clusters
-    )
-    values = np.empty(len(merging.heads))
-    work = workspace(len(values), n)
-    accepted = work[8]
+    scratch = noise_workspace(n)
+    component = np.empty(n, dtype=np.int64)
+    forests = np.empty((n_samples, n - problem.n_clusters), dtype=np.int32)
+    totals = np.empty(n_samples)
     for s in range(n_samples):
-        sample = samples[0] + s
-        _perturb(
-            seed, sample, s == 0, samples_per_draw, scale, table, weights, noise, noisy
-        )
-        for e in range(len(values)):
-            values[e] = noisy[merging.heads[e], merging.columns[e]]
-        n_edges = heaviest_forest(
-            values,
-            merging.first_blocks,
-            merging.second_blocks,
-            merging.n_edges,
-            merging.cuts,
-            work,
-        )
-        joining = accepted[:n_edges]
-        heads = merging.heads[joining]
-        columns = merging.columns[joining]
-        component = joined_components(problem.groups, problem.colours, heads, columns)
+        draw = (samples[0] + s) // samples_per_draw
+        antithetic_index = (samples[0] + s) % samples_per_draw
+        sign = 1.0
+        if antithetic_index and s and table[0, 0] == -table[512, 0]:
+            # The mirror image of a symmetric draw is its negative, bit for bit.
+            sign = -1.0
+        else:
+            draw_list(
+                seed, draw, antithetic_index, indptr, columns, table, scratch, noise
+            )
+        e = 0
+        for i in range(n):
+            component[i] = labels[s, i]
+            for j in range(i + 1, n):
+                value = weights[e] + sign * scale * noise[e]
+                noisy[i, j] = value
+                noisy[j, i] = value
+                e += 1
         improve(noisy, component, problem, search)
-        labels[s] = component
-        totals[s], minimum_weights[s] = _record(search.up, noisy, forests[s])
-    return forests, labels, totals, minimum_weights
+        for i in range(n):
+            labels[s, i] = component[i]
+        totals[s] = _record(search.up, noisy, forests[s])
+    return forests, totals
 
 
 @compiled(nogil=True)
-def sample_linked(
-    seed, samples, samples_per_draw, scale, table, weights, problem, search
+def join_greedily(
+    seed,
+    samples,
+    samples_per_draw,
+    scale,
+    table,
+    edges,
+    groups,
+    classes,
+    enemies,
+    n_clusters,
+    labels,
 ):
-    """As `sample_labelled`, under cannot-links, from greedy or coloured partitions."""
-    n = len(problem.groups)
-    n_samples = samples[1] - samples[0]
-    noisy = np.empty((n, n + _PADDING))
-    noise = np.empty(len(weights))
-    forests, labels, totals, minimum_weights = _results(
-        n_samples, n, problem.n_clusters
-    )
-    component = np.empty(n, dtype=np.int64)
-    for s in range(n_samples):
-        sample = samples[0] + s
-        _perturb(
-            seed, sample, s == 0, samples_per_draw, scale, table, weights, noise, noisy
-        )
-        constrained_tree(noisy, component, problem, search)
-        labels[s] = component
-        totals[s], minimum_weights[s] = _record(search.up, noisy, forests[s])
-    return forests, labels, totals, minimum_weights
+    """Find the components of the samples by Kruskal's algorithm under cannot-links.
+
+    The edges are all pairs of rows in groups (n,); classes (n_groups,) and enemies,
+    from `linked_lists`, say which groups must be separated. Writes to labels (s, n),
+    but leaves a sample as it is where the algorithm ends with more than `n_clusters`.
+    """
+    weights, indptr, columns, heads, tails = edges
+    n = len(groups)
+    m = len(weights)
+    n_joins = len(classes) - n_clusters
+    scratch = noise_workspace(n)
+    noise = np.empty(m)
+    values = np.empty(m)
+    lengths = np.empty(m)
+    everything = np.arange(m).astype(np.int32)
+    _, _, starts, placed, order, _, _, _, _ = workspace(m, n)
+    who, following, first, last, counts = enemies
+    for s in range(len(labels)):
+        draw, antithetic_index = divmod(samples[0] + s, samples_per_draw)
+        draw_list(seed, draw, antithetic_index, indptr, columns, table, scratch, noise)
+        for e in range(m):
+            values[e] = weights[e] + scale * noise[e]
+            lengths[e] = -values[e]
+        sort_chunk(values, everything, m, (starts, placed, order))
+        parents = singletons(len(classes))
+        trees = parents, np.ones(len(classes), dtype=np.int64), classes.copy()
+        lists = who, following.copy(), first.copy(), last.copy(), counts.copy()
+        taken = take(order, (heads, tails, lengths, groups), trees, lists, n_joins)
+        if len(taken) == n_joins:
+            component, _ = number_components(parents)
+            for i in range(n):
+                labels[s, i] = component[groups[i]]

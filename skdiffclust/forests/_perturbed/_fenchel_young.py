@@ -130,7 +130,7 @@ def partial_fenchel_young_loss(
 
     Parameters
     ----------
-    similarity : array-like or sparse matrix of shape (n_samples, n_samples)
+    similarity : array-like of shape (n_samples, n_samples)
         Symmetric similarity Σ, as in :func:`perturbed_forest`.
     constraints : array-like or sparse matrix
         Partial labels of shape (n_samples,) with -1 for unknown, or a matrix of shape
@@ -152,15 +152,15 @@ def partial_fenchel_young_loss(
     -------
     loss : float
         Loss. In ⟨A, Σ⟩, each edge counts twice, as in the paper.
-    gradient : ndarray or csr_array of shape (n_samples, n_samples)
+    gradient : ndarray of shape (n_samples, n_samples)
         Gradient A_ε(Σ) - A_ε(Σ; M_Ω), which is symmetric: (i, j) and (j, i) are treated
         as separate variables. Only returned if `return_gradient` is True.
 
     Raises
     ------
     ValueError
-        If the constraints contradict each other or the number of clusters, or a sparse
-        similarity does not connect the samples that must share a component.
+        If the constraints contradict each other or the number of clusters, or the
+        similarity leaves out pairs.
 
     See Also
     --------
@@ -172,8 +172,7 @@ def partial_fenchel_young_loss(
     constrained forest of a draw share their noise, so that each draw contributes a
     non-negative value. Because finding the best constrained forest is NP-hard, the
     forest found is not always optimal, and the loss is an upper bound on that of the
-    paper. With a sparse similarity, the constraints must be labels or must-links, and
-    samples are not moved to other components after the contraction.
+    paper.
 
     Examples
     --------
@@ -367,7 +366,7 @@ def _target_relation(relation, edges):
     check_forest(edges, n)
     edges = np.sort(edges, axis=1)
     edges = edges[np.lexsort((edges[:, 1], edges[:, 0]))]
-    heads, columns = edges.T.astype(np.int32)
+    heads, columns = np.ascontiguousarray(edges.T, dtype=np.int32)
     indptr = np.concatenate([[0], np.cumsum(np.bincount(heads, minlength=n))])
     freeze(indptr, columns, heads)
     target = Relation(

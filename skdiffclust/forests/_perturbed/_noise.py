@@ -25,7 +25,7 @@ from skdiffclust.forests._perturbed._hash import (
 )
 
 N_SEGMENTS = 512  # 32 octaves of 16 segments
-_EXPONENT_ZERO = 1023 << 4  # of a float64 in [1, 1 + 1/16), in units of 1/16 octave
+EXPONENT_ZERO = 1023 << 4  # of a float64 in [1, 1 + 1/16), in units of 1/16 octave
 _MANTISSA = np.uint64((1 << 48) - 1)
 _TO_UNIT = 2.0**-48
 _STRIP = 512  # hashes that become noise at a time, if rows are shorter
@@ -105,7 +105,7 @@ def quantiles(bits, depth, antithetic_index, table, noise):
     """Write the noise of hashes; `antithetic_index` is 1 for the mirror images."""
     # Unsigned indices, which cannot count from the end, save numba a comparison each.
     pattern = depth.view(np.uint64)
-    offset = np.uint64(_EXPONENT_ZERO)
+    offset = np.uint64(EXPONENT_ZERO)
     flip = np.uint64(antithetic_index)
     for e in range(len(bits)):
         p = pattern[e]

@@ -45,9 +45,6 @@ class PerturbedForestResult:
         Perturbed weight F_ε, the mean of ⟨A, Σ + εZ⟩, in which each edge counts twice.
     weight_stderr : float
         Standard error of `weight`; NaN with a single draw.
-    certified : float
-        Fraction of the draws whose forest is guaranteed to be the one over all pairs.
-        It is 1 unless pairs were left out.
     connectivity : ndarray of shape (n_samples, n_samples), float64, or None
         Perturbed connectivity M_ε: fraction of the draws in which two samples share a
         component. Its diagonal is 1.
@@ -58,7 +55,6 @@ class PerturbedForestResult:
     forest: object
     weight: float
     weight_stderr: float
-    certified: float = 1.0
     connectivity: np.ndarray | None = None
     stderr: object = None
 
@@ -68,7 +64,6 @@ class PerturbedForestResult:
 @validate_params(
     {
         **NOISE_RULES,
-        "omitted_similarity": [Interval(Real, -np.inf, np.inf, closed="neither"), None],
         "return_connectivity": ["boolean"],
         "return_std": ["boolean"],
     },
@@ -83,7 +78,6 @@ def perturbed_forest(
     noise="normal",
     constraints=None,
     antithetic=True,
-    omitted_similarity=None,
     random_state=None,
     return_connectivity=False,
     return_std=False,
@@ -114,13 +108,11 @@ def perturbed_forest(
     constraints : array-like or sparse matrix, default=None
         Constraints M_Ω: partial labels of shape (n_samples,) with -1 for unknown, or a
         matrix of shape (n_samples, n_samples) with +1 for pairs that must share a
-        component, -1 for pairs that must not, and 0 for unknown.
+        component, -1 for pairs that must not, and 0 for unknown. They need a similarity
+        of all pairs.
     antithetic : bool, default=True
         Whether to draw the noise in antithetic pairs, which removes most of the
         variance.
-    omitted_similarity : float or None, default=None
-        Upper bound on the similarity of the pairs that are not stored in a sparse
-        matrix, used to compute `certified`. With None, these pairs are not edges.
     random_state : int, RandomState instance or None, default=None
         Determines the noise. Pass an int for reproducible results.
     return_connectivity : bool, default=False
@@ -131,8 +123,8 @@ def perturbed_forest(
     Returns
     -------
     PerturbedForestResult
-        Result with the attributes `forest`, `weight`, `weight_stderr`, `certified`,
-        `connectivity` and `stderr`.
+        Result with the attributes `forest`, `weight`, `weight_stderr`, `connectivity`
+        and `stderr`.
 
     Raises
     ------
@@ -159,8 +151,8 @@ def perturbed_forest(
     noise of which only one triangle is used, the value would not be F_ε. Constrained
     forests are heavier than the greedy forests of the paper: a partition is found by
     contraction or greedy merging, a maximum spanning tree is computed for each of its
-    components, and groups are moved as long as the weight increases (not with a sparse
-    similarity). Finding the heaviest constrained forest is NP-hard.
+    components, and groups are moved as long as the weight increases. Finding the
+    heaviest constrained forest is NP-hard.
 
     References
     ----------
@@ -177,7 +169,7 @@ def perturbed_forest(
     >>> result.forest.shape, float(result.forest.sum() / 2)
     ((4, 4), 2.0)
     """
-    relation = checked_relation(similarity, n_clusters, omitted_similarity)
+    relation = checked_relation(similarity, n_clusters)
     constraints = constraints_for(relation, constraints)
     n_perturbations = int(n_perturbations) if noise_scale > 0 else 1
     plan = Noise(
@@ -193,7 +185,6 @@ def perturbed_forest(
         relation.spread(sums.edges[0] / plan.n_samples),
         2.0 * float(sums.totals.sum() / plan.n_samples),
         2.0 * _standard_error(sums.totals, plan),
-        _certified(sums.minimum_weights, relation, plan),
         connectivity_of(sums, plan) if return_connectivity else None,
         relation.spread(_standard_errors(sums.edges, plan)) if return_std else None,
     )
@@ -201,15 +192,14 @@ def perturbed_forest(
 
 @dataclass(frozen=True, eq=False)
 class SampleSums:
-    """Counts of edges (2, n_edges) and of connected pairs (2, n, n); sample values."""
+    """Counts of edges (2, n_edges) and of connected pairs (2, n, n); weights (s,)."""
 
     edges: np.ndarray
     connected: np.ndarray
     totals: np.ndarray
-    minimum_weights: np.ndarray
 
 
-def checked_relation(similarity, n_clusters, omitted=None):
+def checked_relation(similarity, n_clusters):
     """Check a similarity and list its edges."""
     similarity = check_precomputed(similarity, name="similarity", kind="similarity")
     n = similarity.shape[0]
@@ -218,17 +208,16 @@ def checked_relation(similarity, n_clusters, omitted=None):
             f"The 'n_clusters' parameter must be at most the number of samples, {n}. "
             f"Got {n_clusters} instead. Use fewer clusters."
         )
-    return relation_of(similarity, -np.inf if omitted is None else omitted)
+    return relation_of(similarity)
 
 
 def constraints_for(relation, constraints):
     """Return the Constraints of a relation, None if there are none."""
     constraints = constraints_from_matrix(constraints, relation.n_samples)
-    incomplete = constraints is not None and not relation.is_complete
-    if incomplete and len(constraints.cannot):
+    if constraints is not None and not relation.is_complete:
         raise ValueError(
-            "The 'constraints' parameter must be partial labels or must-links where "
-            "edges are left out. Got cannot-links instead. Pass a dense similarity."
+            "The 'constraints' parameter must be None for a sparse similarity that "
+            "leaves out pairs. Got constraints instead. Pass a dense similarity."
         )
     return constraints
 
@@ -241,7 +230,6 @@ def sum_samples(sampler, relation, plan, *, connectivity=False):
     if connectivity:
         check_dense_size(n, what="the connectivity matrix", remedy="Leave it out.")
     totals = np.empty(plan.n_samples)
-    minimum_weights = np.empty(plan.n_samples)
 
     def new_sums():
         n_rows = n if connectivity else 0
@@ -253,7 +241,6 @@ def sum_samples(sampler, relation, plan, *, connectivity=False):
     def add_chunk(sums, first, last):
         samples = sampler.sample(first, last)
         totals[first:last] = samples.totals
-        minimum_weights[first:last] = samples.minimum_weights
         count_edges(samples.forests, plan.samples_per_draw, sums[0])
         if connectivity:
             count_connected(samples.labels, plan.samples_per_draw, sums[1])
@@ -262,7 +249,7 @@ def sum_samples(sampler, relation, plan, *, connectivity=False):
     edges, connected = (
         sum(counts[1:], counts[0]) for counts in zip(*parts, strict=True)
     )
-    return SampleSums(edges, connected, totals, minimum_weights)
+    return SampleSums(edges, connected, totals)
 
 
 def connectivity_of(sums, plan):
@@ -359,13 +346,3 @@ def _standard_errors(counts, plan):
         squares = counts[1] + 0.25 * (counts[0] - 2.0 * counts[1])
     variance = np.maximum(squares / n_draws - mean**2, 0.0) * n_draws / (n_draws - 1)
     return np.sqrt(variance / n_draws)
-
-
-def _certified(minimum_weights, relation, plan):
-    """Fraction of samples that no pair left out can change, however its noise falls."""
-    from skdiffclust.forests._perturbed._noise import noise_range
-
-    if relation.omitted == -np.inf:
-        return 1.0
-    highest = relation.omitted + plan.scale * noise_range(plan.kind)[1]
-    return float(np.mean(minimum_weights > highest))

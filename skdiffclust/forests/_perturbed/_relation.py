@@ -24,8 +24,6 @@ class Relation:
         Larger and smaller end of each edge.
     similarity : ndarray or csr_array of shape (n_samples, n_samples)
         The matrix that was given; results are dense or sparse as it is.
-    omitted : float
-        Upper bound of the similarity of pairs left out, -inf if none is.
     ends : tuple of two ndarray of shape (n_edges,), int32, or None
         Vertices that the edges join where rows are contracted, else their rows.
     """
@@ -36,7 +34,6 @@ class Relation:
     columns: np.ndarray
     heads: np.ndarray
     similarity: object
-    omitted: float = -np.inf
     ends: tuple = None
 
     @property
@@ -44,6 +41,22 @@ class Relation:
         """Return the tuple that the kernels take."""
         heads, tails = (self.heads, self.columns) if self.ends is None else self.ends
         return self.weights, self.indptr, self.columns, heads, tails
+
+    def restricted(self, kept, ends=None):
+        """Return the Relation of some edges, ascending positions (m,).
+
+        `ends` are the vertices that these join; None is those that they join now.
+        """
+        if ends is None and self.ends is not None:
+            ends = tuple(end[kept] for end in self.ends)
+        indptr = np.searchsorted(kept, self.indptr)
+        columns = self.columns[kept]
+        heads = self.heads[kept]
+        freeze(indptr, columns, heads, *(ends or ()))
+        weights = self.weights[kept]
+        return Relation(
+            self.n_samples, weights, indptr, columns, heads, self.similarity, ends
+        )
 
     @cached_property
     def largest(self):
@@ -67,7 +80,7 @@ class Relation:
         return matrix
 
 
-def relation_of(similarity, omitted=-np.inf):
+def relation_of(similarity):
     """Return the Relation of a checked similarity, dense or sparse."""
     n = similarity.shape[0]
     if sparse.issparse(similarity):
@@ -77,10 +90,10 @@ def relation_of(similarity, omitted=-np.inf):
         columns = upper.indices.astype(np.int32)
         weights = upper.data.astype(np.float64, copy=False)
         freeze(indptr, columns, heads)
-        return Relation(n, weights, indptr, columns, heads, similarity, omitted)
+        return Relation(n, weights, indptr, columns, heads, similarity)
     indptr, columns, heads = triangle(n)
     weights = similarity[heads, columns]
-    return Relation(n, weights, indptr, columns, heads, similarity, omitted)
+    return Relation(n, weights, indptr, columns, heads, similarity)
 
 
 def triangle(n):

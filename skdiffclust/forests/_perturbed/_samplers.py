@@ -5,14 +5,10 @@ from threading import get_ident
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from skdiffclust._compat import effective_n_threads
-from skdiffclust._constraints import check_feasible
 from skdiffclust._threads import run_chunks
 from skdiffclust.forests._constrained._problem import constrained_problem
-from skdiffclust.forests._perturbed._relation import Relation, freeze
 
 # Threads are used above the first; the second is the time between two checks for an
 # interruption.
@@ -24,8 +20,6 @@ _SECONDS_FREE = 5e-9
 _SECONDS_LABELLED = 1e-8
 _SECONDS_LINKED = 5e-7
 SECONDS_DRAW = 3e-9
-# Above this share of all pairs, an edge list is dense enough to be pruned.
-_PRUNED_DENSITY = 0.125
 _FIXED_PARTS = 8
 # Edges in the first chunk of a forest: a multiple of the rank of the lowest accepted
 # weight, and at most a multiple of the number of samples.
@@ -69,6 +63,13 @@ class Noise:
         return quantile_table(self.kind)
 
     @property
+    def range(self):
+        """Smallest and largest value of the noise of a pair."""
+        from skdiffclust.forests._perturbed._noise import noise_range
+
+        return noise_range(self.kind)
+
+    @property
     def is_symmetric(self):
         """Whether mirror images are the negative of each other, bit for bit."""
         return self.kind == "normal"
@@ -81,18 +82,15 @@ class Samples(NamedTuple):
     ----------
     forests : ndarray of shape (s, n_edges)
         Positions, in the relation, of the edges of each forest.
-    labels : ndarray of shape (s, n_samples), or (s, 0)
-        Components, where they are known.
+    labels : ndarray of shape (s, n_samples)
+        Components.
     totals : ndarray of shape (s,)
         Weights of the forests, each edge once.
-    minimum_weights : ndarray of shape (s,)
-        The lowest weight of an edge that was accepted.
     """
 
     forests: np.ndarray
     labels: np.ndarray
     totals: np.ndarray
-    minimum_weights: np.ndarray
 
 
 class FreeSampler:
@@ -111,40 +109,30 @@ class FreeSampler:
     """
 
     def __init__(self, relation, n_clusters, noise):
-        from skdiffclust.forests._perturbed._pruning import prune
+        from skdiffclust.forests._perturbed._heaviest_forest import cuts_of
 
         n = relation.n_samples
+        lowest = _lowest_accepted(relation, n_clusters)
+        # In a noisy copy, the edges of the forest without noise are above this, and so
+        # is the lightest one of the heaviest forest: lighter edges never enter it.
+        low, high = noise.range
+        floor = lowest - noise.scale * (high - low) - 1e-12 * relation.largest
+        self.kept = np.flatnonzero(relation.weights >= floor)
+        kept = relation.restricted(self.kept)
+        self.edges = kept.edges
         self.noise = noise
         self.n_edges = n - n_clusters
-        weights = relation.weights
-        n_pairs = n * (n - 1) / 2
-        slack = np.inf
-        if noise.kind == "normal" and len(weights) > _PRUNED_DENSITY * n_pairs:
-            slack = noise_width(noise) + 1e-12 * relation.largest
-        n_found, edges, self.kept, cuts = prune(
-            relation.edges, n, self.n_edges, slack, _MARGIN, _MOST_ABOVE * n
-        )
-        if n_found < self.n_edges:
-            raise ValueError(
-                f"The 'n_clusters' parameter must be at least {n - n_found}, the "
-                f"number of components of the graph. Got {n_clusters} instead. Use "
-                "more clusters, or give the graph more edges."
-            )
-        self.cuts = cuts
-        if slack < np.inf:
-            self.edges = edges
-            freeze(*edges[1:])
-        else:
-            self.edges = relation.edges
-            self.kept = None
-        self.seconds = _SECONDS_FREE * (len(self.edges[0]) + 10 * n)
+        # One chunk above the lowest accepted weight holds nearly all noisy forests.
+        n_above = np.count_nonzero(kept.weights >= lowest)
+        self.cuts = cuts_of(kept.weights, min(_MARGIN * n_above, _MOST_ABOVE * n))
+        self.seconds = _SECONDS_FREE * (len(self.kept) + 10 * n)
 
     def sample(self, first, last):
-        """Return forests, components, weights and lowest values of some samples."""
+        """Return forests, components and weights of some samples."""
         from skdiffclust.forests._perturbed._sampling import sample_free
 
         noise = self.noise
-        forests, labels, totals, minimum_weights = sample_free(
+        forests, labels, totals = sample_free(
             noise.seed,
             (first, last),
             noise.samples_per_draw,
@@ -154,13 +142,39 @@ class FreeSampler:
             self.n_edges,
             self.cuts,
         )
-        if self.kept is not None:
-            forests = self.kept[forests]
-        return Samples(forests, labels, totals, minimum_weights)
+        return Samples(self.kept[forests].astype(np.int32), labels, totals)
+
+
+def _lowest_accepted(relation, n_clusters):
+    """Return the lightest weight in the maximum spanning k-forest of a relation."""
+    from skdiffclust.forests._perturbed._heaviest_forest import (
+        cuts_of,
+        heaviest_forest,
+        workspace,
+    )
+
+    n = relation.n_samples
+    weights, _, _, heads, tails = relation.edges
+    work = workspace(len(weights), n)
+    cuts = cuts_of(weights, 2.0 * n)
+    n_edges = n - n_clusters
+    n_found = heaviest_forest(weights, heads, tails, n_edges, cuts, work)
+    if n_found < n_edges:
+        raise ValueError(
+            f"The 'n_clusters' parameter must be at least {n - n_found}, the number of "
+            f"components of the graph. Got {n_clusters} instead. Use more clusters, or "
+            "give the graph more edges."
+        )
+    return weights[work[-1][n_edges - 1]] if n_edges else np.inf
 
 
 class ConstrainedSampler:
     """Constrained k-forests of noisy copies of a dense similarity.
+
+    Each sample starts from a partition that is improved by moves: that of the heaviest
+    forest in which the samples of all classes are contracted into one vertex, or with
+    cannot-links that of Kruskal's algorithm that skips the edges they forbid, unless
+    it is stuck at more than k components.
 
     Parameters
     ----------
@@ -174,169 +188,70 @@ class ConstrainedSampler:
     def __init__(self, relation, constraints, n_clusters, noise):
         problem = constrained_problem(constraints, n_clusters)
         self.noise = noise
-        self.n_edges = relation.n_samples - n_clusters
-        self.weights = relation.weights
-        self.merging = None
-        if not problem.greedy:
-            self.merging = _merging(relation, problem, noise)
+        self.relation = relation
+        self.constraints = constraints
         self.problem = problem
+        groups = problem.groups
+        colours = problem.colours[groups]
+        n_colours = int(colours.max()) + 1
+        _, nodes = np.unique(np.where(colours >= 0, -1, groups), return_inverse=True)
+        nodes = nodes.astype(np.int32)
+        n_nodes = int(nodes.max()) + 1 - (n_colours > 0) + n_colours
+        heads = nodes[relation.heads]
+        tails = nodes[relation.columns]
+        self.between = np.flatnonzero(heads != tails)
+        ends = heads[self.between], tails[self.between]
         n = relation.n_samples
+        n_trees = n - (n_nodes - n_clusters)
+        contracted = relation.restricted(self.between, ends)
+        self.joining = FreeSampler(contracted, n_trees, noise)
         per_pair = _SECONDS_LINKED if problem.greedy else _SECONDS_LABELLED
         self.seconds = per_pair * n * (n + 60)
 
     def sample(self, first, last):
-        """Return forests, components, weights and lowest values of some samples."""
+        """Return forests, components and weights of some samples."""
         from skdiffclust.forests._constrained._compiled_tree import new_search
+        from skdiffclust.forests._constrained._partition import joined_components
         from skdiffclust.forests._perturbed._constrained_sampling import (
-            sample_labelled,
-            sample_linked,
+            improve_samples,
         )
 
         noise = self.noise
-        arguments = (
-            noise.seed,
-            (first, last),
-            noise.samples_per_draw,
-            noise.scale,
-            noise.table,
-            self.weights,
-            self.problem,
-            new_search(self.problem),
+        problem = self.problem
+        kept = self.between[self.joining.sample(first, last).forests]
+        labels = joined_components(
+            problem.groups,
+            problem.colours,
+            self.relation.heads[kept],
+            self.relation.columns[kept],
         )
-        if self.merging is None:
-            return Samples(*sample_linked(*arguments))
-        return Samples(*sample_labelled(*arguments, self.merging))
-
-
-class ContractedSampler:
-    """Constrained k-forests of noisy copies of a sparse relation.
-
-    Two free forests: one spans every group by its own edges, the other joins the
-    groups, those with a class contracted into one vertex. Each component of the two
-    together then gets its own heaviest tree, which may join the samples of a group
-    through others.
-
-    Parameters
-    ----------
-    relation : Relation
-    constraints : Constraints
-        Without cannot-links.
-    n_clusters : int
-    noise : Noise
-
-    Raises
-    ------
-    ValueError
-        If a group is not connected by edges inside it.
-    """
-
-    def __init__(self, relation, constraints, n_clusters, noise):
-        from skdiffclust.forests._perturbed._heaviest_forest import cuts_of
-
-        check_feasible(constraints, n_clusters)
-        n = relation.n_samples
-        groups = constraints.groups
-        inside = groups[relation.heads] == groups[relation.columns]
-        _check_spans(relation, inside, constraints)
-        part = _part(relation, inside, np.arange(n))
-        self.parts = [
-            (np.flatnonzero(inside), FreeSampler(part, constraints.n_groups, noise)),
-            _between(relation, groups, constraints.classes, n_clusters, noise),
-        ]
-        self.noise = noise
-        self.n_edges = n - n_clusters
-        self.edges = relation.edges
-        self.cuts = cuts_of(relation.weights, 2.0 * n)
-        self.seconds = sum(sampler.seconds for _, sampler in self.parts)
-        self.seconds += _SECONDS_FREE * (len(relation.weights) + 10 * n)
-
-    def sample(self, first, last):
-        """Return forests, no components, weights and lowest values of some samples."""
-        from skdiffclust.forests._perturbed._sampling import regrow
-
-        noise = self.noise
-        (inside, one), (between, two) = self.parts
-        joined = one.sample(first, last)
-        joining = two.sample(first, last).forests
-        forests = np.hstack([inside[joined.forests], between[joining]])
-        forests, totals, minimum_weights = regrow(
-            noise.seed,
-            (first, last),
-            noise.samples_per_draw,
-            noise.scale,
-            noise.table,
-            self.edges,
-            forests.astype(np.int32),
-            self.cuts,
+        arguments = noise.seed, (first, last), noise.samples_per_draw, noise.scale
+        if problem.greedy:
+            self._start_greedily(arguments, labels)
+        edges = self.relation.edges
+        forests, totals = improve_samples(
+            *arguments, noise.table, edges, problem, new_search(problem), labels
         )
-        return Samples(forests, joined.labels[:, :0], totals, minimum_weights)
+        return Samples(forests, labels, totals)
 
+    def _start_greedily(self, arguments, labels):
+        """Replace labels (s, n) by those of Kruskal's algorithm where they have k."""
+        from skdiffclust.forests._constrained._checked import linked_lists
+        from skdiffclust.forests._perturbed._constrained_sampling import join_greedily
 
-def _between(relation, groups, colours, n_clusters, noise):
-    """Return the edges between groups, and the sampler of those that join groups.
-
-    All rows of a colour (n,), -1 for none, are contracted into one vertex, every other
-    group (n,) into one; the forests have `n_clusters` trees once the colours are split
-    again.
-    """
-    _, blocks = np.unique(np.where(colours >= 0, -1, groups), return_inverse=True)
-    n_colours = int(colours.max()) + 1
-    n_edges = int(blocks.max()) + 1 - (n_colours > 0) + n_colours - n_clusters
-    kept = np.flatnonzero(blocks[relation.heads] != blocks[relation.columns])
-    part = _part(relation, kept, blocks)
-    return kept, FreeSampler(part, relation.n_samples - n_edges, noise)
-
-
-def _merging(relation, problem, noise):
-    """Return the Merging of labelled samples."""
-    from skdiffclust.forests._perturbed._constrained_sampling import Merging
-
-    colours = problem.colours[problem.groups]
-    kept, sampler = _between(
-        relation, problem.groups, colours, problem.n_clusters, noise
-    )
-    if sampler.kept is not None:
-        kept = kept[sampler.kept]
-    *_, first_blocks, second_blocks = sampler.edges
-    ends = relation.heads[kept], relation.columns[kept]
-    freeze(*ends)
-    return Merging(*ends, first_blocks, second_blocks, sampler.n_edges, sampler.cuts)
-
-
-def _check_spans(relation, inside, constraints):
-    """Refuse a graph whose edges inside the groups leave a group in pieces."""
-    ends = relation.heads[inside], relation.columns[inside]
-    n = relation.n_samples
-    graph = coo_array((np.ones(len(ends[0])), ends), shape=(n, n))
-    n_pieces, piece = connected_components(graph, directed=False)
-    if n_pieces > constraints.n_groups:
-        first = np.unique(constraints.groups, return_index=True)[1]
-        row = int(np.argmax(piece != piece[first][constraints.groups]))
-        raise ValueError(
-            "The 'similarity' parameter, when sparse, must connect the samples that "
-            f"share a component by edges between them. Got no way from sample {row} to "
-            f"sample {first[constraints.groups[row]]} instead. Store more edges "
-            "between samples of one class."
+        constraints = self.constraints
+        classes = np.full(constraints.n_groups, -1)
+        classes[constraints.groups] = constraints.classes
+        join_greedily(
+            *arguments,
+            self.noise.table,
+            self.relation.edges,
+            constraints.groups,
+            classes,
+            linked_lists(constraints.cannot, constraints.n_groups),
+            self.problem.n_clusters,
+            labels,
         )
-
-
-def _part(relation, kept, vertices):
-    """Return the kept edges (m,) of a relation between other vertices (n,)."""
-    heads = relation.heads[kept]
-    columns = relation.columns[kept]
-    counts = np.bincount(heads, minlength=relation.n_samples)
-    indptr = np.concatenate([[0], np.cumsum(counts)])
-    ends = vertices[heads].astype(np.int32), vertices[columns].astype(np.int32)
-    freeze(indptr, columns, heads, *ends)
-    return Relation(
-        relation.n_samples,
-        relation.weights[kept],
-        indptr,
-        columns,
-        heads,
-        relation.similarity,
-        ends=ends,
-    )
 
 
 def make_sampler(relation, constraints, n_clusters, noise):
@@ -353,17 +268,7 @@ def make_sampler(relation, constraints, n_clusters, noise):
         )
     if constraints is None:
         return FreeSampler(relation, n_clusters, noise)
-    if not relation.is_complete:
-        return ContractedSampler(relation, constraints, n_clusters, noise)
     return ConstrainedSampler(relation, constraints, n_clusters, noise)
-
-
-def noise_width(noise):
-    """Largest minus smallest perturbation of an edge."""
-    from skdiffclust.forests._perturbed._noise import noise_range
-
-    low, high = noise_range(noise.kind)
-    return noise.scale * (high - low)
 
 
 def _threads_for(seconds):

@@ -21,18 +21,14 @@ from skdiffclust._torch import (
     to_tensor,
 )
 from skdiffclust.forests._perturbed import _fenchel_young, _hash
-from skdiffclust.forests._perturbed._neighbor_similarity import neighbor_edges
 from skdiffclust.forests._perturbed._perturbation import (
     connectivity_of,
     sum_samples,
     vjp,
 )
-from skdiffclust.forests._perturbed._relation import Relation, relation_of
+from skdiffclust.forests._perturbed._relation import relation_of
 from skdiffclust.forests._perturbed._samplers import MOST, Noise, make_sampler
 from skdiffclust.forests._perturbed._sampling_torch import samplers
-
-# Noise smaller than this beside the similarity leaves too few bits of float64.
-_PRECISION = 2.0**-48
 
 
 @dataclass(frozen=True)
@@ -55,34 +51,11 @@ def _as_float64(tensor):
     return matrix
 
 
-def _are_usable(matrices):
-    """Return which matrices (b, n, n) have finite noisy copies, (b,) bool."""
-    return (matrices.abs() <= MOST).flatten(1).all(dim=1)
-
-
-def _check_values(matrices, requests):
-    """Return which matrices have finite noisy copies, a list of bool, waiting once.
-
-    Refuses those beside which the noise is lost, and mentions -inf.
-    """
-    if not requests:
-        return []
-    sizes = matrices.abs().flatten(1)
-    largest = sizes.where(sizes <= MOST, 0.0).amax(dim=1)
-    masked = torch.isneginf(matrices).flatten(1).any(dim=1)
-    known = torch.stack(
-        [_are_usable(matrices).to(largest), largest, masked.to(largest)]
-    )
-    usable, largest, masked = known.tolist()
-    for size, request in zip(largest, requests, strict=True):
-        if request.noise.scale < _PRECISION * size:
-            raise ValueError(
-                f"The 'noise_scale' parameter must be at least {_PRECISION:.0e} of the "
-                f"largest similarity, {size:.3g}, beside which float64 cannot hold "
-                f"smaller noise. Got {request.noise.scale} instead. Use "
-                "standardized_similarity, or divide the similarity by a constant."
-            )
-    if any(masked):
+def _is_usable(matrix):
+    """Whether noisy copies of a matrix (n, n) are finite; warns of -inf."""
+    if (np.abs(matrix) <= MOST).all():
+        return True
+    if np.isneginf(matrix).any():
         warnings.warn(
             "A similarity is -inf, for which the result is NaN: -inf is no mask. Pass "
             "cannot-links as constraints for pairs that must not share a cluster, or "
@@ -91,12 +64,7 @@ def _check_values(matrices, requests):
             UserWarning,
             stacklevel=2,
         )
-    return [bool(is_usable) for is_usable in usable]
-
-
-def _fill(tensor, is_lost, value):
-    """Fill those of a tensor (b, ...) that are lost (b,), in place, on its device."""
-    tensor.masked_fill_(is_lost.view(-1, *(1,) * (tensor.ndim - 1)), value)
+    return False
 
 
 def _runs_in_torch(matrix):
@@ -116,9 +84,11 @@ class _Kernels:
         self.requests = requests
 
     def items(self):
-        """Yield the number of each item, its Relation, its sampler and its Noise."""
+        """Yield the number, Relation, sampler and Noise of each item that is finite."""
         items = zip(self.matrices, self.requests, strict=True)
         for item, (matrix, request) in enumerate(items):
+            if not _is_usable(matrix):
+                continue
             relation = relation_of(matrix)
             sampler = make_sampler(
                 relation, request.constraints, request.n_clusters, request.noise
@@ -127,9 +97,9 @@ class _Kernels:
 
     def means(self, *, connectivity):
         """Return A_ε (b, n, n), F_ε (b,) and M_ε (b, n, n), or None."""
-        forests = np.empty_like(self.matrices)
-        weights = np.empty(len(self.matrices))
-        linked = np.empty_like(self.matrices) if connectivity else None
+        forests = np.full_like(self.matrices, np.nan)
+        weights = np.full(len(self.matrices), np.nan)
+        linked = np.full_like(self.matrices, np.nan) if connectivity else None
         for item, relation, sampler, noise in self.items():
             sums = sum_samples(sampler, relation, noise, connectivity=connectivity)
             forests[item] = relation.spread(sums.edges[0] / noise.n_samples)
@@ -143,9 +113,10 @@ class _Kernels:
 
     def vjp(self, cotangents):
         """Return the gradients (b, n, n) of a dict of cotangents (b, n, n)."""
-        gradients = np.zeros_like(self.matrices)
+        gradients = np.full_like(self.matrices, np.nan)
         cotangents = {name: to_numpy(part) for name, part in cotangents.items()}
         for item, relation, sampler, noise in self.items():
+            gradients[item] = 0.0
             for name, cotangent in cotangents.items():
                 gradient = vjp(relation, sampler, noise, **{name: cotangent[item]})
                 gradients[item] += relation.spread(gradient)
@@ -153,53 +124,38 @@ class _Kernels:
 
 
 class _Boruvka:
-    """Means of a batch of free forests, which are solved together."""
+    """Means of a batch of free forests of as many trees, which are solved together."""
 
     def __init__(self, matrices, requests):
-        self.matrices = matrices
+        usable = (matrices.abs() <= MOST).flatten(1).all(dim=1)
+        # NaN where noisy copies are not finite.
+        self.mark = torch.where(usable, 0.0, torch.nan)
+        self.matrices = matrices.masked_fill(~usable[:, None, None], 0.0)
         self.requests = requests
         self.solved = []
 
     def means(self, *, connectivity):
-        """Return A_ε (b, n, n), F_ε (b,) and M_ε (b, n, n), or None."""
+        """Return A_ε (b, n, n), F_ε (b,) and None."""
         forests = torch.empty_like(self.matrices)
         weights = self.matrices.new_empty(len(self.matrices))
-        linked = torch.empty_like(self.matrices) if connectivity else None
-        for items, sampler in _samplers(self.matrices, self.requests):
-            samples = sampler.samples(components=connectivity)
+        request = self.requests[0]
+        seeds = [request.noise.seed for request in self.requests]
+        for items, sampler in samplers(
+            self.matrices, request.n_clusters, request.noise, seeds
+        ):
+            samples = sampler.samples()
             forests[items] = sampler.forest(samples)
             weights[items] = 2.0 * samples.totals.mean(dim=1)
-            if connectivity:
-                linked[items] = sampler.connectivity(samples)
             # The gradient is that of the same forests.
             self.solved.append((items, sampler, samples))
-        return forests, weights, linked
+        return forests + self.mark[:, None, None], weights + self.mark, None
 
     def vjp(self, cotangents):
-        """Return the gradients (b, n, n) of a dict of cotangents (b, n, n)."""
+        """Return the gradients (b, n, n) of cotangents (b, n, n) of A_ε."""
         gradients = torch.empty_like(self.matrices)
         for items, sampler, samples in self.solved:
-            own = {name: cotangent[items] for name, cotangent in cotangents.items()}
-            gradients[items] = sampler.vjp(samples, **own)
-        return gradients
-
-
-def _samplers(matrices, requests):
-    """Yield what `samplers` does for the matrices (b, n, n) of requests.
-
-    Those with as many clusters are solved together.
-    """
-    sizes = np.array([request.n_clusters for request in requests], dtype=np.int64)
-    for n_clusters in np.unique(sizes):
-        rows = np.flatnonzero(sizes == n_clusters)
-        own = [requests[row] for row in rows]
-        for items, sampler in samplers(
-            matrices[rows],
-            int(n_clusters),
-            own[0].noise,
-            [request.noise.seed for request in own],
-        ):
-            yield rows[items], sampler
+            gradients[items] = sampler.vjp(samples, cotangents["forest"][items])
+        return gradients + self.mark[:, None, None]
 
 
 class _Operator(torch.autograd.Function):
@@ -211,17 +167,12 @@ class _Operator(torch.autograd.Function):
     @staticmethod
     def forward(ctx, similarity, requests, connectivity):
         matrices = _as_float64(similarity)
-        if not _runs_in_torch(matrices):
-            _check_values(matrices, requests)
-        ctx.lost = ~_are_usable(matrices)
-        _fill(matrices, ctx.lost, 0.0)
         is_free = all(request.constraints is None for request in requests)
-        solver = _Boruvka if is_free and _runs_in_torch(matrices) else _Kernels
+        in_torch = _runs_in_torch(matrices) and is_free and len(requests) > 0
+        # M_ε is counted on the CPU, pair by pair.
+        solver = _Boruvka if in_torch and not connectivity else _Kernels
         ctx.solver = solver(matrices, requests)
-        found = ctx.solver.means(connectivity=connectivity)
-        for part in found[: 3 if connectivity else 2]:
-            _fill(part, ctx.lost, torch.nan)
-        forests, weights, linked = found
+        forests, weights, linked = ctx.solver.means(connectivity=connectivity)
         ctx.save_for_backward(forests)
         ctx.dtype = similarity.dtype
         # The cotangent of an output that is not used is None, and costs nothing.
@@ -244,92 +195,37 @@ class _Operator(torch.autograd.Function):
         }
         if cotangents:
             gradient += ctx.solver.vjp(cotangents)
-        _fill(gradient, ctx.lost, torch.nan)
         return gradient.to(ctx.dtype), None, None
 
 
 class _StoredGradient(torch.autograd.Function):
-    """A loss (), or losses (b,), whose gradients were found with the values."""
+    """Losses (b,) of similarities (b, n, n), whose gradients are found with them.
+
+    ``loss_with_gradient(relation, constraints, n_clusters, noise)`` is a function of
+    `_fenchel_young`. From a copy on the CPU; NaN for what is not finite.
+    """
 
     @staticmethod
-    def forward(ctx, similarity, value_and_gradient):
-        value, gradient = value_and_gradient(similarity.detach())
-        ctx.save_for_backward(gradient.to(similarity))
-        return torch.as_tensor(value, dtype=torch.float64).to(similarity)
+    def forward(ctx, similarity, requests, loss_with_gradient):
+        matrices = to_numpy(_as_float64(similarity))
+        losses = np.full(len(matrices), np.nan)
+        gradients = np.full_like(matrices, np.nan)
+        for item, request in enumerate(requests):
+            if not _is_usable(matrices[item]):
+                continue
+            relation = relation_of(matrices[item])
+            losses[item], gradient = loss_with_gradient(
+                relation, request.constraints, request.n_clusters, request.noise
+            )
+            gradients[item] = relation.spread(gradient)
+        ctx.save_for_backward(torch.from_numpy(gradients).to(similarity))
+        return torch.from_numpy(losses).to(similarity)
 
     @staticmethod
     @differentiated_once
     def backward(ctx, cotangent):
-        (gradient,) = ctx.saved_tensors
-        ones = (1,) * (gradient.ndim - cotangent.ndim)
-        return cotangent.reshape(cotangent.shape + ones) * gradient, None
-
-
-def _by_kernels(loss_with_gradient, matrices, requests):
-    """Return losses (b,) and gradients (b, n, n) of matrices one after another.
-
-    From a copy on the CPU, by a function of _fenchel_young.
-    """
-    losses = np.empty(len(matrices))
-    gradients = np.empty(tuple(matrices.shape))
-    for item, (matrix, request) in enumerate(
-        zip(to_numpy(matrices), requests, strict=True)
-    ):
-        relation = relation_of(matrix)
-        losses[item], gradient = loss_with_gradient(
-            relation, request.constraints, request.n_clusters, request.noise
-        )
-        gradients[item] = relation.spread(gradient)
-    return tuple(to_tensor(part, matrices.device) for part in (losses, gradients))
-
-
-def _partial_losses(matrices, requests):
-    """Return the partial losses (b,) of finite matrices, and gradients (b, n, n)."""
-    return _by_kernels(_fenchel_young.partial_loss_with_gradient, matrices, requests)
-
-
-def _connectivity_losses(matrices, requests):
-    """Return the connectivity losses (b,) of finite matrices, gradients (b, n, n)."""
-    if not _runs_in_torch(matrices):
-        return _by_kernels(
-            _fenchel_young.connectivity_loss_with_gradient, matrices, requests
-        )
-    losses = matrices.new_zeros(len(matrices))
-    gradients = torch.zeros_like(matrices)
-    n = matrices.shape[1]
-    known = [request.constraints for request in requests]
-    if all(constraints is known[0] for constraints in known):
-        known = known[:1]
-    seen = [_fenchel_young.observations(n, constraints) for constraints in known]
-    observed, target = (
-        to_tensor(np.stack(parts), matrices.device) for parts in zip(*seen, strict=True)
-    )
-    free = [replace(request, constraints=None) for request in requests]
-    for items, sampler in _samplers(matrices, free):
-        own = items if len(known) > 1 else slice(None)
-        losses[items], gradients[items] = sampler.connectivity_losses(
-            observed[own], target[own]
-        )
-    return losses, gradients
-
-
-def _where_finite(matrices, requests, losses_of):
-    """Return losses (b,) and gradients (b, n, n), NaN for what is not finite.
-
-    ``losses_of(matrices, requests)`` is called for the matrices that are finite, if any
-    are.
-    """
-    finite = _check_values(matrices, requests)
-    if requests and all(finite):
-        return losses_of(matrices, requests)
-    losses = matrices.new_full((len(matrices),), torch.nan)
-    gradients = torch.full_like(matrices, torch.nan)
-    rows = [row for row, is_finite in enumerate(finite) if is_finite]
-    if rows:
-        losses[rows], gradients[rows] = losses_of(
-            matrices[rows], [requests[row] for row in rows]
-        )
-    return losses, gradients
+        (gradients,) = ctx.saved_tensors
+        return cotangent[:, None, None] * gradients, None, None
 
 
 class _Perturbed(nn.Module):
@@ -523,7 +419,8 @@ class PerturbedForest(_Perturbed):
     and require many noise samples. Tensors on the CPU are processed by compiled
     kernels, and CUDA tensors by a batched version of Borůvka's algorithm on the GPU,
     all similarities (..., n, n) together. Both use the same noise for the same seed.
-    With constraints, the forests of CUDA tensors are found on the CPU, from a copy.
+    With constraints, or if M_ε is requested, the forests of CUDA tensors are found on
+    the CPU, from a copy.
     """
 
     def __init__(
@@ -616,10 +513,7 @@ class _Loss(_Perturbed):
         n_clusters = self.n_clusters if n_clusters is None else n_clusters
         batch, items, requests = self._requests(similarity, constraints, n_clusters)
         requests = [_feasible(request) for request in requests]
-        losses = _StoredGradient.apply(
-            items,
-            lambda items: _where_finite(_as_float64(items), requests, self._losses),
-        )
+        losses = _StoredGradient.apply(items, requests, self._loss_with_gradient)
         return _reduced(losses.reshape(batch), self.reduction)
 
 
@@ -684,188 +578,7 @@ class PartialFenchelYoungLoss(_Loss):
         _check_noise(noise)
         self.noise = noise
 
-    _losses = staticmethod(_partial_losses)
-
-
-class NeighborFenchelYoungLoss(_Perturbed):
-    """Partial Fenchel-Young loss of an embedding, on a graph of nearest neighbours.
-
-    Use it for batches of thousands of samples, whose n × n similarities do not fit in
-    memory: the edges of the forests are taken from a graph in which each sample has
-    about `n_neighbors` neighbours. For batches of a few hundred samples, use
-    :class:`PartialFenchelYoungLoss`, which is faster and finds constrained forests that
-    are at least as heavy.
-
-    Parameters
-    ----------
-    n_clusters : int or None
-        Number of components k. With None, it must be passed in each call.
-    n_neighbors : int, default=20
-        Number of nearest neighbours of each sample, itself excluded.
-    noise_scale : float, default=0.1
-        Scale ε > 0 of the noise, relative to the standard deviation of the similarity
-        over all pairs.
-    n_perturbations : int, default=20
-        Number of noise samples B, drawn in antithetic pairs.
-    seed : int or None, default=None
-        Seed of the noise. With an int, every call uses the same noise.
-    generator : torch.Generator or None, default=None
-        CPU generator from which seeds are drawn. None uses torch's global generator.
-
-    See Also
-    --------
-    PartialFenchelYoungLoss : The loss on all pairs of samples.
-    skdiffclust.forests.neighbor_similarity : Similarities of neighbours in NumPy.
-
-    Notes
-    -----
-    The similarity is Σ_ij = (mean - ‖z_i - z_j‖²) / std. As in
-    :func:`standardized_similarity`, mean and standard deviation are taken over all
-    pairs and are differentiated, but the similarity is computed for the edges of a
-    graph only: pairs of nearest neighbours, the edges of the minimum spanning tree, and
-    the same pairs within the samples of each class or must-link. The graph is computed
-    anew in each call, without gradients. For cosine similarities, normalise the
-    embedding: for samples of unit length, both standardised similarities are equal.
-
-    The noise of a pair is the same as in the dense loss with the same seed. Without
-    noise, the free forest is exact. With noise, it may lack pairs that are not in the
-    graph, which is less likely with more neighbours. A constrained forest is found by
-    contraction, after which no sample is moved to another component. The loss is equal
-    to the dense loss if no class has two labelled samples and all edges of the dense
-    forests are in the graph, and always with ``n_neighbors >= n_samples - 1``.
-
-    Memory is O(n n_neighbors d + d²). Most of the time is taken by the search for the
-    neighbours and the spanning tree, up to O(n² d). They and the forests are computed
-    on the CPU for all devices of the embedding.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from skdiffclust.nn import NeighborFenchelYoungLoss
-    >>> embedding = torch.linspace(0, 1, 2000).square()[:, None].requires_grad_()
-    >>> labels = torch.full((2000,), -1)
-    >>> labels[::500] = torch.tensor([0, 0, 1, 1])
-    >>> loss = NeighborFenchelYoungLoss(2, n_neighbors=10)(embedding, labels)
-    >>> loss.backward()
-    >>> embedding.grad.shape
-    torch.Size([2000, 1])
-    """
-
-    def __init__(
-        self,
-        n_clusters,
-        *,
-        n_neighbors=20,
-        noise_scale=0.1,
-        n_perturbations=20,
-        seed=None,
-        generator=None,
-    ):
-        super().__init__(n_clusters, noise_scale, n_perturbations, seed, generator)
-        if not n_neighbors >= 1:
-            raise ValueError(
-                "The 'n_neighbors' parameter must be an integer of at least 1. Got "
-                f"{n_neighbors!r} instead."
-            )
-        self.n_neighbors = n_neighbors
-
-    def extra_repr(self):
-        """Name the parameters in the module's text.
-
-        Returns
-        -------
-        str
-            As in ``repr`` of a module.
-        """
-        return f"{super().extra_repr()}, n_neighbors={self.n_neighbors}"
-
-    @outside_compiler
-    @in_full_precision
-    def forward(self, embedding, constraints, n_clusters=None):
-        """Compare an embedding with what is known of its samples.
-
-        Parameters
-        ----------
-        embedding : tensor of shape (n, d)
-            Samples.
-        constraints : tensor, array, sparse matrix or None
-            Partial labels (n,), -1 or -100 if unknown, or a matrix (n, n) of +1, -1 and
-            0, without -1 but for pairs that labels would separate as well.
-        n_clusters : int or None, default=None
-            Number of components of this call; None is that of the module. Fewer are
-            taken where the constraints leave fewer groups of samples.
-
-        Returns
-        -------
-        tensor of shape ()
-            NaN where the embedding is not finite.
-
-        Raises
-        ------
-        ValueError
-            If the constraints contradict each other, or have cannot-links that are no
-            labels.
-        """
-        refuse_transforms(embedding, type(self).__name__)
-        refuse_other_devices(embedding, type(self).__name__)
-        embedding = at_least_float32(embedding)
-        if embedding.ndim != 2:
-            raise ValueError(
-                "The 'embedding' argument must have shape (n, d). Got "
-                f"{tuple(embedding.shape)} instead. Call the loss for one batch at a "
-                "time."
-            )
-        n = len(embedding)
-        n_clusters = self.n_clusters if n_clusters is None else n_clusters
-        _check_clusters(n_clusters, n)
-        (seed,) = self._seeds(1)
-        if not torch.isfinite(embedding.detach()).all():
-            return embedding.sum() * torch.nan
-        (known,) = _constraints_of_items(constraints, (), n)
-        groups = None if known is None else known.groups
-        points = to_numpy(embedding).astype(np.float64)
-        indptr, columns, heads = neighbor_edges(points, int(self.n_neighbors), groups)
-        ends = [
-            to_tensor(end.astype(np.int64), embedding.device)
-            for end in (heads, columns)
-        ]
-        request = _feasible(_Request(n_clusters, self._noise(seed), known))
-
-        def value_and_gradient(weights):
-            weights = to_numpy(weights).astype(np.float64)
-            relation = Relation(n, weights, indptr, columns, heads, None)
-            return _loss_on_edges(relation, request)
-
-        return _stored(_similarity_of_pairs(embedding, *ends), value_and_gradient)
-
-
-def _loss_on_edges(relation, request):
-    """Return the partial loss of a Relation, and its gradient (m,) by the weights."""
-    known = request.constraints
-    if known is not None and len(known.cannot) and not relation.is_complete:
-        raise ValueError(
-            "The 'constraints' argument must be partial labels or must-links on a "
-            "graph of neighbours. Got cannot-links instead. Use "
-            "PartialFenchelYoungLoss."
-        )
-    loss, gradient = _fenchel_young.partial_loss_with_gradient(
-        relation, known, request.n_clusters, request.noise
-    )
-    # Every edge is two entries of the similarity.
-    return loss, to_tensor(2.0 * gradient)
-
-
-def _similarity_of_pairs(embedding, heads, tails):
-    """Return the standardised similarity (m,) of pairs of samples (n, d)."""
-    rows = embedding - embedding.mean(dim=0)
-    squares = (rows**2).sum(dim=1)
-    gram = rows.T @ rows if rows.shape[1] <= len(rows) else rows @ rows.T
-    # Of all n² squared distances.
-    mean = 2.0 * squares.mean()
-    variance = 2.0 * ((squares - squares.mean()) ** 2).mean()
-    variance = variance + 4.0 * ((gram / len(rows)) ** 2).sum()
-    distances = ((rows[heads] - rows[tails]) ** 2).sum(dim=1)
-    return (mean - distances) / variance.clamp(min=_tiny(variance)).sqrt()
+    _loss_with_gradient = staticmethod(_fenchel_young.partial_loss_with_gradient)
 
 
 class ConnectivityLoss(_Loss):
@@ -910,25 +623,14 @@ class ConnectivityLoss(_Loss):
                 f"at least 4. Got {self.n_perturbations} instead."
             )
 
-    _losses = staticmethod(_connectivity_losses)
+    _loss_with_gradient = staticmethod(_fenchel_young.connectivity_loss_with_gradient)
 
 
 def partial_loss(similarity, constraints, n_clusters, noise):
     """Return the partial loss () of a tensor (n, n), for Constraints and a Noise."""
     request = _Request(n_clusters, noise, constraints)
-
-    def value_and_gradient(matrix):
-        losses, gradients = _partial_losses(_as_float64(matrix)[None], [request])
-        return losses[0], gradients[0]
-
-    return _stored(similarity, value_and_gradient)
-
-
-def _stored(similarity, value_and_gradient):
-    """Return a loss () with its gradient stored, NaN for what is not finite."""
-    if not torch.isfinite(similarity.detach()).all():
-        return similarity.sum() * torch.nan
-    return _StoredGradient.apply(similarity, value_and_gradient)
+    loss_with_gradient = _fenchel_young.partial_loss_with_gradient
+    return _StoredGradient.apply(similarity[None], [request], loss_with_gradient)[0]
 
 
 class FenchelYoungLoss(_Perturbed):

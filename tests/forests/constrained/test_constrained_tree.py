@@ -1,21 +1,46 @@
-"""Constrained forests against brute force, greedy, each other, and contradictions."""
+"""Constrained forests against brute force, greedy, their definition, contradictions."""
 
 from functools import cache
 from itertools import product
 
-import constrained_definition as definition
 import numpy as np
 import pytest
-from constrained_definition import solve_by_kernels, solve_by_numpy
+from constrained_definition import constrained_forest
+from scipy.sparse.csgraph import minimum_spanning_tree
 
-from skdiffclust._constraints import as_constraints
-from skdiffclust.forests._constrained._dense_trees import tree_of_rows
-from skdiffclust.forests._constrained._partition import contract, merge_greedily
-from skdiffclust.forests._constrained._problem import (
-    ConstrainedProblem,
-    constrained_problem,
-)
-from skdiffclust.forests._constrained._search import improve_forest
+from skdiffclust import SpanningForestClustering
+from skdiffclust.forests import maximum_spanning_forest, perturbed_forest
+
+
+def sampled(similarity, known, k):
+    """Labels and edges of the forest that perturbed forests are made of."""
+    found = perturbed_forest(
+        similarity, k, noise_scale=0, constraints=known, return_connectivity=True
+    )
+    edges = np.column_stack(np.nonzero(np.triu(found.forest)))
+    return np.unique(found.connectivity, axis=0, return_inverse=True)[1], edges
+
+
+def single(similarity, known, k):
+    """Labels and edges of one forest."""
+    forest = maximum_spanning_forest(similarity, k, constraints=known)
+    return forest.labels, forest.edges
+
+
+@pytest.fixture(params=[sampled, single])
+def solve(request):
+    """``solve(similarity, known, k) -> labels (n,), edges (m, 2)``, checked."""
+
+    def solve(similarity, known, k):
+        labels, edges = request.param(similarity, known, k)
+        assert len(edges) == len(similarity) - k and meets(labels, links_of(known))
+        assert len(np.unique(labels)) == k
+        assert (labels[edges[:, 0]] == labels[edges[:, 1]]).all()
+        weight = similarity[edges[:, 0], edges[:, 1]].sum()
+        assert weight == pytest.approx(weight_of(similarity, labels))
+        return labels, edges
+
+    return solve
 
 
 @cache
@@ -31,67 +56,80 @@ def partitions(n, k):
     return np.array([string for string, used in strings if used == k])
 
 
-def meets(labels, constraints):
-    """Whether partitions (..., n) meet the constraints."""
-    first = np.unique(constraints.groups, return_index=True)[1]
-    by_group = labels[..., first]  # of the first row of each group
-    met = (by_group[..., constraints.groups] == labels).all(axis=-1)
-    classes = np.unique(constraints.groups[constraints.classes >= 0])
-    pairs = [(a, b) for a, b in product(classes, classes) if a < b]
-    for a, b in [*pairs, *constraints.cannot]:
-        met = met & (by_group[..., a] != by_group[..., b])
-    return met
+def links_of(known):
+    """Links (n, n) of partial labels, or links as they are."""
+    known = np.asarray(known)
+    if known.ndim == 2:
+        return known
+    links = np.where(known[:, None] == known, 1, -1)
+    links[known < 0] = links[:, known < 0] = 0
+    return links
 
 
-def weights_of_subsets(similarity):
-    """Weight of the tree of each set of rows, by its bits."""
-    n = len(similarity)
-    up = np.empty(n, dtype=np.int64)
-    rows = [np.flatnonzero((s >> np.arange(n)) & 1) for s in range(2**n)]
-    return np.array([tree_of_rows(similarity, members, up) for members in rows])
+def meets(labels, links):
+    """Whether partitions (..., n) meet links (n, n)."""
+    same = labels[..., :, None] == labels[..., None, :]
+    return ~((same & (links < 0)) | (~same & (links > 0))).any(axis=(-2, -1))
+
+
+def tree_weight(similarity, rows):
+    """Weight of the heaviest tree of some rows, by scipy."""
+    if len(rows) < 2:
+        return 0.0
+    inside = similarity[np.ix_(rows, rows)]
+    shift = inside.max() + 1.0
+    shortest = minimum_spanning_tree(np.triu(shift - inside, 1)).sum()
+    return shift * (len(rows) - 1) - shortest
 
 
 def weight_of(similarity, labels):
-    up = np.empty(len(labels), dtype=np.int64)
     parts = [np.flatnonzero(labels == c) for c in np.unique(labels)]
-    return sum(tree_of_rows(similarity, rows, up) for rows in parts)
+    return sum(tree_weight(similarity, rows) for rows in parts)
 
 
-def optimum(similarity, constraints, k):
+def optimum(similarity, links, k):
     """Weight of the best constrained forest by enumeration, -inf if there is none."""
     n = len(similarity)
     labels = partitions(n, k)
-    labels = labels[meets(labels, constraints)]
+    labels = labels[meets(labels, links)]
     if not len(labels):
         return -np.inf
-    sets = [(labels == c) @ (1 << np.arange(n)) for c in range(k)]
-    return weights_of_subsets(similarity)[sets].sum(axis=0).max()
+    sets = np.stack([(labels == c) @ (1 << np.arange(n)) for c in range(k)])
+    needed, inverse = np.unique(sets, return_inverse=True)
+    weights = [
+        tree_weight(similarity, np.flatnonzero((s >> np.arange(n)) & 1)) for s in needed
+    ]
+    return np.array(weights)[inverse.reshape(sets.shape)].sum(axis=0).max()
 
 
-def greedy_weight(similarity, constraints, k):
+def greedy_weight(similarity, links, k):
     """Weight of the published greedy, must-links first; -inf where it is stuck."""
     n = len(similarity)
-    groups, classes = constraints.groups, constraints.classes
-    raised = np.where(groups[:, None] == groups[None, :], 1e6, 0.0)
     i, j = np.triu_indices(n, 1)
     component, total, n_components = np.arange(n), 0.0, n
-    clash = np.zeros((n, n), dtype=bool)
-    clash[np.ix_(classes >= 0, classes >= 0)] = True
-    clash &= classes[:, None] != classes[None, :]
-    for a, b in constraints.cannot:
-        clash |= np.outer(groups == a, groups == b) | np.outer(groups == b, groups == a)
-    for e in np.argsort(-(similarity + raised)[i, j], kind="stable"):
+    raised = similarity + 1e6 * (links > 0)
+    for e in np.argsort(-raised[i, j], kind="stable"):
         one, other = component == component[i[e]], component == component[j[e]]
-        if one[j[e]] or clash[np.ix_(one, other)].any() or n_components == k:
+        if one[j[e]] or (links[np.ix_(one, other)] < 0).any() or n_components == k:
             continue
         component[other] = component[i[e]]
         total += similarity[i[e], j[e]]
         n_components -= 1
-    return total if n_components == k and meets(component, constraints) else -np.inf
+    return total if n_components == k and meets(component, links) else -np.inf
+
+
+def random_links(rng, n, n_must, n_cannot):
+    """Links (n, n) between random rows, which may contradict each other."""
+    links = np.zeros((n, n), dtype=int)
+    for value, m in ((1, n_must), (-1, n_cannot)):
+        i, j = rng.randint(0, n, size=(2, m))
+        links[i, j] = links[j, i] = value
+    np.fill_diagonal(links, 0)
+    return links
 
 
 def random_instance(rng, kind):
-    """Similarity, constraints and k; None where the constraints contradict."""
+    """Similarity, partial labels or links, and k."""
     n = rng.randint(4, 8)
     k = rng.randint(1, n)
     similarity = rng.randn(n, n)
@@ -100,192 +138,125 @@ def random_instance(rng, kind):
         similarity = -((points[:, None] - points[None]) ** 2).sum(axis=2)
     similarity = np.triu(similarity, 1)
     similarity = similarity + similarity.T
-    try:
-        if kind == "labels":
-            labels = rng.randint(-1, 3, size=n)
-            return similarity, as_constraints(n, partial_labels=labels), k
-        must, cannot = (rng.randint(0, n, size=(m, 2)) for m in rng.randint(0, 7, 2))
-        cannot = cannot[cannot[:, 0] != cannot[:, 1]]
-        return similarity, as_constraints(n, must_link=must, cannot_link=cannot), k
-    except ValueError:
-        return None
+    if kind == "labels":
+        return similarity, rng.randint(-1, 3, size=n), k
+    return similarity, random_links(rng, n, *rng.randint(0, 7, 2)), k
 
 
-def without_constraints(n, k, min_size=0.0):
-    conflicts, colours = np.zeros((n, n), dtype=bool), np.full(n, -1)
-    weights = 1.0 + np.arange(n) % 2
-    return ConstrainedProblem(
-        np.arange(n), conflicts, colours, False, k, weights, min_size
-    )
+def gap_to_brute_force(solve, kind, n_instances, seed):
+    """Return the sum of the gaps over that of the optima.
 
-
-def improved(similarity, labels, problem):
-    """Labels that moves lead to, by both twins."""
-    found = improve_forest(similarity, labels, problem)
-    defined = definition.improve_forest(similarity, labels, problem)
-    np.testing.assert_array_equal(found, defined)
-    return found[0]
-
-
-@pytest.mark.parametrize("min_size", [0.0, 5.0])
-def test_moves_end_where_no_row_makes_the_forest_heavier(min_size, global_random_seed):
-    rng, n, k = np.random.RandomState(global_random_seed), 12, 3
-    similarity = np.triu(rng.randn(n, n), 1)
-    similarity = similarity + similarity.T
-    problem = without_constraints(n, k, min_size)
-    labels = improved(similarity, np.arange(n) % k, problem)
-    assert np.bincount(labels, problem.weights).min() >= max(min_size, 1)
-    weight = weight_of(similarity, labels)
-    for v, c in product(range(n), range(k)):
-        moved = labels.copy()
-        moved[v] = c
-        left = np.bincount(moved, problem.weights, minlength=k)[labels[v]]
-        if left >= max(min_size, 1):
-            assert weight_of(similarity, moved) <= weight + 1e-9
-
-
-def solved(solve, similarity, constraints, k):
-    """Labels and edges of a constrained forest, checked."""
-    labels, edges = solve(similarity, constrained_problem(constraints, k))
-    assert len(edges) == len(similarity) - k and meets(labels, constraints)
-    assert len(np.unique(labels)) == k
-    assert (labels[edges[:, 0]] == labels[edges[:, 1]]).all()
-    weight = similarity[edges[:, 0], edges[:, 1]].sum()
-    assert weight == pytest.approx(weight_of(similarity, labels))
-    return labels, edges
-
-
-def compare_with_brute_force(solve, kind, n_instances, seed):
-    """Return the sum of the gaps over that of the optima, and how many were missed."""
+    Never below greedy, and an error exactly where there is no forest.
+    """
     rng = np.random.RandomState(seed)
-    gap, total, n_missed, n_feasible = 0.0, 0.0, 0, 0
+    gap, total, n_feasible = 0.0, 0.0, 0
     while n_feasible < n_instances:
-        instance = random_instance(rng, kind)
-        if instance is None:
-            continue
-        similarity, constraints, k = instance
-        best = optimum(similarity, constraints, k)
-        try:
-            _, edges = solved(solve, similarity, constraints, k)
-        except ValueError:
-            n_missed += best > -np.inf
-            n_feasible += best > -np.inf
+        similarity, known, k = random_instance(rng, kind)
+        links = links_of(known)
+        best = optimum(similarity, links, k)
+        if best == -np.inf:
+            with pytest.raises(ValueError, match="parameter|contradict"):
+                solve(similarity, known, k)
             continue
         n_feasible += 1
+        _, edges = solve(similarity, known, k)
         weight = similarity[edges[:, 0], edges[:, 1]].sum()
         assert weight <= best + 1e-9
-        assert weight >= greedy_weight(similarity, constraints, k) - 1e-9
+        assert weight >= greedy_weight(similarity, links, k) - 1e-9
         gap, total = gap + best - weight, total + abs(best)
-    return gap / total, n_missed
+    return gap / total
 
 
-@pytest.mark.parametrize("kind, bound", [("labels", 0.01), ("pairs", 0.02)])
-def test_against_brute_force(backend, kind, bound, global_random_seed):
-    gap, n_missed = compare_with_brute_force(backend, kind, 100, global_random_seed)
-    assert n_missed == 0
-    assert gap <= 2.5 * bound  # of few instances
+@pytest.mark.parametrize("kind", ["labels", "pairs"])
+def test_against_brute_force(solve, kind, global_random_seed):
+    # A bound of few instances.
+    assert gap_to_brute_force(solve, kind, 40, global_random_seed) <= 0.04
 
 
 @pytest.mark.paper
-@pytest.mark.parametrize("kind, bound", [("labels", 0.01), ("pairs", 0.02)])
+@pytest.mark.parametrize("kind", ["labels", "pairs"])
 @pytest.mark.parametrize("seed", range(3))
-def test_against_brute_force_on_many_instances(backend, kind, bound, seed):
-    gap, n_missed = compare_with_brute_force(backend, kind, 1000, seed)
-    print(f"{kind}, seed {seed}: gap {gap:.2%}, missed {n_missed}")
-    assert n_missed == 0
-    assert gap <= bound
+def test_against_brute_force_on_many_instances(solve, kind, seed):
+    gap = gap_to_brute_force(solve, kind, 1000, seed)
+    print(f"{kind}, seed {seed}: gap {gap:.2%}")
+    assert gap <= 0.01
 
 
-def large_instance(rng, case):
-    """Similarity, constraints and k of 5 to 40 rows; None where they contradict."""
-    n, k = rng.randint(5, 40), rng.randint(1, 8)
-    ties = case % 3 == 0
-    similarity = (
-        rng.randint(-3, 4, size=(n, n)).astype(float) if ties else rng.randn(n, n)
-    )
-    similarity = np.triu(similarity, 1)
-    similarity = similarity + similarity.T
-    try:
-        if case % 2:
-            labels = np.where(rng.rand(n) < 0.5, rng.randint(0, k, n), -1)
-            return similarity, as_constraints(n, partial_labels=labels), k
-        must, cannot = rng.randint(0, n, (n // 4, 2)), rng.randint(0, n, (n // 2, 2))
-        cannot = cannot[cannot[:, 0] != cannot[:, 1]]
-        return similarity, as_constraints(n, must_link=must, cannot_link=cannot), k
-    except ValueError:
-        return None
-
-
-def test_the_kernels_find_the_forest_of_the_definition(global_random_seed):
+def test_the_forest_of_the_definition(global_random_seed):
     rng = np.random.RandomState(global_random_seed)
     n_compared = 0
     for case in range(60):
-        instance = large_instance(rng, case)
-        if instance is None:
-            continue
-        similarity, constraints, k = instance
+        n, k = rng.randint(5, 40), rng.randint(1, 8)
+        ties = rng.randint(-3, 4, size=(n, n)).astype(float)
+        similarity = np.triu(rng.randn(n, n) if case % 3 else ties, 1)
+        similarity = similarity + similarity.T
+        known = random_links(rng, n, n // 4, n // 2)
+        if case % 2:
+            known = np.where(rng.rand(n) < 0.5, rng.randint(0, k, n), -1)
         try:
-            labels, edges = solved(solve_by_kernels, similarity, constraints, k)
+            labels, edges = sampled(similarity, known, k)
         except ValueError:
             continue
-        expected = solved(solve_by_numpy, similarity, constraints, k)
-        np.testing.assert_array_equal(labels, expected[0])
+        expected = constrained_forest(similarity, known, k)
+        same = labels[:, None] == labels
+        assert np.array_equal(same, expected[0][:, None] == expected[0])
         np.testing.assert_array_equal(edges, expected[1])
         n_compared += 1
     assert n_compared > 20
 
 
-def test_the_example_on_which_greedy_fails(backend):
+@pytest.mark.parametrize("min_size", [1, 4])
+def test_moves_end_where_no_row_makes_the_forest_heavier(min_size, global_random_seed):
+    rng, n, k = np.random.RandomState(global_random_seed), 15, 3
+    similarity = np.triu(rng.randn(n, n), 1)
+    similarity = similarity + similarity.T
+    known = np.where(np.arange(n) < 6, np.arange(n) % k, -1)
+    distances = similarity.max() + 1 - similarity
+    np.fill_diagonal(distances, 0)
+    model = SpanningForestClustering(
+        k, metric="precomputed", cut_rule="longest", min_cluster_size=min_size
+    ).fit(distances, partial_labels=known)
+    assert model.search_ == "moves"
+    labels = model.labels_
+    weight = weight_of(similarity, labels)
+    for v, c in product(np.flatnonzero(known < 0), range(k)):
+        moved = labels.copy()
+        moved[v] = c
+        if np.bincount(moved, minlength=k)[labels[v]] >= min_size:
+            assert weight_of(similarity, moved) <= weight + 1e-9
+
+
+def test_the_example_on_which_greedy_fails(solve):
     # Must-link (0, 1) at -5 while 2 is close to both: greedy has -4, the best is +2.
     similarity = np.array([[0, -5.0, 1], [-5, 0, 1], [1, 1, 0]])
-    constraints = as_constraints(3, partial_labels=[0, 0, -1])
-    _, edges = solved(backend, similarity, constraints, 1)
+    _, edges = solve(similarity, [0, 0, -1], 1)
     assert similarity[edges[:, 0], edges[:, 1]].sum() == 2
-    assert greedy_weight(similarity, constraints, 1) == -4
+    assert greedy_weight(similarity, links_of([0, 0, -1]), 1) == -4
 
 
-def test_the_path_on_which_greedy_is_stuck(backend):
-    # Cannot-links 0-1-2-3 and k = 2: {0, 2}, {1, 3} only; greedy joins 0 and 3 first.
-    similarity = np.zeros((4, 4))
-    similarity[0, 3] = similarity[3, 0] = 5.0
-    constraints = as_constraints(4, cannot_link=[[0, 1], [1, 2], [2, 3]])
-    problem = constrained_problem(constraints, 2)
-    assert merge_greedily(similarity, problem, np.empty(4, dtype=np.int64)) == 3
-    assert definition.merge_greedily(similarity, problem) is None
-    labels, edges = solved(backend, similarity, constraints, 2)
-    np.testing.assert_array_equal(edges, [[0, 2], [1, 3]])
-    np.testing.assert_array_equal(labels, [0, 1, 0, 1])
-
-
-def test_contraction_is_greedy_with_must_links_first(global_random_seed):
-    rng = np.random.RandomState(global_random_seed)
-    n_compared = 0
-    while n_compared < 200:
-        instance = random_instance(rng, "labels")
-        if instance is None:
-            continue
-        similarity, constraints, k = instance
-        greedy = greedy_weight(similarity, constraints, k)
-        if greedy == -np.inf:
-            continue
-        problem = constrained_problem(constraints, k)
-        labels = np.empty(len(similarity), dtype=np.int64)
-        contract(similarity, problem, labels)
-        defined = definition.contract(similarity, problem)
-        np.testing.assert_array_equal(labels, defined)
-        same = problem.groups[:, None] == problem.groups[None, :]
-        inside = np.bincount(problem.groups).sum() - len(np.unique(problem.groups))
-        raised = weight_of(similarity + np.where(same, 1e4, 0.0), labels)
-        assert raised - 1e4 * inside == pytest.approx(greedy, abs=1e-6)
-        n_compared += 1
+def links_between(n, pairs):
+    links = np.zeros((n, n), dtype=int)
+    for i, j in pairs:
+        links[i, j] = links[j, i] = -1
+    return links
 
 
 def cycle(n):
     return [[i, (i + 1) % n] for i in range(n)]
 
 
+def test_the_path_on_which_greedy_is_stuck(solve):
+    # Cannot-links 0-1-2-3 and k = 2: {0, 2}, {1, 3} only; greedy joins 0 and 3 first.
+    similarity = np.zeros((4, 4))
+    similarity[0, 3] = similarity[3, 0] = 5.0
+    links = links_between(4, [[0, 1], [1, 2], [2, 3]])
+    assert greedy_weight(similarity, links, 2) == -np.inf
+    _, edges = solve(similarity, links, 2)
+    assert sorted(edges.tolist()) == [[0, 2], [1, 3]]
+
+
 @pytest.mark.parametrize(
-    "links, k, match",
+    "pairs, k, match",
     [
         (cycle(5), 2, "odd length"),
         ([[0, 1], [0, 2], [1, 2]], 2, "at least 3"),
@@ -293,44 +264,40 @@ def cycle(n):
         ([*cycle(5), *[[i, 5] for i in range(5)]], 3, "There is no feasible forest"),
     ],
 )
-def test_infeasible_cannot_links_are_refused(links, k, match):
-    constraints = as_constraints(7, cannot_link=links)
+def test_infeasible_cannot_links_are_refused(solve, pairs, k, match):
     with pytest.raises(ValueError, match=match):
-        constrained_problem(constraints, k)
+        solve(np.zeros((7, 7)), links_between(7, pairs), k)
+
+
+COLOURING_NODES = "skdiffclust.forests._constrained._problem._MAX_COLOURING_NODES"
 
 
 def test_a_search_that_was_cut_short_is_honest(monkeypatch):
-    from skdiffclust.forests._constrained import _problem
-
-    monkeypatch.setattr(_problem, "_MAX_COLOURING_NODES", 3)
-    constraints = as_constraints(7, cannot_link=[*cycle(5), [0, 5], [2, 5]])
+    monkeypatch.setattr(COLOURING_NODES, 3)
+    links = links_between(7, [*cycle(5), [0, 5], [2, 5]])
     with pytest.raises(ValueError, match="No feasible forest was found, though"):
-        constrained_problem(constraints, 3)
+        perturbed_forest(np.zeros((7, 7)), 3, constraints=links)
 
 
 def test_links_of_a_tree_are_coloured_without_a_step_back(
     monkeypatch, global_random_seed
 ):
     # DSATUR is exact where two colours do (Brélaz 1979).
-    from skdiffclust.forests._constrained import _problem
-
     rng, n = np.random.RandomState(global_random_seed), 60
-    monkeypatch.setattr(_problem, "_MAX_COLOURING_NODES", n)
+    monkeypatch.setattr(COLOURING_NODES, n)
     order = rng.permutation(n)
-    links = [[order[i], order[rng.randint(max(0, i - 4), i)]] for i in range(1, n)]
-    problem = constrained_problem(as_constraints(n, cannot_link=links), 2)
-    first, second = problem.colours[problem.groups[links].T]
-    np.testing.assert_array_equal(np.sort([first, second], axis=0).T, [[0, 1]] * 59)
+    pairs = [[order[i], order[rng.randint(max(0, i - 4), i)]] for i in range(1, n)]
+    links = links_between(n, pairs)
+    labels, _ = sampled(np.zeros((n, n)), links, 2)
+    assert meets(labels, links)
 
 
-def test_more_clusters_than_colours(backend):
+def test_more_clusters_than_colours(solve):
     # The colouring needs two colours, but seven components are requested.
-    constraints = as_constraints(8, cannot_link=cycle(8))
-    _, edges = solved(backend, np.zeros((8, 8)), constraints, 7)
+    _, edges = solve(np.zeros((8, 8)), links_between(8, cycle(8)), 7)
     assert len(edges) == 1
 
 
-def test_equal_weights_are_settled_by_the_smaller_pair(backend):
-    constraints = as_constraints(5, partial_labels=[0, -1, -1, -1, 1])
-    _, edges = solved(backend, np.zeros((5, 5)), constraints, 2)
-    np.testing.assert_array_equal(edges, [[0, 1], [0, 2], [0, 3]])
+def test_equal_weights_are_settled_by_the_smaller_pair(solve):
+    _, edges = solve(np.zeros((5, 5)), [0, -1, -1, -1, 1], 2)
+    assert sorted(edges.tolist()) == [[0, 1], [0, 2], [0, 3]]

@@ -87,9 +87,7 @@ def weight_of_partition(similarity, labels):
 
 
 @pytest.mark.instances(100)
-def test_partial_labels_are_never_worse_than_checked_kruskal(
-    backend, seed, global_random_seed
-):
+def test_partial_labels_are_never_worse_than_checked_kruskal(seed, global_random_seed):
     seed += 1000 * global_random_seed
     rng = np.random.default_rng(seed)
     n = int(rng.integers(2, 15))
@@ -132,7 +130,7 @@ def test_partial_labels_are_never_worse_than_checked_kruskal(
 
 @pytest.mark.parametrize("seed", range(20))
 def test_half_of_the_rows_labelled_weighs_what_it_does_without_noise(
-    backend, seed, global_random_seed
+    seed, global_random_seed
 ):
     rng = np.random.default_rng(seed + 1000 * global_random_seed)
     similarity = symmetric(rng, 24)
@@ -144,7 +142,7 @@ def test_half_of_the_rows_labelled_weighs_what_it_does_without_noise(
     assert (perturbed.forest[i, j] == 1).all()
 
 
-def test_the_best_way_between_linked_rows_leads_through_another(backend):
+def test_the_best_way_between_linked_rows_leads_through_another():
     similarity = np.array([[0, -5, 1], [-5, 0, 1], [1, 1, 0.0]])
     links = [[0, 1, 0], [1, 0, 0], [0, 0, 0]]
     assert maximum_spanning_forest(similarity, 1, constraints=links).weight == 2
@@ -156,7 +154,7 @@ def test_the_best_way_between_linked_rows_leads_through_another(backend):
     assert sorted(map(tuple, clusterer.forest_edges_)) == [(0, 2), (1, 2)]
 
 
-def test_must_links_as_a_matrix(backend):
+def test_must_links_as_a_matrix():
     similarity = np.array([[0, 9, 1, 2], [9, 0, 3, 4], [1, 3, 0, 5], [2, 4, 5, 0.0]])
     linked = np.zeros((4, 4), dtype=int)
     linked[0, 2] = 1
