@@ -27,15 +27,8 @@ class Dash(NamedTuple):
     reason: str
 
 
-class Gap(NamedTuple):
-    """A cell of what is missing: a test that is expected to fail, and why."""
-
-    test: str
-    reason: str
-
-
 class Table(NamedTuple):
-    """Rows {title: {column: cell}}; a cell is "FILE::TEST", a Dash or a Gap."""
+    """Rows {title: {column: cell}}; a cell is "FILE::TEST" or a Dash."""
 
     name: str
     heading: str
@@ -49,11 +42,11 @@ def cells(test=None, **others):
 
 def proof_of(cell):
     """Return "FILE::TEST" of a cell, or None for a dash."""
-    return None if isinstance(cell, Dash) else getattr(cell, "test", cell)
+    return None if isinstance(cell, Dash) else cell
 
 
 def reason_of(cell):
-    """Return the reason of a dash or a gap, or None."""
+    """Return the reason of a dash, or None."""
     return getattr(cell, "reason", None)
 
 
@@ -66,9 +59,7 @@ def as_rst(table):
     def shown(cell):
         reason = reason_of(cell)
         letter = f" {letters[reasons.index(reason)]}" if reason else ""
-        if isinstance(cell, Dash):
-            return f"–{letter}"
-        return f"missing{letter}" if isinstance(cell, Gap) else "✓"
+        return f"–{letter}" if isinstance(cell, Dash) else "✓"
 
     lines = [
         ".. Made by tests/tables/write_pages.py: change the table there.",
