@@ -29,7 +29,7 @@ centre = np.pad(np.ones((6, 4)), ((1, 1), (2, 2))).astype(bool)
 importance = {}
 for line, (name, table) in zip(axes, tables.items(), strict=True):
     sparse = SparseGEMINI(10, mode="ova", n_init=1, random_state=0)
-    path = sparse.path(table, min_features=5, alpha_multiplier=1.2)
+    path = sparse.path(table, min_features=5, alpha_multiplier=1.4)
     aris = [adjusted_rand_score(y, labels) for labels in path.labels]
     importance[name] = path.supports.mean(axis=0).reshape(8, 8)
     line[0].imshow(table[0].reshape(8, 8), cmap="gray")
