@@ -23,6 +23,8 @@ _SYMMETRY_TOLERANCE = 1e-8
 _FITTED_METRICS = ("mahalanobis", "seuclidean")
 # Kernels of scikit-learn that take no sparse X.
 _DENSE_KERNELS = ("additive_chi2", "chi2")
+# Up to so many features, least and largest values are found one feature at a time.
+_FEW_FEATURES = 10
 # Names and remedies of the matrices for `check_dense_size`.
 _DISTANCES = {
     "what": "the distance matrix",
@@ -36,8 +38,9 @@ _KERNEL = {
 
 def refuse_overflow(arrays, dtype=np.float64):
     """Raise if a squared distance between rows of the arrays could overflow dtype."""
-    low = np.min([array.min(axis=0) for array in arrays], axis=0).astype(np.float64)
-    high = np.max([array.max(axis=0) for array in arrays], axis=0).astype(np.float64)
+    ends = [_ends(array) for array in arrays]
+    low = np.min([least for least, _ in ends], axis=0).astype(np.float64)
+    high = np.max([most for _, most in ends], axis=0).astype(np.float64)
     with np.errstate(over="ignore"):
         diagonal = np.sum(np.square(high - low))
     # |x|^2 + |y|^2 - 2xy passes through four times the squared diagonal.
@@ -56,7 +59,8 @@ def refuse_underflow(X, dtype=np.float64):
     The squared diagonal of their box, which no distance exceeds, is below the least
     normal number of `dtype`. Rows that are all equal are accepted.
     """
-    gap = X.max(axis=0).astype(np.float64) - X.min(axis=0)
+    low, high = _ends(X)
+    gap = high.astype(np.float64) - low
     with np.errstate(under="ignore", over="ignore"):
         diagonal = np.sum(np.square(gap))
     if gap.any() and diagonal < np.finfo(dtype).tiny:
@@ -66,6 +70,15 @@ def refuse_underflow(X, dtype=np.float64):
             f"{gap.max():.3g} instead, whose squared distances underflow: rescale X, "
             "e.g. with StandardScaler."
         )
+
+
+def _ends(X):
+    """Return the least and the largest values (d,) of the features of X (n, d)."""
+    if X.shape[1] > _FEW_FEATURES:
+        return X.min(axis=0), X.max(axis=0)
+    # Row by row, NumPy takes as long for two features as for ten.
+    least = np.array([feature.min() for feature in X.T])
+    return least, np.array([feature.max() for feature in X.T])
 
 
 def column_means(X):

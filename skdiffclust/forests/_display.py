@@ -73,7 +73,7 @@ class CutScoresDisplay:
             If the estimator was fitted with a `distance_threshold`, for which there are
             no scores.
         """
-        check_is_fitted(estimator, "cut_scores_")
+        check_is_fitted(estimator)
         scores = _scores_of(estimator, "CutScoresDisplay")
         return cls(scores, estimator.n_clusters_).plot(ax=ax, **kwargs)
 
@@ -178,8 +178,9 @@ class DendrogramDisplay:
             If the estimator was fitted with constraints, whose forests are not cuts of
             `edges_`, or with a `distance_threshold`.
         """
-        check_is_fitted(estimator, "cut_scores_")
+        check_is_fitted(estimator)
         _scores_of(estimator, "DendrogramDisplay")
+        estimator._plain_tree()
         positions, scores = estimator._first_cuts(max(n_leaves, 2) - 1)
         if not len(positions):
             raise ValueError(

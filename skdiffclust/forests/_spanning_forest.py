@@ -74,7 +74,7 @@ from skdiffclust.forests._trees._tree import (
 # Products of two sums of weights are finite and positive.
 _LEAST_WEIGHT = 1e-100
 _MOST_WEIGHT = 1e100
-# Scores of cuts that every fit computes.
+# Scores of cuts that every fit has.
 _N_SCORES = 60
 # Lengths computed at a time, 8 MB of them.
 _LENGTHS_AT_ONCE = 2**20
@@ -435,6 +435,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         is_cut, scores, min_size = self._cut(
             tree, self.n_clusters, self.distance_threshold, sizes, weights
         )
+        min_sizes = self.min_cluster_size, min_size
         forest = _Forest.of_cut(tree, is_cut)
         if constraints is not None:
             forest = forest._replace(search=self._search(lengths))
@@ -460,11 +461,9 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
                 zero, nearest, _ = leaves
                 self.memberships_[zero] = self.memberships_[nearest]
                 self.labels_[zero] = self.labels_[nearest]
-        self.cut_scores_ = scores
-        alone = np.zeros(self.n_leaves_, dtype=np.int64)
-        self.outlier_scores_ = outlier_scores(
-            group_radii(linkage, weights), alone, weights
-        )
+        self._scores = scores
+        self._min_sizes = min_sizes
+        self._tree = tree
         self._longest_edges = _longest_edges(forest, self.labels_)
         self._sizes = sizes
         self._radii = radii
@@ -474,6 +473,23 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         self._is_constrained = constraints is not None
         task.end(dict)
         return self
+
+    @property
+    def outlier_scores_(self):
+        """Outlier score of each sample among all samples; computed when asked for."""
+        check_is_fitted(self)
+        alone = np.zeros(self.n_leaves_, dtype=np.int64)
+        radii = group_radii(self.linkage_, self._weights)
+        return outlier_scores(radii, alone, self._weights)
+
+    @property
+    def cut_scores_(self):
+        """Scores of the first cuts; those after `n_clusters` when asked for."""
+        check_is_fitted(self)
+        n_cuts = min(_N_SCORES, len(self.edges_))
+        if self._scores is None or len(self._scores) >= n_cuts:
+            return self._scores
+        return self._first_cuts(n_cuts)[1]
 
     def predict(self, X, *, within_cut=False):
         """Give each sample the label of the nearest training sample.
@@ -704,18 +720,18 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
                 "defined for the tree without constraints only. Fit again with the "
                 "desired number of clusters."
             )
-        tree = CutTree(self.edges_, self.edge_lengths_, np.ones(len(self.edges_), bool))
-        return _hold_samples(tree, self._weights)
+        return self._tree
 
     def _first_cuts(self, n_cuts):
-        """Return positions (m,) in `edges_` of the first cuts, and their scores."""
+        """Return positions (m,) in the tree of the first cuts, and their scores."""
+        wanted, smallest = self._min_sizes
         positions, scores, _ = cut(
-            self._plain_tree(),
+            self._tree,
             n_cuts,
             sizes=self._sizes,
             weights=self._weights,
-            min_size=self.min_cluster_size,
-            smallest=self.min_cluster_size,
+            min_size=wanted,
+            smallest=smallest,
         )
         return positions, scores
 
@@ -874,19 +890,16 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
             return is_cut, None, self.min_cluster_size
         wanted = self.min_cluster_size
         how = {"sizes": sizes, "weights": weights, "min_size": wanted}
-        n_curve = _N_SCORES
         if n_clusters == "auto":
             n_samples = len(tree.edges) + 1 if weights is None else int(weights.sum())
-            n_curve = max(n_curve, highest_number(n_samples))
-        n_curve = min(n_curve, len(tree.edges))
-        if n_clusters == "auto":
+            n_curve = max(_N_SCORES, highest_number(n_samples))
+            n_curve = min(n_curve, len(tree.edges))
             positions, scores, kept = cut(tree, n_curve, smallest=wanted, **how)
             n_clusters = self._choose(positions, scores, tree, sizes, n_samples)
             n_cuts = n_clusters - 1
         else:
             n_cuts = n_clusters - 1
-            n_curve = max(n_cuts, n_curve)
-            positions, scores, kept = cut(tree, n_curve, smallest=wanted, **how)
+            positions, scores, kept = cut(tree, n_cuts, smallest=wanted, **how)
         if len(positions) < n_cuts and wanted > 1:
             positions, scores, kept = cut(tree, n_cuts, **how)
         is_cut = mask(positions[:n_cuts], tree)
@@ -1059,7 +1072,7 @@ class _Forest(NamedTuple):
     @classmethod
     def of_cut(cls, tree, is_cut):
         """Make the forest that cuts leave of a tree."""
-        edges = tree.edges[~is_cut]
+        edges = tree.edges.compress(~is_cut, axis=0)
         parts = components(edges, len(tree.edges) + 1)
         return cls(edges, tree.lengths[~is_cut], parts, "exact")
 

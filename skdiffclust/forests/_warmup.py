@@ -4,7 +4,6 @@ import numpy as np
 from scipy.sparse import diags_array
 
 from skdiffclust.forests._hierarchy._core_sizes import sums_below
-from skdiffclust.forests._hierarchy._tree_cuts import subtree_sizes
 from skdiffclust.forests._perturbed._perturbation import perturbed_forest
 from skdiffclust.forests._spanning_forest import SpanningForestClustering
 from skdiffclust.forests._trees import _compilation_threshold
@@ -47,7 +46,6 @@ def warmup():
     compiled_components(chain, 5)
     compiled_merges(chain, lengths)
     sums_below.compiled()(chain, np.ones(5))
-    subtree_sizes.compiled()(np.arange(5))
     path = diags_array([np.ones(n_samples - 1)] * 2, offsets=[-1, 1]).tocsr()
     SpanningForestClustering(metric="precomputed").fit(path)
     prim_on_points(points[:2], np.arange(2))

@@ -56,7 +56,7 @@ def _radii(linkage, sums, least):
     finite = heights[np.isfinite(heights)]
     found = np.concatenate([np.zeros(len(linkage) + 1), heights])
     found[np.isinf(found)] = finite.max(initial=0.0)
-    return found[_first_nodes(linkage, sums, least)]
+    return found[_nodes_of(linkage, sums, least)]
 
 
 def core_sizes(radii, linkage, weights=None):
@@ -80,7 +80,7 @@ def core_sizes(radii, linkage, weights=None):
     sizes = np.ones(n_samples)
     far = np.flatnonzero(radii > _CORE_RADIUS * typical)
     if len(far):
-        near = _first_nodes(linkage, _weights_of_nodes(linkage, weights), _NEAR)[far]
+        near = _nodes_of(linkage, _weights_of_nodes(linkage, weights), _NEAR)[far]
         merges = linkage[:, :2].astype(np.int64)
         logs = np.log(radii, out=np.zeros(n_samples), where=counted)
         sums = sums_below(merges, weights * logs)[near]
@@ -100,22 +100,10 @@ def _weights_of_nodes(linkage, weights):
     return sums_below(linkage[:, :2].astype(np.int64), weights.astype(np.float64))
 
 
-def _first_nodes(linkage, sums, least):
-    """Return the first node (n,) above each sample that weighs at least `least`.
-
-    The root where none does; `sums` (2 n - 1,) are the weights of nodes.
-    """
-    n_samples = len(linkage) + 1
-    above = np.arange(2 * n_samples - 1)
-    above[linkage[:, :2].astype(np.int64)] = np.arange(n_samples, len(above))[:, None]
-    is_heavy = sums >= least
-    above[is_heavy] = np.flatnonzero(is_heavy)
-    at = np.arange(n_samples)
-    # Twice as far up in every pass, but from nodes that are heavy.
-    while (above[at] != at).any():
-        at = above[at]
-        above = above[above]
-    return at
+def _nodes_of(linkage, sums, least):
+    """Return the first node (n,) above each sample that weighs at least `least`."""
+    merges = linkage[:, :2].astype(np.int64)
+    return first_nodes(merges, sums, float(least))[: len(linkage) + 1]
 
 
 def outlier_scores(radii, labels, weights=None):
@@ -183,3 +171,20 @@ def sums_below(merges, weights):
     for t in range(len(merges)):
         sums[n_samples + t] = sums[merges[t, 0]] + sums[merges[t, 1]]
     return sums
+
+
+@compiled_above_small
+def first_nodes(merges, sums, least):
+    """First node (n + m,) at or above each node that weighs at least `least`.
+
+    The root where none does; `sums` (n + m,) are the weights of nodes.
+    """
+    n_nodes = len(sums)
+    first = np.empty(n_nodes, dtype=np.int64)
+    first[n_nodes - 1] = n_nodes - 1
+    for t in range(len(merges) - 1, -1, -1):
+        own = first[n_nodes - len(merges) + t]
+        for side in range(2):
+            node = merges[t, side]
+            first[node] = node if sums[node] >= least else own
+    return first

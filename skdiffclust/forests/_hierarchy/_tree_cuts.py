@@ -26,10 +26,8 @@ import heapq
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse.csgraph import depth_first_order
 
 from skdiffclust.forests._trees._compilation_threshold import compiled_above_small
-from skdiffclust.forests._trees._tree import adjacency
 
 # Chosen on public data sets; from 0.5 to 1 results differ little.
 SIZE_POWER = 0.75
@@ -95,7 +93,7 @@ def cut(
     n_cuts = min(n_cuts, np.count_nonzero(may_cut))
     if n_cuts < 1:
         return np.empty(0, dtype=np.int64), np.empty(0), min_size
-    preorder, counts, edge = _rooted(tree.edges)
+    preorder, counts, edge = rooted(tree.edges)
     lengths = np.where(may_cut, tree.lengths, -np.inf)[edge]
     power = 0.0 if sizes is None else SIZE_POWER
     values = _Values(
@@ -189,25 +187,6 @@ class _BestCut(NamedTuple):
     part: _Part
 
 
-def _rooted(edges):
-    """Root a tree at sample 0.
-
-    Returns its samples in preorder (n,), the number of samples below each of them, and
-    the edge from each to its parent; the first, in preorder, has none, -1.
-    """
-    n_samples = len(edges) + 1
-    preorder, parents = depth_first_order(
-        adjacency(edges, n_samples), 0, directed=False
-    )
-    position = np.empty(n_samples, dtype=np.int64)
-    position[preorder] = np.arange(n_samples)
-    edge = np.full(n_samples, -1, dtype=np.int64)
-    edge[position[edges].max(axis=1)] = np.arange(n_samples - 1)
-    parent = np.zeros(n_samples, dtype=np.int64)
-    parent[1:] = position[parents[preorder[1:]]]
-    return preorder, subtree_sizes(parent), edge
-
-
 def _best_cut(part, values, min_size, power):
     """Return the best cut of a part, or None where nothing may be cut."""
     samples = part.samples[1:]
@@ -268,23 +247,22 @@ def _small_cluster(part, best, edge, logs, sides, may_cut):
     counted[0] = False  # this edge leads out of the part
     found = np.where(counted, logs, 0.0)
     spread = found[counted].std()
-    start = np.arange(1, len(found))
-    stop = start + part.counts[1:]
+    places = np.flatnonzero(chosen & (excess >= _ABOVE_BEST * spread))
+    start = places + 1
+    stop = start + part.counts[start]
     sums = np.concatenate([[0.0], np.cumsum(found)])
     n_counted = np.concatenate([[0], np.cumsum(counted)])
     below = sums[stop] - sums[start + 1]
-    above = sums[-1] - below - found[1:]
+    above = sums[-1] - below - found[start]
     n_below = n_counted[stop] - n_counted[start + 1]
-    n_above = n_counted[-1] - n_below - counted[1:]
-    chosen &= (n_below > 0) & (n_above > 0)
-    chosen &= excess >= _ABOVE_BEST * spread
-    places = np.flatnonzero(chosen)
-    below = below[places] / n_below[places]
-    above = above[places] / n_above[places]
-    own = logs[1 + places] - np.maximum(below, above)
+    n_above = n_counted[-1] - n_below - counted[start]
+    has_both = (n_below > 0) & (n_above > 0)
+    below = below / np.maximum(n_below, 1)
+    above = above / np.maximum(n_above, 1)
+    own = logs[start] - np.maximum(below, above)
     sparser = np.where(sides[0] <= sides[1], 1.0, -1.0)[places] * (below - above)
     is_clear = own >= max(_ABOVE_SIDES * spread, np.log(_LEAST_FACTOR))
-    places = places[is_clear & (sparser <= _SPARSER * spread)]
+    places = places[has_both & is_clear & (sparser <= _SPARSER * spread)]
     return places[np.argmin(edge[places])] if len(places) else None
 
 
@@ -336,12 +314,47 @@ def _divide(found):
 
 
 @compiled_above_small
-def subtree_sizes(parent):
-    """Samples below each preorder position, itself included."""
-    sizes = np.ones(len(parent), dtype=np.int64)
-    for position in range(len(parent) - 1, 0, -1):
-        sizes[parent[position]] += sizes[position]
-    return sizes
+def rooted(edges):
+    """Root the tree of edges (n - 1, 2) at sample 0.
+
+    Returns its samples in preorder (n,), the number of samples below each of them,
+    itself included, and the edge from each to its parent; the first has none, -1.
+    """
+    n_samples = len(edges) + 1
+    starts = np.zeros(n_samples + 1, dtype=np.int64)
+    for e in range(len(edges)):
+        starts[edges[e, 0]] += 1
+        starts[edges[e, 1]] += 1
+    starts = np.cumsum(starts)
+    incident = np.empty(2 * len(edges), dtype=np.int64)
+    for e in range(len(edges)):
+        for side in range(2):
+            starts[edges[e, side]] -= 1
+            incident[starts[edges[e, side]]] = e
+    preorder = np.zeros(n_samples, dtype=np.int64)
+    counts = np.ones(n_samples, dtype=np.int64)
+    edge = np.full(n_samples, -1)
+    parent = np.zeros(n_samples, dtype=np.int64)
+    # Edges to follow, and the positions that they are followed from.
+    waiting = np.empty((n_samples, 2), dtype=np.int64)
+    n_waiting = 0
+    for position in range(n_samples):
+        if position:
+            n_waiting -= 1
+            followed = waiting[n_waiting, 0]
+            parent[position] = waiting[n_waiting, 1]
+            above = preorder[parent[position]]
+            edge[position] = followed
+            preorder[position] = edges[followed, 0] + edges[followed, 1] - above
+        sample = preorder[position]
+        for at in range(starts[sample], starts[sample + 1]):
+            if incident[at] != edge[position]:
+                waiting[n_waiting, 0] = incident[at]
+                waiting[n_waiting, 1] = position
+                n_waiting += 1
+    for position in range(n_samples - 1, 0, -1):
+        counts[parent[position]] += counts[position]
+    return preorder, counts, edge
 
 
 def _in_order(values, order):

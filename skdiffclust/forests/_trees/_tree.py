@@ -70,7 +70,9 @@ def join_parts(parts, may_cut, lengths):
     counts = [len(bridges), *(len(edges) for edges, _ in parts)]
     may_cut = np.repeat([True, *may_cut], counts)
     order = cut_order(edges, values)
-    return CutTree(edges[order], lengths.finish(values[order]), may_cut[order])
+    # Unlike edges[order], `take` copies a row at once.
+    edges = edges.take(order, axis=0)
+    return CutTree(edges, lengths.finish(values[order]), may_cut[order])
 
 
 def tree_of_points(tree, points):
@@ -113,8 +115,13 @@ def cut_order(edges, lengths):
     """Permutation that sorts edges by decreasing (length, i, j)."""
     order = np.argsort(lengths)
     ordered = lengths[order]
-    if (ordered[1:] == ordered[:-1]).any():
-        order = np.lexsort((edges[:, 1], edges[:, 0], lengths))
+    ties = ordered[1:] == ordered[:-1]
+    tied = np.zeros(len(order), dtype=bool)
+    tied[1:] |= ties
+    tied[:-1] |= ties
+    among = order[tied]
+    first, second = edges.take(among, axis=0).T
+    order[tied] = among[np.lexsort((second, first, lengths[among]))]
     return order[::-1]
 
 
