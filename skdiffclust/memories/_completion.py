@@ -8,7 +8,6 @@ mean of a normal distribution; without the correction it is a kernel regression 
 seen features.
 """
 
-import itertools
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -27,11 +26,8 @@ CONCENTRATIONS = (5.0, 10.0, 20.0, 40.0, 80.0)
 _HELD_OUT = (0.1, 0.25)  # least and largest share of seen entries, hidden to choose,
 _HELD_OUT_ENTRIES = 200  # and their number in between
 _JUDGED = 500  # samples in which they are hidden, at most
-_FAR = 0.005  # share of the values of a feature at each end that are not central
-_WRONG = 0.002  # largest share of the values of a feature that are far, or one
-_WIDE = 4.0  # times as far are values that are missing where far ones are observed
+_WRONG = 0.002  # share of the values of a feature at each end that may be far, or one
 _FEW = 8  # values of a feature of which none is far, if there are fewer
-_TIE = 1.02  # largest error with far values as missing, relative to that with them
 
 
 @dataclass(frozen=True)
@@ -81,27 +77,18 @@ class Choice(NamedTuple):
 def far_values(X):
     """Return the least and largest values (2, d) of features that are not far.
 
-    They are as far from the middle of the central 99 % of the seen values of X (n, d)
-    as these are wide. Where more than a few values are far, these are the tail of the
-    feature, and all values but the few at each end are central. Infinite for features
-    with fewer than 8 values.
+    They are outside the range of the other seen values of X (n, d), but for one or two
+    in 1000 at each end, by half of it. Infinite for features with fewer than 8 values.
     """
     ordered = np.sort(X, axis=0)
     count = np.count_nonzero(~np.isnan(X), axis=0)
-    few = np.maximum(1, (_WRONG * count).astype(np.int64))
-    limits = _limits(ordered, count, np.maximum(few, np.ceil(_FAR * count).astype(int)))
-    n_far = ((X < limits[0]) | (X > limits[1])).sum(axis=0)
-    return np.where(n_far > few, _limits(ordered, count, few), limits)
-
-
-def _limits(ordered, count, cut):
-    """Return the limits (2, d) of sorted values (n, d), `cut` (d,) at each end."""
     is_long = count >= _FEW
-    columns = np.arange(ordered.shape[1])
-    low = ordered[np.where(is_long, cut, 0), columns]
-    high = ordered[np.where(is_long, count - 1 - cut, 0), columns]
-    limits = 0.5 * (low + high) + np.array([[-1.0], [1.0]]) * (high - low)
-    return np.where(is_long, limits, np.array([[-np.inf], [np.inf]]))
+    few = np.where(is_long, np.maximum(1, (_WRONG * count).astype(np.int64)), 0)
+    columns = np.arange(X.shape[1])
+    low = ordered[few, columns]
+    high = ordered[count - 1 - few, columns]
+    half = np.where(is_long, 0.5 * (high - low), np.inf)
+    return np.stack([low - half, high + half])
 
 
 def lone_values(X, near):
@@ -120,54 +107,45 @@ def fit_completer(
     inverse_temperature,
     linear_correction,
     random_state,
-    far="auto",
+    far="missing",
 ):
     """Return the `Completer` of samples X (n, d), NaN where entries are missing.
 
     Every feature has at least one entry. `n_memories` samples at most are kept;
-    `inverse_temperature` for standardised features, `linear_correction`, and `far`,
-    whether far values are "missing" or "observed", are chosen by hiding a tenth of the
-    seen entries where they are "auto". Completed values are between those that are
-    seen and not missing.
+    `inverse_temperature` for standardised features, and `linear_correction`, are chosen
+    by hiding a tenth of the seen entries where they are "auto". Far values are
+    "missing" or "observed". Completed values are between those that are seen and not
+    missing.
     """
     X = np.asarray(X, dtype=np.float64)
-    near = far_values(X)
-    is_far = lone_values(X, near)
-    free = np.array([[-np.inf], [np.inf]]) * np.ones(X.shape[1])
-    # Far values may be true, but not at any distance.
-    is_long = np.isfinite(near).all(axis=0)
-    middle = np.where(is_long, 0.5 * near.sum(axis=0, where=is_long), 0.0)
-    wide = middle + _WIDE * (near - middle)
-    ways = {"auto": [near, wide], "missing": [near], "observed": [free]}[far]
-    if not is_far.any():
-        ways = ways[:1]
-    ridges = RIDGES if linear_correction else RIDGES[:1]
+    near = np.array([[-np.inf], [np.inf]]) * np.ones(X.shape[1])
+    if far == "missing":
+        near = far_values(X)
+    shown = np.where(lone_values(X, near), np.nan, X)
+    mean, scale = _units(shown)
     kept = slice(None)
     if len(X) > n_memories:
         kept = np.sort(random_state.choice(len(X), n_memories, replace=False))
     seed = random_state.randint(2**31 - 1)
-    units = _units(np.where(is_far, np.nan, X))[1]
-    fits = []
-    for limits, ridge in itertools.product(ways, ridges):
-        shown = np.where(lone_values(X, limits), np.nan, X)
-        mean, scale = _units(shown)
-        seen = ~np.isnan(shown[kept])
-        Z = np.where(seen, (shown[kept] - mean) / scale, 0.0)
+    seen = ~np.isnan(shown[kept])
+    Z = np.where(seen, (shown[kept] - mean) / scale, 0.0)
+    best = None
+    for ridge in RIDGES if linear_correction else RIDGES[:1]:
         normal = _fit_normal(Z, seen, ridge)
         choices = _choices(normal, ridge, inverse_temperature, linear_correction)
-        best, error = choices[0], 0.0
-        if len(choices) * len(ways) * len(ridges) > 1 and seen.sum() > seen.shape[0]:
-            best, error = _choose(Z, seen, ~is_far[kept], choices, scale / units, seed)
-        fits.append((error, limits, shown, mean, scale, Z, seen, normal, best))
-    # The entries that are hidden are not far: a tie is in favour of the first way.
-    errors = [fit[0] * (1.0 if fit[1] is ways[0] else _TIE) for fit in fits]
-    _, limits, shown, mean, scale, Z, seen, normal, best = fits[int(np.argmin(errors))]
-    memories, center, precision, recalled = _learn(Z, seen, normal, best)
-    if best.inverse_temperature:
+        choice, error = _choose(Z, seen, choices, seed)
+        if best is None or error < best[0]:
+            best = error, choice, normal
+    _, choice, normal = best
+    memories, center, _ = normal
+    rows = np.arange(len(Z))
+    recalled = _recall(Z, seen, memories, center, choice.inverse_temperature, rows)
+    precision = _precision(normal, recalled, choice, rows)
+    if choice.inverse_temperature:
         # Memories are completed by the others, as new samples will be.
-        memories = _complete(Z, seen, recalled, precision, best)
+        memories = _complete(Z, seen, recalled, precision, choice)
     bounds = np.stack([np.nanmin(shown, axis=0), np.nanmax(shown, axis=0)])
-    return Completer(mean, scale, limits, bounds, memories, center, precision, best)
+    return Completer(mean, scale, near, bounds, memories, center, precision, choice)
 
 
 def _units(X):
@@ -202,17 +180,16 @@ def _total_variance(Z):
     return max(float(Z.var(axis=0).sum()), _FLOOR)
 
 
-def _choose(Z, seen, may_hide, choices, scale, seed):
+def _choose(Z, seen, choices, seed):
     """Return the choice that completes hidden entries best, and its squared error.
 
-    Some of the seen entries are hidden that `may_hide` (n, d) allows. `scale` (d,) are
-    units in which the error is comparable between standardisations.
+    Some of the seen entries of Z (n, d) are hidden for that.
     """
     # A separate stream: if the user hid entries with the same seed, the first numbers
     # of the given stream would select the same entries again.
     random_state = np.random.RandomState(seed)
     share = np.clip(_HELD_OUT_ENTRIES / seen.sum(), *_HELD_OUT)
-    hidden = seen & may_hide & (random_state.uniform(size=seen.shape) < share)
+    hidden = seen & (random_state.uniform(size=seen.shape) < share)
     # Each sample and each feature keeps the entries that completing it needs.
     hidden[seen.sum(axis=1) - hidden.sum(axis=1) < 1] = False
     hidden[:, seen.sum(axis=0) - hidden.sum(axis=0) < 2] = False
@@ -234,21 +211,9 @@ def _choose(Z, seen, may_hide, choices, scale, seed):
             )
         precision = _precision(normal, recalled[beta], choice, rows)
         found = _complete(Z_shown[rows], shown[rows], recalled[beta], precision, choice)
-        gaps = (found - Z[rows]) * scale
-        errors.append(float(np.square(gaps)[hidden[rows]].mean()))
+        errors.append(float(np.square(found - Z[rows])[hidden[rows]].mean()))
     best = int(np.argmin(errors))
     return choices[best], errors[best]
-
-
-def _learn(Z, seen, normal, choice):
-    """Return memories (m, d), center (d,) and precision (d, d) for a choice.
-
-    Also returns what the samples recall, each from the other memories.
-    """
-    filled, mean, _ = normal
-    rows = np.arange(len(Z))
-    recalled = _recall(Z, seen, filled, mean, choice.inverse_temperature, rows)
-    return filled, mean, _precision(normal, recalled, choice, rows), recalled
 
 
 def _precision(normal, recalled, choice, rows):

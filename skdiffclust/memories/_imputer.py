@@ -44,13 +44,12 @@ class AssociativeImputer(TransformerMixin, BaseEstimator):
     linear_correction : bool or "auto", default="auto"
         Whether to correct imputed values by a linear regression on the residuals of the
         observed features. "auto" decides on the same hidden values.
-    far_values : {"auto", "missing", "observed"}, default="auto"
+    far_values : {"missing", "observed"}, default="missing"
         Whether a value that is far from the others of its feature is taken as missing,
         in `fit` and where other values of its sample are imputed; `transform` returns
-        it unchanged. Far is beyond twice the range of the central 99 % of the values of
-        the feature or, where more than one or 2 in 1000 are, of all but these at each
-        end. Where several values of a sample are far, they are observed. "auto" decides
-        on the same hidden values whether far is that, or four times as far.
+        it unchanged. Far is outside the range of the others, but for one or 2 in 1000
+        at each end, by more than half of that range. Where several values of a sample
+        are far, they are observed.
     min_value, max_value : float or array-like of shape (n_features,), default=None
         Least and largest imputed value. None is the range of the values of the feature
         that are not taken as missing.
@@ -127,7 +126,7 @@ class AssociativeImputer(TransformerMixin, BaseEstimator):
             Interval(Real, 0, None, closed="left"),
         ],
         "linear_correction": ["boolean", StrOptions({"auto"})],
-        "far_values": [StrOptions({"auto", "missing", "observed"})],
+        "far_values": [StrOptions({"missing", "observed"})],
         "min_value": [None, Real, "array-like"],
         "max_value": [None, Real, "array-like"],
         "discrete_features": [None, "array-like"],
@@ -143,7 +142,7 @@ class AssociativeImputer(TransformerMixin, BaseEstimator):
         *,
         inverse_temperature="auto",
         linear_correction="auto",
-        far_values="auto",
+        far_values="missing",
         min_value=None,
         max_value=None,
         discrete_features=None,
