@@ -597,7 +597,7 @@ def hidden_in_three_ways(X, random_state):
 
 
 def robust(names, n_seeds):
-    """Print errors of the imputers, and the largest change by one of two cells."""
+    """Print errors of the imputers, and the largest increase by one of two cells."""
     print("RMSE ours, KNN, BayesianRidge: at random; together; copies; one cell")
     for name in filter(is_here, names or FRESH):
         X, _ = some(*load(name), 600)
@@ -620,7 +620,7 @@ def robust(names, n_seeds):
                 for value in (10.0, 100.0, 1e4):
                     wrong = X.copy()
                     wrong.ravel()[cell] = value
-                    line.append(abs(root_error(ours, wrong, hidden) / clean - 1.0))
+                    line.append(root_error(ours, wrong, hidden) / clean - 1.0)
                 changes.append(line)
         means = " ".join(f"{value:.3f}" for value in np.mean(errors, axis=0))
         worst = " ".join(f"{value:.3f}" for value in np.max(changes, axis=0))
