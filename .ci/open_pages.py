@@ -2,7 +2,7 @@
 
     python .ci/open_pages.py FOLDER [--pictures FOLDER]
 
-Each page is opened at 1400 and at 400 pixels. It fails where the page scrolls sideways,
+Each page is opened at 1280 and at 390 pixels. It fails where the page scrolls sideways,
 a picture does not load, elements of the header overlap, a script fails, text has too
 little contrast (in the light and in the dark theme), a control has no name, or the
 keyboard does not reach the link to the content first. Chromium or Chrome is driven
@@ -23,7 +23,7 @@ import time
 from pathlib import Path
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-WIDTHS = (1400, 400)
+WIDTHS = (1280, 390)
 # One page of each kind: the first that matches.
 KINDS = {
     "landing page": "index.html",
