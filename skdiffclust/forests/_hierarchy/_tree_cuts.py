@@ -325,7 +325,8 @@ def rooted(edges):
     for e in range(len(edges)):
         starts[edges[e, 0]] += 1
         starts[edges[e, 1]] += 1
-    starts = np.cumsum(starts)
+    for i in range(n_samples):
+        starts[i + 1] += starts[i]
     incident = np.empty(2 * len(edges), dtype=np.int64)
     for e in range(len(edges)):
         for side in range(2):
@@ -333,7 +334,8 @@ def rooted(edges):
             incident[starts[edges[e, side]]] = e
     preorder = np.zeros(n_samples, dtype=np.int64)
     counts = np.ones(n_samples, dtype=np.int64)
-    edge = np.full(n_samples, -1)
+    edge = np.zeros(n_samples, dtype=np.int64)
+    edge[0] = -1
     parent = np.zeros(n_samples, dtype=np.int64)
     # Edges to follow, and the positions that they are followed from.
     waiting = np.empty((n_samples, 2), dtype=np.int64)

@@ -36,7 +36,6 @@ from skdiffclust.forests._trees._neighbors import (
 from skdiffclust.forests._trees._union_find import (
     find,
     number_components,
-    singletons,
     union,
 )
 
@@ -461,7 +460,6 @@ def search_leaves(first, last, tree, norm, is_split, rows, best, largest):
     found = np.empty(width)
     nearest = np.empty(width)
     radii = np.empty(width)
-    hits = np.empty(width, dtype=np.int64)
     wanted = np.empty(width, dtype=np.int64)
     stack = np.empty(STACK, dtype=np.int64)
     gaps = np.empty(STACK)
@@ -509,11 +507,9 @@ def search_leaves(first, last, tree, norm, is_split, rows, best, largest):
                     limit = min(radii[q], best[component[i]])
                     if nearest[i - start] <= limit:
                         tile_lengths(points, i, tiles, searched, norm, found)
-                        n_hits = 0
                         for v in range(starts[searched + 1] - begin):
-                            hits[n_hits] = v
-                            n_hits += found[v] <= limit
-                        for v in hits[:n_hits]:
+                            if found[v] > limit:
+                                continue
                             j = begin + v
                             distance = max(found[v], max(core[i], core[j]))
                             if distance > limit or component[j] == component[i]:
@@ -549,16 +545,18 @@ def merge_components(order, rows, best, largest):
     other = rows.other
     n_components = len(best)
     chosen = np.empty(n_components, dtype=np.int64)
-    chosen[:] = -1
+    parents = np.empty(n_components, dtype=np.int32)
+    sizes = np.empty(n_components, dtype=np.int32)
+    for own in range(n_components):
+        chosen[own] = -1
+        parents[own] = own
+        sizes[own] = 1
     for i in range(len(component)):
         own = component[i]
         if own == largest or other[i] < 0 or length[i] > best[own]:
             continue
         if chosen[own] < 0 or _precedes(order, length, other, i, chosen[own]):
             chosen[own] = i
-    parents = singletons(n_components)
-    sizes = np.empty(n_components, dtype=np.int64)
-    sizes[:] = 1
     taken = np.empty(n_components, dtype=np.int64)
     n_taken = 0
     for own in range(n_components):

@@ -92,7 +92,8 @@ def split_nodes(first, last, level, below, points, order, spans, boxes):
     for node in range(level + first, level + last):
         start = spans[node, 0]
         stop = spans[node, 1]
-        widest = 0
+        # Not a literal, for which numba would compile `divide` a second time.
+        widest = np.int64(0)
         width = -1.0
         for f in range(n_features):
             least = np.inf
@@ -215,7 +216,8 @@ def box_gap(boxes, node, other, norm):
 @compiled(nogil=True)
 def tile_gaps(tiles, leaf, boxes, node, norm, out):
     """Lower bounds (w,) of the lengths from rows of a leaf to those of a node."""
-    out[:] = 0.0
+    for w in range(tiles.shape[2]):
+        out[w] = 0.0
     for f in range(tiles.shape[1]):
         least = boxes[node, 0, f]
         most = boxes[node, 1, f]
@@ -267,7 +269,8 @@ def tile_lengths(points, i, tiles, leaf, norm, out):
                 out[w] = total + (tiles[leaf, f + 3, w] - s) ** 2
             f += 4
     else:
-        out[:] = 0.0
+        for w in range(width):
+            out[w] = 0.0
     while f < n_features:
         p = points[i, f]
         if norm == 2:

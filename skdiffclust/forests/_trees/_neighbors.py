@@ -33,7 +33,6 @@ def find_neighbors(first, last, tree, norm, offset, distances, positions):
     k = distances.shape[1]
     found = np.empty(width)
     nearest = np.empty(width)
-    hits = np.empty(width, dtype=np.int64)
     lists = np.empty((k, width))
     places = np.empty((k, width), dtype=np.int64)
     stack = np.empty(STACK, dtype=np.int64)
@@ -74,12 +73,7 @@ def find_neighbors(first, last, tree, norm, offset, distances, positions):
                     if nearest[w] < distances[i, k - 1]:
                         tile_lengths(points, start + w, tiles, other, norm, found)
                         n_seen += n_others
-                        limit = distances[i, k - 1]
-                        n_hits = 0
                         for v in range(n_others):
-                            hits[n_hits] = v
-                            n_hits += found[v] < limit
-                        for v in hits[:n_hits]:
                             if found[v] < distances[i, k - 1]:
                                 insert(distances, positions, i, begin + v, found[v])
                     radius = max(radius, distances[i, k - 1])
@@ -92,13 +86,16 @@ def search_own_leaf(points, start, n_rows, tiles, leaf, norm, found, lists, plac
 
     Each row in turn is offered to all rows at once, so vector units do the work.
     """
-    lists[:] = np.inf
-    places[:] = -1
+    for at in range(len(lists)):
+        for w in range(len(found)):
+            lists[at, w] = np.inf
+            places[at, w] = -1
     carried = np.empty(len(found), dtype=np.int64)
     for own in range(n_rows):
         tile_lengths(points, start + own, tiles, leaf, norm, found)
         found[own] = np.inf
-        carried[:] = start + own
+        for w in range(len(found)):
+            carried[w] = start + own
         for at in range(len(lists)):
             for w in range(len(found)):
                 here = lists[at, w]

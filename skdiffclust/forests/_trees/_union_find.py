@@ -37,8 +37,10 @@ def union(parents, sizes, root, other):
 @compiled(nogil=True)
 def number_components(parents):
     """Components (n,) int64 from 0 in the order of their first rows, and how many."""
-    numbers = np.full(len(parents), -1)
+    numbers = np.empty(len(parents), dtype=np.int64)
     labels = np.empty(len(parents), dtype=np.int64)
+    for i in range(len(parents)):
+        numbers[i] = -1
     n_components = 0
     for i in range(len(parents)):
         root = find(parents, i)
