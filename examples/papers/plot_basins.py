@@ -18,7 +18,7 @@ from scipy.spatial.distance import cdist
 from skdiffclust.memories import attraction_step, recall
 
 memories = np.array([[0.0, 0.0], [1.0, 0.15], [1.7, 1.0], [0.3, 1.1], [1.0, 1.9]])
-ticks = np.linspace(-0.6, 2.4, 150)
+ticks = np.linspace(-0.6, 2.4, 100)
 grid = np.stack(np.meshgrid(ticks, ticks), axis=-1).reshape(-1, 2)
 starts = np.random.RandomState(0).uniform(-0.6, 2.4, (12, 2))
 
@@ -31,14 +31,14 @@ nearest = cdist(grid, memories).argmin(axis=1)
 n_basins, agreement = {}, {}
 fig, axes = plt.subplots(1, 4, figsize=(12, 3.4), layout="constrained")
 for beta, ax in zip([1.2, 2.0, 5.0, 100.0], axes, strict=True):
-    ends = recall(grid, memories, beta, n_steps=150, step_size=0.5)
+    ends = recall(grid, memories, beta, n_steps=100, step_size=0.5)
     basin = cdist(ends, memories).argmin(axis=1)
     n_basins[beta] = len(np.unique(basin))
     agreement[beta] = np.mean(basin == nearest)
 
     colours = np.array([to_rgb(f"C{i}") for i in range(5)])
     ax.imshow(
-        colours[basin].reshape(150, 150, 3),
+        colours[basin].reshape(100, 100, 3),
         origin="lower",
         extent=(-0.6, 2.4, -0.6, 2.4),
         alpha=0.4,
