@@ -35,7 +35,9 @@ from skdiffclust.gemini._relations import (
     KERNELS,
     METRICS,
     PRECOMPUTED,
+    Features,
     given_relation,
+    gram_factor,
     make_relation,
 )
 from skdiffclust.gemini._sparse_rows import (
@@ -46,10 +48,12 @@ from skdiffclust.gemini._sparse_rows import (
 )
 from skdiffclust.gemini._starts import (
     best_cells,
+    cells_of_all,
     family_of_cells,
     family_of_labels,
     partitions_of,
-    sharpen,
+    rows_to_start,
+    sharp_factor,
     soft_factor,
 )
 from skdiffclust.gemini._supervision import broken_links
@@ -247,6 +251,8 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         gamma = self.gamma if gamma is None else gamma
         if kind == "kernel":
             is_linear = isinstance(self.kernel, str) and self.kernel == "linear"
+            if is_linear and not isinstance(rows, SparseRows):
+                return Features(gram_factor(rows))
             X = rows if is_linear else X
         elif kind == "distance" and self._degree():
             X = X / X.dtype.type(units.features)
@@ -469,11 +475,19 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         template = new()
         linear = hasattr(problem.relation, "features") and self.kernel == "linear"
         mode = self._mode() if linear else None
+        some = problem
+        some_numbered = numbered
+        rows = rows_to_start(problem, n_clusters)
+        if rows is not None:
+            some = problem.take(rows)
+            some_numbered = numbered.take(rows)
 
         improved = []
 
         def family(partitions, rng=None):
-            cells = best_cells(problem, partitions, n_clusters, mode, rng, improved)
+            cells = best_cells(some, partitions, n_clusters, mode, rng, improved)
+            if some is not problem:
+                cells = cells_of_all(problem, cells, n_clusters, mode)
             if kind != "free":
                 return family_of_cells(kind, *cells, template)
             labels = (problem.X @ cells[0] + cells[1]).argmax(axis=1)
@@ -484,12 +498,12 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
                 yield template
             else:
                 first = family(partitions)
-                yield first(soft_factor(first, numbered))
+                yield first(soft_factor(first, some_numbered))
             yield from (new() for _ in range(self.n_init - 1))
 
         partitions = None
         if self._has_cells(kind, sizes):
-            partitions = partitions_of(problem, n_clusters, rng, linear)
+            partitions = partitions_of(some, n_clusters, rng, linear)
         n_starts = self._n_starts(problem, kind)
         if n_starts == self.n_init:
             yield from first_models()
@@ -499,9 +513,12 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
             return
         if linear:
             for model in trained:
-                logits, _ = model.forward(numbered.X)
+                logits, _ = model.forward(some_numbered.X)
                 partitions.append(logits.argmax(axis=1))
-        yield sharpen(family(partitions, rng), numbered)
+        last = family(partitions, rng)
+        # The more samples, the closer are some to the border of two clusters.
+        factor = len(problem.X) / len(some.X)
+        yield last(factor * sharp_factor(last, some_numbered))
 
     def _n_starts(self, problem, kind):
         """Return how many initial models are trained on all samples of a problem."""

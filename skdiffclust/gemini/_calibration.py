@@ -11,7 +11,8 @@ from skdiffclust._assignments import softmax
 # Samples used, steps of expectation and maximisation, and bisections of the logarithm
 # of the temperature between these, relative to the size of the logits.
 _MOST_SAMPLES = 500
-_N_STEPS = 10
+_N_STEPS = 100
+_LEAST_CHANGE = 1e-3  # of the probability of a sample, on average
 _N_BISECTIONS = 20
 _LEAST = 1e-6
 _MOST = 1e3
@@ -80,5 +81,8 @@ def _responsibilities(logits, labels, weights):
         scores = points @ directions - (means.T * directions).sum(axis=0) / 2
         scores[:, occupied] += np.log(shares[occupied])
         scores[:, ~occupied] = -np.inf
+        before = found
         found = softmax(scores)
+        if weights @ np.abs(found - before).max(axis=1) < _LEAST_CHANGE:
+            break
     return found

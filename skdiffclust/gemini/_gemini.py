@@ -217,14 +217,16 @@ class GEMINI(BaseGEMINI):
     c^(q + 1), `l2` of a linear model by c^(q + 2), and `l2` of later layers by c^q.
 
     **Initialization.** The clusters of k-means can be represented by a linear model,
-    whose hard partition is a candidate for the result, so that its objective is never
-    lower than that of k-means, up to rounding. For "mmd" with the linear kernel, the
+    whose hard partition is a candidate for the result. For "mmd" with the linear kernel, the
     partitions of several runs are improved first: each sample is moved to the cluster
     that increases the linearised objective most, as long as the objective grows, and
     then clusters of the best partition are relocated one at a time if this increases
     the objective, in order to escape local optima. Since the objective of a linear
     model then grows with the sharpness of the best partition, no restarts are trained
-    unless there are links, batches or `l2`, and the partition is the result. Otherwise,
+    unless there are links, batches or `l2`, and the partition is the result: `max_iter`,
+    `learning_rate`, `tol` and `n_init` have no effect. With more than 1000 samples (or
+    50 per cluster), partitions are searched on a part of this size, unless links are
+    passed, and only the best one is improved on all samples. Otherwise,
     the first restart starts from a softened version of the partition, because the
     gradient vanishes at a hard one, and the others from random weights. A perceptron
     can start from a partition if each hidden layer has at least two units per cluster;
@@ -245,7 +247,7 @@ class GEMINI(BaseGEMINI):
     samples, too, so that they cannot say how certain these should be. `predict_proba`
     divides the logits by `temperature_`, with which they are closest, in cross entropy,
     to the probabilities of a mixture of normal distributions with one covariance
-    matrix, fitted to the logits by ten steps of EM from the labels. Labels, weights and
+    matrix, fitted to the logits by EM from the labels. Labels, weights and
     `score` are those of the training, whose assignments are proportional to
     ``predict_proba(X) ** temperature_``.
 
@@ -430,6 +432,8 @@ class GEMINI(BaseGEMINI):
                 attributes=lambda model: (
                     _attributes(units.model(model), problem, means) | gamma
                 ),
+                # Alone, a hard partition is the result.
+                is_final=self._n_starts(problem, self.model) == 0,
             )
             trained.append(MODELS[self.model].from_arrays(loop.best_state))
 

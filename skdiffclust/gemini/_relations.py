@@ -64,8 +64,8 @@ class Features:
 
     @cached_property
     def wide_features(self):
-        """The features in float64."""
-        return self.features.astype(np.float64, copy=False)
+        """The features in float64, row by row in memory."""
+        return np.ascontiguousarray(self.features, dtype=np.float64)
 
     @cached_property
     def noise(self):

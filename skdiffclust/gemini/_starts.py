@@ -38,12 +38,13 @@ _SHARPEST = 1e6
 _MOST_STEPS = 20
 # Clusters that are moved on trial: at most so many, and so many times n k (d + 30).
 _MOST_SWAPS = 300
-_MOST_WORK = 10**8
+_MOST_WORK = 10**7
 _OVERHEAD = 30
 # Values that differ by less than this, relative to them, are equal up to rounding.
 _EQUAL = 1e-9
-# Samples on which all partitions are improved; the best one is improved on all samples.
-_MOST_IMPROVED = 20_000
+# Samples that partitions are searched on; the best one is improved on all samples.
+_MOST_SEARCHED = 1000
+_MOST_PER_CLUSTER = 50
 
 
 def start_partitions(points, row_weights, n_clusters, random_state, n_runs=_N_RUNS):
@@ -90,13 +91,26 @@ def voronoi(X, row_weights, labels, n_clusters):
     In float64. Empty clusters have the mean of all samples, and no cell if there is
     another cluster.
     """
-    assigned = row_weights[:, None] * (labels[:, None] == np.arange(n_clusters))
-    sizes = assigned.sum(axis=0, dtype=np.float64)
-    sums = (X.T @ assigned.astype(X.dtype, copy=False)).astype(np.float64)
+    sums, sizes = _cluster_sums(X, row_weights, labels, n_clusters)
     means = np.divide(sums, sizes, out=np.zeros_like(sums), where=sizes > 0)
     biases = -np.einsum("ij,ij->j", means, means) / 2
     biases[sizes == 0] = biases.min() - np.square(means).sum()
     return means, biases
+
+
+def _cluster_sums(X, row_weights, labels, n_clusters):
+    """Return weighted sums (d, k) of the rows of clusters, and sizes (k,), float64."""
+    n_samples = len(labels)
+    sizes = np.bincount(labels, row_weights, minlength=n_clusters)
+    weights = np.asarray(row_weights, dtype=np.float64)
+    members = csr_array(
+        (weights, labels, np.arange(n_samples + 1)), shape=(n_samples, n_clusters)
+    )
+    if isinstance(X, SparseRows):
+        sums = (X.matrix.T @ members).toarray() - np.outer(X.means, sizes)
+    else:
+        sums = X.T @ members
+    return sums.astype(np.float64, copy=False), sizes
 
 
 def ascend(X, row_weights, labels, n_clusters, mode, tolerance=1e-12):
@@ -131,7 +145,7 @@ def swap(X, row_weights, cells, n_clusters, mode, random_state):
 
     `cells` are what `ascend` returned. A cluster, drawn at random, moves to a sample,
     drawn at random or far from its centre; the cells are improved by `ascend`, and kept
-    if the objective is larger. It ends after 10 k moves in a row without gain, or a
+    if the objective is larger. It ends after 5 k moves in a row without gain, or a
     number that the size of the data limits. O(n d k) a move.
     """
     squares = squared_norms(X)
@@ -160,7 +174,7 @@ def swap(X, row_weights, cells, n_clusters, mode, random_state):
             best = cells
             labels = _labels_in(X, best)
             n_stalled = 0
-        if n_stalled == 10 * n_clusters:
+        if n_stalled == 5 * n_clusters:
             break
     # The trials end early.
     final = ascend(X, row_weights, labels, n_clusters, mode)
@@ -181,10 +195,8 @@ def _response(X, row_weights, labels, n_clusters, mode):
     """Return the MMD of a hard partition, and its gradient as weights and biases."""
     from skdiffclust.gemini._fused import mixing_one_vs_all, mixing_one_vs_one
 
-    assigned = (labels[:, None] == np.arange(n_clusters)).astype(np.float64)
-    share = row_weights.astype(np.float64) @ assigned
-    columns = row_weights[:, None] * (assigned - share)
-    sums = (X.T @ columns.astype(X.dtype, copy=False)).astype(np.float64)
+    sums, share = _cluster_sums(X, row_weights, labels, n_clusters)
+    sums -= np.outer(sums.sum(axis=1), share)
     gram = sums.T @ sums
     if mode == "ovo":
         value, mixing, shift = mixing_one_vs_one(gram, share, 0.0)
@@ -212,8 +224,8 @@ def soft_factor(family, problem):
     return factor
 
 
-def sharpen(family, problem):
-    """Return the model of a family with about the factor that lowers the loss most.
+def sharp_factor(family, problem):
+    """Return about the factor at which a model of a family has the lowest loss.
 
     In steps of four, from a soft one on; of those that are as good, the least sharp.
     The loss may rise on the way.
@@ -227,7 +239,7 @@ def sharpen(family, problem):
             break
     lowest = min(losses)
     is_good = [not loss > lowest + _GAIN * abs(lowest) for loss in losses]
-    return family(factors[int(np.argmax(is_good))])
+    return factors[int(np.argmax(is_good))]
 
 
 def softened(model, problem):
@@ -338,6 +350,22 @@ def group_means(points, row_weights, groups):
     return means[groups]
 
 
+def rows_to_start(problem, n_clusters):
+    """Return rows (m,) of a problem that partitions are searched on, None for all.
+
+    Of many samples they are some of weights above 0, at equal distances in an order of
+    values, not of positions. Links may be between any samples, which are all used then.
+    """
+    n_most = max(_MOST_SEARCHED, _MOST_PER_CLUSTER * n_clusters)
+    present = np.count_nonzero(problem.row_weights)
+    if problem.constraints is not None or present <= n_most:
+        return None
+    order = order_of(problem.X, np.random.RandomState(0))
+    order = order[problem.row_weights[order] > 0]
+    places = np.linspace(0, present - 1, n_most).astype(np.int64)
+    return np.sort(order[places])
+
+
 def best_cells(
     problem, partitions, n_clusters, linear_mode, random_state=None, known=None
 ):
@@ -348,19 +376,15 @@ def best_cells(
     `random_state`; None for all else, where it is the first partition. The improvement
     ignores links: with links the first one is kept if its loss is smaller. The list
     `known` has the first of partitions improved, of an earlier call, and gets the rest.
-    Of many samples, partitions are compared on some, and the best is improved on all.
     """
     X = problem.X
     row_weights = problem.row_weights
     if linear_mode is None:
         return voronoi(X, row_weights, partitions[0], n_clusters)
     known = [] if known is None else known
-    some, points, weights = _sampled(X, row_weights)
     for labels in partitions[len(known) :]:
-        known.append(ascend(points, weights, labels[some], n_clusters, linear_mode))
+        known.append(ascend(X, row_weights, labels, n_clusters, linear_mode, TOLERANCE))
     best = _first_best(known)
-    if points is not X:
-        best = _best_on_all(problem, best[1:], partitions[0], n_clusters, linear_mode)
     if problem.constraints is not None:
         linked = voronoi(X, row_weights, partitions[0], n_clusters)
         return min((linked, best[1:]), key=lambda cells: _sharp_loss(problem, cells))
@@ -370,34 +394,13 @@ def best_cells(
     return best[1:]
 
 
-def _sampled(X, row_weights):
-    """Return which samples to compare partitions on, their rows and their weights.
-
-    They have weights above 0, and are at equal distances in an order of values, not of
-    positions. Of a sparse X they are all samples.
-    """
-    present = np.count_nonzero(row_weights)
-    if isinstance(X, SparseRows) or present <= _MOST_IMPROVED:
-        return slice(None), X, row_weights
-    order = order_of(X, np.random.RandomState(0))
-    order = order[row_weights[order] > 0]
-    places = np.linspace(0, present - 1, _MOST_IMPROVED).astype(np.int64)
-    some = np.sort(order[places])
-    return some, X[some], row_weights[some] / row_weights[some].sum()
-
-
-def _best_on_all(problem, cells, labels, n_clusters, mode):
-    """Return what `ascend` does on all samples from cells that were found on some.
-
-    Or from labels (n,), if these have the larger objective.
-    """
+def cells_of_all(problem, cells, n_clusters, linear_mode):
+    """Return cells for all samples of a problem from those found on some of them."""
     X = problem.X
-    row_weights = problem.row_weights
-    found = ascend(X, row_weights, _labels_in(X, cells), n_clusters, mode)
-    value, *_ = _response(X, row_weights, labels, n_clusters, mode)
-    if value > found[0]:
-        found = ascend(X, row_weights, labels, n_clusters, mode)
-    return found
+    labels = _labels_in(X, cells)
+    if linear_mode is None:
+        return voronoi(X, problem.row_weights, labels, n_clusters)
+    return ascend(X, problem.row_weights, labels, n_clusters, linear_mode)[1:]
 
 
 def _sharp_loss(problem, cells):
@@ -409,5 +412,5 @@ def _sharp_loss(problem, cells):
         )
         return Encoder([weights], [biases])
 
-    loss, *_ = loss_and_gradients(sharpen(family, problem), problem)
-    return loss
+    model = family(sharp_factor(family, problem))
+    return loss_and_gradients(model, problem)[0]

@@ -179,6 +179,7 @@ def train_model(
     random_state,
     attributes=None,
     penalty=None,
+    is_final=False,
 ):
     """Run the epochs of a loop; its best state is a list of copies of the arrays.
 
@@ -187,7 +188,7 @@ def train_model(
     arrays are those recorded, unless `max_iter` ends a training under a penalty. With
     more batches it is the mean over them. `attributes` makes fitted attributes of a
     model, for callbacks, which otherwise receive no estimator; the proximal operator of
-    a `penalty` is applied after each step.
+    a `penalty` is applied after each step. A model that `is_final` takes no step.
     """
     whole = batch_size >= len(problem.X)
 
@@ -217,6 +218,8 @@ def train_model(
                 attributes=attributes and (lambda: attributes(model)),
                 objective=value,
             )
+            if is_final:
+                loop.stop("solved")
             continues = loop.stop_reason is None
             if penalty is not None and penalty.alpha:
                 # The next penalty continues from here: one epoch is one step.
