@@ -5,15 +5,15 @@ they cannot choose it: a model of the clusters has to.
 """
 
 import numpy as np
+from scipy import optimize
 
 from skdiffclust._assignments import softmax
 
-# Samples used, steps of expectation and maximisation, and bisections of the logarithm
-# of the temperature between these, relative to the size of the logits.
+# Samples used, steps of expectation and maximisation, and the least and the largest
+# temperature, relative to the size of the logits.
 _MOST_SAMPLES = 500
 _N_STEPS = 100
 _LEAST_CHANGE = 1e-3  # of the probability of a sample, on average
-_N_BISECTIONS = 20
 _LEAST = 1e-6
 _MOST = 1e3
 _LEAST_VARIANCE = 1e-6  # within clusters, where the whole has a variance of one
@@ -43,20 +43,18 @@ def temperature_of(logits, weights):
     logits /= size
     targets = _responsibilities(logits, labels, weights)
 
-    def is_too_certain(temperature):
-        """Whether a higher temperature lowers the cross entropy."""
-        gaps = (softmax(logits / temperature) - targets) * logits
-        return weights @ gaps.sum(axis=1) > 0
+    def slope(logarithm):
+        """Return how fast the cross entropy falls with the temperature."""
+        gaps = (softmax(logits / np.exp(logarithm)) - targets) * logits
+        return weights @ gaps.sum(axis=1)
 
-    least = _LEAST
-    most = _MOST
-    for _ in range(_N_BISECTIONS):
-        middle = np.sqrt(least * most)
-        if is_too_certain(middle):
-            least = middle
-        else:
-            most = middle
-    return float(size * np.sqrt(least * most))
+    least = np.log(_LEAST)
+    most = np.log(_MOST)
+    if slope(least) <= 0:
+        return float(size * _LEAST)
+    if slope(most) >= 0:
+        return float(size * _MOST)
+    return float(size * np.exp(optimize.brentq(slope, least, most)))
 
 
 def _responsibilities(logits, labels, weights):

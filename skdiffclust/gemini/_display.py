@@ -193,6 +193,9 @@ class SelectionProbabilityDisplay:
         Penalty that is marked.
     threshold : float
         Selection probability from which a feature is stable, plotted as a line.
+    structure : dict or None, default=None
+        ``structure_`` of :class:`~skdiffclust.SparseGEMINICV`, written above the
+        stabilities.
 
     Attributes
     ----------
@@ -228,6 +231,7 @@ class SelectionProbabilityDisplay:
         feature_names,
         alpha,
         threshold,
+        structure=None,
     ):
         self.alphas = alphas
         self.probabilities = probabilities
@@ -236,6 +240,7 @@ class SelectionProbabilityDisplay:
         self.feature_names = feature_names
         self.alpha = alpha
         self.threshold = threshold
+        self.structure = structure
 
     @classmethod
     def from_estimator(cls, estimator, *, feature_names=None, ax=None):
@@ -268,6 +273,7 @@ class SelectionProbabilityDisplay:
             feature_names,
             estimator.stable_alpha_,
             estimator.selection_threshold,
+            getattr(estimator, "structure_", None),
         )
         return display.plot(ax=ax)
 
@@ -321,7 +327,15 @@ class SelectionProbabilityDisplay:
         second.plot(alphas, self.cluster_stability, marker=".", label="clusters")
         second.plot(alphas, self.support_stability, marker=".", label="features")
         second.set_ylabel("stability")
+        # Subsets that agree by chance have a stability of 0.
+        second.axhline(0, color="0.5", linestyle="--", lw=1, label="by chance")
         second.legend()
+        if self.structure is not None:
+            second.set_title(
+                f"bimodality {self.structure['bimodality']:.1f}, of Gaussians up to "
+                f"{np.max(self.structure['by_chance']):.1f}",
+                fontsize="medium",
+            )
         for axes in self.axes_:
             if self.alpha > 0:
                 axes.axvline(self.alpha, color="tab:red", linestyle=":")

@@ -172,8 +172,9 @@ class GEMINI(BaseGEMINI):
     device_ : str
         Device on which the perceptron or module was trained. Only available for these.
     assignments_ : ndarray of shape (n_samples, n_clusters)
-        Probabilities of the training samples; equal samples have equal probabilities.
-        Only available with ``model="free"``.
+        Probabilities of the training samples, as they were trained: those of other
+        models are calibrated, see Notes, these are not. Equal samples have equal
+        probabilities. Only available with ``model="free"``.
     n_iter_ : int
         Number of epochs of the best restart.
     history_ : dict of lists
@@ -217,23 +218,23 @@ class GEMINI(BaseGEMINI):
     c^(q + 1), `l2` of a linear model by c^(q + 2), and `l2` of later layers by c^q.
 
     **Initialization.** The clusters of k-means can be represented by a linear model,
-    whose hard partition is a candidate for the result. For "mmd" with the linear kernel, the
-    partitions of several runs are improved first: each sample is moved to the cluster
-    that increases the linearised objective most, as long as the objective grows, and
-    then clusters of the best partition are relocated one at a time if this increases
-    the objective, in order to escape local optima. Since the objective of a linear
-    model then grows with the sharpness of the best partition, no restarts are trained
-    unless there are links, batches or `l2`, and the partition is the result: `max_iter`,
-    `learning_rate`, `tol` and `n_init` have no effect. With more than 1000 samples (or
-    50 per cluster), partitions are searched on a part of this size, unless links are
-    passed, and only the best one is improved on all samples. Otherwise,
-    the first restart starts from a softened version of the partition, because the
-    gradient vanishes at a hard one, and the others from random weights. A perceptron
-    can start from a partition if each hidden layer has at least two units per cluster;
-    otherwise, and with ``model="free"``, all restarts are random.
-    With more than 20000 samples, if ``batch_size=None`` and no links are passed, the
-    restarts are trained on 10000 samples and only the best one on all of them. The
-    weights of the epoch with the smallest loss are kept.
+    whose hard partition is a candidate for the result. For "mmd" with the linear
+    kernel, the partitions of several runs are improved first: each sample is moved to
+    the cluster that increases the linearised objective most, as long as the objective
+    grows, and then clusters of the best partition are relocated one at a time if this
+    increases the objective, in order to escape local optima. Since the objective of a
+    linear model then grows with the sharpness of the best partition, no restarts are
+    trained unless there are links, batches or `l2`, and the partition is the result:
+    `max_iter`, `learning_rate`, `tol` and `n_init` have no effect. Otherwise, the first
+    restart starts from a softened version of the partition, because the gradient
+    vanishes at a hard one, and the others from random weights. A perceptron can start
+    from a partition if each hidden layer has at least two units per cluster; otherwise,
+    and with ``model="free"``, all restarts are random.
+    With more than 1000 samples, or 50 per cluster if these are more, partitions are
+    searched on so many samples, and only the best one is improved on all of them,
+    unless links are passed. With more than 20000 samples, if ``batch_size=None`` and no
+    links are passed, the restarts are trained on 10000 samples and only the best one on
+    all of them. The weights of the epoch with the smallest loss are kept.
 
     **Modules.** A module is trained once, from its current parameters: `n_init` and
     `hidden_layer_sizes` are ignored. The gradient of the objective with respect to the

@@ -216,7 +216,8 @@ class NormPenalty(Penalty):
         by_column = np.empty(len(array), dtype=array.dtype)
         by_column[self.order] = np.repeat(factors, self.sizes)
         # Zero times infinity or a negative number is not +0.
-        array[...] = np.where(by_column[:, None] > 0, array * by_column[:, None], 0.0)
+        shrunk = array * by_column[:, None]
+        array[...] = np.where(by_column[:, None] == 0, 0.0, shrunk)
 
     def on(self, active):
         """Return the penalty of active groups (g,), and the columns that they have.

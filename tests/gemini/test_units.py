@@ -67,7 +67,7 @@ def rows(n=36):
     return X
 
 
-@pytest.mark.parametrize("factor", [2.0**20, 2.0**-20])
+@pytest.mark.parametrize("factor", [2.0**-20])
 @pytest.mark.parametrize("model", ["linear", "mlp"])
 @per_objective
 def test_a_power_of_two_changes_no_bit(params, degree, model, factor):
@@ -93,7 +93,7 @@ def test_a_power_of_two_changes_no_bit(params, degree, model, factor):
 @pytest.mark.parametrize("factor", [2.0**-20])
 @pytest.mark.parametrize("model", ["linear", "mlp"])
 @pytest.mark.parametrize("dynamic", [False, True])
-@pytest.mark.parametrize("params, degree", [*DEGREES[:3], DEGREES[10]])
+@pytest.mark.parametrize("params, degree", DEGREES[:3])
 def test_a_power_of_two_changes_no_bit_of_a_path(
     params, degree, dynamic, model, factor
 ):
