@@ -1,16 +1,19 @@
 """How low do graph cuts cut, how fast, and how well do they predict, beside peers?
 
     python benchmarks/bench_cuts.py graphs [NAME ...] --split report [--methods ...]
-    python benchmarks/bench_cuts.py outcomes [NAME ...]
+    python benchmarks/bench_cuts.py seeds [NAME ...] [--split report]
     python benchmarks/bench_cuts.py fits [NAME ...]
+    python benchmarks/bench_cuts.py sizes
+    python benchmarks/bench_cuts.py cells
     python benchmarks/bench_cuts.py encoder [NAME ...] [--split report]
 
-graphs    ratio-cut, normalised cut, adjusted Rand index, smallest cluster (relative to
-          the mean size) and seconds on the graphs of cut_graphs.py, beside METIS,
-          KaHIP, Leiden and spectral clustering; without bounds on sizes by default.
-          "networks" are real ones, models of such, and single cells
-outcomes  agreement with known groups by default, METIS beside it
+graphs    normalised cut, adjusted Rand index, smallest cluster (relative to the mean
+          size), number of clusters and seconds on the graphs of cut_graphs.py, beside
+          METIS, Leiden and spectral clustering
+seeds     how much partitions of one graph by five random states agree
 fits      times and ratio-cuts beside SpectralClustering, on the same graph
+sizes     bounds on sizes, beside k-means-constrained
+cells     single cells: predictions for held-out ones, beside a fit to all
 encoder   predictions for samples never seen, of encoders and of other ways that extend
           the same labels; "best move" is ``GraphCutClustering()``. The sets of
           "choice" chose what the encoders do; those of "report" chose nothing but, with
@@ -18,7 +21,7 @@ encoder   predictions for samples never seen, of encoders and of other ways that
           to fit of splits 0 to 22, which ``--first`` leaves out
 
 Both sides are given the same graph. Times are processor seconds on one thread. Peers
-that are not installed are left out (pymetis, kahip, leidenalg).
+that are not installed are left out (pymetis, leidenalg, k-means-constrained).
 """
 
 import os
@@ -27,12 +30,14 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import argparse
 import warnings
+from itertools import combinations
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import torch
-from cut_graphs import GRAPHS, block_model, data, karate, lfr, neighbours
+from cut_graphs import GRAPHS, neighbours
+from scipy.spatial.distance import cdist
 from shared import (
     Results,
     load,
@@ -42,6 +47,7 @@ from shared import (
 )
 from sklearn.cluster import KMeans, SpectralClustering
 from sklearn.datasets import make_blobs
+from sklearn.decomposition import PCA
 from sklearn.manifold import spectral_embedding
 from sklearn.metrics import adjusted_rand_score
 from sklearn.neighbors import (
@@ -107,17 +113,6 @@ def metis(graph, k, seed):
     return np.array(parts)
 
 
-def kahip(graph, k, seed):
-    """Return KaHIP's parts (ECO), up to 1.3 times the mean size."""
-    from kahip import kaffpa
-
-    weights = np.maximum(1, np.round(graph.data / graph.data.max() * 1000)).astype(int)
-    nodes = [1] * graph.shape[0]
-    pointers, columns = graph.indptr.tolist(), graph.indices.tolist()
-    parts = kaffpa(nodes, pointers, weights.tolist(), columns, k, 0.3, 1, seed, 1)[1]
-    return np.array(parts)
-
-
 def leiden(graph, k, seed):
     """Return communities of the largest modularity; their number is not asked."""
     import igraph
@@ -143,33 +138,18 @@ def spectral(graph, k, seed):
 
 
 METHODS = {
-    "graph cut": searched(),
-    "graph cut, ratio": searched(cut="ratio"),
-    "graph cut, ratio, 40 starts": searched(cut="ratio", n_init=40),
-    "graph cut, ratio, spectral": searched(cut="ratio", init="spectral"),
+    "graph cut": searched(min_cluster_size="auto"),
+    "graph cut, any size": searched(),
     "graph cut, imbalance .3": searched(max_imbalance=0.3),
-    "graph cut, imbalance .25": searched(max_imbalance=0.25),
-    "graph cut, default": searched(min_cluster_size="auto"),
     "graph cut, auto": counted,
     "METIS": metis,
-    "KaHIP": kahip,
     "Leiden": leiden,
     "spectral": spectral,
 }
 
 
-# Asked for by name: where the least ratio-cut is hard to find, and on isolet.
-BY_NAME = (
-    "graph cut, ratio, 40 starts",
-    "graph cut, ratio, spectral",
-    "graph cut, imbalance .25",
-    "graph cut, default",
-    "graph cut, auto",
-)
-
-
 def measure(cut, problem, seed):
-    """Return cuts, agreement, smallest size and time of a method on a graph."""
+    """Return cut, agreement, smallest, number and time of a method on a graph."""
     took, labels = seconds(cut, problem.graph, problem.n_clusters, seed)
     labels = np.unique(labels, return_inverse=True)[1]
     sizes = np.bincount(labels)
@@ -177,7 +157,6 @@ def measure(cut, problem, seed):
     if problem.y is not None:
         agreement = adjusted_rand_score(problem.y, labels)
     return (
-        ratio_cut(problem.graph, labels).value,
         ratio_cut(problem.graph, labels, normalized=True).value,
         agreement,
         sizes.min() * problem.n_clusters / len(labels),
@@ -189,8 +168,8 @@ def measure(cut, problem, seed):
 def graphs(names, split, methods, n_seeds=2):
     """Print the table of a split."""
     METHODS["graph cut"](GRAPHS["choice"]["digits"](0).graph, 3, 0)  # compiles
-    methods = methods or [name for name in METHODS if name not in BY_NAME]
-    print("method: ratio-cut, normalised cut, ARI, smallest, clusters, seconds")
+    methods = methods or list(METHODS)
+    print("method: normalised cut, ARI, smallest, clusters, seconds")
     for part in [split] if split else GRAPHS:
         for name, make in GRAPHS[part].items():
             if names and name not in names:
@@ -209,8 +188,8 @@ def graphs(names, split, methods, n_seeds=2):
                     continue
                 means = np.mean(rows, axis=0)
                 print(
-                    f"    {method:24s} {means[0]:9.3f} {means[1]:8.4f} "
-                    f"{means[2]:6.3f} {means[3]:6.3f} {means[4]:5.1f} {means[5]:7.2f}",
+                    f"    {method:24s} {means[0]:8.4f} {means[1]:6.3f} "
+                    f"{means[2]:6.3f} {means[3]:5.1f} {means[4]:7.2f}",
                     flush=True,
                 )
 
@@ -259,73 +238,77 @@ def fits(names, n_seeds=5):
         print(name, len(runs), f"ratio {ratio:.1f}", medians, flush=True)
 
 
-def agree(make, method, n_seeds):
-    """Return the adjusted Rand indices of ours and METIS', and both cuts, by seed.
-
-    The normalised cuts are relative to that of the classes.
-    """
-    found = []
-    for seed in range(n_seeds):
-        problem = make(seed)
-        labels = METHODS[method](problem.graph, problem.n_clusters, seed)
-        parts = METHODS["METIS"](problem.graph, problem.n_clusters, seed)
-        planted, cut, metis_cut = (
-            ratio_cut(problem.graph, np.asarray(each, np.int64), normalized=True).value
-            for each in (problem.y, labels, parts)
-        )
-        found.append(
-            (
-                adjusted_rand_score(problem.y, labels),
-                adjusted_rand_score(problem.y, parts),
-                cut / planted,
-                metis_cut / planted,
-            )
-        )
-    return found
-
-
-def outcomes(names):
-    """Print the agreement with classes by default, and that of METIS."""
-    problems = {
-        f"block model, mixing {mixing}, mean degree {degree}": (
-            lambda seed, mixing=mixing, degree=degree: block_model(
-                seed, mixing=mixing, mean_degree=degree
-            ),
-            "graph cut",
-            n_seeds,
-        )
-        for mixing, degree, n_seeds in (
-            (0.3, 15, 3),
-            (0.3, 25, 10),
-            (0.55, 15, 3),
-            (0.55, 40, 3),
-        )
-    }
-    problems |= {
-        "LFR .5": (lambda seed: lfr(seed, mixing=0.5), "graph cut", 5),
-        "karate": (lambda seed: karate(False), "graph cut", 5),
-        "karate, weighted": (lambda seed: karate(True), "graph cut", 5),
-    }
-    for name, n_rows in (("digits", None), ("isolet", None), ("mnist_t10k", 5000)):
-        problem = data(name, 10, n_rows=n_rows)
-        bounded = "graph cut, imbalance .3"
-        problems[f"{name}, bounded"] = (lambda seed, p=problem: p, bounded, 5)
-        if name == "isolet":
-            tighter = "graph cut, imbalance .25"
-            problems[f"{name}, .25"] = (lambda seed, p=problem: p, tighter, 5)
-        problem = data(name, 20, n_rows=n_rows, ranked=True)
-        problems[f"{name}, ranked, bounded"] = (lambda seed, p=problem: p, bounded, 5)
-    print("graph: ARI ours, least, METIS; normalised cut over that of classes, METIS")
-    for name, (make, method, n_seeds) in problems.items():
+def seeds(names, split, n_seeds=5):
+    """Print how much the labels of several random states agree, two by two."""
+    print("graph: mean and least adjusted Rand index of two random states")
+    for name, make in GRAPHS[split or "report"].items():
         if names and name not in names:
             continue
-        found = np.array(agree(make, method, n_seeds))
-        ours, theirs, cut, metis_cut = found.mean(axis=0)
-        print(
-            f"{name}, {n_seeds} seeds: {ours:.3f}, {found[:, 0].min():.3f}, "
-            f"{theirs:.3f}; {cut:.4f}, {metis_cut:.4f}",
-            flush=True,
-        )
+        problem = make(0)
+        found = [
+            METHODS["graph cut"](problem.graph, problem.n_clusters, seed)
+            for seed in range(n_seeds)
+        ]
+        pairs = [adjusted_rand_score(*pair) for pair in combinations(found, 2)]
+        print(f"{name}: {np.mean(pairs):.3f}, {np.min(pairs):.3f}", flush=True)
+
+
+def sizes(n_seeds=5):
+    """Print what bounds on sizes cost, ours and k-means-constrained."""
+    from k_means_constrained import KMeansConstrained
+
+    X, y = load("mnist_t10k")
+    print("method: ARI, ARI of new samples, smallest, largest, seconds")
+    rows = {"graph cut": [], "k-means-constrained": []}
+    for seed in range(n_seeds):
+        order = np.random.RandomState(seed).permutation(len(X))
+        old, new = order[:2000], order[2000:3000]
+        pca = PCA(50, random_state=0).fit(X[old])
+        table, others = pca.transform(X[old]), pca.transform(X[new])
+        models = {
+            "graph cut": GraphCutClustering(10, max_imbalance=0.5, random_state=seed),
+            "k-means-constrained": KMeansConstrained(
+                10, size_min=100, size_max=300, n_init=1, random_state=seed
+            ),
+        }
+        for name, model in models.items():
+            took, labels = seconds(model.fit_predict, table)
+            counts = np.bincount(labels) / 200
+            # The peer would bound the sizes of the new ones as well.
+            predicted = (
+                model.predict(others)
+                if name == "graph cut"
+                else cdist(others, model.cluster_centers_).argmin(axis=1)
+            )
+            rows[name].append(
+                (
+                    adjusted_rand_score(y[old], labels),
+                    adjusted_rand_score(y[new], predicted),
+                    counts.min(),
+                    counts.max(),
+                    took,
+                )
+            )
+    for name, found in rows.items():
+        print(name, *(f"{value:.3f}" for value in np.mean(found, axis=0)), sep=", ")
+
+
+def cells(n_splits=5):
+    """Print how predictions of held-out cells agree with a fit to all."""
+    X, y = load("pbmc68k_reduced")
+    print("clusters, split: prediction and joint fit, both fits on the others, ARI")
+    for k in ("auto", len(np.unique(y))):
+        joint = GraphCutClustering(k, random_state=0).fit(X).labels_
+        for seed in range(n_splits):
+            order = np.random.RandomState(seed).permutation(len(X))
+            new, old = order[: len(X) // 5], order[len(X) // 5 :]
+            model = GraphCutClustering(k, random_state=0).fit(X[old])
+            agreements = (
+                adjusted_rand_score(joint[new], model.predict(X[new])),
+                adjusted_rand_score(joint[old], model.labels_),
+                adjusted_rand_score(y, joint),
+            )
+            print(k, seed, *(f"{value:.3f}" for value in agreements), sep=", ")
 
 
 # New samples.
@@ -510,27 +493,33 @@ def encoder(names, split, methods, first, n_splits=5):
 def main():
     """Run what the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parts = ["graphs", "outcomes", "fits", "encoder"]
+    parts = ["graphs", "seeds", "fits", "sizes", "cells", "encoder"]
     parser.add_argument("part", choices=parts)
     parser.add_argument("names", nargs="*")
-    parser.add_argument("--split", choices=["choice", "report", "networks"])
+    parser.add_argument("--split", choices=["choice", "report"])
     parser.add_argument("--methods", nargs="*", default=[])
     parser.add_argument("--seeds", type=int, help="or splits of the encoder")
     parser.add_argument("--first", type=int, default=100, help="split of the encoder")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
-    print(versions("scikit-learn", "numpy", "pymetis", "kahip", "leidenalg"))
-    seeds = (options.seeds,) if options.seeds else ()
+    print(
+        versions("scikit-learn", "numpy", "pymetis", "leidenalg", "k-means-constrained")
+    )
+    times = (options.seeds,) if options.seeds else ()
     names, split, methods = options.names, options.split, options.methods
     if options.part == "graphs":
-        graphs(names, split, methods, *seeds)
+        graphs(names, split, methods, *times)
+    elif options.part == "seeds":
+        seeds(names, split, *times)
     elif options.part == "fits":
-        fits(names, *seeds)
-    elif options.part == "encoder":
-        encoder(names, split, methods, options.first, *seeds)
+        fits(names, *times)
+    elif options.part == "sizes":
+        sizes(*times)
+    elif options.part == "cells":
+        cells(*times)
     else:
-        outcomes(names)
+        encoder(names, split, methods, options.first, *times)
 
 
 if __name__ == "__main__":

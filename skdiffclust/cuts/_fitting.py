@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from skdiffclust._affinity import column_means
-from skdiffclust._assignments import order_by_size
+from skdiffclust._assignments import order_by_size, softmax
+from skdiffclust._checkpoint import without_prefix
 from skdiffclust._encoder import Encoder
 from skdiffclust._history import EpochLoop
 from skdiffclust.cuts._graph import Samples
@@ -17,10 +18,12 @@ from skdiffclust.cuts._training import (
     EncoderModel,
     FreeLogits,
     Settings,
+    batches,
+    cut_vjp,
     fit_labels,
-    record_epoch,
-    train_assignments,
+    learning_rate,
 )
+from skdiffclust.metrics._graphs import cut_of_labels
 
 # Factors of the step size of free logits and of a linear model.
 _FREE_RATE = 30.0
@@ -77,16 +80,6 @@ class Data:
     labels: np.ndarray | None
     n_clusters: int
 
-    @property
-    def rows(self):
-        """Samples (n, d), or None."""
-        return self.samples.rows
-
-    @property
-    def divisors(self):
-        """Divisors (n,) of the cut, or None."""
-        return self.groups.divisors
-
 
 def make_settings(estimator, model, *, is_labelled):
     """Return the `Settings` of an estimator for a model, with labels or not."""
@@ -120,17 +113,18 @@ class CutTraining:
         n_clusters = data.n_clusters
         prior = np.full(n_clusters, 1.0 / n_clusters)
         if data.labels is not None:
-            prior = np.bincount(data.labels, data.divisors, minlength=n_clusters)
+            prior = np.bincount(data.labels, data.groups.divisors, minlength=n_clusters)
             prior = prior / (prior.sum() or 1.0)
             prior = np.maximum(prior, _LEAST_PRIOR / n_clusters)
         self.objective = CutObjective(
-            data.training_graph, settings, prior / prior.sum(), data.divisors
+            data.training_graph, settings, prior / prior.sum(), data.groups.divisors
         )
         self.options = model
         self.activation = model.activation
         self.columns = np.arange(n_clusters)
         self.module = None
         self.scaling = None
+        self.is_patient = False
         if self.is_free:
             self.X = np.arange(n_samples)[:, None]
             self.model = FreeLogits(
@@ -139,13 +133,13 @@ class CutTraining:
         elif callable(model.encoder):
             self._copy_module(model.encoder)
         else:
-            self.scaling = make_scaling(data.rows)
-            self.X = self.scaling(data.rows)
+            self.scaling = make_scaling(data.samples.rows)
+            self.X = self.scaling(data.samples.rows)
             hidden = [] if self.is_linear else model.hidden_widths
             encoder = Encoder.with_random_weights(
-                [data.rows.shape[1], *hidden, n_clusters],
+                [data.samples.rows.shape[1], *hidden, n_clusters],
                 random_state,
-                data.rows.dtype,
+                data.samples.rows.dtype,
                 activation=self.activation,
             )
             self._set_encoder(encoder)
@@ -154,7 +148,7 @@ class CutTraining:
         """Train a copy of the user's module, on unscaled samples."""
         from skdiffclust._torch import own_module
 
-        self.X = self.data.rows
+        self.X = self.data.samples.rows
         self._set_module(
             own_module(encoder, "'encoder' parameter of PRCut", "'mlp', 'linear'")
         )
@@ -187,7 +181,7 @@ class CutTraining:
     def run(self, loop, checkpoint=None):
         """Fit the labels, then run the epochs, or continue from a checkpoint."""
         labels = self.data.labels
-        resumed = checkpoint is not None and checkpoint.load(loop)
+        resumed = checkpoint is not None and checkpoint.load(loop, self)
         if labels is not None and not resumed and not self.is_free:
             fit_labels(
                 self.model,
@@ -199,60 +193,98 @@ class CutTraining:
                 free=np.flatnonzero(~self.data.groups.held),
             )
             fitted = self.model.logits(self.X).argmax(axis=1)
-            if self.is_linear and not np.array_equal(fitted, labels):
-                # Without these labels, the cut rises before it falls.
-                loop.n_iter_no_change = None
-
-        def close(loop, assignments, **columns):
-            record_epoch(
-                loop,
-                self.data.samples.graph,
-                assignments,
-                divisors=self.data.divisors,
-                state=self.model.state,
-                attributes=lambda: self.attributes(self.model.state()),
-                **columns,
-            )
+            # If it does not reach the labels, the cut rises before it falls.
+            self.is_patient = self.is_linear and not np.array_equal(fitted, labels)
+        if self.is_patient:
+            loop.n_iter_no_change = None
+        for epoch in loop:
+            # The first epoch takes no step, because the initial state may be the best.
+            if epoch:
+                self._step(epoch)
+            self._record(loop)
             if checkpoint is not None:
-                checkpoint.save(loop)
+                checkpoint.save(loop, self)
 
-        train_assignments(
-            loop, self.model, self.X, self.objective, self.random_state, close
+    def arrays(self):
+        """Return all arrays that an epoch changes, by name, for a checkpoint."""
+        objective = self.objective.arrays()
+        return {
+            **self.model.trained.arrays(),
+            **{f"objective.{name}": array for name, array in objective.items()},
+            "is_patient": int(self.is_patient),
+        }
+
+    def state(self):
+        """Return the state of the model, as the ``best_state`` of the loop."""
+        return self.model.state()
+
+    def load(self, arrays):
+        """Load what `arrays` returned."""
+        self.model.trained.load(arrays)
+        self.is_patient = bool(arrays["is_patient"])
+        self.objective.load_arrays(
+            softmax(self.model.logits(self.X)), without_prefix("objective.", arrays)
+        )
+
+    def _step(self, epoch):
+        """Take the steps of an epoch."""
+        rate = learning_rate(self.settings, epoch, self.settings.max_iter)
+        graph = self.objective.graph
+        for rows, block in batches(graph, self.settings, self.random_state):
+            self.model.step(self.X[rows], cut_vjp(self.objective, rows, block), rate)
+
+    def _record(self, loop):
+        """End an epoch with the cut of the hard labels.
+
+        The loss is 1, plus the number of empty clusters, plus the cut relative to that
+        of random labels: any labelling that uses all clusters beats any other.
+        """
+        assignments = softmax(self.model.logits(self.X))
+        value, balance = self.objective.start_epoch(assignments)
+        graph = self.data.samples.graph
+        divisors = self.data.groups.divisors
+        n_clusters = self.data.n_clusters
+        labels = assignments.argmax(axis=1)
+        cut = cut_of_labels(graph, labels, n_clusters, divisors)
+        n_used = len(np.unique(labels))
+        total = len(labels) if divisors is None else divisors.sum()
+        random_cut = n_clusters * (graph.sum() or 1.0) / (total or 1.0)
+        loss = 1.0 + n_clusters - n_used + cut / random_cut
+        loop.record(
+            loss if np.isfinite(assignments).all() else np.nan,
+            state=self.model.state,
+            attributes=lambda: self.attributes(self.model.state()),
+            cut=cut,
+            n_clusters=n_used,
+            objective=value,
+            balance=balance,
         )
 
     def attributes(self, state):
-        """Return the attributes that predict needs, and the labels, ordered by size."""
-        n_clusters = self.data.n_clusters
+        """Return the attributes that predict needs, and the labels, ordered by size.
+
+        In a stream the clusters keep the order that they have.
+        """
+        rows = self.data.samples.rows
+        graph = self.data.samples.graph
+        held = self.data.groups.held
+        is_stream = self.objective.past is not None
+        predictor = None if self.is_free else self._predictor(state, self.columns)
         if self.is_free:
             labels = state["logits"].argmax(axis=1)
         else:
-            predictor = self._predictor(state, np.arange(n_clusters))
-            labels = predictor.labels(self.data.rows)
-        held = self.data.groups.held
-        if held.any():
-            labels = np.where(held, self.data.labels, labels)
-        order = order_by_size(labels, n_clusters)
-        labels = np.argsort(order)[labels]
-        predictor = None if self.is_free else self._predictor(state, order)
-        return self._attributes(predictor, labels)
-
-    def attributes_of_stream(self, state):
-        """Return the same without changing the order of the clusters."""
-        predictor = self._predictor(state, self.columns)
-        attributes = self._attributes(predictor, predictor.labels(self.data.rows))
-        sizes = np.bincount(attributes["labels_"], minlength=len(self.columns))
-        return attributes | {"cluster_sizes_": sizes}
-
-    def _attributes(self, predictor, labels):
-        """Return the attributes of labels (n,), with the state of a stream."""
-        graph = self.data.samples.graph
-        sizes = np.bincount(labels)
+            labels = predictor.labels(rows)
+        labels = np.where(held, self.data.labels, labels) if held.any() else labels
+        if not is_stream:
+            order = order_by_size(labels, len(self.columns))
+            labels = np.argsort(order)[labels]
+            predictor = None if self.is_free else self._predictor(state, order)
+        sizes = np.bincount(labels, minlength=len(self.columns) if is_stream else 0)
         ratio_cut, normalized_cut = cuts_of(graph, labels)
         proportions = None
         if predictor is not None:
             shares = self.objective.shares
-            assignments = predictor.assignments(self.data.rows)
-            proportions = shares @ assignments / len(shares)
+            proportions = shares @ predictor.assignments(rows) / len(shares)
         return {
             "_predictor": predictor,
             "_proportions": proportions,
@@ -273,7 +305,7 @@ class CutTraining:
             # The outputs of the module are in the order that it gave them.
             proportions = proportions[np.argsort(self.columns)]
         else:
-            self.X = self.scaling(self.data.rows)
+            self.X = self.scaling(self.data.samples.rows)
             self.activation = predictor.encoder.activation
             self._set_encoder(predictor.encoder)
         self.objective.past = proportions
@@ -320,7 +352,7 @@ def continue_training(estimator, data, model, random_state):
         history=estimator.history_,
     )
     run.run(loop)
-    attributes = run.attributes_of_stream(loop.best_state)
+    attributes = run.attributes(loop.best_state)
     rate = estimator.averaging_rate
     if rate == "decreasing":
         rate = _STREAM_RATE

@@ -27,12 +27,11 @@ from skdiffclust.cuts._neighbors import (
     count_ranked,
     neighbor_links,
     neighbors_graph,
-    rank_weights,
     ranked,
 )
 from skdiffclust.cuts._ratio_cut import check_graph
 
-# Samples of which a graph is computed for the mean degree of that of all.
+# Samples whose links are computed for the mean degree of all.
 _N_SCALED = 1000
 
 
@@ -178,37 +177,19 @@ class Affinity:
     def relate(self, X, graph):
         """Keep the samples X (n, d) of a given graph (n, n), to link new ones to them.
 
-        The weights of links are scaled such that the graph of this affinity would have
-        the mean degree of the given one. It is estimated from at most 1000 samples.
+        The weights of links are scaled such that samples have on average the degrees of
+        the given graph. It is estimated from at most 1000 samples.
         """
         self._keep(X)
         n_samples = X.shape[0]
         if hasattr(self.kind, "fit_transform"):
             self.transformer = clone(self.kind).fit(X)
-        if n_samples == 1:
-            return
         some = np.linspace(0, n_samples - 1, min(n_samples, _N_SCALED), dtype=np.int64)
-        own = float(self._mean_degree(X[some], n_samples))
+        own = float(self.links(X[some]).sum()) / len(some)
         scale = float(graph.sum()) / n_samples / own if own > 0 else 0.0
         # A graph without an edge has no unit, and one of weights near 0 overflows it.
         if 0 < scale < np.inf:
             self.scale = scale
-
-    def _mean_degree(self, X, n_samples):
-        """Return the mean degree in a graph of n_samples of which X (m, d) are some."""
-        if hasattr(self.kind, "fit_transform"):
-            return self.links(X).sum() / X.shape[0]
-        of_neighbors = self.kind in ("nearest_neighbors", "ranked_neighbors")
-        if self.kind == "ranked_neighbors" and self.metric == "euclidean":
-            # Known without a search: all samples have as many neighbours.
-            k = min(self.n_neighbors, n_samples - 1)
-            return 2.0 * rank_weights(np.arange(k)).sum()
-        part = Affinity(
-            self.kind, self.n_neighbors, self.metric, self.temperature, self.owner
-        )
-        degree = part.fit(X).sum() / X.shape[0]
-        # Each other sample is a neighbour, or has a weight as large as in the part.
-        return degree if of_neighbors else degree * (n_samples - 1) / (X.shape[0] - 1)
 
     def _keep(self, X):
         """Keep the samples X (n, d), and choose the number of their neighbours."""

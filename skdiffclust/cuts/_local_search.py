@@ -153,10 +153,8 @@ def local_search(level, labels, n_clusters, bounds=UNBOUNDED, *, climbs=CLIMBS):
 def rank(level, labels, n_clusters, bounds):
     """Return the key that labels (n,) are compared by: (excess of sizes, cut)."""
     clusters = sums_of(level, labels, n_clusters)
-    totals = clusters.totals
-    low, high = bounds
-    outside = np.maximum(totals - high, 0.0).sum() + np.maximum(low - totals, 0.0).sum()
-    if outside <= 1e-9 * totals.sum():
+    outside = _excess(clusters.totals, bounds)
+    if outside <= 1e-9 * clusters.totals.sum():
         outside = 0.0
     is_cut = clusters.cuts > 0
     cut = float((clusters.cuts[is_cut] / clusters.volumes[is_cut]).sum())

@@ -56,6 +56,7 @@ from skdiffclust.cuts._partition import (
     warn_if_joined,
     warn_if_small,
 )
+from skdiffclust.cuts._resuming import make_checkpoint
 from skdiffclust.cuts._starts import spectral_labels
 
 # Consecutive epochs without progress that end the training.
@@ -474,14 +475,12 @@ class PRCut(
         runs = []
         with torch_streams(model.encoder, model.device, rng):
             for loop in training:
-                runs.append(CutTraining(data, model, settings, rng))
-                if checkpoint is None:
-                    runs[-1].run(loop)
-                    continue
-                from skdiffclust.cuts._resuming import CutCheckpoint
-
-                left = CutCheckpoint(self, runs[-1], checkpoint, resume=resume)
-                runs[-1].run(loop, left)
+                run = CutTraining(data, model, settings, rng)
+                runs.append(run)
+                left = None
+                if checkpoint is not None:
+                    left = make_checkpoint(self, run, checkpoint, resume=resume)
+                run.run(loop, left)
         best = training.best
         run = runs[training.loops.index(best)]
         for name, value in run.attributes(best.best_state).items():

@@ -16,8 +16,6 @@ from skdiffclust.cuts._components import (
     place_small,
 )
 
-# Weight, relative to the mean, of the edges that make a graph connected for ARPACK.
-_BRIDGE = 1e-6
 # Vectors of ARPACK, or 2 k + 1 for k requested ones if that is more.
 _N_LANCZOS = 20
 # Least divisor of a node, relative to the mean.
@@ -201,46 +199,30 @@ def spectral_labels(graph, n_clusters, n_init, random_state):
     """Return the labels (n,) of scikit-learn's spectral clustering of a graph.
 
     The labels are those of SpectralClustering(affinity="precomputed") with the same
-    random_state, if the graph is connected. ARPACK is not used where it fails, nor for
-    few nodes or a complete graph of equal weights: its vectors soon span the whole
-    space, and it continues from a vector that no seed determines.
+    random_state. If the graph is not connected or ARPACK fails, they are those of the
+    search; and for few nodes or a complete graph of equal weights, where its vectors
+    soon span the whole space and it continues from one that no seed determines.
     """
     from skdiffclust.cuts._local_search import as_level
     from skdiffclust.cuts._multilevel import search
 
     n = graph.shape[0]
-    parts = find_parts(graph)
-    n_parts = int(parts.max()) + 1
     spans_all = n <= max(_N_LANCZOS, 2 * n_clusters + 1)
     uniform = graph.nnz == n * (n - 1) > 0 and np.ptp(graph.data) == 0
-    if n_clusters == 1 or spans_all or uniform or n_parts > n // 2:
-        return search(as_level(graph), n_clusters, n_init, random_state)
-    if n_parts > 1:
-        graph = _bridged(graph, parts)
-    try:
-        labels = spectral_clustering(
-            graph, n_clusters=n_clusters, n_init=n_init, random_state=random_state
-        )
-    except ArpackError as error:
-        warnings.warn(
-            f"The eigensolver of init='spectral' failed ({error}); init='random' is "
-            "used instead.",
-            ConvergenceWarning,
-            stacklevel=5,
-        )
-        return search(as_level(graph), n_clusters, n_init, random_state)
-    return labels.astype(np.int64)
-
-
-def _bridged(graph, parts):
-    """Return graph (n, n) with a chain of light edges through its parts (n,)."""
-    first = np.unique(parts, return_index=True)[1]
-    weight = np.full(len(first) - 1, _BRIDGE * graph.data.mean())
-    chain = sp.coo_array((weight, (first[:-1], first[1:])), shape=graph.shape)
-    bridged = sp.csr_array(graph + chain + chain.T)
-    indices = bridged.indices.astype(graph.indices.dtype, copy=False)
-    indptr = bridged.indptr.astype(graph.indptr.dtype, copy=False)
-    return sp.csr_array((bridged.data, indices, indptr), shape=graph.shape)
+    if not spans_all and not uniform and not find_parts(graph).any():
+        try:
+            labels = spectral_clustering(
+                graph, n_clusters=n_clusters, n_init=n_init, random_state=random_state
+            )
+            return labels.astype(np.int64)
+        except ArpackError as error:
+            warnings.warn(
+                f"The eigensolver of init='spectral' failed ({error}); init='random' "
+                "is used instead.",
+                ConvergenceWarning,
+                stacklevel=5,
+            )
+    return search(as_level(graph), n_clusters, n_init, random_state)
 
 
 def fill_empty(labels, n_clusters, sizes):

@@ -205,17 +205,15 @@ class RatioCutLoss(nn.Module):
                 f"{(len(left), len(right))}. Got {tuple(block.shape)} instead."
             )
         if self.cut == "normalized":
-            batch = _weighted_mean_over_processes(
-                sides, self._degrees(degrees, block, sides)
-            )
+            weights = self._degrees(degrees, block, sides)
         elif degrees is not None:
             raise ValueError(
                 "The 'degrees' parameter of RatioCutLoss must be None with "
                 "cut='ratio', which does not use them. Set cut='normalized'."
             )
         else:
-            batch = 0.5 * sum(_mean_over_processes(side) for side in sides)
-        proportions = self._running(batch)
+            weights = [torch.ones_like(side[:, 0]) for side in sides]
+        proportions = self._running(_mean_over_processes(sides, weights))
         loss = block_loss(block, *(side.exp() for side in sides), proportions)
         if self.balance_weight:
             log_ratio = proportions.log() - self.prior.to(proportions.dtype).log()
@@ -267,14 +265,7 @@ class RatioCutLoss(nn.Module):
         return running + (batch - batch_now)
 
 
-def _mean_over_processes(log_assignments):
-    """Return the mean assignments (k,) of log-assignments (n, k) of all processes."""
-    total = torch.logsumexp(log_assignments, dim=0).exp()
-    count = total.new_tensor([float(len(log_assignments))])
-    return sum_over_processes(total) / sum_over_processes(count)
-
-
-def _weighted_mean_over_processes(sides, weights):
+def _mean_over_processes(sides, weights):
     """Return the weighted mean (k,) of both sides' assignments, of all processes.
 
     Each side counts by its own number of samples; weights are [(a,), (b,)].

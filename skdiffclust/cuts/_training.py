@@ -11,7 +11,6 @@ from skdiffclust._neighbors import k_nearest
 from skdiffclust._optimisers import Adam
 from skdiffclust.cuts._neighbors import count_ranked, rank_weights
 from skdiffclust.cuts._ratio_cut import expected_cut_with_gradient
-from skdiffclust.metrics._graphs import cut_of_labels
 
 # Lower bound of proportions in denominators, as a share of 1 / n_clusters.
 _FLOOR = 1e-3
@@ -151,35 +150,32 @@ class CutObjective:
             self.shares = divisors / divisors.mean()
         # A graph without an edge has nothing to cut.
         self.scale = len(self.degrees) / (self.degrees.sum() or 1.0)
-        self.running = None
+        self.running = np.zeros(len(prior))
         self.n_blocks = 0
         self.n_epochs = 0
-        self.beyond = None  # of exact value and gradient from the bound's
+        # Of the exact value and gradient, what is not in those of the bound.
         self.value_beyond = 0.0
+        n_rows = len(self.degrees) if settings.objective == "exact" else 0
+        self.beyond = np.zeros((n_rows, len(prior)))
         self.past = None  # proportions of the earlier samples of a stream
 
     def start_epoch(self, assignments):
         """Set the assignments (n, k) of all samples; return (value, KL) there."""
         linked = self._take(assignments)
         floored = self._floored(self.blended())
-        exact = None
+        n = len(assignments)
+        value = self.scale * float((self.cuts / floored).sum()) / n
         if self.settings.objective == "exact" and self.n_epochs % _EXACT_EVERY == 0:
-            self.beyond = None  # its memory is needed
             exact, gradient = expected_cut_with_gradient(
                 self.graph, self.degrees, self.memory, divisors=self.divisors
             )
             if self.divisors is not None:
                 exact *= self.divisors.mean()
                 gradient *= self.divisors.mean()
-        value = self.scale * float((self.cuts / floored).sum()) / len(assignments)
-        if exact is not None:
-            gradient *= len(assignments) * self.scale
-            every = slice(None)
-            gradient -= self._bound_gradient(every, linked, floored)
             self.value_beyond = self.scale * exact - value
-            self.beyond = gradient
-        if self.settings.objective == "exact":
-            value += self.value_beyond
+            gradient *= n * self.scale
+            self.beyond = gradient - self._bound_gradient(slice(None), linked, floored)
+        value += self.value_beyond
         self.n_epochs += 1
         return value, float(self.blended() @ np.log(floored / self.prior))
 
@@ -194,26 +190,13 @@ class CutObjective:
 
     def arrays(self):
         """Return the state that an epoch leaves, besides assignments, by name."""
-        k = len(self.prior)
-        n = len(self.degrees)
-        is_exact = self.settings.objective == "exact"
-        beyond = self.beyond if self.n_epochs else np.zeros((n, k))
-        return {
-            "n_epochs": self.n_epochs,
-            "n_blocks": self.n_blocks,
-            "has_running": int(self.running is not None),
-            "running": np.zeros(k) if self.running is None else self.running,
-            "value_beyond": float(self.value_beyond) if self.n_epochs else 0.0,
-            "beyond": beyond if is_exact else np.zeros((0, k)),
-        }
+        names = "n_epochs", "n_blocks", "running", "value_beyond", "beyond"
+        return {name: getattr(self, name) for name in names}
 
     def load_arrays(self, assignments, arrays):
         """Load what `arrays` returned, with the assignments (n, k) of all samples."""
-        self.n_epochs = arrays["n_epochs"].item()
-        self.n_blocks = arrays["n_blocks"].item()
-        self.running = arrays["running"] if arrays["has_running"].item() else None
-        self.value_beyond = arrays["value_beyond"].item()
-        self.beyond = arrays["beyond"]
+        for name, value in arrays.items():
+            setattr(self, name, value if value.ndim else value.item())
         self._take(assignments)
 
     def batch_gradient(self, rows, assignments):
@@ -258,9 +241,8 @@ class CutObjective:
             parts = [part / total for part in parts]
         batch = parts[0] @ sides[0] + parts[1] @ sides[1]
         self.n_blocks += 1
-        rate = self.averaging_rate
-        running = batch if self.running is None else self.running
-        self.running = (1.0 - rate) * running + rate * batch
+        rate = self.averaging_rate if self.n_blocks > 1 else 1.0
+        self.running = (1.0 - rate) * self.running + rate * batch
         floored = self._floored(self.running)
         _, gradients = block_loss_with_gradients(block, *sides, floored, parts)
         pull = self._pull(floored)
@@ -327,24 +309,6 @@ def block_loss_with_gradients(block, left, right, proportions, parts=None):
     return float((cut / proportions).sum() / total), gradients
 
 
-def train_assignments(loop, model, X, objective, random_state, close):
-    """Run the epochs of `loop` on the model of X (n, d).
-
-    ``close(loop, assignments, objective=, balance=)`` records an epoch, with the
-    assignments (n, k), the objective and the KL after it.
-    """
-    settings = objective.settings
-    for epoch in loop:
-        # The first epoch takes no step, because the initial state may be the best.
-        if epoch:
-            rate = _rate(settings, epoch, settings.max_iter)
-            for rows, block in _batches(objective.graph, settings, random_state):
-                model.step(X[rows], _vjp(objective, rows, block), rate)
-        assignments = softmax(model.logits(X))
-        value, balance = objective.start_epoch(assignments)
-        close(loop, assignments, objective=value, balance=balance)
-
-
 def fit_labels(model, X, labels, settings, random_state, *, moving, free=None):
     """Fit the model of X (n, d) to labels (n,) by their log-likelihood.
 
@@ -363,7 +327,7 @@ def fit_labels(model, X, labels, settings, random_state, *, moving, free=None):
     n_steps = -(-len(X) // settings.batch_size)
     n_epochs = max(int(_FITTED * settings.max_iter), -(-_LEAST_STEPS // n_steps))
     for epoch in range(n_epochs):
-        rate = _rate(settings, epoch, n_epochs)
+        rate = learning_rate(settings, epoch, n_epochs)
         n_wrong = np.zeros(1, dtype=np.int64)
         moving = moving and epoch < _MOVED * n_epochs
         for rows in mini_batches(len(X), settings.batch_size, random_state):
@@ -436,7 +400,7 @@ def _likelihood(targets, n_wrong):
     return gradient_of
 
 
-def _vjp(objective, rows, block):
+def cut_vjp(objective, rows, block):
     """Return the function from logits (b, k) of samples to the gradient by them."""
 
     def gradient_of(logits):
@@ -450,13 +414,13 @@ def _vjp(objective, rows, block):
     return gradient_of
 
 
-def _rate(settings, epoch, n_epochs):
+def learning_rate(settings, epoch, n_epochs):
     """Return the learning rate of an epoch, which falls linearly."""
     done = epoch / max(n_epochs - 1, 1)
     return settings.learning_rate * (1.0 - (1.0 - _LAST_RATE) * done)
 
 
-def _batches(graph, settings, random_state):
+def batches(graph, settings, random_state):
     """Yield (rows, block) of an epoch; block None means all edges of those samples."""
     n = graph.shape[0]
     size = settings.batch_size
@@ -467,30 +431,3 @@ def _batches(graph, settings, random_state):
             continue
         right = next(others)
         yield np.concatenate([rows, right]), graph[rows][:, right]
-
-
-def record_epoch(
-    loop, graph, assignments, *, state, attributes, divisors=None, **columns
-):
-    """End an epoch with the cut of the hard labels of assignments (n, k).
-
-    The loss is 1, plus the number of empty clusters, plus the cut relative to that of
-    random labels: any labelling that uses all clusters beats any other.
-    """
-    n_clusters = assignments.shape[1]
-    labels = assignments.argmax(axis=1)
-    cut = cut_of_labels(graph, labels, n_clusters, divisors)
-    n_used = len(np.unique(labels))
-    total = len(labels) if divisors is None else divisors.sum()
-    random_cut = n_clusters * (graph.sum() or 1.0) / (total or 1.0)
-    loss = 1.0 + n_clusters - n_used + cut / random_cut
-    if not np.isfinite(assignments).all():
-        loss = np.nan
-    loop.record(
-        loss,
-        state=state,
-        attributes=attributes,
-        cut=cut,
-        n_clusters=n_used,
-        **columns,
-    )

@@ -122,6 +122,7 @@ def test_a_line_cannot_part_moons_but_a_perceptron_can(global_random_seed):
 
 @pytest.mark.torch
 @pytest.mark.parametrize("activation", ["gelu", "relu", "tanh"])
+@pytest.mark.few_epochs
 def test_the_activation_is_what_stands_between_the_layers(activation, blobs):
     import torch
 
@@ -158,6 +159,7 @@ def test_labels_are_those_of_predict_ordered_by_size(encoder, blobs):
 
 
 @pytest.mark.parametrize("encoder", ENCODERS)
+@pytest.mark.few_epochs
 def test_equal_rows_never_part(encoder, blobs):
     X = np.repeat(blobs[0][:60], 2, axis=0)
     model = clusterer(**QUICK | {"encoder": encoder, "k": 4, "n_neighbors": 15}).fit(X)
@@ -165,6 +167,7 @@ def test_equal_rows_never_part(encoder, blobs):
     np.testing.assert_array_equal(model.predict(X[::2]), model.labels_[::2])
 
 
+@pytest.mark.few_epochs
 def test_encoders_keep_no_rows_and_nothing_of_torch(blobs):
     X, _ = blobs
     model = PRCut(4, **QUICK).fit(X)
@@ -179,6 +182,7 @@ def test_encoders_keep_no_rows_and_nothing_of_torch(blobs):
 
 @pytest.mark.parametrize("affinity", ["rbf", "cosine"])
 @pytest.mark.parametrize("encoder", [None, "mlp"])
+@pytest.mark.few_epochs
 def test_dense_affinities(affinity, encoder, global_random_seed):
     X, y = make_blobs(
         60, centers=[[3, 0], [0, 3]], cluster_std=0.5, random_state=global_random_seed
@@ -343,6 +347,7 @@ def test_a_stream_is_followed_where_its_clusters_go(global_random_seed):
 
 
 @pytest.mark.parametrize("encoder", [None, "mlp"])
+@pytest.mark.few_epochs
 def test_the_same_seed_gives_the_same_bits(encoder, blobs):
     first, second = (
         clusterer(**QUICK | {"encoder": encoder, "k": 4}).fit(blobs[0])
@@ -353,12 +358,14 @@ def test_the_same_seed_gives_the_same_bits(encoder, blobs):
         assert first.history_ == second.history_
 
 
+@pytest.mark.few_epochs
 def test_global_random_streams_are_left_alone(blobs):
     before = np.random.get_state()[1].copy()  # noqa: NPY002
     PRCut(4, **QUICK).fit(blobs[0])
     np.testing.assert_array_equal(before, np.random.get_state()[1])  # noqa: NPY002
 
 
+@pytest.mark.few_epochs
 def test_callbacks_see_every_epoch(blobs):
     from sklearn.callback import ScoringMonitor
 
@@ -438,6 +445,7 @@ def test_more_parts_than_clusters_are_put_together_whole(blobs):
     assert PRCut(3, **QUICK).fit(blobs[0], graph=parts).init_ratio_cut_ == 0.0
 
 
+@pytest.mark.few_epochs
 def test_parts_are_those_of_the_first_samples_of_a_stream():
     X, _ = make_blobs([30, 30], centers=CORNERS[:2], shuffle=False, random_state=0)
     model = PRCut(2, max_iter=5, random_state=0)
@@ -488,6 +496,7 @@ def test_contradicting_labels_and_too_few_clusters_are_refused(blobs):
 
 
 @pytest.mark.parametrize("encoder", ENCODERS)
+@pytest.mark.few_epochs
 def test_equal_rows_make_fewer_clusters_with_a_warning(encoder):
     X = np.repeat([[0.0, 0.0], [1.0, 1.0]], 10, axis=0)
     with pytest.warns(ConvergenceWarning, match="2 clusters instead of 3.*distinct"):
@@ -499,6 +508,7 @@ def test_equal_rows_make_fewer_clusters_with_a_warning(encoder):
 
 
 @pytest.mark.parametrize("encoder", ENCODERS)
+@pytest.mark.few_epochs
 def test_one_row_is_one_cluster(encoder):
     model = clusterer(**QUICK | {"encoder": encoder, "k": 1}).fit([[1.0, 2.0]])
     assert model.labels_.tolist() == [0] and model.ratio_cut_ == 0.0
@@ -528,6 +538,7 @@ def test_offsets_constant_features_and_dtypes_change_nothing(encoder, blobs):
             np.testing.assert_array_equal(labels, other)
 
 
+@pytest.mark.few_epochs
 def test_float32_stays_float32(blobs):
     X = blobs[0].astype(np.float32)
     model = PRCut(4, **QUICK).fit(X)
@@ -543,6 +554,7 @@ def test_any_batch_size_works(batch_size, blobs):
         assert model.fit(blobs[0]).n_clusters_ == 4
 
 
+@pytest.mark.few_epochs
 def test_diverging_training_keeps_the_best_weights_and_says_so(blobs, monkeypatch):
     from skdiffclust.cuts import _training
 
@@ -561,6 +573,7 @@ def test_diverging_training_keeps_the_best_weights_and_says_so(blobs, monkeypatc
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
+@pytest.mark.few_epochs
 def test_an_interrupted_fit_leaves_the_old_model(error, blobs, monkeypatch):
     from skdiffclust.cuts import _training
 
@@ -582,6 +595,7 @@ def test_an_interrupted_fit_leaves_the_old_model(error, blobs, monkeypatch):
     assert not hasattr(unfitted, "n_features_in_")
 
 
+@pytest.mark.few_epochs
 def test_parameters_and_data_are_never_written(blobs):
     X = blobs[0].copy()
     X.flags.writeable = False
@@ -598,6 +612,7 @@ def test_parameters_and_data_are_never_written(blobs):
 
 # Small parts, equal rows and emptied clusters are warned of, arithmetic is not.
 @pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.few_epochs
 def test_small_graphs_of_every_kind_end_finite_or_with_a_message(global_random_seed):
     assert refused_for_a_reason(fuzz(40, global_random_seed))
 
@@ -636,6 +651,7 @@ def test_a_stream_goes_on_with_what_it_began_with(blobs):
         assert model.labels_ is labels
 
 
+@pytest.mark.few_epochs
 def test_a_batch_of_a_stream_without_a_cluster_keeps_the_numbers(blobs):
     X, _ = blobs
     model = PRCut(4, **QUICK).fit(X)
@@ -646,6 +662,7 @@ def test_a_batch_of_a_stream_without_a_cluster_keeps_the_numbers(blobs):
     np.testing.assert_array_equal(model.cluster_sizes_, [5, 0, 0, 0])
 
 
+@pytest.mark.few_epochs
 def test_blocks_are_trained_on_the_bound(blobs, monkeypatch):
     from skdiffclust.cuts import _training
 

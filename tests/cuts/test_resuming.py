@@ -8,7 +8,7 @@ from sklearn.datasets import make_blobs
 
 from skdiffclust import PRCut
 from skdiffclust._checkpoint import Checkpoint
-from skdiffclust.cuts import _training
+from skdiffclust.cuts import _fitting
 
 SETTINGS = {
     "hidden_layer_sizes": (8,),
@@ -52,7 +52,7 @@ def assert_same(found, expected, X):
     np.testing.assert_array_equal(found.predict_proba(X), expected.predict_proba(X))
 
 
-@pytest.mark.parametrize("n_epochs", [1, 2, 10])
+@pytest.mark.parametrize("n_epochs", [1, 10])
 @pytest.mark.parametrize(
     "changed",
     [
@@ -76,7 +76,7 @@ def test_a_resumed_fit_has_the_bits_of_a_whole_one(
     assert_same(model, whole, blobs)
     # A fit that ended is read, not computed.
     with monkeypatch.context() as patch:
-        patch.setattr(_training, "_batches", None)
+        patch.setattr(_fitting, "batches", None)
         again = PRCut(3, **SETTINGS | changed)
         again.fit(blobs, checkpoint=folder, resume=True)
     assert_same(again, whole, blobs)
