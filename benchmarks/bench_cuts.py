@@ -253,7 +253,7 @@ def seeds(names, split, n_seeds=5):
         print(f"{name}: {np.mean(pairs):.3f}, {np.min(pairs):.3f}", flush=True)
 
 
-def sizes(n_seeds=5):
+def sizes(n_seeds=3):
     """Print what bounds on sizes cost, ours and k-means-constrained."""
     from k_means_constrained import KMeansConstrained
 
@@ -262,18 +262,18 @@ def sizes(n_seeds=5):
     rows = {"graph cut": [], "k-means-constrained": []}
     for seed in range(n_seeds):
         order = np.random.RandomState(seed).permutation(len(X))
-        old, new = order[:2000], order[2000:3000]
+        old, new = order[:8000], order[8000:]
         pca = PCA(50, random_state=0).fit(X[old])
         table, others = pca.transform(X[old]), pca.transform(X[new])
         models = {
             "graph cut": GraphCutClustering(10, max_imbalance=0.5, random_state=seed),
             "k-means-constrained": KMeansConstrained(
-                10, size_min=100, size_max=300, n_init=1, random_state=seed
+                10, size_min=400, size_max=1200, n_init=1, random_state=seed
             ),
         }
         for name, model in models.items():
             took, labels = seconds(model.fit_predict, table)
-            counts = np.bincount(labels) / 200
+            counts = np.bincount(labels) / 800
             # The peer would bound the sizes of the new ones as well.
             predicted = (
                 model.predict(others)

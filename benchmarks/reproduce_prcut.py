@@ -245,9 +245,6 @@ def paper(names, n_seeds):
             )
 
 
-# Section 4.4.
-
-
 def main():
     """Run a part."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
