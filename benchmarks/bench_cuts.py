@@ -297,7 +297,7 @@ def cells(n_splits=5):
     """Print how predictions of held-out cells agree with a fit to all."""
     X, y = load("pbmc68k_reduced")
     print("clusters, split: prediction and joint fit, both fits on the others, ARI")
-    for k in ("auto", len(np.unique(y))):
+    for k in ("auto", 6, len(np.unique(y))):
         joint = GraphCutClustering(k, random_state=0).fit(X).labels_
         for seed in range(n_splits):
             order = np.random.RandomState(seed).permutation(len(X))
