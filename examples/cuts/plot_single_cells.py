@@ -95,31 +95,3 @@ print(f"{are_markers:.0%} of the genes of the picture are markers")
 assert cut.n_clusters_ == 5
 assert min(scores["graph cut"], scores["graph cut, new cells"]) > 0.95
 assert are_markers > 0.9
-
-# %%
-# A graph that another package has made is taken as it is: scanpy's
-# ``adata.obsp["connectivities"]``, for example, which is symmetric, with weights up to
-# 1 that are larger for closer cells. Its ``adata.obsp["distances"]`` is not: each row
-# holds distances to as many neighbours, larger for cells farther away, and it is not
-# symmetric. Here such a graph is built from the same components.
-
-distances = kneighbors_graph(components, 15, mode="distance")
-widths = distances.max(axis=1).toarray().ravel()
-near = distances.copy()
-near.data = np.exp(-((near.data / np.repeat(widths, 15)) ** 2))
-connectivities = near.maximum(near.T)
-given = GraphCutClustering(5, affinity="precomputed", random_state=0)
-given.fit(connectivities)
-print(f"with a given graph: ARI {adjusted_rand_score(y, given.labels_):.2f}")
-
-# %%
-# New cells are predicted from their components. A fifth of the cells is held out, and
-# their predictions are compared with the labels of all cells fitted together.
-
-held_out = rng.permutation(len(y))[: len(y) // 5]
-others = np.setdiff1d(np.arange(len(y)), held_out)
-model = GraphCutClustering(5, random_state=0).fit(components[others])
-agreement = adjusted_rand_score(labels[held_out], model.predict(components[held_out]))
-print(f"predictions and a joint fit agree: ARI {agreement:.2f}")
-assert adjusted_rand_score(y, given.labels_) > 0.95
-assert agreement > 0.95
