@@ -241,7 +241,7 @@ def recall(
     array([[4.1, 9. ]])
     """
     field = _Field.checked(memories, inverse_temperature, weights, metric, linear_map)
-    _check_step(step_size, metric)
+    check_step(step_size, metric)
     if n_steps < 0:
         raise ValueError(
             f"The 'n_steps' parameter must be at least 0. Got {n_steps} instead. Pass "
@@ -366,17 +366,9 @@ class _Field:
     def checked(cls, memories, inverse_temperature, weights, metric, linear_map):
         """Return the field of arguments that a user gave."""
         memories = _check_matrix(memories, "memories")
-        if metric not in METRICS:
-            raise ValueError(
-                f"The 'metric' parameter must be one of {', '.join(METRICS)}. Got "
-                f"{metric!r} instead. Choose one of them."
-            )
+        check_metric(metric)
         beta = inverse_temperature
-        if not isinstance(beta, Real) or not 0 < beta < np.inf:
-            raise ValueError(
-                "The 'inverse_temperature' parameter must be a positive number. Got "
-                f"{beta!r} instead. One over the variance of X is a start."
-            )
+        check_temperature(beta)
         if linear_map is not None:
             linear_map = _check_matrix(linear_map, "linear_map")
             if metric != "euclidean" or len(linear_map) != memories.shape[1]:
@@ -476,7 +468,25 @@ def _check_rows(X, memories):
     return X
 
 
-def _check_step(step_size, metric):
+def check_metric(metric):
+    """Refuse an unknown metric."""
+    if metric not in METRICS:
+        raise ValueError(
+            f"The 'metric' parameter must be one of {', '.join(METRICS)}. Got "
+            f"{metric!r} instead. Choose one of them."
+        )
+
+
+def check_temperature(beta):
+    """Refuse an inverse temperature that is not positive and finite."""
+    if not isinstance(beta, Real) or not 0 < beta < np.inf:
+        raise ValueError(
+            "The 'inverse_temperature' parameter must be a positive number. Got "
+            f"{beta!r} instead. One over the variance of X is a start."
+        )
+
+
+def check_step(step_size, metric):
     """Refuse a step size with which the energy could rise."""
     largest = "at most 1" if metric == "manhattan" else "below 2"
     allowed = 0 < step_size < 2 and (metric != "manhattan" or step_size <= 1)

@@ -18,14 +18,13 @@ from skdiffclust._kmeans import (
 from skdiffclust._n_clusters import count_clusters
 from skdiffclust.memories._assign import assign
 from skdiffclust.memories._constrained import constrained_lloyd
-from skdiffclust.memories._dynamics import Dynamics, entropy
+from skdiffclust.memories._dynamics import Dynamics
 from skdiffclust.memories._optimise import Descent, Plateau
 from skdiffclust.memories._scaling import dense
 from skdiffclust.memories._seeding import exchange, sample_rows, seed_memories
 
 _PATIENCE = 5  # batches without progress after which the learning rate halves
 _FINALISTS = 0.3  # of the restarts are trained to the end when the loss selects
-_TIE = 1.02  # closer losses are compared by entropy
 _RACE_EPOCHS = 5  # of restarts whose start is random
 _EXCHANGED = (2, 4)  # fewest and most restarts of k-means that continue to exchanges,
 _EXCHANGED_MEMORIES = 40  # of about so many memories in all
@@ -59,8 +58,7 @@ class Fit:
             scaling.beta, clam.n_steps, clam.step_size, clam.metric
         )
         self._is_spherical = clam.metric == "cosine"
-        self._converged = self._converged_inertia = None
-        self._judged = self._trained_inertia = None
+        self._converged = None
         self._constraints = constraints
         self._gain = None
         self.start_is_kept = False
@@ -212,11 +210,6 @@ class Fit:
         is_kept[best] = True
         return seeds[is_kept], costs[is_kept]
 
-    def _winners(self, losses):
-        """Return the restarts (m,) of least loss that continue, best first."""
-        kept = max(1, ceil(_FINALISTS * len(losses)))
-        return np.argsort(losses, kind="stable")[:kept]
-
     def _rows(self, chosen):
         """Return samples in training units."""
         return self._scaling.transform(self._X[chosen])
@@ -230,7 +223,8 @@ class Fit:
                 self._rows, self._weight, self._batch_size, self._random_state
             )
             if not self._raced and epoch == _RACE_EPOCHS - 1:
-                winners = self._winners(losses)
+                kept = ceil(_FINALISTS * len(losses))
+                winners = np.argsort(losses, kind="stable")[:kept]
                 descent.keep(winners)
                 losses = losses[winners]
                 self._raced = True
@@ -299,11 +293,7 @@ class Fit:
             )
         ]
         found = np.array([len(np.unique(chosen)) for chosen in labels])
-        if self._converged is None:
-            merit = self._sharpness(losses, descent.memories, descent.log_weights)
-        else:
-            merit = -losses
-        restart = int(np.lexsort((-np.asarray(merit), -found))[0])
+        restart = int(np.lexsort((losses, -found))[0])
         if self._converged is not None:
             last = losses[-1]
             self.start_is_kept = restart == len(losses) - 1
@@ -314,14 +304,9 @@ class Fit:
         """Return the inertia of memories less that of k-means; -inf without k-means."""
         if self._converged is None:
             return -np.inf
-        if self._converged_inertia is None:
-            self._converged_inertia = self._inertia(*self._converged)
         descent = self.descent
         trained = descent.memories[restart], descent.log_weights[restart]
-        if self._judged is None or not all(map(np.array_equal, trained, self._judged)):
-            self._judged = tuple(part.copy() for part in trained)
-            self._trained_inertia = self._inertia(*trained)
-        return self._trained_inertia - _LOOSER * self._converged_inertia
+        return self._inertia(*trained) - _LOOSER * self._inertia(*self._converged)
 
     def _inertia(self, memories, log_weights):
         """Return the weighted sum of distances of the sample to its memories."""
@@ -334,23 +319,6 @@ class Fit:
             gaps = dense(self._Z[wrong]) - memories[labels[wrong]]
             far[wrong] = np.square(gaps).sum(axis=1)
         return float(far @ self._sample_weight)
-
-    def _sharpness(self, losses, memories, log_weights):
-        """Return minus the entropy (eq. 13) of restarts near the least loss, else minus
-        infinity; without masks, whose noise makes losses equal, minus the loss.
-        """
-        if not self._has_masks:
-            return -losses
-        sharpness = np.full(len(losses), -np.inf)
-        for i in np.flatnonzero(losses <= _TIE * losses.min()):
-            sharpness[i] = -self._sample_weight @ entropy(
-                self._Z,
-                memories[i],
-                self.dynamics.inverse_temperature,
-                weights=np.exp(log_weights[i]),
-                metric=self.dynamics.metric,
-            )
-        return sharpness
 
     def gain(self, losses):
         """Return what training gained on its start, by the losses of its epochs."""

@@ -104,7 +104,7 @@ def scaling_of(
 def _moments(X, sample_weight, metric):
     """Return mean (d,), total spread, least and largest values (d,) of dense rows."""
     unit = directions if metric == "cosine" else np.asarray
-    mean = _weighted_mean(X, sample_weight, unit, 0.0)
+    mean = _weighted_mean(X, sample_weight, unit)
     low = np.full(X.shape[1], np.inf)
     high = np.full(X.shape[1], -np.inf)
     spread = 0.0
@@ -129,9 +129,9 @@ def _sparse_moments(X, sample_weight, metric):
     return mean, float(spread) if spread > rounding else 0.0
 
 
-def _weighted_mean(X, sample_weight, unit, origin):
+def _weighted_mean(X, sample_weight, unit):
     """Return the weighted mean (d,) of the rows, exact where a feature is constant."""
-    origin = unit(X[:1]).astype(np.float64)[0] + origin
+    origin = unit(X[:1]).astype(np.float64)[0]
     total = np.zeros(X.shape[1])
     for rows in blocks(X):
         total += sample_weight[rows] @ (unit(X[rows]).astype(np.float64) - origin)

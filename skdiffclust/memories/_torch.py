@@ -13,7 +13,13 @@ from skdiffclust._torch import (
     to_numpy,
     to_tensor,
 )
-from skdiffclust.memories._dynamics import METRICS, Completion, Dynamics
+from skdiffclust.memories._dynamics import (
+    Completion,
+    Dynamics,
+    check_metric,
+    check_step,
+    check_temperature,
+)
 
 
 def recall(X, memories, log_weights, dynamics, moves=None):
@@ -250,24 +256,9 @@ class AssociativeMemory(nn.Module):
         generator=None,
     ):
         super().__init__()
-        largest = 1 if metric == "manhattan" else 2
-        if metric not in METRICS:
-            raise ValueError(
-                "The 'metric' parameter of AssociativeMemory must be one of "
-                f"{', '.join(METRICS)}. Got {metric!r} instead. Choose one of them."
-            )
-        if not 0 < step_size < 2 or step_size > largest:
-            raise ValueError(
-                "The 'step_size' parameter of AssociativeMemory must be positive, "
-                f"below 2, and at most 1 for 'manhattan'. Got {step_size!r} instead: "
-                "the energy could increase. Use 1."
-            )
-        if not 0 < inverse_temperature < float("inf"):
-            raise ValueError(
-                "The 'inverse_temperature' parameter of AssociativeMemory must be "
-                f"positive and finite. Got {inverse_temperature!r} instead. One over "
-                "the variance of the samples is a start."
-            )
+        check_metric(metric)
+        check_step(step_size, metric)
+        check_temperature(inverse_temperature)
         if memories is None:
             memories = torch.randn(n_clusters, n_features, generator=generator)
         memories = torch.as_tensor(memories, dtype=torch.get_default_dtype()).clone()

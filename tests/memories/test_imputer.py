@@ -95,12 +95,12 @@ def test_temperature_follows_the_data(global_random_seed):
     assert not given.linear_correction_
 
 
-@pytest.mark.parametrize("share", [0.1, 0.4])
+@pytest.mark.parametrize("share", [0.1, pytest.param(0.4, marks=pytest.mark.long)])
 def test_as_good_as_neighbours_and_better_than_means(share):
     X = StandardScaler().fit_transform(load_iris().data)
-    blobs, _ = make_blobs(300, n_features=6, centers=5, random_state=0)
+    blobs, _ = make_blobs(150, n_features=6, centers=5, random_state=0)
     ours, theirs, means = [], [], []
-    for rows in (X, StandardScaler().fit_transform(blobs), curve()):
+    for rows in (X, StandardScaler().fit_transform(blobs), curve(150)):
         for seed in range(3):
             shown = with_gaps(rows, share, seed)
             ours.append(error(AssociativeImputer(random_state=seed), rows, shown))

@@ -58,13 +58,13 @@ def test_a_large_first_batch_and_sparse_rows(monkeypatch, global_random_seed):
 
 def test_a_stream_that_comes_sorted(monkeypatch, global_random_seed):
     X, y = make_blobs(
-        1200, n_features=6, centers=10 * np.eye(6), random_state=global_random_seed
+        600, n_features=6, centers=10 * np.eye(6), random_state=global_random_seed
     )
     monkeypatch.setattr(_reservoir, "SIZE", 200)
     for rows in (X, csr_array(X)):
         model = ClAM(6, random_state=global_random_seed)
         order = np.argsort(y, kind="stable")
-        for start in range(0, 1200, 100):
+        for start in range(0, 600, 100):
             model.partial_fit(rows[order[start : start + 100]])
         assert adjusted_rand_score(y, model.predict(rows)) > 0.95
 

@@ -1,6 +1,12 @@
 """The contract of all estimators: what one can do all can, or a reason why not."""
 
-from proven import Dash, Table, cells
+from functools import partial
+
+import proven
+from proven import COLUMNS, Dash, Table
+
+NAMES = {**COLUMNS, "DeepClAM": "Deep ClAM"}
+cells = partial(proven.cells, columns=NAMES)
 
 HERE = "test_contract.py::"
 SEARCH = "test_search.py::"
@@ -22,12 +28,15 @@ NOTHING_TRAINED = Dash(
 NO_MODEL = Dash(
     "nothing is trained: the labels are those of a search, and PRCut trains a model"
 )
+CODES = Dash("another clusterer takes them, of the codes that it learns")
+DEEP = "memories/test_deep.py::"
 DENSE_ONLY = Dash("its encoder needs dense samples")
 NO_OBJECTIVE = Dash("the objective is only defined for the training samples")
 NO_TRANSFORM = Dash("has no transform")
 NO_ENCODER = Dash("its model are the memories; DeepClAM has an encoder")
 SECONDS = Dash("a fit takes seconds, and partial_fit continues; DeepClAM writes them")
 OWN_LAYER = Dash("the penalty needs the weights of the first layer")
+ALL_CODES = Dash("its rounds need the codes of all samples; checkpoints resume a fit")
 WHOLE_PATHS = Dash("a path needs all samples at once")
 NO_WEIGHTS = Dash(
     "its loss is a function of pairs of samples, for which weights of samples are not "
@@ -35,13 +44,15 @@ NO_WEIGHTS = Dash(
 )
 ROWS = {
     "sparse X in float32 and float64, 64-bit indices, Euclidean": cells(
-        HERE + "test_sparse_samples", PRCut=DENSE_ONLY
+        HERE + "test_sparse_samples", PRCut=DENSE_ONLY, DeepClAM=DENSE_ONLY
     ),
     "sparse X, cosine": cells(
-        HERE + "test_sparse_samples_by_cosines", PRCut=DENSE_ONLY
+        HERE + "test_sparse_samples_by_cosines", PRCut=DENSE_ONLY, DeepClAM=DENSE_ONLY
     ),
     "square sparse X as features": cells(
-        HERE + "test_a_square_sparse_x_is_features", PRCut=DENSE_ONLY
+        HERE + "test_a_square_sparse_x_is_features",
+        PRCut=DENSE_ONLY,
+        DeepClAM=DENSE_ONLY,
     ),
     "``sample_weight``": cells(
         CHECK,
@@ -51,11 +62,12 @@ ROWS = {
         PRCut="cuts/test_prcut.py::test_samples_without_weight_have_a_finite_ratio_cut",
         SparseGEMINICV=HERE + "test_weights_are_taken",
         SpanningForestEmbedding=NO_WEIGHTS,
+        DeepClAM=DEEP + "test_rows_of_no_weight_are_not_there",
     ),
     "``partial_labels`` or ``y``, integers or strings": cells(
-        HERE + "test_labels_of_some"
+        HERE + "test_labels_of_some", DeepClAM=CODES
     ),
-    "``must_link``, ``cannot_link``": cells(HERE + "test_links"),
+    "``must_link``, ``cannot_link``": cells(HERE + "test_links", DeepClAM=CODES),
     '``n_clusters="auto"``, with a warning if it is not clear': cells(
         SpanningForestClustering="forests/test_spanning_forest.py::"
         "test_no_clear_structure_is_a_warning",
@@ -68,6 +80,7 @@ ROWS = {
         SparseGEMINICV="gemini/test_sparse_gemini_cv.py::"
         "test_the_number_is_chosen_with_the_penalty",
         SpanningForestEmbedding=PREDICTS_NOTHING,
+        DeepClAM=DEEP + "test_number_of_clusters_is_found",
     ),
     "``predict``, ``predict_proba``": cells(
         HERE + "test_predictions",
@@ -81,6 +94,7 @@ ROWS = {
         GraphCutClustering=NO_MODEL,
         SparseGEMINI=WHOLE_PATHS,
         SparseGEMINICV=WHOLE_PATHS,
+        DeepClAM=ALL_CODES,
     ),
     "callbacks": cells(
         SEARCH + "test_callbacks_in_a_search",
@@ -89,12 +103,14 @@ ROWS = {
         SparseGEMINICV=SEARCH + "test_a_search_over_paths",
         SpanningForestEmbedding="forests/test_spanning_forest_embedding.py::"
         "test_callbacks_through_a_search_of_pipelines",
+        DeepClAM=DEEP + "test_callbacks_watch_every_epoch_through_a_search",
     ),
     "interruption by Ctrl-C": cells("faults/test_interruption.py::test_control_c"),
     "``ConvergenceWarning``": cells(
         HERE + "test_what_has_not_converged_says_so",
         SpanningForestClustering=NOTHING_TRAINED,
         GraphCutClustering=NO_MODEL,
+        DeepClAM=DEEP + "test_interruption_and_divergence",
     ),
     "``checkpoint=``, ``resume=``": cells(
         RESUME + "test_from_every_step_on",
@@ -116,6 +132,7 @@ ROWS = {
         SparseGEMINICV=OWN_LAYER,
         SpanningForestEmbedding="forests/test_spanning_forest_embedding.py::"
         "test_module_on_images",
+        DeepClAM=DEEP + "test_module_is_copied_and_trained",
     ),
     "``score``, the objective": cells(
         HERE + "test_score", SpanningForestClustering=NO_OBJECTIVE
@@ -132,4 +149,4 @@ ROWS = {
     ),
     "metadata routing": cells(HERE + "test_metadata_routing"),
 }
-CONTRACT = Table("contract", "what", ROWS)
+CONTRACT = Table("contract", "what", ROWS, NAMES)
