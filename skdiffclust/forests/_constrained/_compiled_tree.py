@@ -127,17 +127,22 @@ def improve(similarity, component, problem, search):
     `component` (n,), from 0 to ``problem.n_clusters - 1``, satisfies the constraints;
     the colours of the problem are not read. The edges are left in ``search.up``.
     """
-    search.changed[:] = True
+    n_trees = len(search.used)
+    n_groups = len(search.targets)
+    for c in range(n_trees):
+        search.changed[c] = True
     unit = gain_unit(similarity)
+    # Literals and integers would compile the steps once more.
+    first = np.int64(0)
+    everything = float(n_groups + 1)
     for _ in range(MAX_ROUNDS):
         grow_trees(similarity, component, problem, search)
-        weigh_moves(
-            similarity, component, problem, search, unit, 0, len(search.targets)
-        )
-        search.used[:] = False
-        carry_out(similarity, component, search, unit, len(component) + 1)
+        weigh_moves(similarity, component, problem, search, unit, first, n_groups)
+        for c in range(n_trees):
+            search.used[c] = False
+        carry_out(similarity, component, search, unit, everything)
         is_moved = False
-        for c in range(len(search.used)):
+        for c in range(n_trees):
             search.changed[c] = search.used[c]
             is_moved = is_moved or search.used[c]
         if not is_moved:

@@ -29,10 +29,14 @@ def tree_of_rows(similarity, rows, up):
     m = len(rows)
     if m == 0:
         return 0.0
-    active = rows[1:].copy()
-    via = np.full(m, rows[0])
-    key = np.full(m, -np.inf)
     newest = rows[0]
+    active = np.empty(m, dtype=np.int64)
+    via = np.empty(m, dtype=np.int64)
+    key = np.empty(m)
+    for a in range(m - 1):
+        active[a] = rows[a + 1]
+        via[a] = newest
+        key[a] = -np.inf
     n_active = m - 1
     total = 0.0
     up[newest] = -1
@@ -70,16 +74,20 @@ def tree_of_blocks(similarity, rows, blocks):
     `blocks` (m,) numbers the blocks of `rows` (m,). Returns edges (n_blocks - 1, 2)
     between rows and their weights, in the order of Prim's algorithm. O(m²) time.
     """
-    edges = np.empty((len(rows), 2), dtype=np.int64)
-    weights = np.empty(len(rows))
-    active = rows.copy()
-    block = blocks.copy()
-    via = rows.copy()
-    key = np.empty(len(rows))
-    key[:] = -np.inf
-    arrived = rows.copy()
-    newest = blocks[0]
     n_active = len(rows)
+    edges = np.empty((n_active, 2), dtype=np.int64)
+    weights = np.empty(n_active)
+    active = np.empty(n_active, dtype=np.int64)
+    block = np.empty(n_active, dtype=np.int64)
+    via = np.empty(n_active, dtype=np.int64)
+    key = np.empty(n_active)
+    arrived = np.empty(n_active, dtype=np.int64)
+    for a in range(n_active):
+        active[a] = rows[a]
+        block[a] = blocks[a]
+        via[a] = rows[a]
+        key[a] = -np.inf
+    newest = blocks[0]
     n_edges = 0
     while True:
         left = 0
@@ -97,7 +105,8 @@ def tree_of_blocks(similarity, rows, blocks):
         n_active = left
         if n_active == 0:
             break
-        for v in arrived[:n_arrived]:
+        for b in range(n_arrived):
+            v = arrived[b]
             for a in range(n_active):
                 j = active[a]
                 value = similarity[v, j]
