@@ -151,7 +151,7 @@ class BoruvkaSampler:
             # The last column is that of the diagonal.
             noisy = torch.nn.functional.pad(noisy.flatten(0, 1), (0, 1))
             matrices = RankedMatrices(noisy, self.triangle)
-            ranks = spanning_forest(matrices.ranks).edges[:, : self.n_edges]
+            ranks = spanning_forest(matrices.ranks)[:, : self.n_edges]
             shape = (self.n_items, last - first)
             found, weights = matrices.edges(ranks)
             edges.append(found.unflatten(0, shape))

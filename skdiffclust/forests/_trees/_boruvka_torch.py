@@ -6,8 +6,6 @@ round of Borůvka's algorithm; what is left of it is solved by its bottlenecks. 
 is asked for few calls, and for less memory traffic in each.
 """
 
-from typing import NamedTuple
-
 import torch
 
 # Ranks of no pair, and of a sample with itself; those of pairs follow.
@@ -104,25 +102,6 @@ class RankedMatrices:
         )
 
 
-class RankedForest(NamedTuple):
-    """Maximum spanning forests of ranked matrices, and how they were found.
-
-    Attributes
-    ----------
-    edges : tensor of shape (s, e), of ranks
-        Ranks of the edges, the heaviest first, then `NONE`.
-    nodes : tensor of shape (s, n), int64
-        Component, after the last contraction, that each sample is in.
-    inner : tensor of shape (s, c, c), of ranks, or None
-        Ranks of the edges between such components, `NONE` elsewhere. None if every tree
-        is one component.
-    """
-
-    edges: torch.Tensor
-    nodes: torch.Tensor
-    inner: torch.Tensor
-
-
 def contracted(ranks, into, size):
     """Contract nodes of ranks (s, c, c) into `size` nodes, whose numbers are (s, c)."""
     (n_samples, c) = into.shape
@@ -149,22 +128,20 @@ def bottlenecks_of(ranks):
     return ranks
 
 
-def spanning_forest(ranks, n_trees=1):
-    """Return the maximum spanning forests of ranked graphs, as a RankedForest.
+def spanning_forest(ranks):
+    """Return the ranks of the edges of maximum spanning trees, the heaviest first.
+
+    (s, e), of which the first n - 1 are edges.
 
     Parameters
     ----------
     ranks : tensor of shape (s, n, n), int16 or int32
-        Symmetric. No two pairs are equal but those of rank `NONE`, which are no edges;
-        `SELF` on the diagonal.
-    n_trees : int, default=1
-        Upper bound of the number of trees.
+        Symmetric. No two pairs are equal; `SELF` on the diagonal.
     """
-    (n_samples, n) = ranks.shape[:2]
+    n = ranks.shape[1]
     numbers = torch.arange(n, device=ranks.device)
-    nodes = numbers.expand(n_samples, n)
     found = []
-    while ranks.shape[1] > _FEW and len(found) < n.bit_length():
+    while ranks.shape[1] > _FEW:
         c = ranks.shape[1]
         index = numbers[:c]
         top, other = ranks.max(dim=2)
@@ -175,30 +152,16 @@ def spanning_forest(ranks, n_trees=1):
         found.append(top.masked_fill(is_root, NONE))
         for _ in range((c - 1).bit_length()):
             parents = parents.gather(1, parents)
-        # Nodes without edges past those that n_trees counts share the last number.
-        size = (c + n_trees) // 2
+        size = (c + 1) // 2
         places = (is_root.cumsum(dim=1) - 1).clamp_(max=size - 1)
         into = places.gather(1, parents)
         ranks = contracted(ranks, into, size)
         ranks.diagonal(dim1=1, dim2=2).fill_(SELF)
-        nodes = into.gather(1, nodes)
-    inner = None
-    if ranks.shape[1] <= _FEW:
-        inner = ranks.masked_fill(ranks != bottlenecks_of(ranks), NONE)
-        # Every edge is there twice.
-        last = 2 * (ranks.shape[1] - 1)
-        found.append(inner.flatten(1).sort(dim=1, descending=True).values[:, :last:2])
+    inner = ranks.masked_fill(ranks != bottlenecks_of(ranks), NONE)
+    # Every edge is there twice.
+    last = 2 * (ranks.shape[1] - 1)
+    found.append(inner.flatten(1).sort(dim=1, descending=True).values[:, :last:2])
     edges = torch.cat(found, dim=1)
     if n > _FEW:
         edges = edges.sort(dim=1, descending=True).values
-    return RankedForest(edges, nodes, inner)
-
-
-def trees_of(forest):
-    """Return a number (s, n) for the tree that each sample is in."""
-    if forest.inner is None:
-        return forest.nodes
-    linked = bottlenecks_of(forest.inner) > NONE
-    index = torch.arange(linked.shape[1], device=linked.device)
-    first = torch.where(linked, index, len(index)).amin(dim=2)
-    return first.gather(1, forest.nodes)
+    return edges
