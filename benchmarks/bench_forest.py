@@ -9,7 +9,8 @@ disturbs less), and the relative difference of the total weights of the two tree
 peer that takes more than half a minute runs once, one that is not installed not at all.
 Trees are those of the public `minimum_spanning_tree`, with its checks. Parts:
 
-points, few, ten, wide, million (Euclidean trees), dense, dense_fit (matrices), sparse
+points, few, ten, wide, million (Euclidean trees), fits (whole fits beside the tree of
+the peer, and integers), dense, dense_fit (matrices), sparse
 (graphs), growth3, growth10, growth50, workers, memmap, dask (with dask.distributed; a
 thread a process, so set OMP_NUM_THREADS=1 and NUMBA_NUM_THREADS=1).
 
@@ -166,6 +167,21 @@ def few():
     }
     for d in (2, 3):
         compare(f"100 000 x {d}", weight_of_tree, peers, normal(100_000, d))
+
+
+def fits():
+    """Fits to 100 000 points and to integers, with cuts and labels, beside the tree."""
+    peers = {"quitefastmst": quitefastmst_on_points}
+    for d in (2, 3):
+        X = normal(100_000, d)
+        compare(f"fit 100 000 x {d}", weight_of_fit, peers, X)
+    X = np.random.default_rng(0).integers(0, 4, (30_000, 10)) * 1.0
+    compare("fit integers 30 000 x 10", weight_of_fit, peers, X)
+
+
+def weight_of_fit(X):
+    """Return the total length of the tree of a fit."""
+    return SpanningForestClustering(10).fit(X).edge_lengths_.sum()
 
 
 def against_quitefastmst(n_samples, n_features):

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.sparse import diags_array
 
-from skdiffclust.forests._hierarchy._core_sizes import sums_below
+from skdiffclust.forests._hierarchy._linkage import calinski_harabasz_curve
 from skdiffclust.forests._perturbed._perturbation import perturbed_forest
 from skdiffclust.forests._spanning_forest import SpanningForestClustering
 from skdiffclust.forests._trees import _compilation_threshold
@@ -31,21 +31,20 @@ def warmup():
     >>> import skdiffclust
     >>> skdiffclust.warmup()  # doctest: +SKIP
     """
-    from skdiffclust.forests._hierarchy._merges import compiled_merges
-    from skdiffclust.forests._trees._components import compiled_components
     from skdiffclust.forests._trees._prim import prim_on_matrix, prim_on_points
 
-    n_samples = _compilation_threshold.SMALL + 1
+    n_samples = _compilation_threshold.SMALL + 2  # and one edge less
     points = np.random.default_rng(0).random((n_samples, 4))
     for min_samples in (None, 2):
-        SpanningForestClustering(min_samples=min_samples).fit(points)
+        forest = SpanningForestClustering(min_samples=min_samples)
+        forest.fit(points, sample_weight=np.ones(n_samples))
+    forest.condensed_tree()
+    calinski_harabasz_curve(points, forest.linkage_)
     labels = np.append([0, 0, 1], np.full(200, -1))
-    SpanningForestClustering().fit(points[: len(labels)], partial_labels=labels)
-    chain = np.column_stack([np.arange(4), np.arange(1, 5)])
-    lengths = np.ones(4)
-    compiled_components(chain, 5)
-    compiled_merges(chain, lengths)
-    sums_below.compiled()(chain, np.ones(5))
+    few = points[: len(labels)]
+    SpanningForestClustering(algorithm="kruskal").fit(few)
+    SpanningForestClustering().fit(few, partial_labels=labels)
+    SpanningForestClustering().fit(few, must_link=[[0, 1]], cannot_link=[[2, 3]])
     path = diags_array([np.ones(n_samples - 1)] * 2, offsets=[-1, 1]).tocsr()
     SpanningForestClustering(metric="precomputed").fit(path)
     prim_on_points(points[:2], np.arange(2))
