@@ -1,5 +1,7 @@
 """GEMINI: discriminative clustering by a generalised mutual information."""
 
+from dataclasses import replace
+
 import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
@@ -413,6 +415,11 @@ class GEMINI(BaseGEMINI):
             return self
         units = problem.units
         gamma = self._gamma_attribute(units, X.shape[1])
+        # Alone, a hard partition is the result: a few evaluations are not worth the
+        # compilation of loops.
+        is_final = self._n_starts(problem, self.model) == 0
+        if is_final:
+            problem = replace(problem, is_fused=False)
         trained = []
         starts = self._starts(problem, self.model, rng, trained)
         sizes = self._layer_sizes(X.shape[1])
@@ -433,8 +440,7 @@ class GEMINI(BaseGEMINI):
                 attributes=lambda model: (
                     _attributes(units.model(model), problem, means) | gamma
                 ),
-                # Alone, a hard partition is the result.
-                is_final=self._n_starts(problem, self.model) == 0,
+                is_final=is_final,
             )
             trained.append(MODELS[self.model].from_arrays(loop.best_state))
 

@@ -56,8 +56,8 @@ def hierarchical_prox(skip, hidden, threshold, hierarchy, groups):
     """
     from skdiffclust.gemini._fused import shrink_hierarchically
 
-    wide_skip = skip.astype(np.float64, copy=False)
-    wide_hidden = hidden.astype(np.float64, copy=False)
+    wide_skip = np.ascontiguousarray(skip, dtype=np.float64)
+    wide_hidden = np.ascontiguousarray(hidden, dtype=np.float64)
     for columns in groups:
         thresholds = np.full(len(columns), threshold, dtype=np.float64)
         shrink_hierarchically(

@@ -134,7 +134,7 @@ def column_squares(X, row_weights):
     """Return sum_i w_i x_ij² (d,), in float64, for rows X (n, d) and weights (n,)."""
     weights = row_weights.astype(np.float64)
     if not isinstance(X, SparseRows):
-        return weights @ np.square(X, dtype=np.float64)
+        return np.einsum("i,ij,ij->j", weights, X, X, dtype=np.float64)
     matrix = X.matrix
     means = X.means
     n_features = X.shape[1]
@@ -149,10 +149,7 @@ def column_squares(X, row_weights):
 
 def mean_square(X, row_weights):
     """Return the mean of the entries of X (n, d) squared, weighted by rows (n,)."""
-    if isinstance(X, SparseRows):
-        return float(column_squares(X, row_weights).sum()) / X.shape[1]
-    squares = np.einsum("ij,ij->i", X, X, dtype=np.float64)
-    return float(row_weights.astype(np.float64) @ squares) / X.shape[1]
+    return float(column_squares(X, row_weights).sum()) / X.shape[1]
 
 
 def covariance(X, row_weights):
