@@ -13,6 +13,8 @@ _EDGES_PER_CHUNK = 2**20
 def compiled_merges(edges, lengths):
     """Linkage matrix (n - 1, 4) of a tree whose shortest edge comes first."""
     n_samples = len(edges) + 1
+    # Reversed rows are another type to numba, except where there is only one.
+    edges = np.ascontiguousarray(edges)
     merges = np.empty((n_samples - 1, 4))
     merges[:, 2] = lengths
     trees = small_singletons(n_samples)
