@@ -379,11 +379,7 @@ class ClAM(
         if constraints is not None:
             given = run.labels, is_free(constraints)
         self._publish(X, weight, found, reorder=True, given=given)
-        self.loss_ = loss
-        self.start_kept_ = run.start_is_kept
-        self.training_gain_ = run.gain(best.history["loss"])
-        self.history_ = best.history
-        self.n_iter_ = best.n_iter
+        self._record(run, loss, best.history)
         vars(self).pop("_stream", None)
         training.finish()
         return self
@@ -453,12 +449,16 @@ class ClAM(
         order = self._publish(X, weight, found, reorder=first, counted=past.rows)
         moments = run.descent.moments(restart, order)
         self._stream = scaling, moments, random_state, past
+        self._record(run, loss, loop.history)
+        return self
+
+    def _record(self, run, loss, history):
+        """Assign what became of the training."""
         self.loss_ = loss
         self.start_kept_ = run.start_is_kept
-        self.training_gain_ = run.gain(loop.history["loss"])
-        self.history_ = loop.history
-        self.n_iter_ = len(loop.history["loss"])
-        return self
+        self.training_gain_ = run.gain(history["loss"])
+        self.history_ = history
+        self.n_iter_ = len(history["loss"])
 
     def _check(self, X, sample_weight, *, first=True):
         """Return samples and weights, checked against the parameters."""
@@ -548,11 +548,9 @@ class ClAM(
         memories = None
         n_clusters = self.n_clusters
         continues = centers is not None
-        if continues:
-            memories = check_init(self, centers, X)
-        elif not isinstance(self.init, str):
-            memories = check_init(self, self.init, X)
-        if memories is not None:
+        given = centers if continues else self.init
+        if not isinstance(given, str):
+            memories = check_init(self, given, X)
             n_clusters = len(memories)
             memories = scaling.transform(memories)
         elif n_clusters == "auto":
@@ -568,19 +566,17 @@ class ClAM(
             is_flag = isinstance(self.weighted, (bool, np.bool_))
             given = None if is_flag else self.weighted
             log_weights = np.log(check_weights(given, n_clusters))
-        size = 0 if sparse.issparse(X) else X.size * int(n_clusters)
-        self.device_, complete = self._resolve_device(size)
-        if sparse.issparse(X):
-            self.device_, complete = "cpu", None
+        self.device_, complete = self._resolve_device(X, n_clusters)
         return run.start(self, memories, log_weights, complete)
 
-    def _resolve_device(self, size):
+    def _resolve_device(self, X, n_clusters):
         """Return the name of the device, and its loss with gradient if not the CPU."""
-        is_small = size * int(self.n_init) < _WORTH_A_GPU
-        if self.device == "cpu" or (self.device == "auto" and is_small):
-            return "cpu", None
-        device = resolve_device(self.device, "ClAM")
-        if device == "cpu":
+        is_sparse = sparse.issparse(X)
+        size = X.shape[0] * X.shape[1] * int(n_clusters) * int(self.n_init)
+        device = "cpu"
+        if self.device != "auto" or not (is_sparse or size < _WORTH_A_GPU):
+            device = resolve_device(self.device, "ClAM")
+        if is_sparse or device == "cpu":
             return "cpu", None
         # torch is imported here, because most fits do not need it.
         from skdiffclust.memories._torch import completion_on_device

@@ -35,7 +35,6 @@ _LOOSER = 1.0 + 1e-9  # largest inertia of what training keeps, relative to k-me
 _STREAM_STEPS = 20  # of Lloyd on the samples that a stream keeps
 _CONSTRAINED = 4  # restarts of a constrained k-means
 _LOOSE = 5e-3  # tolerance of Lloyd's steps on seeds of which few continue
-_TRIAL_EPOCHS = 1  # after which training that raises the inertia ends
 _REPORTED = 512  # samples of the reported loss if it decides nothing
 _EXACT = 16  # times the rounding of one: squared distance per entry that counts as zero
 
@@ -239,8 +238,9 @@ class Fit:
             if self._constraints is not None:
                 # Training ignores links: the result of the constrained k-means is kept.
                 loop.stop("constraints")
-            if self._is_guarded and epoch >= _TRIAL_EPOCHS - 1:
-                # Where it overflows, the loss of the next epoch says so.
+            if self._is_guarded:
+                # Training that raises the inertia ends. Where it overflows, the loss of
+                # the next epoch says so.
                 if 0.0 < self._excess_inertia(best) < np.inf:
                     loop.stop("k-means")
             loop.record(

@@ -186,7 +186,7 @@ def test_fault_26_out_of_device_memory_halves_the_batch_twice(
     real = _torch._complete
     monkeypatch.setattr(
         "skdiffclust.memories._clam.ClAM._resolve_device",
-        lambda self, size: ("cpu", _torch.completion_on_device("cpu")),
+        lambda self, X, k: ("cpu", _torch.completion_on_device("cpu")),
     )
 
     def small(*arguments):
