@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import replace
+from functools import cached_property
 from numbers import Integral, Real
 from typing import NamedTuple
 
@@ -462,6 +463,8 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
                 self.memberships_[zero] = self.memberships_[nearest]
                 self.labels_[zero] = self.labels_[nearest]
         self._scores = scores
+        for name in ("outlier_scores_", "cut_scores_"):
+            vars(self).pop(name, None)  # of an earlier fit
         self._min_sizes = min_sizes
         self._tree = tree
         self._longest_edges = _longest_edges(forest, self.labels_)
@@ -474,7 +477,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         task.end(dict)
         return self
 
-    @property
+    @cached_property
     def outlier_scores_(self):
         """Outlier score of each sample among all samples; computed when asked for."""
         check_is_fitted(self)
@@ -482,7 +485,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         radii = group_radii(self.linkage_, self._weights)
         return outlier_scores(radii, alone, self._weights)
 
-    @property
+    @cached_property
     def cut_scores_(self):
         """Scores of the first cuts; those after `n_clusters` when asked for."""
         check_is_fitted(self)
