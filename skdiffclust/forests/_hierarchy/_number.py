@@ -21,9 +21,11 @@ from skdiffclust.forests._trees._tree import components
 MAX_AUTO_CLUSTERS = 200
 # A side holds together where this share of it is one component.
 _SHARE = 0.8
-# Evidence that a cut has to have, and what counts of it at most.
+# Evidence that a cut between large sides has to have, and what counts of it at most.
 _LEAST_EVIDENCE = 0.13
 _MOST_EVIDENCE = 1.0
+# Evidence that the smaller side of m samples has by chance, times m.
+_CHANCE = 5.0
 # How much the logarithm of the fall of the scores counts beside the sum.
 _WEIGHT_OF_FALL = 0.4
 # Without structure, sums and falls beside usual ones rarely exceed these.
@@ -42,12 +44,13 @@ class Choice(NamedTuple):
 def evidence_of_cuts(tree, positions, sizes):
     """Return the evidence (m,) that successive cuts of a tree separate clusters.
 
-    It is log(l / r), where l is the length of the edge, and r the larger of two, one
-    for each side: the length at which a component of single linkage has four fifths of
-    the side. At most 0 if a side has a size below 5. ``positions`` (m,) are those of
-    the edges in the CutTree, ``sizes`` (n,) of `core_sizes`. In data without clusters
-    edges are cut that lie in their middle, where the evidence is negative. A pass over
-    the part for every cut.
+    It is log(l / r), between -1 and 1, less 5 / s. Here l is the length of the edge,
+    and r the larger of two, one for each side: the length at which a component of
+    single linkage has four fifths of the side. The size of the smaller side is s: a
+    few samples are often apart by chance. If s is below 5, it is log(l / r), at most 0.
+    ``positions`` (m,) are those of the edges in the CutTree, ``sizes`` (n,) of
+    `core_sizes`. In data without clusters edges are cut that lie in their middle, where
+    the evidence is negative. A pass over the part for every cut.
     """
     rest = np.delete(tree.edges, positions, axis=0)
     finest = components(rest, len(sizes))
@@ -77,9 +80,13 @@ def evidence_of_cuts(tree, positions, sizes):
             totals.append(sizes[own].sum())
         # Of forced cuts, whose lengths are infinite, it is not defined.
         with np.errstate(divide="ignore", invalid="ignore"):
-            evidence[i] = np.log(tree.lengths[position]) - np.log(max(lengths))
-        if min(totals) < LEAST_CLUSTER:
-            evidence[i] = min(evidence[i], 0.0)
+            ratio = np.log(tree.lengths[position]) - np.log(max(lengths))
+        ratio = np.clip(ratio, -_MOST_EVIDENCE, _MOST_EVIDENCE)
+        smaller = min(totals)
+        if smaller < LEAST_CLUSTER:
+            evidence[i] = min(ratio, 0.0)
+        else:
+            evidence[i] = ratio - _CHANCE / smaller
     return evidence
 
 
@@ -95,11 +102,11 @@ def choose_number(scores, evidence, n_parts, n_samples):
     """Return the Choice of the number of clusters after successive cuts.
 
     ``scores[i]`` and ``evidence[i]`` are those of the cut into i + 2 clusters; the
-    first `n_parts` - 1 were forced and count for nothing. With e the evidence, from -1
-    to 1, and S the scores, it is the k with the largest sum of e - 0.13 over the cuts
-    into 2 to k clusters, plus 0.4 log(S_k / S_(k+1)). Over data without clusters this
-    rarely exceeds 0.3; if it does not, the number is `n_parts`, or with one part that
-    of `number_by_falls`, which is the other one elsewhere.
+    first `n_parts` - 1 were forced and count for nothing. With e the evidence and S the
+    scores, it is the k with the largest sum of e - 0.13 over the cuts into 2 to k
+    clusters, plus 0.4 log(S_k / S_(k+1)). Over data without clusters this rarely
+    exceeds 0.3; if it does not, the number is `n_parts`, or with one part that of
+    `number_by_falls`, which is the other one elsewhere.
     """
     first = max(2, n_parts + 1)
     n_candidates = max(highest_number(n_samples) - first + 1, 0)
@@ -112,8 +119,7 @@ def choose_number(scores, evidence, n_parts, n_samples):
         other, fall = number_by_falls(falls)
         is_clear = fall > _CLEAR_FALL
     found = evidence[first - 2 :][: len(falls)]
-    gains = np.clip(found, -_MOST_EVIDENCE, _MOST_EVIDENCE) - _LEAST_EVIDENCE
-    total = np.cumsum(gains) + _WEIGHT_OF_FALL * falls
+    total = np.cumsum(found - _LEAST_EVIDENCE) + _WEIGHT_OF_FALL * falls
     if total.max() > _CLEAR:
         return Choice(first + int(np.argmax(total)), True, other)
     return Choice(other or n_parts, is_clear, None)
