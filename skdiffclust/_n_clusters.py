@@ -137,7 +137,8 @@ def count_clusters(Z, weight, random_state, *, least=2, most=None):
     if not found:
         empty = np.empty(0)
         labels = np.zeros(n_samples, dtype=np.int64)
-        return ClusterCount(1, empty.astype(int), *3 * [empty], labels, rows, "")
+        numbers = empty.astype(int)
+        return ClusterCount(1, numbers, empty, empty, empty, labels, rows, "")
     separation = np.array([each.separation(X, weight) for each in found])
     score = np.array([each.score(X, weight) for each in found])
     numbers = np.array([len(each.centers) for each in found])

@@ -180,7 +180,6 @@ class DendrogramDisplay:
         """
         check_is_fitted(estimator)
         _scores_of(estimator, "DendrogramDisplay")
-        estimator._plain_tree()
         positions, scores = estimator._first_cuts(max(n_leaves, 2) - 1)
         if not len(positions):
             raise ValueError(

@@ -437,7 +437,6 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         is_cut, scores, min_size = self._cut(
             tree, self.n_clusters, self.distance_threshold, sizes, weights
         )
-        min_sizes = self.min_cluster_size, min_size
         forest = _Forest.of_cut(tree, is_cut)
         if constraints is not None:
             forest = forest._replace(search=self._search(lengths))
@@ -466,7 +465,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         self._scores = scores
         for name in ("outlier_scores_", "cut_scores_"):
             vars(self).pop(name, None)  # of an earlier fit
-        self._min_sizes = min_sizes
+        self._min_sizes = self.min_cluster_size, min_size
         self._tree = tree
         self._longest_edges = _longest_edges(forest, self.labels_)
         self._sizes = sizes
@@ -730,7 +729,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         """Return positions (m,) in the tree of the first cuts, and their scores."""
         wanted, smallest = self._min_sizes
         positions, scores, _ = cut(
-            self._tree,
+            self._plain_tree(),
             n_cuts,
             sizes=self._sizes,
             weights=self._weights,
