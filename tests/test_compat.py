@@ -108,6 +108,7 @@ def test_all_is_complete_and_resolves():
     assert set(_compat.__all__) == public
 
 
+@pytest.mark.full
 def test_costs_nothing_beside_sklearn_cluster():
     # A count of modules, not of seconds: `_compat` loads nothing but itself.
     code = (

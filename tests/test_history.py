@@ -230,7 +230,7 @@ def expected_bars(n_fits):
     return bars + pipeline(1, "GridSearchCV - refit-with-best-params | Pipeline - fit")
 
 
-@pytest.mark.parametrize("n_jobs", [None, 2])
+@pytest.mark.parametrize("n_jobs", [None, pytest.param(2, marks=pytest.mark.full)])
 def test_progress_bar_nests_down_to_our_epochs(X, n_jobs, capsys, monkeypatch):
     pytest.importorskip("rich")
     monkeypatch.setenv("COLUMNS", "160")  # rich cuts the names at 80 columns

@@ -1,4 +1,4 @@
-"""Profiles of hypothesis: 200 fixed examples by default, 5000 random ones on request.
+"""Profiles of hypothesis: 100 fixed examples by default, 5000 random ones on request.
 
 ``python -m pytest tests/properties -m long`` runs the second.
 """
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-settings.register_profile("default", max_examples=200, derandomize=True, deadline=None)
+settings.register_profile("default", max_examples=100, derandomize=True, deadline=None)
 settings.register_profile("long", max_examples=5000, deadline=None)
 HERE = Path(__file__).parent
 

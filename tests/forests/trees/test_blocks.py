@@ -40,7 +40,6 @@ def test_any_number_of_blocks(seed, global_random_seed):
 def test_blocks_of_few_samples(n_samples, n_blocks):
     for X in (np.arange(2.0 * n_samples).reshape(-1, 2), np.ones((n_samples, 2))):
         assert_same_tree(X, n_blocks=n_blocks)
-        assert_same_tree(X, n_blocks=n_blocks, n_jobs=2)
 
 
 @pytest.mark.parametrize("n_samples", [112, 113, 225])
