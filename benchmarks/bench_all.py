@@ -1,7 +1,9 @@
-"""Clusterers side by side: the table of the first page, and all methods at defaults.
+"""Clusterers side by side: the first page, 45 sets, growing samples, and imports.
 
     OMP_NUM_THREADS=1 python benchmarks/bench_all.py first_page [--seeds N]
-    OMP_NUM_THREADS=1 python benchmarks/bench_all.py defaults [--seeds N] [--show]
+    OMP_NUM_THREADS=1 python benchmarks/bench_all.py defaults [--seeds N]
+    OMP_NUM_THREADS=1 python benchmarks/bench_all.py methods [--sizes 1000 10000]
+    python benchmarks/bench_all.py imports
 
 first_page  five data sets that come with Python and scikit-learn, k-means and HDBSCAN;
             the output of UMAP needs umap-learn.
@@ -11,41 +13,42 @@ defaults    our methods beside seven others on 45 sets. Every method has its def
             k-means (largest silhouette of 2 to 20 clusters). Spectral clustering alone
             is not at its defaults: its kernel of width 1 suits no raw data, so that it
             gets the graph of neighbours.
+methods     processor seconds of a fit with default parameters, by method and size,
+            on five blobs in ten dimensions, which is easy data: training ends early.
+imports     processor seconds beside ``import sklearn.cluster``, in fresh processes,
+            in turn. The last row imports all estimators, which ``import skdiffclust``
+            leaves for when they are used.
 
 Samples of no class (-1, noise) are clustered with the others and left out of the index.
 Where a peer is not installed (``pip install -r benchmarks/requirements.txt``), it is
-left out.
+left out. A small fit goes before, so that compilation is not timed. Time is of the
+processor.
 
 For "defaults" the sets are generators of scikit-learn and of `skdiffclust.datasets`,
 tables in scikit-learn's wheel, and those of data_sets.py, of at most 2000 samples drawn
-by seed 0. Features with units of their own are standardised. Each fit runs in a forked
-process of its own, after a small one of the same method in the parent, so that imports
-and compilation cost nothing. Time is of the processor.
-A fit that takes longer than 30 s of the processor is ended, and then none
-of that method is started on sets that are at least as large. Results go to a JSON file
-after each fit, and a second run computes only what is not in it. Methods without
-randomness run once, the others for each seed.
-Means are printed of methods that have run on all sets.
+by seed 0. Features with units of their own are standardised. Results go to
+``bench_all.jsonl`` after each fit, and a second run computes only what is not in it.
+Methods without randomness run once, the others for each seed.
 """
 
 import argparse
 import ast
-import json
 import os
-import resource
-import signal
+import subprocess
+import sys
 import sysconfig
 import warnings
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
+from statistics import median
 
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # before NumPy: a fork has one thread
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # before NumPy is imported
 
 import numpy as np
 from scipy import sparse
 from shared import (
+    Results,
     is_here,
     largest_silhouette,
     load,
@@ -77,11 +80,6 @@ from skdiffclust.datasets import (
 )
 
 LARGEST = 2000  # samples of a set
-
-
-LIMIT = 30  # processor seconds of a fit
-
-
 CANDIDATES = range(2, 21)  # numbers of clusters, where a criterion chooses one
 
 
@@ -213,246 +211,143 @@ def data_sets():
     return sorted(found, key=lambda one: one[1].size)
 
 
-def by_silhouette(X, seed):
+def of_k(cls, **parameters):
+    """Return the function that fits a clusterer to X with a number and a seed."""
+
+    def labels_of(X, n_clusters, seed):
+        model = cls(n_clusters, **parameters)
+        if "random_state" in model.get_params():
+            model.set_params(random_state=seed)
+        return model.fit_predict(X)
+
+    return labels_of
+
+
+def of_package(package, name):
+    """Return the function that fits the class of a package without a seed."""
+
+    def labels_of(X, n_clusters, seed):
+        cls = getattr(__import__(package), name)
+        return cls(n_clusters).fit_predict(X)
+
+    return labels_of
+
+
+def auto(cls):
+    """Return the function that leaves the number of clusters to a clusterer."""
+    return lambda X, n_clusters, seed: of_k(cls)(X, "auto", seed)
+
+
+def by_silhouette(X, n_clusters, seed):
     """Return labels of k-means of largest silhouette."""
     return largest_silhouette(X, CANDIDATES, n_init="auto", seed=seed)
 
 
-def spectral(X, n_clusters, seed):
-    """Return labels of spectral clustering of the graph of neighbours."""
-    model = SpectralClustering(
-        n_clusters, affinity="nearest_neighbors", random_state=seed
-    )
-    return model.fit_predict(X)
+def hdbscan(X, n_clusters, seed):
+    """Return the labels of HDBSCAN."""
+    return HDBSCAN(copy=True).fit_predict(X)
 
 
-def genie(X, n_clusters, seed):
-    """Return labels of genieclust."""
-    from genieclust import Genie
-
-    return Genie(n_clusters).fit_predict(X)
-
-
-def lumbermark(X, n_clusters, seed):
-    """Return labels of lumbermark."""
-    from lumbermark import Lumbermark
-
-    return Lumbermark(n_clusters).fit_predict(X)
-
-
-def of_k(cls, has_seed=True):
-    """Return how a clusterer of scikit-learn is fitted."""
-
-    def fitted(X, n_clusters, seed):
-        seeded = {"random_state": seed} if has_seed else {}
-        return cls(n_clusters, **seeded).fit_predict(X)
-
-    return fitted
-
-
-# Name -> (with the true number or None, with its own choice or None, whether it draws).
 OURS = {
-    "SpanningForestClustering": (of_k(SpanningForestClustering), "auto", False),
-    "ClAM": (of_k(ClAM), "auto", True),
-    "GraphCutClustering": (of_k(GraphCutClustering), "auto", True),
-    "GEMINI": (of_k(GEMINI), "auto", True),
+    cls.__name__: cls
+    for cls in (SpanningForestClustering, ClAM, GraphCutClustering, GEMINI)
 }
-
-
-PEERS = {
-    "k-means": (of_k(KMeans), by_silhouette, True),
-    "Gaussian mixture": (of_k(GaussianMixture), None, True),
-    "Ward": (of_k(AgglomerativeClustering, has_seed=False), None, False),
-    "spectral": (spectral, None, True),
-    "HDBSCAN": (None, lambda X, seed: HDBSCAN(copy=True).fit_predict(X), False),
-    "Genie": (genie, None, False),
-    "Lumbermark": (lumbermark, None, False),
+NEIGHBORS = {"affinity": "nearest_neighbors"}
+# With the true number of clusters, and with their own.
+METHODS = {
+    "true": {name: of_k(cls) for name, cls in OURS.items()}
+    | {
+        "k-means": of_k(KMeans),
+        "Gaussian mixture": of_k(GaussianMixture),
+        "Ward": of_k(AgglomerativeClustering),
+        "spectral": of_k(SpectralClustering, **NEIGHBORS),
+        "Genie": of_package("genieclust", "Genie"),
+        "Lumbermark": of_package("lumbermark", "Lumbermark"),
+    },
+    "own": {name: auto(cls) for name, cls in OURS.items()}
+    | {"k-means": by_silhouette, "HDBSCAN": hdbscan},
 }
+PEERS = [name for name in METHODS["true"] if name not in OURS]
+NEVER_DRAW = "SpanningForestClustering", "Ward", "HDBSCAN", "Genie", "Lumbermark"
 
 
-METHODS = OURS | PEERS
-
-
-PACKAGES = {"Genie": "genieclust", "Lumbermark": "lumbermark"}
-
-
-KINDS = ("true", "auto")
-
-
-def fit_function(method, kind, n_clusters):
-    """Return f(X, seed) -> labels, or None where the method has no such way."""
-    with_k, own, _ = METHODS[method]
-    if kind == "true":
-        return with_k and (lambda X, seed: with_k(X, n_clusters, seed))
-    if own == "auto":
-        return lambda X, seed: with_k(X, "auto", seed)
-    return own
-
-
-def measure(fit, X, y, seed):
-    """Return what is written down of one fit, in the process that calls this."""
+def measure(labels_of, X, y, seed):
+    """Return what is written down of one fit."""
+    known = y >= 0
+    k = len(np.unique(y[known]))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        spent, labels = seconds(fit, X, seed)
-    labels = np.asarray(labels)
-    known = y >= 0
+        spent, labels = seconds(labels_of, X, k, seed)
     sizes = np.unique(labels[labels >= 0], return_counts=True)[1]
-    said = {
-        str(w.message) for w in caught if issubclass(w.category, ConvergenceWarning)
-    }
     return {
         "ari": adjusted_rand_score(y[known], labels[known]),
         "ami": adjusted_mutual_info_score(y[known], labels[known]),
-        "seconds": spent,
-        "n_clusters": len(sizes),
-        "smallest": int(sizes.min(initial=len(labels))),
-        "noise": int(np.sum(labels < 0)),
-        "warnings": sorted(said),
+        "s": spent,
+        "is_right": len(sizes) == k,
+        "is_collapsed": bool(len(sizes) < k or sizes.min() < 0.01 * len(X) / k),
+        "warned": any(issubclass(w.category, ConvergenceWarning) for w in caught),
     }
 
 
-def in_a_child(fit, X, y, seed):
-    """Return `measure` of a forked process, or {"failed": why}."""
-    read, write = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(read)
-        resource.setrlimit(resource.RLIMIT_CPU, (LIMIT, LIMIT + 5))
-        try:
-            found = measure(fit, X, y, seed)
-        except Exception as error:
-            found = {"failed": f"{type(error).__name__}: {error}"[:200]}
-        with os.fdopen(write, "w") as pipe:
-            json.dump(found, pipe)
-        os._exit(0)
-    os.close(write)
-    with os.fdopen(read) as pipe:
-        said = pipe.read()
-    _, status = os.waitpid(child, 0)
-    if os.WIFSIGNALED(status):
-        over = os.WTERMSIG(status) in (signal.SIGXCPU, signal.SIGKILL)
-        return {"failed": "time" if over else f"signal {os.WTERMSIG(status)}"}
-    return json.loads(said)
-
-
-def is_installed(method):
-    """Whether the package of a method is installed."""
-    try:
-        return method not in PACKAGES or bool(version(PACKAGES[method]))
-    except PackageNotFoundError:
-        return False
-
-
-def run(cache, n_seeds):
-    """Fill the cache, a dict that is written to its file after each fit."""
+def defaults(n_seeds):
+    """Compute what is not in the file, and print the tables of the documentation."""
+    results = Results(Path("bench_all.jsonl"))
     sets = data_sets()
-    results = json.loads(cache.read_text()) if cache.is_file() else {}
     small, _ = datasets.make_blobs(120, centers=3, random_state=0)
-    for seed in range(n_seeds):
-        for method, kind in ((m, kind) for m in METHODS for kind in KINDS):
-            draws = METHODS[method][2]
-            if not is_installed(method) or (seed and not draws):
+    found = {}  # means over the seeds
+    silent = []
+    for kind, methods in METHODS.items():
+        for method, labels_of in methods.items():
+            package = method.lower().replace("genie", "genieclust")
+            if method in ("Genie", "Lumbermark") and not find_spec(package):
                 continue
-            is_warm = False
-            too_large = np.inf
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                labels_of(small, 3, 0)  # compiles
             for name, X, y in sets:
-                key = f"{name}|{method}|{kind}|{seed}"
-                fit = fit_function(method, kind, len(np.unique(y[y >= 0])))
-                if fit is None:
-                    continue
-                if key not in results:
-                    if not is_warm:
-                        with warnings.catch_warnings():
-                            warnings.simplefilter("ignore")
-                            fit_function(method, kind, 3)(small, 0)
-                        is_warm = True
-                    results[key] = (
-                        {"failed": "time"}
-                        if X.size >= too_large
-                        else in_a_child(fit, X, y, seed)
+                runs = [
+                    results.once(
+                        [name, method, kind, seed], measure, labels_of, X, y, seed
                     )
-                    cache.write_text(json.dumps(results, indent=0, sort_keys=True))
-                if results[key].get("failed") == "time":
-                    too_large = min(too_large, X.size)
-        print(f"seed {seed} is done", flush=True)
-    return sets, results
-
-
-def mean_of(results, name, method, kind, field):
-    """Return the mean of a field over seeds, NaN where a fit failed."""
-    values = [
-        found.get(field, np.nan)
-        for key, found in results.items()
-        if key.rsplit("|", 1)[0] == f"{name}|{method}|{kind}"
-    ]
-    return np.mean(values) if values else np.nan
-
-
-def n_right(results, sets, method):
-    """Return how often the number of clusters is that of the classes, in sets."""
-    shares = []
-    for name, _, y in sets:
-        truth = len(np.unique(y[y >= 0]))
-        found = [
-            one.get("n_clusters") == truth
-            for key, one in results.items()
-            if key.rsplit("|", 1)[0] == f"{name}|{method}|auto"
-        ]
-        shares.append(np.mean(found) if found else 0.0)
-    return sum(shares)
-
-
-def collapses(results, sets):
-    """Yield fits with too few or too small clusters and no warning of it."""
-    truth = {name: (len(X), len(np.unique(y[y >= 0]))) for name, X, y in sets}
-    for key, found in sorted(results.items()):
-        name, method, kind, _ = key.split("|")
-        if kind != "true" or method not in OURS or "failed" in found:
-            continue
-        n, k = truth[name]
-        too_few = found["n_clusters"] < k
-        if (too_few or found["smallest"] < 0.01 * n / k) and not found["warnings"]:
-            yield key, found["n_clusters"], found["smallest"]
-
-
-def show(sets, results):
-    """Print the tables, as they are in the documentation."""
-    methods = [m for m in METHODS if any(f"|{m}|" in key for key in results)]
-    names = [name for name, *_ in sets]
-
-    def column(method, kind, field):
-        return [mean_of(results, name, method, kind, field) for name in names]
-
-    def ran_on_all(method, kind):
-        started = {key.rsplit("|", 1)[0] for key in results}
-        return all(f"{name}|{method}|{kind}" in started for name in names)
-
-    print(f"{len(names)} sets; a fit that failed or took too long counts as ARI 0.")
-    print("method, ARI, AMI, s; own number: ARI, AMI, s, right")
-    for method in methods:
-        row = []
-        for kind in KINDS:
-            if not ran_on_all(method, kind):
-                row += 3 * ["–"]
-                continue
-            spent = np.nan_to_num(column(method, kind, "seconds"), nan=LIMIT)
-            row += [
-                f"{np.nan_to_num(column(method, kind, 'ari')).mean():.3f}",
-                f"{np.nan_to_num(column(method, kind, 'ami')).mean():.3f}",
-                f"{np.mean(spent):.2f}",
-            ]
-        row.append(f"{n_right(results, sets, method):.0f}" if row[-1] != "–" else "–")
-        print(f"   {method}", *row, sep=", ")
-    shown = [m for m in methods if any(f"|{m}|true|" in key for key in results)]
-    print("\nARI of each set, true number of clusters")
-    print("set, n, d, k", *shown, sep=", ")
+                    for seed in range(1 if method in NEVER_DRAW else n_seeds)
+                ]
+                found[kind, method, name] = {
+                    field: np.mean([run[field] for run in runs]) for field in runs[0]
+                }
+                if kind == "true" and method in OURS:
+                    silent += [
+                        (method, name)
+                        for run in runs
+                        if run["is_collapsed"] and not run["warned"]
+                    ]
+            print(method, kind, "is done", file=sys.stderr, flush=True)
+    print(f"Means over {len(sets)} sets; right: their number of classes was found")
+    print("number, method, ARI, AMI, s, right")
+    for kind, methods in METHODS.items():
+        for method in methods:
+            rows = [found.get((kind, method, name)) for name, *_ in sets]
+            if all(rows):
+                ari, ami, spent = (
+                    np.mean([row[field] for row in rows])
+                    for field in ("ari", "ami", "s")
+                )
+                right = sum(row["is_right"] for row in rows)
+                print(
+                    f"{kind}, {method}, {ari:.3f}, {ami:.3f}, {spent:.2f}, {right:.0f}"
+                )
+    print("\nARI of each set, true number of clusters; best of the other methods")
+    print("set, n, k", *OURS, "k-means", "best other", sep=", ")
     for name, X, y in sets:
-        values = (mean_of(results, name, m, "true", "ari") for m in shown)
-        sizes = *X.shape, len(np.unique(y[y >= 0]))
-        print(f'   "{name}"', *sizes, *(f"{value:.2f}" for value in values), sep=", ")
-    print("\ncollapses without a warning, of ours at the true number:")
-    for collapse in collapses(results, sets):
-        print("  ", *collapse)
+        scores = {
+            method: found["true", method, name]["ari"]
+            for method in METHODS["true"]
+            if ("true", method, name) in found
+        }
+        best = max(filter(scores.__contains__, PEERS), key=scores.get)
+        shown = [f"{scores[method]:.2f}" for method in (*OURS, "k-means")]
+        shown.append(f"{scores[best]:.2f} ({best})")
+        print(f'   "{name}"', len(X), len(np.unique(y[y >= 0])), *shown, sep=", ")
+    print("fits of ours with a cluster below 1 % of n/k and no warning:", silent)
 
 
 # The table of the first page.
@@ -517,7 +412,6 @@ def first_page(n_seeds):
     where the number is chosen by ours. HDBSCAN chooses it, and has clusters of at least
     a hundredth of the samples; its noise counts as one cluster.
     """
-    warnings.simplefilter("ignore")
     print(versions("scikit-learn", "umap-learn"))
     rows = {}
     for seed in range(n_seeds):
@@ -538,20 +432,72 @@ def first_page(n_seeds):
         print(f'   "{name}", {k_means:.2f}, {hdbscan:.2f}, "{best:.2f} ({ours})"')
 
 
+def blobs_fitted(labels_of, n_samples):
+    """Return processor seconds of a fit to blobs, and its adjusted Rand index."""
+    X, y = datasets.make_blobs(
+        n_samples, n_features=10, centers=5, cluster_std=2.0, random_state=0
+    )
+    spent, labels = seconds(labels_of, X, 5, 0)
+    return spent, adjusted_rand_score(y, labels)
+
+
+def methods(sizes):
+    """Print a line for each of our methods, and ten starts of k-means, and size."""
+    print(versions("scikit-learn", "numpy"))
+    timed = {"KMeans(n_init=10)": of_k(KMeans, n_init=10)}
+    timed |= {name: of_k(cls) for name, cls in OURS.items()}
+    for name, labels_of in timed.items():
+        blobs_fitted(labels_of, 300)
+        for n in sizes:
+            spent, ari = blobs_fitted(labels_of, n)
+            print(f"{name:26s} n = {n:7d}: {spent:8.2f} s, ARI {ari:.3f}", flush=True)
+
+
+IMPORTED = "import sklearn.cluster", "import skdiffclust", "from skdiffclust import *"
+MEASURE = """
+import sys, time
+start = time.process_time()
+{code}
+print(time.process_time() - start)
+print(sorted({{"torch", "numba", "matplotlib", "ot"}} & set(sys.modules)))
+"""
+
+
+def imports(n_runs=7):
+    """Print processor seconds, ratios, and what was loaded that should not be."""
+    spent = {code: [] for code in IMPORTED}
+    loaded = {}
+    # The first round fills the caches of the disk and of bytecode, and is not counted.
+    for run in range(n_runs + 1):
+        for code in IMPORTED:
+            command = [sys.executable, "-c", MEASURE.format(code=code)]
+            out = subprocess.run(command, capture_output=True, text=True, check=True)
+            time, loaded[code] = out.stdout.splitlines()
+            if run:
+                spent[code].append(float(time))
+    reference = median(spent[IMPORTED[0]])
+    for code, times in spent.items():
+        print(
+            f"{code:26s} {median(times):.3f} s  {median(times) / reference:.3f} x  "
+            f"heavy modules: {loaded[code]}"
+        )
+
+
 def main():
-    """Run what is missing, and print the tables."""
+    """Print what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("part", choices=["defaults", "first_page"])
+    parts = ["first_page", "defaults", "methods", "imports"]
+    parser.add_argument("part", choices=parts)
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--cache", type=Path, default=Path("bench_all.json"))
-    parser.add_argument("--show", action="store_true", help="compute nothing")
+    parser.add_argument("--sizes", nargs="+", type=int, default=[1000, 10_000])
     options = parser.parse_args()
-    if options.part == "first_page":
-        first_page(options.seeds)
-    elif options.show:
-        show(data_sets(), json.loads(options.cache.read_text()))
+    warnings.simplefilter("ignore")
+    if options.part == "methods":
+        methods(options.sizes)
+    elif options.part == "imports":
+        imports()
     else:
-        show(*run(options.cache, options.seeds))
+        {"first_page": first_page, "defaults": defaults}[options.part](options.seeds)
 
 
 if __name__ == "__main__":

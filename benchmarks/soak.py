@@ -1,25 +1,24 @@
-"""Whether memory stays where it was: many fits, many predictions, many rows.
+"""Whether memory stays where it was: many fits, many predictions, many samples.
 
     python benchmarks/soak.py            # everything, under five minutes
     python benchmarks/soak.py fits rows  # some of it
 
-Each part runs in a process of its own and prints what it measured; a bound that does
-not hold ends it with an error.
+Each part runs in a process of its own and prints what it measured. A bound that does
+not hold ends the part, and the exit status is 1.
 
-fits      200 x 5 again and again (2000 times for forests, 200 for what is trained):
-          at most 1 KiB a fit by tracemalloc, and no growth of the process that lasts
-predict   1000 predictions from 8 threads at once are those of one thread
-rows      10^6 x 50 float32 within 1 GiB beyond the input, for ClAM, PRCut and GEMINI
-forests   SpanningForestClustering on 10^6 x 3, and on a sorted chain of 2 10^6 rows
-threads   4000 rows of groups that overlap, trained with one thread and with two: ARI
-          of the labels at least .99
-costs     processor time a row at 10^5 rows, of which the guide's table of costs is made
+fits     200 x 5 again and again (2000 times for forests, 200 for what is trained):
+         at most 1 KiB a fit by tracemalloc, and no growth of the process that lasts
+predict  1000 predictions from 8 threads at once are those of one thread
+rows     10^6 x 50 float32 within 1 GiB beyond the input, for ClAM, PRCut and GEMINI
+forests  SpanningForestClustering on 10^6 x 3, and on a sorted chain of 2 10^6 samples
+threads  4000 samples of groups that overlap, trained with one thread and with two: ARI
+         of the labels at least .99
+costs    processor time a sample at 10^5 samples, of which the guide's table of costs is
+         made
 """
 
 import argparse
 import gc
-import os
-import resource
 import subprocess
 import sys
 import time
@@ -30,7 +29,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import scipy.sparse as sp
 import torch
-from shared import resident, seconds
+from shared import peak_memory, resident, seconds
 from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
 from threadpoolctl import threadpool_limits
@@ -46,25 +45,21 @@ from skdiffclust import (
     SparseGEMINI,
 )
 
-KIB, GIB = 2**10, 2**30
-TRAINED = [
+KIB, MIB, GIB = 2**10, 2**20, 2**30
+UNTRAINED_ENCODER = {"encoder": "linear", "init": "random"}
+CLUSTERERS = [
+    SpanningForestClustering(3),
     ClAM(3, n_init=2, max_iter=10, random_state=0),
     GEMINI(3, max_iter=10, random_state=0),
     GraphCutClustering(3, random_state=0),
-    PRCut(
-        3,
-        encoder="linear",
-        init="random",
-        max_iter=3,
-        random_state=0,
-    ),
+    PRCut(3, max_iter=3, random_state=0, **UNTRAINED_ENCODER),
     SparseGEMINI(3, max_iter=10, random_state=0),
-    SpanningForestEmbedding(3, max_iter=1, n_perturbations=4, random_state=0),
 ]
+EMBEDDING = SpanningForestEmbedding(3, max_iter=1, n_perturbations=4, random_state=0)
 
 
 def groups(n_samples, n_features, dtype=np.float64):
-    """Return rows (n, d) in three groups."""
+    """Return samples (n, d) in three groups."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n_samples, n_features), dtype=dtype)
     X[: n_samples // 3, 0] += 8
@@ -72,12 +67,18 @@ def groups(n_samples, n_features, dtype=np.float64):
     return X
 
 
+def ring(n):
+    """Return a graph (n, n) in which each sample has six neighbours."""
+    half = sp.diags_array([1.0, 1.0, 1.0], offsets=[1, 2, 3], shape=(n, n))
+    return sp.csr_array(half + half.T)
+
+
 def soak_fits():
-    """Fit 200 rows again and again."""
+    """Fit 200 samples again and again."""
     X = groups(200, 5)
     y = np.arange(200) % 3
-    cases = [(SpanningForestClustering(3), 2000)] + [(model, 200) for model in TRAINED]
-    for model, n_fits in cases:
+    for model in [*CLUSTERERS, EMBEDDING]:
+        n_fits = 2000 if model is CLUSTERERS[0] else 200
 
         def fit(n_fits, model=model):
             for _ in range(n_fits):
@@ -86,9 +87,7 @@ def soak_fits():
 
         fit(n_fits // 2)  # caches fill
         before = resident()
-        start = time.perf_counter()
         fit(n_fits)
-        elapsed = time.perf_counter() - start
         lasting = resident() - before
         tracemalloc.start()
         before, _ = tracemalloc.get_traced_memory()
@@ -96,96 +95,63 @@ def soak_fits():
         grown = (tracemalloc.get_traced_memory()[0] - before) / n_fits
         tracemalloc.stop()
         print(
-            f"fits: {type(model).__name__:24} {n_fits:5} fits in {elapsed:5.1f} s: "
-            f"{grown:6.0f} bytes a fit by tracemalloc, {lasting / KIB:5.0f} KiB of the "
-            "process after all"
+            f"fits: {type(model).__name__:24} {n_fits:5} fits: {grown:6.0f} bytes a "
+            f"fit by tracemalloc, {lasting / KIB:5.0f} KiB of the process after all"
         )
         assert grown <= KIB, model
-        assert lasting <= KIB * KIB, model  # one copy of X a fit would be 1.6 MiB
+        assert lasting <= MIB, model  # one copy of X a fit would be 1.6 MiB
 
 
 def soak_predict():
     """Predict from 8 threads at once."""
     X = groups(200, 5)
-    models = [m for m in [SpanningForestClustering(3), *TRAINED] if _predicts(m)]
-    for model in models:
-        expected = clone(model).fit(X)
-        rows = [np.random.default_rng(i).permutation(200) for i in range(1000)]
-        start = time.perf_counter()
+    rows = [np.random.default_rng(i).permutation(200) for i in range(1000)]
+    for model in CLUSTERERS:
+        model = clone(model).fit(X)
         with ThreadPoolExecutor(8) as pool:
-            found = list(pool.map(lambda r, m=expected: m.predict(X[r]), rows))
-        elapsed = time.perf_counter() - start
+            found = list(pool.map(lambda r, m=model: m.predict(X[r]), rows))
         wrong = sum(
-            not np.array_equal(labels, expected.labels_[r])
+            not np.array_equal(labels, model.labels_[r])
             for labels, r in zip(found, rows, strict=True)
         )
-        print(
-            f"predict: {type(model).__name__:24} 1000 from 8 threads in "
-            f"{elapsed:5.1f} s, {wrong} wrong"
-        )
+        print(f"predict: {type(model).__name__:24} 1000 from 8 threads, {wrong} wrong")
         assert not wrong, model
 
 
-def _predicts(model):
-    """Whether an estimator is a clusterer."""
-    return not isinstance(model, SpanningForestEmbedding)
+def beyond_the_input(what, model, X, small, given=None, given_small=None):
+    """Fit, and print and return the peak of the process beyond the input."""
+    clone(model).fit(small, **given_small or {})  # what is loaded and compiled
+    gc.collect()
+    before, start = resident(), time.perf_counter()
+    model.fit(X, **given or {})
+    elapsed = time.perf_counter() - start
+    beyond = peak_memory() - before
+    print(
+        f"{what}: {X.shape[0]} x {X.shape[1]} ({X.nbytes / GIB:.2f} GiB) in "
+        f"{elapsed:5.1f} s, {beyond / GIB:.2f} GiB beyond the input at its peak"
+    )
+    return beyond
 
 
 def soak_rows(name):
-    """Fit 10^6 x 50 float32; the peak of the process beyond the input."""
-    n = 1_000_000
-    X = groups(n, 50, np.float32)
-    fit_params = {}
-    if name == "ClAM":
-        model = ClAM(10, max_iter=1, n_init=2, batch_size=8192, random_state=0)
-    elif name == "GEMINI":
-        model = GEMINI(
-            10, model="linear", max_iter=2, n_init=1, batch_size=8192, random_state=0
-        )
-    else:
-        model = PRCut(
-            10,
-            encoder="linear",
-            init="random",
-            n_init=1,
-            max_iter=2,
-            batch_size=8192,
-            random_state=0,
-        )
-        ring = sp.diags_array([1.0, 1.0, 1.0], offsets=[1, 2, 3], shape=(n, n))
-        fit_params["graph"] = sp.csr_array(ring + ring.T)
-    small = X[:2000]
-    parameters = dict(fit_params)
-    if parameters:
-        parameters["graph"] = parameters["graph"][:2000][:, :2000]
-    clone(model).fit(small, **parameters)  # what is loaded and compiled
-    gc.collect()
-    before = resident()
-    start = time.perf_counter()
-    model.fit(X, **fit_params)
-    elapsed = time.perf_counter() - start
-    beyond = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * KIB - before
-    given = X.nbytes / GIB
-    print(
-        f"rows: {name:8} 1000000 x 50 float32 ({given:.2f} GiB) in {elapsed:5.1f} s: "
-        f"{beyond / GIB:5.2f} GiB beyond the input at its peak"
-    )
-    assert beyond <= GIB, name
+    """Fit 10^6 x 50 float32."""
+    common = {"batch_size": 8192, "random_state": 0}
+    model = {
+        "ClAM": ClAM(10, max_iter=1, n_init=2, **common),
+        "GEMINI": GEMINI(10, model="linear", max_iter=2, n_init=1, **common),
+        "PRCut": PRCut(10, n_init=1, max_iter=2, **common, **UNTRAINED_ENCODER),
+    }[name]
+    X = groups(1_000_000, 50, np.float32)
+    given = {"graph": ring(len(X))}, {"graph": ring(2000)}
+    graphs = given if name == "PRCut" else (None, None)
+    assert beyond_the_input(f"rows, {name}", model, X, X[:2000], *graphs) <= GIB
 
 
 def soak_forests():
     """Cluster 10^6 x 3, and a sorted chain."""
     chain = np.cumsum(np.random.default_rng(0).uniform(0.5, 1.5, 2_000_000))[:, None]
-    for what, X in (("10^6 x 3", groups(1_000_000, 3)), ("sorted chain", chain)):
-        SpanningForestClustering(3).fit(X[:4000])
-        before, start = resident(), time.perf_counter()
-        model = SpanningForestClustering(3).fit(X)
-        elapsed = time.perf_counter() - start
-        beyond = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * KIB - before
-        print(
-            f"forests: {what:12} in {elapsed:5.1f} s, {beyond / GIB:.2f} GiB beyond "
-            f"the input, clusters of {np.bincount(model.labels_).tolist()}"
-        )
+    for X in (groups(1_000_000, 3), chain):
+        beyond_the_input("forest", SpanningForestClustering(3), X, X[:4000])
 
 
 def soak_threads():
@@ -203,67 +169,52 @@ def soak_threads():
         SpanningForestEmbedding(10, max_iter=2, n_perturbations=10, random_state=0),
     ]
     for model in models:
-        found, start = [], time.perf_counter()
+        found = []
         for n_threads in (1, 2):
             torch.set_num_threads(n_threads)
             with threadpool_limits(n_threads):
                 fitted = clone(model).fit(X, partial)
-                found.append(_labels(fitted, X))
+                if isinstance(fitted, SpanningForestEmbedding):
+                    forest = SpanningForestClustering(10, min_cluster_size=20)
+                    found.append(forest.fit_predict(fitted.transform(X[:2000])))
+                else:
+                    found.append(fitted.labels_)
         score = adjusted_rand_score(*found)
         print(
             f"threads: {type(model).__name__:24} ARI {score:.4f} between one thread "
-            f"and two, {np.mean(found[0] == found[1]):.2%} of labels equal, both in "
-            f"{time.perf_counter() - start:.1f} s; ARI "
-            f"{adjusted_rand_score(y, found[0]):.2f} to the groups"
+            f"and two, {np.mean(found[0] == found[1]):.2%} of labels equal"
         )
         assert score >= 0.99, model
 
 
 def soak_costs():
-    """Measure what a row costs: once, in an epoch, and in a prediction."""
-    n = 100_000
-    X = groups(n, 50, np.float32)
-    ring = sp.diags_array([1.0, 1.0, 1.0], offsets=[1, 2, 3], shape=(n, n))
+    """Measure what a sample costs: once, in an epoch, and in a prediction."""
+    X = groups(100_000, 50, np.float32)
     trained = {"batch_size": 8192, "n_init": 1, "random_state": 0}
     endless = {"tol": 0, "n_iter_no_change": 10**6}
-    start = {"encoder": "linear", "init": "random"}
-    graph = {"graph": sp.csr_array(ring + ring.T)}
     for model, given in (
         (ClAM(10, **trained, **endless), {}),
         (GEMINI(10, learning_rate=1e-5, tol=0, **trained), {}),
-        (PRCut(10, **trained, **start), graph),
+        (PRCut(10, **trained, **UNTRAINED_ENCODER), {"graph": ring(len(X))}),
     ):
-        print_costs(model, n, **costs_of(model, X, given))
-    Y = groups(n, 3)
-    tree = SpanningForestClustering(3).fit(Y[:4000])
-    fitted, _ = seconds(tree.fit, Y)
-    predicted, _ = seconds(tree.predict, Y)
-    print_costs(tree, n, fit=fitted, predict=predicted)
+        model.set_params(max_iter=1).fit(X, **given)  # what is loaded and compiled
+        few, _ = seconds(model.set_params(max_iter=2).fit, X, **given)
+        many, _ = seconds(model.set_params(max_iter=42).fit, X, **given)
+        epoch = (many - few) / 40
+        predicted, _ = seconds(model.predict, X)
+        print_costs(model, once=few - 2 * epoch, epoch=epoch, predict=predicted)
+    X = groups(100_000, 3)
+    tree = SpanningForestClustering(3).fit(X[:4000])
+    fitted, _ = seconds(tree.fit, X)
+    predicted, _ = seconds(tree.predict, X)
+    print_costs(tree, fit=fitted, predict=predicted)
 
 
-def costs_of(model, X, given):
-    """Return seconds of processor time: once, for an epoch, for a prediction."""
-    model.set_params(max_iter=1).fit(X, **given)  # what is loaded and compiled
-    few, _ = seconds(model.set_params(max_iter=2).fit, X, **given)
-    many, _ = seconds(model.set_params(max_iter=42).fit, X, **given)
-    epoch = (many - few) / 40
-    predicted, _ = seconds(model.predict, X)
-    return {"once": few - 2 * epoch, "epoch": epoch, "predict": predicted}
-
-
-def print_costs(model, n, **spent):
-    """Print microseconds a row."""
-    costs = ", ".join(f"{what} {s / n * 1e6:.2f}" for what, s in spent.items())
+def print_costs(model, **spent):
+    """Print microseconds a sample, of 100 000 samples."""
+    costs = ", ".join(f"{what} {10 * s:.2f}" for what, s in spent.items())
     name = type(model).__name__
-    print(f"costs: {name:24} microseconds a row: {costs}", flush=True)
-
-
-def _labels(fitted, X):
-    """Return the labels of rows, by the nearest of a few for an embedding."""
-    if _predicts(fitted):
-        return fitted.labels_
-    Z = fitted.transform(X)
-    return SpanningForestClustering(10, min_cluster_size=20).fit(Z[:2000]).predict(Z)
+    print(f"costs: {name:24} microseconds a sample: {costs}", flush=True)
 
 
 PARTS = {
@@ -288,16 +239,12 @@ def main():
     if options.only:
         PARTS[options.only]()
         return
-    start = time.perf_counter()
+    failed = False
     for part in PARTS:
         if not options.parts or part.split("-")[0] in options.parts:
             command = [sys.executable, "-u", __file__, "--only", part]
-            subprocess.run(command, check=True, env=dict(os.environ))
-    children = resource.getrusage(resource.RUSAGE_CHILDREN)
-    print(
-        f"all in {time.perf_counter() - start:.0f} s, "
-        f"{children.ru_utime + children.ru_stime:.0f} s of processor time"
-    )
+            failed |= subprocess.run(command, check=False).returncode != 0
+    sys.exit(int(failed))
 
 
 if __name__ == "__main__":
