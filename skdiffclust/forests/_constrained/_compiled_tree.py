@@ -1,7 +1,7 @@
 """The forest under constraints: a tree for each component, and moves between them.
 
 What a tree gains with a group is computed again only if that tree has changed, and what
-the group's own tree loses only for the proposals that are reached.
+the group's own tree loses only for the moves that are considered.
 """
 
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skdiffclust._compiled import compiled
-from skdiffclust.forests._constrained._dense_trees import tree_of_blocks, tree_of_rows
+from skdiffclust.forests._constrained._dense_trees import tree_of_rows
 
 # Largest number of rounds of moves; more than 40 have never been observed.
 MAX_ROUNDS = 100
@@ -36,7 +36,7 @@ class Search(NamedTuple):
     totals, least, masses : ndarray of shape (k,)
         Weight of each tree, and of its lightest edge; weight of its samples.
     changed, used : ndarray of shape (k,), bool
-        Components whose tree is to be grown; those that this round has changed.
+        Components that the last round has changed, and those that this one has.
     members, firsts : ndarray of shape (n,) and (n_groups + 1,)
         Rows group by group, and where each group starts.
     clashes : ndarray of shape (n_groups,), bool
@@ -270,7 +270,8 @@ def _is_apart(group, rows, problem):
     return False
 
 
-# The order of a sum may change: where a bound decides, rounding is a tie.
+# It saves a fifth of the time of the partial loss. The order of a sum may change: where
+# a bound decides, rounding is a tie.
 @compiled(nogil=True, fastmath={"reassoc", "nsz", "nnan"})
 def _bound(values, rows, floor):
     """Bound from above what a row of similarities `values` (n,) adds to a tree.
@@ -288,7 +289,7 @@ def _bound(values, rows, floor):
 
 
 @compiled(nogil=True)
-def _added(values, rows, parents, above, ways):
+def _added(values, rows, parents, above, connections):
     """What a row of similarities `values` (n,) adds to the tree of `rows` (m,). O(m).
 
     From the leaves up, each row compares its heaviest connection to the new one with
@@ -297,15 +298,15 @@ def _added(values, rows, parents, above, ways):
     """
     total = 0.0
     for p in range(len(rows)):
-        ways[p] = values[rows[p]]
+        connections[p] = values[rows[p]]
     for p in range(len(rows) - 1, 0, -1):
-        way = ways[p]
+        connection = connections[p]
         edge = above[p]
-        total += (way if way > edge else edge) - edge
-        way = edge if way > edge else way
-        other = ways[parents[p]]
-        ways[parents[p]] = way if way > other else other
-    return total + ways[0]
+        total += (connection if connection > edge else edge) - edge
+        connection = edge if connection > edge else connection
+        other = connections[parents[p]]
+        connections[parents[p]] = connection if connection > other else other
+    return total + connections[0]
 
 
 @compiled(nogil=True)
@@ -323,44 +324,37 @@ def _joined(similarity, own, rows, up):
 def _lost(similarity, own, home, search):
     """What the tree of the component `home` loses without the rows `own` (a,).
 
-    The edges that end at these, less those of the tree of the pieces that are left.
+    O(m²) for a tree of m rows.
     """
     first = search.starts[home]
     last = search.starts[home + 1]
-    places = search.places
+    is_taken = search.places
     for p in range(first, last):
-        places[search.rows[p]] = p
+        is_taken[search.rows[p]] = 0
     for v in own:
-        places[v] = -1
+        is_taken[v] = 1
     rest = np.empty(last - first - len(own), dtype=np.int64)
-    piece = np.empty(last - first - len(own), dtype=np.int64)
     n_rest = 0
-    n_pieces = 0
-    lost = 0.0
+    n_cut = 0
+    cut = 0.0
     for p in range(first, last):
         v = search.rows[p]
         u = search.up[v]
-        is_cut = u >= 0 and (places[v] < 0 or places[u] < 0)
-        lost += search.above[p] if is_cut else 0.0
-        if places[v] < 0:
-            continue
-        # From now on where the row is among those that are left.
-        places[v] = n_rest
-        rest[n_rest] = v
-        if u < 0 or is_cut:
-            piece[n_rest] = n_pieces
-            n_pieces += 1
-        else:
-            piece[n_rest] = piece[places[u]]
-        n_rest += 1
-    for weight in tree_of_blocks(similarity, rest, piece)[1]:
-        lost -= weight
-    return lost
+        if not is_taken[v]:
+            rest[n_rest] = v
+            n_rest += 1
+        if u >= 0 and (is_taken[v] or is_taken[u]):
+            cut += search.above[p]
+            n_cut += 1
+    # As many edges as rows go: those that are left are still one tree.
+    if n_cut == len(own):
+        return cut
+    return search.totals[home] - tree_of_rows(similarity, rest, search.places)
 
 
 @compiled(nogil=True)
 def carry_out(similarity, component, search, unit, n_most):
-    """Carry out the proposals of a round, in place, from the largest gain down.
+    """Make the moves that a round proposes, in place, from the largest gain down.
 
     Continues until none is left, or `n_most` losses have been computed; returns whether
     none is left.
