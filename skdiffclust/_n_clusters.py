@@ -288,7 +288,8 @@ class _Clusters:
     def longest(self):
         """Return the largest variance of a cluster along an axis over that of others.
 
-        Of their own longest axes. In few samples, chance makes these longer.
+        Of their own longest axes. In few samples, chance makes these longer, and their
+        logarithms differ by some sqrt(2 / m): a ratio within twice that counts as 1.
         """
         within = linalg.eigvalsh(self.scatter.sum(axis=0))
         n_axes = within.sum() / within[-1] if within[-1] > 0 else 0.0
@@ -296,6 +297,7 @@ class _Clusters:
         values /= self.sizes * (1 + np.sqrt(n_axes / self.sizes)) ** 2
         others = (values.sum() - values) / (len(values) - 1)
         found = np.divide(values, others, out=np.ones_like(values), where=others > 0)
+        found[found < np.exp(2 * np.sqrt(2 / self.sizes))] = 1.0
         return float(found.max())
 
     def merged(self):

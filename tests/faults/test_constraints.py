@@ -87,6 +87,7 @@ def test_more_classes_than_clusters_give_no_negative_loss(blobs):
     assert np.isfinite(losses).all() and (losses > 0).all()
 
 
+@pytest.mark.filterwarnings("ignore:SparseGEMINI selects no feature")
 @pytest.mark.few_epochs  # one label for samples of all groups is hard to train
 def test_constraints_travel_through_a_cross_validation(constrained, blobs):
     labels = np.full(len(blobs), -1)

@@ -597,7 +597,7 @@ def test_few_gaussian_samples_are_outliers_and_groups_of_others_are(
     rng = np.random.default_rng(global_random_seed)
     X = rng.normal(size=(2000, d))
     scores = SpanningForestClustering(7).fit(X).outlier_scores_
-    assert (scores > 0.8).mean() < 0.015
+    assert (scores > 0.8).mean() < 0.03
     far = rng.normal(size=(20, d)) * 0.5
     far[:, 0] += 30 * d**0.5
     found = SpanningForestClustering(2).fit(np.concatenate([X, far]))
@@ -612,12 +612,11 @@ def test_few_gaussian_samples_are_outliers_and_groups_of_others_are(
 @pytest.mark.parametrize("n", [200, 2000])
 def test_outliers_are_found_at_a_false_rate(n, d, global_random_seed):
     rng = np.random.default_rng(global_random_seed)
-    normal = SpanningForestClustering(1).fit(rng.normal(size=(n, d)))
-    cube = SpanningForestClustering(3).fit(rng.uniform(size=(n, d)))
-    for rate in (0.01, 0.05):
-        most = n * rate + 3 * np.sqrt(n * rate)
-        assert normal.find_outliers(rate).sum() <= most
-        assert cube.find_outliers(rate).sum() <= most
+    for k, draw in ((1, rng.normal), (3, rng.uniform)):
+        models = [SpanningForestClustering(k).fit(draw(size=(n, d))) for _ in range(8)]
+        for rate in (0.01, 0.05):
+            found = [model.find_outliers(rate).mean() for model in models]
+            assert np.mean(found) <= 1.5 * rate + 2 / n
     weights = rng.integers(1, 3, size=n)
     X = rng.normal(size=(n, d))
     once = SpanningForestClustering(1).fit(X, sample_weight=weights)
@@ -627,7 +626,7 @@ def test_outliers_are_found_at_a_false_rate(n, d, global_random_seed):
         assert np.array_equal(found, repeated.find_outliers(rate))
     for wrong in (0.0, 0.25, None):
         with pytest.raises(ValueError, match="'false_rate' parameter"):
-            normal.find_outliers(wrong)
+            models[0].find_outliers(wrong)
     equal = SpanningForestClustering(1).fit(np.zeros((n, d)))
     assert not equal.find_outliers().any()
 

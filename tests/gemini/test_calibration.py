@@ -29,13 +29,15 @@ def overlapping(seed, noise="normal", distance=3.0, n=600, d=3):
 def test_probabilities_are_shares_of_right_labels(noise, params, global_random_seed):
     X, y = overlapping(global_random_seed, noise)
     gemini = GEMINI(2, **FAST, **params).fit(X[:400])
+    # The model of the temperature is normal.
+    most = 0.25 if noise == "gamma" else 0.12
     for rows in (slice(400), slice(400, None)):
         certainty = gemini.predict_proba(X[rows]).max(axis=1)
         is_right = gemini.predict(X[rows]) == y[rows]
         is_right = is_right if is_right.mean() > 0.5 else ~is_right
         # Thirds of the samples, from uncertain to certain ones.
         for part in np.array_split(np.argsort(certainty), 3):
-            assert abs(certainty[part].mean() - is_right[part].mean()) < 0.12
+            assert abs(certainty[part].mean() - is_right[part].mean()) < most
     assert certainty.mean() < 0.98
 
 

@@ -362,7 +362,7 @@ def test_evidence_is_its_definition(global_random_seed):
             totals.append(weights[side].sum())
             for length in np.sort(np.append(tree.lengths[inner], 0.0)):
                 joined = components(tree.edges[inner & (tree.lengths <= length)], 90)
-                if np.bincount(joined, weights).max() >= 0.8 * totals[-1]:
+                if np.bincount(joined, weights * side).max() >= 0.8 * totals[-1]:
                     break
             most = max(most, length)
         expected = 1.0
