@@ -2,11 +2,11 @@
 
     OMP_NUM_THREADS=1 python benchmarks/bench_gemini.py [PART ...]
 
-The first six run gemclus in this process, on the same data and with its schedule
+The first two run gemclus in this process, on the same data and with its schedule
 (Nesterov momentum, its patience, its first penalty), written here from the parts of our
 package; the ratio of the times and whether the results agree are printed.
 
-path, step, fit, wasserstein, wasserstein_path, wide  the same problem and result
+fits, gemclus_paths  the same problem and result
 trees       Kauri beside a tree of scikit-learn on the centres of k-means
 paths       certificates along default paths, and whether `fit` and `path` agree
 supports    how far selected features depend on the seed, with 617 for 100 samples
@@ -37,6 +37,7 @@ from skdiffclust.gemini._relations import make_relation
 from skdiffclust.gemini._training import Problem, has_fused_mmd, loss_and_gradients
 
 RATE = 1e-3
+MODES = "ova", "ovo"
 
 
 def problem_and_model(X, n_clusters, mode, name="mmd", seed=0):
@@ -66,9 +67,7 @@ def adam(problem, model, n_iter):
         optimiser.step(model.arrays, loss_and_gradients(model, problem)[2])
 
 
-def gemclus_path(
-    X, n_clusters, mode, max_iter, name="mmd", *, multiplier=1.05, min_features=2
-):
+def gemclus_path(X, n_clusters, mode, max_iter, name, multiplier, *, min_features):
     """Return numbers of features and objectives of the steps of gemclus's schedule."""
     problem, model = problem_and_model(X, n_clusters, mode, name)
     lasso = GroupLasso(groups_by_size(None, X.shape[1]))
@@ -113,136 +112,83 @@ def of_gemclus(name, *arguments, **keywords):
 
 def report(what, theirs, ours, agreement):
     """Print one line."""
-    ratio = theirs / ours
     print(
-        f"{what:44s} gemclus {theirs:9.4f} s, ours {ours:9.5f} s: {ratio:8.1f} times; "
-        f"{agreement}",
+        f"{what:44s} gemclus {theirs:9.4f} s, ours {ours:9.5f} s: "
+        f"{theirs / ours:8.1f} times; {agreement}",
         flush=True,
     )
 
 
-def path(max_iter=1000):
-    """Time whole linear paths on scenario 5."""
-    X, *_ = make_celeux_one(5, random_state=0)
-    X -= X.mean(axis=0)
-    for mode in ("ova", "ovo"):
-        peer = of_gemclus(
-            "SparseLinearMMD",
-            3,
-            ovo=mode == "ovo",
-            random_state=0,
-            max_iter=max_iter,
-            batch_size=None,
-        )
-        ours, (sizes, values) = seconds(gemclus_path, X, 3, mode, max_iter)
-        theirs, (_, found, _, _, counts) = seconds(peer.path, X)
-        same = np.array_equal(sizes, counts)
-        gap = np.abs(values - found).max() if same else np.nan
-        what = f"path, scenario 5, {mode}, {len(sizes)} steps"
-        report(what, theirs, ours, f"same numbers: {same}, GEMINI within {gap:.1e}")
-
-
-def step():
-    """Time one iteration at n = 5000."""
-    X = np.random.RandomState(0).normal(size=(5000, 20))
-    X -= X.mean(axis=0)
-    for mode in ("ova", "ovo"):
-        peer = of_gemclus("LinearMMD", 3, ovo=mode == "ovo", random_state=0, max_iter=1)
-        theirs, _ = seconds(peer.fit, X)
-        problem, model = problem_and_model(X, 3, mode)
-        adam(problem, model, 1)
-        ours = np.median([seconds(adam, problem, model, 1)[0] for _ in range(20)])
-        gap = np.abs(peer.W_ - problem_and_model(X, 3, mode)[1].weights[0]).max()
-        what = f"one iteration, 5000 x 20, {mode}"
-        report(what, theirs, ours, f"weights moved by {gap:.1e}")
-
-
-def fit(n_iter=300):
-    """Time a fit of breast cancer."""
-    X = scale(load("breast_cancer")[0])
-    for mode in ("ova", "ovo"):
-        peer = of_gemclus(
-            "LinearMMD", 2, ovo=mode == "ovo", random_state=0, max_iter=n_iter
-        )
-        theirs, _ = seconds(peer.fit, X)
-        problem, model = problem_and_model(X, 2, mode)
-        ours, _ = seconds(adam, problem, model, n_iter)
-        gap = np.abs(peer.W_ - model.weights[0]).max()
-        what = f"fit, breast cancer, {mode}, {n_iter} epochs"
-        report(what, theirs, ours, f"weights within {gap:.1e}")
-
-
-def wasserstein(n_iter=20):
-    """Time transport, which both leave to POT; ours starts from the last potentials."""
-    X, *_ = make_celeux_one(4, random_state=0)
-    X -= X.mean(axis=0)
-    for mode in ("ova", "ovo"):
-        peer = of_gemclus(
-            "LinearWasserstein", 3, ovo=mode == "ovo", random_state=0, max_iter=n_iter
-        )
-        theirs, _ = seconds(peer.fit, X)
-        problem, model = problem_and_model(X, 3, mode, "wasserstein")
-        ours, _ = seconds(adam, problem, model, n_iter)
-        gap = np.abs(peer.W_ - model.weights[0]).max()
-        what = f"fit, Wasserstein, scenario 4, {mode}, {n_iter} epochs"
-        report(what, theirs, ours, f"weights within {gap:.1e}")
-
-
-def wasserstein_path(max_iter=50, multiplier=1.5):
-    """Time whole Wasserstein paths on scenario 4, with longer steps, so as to end."""
-    X, *_ = make_celeux_one(4, random_state=0)
-    X -= X.mean(axis=0)
-    for mode in ("ova", "ovo"):
-        peer = of_gemclus(
-            "SparseLinearModel",
-            3,
-            gemini=f"wasserstein_{mode}",
-            random_state=0,
-            max_iter=max_iter,
-        )
-        ours, (sizes, values) = seconds(
-            gemclus_path, X, 3, mode, max_iter, "wasserstein", multiplier=multiplier
-        )
-        theirs, (_, found, _, _, counts) = seconds(
-            peer.path, X, alpha_multiplier=multiplier
-        )
-        same = np.array_equal(sizes, counts)
-        gap = np.abs(values - found).max() if same else np.nan
-        what = f"path, Wasserstein, {mode}, {len(sizes)} steps"
-        report(what, theirs, ours, f"same numbers: {same}, GEMINI within {gap:.1e}")
-
-
-def wide_data(n_features=25_904):
-    """Return centred rows (171, n_features) of three sources, float32."""
-    rng = np.random.RandomState(0)
-    source = np.repeat([0, 1, 2], [52, 96, 23])
-    X = rng.normal(size=(171, n_features)).astype(np.float32)
-    X[:, :2000] += rng.normal(size=(3, 2000))[source]
+def centred(X):
+    """Return samples whose features have mean zero."""
     return X - X.mean(axis=0)
 
 
-def wide():
-    """Time the path on wide data; fewer steps than gemclus's own, so as to end."""
-    # gemclus takes 64 bits.
-    wide, few = wide_data().astype(np.float64), {"min_features": 400}
-    peer = of_gemclus(
-        "SparseLinearMMD", 3, random_state=0, max_iter=100, batch_size=None
-    )
-    ours, (sizes, values) = seconds(
-        gemclus_path, wide, 3, "ova", 100, multiplier=1.1, **few
-    )
-    theirs, (_, found, _, _, counts) = seconds(
-        peer.path, wide, alpha_multiplier=1.1, **few
-    )
-    what = f"path, 171 x {wide.shape[1]}, {len(sizes)} and {len(counts)} steps"
-    n_both = min(len(sizes), len(counts))
-    n_same = np.count_nonzero(sizes[:n_both] == np.array(counts[:n_both]))
-    gap = abs(values[-1] - found[-1])
-    agreement = (
-        f"{n_same} steps with the same number; at the end {sizes[-1]} and "
-        f"{counts[-1]}, GEMINI within {gap:.1e}"
-    )
-    report(what, theirs, ours, agreement)
+def fits():
+    """Time fits of a number of epochs; transport is left to POT by both."""
+    normal = centred(np.random.RandomState(0).normal(size=(5000, 20)))
+    breast_cancer = scale(load("breast_cancer")[0])
+    scenario = centred(make_celeux_one(4, random_state=0).X)
+    for what, X, k, objective, n_iter in (
+        ("one iteration, 5000 x 20", normal, 3, "MMD", 1),
+        ("fit, breast cancer", breast_cancer, 2, "MMD", 300),
+        ("fit, Wasserstein, scenario 4", scenario, 3, "Wasserstein", 20),
+    ):
+        for mode in MODES:
+            peer = of_gemclus(
+                f"Linear{objective}",
+                k,
+                ovo=mode == "ovo",
+                random_state=0,
+                max_iter=n_iter,
+            )
+            theirs, _ = seconds(peer.fit, X)
+            times = []
+            for _ in range(20 if n_iter == 1 else 1):
+                problem, model = problem_and_model(X, k, mode, objective.lower())
+                times.append(seconds(adam, problem, model, n_iter)[0])
+            gap = np.abs(peer.W_ - model.weights[0]).max()
+            report(
+                f"{what}, {mode}", theirs, np.median(times), f"weights within {gap:.1e}"
+            )
+
+
+def gemclus_paths():
+    """Time whole linear paths; the last two take longer steps, so as to end."""
+    scenarios = {i: centred(make_celeux_one(i, random_state=0).X) for i in (4, 5)}
+    rng = np.random.RandomState(0)
+    wide = rng.normal(size=(171, 25_904))
+    wide[:, :2000] += rng.normal(size=(3, 2000))[np.repeat([0, 1, 2], [52, 96, 23])]
+    for what, X, objective, modes, max_iter, multiplier, min_features in (
+        ("scenario 5", scenarios[5], "mmd", MODES, 1000, 1.05, 2),
+        ("scenario 4", scenarios[4], "wasserstein", MODES, 50, 1.5, 2),
+        ("171 x 25 904", centred(wide), "mmd", MODES[:1], 100, 1.1, 400),
+    ):
+        for mode in modes:
+            steps = {"min_features": min_features}
+            peer = of_gemclus(
+                "SparseLinearModel",
+                3,
+                gemini=f"{objective}_{mode}",
+                random_state=0,
+                max_iter=max_iter,
+            )
+            ours, (sizes, values) = seconds(
+                gemclus_path, X, 3, mode, max_iter, objective, multiplier, **steps
+            )
+            theirs, (_, found, _, _, counts) = seconds(
+                peer.path, X, alpha_multiplier=multiplier, **steps
+            )
+            n_both = min(len(sizes), len(counts))
+            n_same = np.sum(sizes[:n_both] == np.array(counts[:n_both]))
+            report(
+                f"path, {what}, {objective} {mode}",
+                theirs,
+                ours,
+                f"{len(sizes)} and {len(counts)} steps, {n_same} with the same number "
+                f"of features; at the end {sizes[-1]} and {counts[-1]}, GEMINI within "
+                f"{abs(values[-1] - found[-1]):.1e}",
+            )
 
 
 # Certificates, and objectives.
@@ -265,7 +211,7 @@ def path_data():
 def paths():
     """Print the largest certificate of each default path, and compare with fit."""
     for name, X, n_clusters in path_data():
-        for mode in ("ova", "ovo"):
+        for mode in MODES:
             sparse = SparseGEMINI(n_clusters, mode=mode, random_state=0)
             spent, path = seconds(sparse.path, X)
             step = len(path) // 2
@@ -428,7 +374,7 @@ def cost():
         )
 
 
-BESIDE_GEMCLUS = [path, step, fit, wasserstein, wasserstein_path, wide, trees]
+BESIDE_GEMCLUS = [fits, gemclus_paths, trees]
 ALONE = [paths, kmeans, supports, cost]
 PARTS = {part.__name__: part for part in [*BESIDE_GEMCLUS, *ALONE]}
 

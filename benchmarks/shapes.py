@@ -1,14 +1,8 @@
-"""Generated sets of shapes, and sets without any: after the usual public ones.
-
-The families are divided into those that choose a rule and those that report on it, by
-a seed that was written down before the first result.
-"""
+"""Generated sets of shapes, and sets without any: after the usual public ones."""
 
 import numpy as np
 from sklearn import datasets
 from sklearn.neighbors import NearestNeighbors
-
-SPLIT_SEED = 36
 
 
 def gaussians(rng, centers, spread, n_each):
@@ -321,10 +315,3 @@ def draw(name, seed, blur):
     X, y = SHAPES[name](rng)
     near = NearestNeighbors(n_neighbors=5).fit(X).kneighbors()[0][:, -1]
     return X + blur * np.median(near) * rng.normal(size=X.shape), y
-
-
-def halves():
-    """Return the names of families that choose, and of those that report."""
-    names = np.random.RandomState(SPLIT_SEED).permutation(list(SHAPES))
-    half = len(names) // 2
-    return sorted(names[:half]), sorted(names[half:])

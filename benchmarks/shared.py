@@ -2,7 +2,9 @@
 
 import json
 import os
+import re
 import time
+import warnings
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -108,6 +110,14 @@ def largest_silhouette(X, numbers, n_init, seed=0, n_judged=None):
     if n_judged is not None:
         judged = np.random.RandomState(0).permutation(len(X))[:n_judged]
     return max(labels, key=lambda one: silhouette_score(X[judged], one[judged]))
+
+
+def warns_of(model, X, message="no clear|no more structure"):
+    """Return whether a fit warns that there is no clear structure."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(X)
+    return any(re.search(message, str(w.message)) for w in caught)
 
 
 class Results:

@@ -8,10 +8,10 @@
 structure  how often noise is called structure, and structure noise. Sets without
     clusters: independent normal features, AR(.6) features, blocks of five features with
     correlation .7, t with 3 degrees of freedom, and lognormal. Sets with clusters,
-    whose centres are at least `--distance` standard deviations apart in two to five
-    features, beside 5 to 20 features of noise; a third are balanced (2 to 5 clusters),
-    a third have clusters of 105 and 15 samples, a third 80, 30 and 12; half are
-    standardised. Rates have upper 95 % limits (Clopper and Pearson).
+    whose centres are at least six standard deviations apart in two to five features,
+    beside 5 to 20 features of noise; a third are balanced (2 to 5 clusters), a third
+    have clusters of 105 and 15 samples, a third 80, 30 and 12; half are standardised.
+    Rates have upper 95 % limits (Clopper and Pearson).
 numbers  how often the number of clusters is right, and whether a wrong one is warned
     of, beside the least BIC of mixtures with diagonal covariances and the largest
     silhouette of k-means, on simulations and on real tables.
@@ -27,10 +27,9 @@ import argparse
 import warnings
 
 import numpy as np
-from choose_n_clusters import COUNTS, blobs, largest_silhouette, warns_of
 from scipy.optimize import linear_sum_assignment
 from scipy.stats import beta
-from shared import is_here, load, some, standardised
+from shared import is_here, largest_silhouette, load, some, standardised
 from sklearn.datasets import make_blobs, make_moons
 from sklearn.mixture import GaussianMixture
 
@@ -46,6 +45,7 @@ REAL = (
     "breast_cancer iris wine ctg ecoli heart_statlog house_votes_84 isolet letter "
     "micepe movlib pbmc68k_reduced segment zoo"
 ).split()
+COUNTS = range(2, 11)  # numbers of clusters that are compared
 N_BINS = 10
 
 
@@ -104,7 +104,7 @@ def rate(wrong):
     return f"{k} of {n}, upper 95 % limit {limit:.3f}"
 
 
-def structure(n_sets, seed, distance):
+def structure(n_sets, seed, distance=6.0):
     """Print how often there is a wrong answer to whether there is structure."""
     missed = {}
     invented = {}
@@ -127,6 +127,19 @@ def structure(n_sets, seed, distance):
             print(f"    {kind}: {rate(wrong)}")
 
 
+def separated(rng, k):
+    """Return k clusters of 50 samples, at least 6 deviations apart, and k."""
+    centers = []
+    side = 4.2 * k ** (1 / 3)
+    while len(centers) < k:
+        center = rng.uniform(-side, side, 5)
+        if all(np.linalg.norm(center - other) >= 6 for other in centers):
+            centers.append(center)
+        else:
+            side *= 1.01
+    return np.repeat(centers, 50, axis=0) + rng.normal(size=(50 * k, 5)), k
+
+
 def unequal(rng, sizes, distance):
     """Return normal clusters of these sizes in five dimensions."""
     X = rng.normal(size=(sum(sizes), 5))
@@ -137,10 +150,7 @@ def unequal(rng, sizes, distance):
 # Clean clusters, those that may overlap, and those that are none or not round.
 COUNTED = {
     **{
-        f"{k} clusters, 6 deviations": lambda rng, k=k: (
-            blobs(rng, [50] * k, n_features=5, gap=6)[0],
-            k,
-        )
+        f"{k} clusters, 6 deviations": lambda rng, k=k: separated(rng, k)
         for k in (2, 3, 5, 8)
     },
     "3 to 8 blobs": lambda rng: (
@@ -263,25 +273,21 @@ def probabilities(n_sets, seed):
 
 def features(n_sets, seed):
     """Print irrelevant stable features, and how many are allowed."""
-    kinds = {"independent": KINDS["independent"], "blocks": blocks}
-    for name, draw in kinds.items():
-        wrong, allowed = [], []
-        for i in range(n_sets):
-            rng = np.random.RandomState(seed + i)
-            X = draw(rng, 90, 20)
-            X[:, :3] = rng.normal(size=(90, 3)) + 4 * np.repeat(np.eye(3), 30, axis=0)
-            model = SparseGEMINICV(
-                SparseGEMINI(3, n_init=1), n_alphas=10, random_state=i
-            )
-            warns_of(model, X)
-            step = np.searchsorted(model.alphas_, model.stable_alpha_)
-            wrong.append(model.stable_features_[3:].sum())
-            allowed.append(model.false_selections_[step])
-        print(
-            f"{name} irrelevant features: {np.mean(wrong):.2f} of 17 are stable, "
-            f"false_selections_ is {np.mean(allowed):.2f}",
-            flush=True,
-        )
+    wrong, allowed = [], []
+    for i in range(n_sets):
+        rng = np.random.RandomState(seed + i)
+        X = rng.normal(size=(90, 20))
+        X[:, :3] = rng.normal(size=(90, 3)) + 4 * np.repeat(np.eye(3), 30, axis=0)
+        model = SparseGEMINICV(
+            SparseGEMINI(3, n_init=1), n_alphas=10, random_state=i
+        ).fit(X)
+        step = np.searchsorted(model.alphas_, model.stable_alpha_)
+        wrong.append(model.stable_features_[3:].sum())
+        allowed.append(model.false_selections_[step])
+    print(
+        f"{np.mean(wrong):.2f} of 17 irrelevant features are stable, "
+        f"false_selections_ is {np.mean(allowed):.2f}"
+    )
 
 
 def main():
@@ -291,14 +297,9 @@ def main():
     parser.add_argument("part", choices=sizes)
     parser.add_argument("--sets", type=int)
     parser.add_argument("--seed", type=int, default=39_000)
-    parser.add_argument("--distance", type=float, default=6.0)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    n_sets = options.sets or sizes[options.part]
-    if options.part == "structure":
-        structure(n_sets, options.seed, options.distance)
-    else:
-        globals()[options.part](n_sets, options.seed)
+    globals()[options.part](options.sets or sizes[options.part], options.seed)
 
 
 if __name__ == "__main__":
