@@ -51,6 +51,18 @@ def relabel_by_size(labels, sample_weight=None):
     return new_number[inverse].astype(np.int64, copy=False), int(distinct.size)
 
 
+def simplified_silhouette(distances, weight):
+    """Return the mean of 1 - d1 / d2 over samples with weights (n,), 0 for one centre.
+
+    d1 and d2 are the two smallest of the distances (n, k) of a sample to the centres.
+    """
+    if distances.shape[1] == 1:
+        return 0.0
+    first, second = np.partition(distances, 1, axis=1)[:, :2].T.astype(np.float64)
+    ratio = np.divide(first, second, out=np.ones_like(first), where=second > 0)
+    return float(weight @ (1.0 - ratio)) / float(weight.sum())
+
+
 def connectivity(labels):
     """Return M (n, n), float64: 1 where two rows share a label, else 0."""
     labels = np.asarray(labels)

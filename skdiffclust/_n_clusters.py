@@ -20,6 +20,7 @@ from scipy import linalg
 from scipy.sparse import issparse
 from scipy.spatial.distance import cdist
 
+from skdiffclust._assignments import simplified_silhouette
 from skdiffclust._history import warn_of_convergence
 
 # Centres to start from, restarts of k-means for them, and steps after each merge.
@@ -280,10 +281,7 @@ class _Clusters:
 
     def score(self, X, weight):
         """Return the weighted mean of 1 - d1 / d2 over samples X (n, d)."""
-        far = cdist(X, self.centers)
-        first, second = np.partition(far, 1, axis=1)[:, :2].T
-        ratio = np.divide(first, second, out=np.ones_like(first), where=second > 0)
-        return float(weight @ (1.0 - ratio)) / float(weight.sum())
+        return simplified_silhouette(cdist(X, self.centers), weight)
 
     def longest(self):
         """Return the largest variance of a cluster along an axis over that of others.

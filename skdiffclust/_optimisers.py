@@ -99,14 +99,6 @@ class Adam:
         self.means = [mean[index] for mean in self.means]
         self.squares = [square[index] for square in self.squares]
 
-    def append(self, arrays):
-        """Continue with new arrays appended along the first axis."""
-        for moments in (self.means, self.squares):
-            moments[:] = [
-                np.concatenate([moment, np.zeros_like(array)])
-                for moment, array in zip(moments, arrays, strict=True)
-            ]
-
 
 class Momentum:
     """Gradient descent with momentum 0.9.

@@ -101,15 +101,3 @@ def test_what_is_kept_goes_on_as_it_would_have(global_random_seed):
     moved(part, 5, ours)
     moved(whole, 5, optimiser)
     assert_array_equal(part, whole[[2, 0]])
-
-
-def test_what_is_appended_has_no_gradients_yet():
-    array = drawn(0)[0]
-    ours = Adam([array], 0.01)
-    moved(array, 5, ours)
-    before = [moment.copy() for moment in ours.state]
-    ours.append([np.ones((2, 2))])
-    for moment, old in zip(ours.state, before, strict=True):
-        assert moment.shape == (5, 2)
-        assert_array_equal(moment[:3], old)
-        assert not moment[3:].any()

@@ -115,6 +115,13 @@ def test_a_search_over_an_encoder(blobs):
     assert adjusted_rand_score(y, search.predict(X)) == 1.0
 
 
+@named([ESTIMATORS[0]])
+def test_a_search_without_scoring_finds_the_number(estimator, blobs):
+    # What the memories explain would grow with their number.
+    search = search_of(estimator, scoring=None, candidates=range(1, 7)).fit(blobs[0])
+    assert chosen(search) == 3
+
+
 def test_a_search_over_paths(frame, blobs):
     # It selects among features, so one of them is noise.
     frame = frame.assign(noise=np.random.RandomState(0).normal(size=len(frame)))

@@ -6,7 +6,6 @@ import numpy as np
 from scipy import sparse
 from scipy.spatial.distance import cdist
 
-from skdiffclust._kmeans import squared_distances
 from skdiffclust._products import product_by_sample
 from skdiffclust.memories._dynamics import recall
 from skdiffclust.memories._recursion import SphereStart, euclidean_steps, sphere_steps
@@ -80,15 +79,6 @@ def _nearest_city_block(Z, memories, log_weights, dynamics):
         metric="manhattan",
     )
     return cdist(recalled, memories, "cityblock").argmin(axis=1)
-
-
-def sparse_distances(X, memories, metric):
-    """Return Euclidean or cosine distances (m, k) of CSR rows to memories (k, d)."""
-    zero = np.zeros(memories.shape[1])
-    Z = _prepare(X, zero, metric)
-    memories = _prepare(memories, zero, metric)
-    squares = squared_distances(Z, memories)
-    return 0.5 * squares if metric == "cosine" else np.sqrt(squares)
 
 
 def _prepare(X, shift, metric):

@@ -116,10 +116,10 @@ def find_basins(
     )
     random_state = check_random_state(random_state)
     # numba is imported here, because it would slow down the import of the package.
-    from skdiffclust.memories._seeding import seed_memories
+    from skdiffclust._kmeans import kmeans
 
     n_memories = max(n_clusters, min(n_memories, len(X) // _MEMBERS))
-    seeds, _ = seed_memories(X, weight, n_memories, "k-means++", 1, random_state)
+    seeds, _, _ = kmeans(X, weight, n_memories, 1, random_state)
     memories = np.unique(seeds[0], axis=0)
     shares = attraction(X, memories)
     is_used = weight @ shares > 0
@@ -159,20 +159,12 @@ def attraction(Z, memories):
 
 def merge_memories(shares, weight, n_clusters, n_init, random_state):
     """Return the group (m,), from 0, of each memory by shares (n, m) of samples."""
-    if n_clusters == 1 or shares.shape[1] == 1:
-        return np.zeros(shares.shape[1], dtype=np.int64)
-    from skdiffclust.memories._seeding import seed_memories
+    from skdiffclust._kmeans import kmeans
 
     coordinates, sizes = embed_memories(shares, weight, n_clusters)
-    centers, costs = seed_memories(
-        coordinates,
-        sizes,
-        min(n_clusters, len(sizes)),
-        "k-means++",
-        n_init,
-        random_state,
-    )
-    groups = cdist(coordinates, centers[int(np.argmin(costs))]).argmin(axis=1)
+    n_groups = min(n_clusters, len(sizes))
+    _, costs, labels = kmeans(coordinates, sizes, n_groups, n_init, random_state)
+    groups = labels[int(np.argmin(costs))]
     return np.unique(groups, return_inverse=True)[1].astype(np.int64)
 
 
@@ -183,13 +175,9 @@ def embed_memories(shares, weight, n_clusters):
     by shares (n, m): the relaxation of its least normalised cut.
     """
     sizes = weight @ shares
-    _, vectors = np.linalg.eigh(_graph(shares, weight, sizes))
+    scaled = sparse.csr_array(shares @ sparse.diags_array(1.0 / np.sqrt(sizes)))
+    graph = (scaled.T @ sparse.diags_array(weight) @ scaled).toarray()
+    _, vectors = np.linalg.eigh(graph)
     vectors = vectors[:, ::-1][:, :n_clusters]
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return vectors / np.where(lengths > 0, lengths, 1.0), sizes
-
-
-def _graph(shares, weight, sizes):
-    """Return the normalised graph (m, m) of the joint attraction of samples."""
-    scaled = sparse.csr_array(shares @ sparse.diags_array(1.0 / np.sqrt(sizes)))
-    return (scaled.T @ sparse.diags_array(weight) @ scaled).toarray()

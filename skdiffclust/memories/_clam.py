@@ -10,6 +10,7 @@ from sklearn.base import (
     ClusterMixin,
     TransformerMixin,
 )
+from sklearn.metrics import pairwise_distances
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -19,7 +20,7 @@ from skdiffclust._affinity import (
     refuse_underflow,
     refuse_zero_rows,
 )
-from skdiffclust._assignments import order_by_size, softmax
+from skdiffclust._assignments import order_by_size, simplified_silhouette, softmax
 from skdiffclust._compat import (
     CallbackSupportMixin,
     Interval,
@@ -49,7 +50,7 @@ from skdiffclust.memories._dynamics import (
     recall,
 )
 from skdiffclust.memories._reservoir import Reservoir
-from skdiffclust.memories._scaling import blocks, dense, scaling_of
+from skdiffclust.memories._scaling import by_blocks, dense, scaling_of
 
 # Inverse temperature times total variance, when it is "auto": see the user guide.
 _CONCENTRATION = 60.0
@@ -422,21 +423,19 @@ class ClAM(
         if first:
             random_state = check_random_state(self.random_state)
             X = self._learn_missing(X, random_state)
-            moments = None
             past = None
             self.n_clusters_curve_ = None
             scaling = self._scaling_of(X, weight)
         else:
-            scaling, moments, random_state, past = self._stream
+            scaling, random_state, past = self._stream
             X = self._fill(X)
         if self.metric == "cosine":
             refuse_zero_rows(X)
         centers = None if first else self.cluster_centers_
         past = Reservoir.extended(past, X, weight, random_state, self.half_life)
         run = self._start(past.rows, past.weight, scaling, random_state, centers)
-        run.descent.resume(moments)
         if not first:
-            run.rerun_lloyd()
+            run.continue_stream(self.n_iter_)
         loop = EpochLoop(
             type(self).__name__,
             max_iter=1,
@@ -446,9 +445,8 @@ class ClAM(
         run.iterate(loop, self._attributes)
         restart, loss = run.choose(loop.best_state)
         found = self._attributes(scaling.inverse_temperature, *run.pick(restart))
-        order = self._publish(X, weight, found, reorder=first, counted=past.rows)
-        moments = run.descent.moments(restart, order)
-        self._stream = scaling, moments, random_state, past
+        self._publish(X, weight, found, reorder=first, counted=past.rows)
+        self._stream = scaling, random_state, past
         self._record(run, loss, loop.history)
         return self
 
@@ -505,11 +503,7 @@ class ClAM(
         if self._completer is not None:
             return self._completer.complete(X).astype(X.dtype)
         return complete_by_memories(
-            X,
-            *self._field(),
-            n_steps=self.n_steps,
-            step_size=self.step_size,
-            **self._geometry(),
+            X, n_steps=self.n_steps, step_size=self.step_size, **self._field()
         )
 
     def _learn_missing(self, X, random_state):
@@ -594,39 +588,31 @@ class ClAM(
         }
 
     def _publish(self, X, weight, attributes, *, reorder, given=None, counted=None):
-        """Assign the fitted attributes, clusters by size; return their old numbers.
+        """Assign the fitted attributes, clusters by size.
 
         `given` are the labels (n,) of samples in constraints, and (n,) True for the
         others; `counted` are samples in which clusters are counted, if not X.
         """
-        for name, value in attributes.items():
-            setattr(self, name, value)
-        self.cluster_centers_ = memories = self.cluster_centers_.astype(X.dtype)
-        n_clusters = len(memories)
-        order = np.arange(n_clusters)
-        labels = self._assign(X)
-        if given is not None:
-            labels = np.where(given[1], labels, given[0])
+        vars(self).update(attributes)
+        self.cluster_centers_ = self.cluster_centers_.astype(X.dtype)
+        n_clusters = len(self.cluster_centers_)
         if reorder:
-            order = order_by_size(labels, n_clusters, weight)
-            self.cluster_centers_ = memories[order]
-            self.cluster_weights_ = self.cluster_weights_[order]
             labels = self._assign(X)
             if given is not None:
-                labels = np.where(given[1], labels, np.argsort(order)[given[0]])
-        self.labels_ = labels
+                labels = np.where(given[1], labels, given[0])
+            order = order_by_size(labels, n_clusters, weight)
+            self.cluster_centers_ = self.cluster_centers_[order]
+            self.cluster_weights_ = self.cluster_weights_[order]
+        self.labels_ = self._assign(X)
+        if given is not None:
+            numbers = np.argsort(order)[given[0]]
+            self.labels_ = np.where(given[1], self.labels_, numbers)
         self.inertia_ = self._inertia(X, weight)
-        if counted is not None:
-            labels = self._assign(counted)
-        self._count_clusters(labels, n_clusters)
-        return order
-
-    def _count_clusters(self, labels, n_clusters):
-        """Assign the number of clusters that have samples; warn if some have none."""
+        labels = self.labels_ if counted is None else self._assign(counted)
         sizes = np.bincount(labels, minlength=n_clusters)
         self.n_clusters_ = int(np.count_nonzero(sizes))
         asked = n_clusters if self.n_clusters == "auto" else self.n_clusters
-        warn_of_clusters("ClAM", sizes, asked, stacklevel=4)
+        warn_of_clusters("ClAM", sizes, asked, stacklevel=3)
 
     def _assign(self, X):
         """Return the labels (n,) of validated samples."""
@@ -645,26 +631,21 @@ class ClAM(
 
     def _inertia(self, X, weight):
         """Return the sum of distances (squared if Euclidean) to the own memory."""
-        total = 0.0
-        for rows in blocks(X):
-            labels = self.labels_[rows]
-            far = self._distances(X[rows])[np.arange(len(labels)), labels]
-            far = np.square(far) if self.metric == "euclidean" else far
-            total += float(weight[rows] @ far)
-        return total
+        far = self._distances(X)[np.arange(len(weight)), self.labels_]
+        far = np.square(far) if self.metric == "euclidean" else far
+        return float(weight @ far)
 
     def _distances(self, X):
-        """Return distances (m, k), float64, of samples to the memories of clusters."""
+        """Return distances (n, k), float64, of samples to the memories of clusters."""
         memories = self.cluster_centers_.astype(np.float64)
         if sparse.issparse(X):
-            from skdiffclust.memories._assign import sparse_distances
-
-            return sparse_distances(X, memories, self.metric)
-        if self.metric != "cosine":  # an offset changes directions
-            shift = memories.mean(axis=0)
-            X = X - shift
-            memories = memories - shift
-        return block_distances(X, memories, self.metric, {})
+            return pairwise_distances(X, memories, metric=self.metric)
+        return by_blocks(
+            lambda rows: block_distances(
+                rows.astype(np.float64, copy=False), memories, self.metric, {}
+            ),
+            X,
+        )
 
     def predict(self, X):
         """Return the memory that each sample converges to.
@@ -700,14 +681,10 @@ class ClAM(
         shares : ndarray of shape (n_samples, n_clusters), float64
             Not negative; rows sum to one.
         """
-        X = self._rows(X)
-        shares = np.empty((X.shape[0], len(self.cluster_centers_)))
-        for rows in blocks(X):
-            far = self._distances(X[rows])
-            far = np.square(far) if self.metric == "euclidean" else far
-            logits = -self.inverse_temperature_ * far + np.log(self.cluster_weights_)
-            shares[rows] = softmax(logits)
-        return shares
+        far = self._distances(self._rows(X))
+        far = np.square(far) if self.metric == "euclidean" else far
+        logits = -self.inverse_temperature_ * far + np.log(self.cluster_weights_)
+        return softmax(logits)
 
     def transform(self, X):
         """Return the distances of samples to the memories.
@@ -723,11 +700,7 @@ class ClAM(
             In the geometry of `metric`, and the dtype of X.
         """
         X = self._rows(X)
-        shape = X.shape[0], len(self.cluster_centers_)
-        distances = np.empty(shape, dtype=X.dtype)
-        for rows in blocks(X):
-            distances[rows] = self._distances(X[rows])
-        return distances
+        return self._distances(X).astype(X.dtype)
 
     def complete(self, X):
         """Fill the missing entries of samples by attraction.
@@ -794,7 +767,7 @@ class ClAM(
         energies : ndarray of shape (n_samples,), float64
             See :func:`skdiffclust.memories.energy`.
         """
-        return self._by_blocks(energy, X)
+        return self._of_field(energy, X)
 
     def entropy(self, X):
         """Return the entropy of the attraction of samples (eq. 13).
@@ -810,13 +783,14 @@ class ClAM(
             0 where a single memory attracts the sample; see
             :func:`skdiffclust.memories.entropy`.
         """
-        return self._by_blocks(entropy, X)
+        return self._of_field(entropy, X)
 
     def score(self, X, y=None, sample_weight=None):
-        """Return minus the mean squared error of unmasked recall.
+        """Return the simplified silhouette of samples among the memories.
 
-        It compares fits with one number of clusters. It does not choose that number,
-        since more memories recall better.
+        The mean of 1 - d1 / d2, where d1 and d2 are the distances to the nearest and to
+        the second nearest memory. Unlike the loss, it does not grow with the number of
+        clusters, so that a parameter search can choose it.
 
         Parameters
         ----------
@@ -830,28 +804,18 @@ class ClAM(
         Returns
         -------
         score : float
-            Larger is better: minus the mean over seen entries of the squared
-            difference to the recalled sample (of unit samples with metric "cosine"; the
-            absolute difference with "manhattan").
+            Between 0 and 1, larger is better; 0 for a single memory.
+
+        References
+        ----------
+        Hruschka, Campello, de Castro. Evolving clusters in gene-expression data.
+        Information Sciences 176, 2006.
         """
-        check_is_fitted(self)
-        shown = self._validate(X, reset=False)
-        X = self._rows(X)
+        far = self.transform(X)
         weight = check_sample_weight(
-            sample_weight, X, dtype=np.float64, ensure_non_negative=True
+            sample_weight, far, dtype=np.float64, ensure_non_negative=True
         )
-        total = count = 0.0
-        for rows in blocks(X):
-            part = dense(X[rows]).astype(np.float64)
-            error = self._recall(part, self.n_steps)
-            error -= self._recall(part, 0)
-            error = np.abs(error) if self.metric == "manhattan" else np.square(error)
-            seen = np.ones(error.shape)
-            if not sparse.issparse(X):
-                seen -= np.isnan(shown[rows])
-            total += float(weight[rows] @ (error * seen).sum(axis=1))
-            count += float(weight[rows] @ seen.sum(axis=1))
-        return -total / count if count else 0.0
+        return simplified_silhouette(far, weight)
 
     def _rows(self, X):
         """Return samples to predict, checked and completed."""
@@ -871,32 +835,23 @@ class ClAM(
             check_dense_size(*X.shape, what=what, remedy=remedy)
         return dense(X)
 
-    def _by_blocks(self, function, X):
+    def _of_field(self, function, X):
         """Return a function of the dynamics (n,) of samples, block by block."""
-        X = self._rows(X)
         field = self._field()
-        geometry = self._geometry()
-        return np.concatenate(
-            [function(dense(X[rows]), *field, **geometry) for rows in blocks(X)]
-        )
+        return by_blocks(lambda rows: function(dense(rows), **field), self._rows(X))
 
     def _field(self):
-        """Return memories and inverse temperature."""
-        return self.cluster_centers_.astype(np.float64), self.inverse_temperature_
-
-    def _geometry(self):
         """Return the keyword arguments of the functions of the dynamics."""
-        return {"weights": self.cluster_weights_, "metric": self.metric}
+        return {
+            "memories": self.cluster_centers_.astype(np.float64),
+            "inverse_temperature": self.inverse_temperature_,
+            "weights": self.cluster_weights_,
+            "metric": self.metric,
+        }
 
     def _recall(self, X, n_steps):
         """Return validated samples after some steps."""
-        return recall(
-            X,
-            *self._field(),
-            n_steps=n_steps,
-            step_size=self.step_size,
-            **self._geometry(),
-        )
+        return recall(X, n_steps=n_steps, step_size=self.step_size, **self._field())
 
     @property
     def _n_features_out(self):
@@ -916,13 +871,11 @@ def _extremes(X):
     if sparse.issparse(X):
         ends = X.min(axis=0), X.max(axis=0)
         return np.stack([np.ravel(end.toarray()) for end in ends])
-    seen = ~np.isnan(X)
-    if not seen.any():
+    # The smaller of a number and NaN is the number.
+    ends = np.stack([np.fmin.reduce(X, axis=0), np.fmax.reduce(X, axis=0)])
+    if np.isnan(ends).all():
         raise ValueError(
             "The 'X' parameter of ClAM must have an entry that is not missing. Got NaN "
             "only instead. Drop samples without any values."
         )
-    low = np.where(seen, X, np.inf).min(axis=0)
-    high = np.where(seen, X, -np.inf).max(axis=0)
-    has_values = seen.any(axis=0)
-    return np.stack([np.where(has_values, low, 0), np.where(has_values, high, 0)])
+    return np.nan_to_num(ends)

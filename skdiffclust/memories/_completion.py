@@ -161,23 +161,20 @@ def _units(X):
 
 def _choices(normal, ridge, inverse_temperature, linear_correction):
     """Return the choices that a fit has, with one memory for each sample."""
-    variance = _total_variance(normal[0])
+    variance = max(float(normal[0].var(axis=0).sum()), _FLOOR)
     temperatures = (0.0, *(c / variance for c in CONCENTRATIONS))
     if inverse_temperature != "auto":
         temperatures = (float(inverse_temperature),)
-    corrections = (True, False) if linear_correction == "auto" else (linear_correction,)
-    found = []
-    for beta in temperatures:
-        if True in corrections:
-            found.append(Choice(beta, True, ridge))
-        if False in corrections and (beta or linear_correction != "auto"):
-            found.append(Choice(beta, False, ridge))
-    return found
-
-
-def _total_variance(Z):
-    """Return the sum of the variances of features, positive."""
-    return max(float(Z.var(axis=0).sum()), _FLOOR)
+    corrections = (linear_correction,)
+    if linear_correction == "auto":
+        corrections = (True, False)
+    # The mean alone is no choice of "auto".
+    return [
+        Choice(beta, is_corrected, ridge)
+        for beta in temperatures
+        for is_corrected in corrections
+        if beta or is_corrected or linear_correction != "auto"
+    ]
 
 
 def _choose(Z, seen, choices, seed):

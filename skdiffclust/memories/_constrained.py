@@ -34,7 +34,7 @@ def constrained_lloyd(Z, weight, seeds, constraints, metric):
         cost = np.inf
         labels = None
         for _ in range(_STEPS):
-            far = _divergences(Z, memories, metric) * weight[:, None]
+            far = divergences(Z, memories, metric) * weight[:, None]
             trial = _assign_groups(far, constraints)
             value = float(far[np.arange(len(far)), trial].sum())
             if labels is not None and value >= cost * (1.0 - 1e-9):
@@ -70,7 +70,7 @@ def _groups_apart(Z, weight, groups, n_memories):
     return take(means, np.array(chosen))
 
 
-def _divergences(Z, memories, metric):
+def divergences(Z, memories, metric):
     """Return the costs (n, k) of samples: squared or city-block distances."""
     if metric == "manhattan":
         return cdist(Z, memories, "cityblock")

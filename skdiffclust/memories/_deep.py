@@ -11,7 +11,6 @@ again and the memories move to their means, until the clusters no longer change.
 .. [1] "Deep Clustering with Associative Memories", 2026.
 """
 
-import copy
 from dataclasses import dataclass
 from math import ceil
 
@@ -23,7 +22,7 @@ from torch import nn
 
 from skdiffclust._batches import mini_batches
 from skdiffclust._encoder import Encoder
-from skdiffclust._kmeans import nearest_center
+from skdiffclust._kmeans import means_of, nearest_center
 from skdiffclust._torch import (
     encoder_module,
     load_module_state,
@@ -238,13 +237,8 @@ class DeepTraining:
 
     def _codes(self):
         """Return the codes (n, p), float64, of all samples."""
-        step = 8192
-        parts = [self.X[i : i + step] for i in range(0, len(self.X), step)]
-        codes = [
-            codes_of(self.model.encoder, self.scaling.transform(part), in_blocks=True)
-            for part in parts
-        ]
-        return np.concatenate(codes).astype(np.float64)
+        Z = self.scaling.transform(self.X)
+        return codes_of(self.model.encoder, Z, in_blocks=True).astype(np.float64)
 
     def _find_clusters(self):
         """Find clusters among the codes, and move the memories to their means."""
@@ -271,12 +265,8 @@ class DeepTraining:
         A memory without codes stays or, the first time, moves to any code. Adam starts
         again.
         """
-        memories = self.model.memories
         weight = self.weight.astype(np.float64)
-        sizes = np.bincount(labels, weight, minlength=len(memories))
-        for m in np.flatnonzero(sizes):
-            own = labels == m
-            memories[m] = weight[own] @ codes[own] / sizes[m]
+        memories, sizes = means_of(codes, weight, labels, self.model.memories)
         if self._stage == 0:
             empty = np.flatnonzero(sizes == 0)
             chosen = self.random_state.randint(len(codes), size=len(empty))
@@ -302,8 +292,3 @@ class DeepTraining:
         if 1e-10 * size < apart < np.inf:
             beta = max(beta, _SEPARATION / apart)
         return beta
-
-
-def module_on_cpu(module):
-    """Return a copy of a module on the CPU, in evaluation mode."""
-    return copy.deepcopy(module).cpu().eval()

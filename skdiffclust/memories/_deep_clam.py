@@ -17,7 +17,7 @@ from skdiffclust._affinity import (
     refuse_overflow,
     refuse_underflow,
 )
-from skdiffclust._assignments import order_by_size, softmax
+from skdiffclust._assignments import order_by_size, simplified_silhouette, softmax
 from skdiffclust._checkpoint import (
     LoopCheckpoint,
     check_checkpoint,
@@ -37,8 +37,8 @@ from skdiffclust._history import Training, keep_state_on_error
 from skdiffclust._validation import validate_rows
 from skdiffclust.memories._checks import refuse_many_clusters, warn_of_clusters
 from skdiffclust.memories._codes import codes_of, decoded
-from skdiffclust.memories._dynamics import Dynamics, recall
-from skdiffclust.memories._scaling import blocks, scaling_of
+from skdiffclust.memories._dynamics import Dynamics
+from skdiffclust.memories._scaling import scaling_of
 
 _SMALL_BATCH = 16  # samples of a batch, at least,
 _STEPS_PER_EPOCH = 8  # where an epoch would have fewer batches
@@ -357,8 +357,7 @@ class DeepClAM(
 
     def _attributes(self, model, scaling, X):
         """Return the fitted attributes that `predict` needs."""
-        from skdiffclust._torch import module_encoder
-        from skdiffclust.memories._deep import module_on_cpu
+        from skdiffclust._torch import module_encoder, module_on_cpu, module_state
 
         networks = []
         for given, part in (
@@ -369,7 +368,7 @@ class DeepClAM(
                 arrays = module_encoder(part)
                 networks.append((arrays.weights, arrays.biases))
             else:
-                networks.append(module_on_cpu(part))
+                networks.append(module_on_cpu(part, module_state(part)))
         return {
             "cluster_centers_": model.memories.astype(X.dtype),
             "inverse_temperature_": float(model.beta),
@@ -416,6 +415,10 @@ class DeepClAM(
         refuse_overflow([X], X.dtype)
         return self._codes(X)
 
+    def _distances(self, X):
+        """Return distances (n, k), float64, of the codes of samples to the memories."""
+        return block_distances(self._encoded(X), self.cluster_centers_, "euclidean", {})
+
     def predict(self, X):
         """Return the memory that the code of each sample converges to.
 
@@ -444,13 +447,8 @@ class DeepClAM(
         shares : ndarray of shape (n_samples, n_clusters), float64
             Shares of the first attraction step; rows sum to one.
         """
-        codes = self._encoded(X).astype(np.float64)
-        memories = self.cluster_centers_.astype(np.float64)
-        shares = np.empty((len(codes), len(memories)))
-        for rows in blocks(codes):
-            far = block_distances(codes[rows], memories, "euclidean", {})
-            shares[rows] = softmax(-self.inverse_temperature_ * np.square(far))
-        return shares
+        far = np.square(self._distances(X))
+        return softmax(-self.inverse_temperature_ * far)
 
     def transform(self, X):
         """Return the codes of samples.
@@ -487,7 +485,11 @@ class DeepClAM(
         return self._input_scaling.inverse_transform(samples).astype(codes.dtype)
 
     def score(self, X, y=None, sample_weight=None):
-        """Return minus the mean squared error of samples decoded from recalled codes.
+        """Return the simplified silhouette of the codes among the memories.
+
+        As :meth:`ClAM.score`, in the space of the codes. It can choose the number of
+        clusters, but codes of other networks are in other spaces: it does not compare
+        encoders.
 
         Parameters
         ----------
@@ -501,23 +503,13 @@ class DeepClAM(
         Returns
         -------
         score : float
-            Larger is better: minus the mean over samples and features. More clusters
-            recall better, so that it does not choose their number.
+            Between 0 and 1, larger is better; 0 for a single memory.
         """
-        codes = self._encoded(X)
-        X = validate_rows(self, X, reset=False)
+        far = self._distances(X)
         weight = check_sample_weight(
-            sample_weight, X, dtype=np.float64, ensure_non_negative=True
+            sample_weight, far, dtype=np.float64, ensure_non_negative=True
         )
-        recalled = recall(
-            codes,
-            self.cluster_centers_,
-            self.inverse_temperature_,
-            n_steps=self.n_steps,
-            step_size=self._step_size,
-        )
-        error = np.square(X - self.inverse_transform(recalled.astype(X.dtype)))
-        return -float(np.average(error.mean(axis=1), weights=weight))
+        return simplified_silhouette(far, weight)
 
     @property
     def _n_features_out(self):

@@ -11,32 +11,29 @@ from skdiffclust._kmeans import (
     FINE,
     MAX_STEPS,
     TOLERANCE,
+    kmeans,
     lloyd,
     lloyd_medians,
-    nearest_center,
 )
 from skdiffclust._n_clusters import count_clusters
 from skdiffclust.memories._assign import assign
-from skdiffclust.memories._constrained import constrained_lloyd
+from skdiffclust.memories._constrained import constrained_lloyd, divergences
 from skdiffclust.memories._dynamics import Dynamics
 from skdiffclust.memories._optimise import Descent, Plateau
-from skdiffclust.memories._scaling import dense
-from skdiffclust.memories._seeding import exchange, sample_rows, seed_memories
+from skdiffclust.memories._seeding import exchange, random_rows, sample_rows
 
 _PATIENCE = 5  # batches without progress after which the learning rate halves
-_FINALISTS = 0.3  # of the restarts are trained to the end when the loss selects
-_RACE_EPOCHS = 5  # of restarts whose start is random
+_FINALISTS = 0.3  # of random starts are trained to the end,
+_RACE_EPOCHS = 5  # those that are best after so many
 _EXCHANGED = (2, 4)  # fewest and most restarts of k-means that continue to exchanges,
 _EXCHANGED_MEMORIES = 40  # of about so many memories in all
 _SAME = 1e-4  # relative difference of costs of one solution, found twice
-_OFTEN = 0.3  # share of restarts that end in the best solution if no other is tried
-_SMALL = 1e5  # entries of X up to which near ties are settled to the last digits
 _LOOSER = 1.0 + 1e-9  # largest inertia of what training keeps, relative to k-means'
 _STREAM_STEPS = 20  # of Lloyd on the samples that a stream keeps
+_STREAM_EPOCHS = 50.0  # after which a stream has slowed down by the root of two
 _CONSTRAINED = 4  # restarts of a constrained k-means
-_LOOSE = 5e-3  # tolerance of Lloyd's steps on seeds of which few continue
 _REPORTED = 512  # samples of the reported loss if it decides nothing
-_EXACT = 16  # times the rounding of one: squared distance per entry that counts as zero
+_EXACT = 1e-12  # loss, in training units, that is rounding
 
 
 class Fit:
@@ -75,40 +72,27 @@ class Fit:
 
         `log_weights` (k,) are the initial weights.
         """
-        self._raced = memories is not None
-        self._is_exact = False
-        if memories is None:
-            seeds, costs = seed_memories(
-                self._Z,
-                self._sample_weight,
-                len(log_weights),
-                clam.init,
-                clam.n_init,
-                self._random_state,
-                spherical=self._is_spherical,
-                tol=_LOOSE,
-            )
-            # Every sample equals a memory: there is nothing to learn.
-            self._is_exact = costs.min() <= _EXACT * np.finfo(
-                self._Z.dtype
-            ).eps * _size(self._Z)
-            if clam.init != "random":
-                best = int(np.argmin(costs))
-                self._converged = self._run_lloyd(seeds, costs), log_weights
-                seeds[best] = self._converged[0]
-                self._raced = True
-                if self._constraints is not None:
-                    seeds = seeds[np.argsort(costs, kind="stable")[:_CONSTRAINED]]
-                else:
-                    seeds = seeds[[best]]
-        else:
+        drawn = self._Z, self._sample_weight, len(log_weights), clam.n_init
+        if memories is not None:
             seeds = memories[None]
+        elif clam.init == "random":
+            seeds = random_rows(*drawn, self._random_state)
+        else:
+            seeds, costs, _ = kmeans(
+                *drawn, self._random_state, spherical=self._is_spherical
+            )
+            best = np.argsort(costs, kind="stable")
+            found = self._run_lloyd(seeds[best], costs[best])
+            self._converged = found, log_weights
+            seeds = np.concatenate([found[None], seeds[best[1:_CONSTRAINED]]])
+            if self._constraints is None:
+                seeds = seeds[:1]
         if self._constraints is not None:
             Z = self._scaling.transform(self._X)
             found, self.labels = constrained_lloyd(
                 Z, self._weight, seeds, self._constraints, self.dynamics.metric
             )
-            self._converged = (found, log_weights)
+            self._converged = found, log_weights
             seeds = found[None]
         self.descent = Descent(
             seeds,
@@ -122,92 +106,58 @@ class Fit:
         )
         return self
 
-    def rerun_lloyd(self):
-        """Let k-means continue from the memories that a stream has, as one finalist."""
+    def continue_stream(self, n_epochs):
+        """Train more slowly after some epochs, and let k-means continue beside it."""
         descent = self.descent
-        memories = descent.memories[0]
-        log_weights = descent.log_weights[0]
+        descent.learning_rate /= np.sqrt(1.0 + n_epochs / _STREAM_EPOCHS)
         found, costs, _ = lloyd(
             self._Z,
             self._sample_weight,
-            memories[None],
+            descent.memories,
             _STREAM_STEPS,
             tol=TOLERANCE,
             spherical=self._is_spherical,
         )
         found = self._run_lloyd(found, costs)
         # Exchanges may move a memory to another cluster: each keeps its number.
-        order = linear_sum_assignment(cdist(memories, found, "sqeuclidean"))[1]
-        self._converged = found[order], log_weights
+        far = cdist(descent.memories[0], found, "sqeuclidean")
+        order = linear_sum_assignment(far)[1]
+        self._converged = found[order], descent.log_weights[0]
 
     def _run_lloyd(self, seeds, costs):
-        """Return the best k-means solution (k, d) that starts from seeds (r, k, d)."""
-        seeds, costs = self._settle_ties(seeds, costs)
-        found = []
-        n_exchanged = _EXCHANGED_MEMORIES // seeds.shape[1]
-        n_exchanged = int(np.clip(n_exchanged, *_EXCHANGED))
-        for restart in np.argsort(costs, kind="stable")[:n_exchanged]:
-            memories, cost, is_best = exchange(
+        """Return the best k-means solution (k, d) from seeds (r, k, d), best first."""
+        best, lowest = None, np.inf
+        n_exchanged = int(np.clip(_EXCHANGED_MEMORIES // seeds.shape[1], *_EXCHANGED))
+        differs = np.diff(costs, prepend=-np.inf) > _SAME * costs
+        for restart in np.flatnonzero(differs)[:n_exchanged]:
+            memories, cost = exchange(
                 self._Z,
                 self._sample_weight,
-                seeds[restart].astype(np.float64),
+                seeds[restart],
                 costs[restart],
                 self._random_state,
                 spherical=self._is_spherical,
             )
-            found.append((memories, cost))
-            lowest = sorted(pair[1] for pair in found)[:2]
             # What two restarts end in is likely the best that there is.
-            if len(lowest) == 2 and lowest[1] <= (1.0 + _SAME) * lowest[0]:
+            is_found_twice = np.isclose(cost, lowest, rtol=_SAME, atol=0.0)
+            if cost < lowest:
+                best, lowest = memories, cost
+            if is_found_twice:
                 break
-            if is_best and cost == lowest[0]:
-                break
-        memories = min(found, key=lambda pair: pair[1])[0]
         if self.dynamics.metric == "manhattan":
-            return lloyd_medians(self._Z, self._sample_weight, memories)
+            return lloyd_medians(self._Z, self._sample_weight, best)
         rows, weight = self._Z, self._sample_weight
-        if _size(rows) < _size(self._X):
+        if rows.shape[0] < self._X.shape[0]:
             rows, weight = _Transformed(self._X, self._scaling), self._weight
         memories, _, _ = lloyd(
             rows,
             weight,
-            memories[None],
+            best[None],
             MAX_STEPS,
             tol=FINE,
             spherical=self._is_spherical,
         )
         return memories[0]
-
-    def _settle_ties(self, seeds, costs):
-        """Return distinct seeds (s, k, d) and costs (s,), the best ones settled.
-
-        Lloyd's steps ended early: solutions that are nearly as good as the best one
-        are told apart only once they have converged.
-        """
-        near = np.flatnonzero(costs <= (1.0 + _LOOSE) * costs.min())
-        if len(near) == 1:
-            return seeds, costs
-        settled, lower, _ = lloyd(
-            self._Z,
-            self._sample_weight,
-            seeds[near].astype(np.float64),
-            MAX_STEPS,
-            tol=FINE if _size(self._Z) <= _SMALL else TOLERANCE,
-            spherical=self._is_spherical,
-        )
-        seeds = seeds.astype(np.float64)
-        seeds[near] = settled
-        costs = costs.copy()
-        costs[near] = lower
-        # The same solution needs no second exchange.
-        is_same = lower <= (1.0 + _SAME) * lower.min()
-        best = near[np.argmin(lower)]
-        if np.count_nonzero(is_same) >= _OFTEN * len(costs):
-            return seeds[[best]], costs[[best]]
-        is_kept = np.ones(len(costs), dtype=bool)
-        is_kept[near[is_same]] = False
-        is_kept[best] = True
-        return seeds[is_kept], costs[is_kept]
 
     def _rows(self, chosen):
         """Return samples in training units."""
@@ -221,28 +171,26 @@ class Fit:
             losses = descent.epoch(
                 self._rows, self._weight, self._batch_size, self._random_state
             )
-            if not self._raced and epoch == _RACE_EPOCHS - 1:
+            if epoch == _RACE_EPOCHS - 1:
                 kept = ceil(_FINALISTS * len(losses))
                 winners = np.argsort(losses, kind="stable")[:kept]
                 descent.keep(winners)
                 losses = losses[winners]
-                self._raced = True
             best = int(np.argmin(losses))
             columns = {"learning_rate": descent.learning_rate}
             if self._plateau.cool(losses[best], n_batches):
                 loop.stop("learning_rate")
             cooled = self._plateau.learning_rate < descent.learning_rate
             descent.learning_rate = self._plateau.learning_rate
-            if self._is_exact:
+            if losses[best] <= _EXACT:
                 loop.stop("exact")
             if self._constraints is not None:
                 # Training ignores links: the result of the constrained k-means is kept.
                 loop.stop("constraints")
-            if self._is_guarded:
-                # Training that raises the inertia ends. Where it overflows, the loss of
-                # the next epoch says so.
-                if 0.0 < self._excess_inertia(best) < np.inf:
-                    loop.stop("k-means")
+            # Training that raises the inertia ends. Where it overflows, the loss of the
+            # next epoch says so.
+            if self._is_guarded and 0.0 < self._excess_inertia(best) < np.inf:
+                loop.stop("k-means")
             loop.record(
                 losses[best] * self._scaling.loss_unit,
                 state=descent.copy_state,
@@ -271,29 +219,25 @@ class Fit:
         """
         descent = self.descent
         descent.memories, descent.log_weights = state
+        candidates = list(zip(*state, strict=True))
         if self._converged is not None:
-            descent.append(*self._converged)
-            has_links = self._constraints is not None
-            if has_links or (self._is_guarded and self._excess_inertia(0) > 0.0):
-                descent.keep([len(descent.memories) - 1])
-                self._gain = 0.0
-                self.start_is_kept = True
-        if len(descent.memories) == 1:
-            n_rows = self._Z.shape[0]
-            chosen = np.unique(np.linspace(0, n_rows - 1, _REPORTED).astype(int))
-            if not self._sample_weight[chosen].any():
-                chosen = slice(None)
-            loss = descent.evaluate(self._Z[chosen], self._sample_weight[chosen])[0]
-            return 0, float(loss) * self._scaling.loss_unit
-        losses = descent.evaluate(self._Z, self._sample_weight)
-        labels = [
-            assign(self._Z, memories, log_weights, self.dynamics)
-            for memories, log_weights in zip(
-                descent.memories, descent.log_weights, strict=True
+            is_worse = self._is_guarded and self._excess_inertia(0) > 0.0
+            if is_worse or self._constraints is not None:
+                candidates = []
+            candidates.append(self._converged)
+            descent.memories, descent.log_weights = map(
+                np.stack, zip(*candidates, strict=True)
             )
+        Z, weight = self._Z, self._sample_weight
+        if len(candidates) == 1:
+            chosen = np.unique(np.linspace(0, len(weight) - 1, _REPORTED).astype(int))
+            Z, weight = Z[chosen], weight[chosen]
+        losses = descent.evaluate(Z, weight)
+        found = [
+            len(np.unique(assign(Z, *candidate, self.dynamics)))
+            for candidate in candidates
         ]
-        found = np.array([len(np.unique(chosen)) for chosen in labels])
-        restart = int(np.lexsort((losses, -found))[0])
+        restart = int(np.lexsort((losses, np.negative(found)))[0])
         if self._converged is not None:
             last = losses[-1]
             self.start_is_kept = restart == len(losses) - 1
@@ -305,20 +249,16 @@ class Fit:
         if self._converged is None:
             return -np.inf
         descent = self.descent
-        trained = descent.memories[restart], descent.log_weights[restart]
-        return self._inertia(*trained) - _LOOSER * self._inertia(*self._converged)
-
-    def _inertia(self, memories, log_weights):
-        """Return the weighted sum of distances of the sample to its memories."""
-        labels = assign(self._Z, memories, log_weights, self.dynamics)
-        if self.dynamics.metric == "manhattan":
-            far = np.abs(self._Z - memories[labels]).sum(axis=1)
-        else:
-            nearest, far = nearest_center(self._Z, memories)
-            wrong = np.flatnonzero(nearest != labels)
-            gaps = dense(self._Z[wrong]) - memories[labels[wrong]]
-            far[wrong] = np.square(gaps).sum(axis=1)
-        return float(far @ self._sample_weight)
+        inertias = []
+        for memories, log_weights in (
+            (descent.memories[restart], descent.log_weights[restart]),
+            self._converged,
+        ):
+            labels = assign(self._Z, memories, log_weights, self.dynamics)
+            far = divergences(self._Z, memories, self.dynamics.metric)
+            far = far[np.arange(len(labels)), labels]
+            inertias.append(float(far @ self._sample_weight))
+        return inertias[0] - _LOOSER * inertias[1]
 
     def gain(self, losses):
         """Return what training gained on its start, by the losses of its epochs."""
@@ -339,8 +279,3 @@ class _Transformed:
     def __getitem__(self, rows):
         """Return some samples in training units."""
         return self._scaling.transform(self._X[rows])
-
-
-def _size(X):
-    """Return the number of entries of X (n, d), including zeros of a sparse one."""
-    return X.shape[0] * X.shape[1]

@@ -13,7 +13,6 @@ _ADAM_FLOOR = 1e-6  # a gradient this small, in training units, has no effect
 _SLOWER = 0.5  # factor of the learning rate on a plateau
 _SLOWEST = 2.0**-5  # learning rate at which training ends, relative to the first
 _TRIALS = 16  # largest number of batches that an epoch counts for on a plateau
-_STREAM_STEPS = 100  # after which a stream has slowed down by the root of two
 
 
 class Plateau:
@@ -93,7 +92,11 @@ class Descent:
             shares = weight[chosen]
             # Rounding is far below the noise of a batch; decisions are in double.
             Z = rows(chosen).astype(np.float32)
-            order, groups = self._groups(*Z.shape, random_state)
+            order, groups = slice(None), [(slice(0, len(shares)), slice(0, 0))]
+            if self._mask_probability is not None:
+                order, groups = mask_groups(
+                    *Z.shape, self._mask_probability, random_state
+                )
             shown = Z if isinstance(order, slice) else Z[:, order]
             found = self._complete(
                 shown,
@@ -115,12 +118,6 @@ class Descent:
             attracted += found.attracted
         self._relocate_empty(attracted, Z, shares)
         return loss / n_scored
-
-    def _groups(self, n_rows, n_features, random_state):
-        """Return an order of the features, and groups of samples that hide some."""
-        if self._mask_probability is None:
-            return slice(None), [(slice(0, n_rows), slice(0, 0))]
-        return mask_groups(n_rows, n_features, self._mask_probability, random_state)
 
     def _move_memories(self, gradient):
         """Take one step of Adam in the memories (r, k, d)."""
@@ -179,36 +176,9 @@ class Descent:
         """Return copies of memories and log weights."""
         return self.memories.copy(), self.log_weights.copy()
 
-    def append(self, memories, log_weights):
-        """Add a restart of memories (k, d) that has taken no steps."""
-        added = memories.astype(np.float64)[None], log_weights[None]
-        self.memories = np.concatenate([self.memories, added[0]])
-        self.log_weights = np.concatenate([self.log_weights, added[1]])
-        for optimiser, array in zip(self._optimisers, added, strict=True):
-            optimiser.append([array])
-
     def keep(self, restarts):
         """Continue with some restarts only."""
         self.memories = self.memories[restarts]
         self.log_weights = self.log_weights[restarts]
         for optimiser in self._optimisers:
             optimiser.keep(restarts)
-
-    def moments(self, restart, order):
-        """Return steps taken and running means of one restart, clusters reordered."""
-        moments = [
-            [moment[restart][order] for moment in optimiser.state]
-            for optimiser in self._optimisers
-        ]
-        return self._optimisers[0].n_steps, moments
-
-    def resume(self, state):
-        """Continue from what `moments` returned, if anything; a stream slows down."""
-        if state is None:
-            return
-        n_steps, moments = state
-        for optimiser, pair in zip(self._optimisers, moments, strict=True):
-            optimiser.n_steps = n_steps
-            for moment, old in zip(optimiser.state, pair, strict=True):
-                moment[...] = old[None]
-        self.learning_rate /= np.sqrt(1.0 + n_steps / _STREAM_STEPS)

@@ -53,6 +53,11 @@ def blocks(X):
         yield slice(start, start + step)
 
 
+def by_blocks(function, X):
+    """Return the results (n, ...) of a function of samples X (n, d), by blocks."""
+    return np.concatenate([function(X[rows]) for rows in blocks(X)])
+
+
 def dense(X):
     """Return X as an array; a block of sparse rows becomes one."""
     return X.toarray() if sparse.issparse(X) else X
@@ -104,7 +109,12 @@ def scaling_of(
 def _moments(X, sample_weight, metric):
     """Return mean (d,), total spread, least and largest values (d,) of dense rows."""
     unit = directions if metric == "cosine" else np.asarray
-    mean = _weighted_mean(X, sample_weight, unit)
+    # Exact where a feature is constant.
+    origin = unit(X[:1]).astype(np.float64)[0]
+    total = np.zeros(X.shape[1])
+    for rows in blocks(X):
+        total += sample_weight[rows] @ (unit(X[rows]).astype(np.float64) - origin)
+    mean = origin + total / sample_weight.sum()
     low = np.full(X.shape[1], np.inf)
     high = np.full(X.shape[1], -np.inf)
     spread = 0.0
@@ -127,12 +137,3 @@ def _sparse_moments(X, sample_weight, metric):
     # Nothing but rounding error if all samples are equal.
     rounding = 1e-12 * float(squares.max(initial=0.0))
     return mean, float(spread) if spread > rounding else 0.0
-
-
-def _weighted_mean(X, sample_weight, unit):
-    """Return the weighted mean (d,) of the rows, exact where a feature is constant."""
-    origin = unit(X[:1]).astype(np.float64)[0]
-    total = np.zeros(X.shape[1])
-    for rows in blocks(X):
-        total += sample_weight[rows] @ (unit(X[rows]).astype(np.float64) - origin)
-    return origin + total / sample_weight.sum()

@@ -52,27 +52,6 @@ def recall(X, memories, log_weights, dynamics, moves=None):
     return X
 
 
-def completion_loss(X, memories, log_weights, dynamics, *, groups, fill, sample_weight):
-    """Return the loss (r,) that `completion_with_gradient` differentiates.
-
-    Tensors of the shapes that it takes: X (b, d), memories (r, k, d), log_weights
-    (r, k), fill (d,), sample_weight (b,).
-    """
-    losses = torch.zeros(len(memories), dtype=X.dtype, device=X.device)
-    for rows, features in groups:
-        part = X[rows]
-        start = X[rows].clone()
-        moves = torch.ones_like(fill)
-        if features.start < features.stop:
-            start[:, features] = fill[features]
-            moves = torch.zeros_like(fill)
-            moves[features] = 1
-        error = recall(start, memories, log_weights, dynamics, moves) - part
-        error = error.abs() if dynamics.metric == "manhattan" else error.square()
-        losses = losses + (error * moves * sample_weight[rows, None]).sum((-2, -1))
-    return losses
-
-
 def completion_on_device(device):
     """Return a `completion_with_gradient` whose work is done on a torch device.
 
@@ -105,31 +84,31 @@ def _cut(groups, n_parts):
 def _complete(device, X, memories, log_weights, dynamics, fill, sample_weight, groups):
     """Return the `Completion` of a batch, summed over groups on the device."""
     arrays = (X, memories, log_weights, fill, sample_weight)
-    rows, memory, bias, start, weight = (
+    tensor, memory, bias, filled, weight = (
         to_tensor(np.ascontiguousarray(a, dtype=X.dtype), device) for a in arrays
     )
     memory.requires_grad_()
     bias.requires_grad_()
     losses = 0.0
     n_scored = 0.0
-    for group in groups:
-        # One group at a time, so that its graph is freed before the next one is built.
-        loss = completion_loss(
-            rows,
-            memory,
-            bias,
-            dynamics,
-            groups=[group],
-            fill=start,
-            sample_weight=weight,
-        )
+    for rows, features in groups:
+        start = tensor[rows].clone()
+        moves = torch.ones_like(filled)
+        if features.start < features.stop:
+            start[:, features] = filled[features]
+            moves = torch.zeros_like(filled)
+            moves[features] = 1
+        error = recall(start, memory, bias, dynamics, moves) - tensor[rows]
+        error = error.abs() if dynamics.metric == "manhattan" else error.square()
+        loss = (error * moves * weight[rows, None]).sum((-2, -1))
+        # The graph of a group is freed before the next one is built.
         loss.sum().backward()
         losses = losses + loss.detach()
-        width = (group[1].stop - group[1].start) or X.shape[1]
-        n_scored += float(sample_weight[group[0]].sum()) * width
+        width = (features.stop - features.start) or X.shape[1]
+        n_scored += float(sample_weight[rows].sum()) * width
     with torch.no_grad():
         where = _on_sphere(memory) if dynamics.metric == "cosine" else memory
-        nearest = _divergence(rows, where, dynamics.metric).argmin(dim=-1)
+        nearest = _divergence(tensor, where, dynamics.metric).argmin(dim=-1)
         hits = torch.zeros_like(bias)
         hits.scatter_add_(1, nearest, weight.expand(nearest.shape))
     by_weights = np.zeros(bias.shape) if bias.grad is None else to_numpy(bias.grad)
@@ -373,12 +352,16 @@ class AssociativeMemory(nn.Module):
     @in_full_precision
     def _surprise(self, code, labels):
         """Return minus the log share (n,) of memories `labels` in codes (n, p)."""
-        code, memories = at_least_float32(code), self.memories
+        shares = torch.log_softmax(self._logits(at_least_float32(code)), dim=-1)
+        return -shares.gather(1, labels[:, None])[:, 0]
+
+    def _logits(self, X):
+        """Return logarithms (n, k) of the attraction, up to one number a sample."""
+        memories = self.memories
         if self.dynamics.metric == "cosine":
             memories = _on_sphere(memories)
-        far = _divergence(code, memories, self.dynamics.metric)
-        logits = self.log_weights - self.dynamics.inverse_temperature * far
-        return -torch.log_softmax(logits, dim=-1).gather(1, labels[:, None])[:, 0]
+        far = _divergence(X, memories, self.dynamics.metric)
+        return self.log_weights - self.dynamics.inverse_temperature * far
 
     @in_full_precision
     def energy(self, X):
@@ -394,18 +377,17 @@ class AssociativeMemory(nn.Module):
         torch.Tensor of shape (n_samples,)
             Energies.
         """
-        beta = self.dynamics.inverse_temperature
         metric = self.dynamics.metric
         refuse_other_devices(X, "AssociativeMemory")
         X = at_least_float32(X)
-        memories = self.memories
         if metric == "cosine":
             X = _on_sphere(X)
-            memories = _on_sphere(memories)
-        far = _divergence(X, memories, metric)
+        total = torch.logsumexp(self._logits(X), dim=-1)
+        energies = -total / self.dynamics.inverse_temperature
         if metric == "euclidean":
-            far = far + (X - memories.mean(-2).detach()).square().sum(-1, keepdim=True)
-        return -torch.logsumexp(self.log_weights - beta * far, dim=-1) / beta
+            shift = self.memories.mean(-2).detach()
+            energies = energies + (X - shift).square().sum(-1)
+        return energies
 
     @torch.no_grad()
     @in_full_precision

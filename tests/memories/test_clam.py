@@ -23,9 +23,9 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from skdiffclust import ClAM
-from skdiffclust._kmeans import lloyd, nearest_center
+from skdiffclust._kmeans import nearest_center
 from skdiffclust.memories import energy, entropy, recall
-from skdiffclust.memories._seeding import exchange, reassign
+from skdiffclust.memories._seeding import exchange
 from skdiffclust.memories._training import completion_with_gradient
 from skdiffclust.metrics import silhouette_scorer
 
@@ -109,32 +109,11 @@ def test_exchange_mends_two_memories_in_one_blob(global_random_seed):
     memories = np.vstack([centers[0], centers[0] + 1, centers[1:5]])
     weight = np.ones(180)
     _, far = nearest_center(X, memories)
-    mended, cost, is_best = exchange(X, weight, memories, far.sum(), rng)
+    mended, cost = exchange(X, weight, memories, far.sum(), rng)
     _, far = nearest_center(X, mended)
-    assert is_best
     assert cost == pytest.approx(far.sum())
     found = nearest_center(centers, mended)[0]
     assert len(np.unique(found)) == 6
-
-
-def test_single_samples_are_moved_where_lloyd_has_ended(global_random_seed):
-    rng = np.random.RandomState(global_random_seed)
-    X = rng.normal(size=(60, 3))
-    weight = rng.uniform(0.5, 2.0, size=60)
-    start = X[:5][None]
-    (memories,), (cost,), _ = lloyd(X, weight, start, 300)
-    means, lower = reassign(X, weight, memories, cost)
-    labels, far = nearest_center(X, means)
-    assert far @ weight == pytest.approx(lower, rel=1e-9)
-    assert lower <= cost
-    for row in range(len(X)):  # every move of one sample, by brute force
-        for label in range(5):
-            trial = labels.copy()
-            trial[row] = label
-            moved = np.stack(
-                [np.average(X[trial == m], 0, weight[trial == m]) for m in range(5)]
-            )
-            assert weight @ np.square(X - moved[trial]).sum(axis=1) >= 0.999998 * lower
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -157,9 +136,8 @@ def test_methods_are_the_functions(metric, global_random_seed):
     paths = model.trajectories(X)
     assert paths.shape == (4, *X.shape)
     np.testing.assert_allclose(paths[-1], recalled)
-    error = recalled - paths[0]
-    error = np.abs(error) if metric == "manhattan" else error**2
-    assert model.score(X) == pytest.approx(-error.mean())
+    first, second = np.sort(model.transform(X), axis=1)[:, :2].T
+    assert model.score(X) == pytest.approx(np.mean(1 - first / second))
     # Labels are the memories nearest to the recalled rows (Algorithm 1, line 23).
     nearest = model.transform(recalled).argmin(axis=1)
     assert np.array_equal(model.predict(X), nearest)
