@@ -4,142 +4,141 @@ import warnings
 
 import numpy as np
 
-from skdiffclust.cuts._starts import combine_parts, make_nodes, modularity, search_nodes
+from skdiffclust.cuts._local_search import CLIMBS, UNBOUNDED, local_search, rank
+from skdiffclust.cuts._multilevel import (
+    NestedStarts,
+    coarsen,
+    combine_all,
+    labels_of_merges,
+    merge,
+)
+from skdiffclust.cuts._ratio_cut import modularity
+from skdiffclust.cuts._starts import combine_parts
 from skdiffclust.metrics._graphs import cut_of_labels
 
 # Numbers that are tried at least, and the least nodes per cluster. Beyond, numbers are
 # tried up to twice that of the largest modularity, and one more, which is cut.
-_FIRST = 15
+FIRST = 15
 _NODES_PER_CLUSTER = 3
 _N_STARTS = 3
-# On graphs of more edges, the starts of each number do without sequences of moves.
+# On graphs of more edges, the numbers do without sequences of moves.
 _FEW_EDGES = 10_000
-# Added to cuts in denominators of scores, because a cut of 0 has no relative change.
-_OFFSET = 0.02
-# Modularities that differ by less than this, relative to them, are taken as equal.
+# Added to cuts in denominators of bends, because a cut of 0 has no relative change.
+_OFFSET = 0.2
+# A number after which the cut increases so many times as much as before needs no
+# warning.
+_SHARP = 6.0
+# Nor does one of nearly the largest modularity, by this relative difference, whose bend
+# is so many standard deviations above the median (1.48 times the median absolute
+# deviation, as for a normal distribution).
 _ALIKE = 0.001
-# A bend with this share of the largest modularity is as good a partition.
-_MODULAR = 0.95
-# Score of a bend that decides against the modularity, and of one that needs no warning.
-_STRONG = 0.25
-_CLEAR = 0.5
-# Nor does one after which the cut increases so many times as much as before.
-_SHARP = 8.0
-# Least distance of a clear score from the median, in standard deviations (1.48 times
-# the median absolute deviation, as for a normal distribution).
-_DISTANCE = 9.0
+_DISTANCE = 20.0
 _DEVIATION = 1.48
 
 
-def cut_curve(graph, groups, apart, least, sizes, bounds_of, find, random_state):
+def cut_curve(nodes, least, bounds_of, finish, random_state):
     """Return (numbers, normalised cuts, modularities), (m,) each, of the search.
 
     Numbers of clusters are consecutive, from `least` on, as long as clusters can be
     within their bounds: those that `bounds_of` returns for sizes and a number of
-    clusters. Equal and linked samples are `groups` (n,), of which pairs `apart` (p, 2)
-    must be separated; samples have sizes (n,). ``find(nodes, number, bounds, search)``
-    returns labels of nodes from those that a function of bounds finds.
+    clusters. ``finish(labels, number, bounds)`` brings labels of the nodes, which have
+    no small parts, within the bounds.
+
+    One coarsening and one order of merges serve all numbers of clusters, as do the
+    partitions into one more: after two of its clusters are merged, each is another
+    start for the next smaller number.
     """
-    n_groups = int(groups.max()) + 1
-    most = max(n_groups // _NODES_PER_CLUSTER, least)
-    last = min(max(_FIRST, least), most)
-    nodes = make_nodes(
-        graph,
-        groups,
-        last,
-        divisors=graph.sum(axis=1),
-        sizes=sizes,
-        apart=apart,
-    ).large
-    options = {"climbs": 0} if nodes.graph.nnz > 2 * _FEW_EDGES else {}
-    numbers = []
-    cuts = []
+    level = nodes.level
+    climbs = CLIMBS if nodes.graph.nnz <= 2 * _FEW_EDGES else 0
+    starts = [NestedStarts(level, random_state) for _ in range(_N_STARTS)]
+    most = min(level.n // _NODES_PER_CLUSTER, *(start.n_most for start in starts))
+    most = max(most, least)
+    last = min(max(FIRST, least), most)
+    found = []
     modularities = []
-    number = least
-    while number <= last:
-        bounds = bounds_of(nodes.sizes, number)
-        mean = nodes.sizes.sum() / number
-        if numbers and (bounds[0] > mean or bounds[1] < nodes.sizes.max()):
+    while least + len(found) <= last:
+        number = least + len(found)
+        low, high = bounds_of(nodes.sizes, number)
+        if found and (low > nodes.sizes.sum() / number or high < nodes.sizes.max()):
             break
+        candidates = [start.labels(number) for start in starts]
+        found.append(
+            combine_all(level, candidates, number, random_state, climbs=climbs).astype(
+                np.int32
+            )
+        )
+        modularities.append(modularity(nodes.graph, found[-1], nodes.degrees))
+        if number == last:
+            best = least + int(np.argmax(modularities))
+            last = min(max(last, 2 * best + 2), most)
+    numbers = least + np.arange(len(found))
+    for i in reversed(range(len(found) - 1)):
+        pairs = merge(coarsen(level, found[i + 1], numbers[i + 1]), numbers[i])
+        merged = labels_of_merges(pairs, numbers[i + 1])[found[i + 1]]
+        merged = local_search(level, merged, numbers[i], climbs=0)
+        found[i] = min(
+            (found[i], merged),
+            key=lambda labels, k=numbers[i]: rank(level, labels, k, UNBOUNDED),
+        )
+    cuts = []
+    for i, number in enumerate(numbers):
+        bounds = bounds_of(nodes.sizes, number)
         labels = combine_parts(nodes, number, bounds)
         if labels is None:
-            labels = find(
-                nodes,
-                number,
-                bounds,
-                lambda bounds, k=number: search_nodes(
-                    nodes, k, bounds, _N_STARTS, random_state, **options
-                ),
-            )
-        numbers.append(number)
+            labels = finish(found[i], number, bounds)
         cuts.append(cut_of_labels(nodes.graph, labels, number, nodes.divisors))
-        modularities.append(modularity(nodes.graph, labels, nodes.degrees))
-        if number == last:
-            best = numbers[int(np.argmax(modularities))]
-            last = min(max(last, 2 * best + 2), most)
-        number += 1
-    return np.array(numbers), np.array(cuts), np.array(modularities)
+        modularities[i] = modularity(nodes.graph, labels, nodes.degrees)
+    return numbers, np.array(cuts), np.array(modularities)
 
 
-def curve_scores(cuts):
-    """Return the scores (m,) of numbers of clusters with cuts (m,), NaN at both ends.
+def bends_of(cuts):
+    """Return the bends (m,) of numbers of clusters with cuts (m,), NaN at both ends.
 
-    The second difference of the cuts, relative to the next cut: how much more the
-    next cluster costs than this one did.
+    The second difference of the cuts, relative to the cut: how much more the next
+    cluster costs than this one did.
     """
-    scores = np.full(len(cuts), np.nan)
-    if len(cuts) < 3:
-        return scores
+    bends = np.full(len(cuts), np.nan)
     rises = np.diff(cuts)
-    scores[1:-1] = (rises[1:] - rises[:-1]) / (cuts[2:] + _OFFSET)
-    return scores
+    bends[1:-1] = (rises[1:] - rises[:-1]) / (cuts[1:-1] + _OFFSET)
+    return bends
 
 
 def as_curve(numbers, cuts, modularities):
-    """Return the curve, (m,) each, and its scores as the fitted attribute."""
+    """Return the curve, (m,) each, and its scores as the fitted attribute.
+
+    The score is the bend plus the modularity, relative to the largest one.
+    """
+    largest = modularities.max()
     return {
         "n_clusters": numbers,
         "normalized_cut": cuts,
         "modularity": modularities,
-        "score": curve_scores(cuts),
+        "score": bends_of(cuts) + modularities / (largest if largest > 0 else 1.0),
     }
 
 
-def choose_n_clusters(numbers, cuts, modularities, *, owner):
-    """Return the number of clusters by bend and modularity; warn if they disagree.
-
-    A clear bend decides. If another one has nearly the largest modularity, the larger
-    of both numbers is returned; if not, the bend decides if it is strong, otherwise the
-    modularity.
-    """
-    scores = curve_scores(cuts)
-    best = (1.0 - _ALIKE) * np.max(modularities)
-    modular = int(np.argmax(modularities >= best))
-    if not np.isfinite(scores).any():
+def choose_n_clusters(curve, *, owner):
+    """Return the number of clusters of the largest score; warn if it is not clear."""
+    numbers = curve["n_clusters"]
+    modularities = curve["modularity"]
+    if len(numbers) < 3:
         chosen = int(numbers[min(1, len(numbers) - 1)])
         why = f"there are cuts into {len(numbers)} numbers of clusters only"
     else:
-        bend = int(np.nanargmax(scores))
-        score = scores[bend]
-        if score >= _CLEAR:
-            at = bend
-        elif modularities[bend] >= _MODULAR * modularities[modular]:
-            at = max(bend, modular)
-        else:
-            at = bend if score >= _STRONG else modular
-        chosen = int(numbers[at])
-        found = scores[np.isfinite(scores)]
-        gaps = found - np.median(found)
+        best = int(np.nanargmax(curve["score"]))
+        chosen = int(numbers[best])
+        before, after = np.diff(curve["normalized_cut"])[best - 1 : best + 1]
+        bends = bends_of(curve["normalized_cut"])[1:-1]
+        gaps = bends - np.median(bends)
         distance = _DISTANCE * _DEVIATION * np.median(np.abs(gaps))
-        stands_out = len(found) > 2 and gaps.max() >= distance
-        before, after = np.diff(cuts)[bend - 1 : bend + 1]
-        is_sharp = at == bend and after >= _SHARP * before
-        agrees = modularities[bend] >= best or score >= _CLEAR
-        if is_sharp or (stands_out and agrees):
+        stands_out = gaps[best - 1] >= distance and after > before
+        is_modular = modularities[best] >= (1.0 - _ALIKE) * modularities.max()
+        if 0.0 < after >= _SHARP * before or (stands_out and is_modular):
             return chosen
         why = (
-            f"the cuts bend at {numbers[bend]} (score {score:.2f}, where {_CLEAR:g} is "
-            f"clear), and the modularity is largest at {numbers[modular]}"
+            f"the cut increases by {before:.3g} to {chosen} clusters and by "
+            f"{after:.3g} to one more, where {_SHARP:g} times as much is clear, and "
+            f"the modularity is largest at {numbers[np.argmax(modularities)]}"
         )
     warnings.warn(
         f"{owner}(n_clusters='auto') sees no clear number of clusters: {why}. It takes "

@@ -11,8 +11,8 @@ from skdiffclust._checkpoint import without_prefix
 from skdiffclust._encoder import Encoder
 from skdiffclust._history import EpochLoop
 from skdiffclust.cuts._graph import Samples
-from skdiffclust.cuts._partition import Groups, cuts_of
 from skdiffclust.cuts._predictors import EncoderPredictor, ModuleEncoder, Scaling
+from skdiffclust.cuts._ratio_cut import cuts_of
 from skdiffclust.cuts._training import (
     CutObjective,
     EncoderModel,
@@ -67,7 +67,7 @@ class Data:
     samples : Samples
     training_graph : csr_array of shape (n, n)
         Graph with links and labels in its edges.
-    groups : Groups
+    groups : cuts._partition.Groups
         Its samples held keep the label that they started with.
     labels : ndarray of shape (n,) or None
         Labels to start from.
@@ -76,7 +76,7 @@ class Data:
 
     samples: Samples
     training_graph: object
-    groups: Groups
+    groups: object
     labels: np.ndarray | None
     n_clusters: int
 

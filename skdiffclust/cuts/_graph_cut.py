@@ -18,7 +18,6 @@ from skdiffclust._compat import (
 )
 from skdiffclust._constraints import as_constraints, check_feasible
 from skdiffclust._history import keep_state_on_error
-from skdiffclust.cuts._choice import as_curve
 from skdiffclust.cuts._graph import (
     Affinity,
     check_links,
@@ -26,19 +25,8 @@ from skdiffclust.cuts._graph import (
     is_precomputed,
     read_samples,
 )
-from skdiffclust.cuts._partition import (
-    SearchSettings,
-    choose_number,
-    cuts_of,
-    find_partition,
-    group_samples,
-    warn_if_fewer,
-    warn_if_joined,
-    warn_if_small,
-    warn_if_unbounded,
-)
 from skdiffclust.cuts._predictors import GraphPredictor
-from skdiffclust.cuts._starts import modularity
+from skdiffclust.cuts._ratio_cut import cuts_of, modularity
 
 # Parameters that describe the graph, which PRCut has as well.
 GRAPH_CONSTRAINTS = {
@@ -194,9 +182,8 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
         Both cuts of `labels_`, of which `cut` names the one that was lowered.
     cut_curve_ : dict of ndarrays, or None
         With ``n_clusters="auto"``, by number: "n_clusters", the "normalized_cut" and
-        the "modularity" of the search into so many, and the "score" of the bend, NaN at
-        both ends. See
-        :class:`~skdiffclust.plotting.CutCurveDisplay`.
+        the "modularity" of a quick search into so many, and the "score" that decides,
+        NaN at both ends. See :class:`~skdiffclust.plotting.CutCurveDisplay`.
     n_features_in_ : int
         Number of features seen during `fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -215,19 +202,19 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
     unless sizes are bounded or samples are equal.
 
     **Number of clusters.** With ``n_clusters="auto"`` the graph is partitioned into 1
-    to 15 clusters, or into up to twice the number of the largest modularity, and one
-    or two more; into fewer if they would have less than three nodes on average or
-    could not satisfy the bounds on sizes. With :math:`c_k` the normalised cut into k
-    clusters, the cut increases faster after the number with the largest score
-    :math:`(c_{k+1} - 2 c_k + c_{k-1}) / (c_{k+1} + .02)` than before. This bend is
-    selected if its score is at least .5. If not, it is compared with the smallest
-    number of nearly the largest modularity: the larger of both is selected if the
-    bend has at least 95 % of that modularity. Otherwise it is the bend if its score is
-    at least .25, and the other number if not. No warning is issued if the bend is
-    selected and the cut increases at least eight times as much after as before it, or
-    if the largest score is at least nine standard deviations (estimated from the median
-    absolute deviation) above the median and the bend has the largest modularity or a
-    score of at least .5.
+    to 15 clusters, or into up to twice the number of the largest modularity and one or
+    two more; into fewer if they would have less than three nodes on average or could
+    not satisfy the bounds on sizes, and into at most about a thousand. With
+    :math:`c_k` the normalised cut into k clusters and :math:`q_k` the modularity, the
+    number of the largest score
+
+    .. math:: \frac{c_{k+1} - 2 c_k + c_{k-1}}{c_k + .2} + \frac{q_k}{\max_l q_l}
+
+    is selected: the first term, the bend, is large if the cut increases faster after k
+    than before. A warning is issued unless it increases at least six times as much, or
+    the bend is twenty standard deviations (estimated from the median absolute
+    deviation) above the median of all and the modularity is the largest, up to a
+    thousandth.
 
     Equal samples share a cluster. The cut increases with the number of clusters: do not
     choose `n_clusters` by `score`. For large graphs, searches run in threads; the
@@ -355,6 +342,17 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
             If fewer clusters are found than requested, or bounds or cannot-links are
             not satisfied.
         """
+        from skdiffclust.cuts._partition import (
+            SearchSettings,
+            choose_number,
+            find_partition,
+            group_samples,
+            warn_if_fewer,
+            warn_if_joined,
+            warn_if_small,
+            warn_if_unbounded,
+        )
+
         rng = check_random_state(self.random_state)
         samples = read_samples(self, X, graph)
         n_samples = samples.graph.shape[0]
@@ -383,10 +381,9 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
         n_clusters = self.n_clusters
         self.cut_curve_ = None
         if n_clusters == "auto":
-            n_clusters, curve = choose_number(
+            n_clusters, self.cut_curve_ = choose_number(
                 samples, groups, constraints, settings, rng
             )
-            self.cut_curve_ = as_curve(*curve)
         partition = find_partition(samples, groups, n_clusters, settings, rng)
         labels = partition.labels.copy()
         kept = labels >= 0

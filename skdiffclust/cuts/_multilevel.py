@@ -63,7 +63,9 @@ def search(
     return combine_all(level, starts, n_clusters, random_state, bounds)
 
 
-def combine_all(level, starts, n_clusters, random_state, bounds=UNBOUNDED):
+def combine_all(
+    level, starts, n_clusters, random_state, bounds=UNBOUNDED, *, climbs=CLIMBS
+):
     """Return labels (n,) of a cut at most that of the best of `starts`.
 
     The best is combined with each of the others: what both group together is one node,
@@ -73,7 +75,9 @@ def combine_all(level, starts, n_clusters, random_state, bounds=UNBOUNDED):
         starts, key=lambda labels: rank(level, labels, n_clusters, bounds)
     )
     for other in others:
-        best = combine(level, best, other, n_clusters, random_state, bounds)
+        best = combine(
+            level, best, other, n_clusters, random_state, bounds, climbs=climbs
+        )
     return best
 
 
@@ -84,12 +88,24 @@ def multilevel(level, n_clusters, random_state, bounds=UNBOUNDED, *, climbs=CLIM
     merged greedily, and a local search improves the labels at every level on the
     way back.
     """
-    levels = [level]
-    all_groups = []
     enough = min(max(_MIN_NODES, _NODES_PER_CLUSTER * n_clusters), _MAX_NODES)
     enough = max(enough, 2 * n_clusters)
     # No node may grow so large that clusters of it cannot be within their bounds.
     heaviest = np.inf if bounds == UNBOUNDED else 1.5 * level.sizes.sum() / enough
+    levels, groups = contract(level, enough, random_state, heaviest)
+    n_grown = _N_GROWN_LARGE if level.n > _LARGE else _N_GROWN
+    loose = loosened(levels[-1], n_clusters, bounds) if groups else bounds
+    labels = first_labels(levels[-1], n_clusters, random_state, loose, n_grown, climbs)
+    return refine(levels, groups, labels, n_clusters, bounds, climbs=climbs)
+
+
+def contract(level, enough, random_state, heaviest=np.inf):
+    """Return levels of ever fewer nodes, down to `enough`, and the groups between them.
+
+    The groups (n,) of each level but the last are the nodes of the next.
+    """
+    levels = [level]
+    all_groups = []
     while level.n > enough:
         groups, n_groups = match(level, random_state.permutation(level.n), heaviest)
         if n_groups == level.n:
@@ -97,19 +113,46 @@ def multilevel(level, n_clusters, random_state, bounds=UNBOUNDED, *, climbs=CLIM
         level = coarsen(level, groups, n_groups)
         levels.append(level)
         all_groups.append(groups)
+    return levels, all_groups
+
+
+def refine(levels, all_groups, labels, n_clusters, bounds=UNBOUNDED, *, climbs=CLIMBS):
+    """Return labels (n,) of the first level from those of the last, improved on each.
+
+    The last level is not improved.
+    """
     is_large = levels[0].n > _LARGE
-    n_grown = _N_GROWN_LARGE if is_large else _N_GROWN
-    loose = loosened(level, n_clusters, bounds) if all_groups else bounds
-    labels = first_labels(level, n_clusters, random_state, loose, n_grown, climbs)
-    while all_groups:
-        levels.pop()
-        level = levels[-1]
-        groups = all_groups.pop()
-        loose = loosened(level, n_clusters, bounds) if all_groups else bounds
+    for i in reversed(range(len(all_groups))):
+        level = levels[i]
+        loose = loosened(level, n_clusters, bounds) if i else bounds
         # Sequences on all levels of a large graph would take most of the time.
         tried = 0 if is_large and level.n > _CLIMBED_LARGE else climbs
-        labels = local_search(level, labels[groups], n_clusters, loose, climbs=tried)
+        labels = local_search(
+            level, labels[all_groups[i]], n_clusters, loose, climbs=tried
+        )
     return labels
+
+
+class NestedStarts:
+    """Labels of any number of clusters from one coarsening and one order of merges.
+
+    Attributes
+    ----------
+    n_most : int
+        Nodes of the coarsest level, which are the most clusters.
+    """
+
+    def __init__(self, level, random_state):
+        self.levels, self.groups = contract(level, _MAX_NODES, random_state)
+        self.n_most = self.levels[-1].n
+        self.pairs = merge(self.levels[-1], 1)
+
+    def labels(self, n_clusters):
+        """Return labels (n,) that moves of single nodes do not improve."""
+        coarsest = self.levels[-1]
+        labels = labels_of_merges(self.pairs[: self.n_most - n_clusters], self.n_most)
+        labels = local_search(coarsest, labels, n_clusters, climbs=0)
+        return refine(self.levels, self.groups, labels, n_clusters, climbs=0)
 
 
 def loosened(level, n_clusters, bounds):
@@ -132,7 +175,8 @@ def first_labels(level, n_clusters, random_state, bounds, n_grown, climbs):
     Merging considers sizes, and nodes that must be separated, only when it may be too
     late; growing considers little but sizes.
     """
-    candidates = [merge(level, n_clusters, bounds[1])]
+    pairs = merge(level, n_clusters, bounds[1])
+    candidates = [labels_of_merges(pairs, level.n)]
     for node in random_state.randint(level.n, size=n_grown):
         candidates.append(divide_by_distance(level, node, n_clusters))
     improved = [
@@ -155,8 +199,13 @@ def divide_by_distance(level, node, n_clusters):
     return labels
 
 
-def combine(level, labels, other, n_clusters, random_state, bounds=UNBOUNDED):
-    """Return the labels (n,) of a cut at most that of `labels`, recut with `other`."""
+def combine(
+    level, labels, other, n_clusters, random_state, bounds=UNBOUNDED, *, climbs=CLIMBS
+):
+    """Return the labels (n,) of a cut at most that of `labels`, recut with `other`.
+
+    `climbs` is for the moves on the graph itself.
+    """
     both = labels * n_clusters + other
     groups = np.unique(both, return_inverse=True)[1]
     n_groups = int(groups.max()) + 1
@@ -169,7 +218,7 @@ def combine(level, labels, other, n_clusters, random_state, bounds=UNBOUNDED):
     ]
     # Only the better of the two is worth the moves on the fine graph.
     start = min(candidates, key=lambda found: rank(coarse, found, n_clusters, bounds))
-    improved = local_search(level, start[groups], n_clusters, bounds)
+    improved = local_search(level, start[groups], n_clusters, bounds, climbs=climbs)
     return min(
         (labels, improved), key=lambda found: rank(level, found, n_clusters, bounds)
     )
@@ -224,14 +273,15 @@ def coarsen(level, groups, n_groups):
 
 
 def merge(level, n_clusters, high=np.inf):
-    """Return labels (n,) by repeatedly merging the pair that lowers the cut most.
+    """Return the pairs (n - n_clusters, 2) of merges that each lower the cut most.
 
-    Pairs that are larger than `high` together come last, or that must be separated.
+    The second node becomes part of the first. Pairs that are larger than `high`
+    together come last, or that must be separated.
     """
     links = np.zeros((level.n, level.n))
     rows = np.repeat(np.arange(level.n), np.diff(level.indptr))
     links[rows, level.indices] = level.data
-    owner = merge_pairs(
+    return merge_pairs(
         links,
         level.divisors.copy(),
         level.degrees.copy(),
@@ -239,6 +289,14 @@ def merge(level, n_clusters, high=np.inf):
         n_clusters,
         high,
     )
+
+
+def labels_of_merges(pairs, n_nodes):
+    """Return the labels (n,) of n nodes after merging pairs (m, 2)."""
+    owner = np.arange(n_nodes)
+    owner[pairs[:, 1]] = pairs[:, 0]
+    while (owner != owner[owner]).any():
+        owner = owner[owner]
     return np.unique(owner, return_inverse=True)[1]
 
 
@@ -331,13 +389,13 @@ def _merged(links, divisors, cuts, sizes, i, j, high, penalty):
 
 @compiled(nogil=True)
 def merge_pairs(links, divisors, cuts, sizes, n_clusters, high):
-    """Return the owner (n,) of each node after merging down to n_clusters.
+    """Return the pairs (m, 2) that are merged, in order, down to n_clusters.
 
     links (n, n), divisors, cuts and sizes (n,) are of the nodes, and are written.
     """
     n = len(divisors)
     active = np.ones(n, np.bool_)
-    owner = np.arange(n)
+    pairs = np.empty((n - n_clusters, 2), np.int64)
     partner = np.full(n, -1)
     gain = np.full(n, np.inf)
     penalty = 1.0
@@ -345,7 +403,7 @@ def merge_pairs(links, divisors, cuts, sizes, n_clusters, high):
         penalty += cuts[i] / divisors[i]
     a = -1
     b = -1
-    for _ in range(n - n_clusters):
+    for m in range(n - n_clusters):
         for i in range(n):
             if not active[i]:
                 continue
@@ -364,6 +422,8 @@ def merge_pairs(links, divisors, cuts, sizes, n_clusters, high):
             if gain[i] < gain[a]:
                 a = i
         b = partner[a]
+        pairs[m, 0] = a
+        pairs[m, 1] = b
         cuts[a] = max(cuts[a] + cuts[b] - 2.0 * links[a, b], 0.0)
         divisors[a] += divisors[b]
         sizes[a] += sizes[b]
@@ -372,6 +432,4 @@ def merge_pairs(links, divisors, cuts, sizes, n_clusters, high):
         for i in range(n):
             links[a, i] += links[b, i]
             links[i, a] = links[a, i]
-            if owner[i] == b:
-                owner[i] = a
-    return owner
+    return pairs

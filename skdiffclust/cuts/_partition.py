@@ -7,17 +7,17 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from skdiffclust._constraints import bounds_of_clusters, check_feasible, is_free
-from skdiffclust.cuts._choice import choose_n_clusters, cut_curve
+from skdiffclust.cuts._choice import FIRST, as_curve, choose_n_clusters, cut_curve
 from skdiffclust.cuts._graph import warn_of_parts
 from skdiffclust.cuts._links import link_groups
+from skdiffclust.cuts._local_search import local_search
+from skdiffclust.cuts._ratio_cut import modularity
 from skdiffclust.cuts._starts import (
     Nodes,
     combine_parts,
     make_nodes,
-    modularity,
     search_labels,
 )
-from skdiffclust.metrics._graphs import cut_of_labels
 
 # Least size of a cluster with min_cluster_size="auto", relative to the mean.
 _AUTO_SHARE = 0.2
@@ -126,27 +126,33 @@ def group_samples(samples, constraints, sample_weight, *, normalized):
 def choose_number(samples, groups, constraints, settings, random_state):
     """Return the number of clusters of n_clusters="auto", and the curve it is from."""
 
+    nodes = make_nodes(
+        samples.graph,
+        groups.groups,
+        max(FIRST, groups.least_clusters),
+        divisors=samples.graph.sum(axis=1),
+        sizes=groups.sizes,
+        apart=groups.apart,
+    ).large
+    level = nodes.level
+
     def bounds_of(sizes, n_clusters):
         return size_bounds(settings, sizes, n_clusters, is_weighted=groups.is_weighted)
 
-    def find(nodes, n_clusters, bounds, search):
+    def finish(labels, n_clusters, bounds):
+        def search(bounds):
+            return local_search(level, labels, n_clusters, bounds, climbs=0)
+
         labels = search(bounds)
-        if settings.min_cluster_size != "auto":
-            return labels
-        bounded = _without_crumbs(nodes, labels, n_clusters, bounds, search)
+        bounded = None
+        if settings.min_cluster_size == "auto":
+            bounded = _without_crumbs(nodes, labels, n_clusters, bounds, search)
         return labels if bounded is None else bounded
 
-    curve = cut_curve(
-        samples.graph,
-        groups.groups,
-        groups.apart,
-        groups.least_clusters,
-        groups.sizes,
-        bounds_of,
-        find,
-        random_state,
+    curve = as_curve(
+        *cut_curve(nodes, groups.least_clusters, bounds_of, finish, random_state)
     )
-    n_clusters = choose_n_clusters(*curve, owner=settings.owner)
+    n_clusters = choose_n_clusters(curve, owner=settings.owner)
     if constraints is not None:
         check_feasible(constraints, n_clusters)
     return n_clusters, curve
@@ -200,19 +206,6 @@ def find_partition(samples, groups, n_clusters, settings, random_state):
             _warn_of_crumbs(labels, nodes.sizes, n_clusters, settings.owner)
             labels = bounded
     return Partition(labels[groups.groups], nodes, bounds)
-
-
-def cuts_of(graph, labels):
-    """Return the ratio-cut and the normalised cut of labels (n,), without -1."""
-    kept = np.flatnonzero(labels >= 0)
-    if len(kept) < len(labels):
-        graph = graph[kept][:, kept]
-        labels = labels[kept]
-    n_clusters = int(labels.max(initial=0)) + 1
-    return (
-        cut_of_labels(graph, labels, n_clusters),
-        cut_of_labels(graph, labels, n_clusters, graph.sum(axis=1)),
-    )
 
 
 def _without_crumbs(nodes, labels, n_clusters, bounds, search):

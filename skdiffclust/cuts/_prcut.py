@@ -29,7 +29,6 @@ from skdiffclust._devices import outside_torch_modes, require_torch, resolve_dev
 from skdiffclust._encoder import ACTIVATIONS
 from skdiffclust._history import Training, keep_state_on_error
 from skdiffclust._validation import hidden_widths
-from skdiffclust.cuts._choice import as_curve
 from skdiffclust.cuts._fitting import (
     CutTraining,
     Data,
@@ -46,18 +45,8 @@ from skdiffclust.cuts._graph_cut import (
     modularity_score,
 )
 from skdiffclust.cuts._links import add_constraints
-from skdiffclust.cuts._partition import (
-    SearchSettings,
-    choose_number,
-    cuts_of,
-    find_partition,
-    group_samples,
-    warn_if_fewer,
-    warn_if_joined,
-    warn_if_small,
-)
+from skdiffclust.cuts._ratio_cut import cuts_of
 from skdiffclust.cuts._resuming import make_checkpoint
-from skdiffclust.cuts._starts import spectral_labels
 
 # Consecutive epochs without progress that end the training.
 _PATIENCE = 10
@@ -414,6 +403,15 @@ class PRCut(
             If fewer clusters are found than requested, training diverges, the loss
             still falls at `max_iter`, or cannot-links are not satisfied.
         """
+        from skdiffclust.cuts._partition import (
+            SearchSettings,
+            choose_number,
+            group_samples,
+            warn_if_fewer,
+            warn_if_joined,
+            warn_if_small,
+        )
+
         check_checkpoint("PRCut.fit", checkpoint, resume)
         rng = check_random_state(self.random_state)
         samples = read_samples(self, X, graph)
@@ -437,10 +435,9 @@ class PRCut(
         n_clusters = self.n_clusters
         self.cut_curve_ = None
         if n_clusters == "auto":
-            n_clusters, curve = choose_number(
+            n_clusters, self.cut_curve_ = choose_number(
                 samples, groups, constraints, searching, rng
             )
-            self.cut_curve_ = as_curve(*curve)
         labels = self._first_labels(samples, groups, n_clusters, searching, rng)
         model = self._model_settings()
         training_graph = samples.graph
@@ -510,6 +507,9 @@ class PRCut(
 
     def _first_labels(self, samples, groups, n_clusters, searching, random_state):
         """Return the labels (n,) that `init` says, by decreasing size, or None."""
+        from skdiffclust.cuts._partition import find_partition
+        from skdiffclust.cuts._starts import spectral_labels
+
         n_samples = samples.graph.shape[0]
         if self._begins_with("random"):
             return None
@@ -580,6 +580,8 @@ class PRCut(
         """
         if getattr(self, "_predictor", None) is None:
             return self.fit(X, y, graph=graph)
+        from skdiffclust.cuts._partition import group_samples
+
         samples = read_samples(self, X, graph, reset=False)
         groups = group_samples(samples, None, None, normalized=self.cut == "normalized")
         n_clusters = len(self._proportions)

@@ -267,6 +267,32 @@ def ratio_cut_bound(graph, assignments, *, return_gradient=False):
     return (value, gradient) if return_gradient else value
 
 
+def cuts_of(graph, labels):
+    """Return the ratio-cut and the normalised cut of labels (n,), without -1."""
+    kept = np.flatnonzero(labels >= 0)
+    if len(kept) < len(labels):
+        graph = graph[kept][:, kept]
+        labels = labels[kept]
+    n_clusters = int(labels.max(initial=0)) + 1
+    return (
+        cut_of_labels(graph, labels, n_clusters),
+        cut_of_labels(graph, labels, n_clusters, graph.sum(axis=1)),
+    )
+
+
+def modularity(graph, labels, degrees):
+    """Return the modularity of labels (m,), -1 for noise, of a graph with degrees (m,).
+
+    Degrees may include edges within a node.
+    """
+    edges = graph.tocoo()
+    cut = edges.data[labels[edges.row] != labels[edges.col]].sum()
+    kept = labels >= 0
+    volumes = np.bincount(labels[kept], degrees[kept])
+    total = volumes.sum() or 1.0
+    return 1.0 - cut / total - np.square(volumes / total).sum()
+
+
 def check_graph(graph, *, caller, name="graph"):
     """Return a symmetric float64 csr_array (n, n) of weights >= 0, no diagonal."""
     refuse_silent_conversion(graph, name=name)

@@ -15,6 +15,8 @@ from skdiffclust.cuts._components import (
     is_small,
     place_small,
 )
+from skdiffclust.cuts._local_search import UNBOUNDED, as_level, local_search
+from skdiffclust.cuts._multilevel import coarsen, search
 
 # Vectors of ARPACK, or 2 k + 1 for k requested ones if that is more.
 _N_LANCZOS = 20
@@ -68,8 +70,6 @@ class Nodes(NamedTuple):
     @property
     def level(self):
         """The `Level` of the nodes."""
-        from skdiffclust.cuts._local_search import as_level
-
         return as_level(self.graph, self.divisors, self.sizes, self.apart)
 
     @property
@@ -88,9 +88,6 @@ def make_nodes(graph, groups, n_clusters, *, divisors, sizes, apart):
     n_groups = int(groups.max()) + 1
     degrees = np.bincount(groups, graph.sum(axis=1))
     if n_groups < len(groups):
-        from skdiffclust.cuts._local_search import as_level
-        from skdiffclust.cuts._multilevel import coarsen
-
         level = coarsen(as_level(graph), groups, n_groups)
         graph = sp.csr_array(
             (level.data, level.indices, level.indptr), shape=(n_groups, n_groups)
@@ -126,8 +123,6 @@ def search_labels(
     n_init : int
     random_state : RandomState instance
     """
-    from skdiffclust.cuts._local_search import UNBOUNDED, local_search
-
     labels = np.full(len(nodes.small), -1, dtype=np.int64)
     found = combine_parts(nodes, n_clusters, bounds)
     if found is None:
@@ -177,22 +172,7 @@ def combine_parts(nodes, n_clusters, bounds):
 
 def search_nodes(nodes, n_clusters, bounds, n_starts, random_state, **options):
     """Return labels (m,) of a low cut of nodes without small parts, within bounds."""
-    from skdiffclust.cuts._multilevel import search
-
     return search(nodes.level, n_clusters, n_starts, random_state, bounds, **options)
-
-
-def modularity(graph, labels, degrees):
-    """Return the modularity of labels (m,), -1 for noise, of a graph with degrees (m,).
-
-    Degrees may include edges within a node.
-    """
-    edges = graph.tocoo()
-    cut = edges.data[labels[edges.row] != labels[edges.col]].sum()
-    kept = labels >= 0
-    volumes = np.bincount(labels[kept], degrees[kept])
-    total = volumes.sum() or 1.0
-    return 1.0 - cut / total - np.square(volumes / total).sum()
 
 
 def spectral_labels(graph, n_clusters, n_init, random_state):
@@ -203,9 +183,6 @@ def spectral_labels(graph, n_clusters, n_init, random_state):
     search; and for few nodes or a complete graph of equal weights, where its vectors
     soon span the whole space and it continues from one that no seed determines.
     """
-    from skdiffclust.cuts._local_search import as_level
-    from skdiffclust.cuts._multilevel import search
-
     n = graph.shape[0]
     spans_all = n <= max(_N_LANCZOS, 2 * n_clusters + 1)
     uniform = graph.nnz == n * (n - 1) > 0 and np.ptp(graph.data) == 0

@@ -10,7 +10,7 @@ from sklearn.datasets import make_blobs
 
 from skdiffclust import GraphCutClustering, PRCut
 from skdiffclust.cuts import ratio_cut
-from skdiffclust.cuts._choice import choose_n_clusters, curve_scores
+from skdiffclust.cuts._choice import as_curve, choose_n_clusters
 from skdiffclust.plotting import CutCurveDisplay
 
 AUTO = {"n_clusters": "auto", "n_init": 3, "random_state": 0}
@@ -106,19 +106,19 @@ def test_many_cliques_are_counted(n_cliques, size):
     assert model.n_clusters_ == n_cliques
 
 
-def test_scores_are_relative_second_differences():
+def test_scores_are_bends_and_relative_modularities():
     cuts = np.array([0.0, 0.1, 0.15, 0.9, 1.2, 1.5, 1.8, 2.1, 2.4, 2.7])
-    scores = curve_scores(cuts)
-    assert np.isnan(scores[[0, -1]]).all()
+    modularities = np.where(np.arange(10) == 2, 0.5, 0.4)
+    curve = as_curve(np.arange(1, 11), cuts, modularities)
+    assert np.isnan(curve["score"][[0, -1]]).all()
     for i in range(1, 9):
-        expected = (cuts[i + 1] - 2 * cuts[i] + cuts[i - 1]) / (cuts[i + 1] + 0.02)
-        assert scores[i] == pytest.approx(expected)
-    flat = np.where(np.arange(10) == 2, 0.5, 0.4)
-    assert choose_n_clusters(np.arange(1, 11), cuts, flat, owner="X") == 3
+        bend = (cuts[i + 1] - 2 * cuts[i] + cuts[i - 1]) / (cuts[i] + 0.2)
+        assert curve["score"][i] == pytest.approx(bend + modularities[i] / 0.5)
+    assert choose_n_clusters(curve, owner="X") == 3
 
 
-@pytest.mark.parametrize(("bend", "weaker"), [(4, 0.15), (8, 0.1)])
-def test_bend_and_modularity_decide_together(bend, weaker):
+@pytest.mark.parametrize("bend", [4, 8])
+def test_bend_and_modularity_decide_together(bend):
     numbers = np.arange(1, 16)
 
     def chosen(before, after, modular, share):
@@ -131,15 +131,16 @@ def test_bend_and_modularity_decide_together(bend, weaker):
         modularities[modular - 1] = 0.6
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            number = choose_n_clusters(numbers, cuts, modularities, owner="X")
+            curve = as_curve(numbers, cuts, modularities)
+            number = choose_n_clusters(curve, owner="X")
         return number, len(caught)
 
-    # A bend after clusters that are hardly cut decides; a weaker one is warned of.
+    # A bend after clusters that are hardly cut decides, and needs no warning.
     assert chosen(0.001, 0.5, 6, 0.5) == (bend, 0)
-    assert chosen(weaker, 0.5, 6, 0.5) == (bend, 1)
-    # A weak one does not, and of two that are as modular the larger number is taken.
+    # A weaker one is warned of, and a weak one does not decide.
+    assert chosen(0.15, 0.6, 6, 0.97) == (bend, 1)
     assert chosen(0.4, 0.5, 6, 0.5) == (6, 1)
-    assert chosen(0.4, 0.5, 6, 0.97) == (max(bend, 6), 1)
+    # One of the largest modularity that stands out is not warned of.
     assert chosen(0.4, 0.5, bend, 1.0) == (bend, 0)
 
 
