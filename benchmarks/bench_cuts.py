@@ -1,11 +1,11 @@
 """How low do graph cuts cut, how fast, and how well do they predict, beside peers?
 
-    python benchmarks/bench_cuts.py graphs [NAME ...] --split report [--methods ...]
-    python benchmarks/bench_cuts.py seeds [NAME ...] [--split report]
+    python benchmarks/bench_cuts.py graphs [NAME ...] [--methods ...]
+    python benchmarks/bench_cuts.py seeds [NAME ...]
     python benchmarks/bench_cuts.py fits [NAME ...]
     python benchmarks/bench_cuts.py sizes
     python benchmarks/bench_cuts.py cells
-    python benchmarks/bench_cuts.py encoder [NAME ...] [--split report]
+    python benchmarks/bench_cuts.py encoder [NAME ...] [--methods ...]
 
 graphs    normalised cut, adjusted Rand index, smallest cluster (relative to the mean
           size), number of clusters and seconds on the graphs of cut_graphs.py, beside
@@ -15,10 +15,9 @@ fits      times and ratio-cuts beside SpectralClustering, on the same graph
 sizes     bounds on sizes, beside k-means-constrained
 cells     single cells: predictions for held-out ones, beside a fit to all
 encoder   predictions for samples never seen, of encoders and of other ways that extend
-          the same labels; "best move" is ``GraphCutClustering()``. The sets of
-          "choice" chose what the encoders do; those of "report" chose nothing but, with
-          the others, the graph that encoders are trained on: by the labels of samples
-          to fit of splits 0 to 22, which ``--first`` leaves out
+          the same labels; "best move" is ``GraphCutClustering()``. The sets chose
+          nothing but the graph that encoders are trained on: by the labels of samples
+          to fit of splits 0 to 22
 
 Both sides are given the same graph. Times are processor seconds on one thread. Peers
 that are not installed are left out (pymetis, leidenalg, k-means-constrained).
@@ -139,7 +138,6 @@ def spectral(graph, k, seed):
 
 METHODS = {
     "graph cut": searched(min_cluster_size="auto"),
-    "graph cut, any size": searched(),
     "graph cut, imbalance .3": searched(max_imbalance=0.3),
     "graph cut, auto": counted,
     "METIS": metis,
@@ -165,33 +163,30 @@ def measure(cut, problem, seed):
     )
 
 
-def graphs(names, split, methods, n_seeds=2):
-    """Print the table of a split."""
-    METHODS["graph cut"](GRAPHS["choice"]["digits"](0).graph, 3, 0)  # compiles
+def graphs(names, methods, n_seeds=2):
+    """Print a line for each graph and method."""
+    METHODS["graph cut"](GRAPHS["karate"](0).graph, 2, 0)  # compiles
     methods = methods or list(METHODS)
     print("method: normalised cut, ARI, smallest, clusters, seconds")
-    for part in [split] if split else GRAPHS:
-        for name, make in GRAPHS[part].items():
-            if names and name not in names:
+    for name in names or GRAPHS:
+        problems = [GRAPHS[name](seed) for seed in range(n_seeds)]
+        n, m = problems[0].graph.shape[0], problems[0].graph.nnz // 2
+        print(f"{name}: n={n} m={m} k={problems[0].n_clusters}")
+        for method in list(methods):
+            try:
+                rows = [
+                    measure(METHODS[method], problem, seed)
+                    for seed, problem in enumerate(problems)
+                ]
+            except ImportError:
+                methods.remove(method)
                 continue
-            problems = [make(seed) for seed in range(n_seeds)]
-            n, m = problems[0].graph.shape[0], problems[0].graph.nnz // 2
-            print(f"{name} ({part}): n={n} m={m} k={problems[0].n_clusters}")
-            for method in list(methods):
-                try:
-                    rows = [
-                        measure(METHODS[method], problem, seed)
-                        for seed, problem in enumerate(problems)
-                    ]
-                except ImportError:
-                    methods.remove(method)
-                    continue
-                means = np.mean(rows, axis=0)
-                print(
-                    f"    {method:24s} {means[0]:8.4f} {means[1]:6.3f} "
-                    f"{means[2]:6.3f} {means[3]:5.1f} {means[4]:7.2f}",
-                    flush=True,
-                )
+            means = np.mean(rows, axis=0)
+            print(
+                f"    {method:24s} {means[0]:8.4f} {means[1]:6.3f} "
+                f"{means[2]:6.3f} {means[3]:5.1f} {means[4]:7.2f}",
+                flush=True,
+            )
 
 
 def growing_graphs():
@@ -238,13 +233,11 @@ def fits(names, n_seeds=5):
         print(name, len(runs), f"ratio {ratio:.1f}", medians, flush=True)
 
 
-def seeds(names, split, n_seeds=5):
+def seeds(names, n_seeds=5):
     """Print how much the labels of several random states agree, two by two."""
     print("graph: mean and least adjusted Rand index of two random states")
-    for name, make in GRAPHS[split or "report"].items():
-        if names and name not in names:
-            continue
-        problem = make(0)
+    for name in names or GRAPHS:
+        problem = GRAPHS[name](0)
         found = [
             METHODS["graph cut"](problem.graph, problem.n_clusters, seed)
             for seed in range(n_seeds)
@@ -314,31 +307,10 @@ def cells(n_splits=5):
 # New samples.
 
 
-N_FIT = 2000
-
-
-N_NEW = 1000
-
-
+N_FIT, N_NEW = 2000, 1000
 # Images and spectra: their features have one unit, and are not standardised.
-ONE_UNIT = {"digits", "isolet", "mnist_t10k", "usps_train"}
-
-
-SETS = {
-    "choice": ("digits", "wine", "breast_cancer", "iris", "blobs"),
-    "report": (
-        "zoo",
-        "house_votes_84",
-        "heart_statlog",
-        "ecoli",
-        "ctg",
-        "letter",
-        "movlib",
-        "usps_train",
-        "mnist_t10k",
-        "isolet",
-    ),
-}
+ONE_UNIT = "isolet", "mnist_t10k", "usps_train"
+SETS = "zoo house_votes_84 heart_statlog ecoli ctg letter movlib".split() + [*ONE_UNIT]
 
 
 class Split(NamedTuple):
@@ -354,12 +326,7 @@ class Split(NamedTuple):
 
 def scaled(name):
     """Return the samples and classes of a set, scaled."""
-    if name == "blobs":
-        X, y = make_blobs(
-            1500, centers=12, n_features=10, cluster_std=4.0, random_state=0
-        )
-    else:
-        X, y = load(name)
+    X, y = load(name)
     if name not in ONE_UNIT:
         X = standardised(X)
     return X, np.unique(y, return_inverse=True)[1]
@@ -377,14 +344,10 @@ def divide(X, y, seed):
     return Split(X[fitted], X[new], y[new], k, labels, seed)
 
 
-def by_encoder(**parameters):
-    """Return the function that predicts by an encoder of PRCut."""
-
-    def predict(part):
-        model = PRCut(part.n_clusters, random_state=part.seed, **parameters)
-        return model.fit(part.fitted).predict(part.new)
-
-    return predict
+def by_encoder(part):
+    """Predict by a perceptron."""
+    model = PRCut(part.n_clusters, encoder="mlp", random_state=part.seed)
+    return model.fit(part.fitted).predict(part.new)
 
 
 def by_best_move(part):
@@ -393,14 +356,10 @@ def by_best_move(part):
     return model.fit(part.fitted).predict(part.new)
 
 
-def nearest(n_neighbors):
-    """Return the function that predicts by neighbours on the labels of the cut."""
-
-    def predict(part):
-        model = KNeighborsClassifier(n_neighbors).fit(part.fitted, part.labels)
-        return model.predict(part.new)
-
-    return predict
+def nearest(part):
+    """Predict by the nearest neighbour on the labels of the cut."""
+    model = KNeighborsClassifier(1).fit(part.fitted, part.labels)
+    return model.predict(part.new)
 
 
 def label_spreading(part):
@@ -455,11 +414,9 @@ def k_means(part):
 
 
 EXTENSIONS = {
-    "mlp": by_encoder(encoder="mlp"),
-    "linear": by_encoder(encoder="linear"),
+    "mlp": by_encoder,
     "best move": by_best_move,
-    "nearest": nearest(1),
-    "10 nearest": nearest(10),
+    "nearest": nearest,
     "label spreading": label_spreading,
     "Nystrom": nystrom,
     "SpectralNet": spectral_net,
@@ -467,59 +424,47 @@ EXTENSIONS = {
 }
 
 
-def encoder(names, split, methods, first, n_splits=5):
-    """Print the table of a split."""
-    methods = methods or [method for method in EXTENSIONS if method != "linear"]
+def encoder(names, methods, n_splits=5):
+    """Print mean indices of new samples for each set, and their means."""
+    methods = methods or list(EXTENSIONS)
     print("set", *methods, sep=", ")
-    times = np.zeros(len(methods))
     table = []
-    for name in names or SETS[split or "report"]:
+    for name in names or SETS:
         X, y = scaled(name)
         rows = []
-        for seed in range(first, first + n_splits):
+        for seed in range(100, 100 + n_splits):  # others chose
             part = divide(X, y, seed)
-            row = []
-            for i, method in enumerate(methods):
-                spent, labels = seconds(EXTENSIONS[method], part)
-                times[i] += spent
-                row.append(adjusted_rand_score(part.classes, labels))
-            rows.append(row)
+            labels = [EXTENSIONS[method](part) for method in methods]
+            rows.append([adjusted_rand_score(part.classes, one) for one in labels])
         table.append(np.mean(rows, axis=0))
         print(name, *(f"{value:.3f}" for value in table[-1]), sep=", ", flush=True)
     print("mean", *(f"{value:.3f}" for value in np.mean(table, axis=0)), sep=", ")
-    print("seconds", *(f"{value:.1f}" for value in times), sep=", ")
+
+
+PARTS = {part.__name__: part for part in (graphs, seeds, fits, sizes, cells, encoder)}
 
 
 def main():
     """Run what the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parts = ["graphs", "seeds", "fits", "sizes", "cells", "encoder"]
-    parser.add_argument("part", choices=parts)
+    parser.add_argument("part", choices=PARTS)
     parser.add_argument("names", nargs="*")
-    parser.add_argument("--split", choices=["choice", "report"])
     parser.add_argument("--methods", nargs="*", default=[])
-    parser.add_argument("--seeds", type=int, help="or splits of the encoder")
-    parser.add_argument("--first", type=int, default=100, help="split of the encoder")
+    parser.add_argument("--seeds", type=int, help="or splits")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     print(
         versions("scikit-learn", "numpy", "pymetis", "leidenalg", "k-means-constrained")
     )
-    times = (options.seeds,) if options.seeds else ()
-    names, split, methods = options.names, options.split, options.methods
-    if options.part == "graphs":
-        graphs(names, split, methods, *times)
-    elif options.part == "seeds":
-        seeds(names, split, *times)
-    elif options.part == "fits":
-        fits(names, *times)
-    elif options.part == "sizes":
-        sizes(*times)
-    elif options.part == "cells":
-        cells(*times)
-    else:
-        encoder(names, split, methods, options.first, *times)
+    given = []
+    if options.part not in ("sizes", "cells"):
+        given.append(options.names)
+    if options.part in ("graphs", "encoder"):
+        given.append(options.methods)
+    if options.seeds:
+        given.append(options.seeds)
+    PARTS[options.part](*given)
 
 
 if __name__ == "__main__":

@@ -10,9 +10,9 @@ peer that takes more than half a minute runs once, one that is not installed not
 Trees are those of the public `minimum_spanning_tree`, with its checks. Parts:
 
 points, few, ten, wide, million (Euclidean trees), fits (whole fits beside the tree of
-the peer, and integers), dense, dense_fit (matrices), sparse
-(graphs), growth3, growth10, growth50, workers, memmap, dask (with dask.distributed; a
-thread a process, so set OMP_NUM_THREADS=1 and NUMBA_NUM_THREADS=1).
+the peer, and integers), dense, dense_fit (matrices), sparse (graphs), growth3,
+growth10, growth50, memmap, dask (with dask.distributed; a thread a process, so set
+OMP_NUM_THREADS=1 and NUMBA_NUM_THREADS=1).
 
 calibration  memberships over 100 trees under noise, and how often 100 held-out ones of
              another seed agree, and the largest is of the right class, by membership
@@ -25,8 +25,8 @@ ties         blobs rounded to integers, which have many minimum spanning trees: 
 import os
 import sys
 import tempfile
-import tracemalloc
 import warnings
+from functools import partial
 from itertools import combinations
 
 # Threads that spin while they wait would take the other thread's processor.
@@ -132,14 +132,6 @@ def hdbscan_on_matrix(D):
     return mst_linkage_core(D)[:, 2].sum()
 
 
-def fast_hdbscan_on_graph(graph):
-    from fast_hdbscan.kruskal import kruskal_mst_from_csr
-
-    no_core = np.zeros(graph.shape[0])
-    arrays = graph.data, graph.indices, graph.indptr, no_core
-    return kruskal_mst_from_csr(*arrays)[2][:, 2].sum()
-
-
 def normal(n_samples, n_features):
     return np.random.default_rng(0).normal(size=(n_samples, n_features))
 
@@ -150,93 +142,63 @@ def manifold(n_samples, n_features):
     return np.sin(rng.uniform(size=(n_samples, 3)) @ rng.normal(size=(3, n_features)))
 
 
+POINT_PEERS = {
+    "quitefastmst": quitefastmst_on_points,
+    "genieclust": genieclust_on_points,
+    "fast_hdbscan": fast_hdbscan_on_points,
+    "fastcluster": fastcluster_on_points,
+}
+
+
+def trees(X, *names):
+    """Compare trees of points with those of peers, by default of quitefastmst."""
+    peers = {name: POINT_PEERS[name] for name in names or ["quitefastmst"]}
+    compare(f"{X.shape[0]} x {X.shape[1]}", weight_of_tree, peers, X)
+
+
 def points():
-    """Trees of 10 000 or 20 000 points."""
-    quite = {"quitefastmst": quitefastmst_on_points}
-    slow = {"fastcluster": fastcluster_on_points}
-    compare("10 000 x 50", weight_of_tree, quite | slow, normal(10_000, 50))
-    compare("20 000 x 50 manifold", weight_of_tree, quite, manifold(20_000, 50))
+    """Compare trees of 10 000 or 20 000 points."""
+    trees(normal(10_000, 50), "quitefastmst", "fastcluster")
+    trees(manifold(20_000, 50))
 
 
 def few():
-    """Trees of 100 000 points of few features."""
-    peers = {
-        "quitefastmst": quitefastmst_on_points,
-        "genieclust": genieclust_on_points,
-        "fast_hdbscan": fast_hdbscan_on_points,
-    }
+    """Compare trees of 100 000 points of few features."""
     for d in (2, 3):
-        compare(f"100 000 x {d}", weight_of_tree, peers, normal(100_000, d))
+        trees(normal(100_000, d), "quitefastmst", "genieclust", "fast_hdbscan")
+
+
+def weight_of_fit(X, metric="euclidean"):
+    """Return the total length of the tree of a fit, with cuts and labels."""
+    return SpanningForestClustering(10, metric=metric).fit(X).edge_lengths_.sum()
 
 
 def fits():
-    """Fits to 100 000 points and to integers, with cuts and labels, beside the tree."""
+    """Compare fits to 100 000 points and to integers with the tree of the peer."""
     peers = {"quitefastmst": quitefastmst_on_points}
-    for d in (2, 3):
-        X = normal(100_000, d)
-        compare(f"fit 100 000 x {d}", weight_of_fit, peers, X)
-    X = np.random.default_rng(0).integers(0, 4, (30_000, 10)) * 1.0
-    compare("fit integers 30 000 x 10", weight_of_fit, peers, X)
+    integers = np.random.default_rng(0).integers(0, 4, (30_000, 10)) * 1.0
+    for X in (normal(100_000, 2), normal(100_000, 3), integers):
+        compare(f"fit {X.shape[0]} x {X.shape[1]}", weight_of_fit, peers, X)
 
 
-def weight_of_fit(X):
-    """Return the total length of the tree of a fit."""
-    return SpanningForestClustering(10).fit(X).edge_lengths_.sum()
-
-
-def against_quitefastmst(n_samples, n_features):
-    """Trees of larger data against the fastest of the others."""
-    peers = {"quitefastmst": quitefastmst_on_points}
-    X = normal(n_samples, n_features)
-    compare(f"{n_samples} x {n_features}", weight_of_tree, peers, X)
-
-
-def ten():
-    against_quitefastmst(100_000, 10)
-
-
-def wide():
-    against_quitefastmst(100_000, 50)
-
-
-def million():
-    against_quitefastmst(1_000_000, 3)
-
-
-def dense(n_samples=10_000):
-    """Trees of a distance matrix."""
-    D = squareform(pdist(normal(n_samples, 10)))
-    peers = {"scipy": scipy_weight, "scikit-learn": sklearn_on_matrix}
-    compare(
-        f"matrix {n_samples}",
-        weight_of_matrix,
-        peers | {"hdbscan": hdbscan_on_matrix},
-        D,
-    )
-    tracemalloc.start()
-    weight_of_matrix(D)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    print(f"matrix {n_samples}: {peak / 2**20:.2f} MiB beyond the matrix")
-
-
-def ours_fitted(D):
-    """Total length after a fit, with all of its checks."""
-    model = SpanningForestClustering(10, metric="precomputed")
-    return model.fit(D).edge_lengths_.sum()
-
-
-def scipy_linkage(D):
-    """As `ours_fitted`, from the condensed form of the checked matrix."""
-    return linkage(squareform(D), "single")[:, 2].sum()
+def dense():
+    """Compare trees of a distance matrix."""
+    peers = {
+        "scipy": scipy_weight,
+        "scikit-learn": sklearn_on_matrix,
+        "hdbscan": hdbscan_on_matrix,
+    }
+    D = squareform(pdist(normal(10_000, 10)))
+    compare("matrix 10 000", weight_of_matrix, peers, D)
 
 
 def dense_fit():
-    """Fits to a distance matrix, with all checks, linkage and labels."""
-    peers = {"scipy csgraph": scipy_weight, "scipy linkage": scipy_linkage}
+    """Compare fits to a distance matrix, with all checks, with linkage and labels."""
+    peers = {"scipy linkage": lambda D: linkage(squareform(D), "single")[:, 2].sum()}
     for n_samples in (8000, 10_000):
         D = squareform(pdist(normal(n_samples, 10)))
-        compare(f"fit {n_samples}", ours_fitted, peers, D)
+        ours = partial(weight_of_fit, metric="precomputed")
+        compare(f"fit {n_samples}", ours, peers, D)
         peers = {"scikit-learn": sklearn_on_matrix}
 
 
@@ -251,63 +213,31 @@ def random_graph(n_samples, n_edges):
 
 
 def sparse():
-    """Trees of a sparse graph, whole and, for scipy, its upper half."""
+    """Compare trees of a sparse graph, whole and, for scipy, its upper half."""
     graph = random_graph(100_000, 1_000_000)
-    peers = {"scipy": scipy_weight, "fast_hdbscan": fast_hdbscan_on_graph}
-    compare("graph of 10^6 edges", weight_of_matrix, peers, graph)
     half = csr_array(triu(graph))
-    peers = {"scipy": lambda _: scipy_weight(half)}
-    compare("the same, upper half", weight_of_matrix, peers, graph)
+    peers = {
+        "scipy": scipy_weight,
+        "scipy, half": lambda _: scipy_weight(half),
+    }
+    compare("graph of 10^6 edges", weight_of_matrix, peers, graph)
 
 
 def grow(n_features, exponents):
-    """Processor time for 10^e rows, and the exponent with which it grows."""
+    """Print processor times for 10^e samples, and the exponent of their growth."""
     times = []
     for e in exponents:
         X = normal(10**e, n_features)
-        wall, cpu, _ = both_clocks(weight_of_tree, X)
-        times.append(cpu)
+        spent, _ = seconds(weight_of_tree, X)
+        times.append(spent)
         memory = peak_memory() / X.nbytes
         print(
-            f"10^{e} x {n_features}: {wall:.2f} s, processor {cpu:.2f} s, peak memory "
-            f"of the process {memory:.1f} x the data",
+            f"10^{e} x {n_features}: processor {spent:.2f} s, peak memory of the "
+            f"process {memory:.1f} x the data",
             flush=True,
         )
     rates = np.round(np.diff(np.log10(times)), 2)
     print(f"{n_features} features: exponents from size to size {rates.tolist()}")
-
-
-def growth3():
-    grow(3, (4, 5, 6, 7))
-
-
-def growth10():
-    grow(10, (3, 4, 5, 6))
-
-
-def growth50():
-    grow(50, (3, 4, 5, 6))
-
-
-def workers():
-    """One tree by two workers of joblib."""
-    X = normal(100_000, 10)
-    once, _, tree = both_clocks(minimum_spanning_tree, X)
-    for n_jobs in (1, 2):
-        seconds = []
-        for _ in range(3):
-            wall, _, blocks = both_clocks(
-                lambda k=n_jobs: minimum_spanning_tree_by_blocks(
-                    X, n_blocks=4, n_jobs=k
-                )
-            )
-            seconds.append(wall)
-        same = np.array_equal(tree.edges, blocks.edges)
-        print(
-            f"100 000 x 10 in 4 blocks, {n_jobs} workers: {np.median(seconds):.2f} s, "
-            f"at once {once:.2f} s, same tree: {same}",
-            flush=True,
-        )
 
 
 def memmap():
@@ -367,16 +297,12 @@ def dask():
 
 # Memberships.
 
-
 EDGES = [0.0, 1e-9, 0.05, 0.2, 0.4, 0.6, 0.8, 0.95, 1.0 - 1e-9, 1.0]
 
 
 def calibration(n_most=1000):
     """Print how often held-out draws agree, by membership."""
-    given = []
-    held_out = []
-    largest = []
-    is_right = []
+    given, held_out, largest, is_right = [], [], [], []
     for _, X, y in tables(n_most):
         k = len(np.unique(y))
         fits = [
@@ -392,23 +318,17 @@ def calibration(n_most=1000):
         majority = np.unique(y)[counts.argmax(axis=1)]
         largest.append(P.max(axis=1))
         is_right.append(majority[found] == y)
-    given = np.concatenate(given)
-    held_out = np.concatenate(held_out)
-    largest = np.concatenate(largest)
-    is_right = np.concatenate(is_right)
-    print(f"{'membership':>16s}{'entries':>9s}{'mean':>8s}{'held out':>10s}", end="")
-    print(f"{'samples':>9s}{'right class':>13s}")
+    lists = given, held_out, largest, is_right
+    given, held_out, largest, is_right = map(np.concatenate, lists)
+    print("membership, entries, mean, held out, samples, right class")
     for low, high in zip(EDGES[:-1], EDGES[1:], strict=True):
         last = high == EDGES[-1]
         inside = (given >= low) & ((given < high) | last)
         own = (largest >= low) & ((largest < high) | last)
-        name = f"{low:.2f} to {high:.2f}"
-        if high - low < 1e-6:
-            name = f"{low:.0f}"
-        right = f"{is_right[own].mean():13.3f}" if own.any() else ""
+        right = f"{is_right[own].mean():.3f}" if own.any() else "–"
         print(
-            f"{name:>16s}{inside.sum():9d}{given[inside].mean():8.3f}"
-            f"{held_out[inside].mean():10.3f}{own.sum():9d}{right}"
+            f"{low:.2f} to {high:.2f}, {inside.sum()}, {given[inside].mean():.3f}, "
+            f"{held_out[inside].mean():.3f}, {own.sum()}, {right}"
         )
 
 
@@ -463,6 +383,27 @@ def ties():
         print(f"{name:24s}{np.mean(between):16.3f}{np.mean(right):14.3f}")
 
 
+PARTS = {
+    "points": points,
+    "few": few,
+    "ten": lambda: trees(normal(100_000, 10)),
+    "wide": lambda: trees(normal(100_000, 50)),
+    "million": lambda: trees(normal(1_000_000, 3)),
+    "fits": fits,
+    "dense": dense,
+    "dense_fit": dense_fit,
+    "sparse": sparse,
+    "growth3": lambda: grow(3, (4, 5, 6, 7)),
+    "growth10": lambda: grow(10, (3, 4, 5, 6)),
+    "growth50": lambda: grow(50, (3, 4, 5, 6)),
+    "memmap": memmap,
+    "dask": dask,
+    "calibration": calibration,
+    "consensus": consensus,
+    "ties": ties,
+}
+
+
 def main(parts):
     """Print the parts."""
     names = "numpy numba scipy scikit-learn fastcluster hdbscan fast_hdbscan"
@@ -471,7 +412,7 @@ def main(parts):
     if parts != ["dask"]:  # that has the memory of its own kernels only
         skdiffclust.warmup()
     for part in parts:
-        globals()[part]()
+        PARTS[part]()
 
 
 if __name__ == "__main__":

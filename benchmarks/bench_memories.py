@@ -5,7 +5,7 @@
 k_means   ClAM with its defaults to ``KMeans(n_init=10)`` on twenty complete data sets
 text      by cosines, beside spherical k-means, on TF-IDF
 streams   the digits, shuffled and sorted by class, in batches of 100
-fits      the time of fits, with masks and without; ``large`` of large sets
+large     the time of fits of large sets
 shapes    merged memories beside GraphCutClustering and spectral clustering, on clusters
           of any shape
 missing   standardised data lose 10, 20 or 40 % of their entries, at random ("mcar") or,
@@ -28,10 +28,8 @@ Times are medians of alternating runs in this process, given as ratios.
 
 import argparse
 import copy
-import functools
 import importlib
 import itertools
-import operator
 import sys
 import time
 import warnings
@@ -39,7 +37,7 @@ import warnings
 import numpy as np
 import torch
 from scipy import sparse
-from shared import is_here, load, seconds, some, standardised, versions
+from shared import TABLES, is_here, load, seconds, some, standardised, versions
 from sklearn.cluster import (
     KMeans,
     MiniBatchKMeans,
@@ -64,63 +62,24 @@ def time_of(work):
     return seconds(work)[0]
 
 
-def table(name):
-    """Return standardised samples and classes of a data set."""
-    X, y = load(name)
-    return standardised(X), y
-
-
-def compare_both(name, X, n_clusters, repeats):
-    """Print fit times over those of k-means, and inertias, with masks and without."""
-    kinds = {"": {}, "  whole rows": {"self_supervised": False}}
-    ratios, mini, models = ({kind: [] for kind in kinds} for _ in range(3))
-    for state in range(repeats):
-        km = KMeans(n_clusters, n_init=10, random_state=state)
-        mb = MiniBatchKMeans(n_clusters, n_init=10, random_state=state)
-        peer, small = (time_of(lambda m=m: m.fit(X)) for m in (km, mb))
-        for kind, params in kinds.items():
-            ours = ClAM(n_clusters, random_state=state, **params)
-            own = time_of(lambda m=ours: m.fit(X))
-            ratios[kind].append(own / peer)
-            mini[kind].append(own / small)
-            models[kind] = [ours, own]
-    print(f"{name}, {len(X)} x {X.shape[1]}, k = {n_clusters}: KMeans {peer:.3f} s")
-    for kind, (ours, own) in models.items():
+def large():
+    """Compare the time and inertia of fits of large sets with those of k-means."""
+    blobs, _ = make_blobs(200_000, 64, centers=10, cluster_std=6.0, random_state=0)
+    sets = {"blobs": (blobs, 10)}
+    if is_here("letter"):
+        sets["letter"] = standardised(load("letter")[0]), 26
+    if is_here("mnist_t10k"):
+        sets["mnist_t10k"] = load("mnist_t10k")[0], 10
+    for name, (X, k) in sets.items():
+        peers = [cls(k, n_init=10, random_state=0) for cls in (KMeans, MiniBatchKMeans)]
+        ours = ClAM(k, random_state=0)
+        own, *others = (time_of(lambda m=m, X=X: m.fit(X)) for m in (ours, *peers))
         print(
-            f"  {kind:14s} over KMeans {np.median(ratios[kind]):6.2f}  over "
-            f"MiniBatchKMeans {np.median(mini[kind]):6.2f}  {own:7.3f} s, "
-            f"{ours.n_iter_} epochs, {ours.n_clusters_} clusters, inertia ratio "
-            f"{ours.inertia_ / km.inertia_:.3f}",
+            f"{name}, {len(X)} x {X.shape[1]}, k = {k}: {own:.2f} s, over KMeans "
+            f"{own / others[0]:.2f}, over MiniBatchKMeans {own / others[1]:.2f}; "
+            f"inertia over KMeans {ours.inertia_ / peers[0].inertia_:.3f}",
             flush=True,
         )
-
-
-def fits():
-    """Compare fits of small sets, with masks and without."""
-    for name in (
-        "zoo",
-        "ecoli",
-        "wine",
-        "movlib",
-        "heart_statlog",
-        "digits",
-        "ctg",
-        "isolet",
-        "letter",
-    ):
-        if is_here(name):
-            X, y = table(name)
-            n_runs = 1 if name == "letter" else 5
-            compare_both(name, X, len(np.unique(y)), n_runs)
-
-
-def large():
-    """Compare fits of large sets."""
-    X, _ = make_blobs(200_000, 64, centers=10, cluster_std=6.0, random_state=0)
-    compare_both("blobs", X, 10, repeats=1)
-    if is_here("mnist_t10k"):
-        X, _ = load("mnist_t10k")
-        compare_both("mnist_t10k", X, 10, repeats=1)
 
 
 def agreement(labelings):
@@ -160,22 +119,14 @@ GENERATORS = {
 }
 
 
-TABLES = (
-    "iris wine breast_cancer digits zoo ecoli heart_statlog house_votes_84 movlib ctg "
-    "letter isolet usps_train mnist_t10k"
-).split()
-
-
-TABLE_ROWS = 3000
-
-
-SILHOUETTE_ROWS = 1500
+TABLE_ROWS, SILHOUETTE_ROWS = 3000, 1500
 
 
 def complete_sets():
     """Yield the name, samples (n, d) and classes (n,) of the twenty data sets."""
     for name in filter(is_here, TABLES):
-        yield name, *some(*table(name), TABLE_ROWS)
+        X, y = load(name)
+        yield name, *some(standardised(X), y, TABLE_ROWS)
     for name, generate in GENERATORS.items():
         X, y = generate(0)
         yield name, standardised(X), y
@@ -305,12 +256,10 @@ def sum_of_cosines(X, labels):
 
 
 def text():
-    """Compare ClAM by cosines with spherical k-means, and k-means of unit rows, on
-    TF-IDF: topics that are drawn, and docstrings of libraries, whose versions matter.
+    """Compare ClAM by cosines with spherical k-means, and k-means of unit rows.
 
-    A line has the medians over five seeds of the adjusted Rand index, of the sum of
-    cosines of ClAM over that of spherical k-means, and of the ratio of the processor
-    time of ClAM to that of each peer.
+    On TF-IDF: topics that are drawn, and docstrings of libraries, whose versions
+    matter. Printed are medians over five seeds.
     """
     scipy_modules = "stats signal linalg special optimize ndimage sparse integrate"
     sets = {
@@ -327,22 +276,16 @@ def text():
         X = sparse.csr_array(TfidfTransformer().fit_transform(counts))
         k, scores, times, sums = len(np.unique(y)), [], [], []
         for seed in range(5):
-            found = {}
-            work = {
-                "ClAM": ClAM(k, metric="cosine", random_state=seed).fit_predict,
-                "spherical": lambda X, s=seed, k=k: spherical_k_means(X, k, s),
-                "k-means": KMeans(k, n_init=10, random_state=seed).fit_predict,
-            }
-
-            def run(method, found=found, work=work, X=X):
-                found[method] = work[method](X)
-
-            times.append([time_of(functools.partial(run, method)) for method in work])
-            scores.append([adjusted_rand_score(y, labels) for labels in found.values()])
-            pair = (
-                sum_of_cosines(X, found[method]) for method in ("ClAM", "spherical")
-            )
-            sums.append(operator.truediv(*pair))
+            k_means_of_rows = KMeans(k, n_init=10, random_state=seed)
+            runs = [
+                seconds(ClAM(k, metric="cosine", random_state=seed).fit_predict, X),
+                seconds(spherical_k_means, X, k, seed),
+                seconds(k_means_of_rows.fit_predict, X),
+            ]
+            times.append([spent for spent, _ in runs])
+            labels = [found for _, found in runs]
+            scores.append([adjusted_rand_score(y, found) for found in labels])
+            sums.append(sum_of_cosines(X, labels[0]) / sum_of_cosines(X, labels[1]))
         ours, spherical, plain = np.median(scores, axis=0)
         times = np.array(times)
         print(
@@ -451,12 +394,6 @@ def shapes(n_seeds):
 # Missing entries.
 
 
-MISSING = (
-    "iris wine breast_cancer digits zoo ecoli movlib ctg letter heart_statlog "
-    "house_votes_84 isolet usps_train mnist_t10k"
-).split()
-
-
 SAMPLES = 1500
 ITERATIVE_FEATURES = 100
 
@@ -466,8 +403,7 @@ def part_of(name, random_state):
     X, y = load(name)
     rows = random_state.permutation(len(X))[:SAMPLES]
     X, y = X[rows], y[rows]
-    X = X[:, X.std(axis=0) > 1e-9]
-    return (X - X.mean(axis=0)) / X.std(axis=0), y
+    return standardised(X[:, X.std(axis=0) > 1e-9]), y
 
 
 def hide(X, share, kind, random_state):
@@ -509,12 +445,12 @@ def impute(X, y, hidden, seed):
 
 
 def missing(names, n_seeds):
-    """Print a line for each data set and way of hiding, then how often we lead."""
+    """Print a line for each data set and way of hiding, and means."""
     print("error, seconds, ARI; medians")
     AssociativeImputer().fit([[0.0, 1.0], [1.0, np.nan], [2.0, 3.0]])
     ClAM(2, n_init=1, max_iter=1).fit(np.eye(4))
     sets = {}
-    for name in names or MISSING:
+    for name in names or TABLES:
         if not is_here(name):
             print(f"{name}: not here")
             continue
@@ -536,31 +472,15 @@ def missing(names, n_seeds):
 
 
 def summarise(sets):
-    """Print on how many lines and sets we are ahead, by the medians of all lines.
-
-    A set counts by the means over its ways of hiding.
-    """
+    """Print mean adjusted Rand indices over the sets that a peer has run on."""
     for peer in ("mean", "knn", "iterative"):
         found = [lines for lines in sets.values() if peer in lines[0]]
-        pairs = np.array(
-            [
-                [[line["ours"], line[peer], line["ClAM"]] for line in lines]
-                for lines in found
-            ]
-        )
-        if not len(pairs):
-            continue
-        error = pairs[:, :, 0, 0] <= pairs[:, :, 1, 0]
-        is_faster = pairs[:, :, 0, 1] < pairs[:, :, 1, 1]
-        means = pairs.mean(axis=1)
-        print(
-            f"{peer}: our error no larger on {error.sum()} of {error.size} lines and "
-            f"{np.sum(means[:, 0, 0] <= means[:, 1, 0])} of {len(means)} sets, faster "
-            f"on {is_faster.sum()} lines, ARI of ClAM no lower than of k-means on "
-            f"{np.sum(means[:, 2, 2] >= means[:, 1, 2])} sets (means "
-            f"{means[:, 2, 2].mean():.3f} and {means[:, 1, 2].mean():.3f})",
-            flush=True,
-        )
+        if found:
+            ours, theirs = (
+                np.mean([[line[name][2] for line in lines] for lines in found])
+                for name in ("ClAM", peer)
+            )
+            print(f"mean ARI, {len(found)} sets: ClAM {ours:.3f}, {peer} {theirs:.3f}")
 
 
 FRESH = {  # every so many features: at most about 20, or BayesianRidge takes minutes
@@ -631,12 +551,7 @@ def robust(names, n_seeds):
 
 SIZES = [256, 128, 10]
 BATCH, PRETRAINING, TRAINING = 256, 800, 640
-
-
-RATE = 1e-3
-
-
-HIDDEN = 0.15
+RATE, HIDDEN = 1e-3, 0.15
 
 
 def centred(name):
@@ -777,18 +692,16 @@ def deep(names, n_seeds):
 
 
 PARTS = {
-    "k_means": k_means,
-    "text": text,
-    "streams": streams,
-    "fits": fits,
-    "large": large,
+    part.__name__: part
+    for part in (k_means, text, streams, large, shapes, missing, robust, deep)
 }
 
 
 def main():
-    """Print the parts."""
+    """Print a part."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("parts", nargs="+", help="of the list above, then names")
+    parser.add_argument("part", choices=PARTS)
+    parser.add_argument("names", nargs="*", help="data sets")
     parser.add_argument("--seeds", type=int, default=5)
     options = parser.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)
@@ -797,18 +710,12 @@ def main():
     rows = np.random.RandomState(0).randn(60, 4)
     ClAM(3, n_init=2).fit(rows)  # compiles, as the next line does
     ClAM(3, n_init=2, self_supervised=False).fit(rows)
-    part, *names = options.parts
-    if part == "shapes":
+    if options.part in ("missing", "robust", "deep"):
+        PARTS[options.part](options.names, options.seeds)
+    elif options.part == "shapes":
         shapes(options.seeds)
-    elif part == "missing":
-        missing(names, options.seeds)
-    elif part == "robust":
-        robust(names, options.seeds)
-    elif part == "deep":
-        deep(names, options.seeds)
     else:
-        for part in options.parts:
-            PARTS[part]()
+        PARTS[options.part]()
 
 
 if __name__ == "__main__":

@@ -519,6 +519,16 @@ def symmetric_union(rows, columns, values, n):
     Each directed edge occurs at most once; an edge found in one direction only is
     taken as it is, and its difference is its absolute value.
     """
+    ends = rows.astype(np.int64), columns.astype(np.int64)
+    directed = sp.coo_array((values, ends), shape=(n, n)).tocsr()
+    directed.sort_indices()
+    mirrored = directed.T.tocsr()
+    if np.array_equal(directed.indptr, mirrored.indptr) and np.array_equal(
+        directed.indices, mirrored.indices
+    ):  # nothing has to be sorted
+        difference = np.abs(directed.data - mirrored.data).max(initial=0.0)
+        directed.data = 0.5 * directed.data + 0.5 * mirrored.data
+        return directed, float(difference)
     low = np.minimum(rows, columns).astype(np.int64)
     high = np.maximum(rows, columns).astype(np.int64)
     order = np.lexsort((rows, high, low))
