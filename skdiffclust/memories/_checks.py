@@ -17,6 +17,20 @@ def refuse_many_clusters(estimator, weight):
         )
 
 
+def count_memories(estimator, Z, weight, random_state):
+    """Return the number of clusters of samples Z (m, d), and keep its curve.
+
+    Warns, two calls above, where the number is not clear.
+    """
+    # numba is imported here, because it would slow down the import of the package.
+    from skdiffclust._n_clusters import count_clusters
+
+    count = count_clusters(Z, weight, random_state)
+    count.warn_if_unclear(type(estimator).__name__, stacklevel=5)
+    estimator.n_clusters_curve_ = count.to_dict()
+    return count.best
+
+
 def warn_of_clusters(name, sizes, asked, *, stacklevel):
     """Warn of clusters (sizes (k,)) that are empty, or so small as to be outliers."""
     n_clusters = np.count_nonzero(sizes)

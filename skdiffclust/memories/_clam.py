@@ -37,6 +37,7 @@ from skdiffclust.memories._checks import (
     check_half_life,
     check_init,
     check_problem,
+    count_memories,
     refuse_many_clusters,
     warn_of_clusters,
 )
@@ -548,10 +549,7 @@ class ClAM(
             n_clusters = len(memories)
             memories = scaling.transform(memories)
         elif n_clusters == "auto":
-            count = run.count_clusters()
-            count.warn_if_unclear("ClAM", stacklevel=4)
-            self.n_clusters_curve_ = count.to_dict()
-            n_clusters = count.best
+            n_clusters = count_memories(self, *run.drawn, random_state)
             if constraints is not None:
                 n_clusters = max(n_clusters, constraints.n_classes)
         if continues:

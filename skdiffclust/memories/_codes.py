@@ -14,7 +14,7 @@ def codes_of(encoder, Z, *, in_blocks=False):
     `encoder` is a pair of lists of weights and biases, or a module. On the CPU the code
     of a sample does not depend on the other samples, unless `in_blocks` allows it.
     """
-    codes = _outputs(encoder, Z, "encoder", in_blocks)
+    codes = outputs_of(encoder, Z, "encoder", in_blocks=in_blocks)
     if codes.ndim != 2:
         raise ValueError(
             "The 'encoder' parameter of DeepClAM must map samples (n, n_features) to "
@@ -30,13 +30,8 @@ def codes_of(encoder, Z, *, in_blocks=False):
     return codes
 
 
-def decoded(decoder, codes):
-    """Return the samples (n, d), in training units, of codes (n, p)."""
-    return _outputs(decoder, codes, "decoder", False)
-
-
-def _outputs(network, X, parameter, in_blocks):
-    """Return the outputs (n, ...) of a network."""
+def outputs_of(network, X, parameter, *, in_blocks=False):
+    """Return the outputs (n, ...) of a network, the `parameter` of `DeepClAM`."""
     if isinstance(network, tuple):
         return Encoder(*network).outputs(X)
     from skdiffclust._torch import module_outputs

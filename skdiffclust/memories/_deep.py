@@ -192,11 +192,9 @@ class DeepTraining:
         if self._stage == 0:
             error = (model.decoder(model.encoder(shown)) - Z).square().mean(dim=1)
             return (error * weight).sum() / weight.sum()
-        # At the end of the whole way to its memory a code would only contain the
-        # cluster.
-        step = self.step_size / (2.0 * self.n_steps)
-        beta = float(model.beta)
-        model.memory.dynamics = Dynamics(beta, self.n_steps, step, "euclidean")
+        model.memory.dynamics = Dynamics(
+            float(model.beta), self.n_steps, self.step_size, "euclidean"
+        )
         return model.memory.reconstruction_loss(
             Z, model.encoder, model.decoder, shown, weight, labels
         )

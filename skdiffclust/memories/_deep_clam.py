@@ -35,8 +35,12 @@ from skdiffclust._compat import (
 from skdiffclust._devices import outside_torch_modes, require_torch, resolve_device
 from skdiffclust._history import Training, keep_state_on_error
 from skdiffclust._validation import validate_rows
-from skdiffclust.memories._checks import refuse_many_clusters, warn_of_clusters
-from skdiffclust.memories._codes import codes_of, decoded
+from skdiffclust.memories._checks import (
+    count_memories,
+    refuse_many_clusters,
+    warn_of_clusters,
+)
+from skdiffclust.memories._codes import codes_of, outputs_of
 from skdiffclust.memories._dynamics import Dynamics
 from skdiffclust.memories._scaling import scaling_of
 
@@ -277,7 +281,11 @@ class DeepClAM(
         device = resolve_device(self.device, "DeepClAM")
         random_state = check_random_state(self.random_state)
         scaling = scaling_of(X, weight, "euclidean", "mean", 1.0, 1.0)
-        n_clusters = self._count(scaling.transform(X), weight, random_state)
+        self.n_clusters_curve_ = None
+        n_clusters = self.n_clusters
+        if n_clusters == "auto":
+            Z = scaling.transform(X)
+            n_clusters = count_memories(self, Z, weight, random_state)
         model = make_autoencoder(
             self.encoder,
             self.decoder,
@@ -300,7 +308,7 @@ class DeepClAM(
             tol=self.tol,
             mask_probability=self.mask_probability,
             n_steps=self.n_steps,
-            step_size=self.step_size,
+            step_size=self._step_size,
             inverse_temperature=self.inverse_temperature,
         )
         written = self._checkpoint(X, weight, scaling, checkpoint, resume, random_state)
@@ -324,18 +332,6 @@ class DeepClAM(
         self.n_iter_ = best.n_iter
         training.finish()
         return self
-
-    def _count(self, Z, weight, random_state):
-        """Return the number of memories; keep the curve that it was read from."""
-        self.n_clusters_curve_ = None
-        if self.n_clusters != "auto":
-            return int(self.n_clusters)
-        from skdiffclust._n_clusters import count_clusters
-
-        count = count_clusters(Z, weight, random_state)
-        count.warn_if_unclear("DeepClAM", stacklevel=4)
-        self.n_clusters_curve_ = count.to_dict()
-        return count.best
 
     def _checkpoint(self, X, weight, scaling, folder, resume, random_state):
         """Return the checkpoint of the epochs in a folder, None without a folder."""
@@ -405,7 +401,7 @@ class DeepClAM(
 
     @property
     def _step_size(self):
-        """The paper's dt/τ."""
+        """The paper's dt/τ; at the end of the whole way codes would be clusters."""
         return self.step_size / (2.0 * self.n_steps)
 
     def _encoded(self, X):
@@ -481,7 +477,7 @@ class DeepClAM(
         check_is_fitted(self)
         codes = check_array(X, dtype=[np.float64, np.float32])
         kind = self.cluster_centers_.dtype
-        samples = decoded(self.decoder_, codes.astype(kind, copy=False))
+        samples = outputs_of(self.decoder_, codes.astype(kind, copy=False), "decoder")
         return self._input_scaling.inverse_transform(samples).astype(codes.dtype)
 
     def score(self, X, y=None, sample_weight=None):

@@ -3,8 +3,8 @@
 This is the definition; `_recursion` runs the same steps in n_clusters dimensions.
 """
 
-from dataclasses import dataclass
 from numbers import Real
+from typing import NamedTuple
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -16,8 +16,7 @@ from skdiffclust._validation import refuse_silent_conversion
 from skdiffclust.memories._recursion import medians
 
 
-@dataclass(frozen=True)
-class Dynamics:
+class Dynamics(NamedTuple):
     """Parameters of a recall besides the memories."""
 
     inverse_temperature: float
@@ -26,8 +25,7 @@ class Dynamics:
     metric: str
 
 
-@dataclass(frozen=True)
-class Completion:
+class Completion(NamedTuple):
     """Value and gradient of the loss of `r` restarts on one batch."""
 
     loss: np.ndarray  # (r,) sum over scored entries
@@ -105,7 +103,7 @@ def energy(
     >>> energy([[0.0], [1.0]], [[0.0], [4.0]], 10.0)
     array([0., 1.])
     """
-    field = _Field.checked(memories, inverse_temperature, weights, metric, linear_map)
+    field = _Field(memories, inverse_temperature, weights, metric, linear_map)
     return field.by_blocks(_check_rows(X, field.memories), field.energy)
 
 
@@ -240,7 +238,7 @@ def recall(
     >>> recall([[4.1, 5.0]], [[0.0, 1.0], [4.0, 9.0]], 2.0, mask=[True, False])
     array([[4.1, 9. ]])
     """
-    field = _Field.checked(memories, inverse_temperature, weights, metric, linear_map)
+    field = _Field(memories, inverse_temperature, weights, metric, linear_map)
     check_step(step_size, metric)
     if n_steps < 0:
         raise ValueError(
@@ -347,28 +345,17 @@ def entropy(
     >>> entropy([[0.0], [2.0]], [[0.0], [4.0]], 10.0).round(3)
     array([0.   , 0.693])
     """
-    field = _Field.checked(memories, inverse_temperature, weights, metric, linear_map)
+    field = _Field(memories, inverse_temperature, weights, metric, linear_map)
     return field.by_blocks(_check_rows(X, field.memories), field.entropy)
 
 
 class _Field:
-    """Memories with their geometry; its functions take blocks of rows."""
+    """Memories with their geometry, checked; its functions take blocks of rows."""
 
-    def __init__(self, memories, inverse_temperature, log_weights, metric, linear_map):
-        self.memories = _on_sphere(memories) if metric == "cosine" else memories
-        self._beta = inverse_temperature
-        self._log_weights = log_weights
-        self._metric = metric
-        self._map = linear_map
-        self._mapped = self._image(self.memories)
-
-    @classmethod
-    def checked(cls, memories, inverse_temperature, weights, metric, linear_map):
-        """Return the field of arguments that a user gave."""
+    def __init__(self, memories, inverse_temperature, weights, metric, linear_map):
         memories = _check_matrix(memories, "memories")
         check_metric(metric)
-        beta = inverse_temperature
-        check_temperature(beta)
+        check_temperature(inverse_temperature)
         if linear_map is not None:
             linear_map = _check_matrix(linear_map, "linear_map")
             if metric != "euclidean" or len(linear_map) != memories.shape[1]:
@@ -377,8 +364,12 @@ class _Field:
                     f"metric 'euclidean'. Got shape {linear_map.shape} with {metric!r} "
                     "instead. Map X and the memories yourself for other metrics."
                 )
-        log_weights = np.log(check_weights(weights, len(memories)))
-        return cls(memories, float(beta), log_weights, metric, linear_map)
+        self._log_weights = np.log(check_weights(weights, len(memories)))
+        self.memories = _on_sphere(memories) if metric == "cosine" else memories
+        self._beta = float(inverse_temperature)
+        self._metric = metric
+        self._map = linear_map
+        self._mapped = self._image(self.memories)
 
     def by_blocks(self, X, function, *others):
         """Apply a function to blocks of rows, so that memory stays bounded."""

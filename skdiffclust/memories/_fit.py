@@ -1,5 +1,6 @@
 """The parts of `ClAM.fit` that need the compiled kernels: prepare, iterate, choose."""
 
+from functools import cached_property
 from math import ceil
 
 import numpy as np
@@ -15,7 +16,6 @@ from skdiffclust._kmeans import (
     lloyd,
     lloyd_medians,
 )
-from skdiffclust._n_clusters import count_clusters
 from skdiffclust.memories._assign import assign
 from skdiffclust.memories._constrained import constrained_lloyd, divergences
 from skdiffclust.memories._dynamics import Dynamics
@@ -23,8 +23,7 @@ from skdiffclust.memories._optimise import Descent, Plateau
 from skdiffclust.memories._seeding import exchange, random_rows, sample_rows
 
 _PATIENCE = 5  # batches without progress after which the learning rate halves
-_FINALISTS = 0.3  # of random starts are trained to the end,
-_RACE_EPOCHS = 5  # those that are best after so many
+_RACE = {5: 0.3}  # epochs after which only the best share of random starts goes on
 _EXCHANGED = (2, 4)  # fewest and most restarts of k-means that continue to exchanges,
 _EXCHANGED_MEMORIES = 40  # of about so many memories in all
 _SAME = 1e-4  # relative difference of costs of one solution, found twice
@@ -60,12 +59,8 @@ class Fit:
         self.start_is_kept = False
         self.labels = None
         sample = sample_rows(weight, random_state)
-        self._Z = scaling.transform(X[sample])
-        self._sample_weight = self._weight[sample]
-
-    def count_clusters(self):
-        """Return the `ClusterCount` of the samples."""
-        return count_clusters(self._Z, self._sample_weight, self._random_state)
+        self.drawn = scaling.transform(X[sample]), self._weight[sample]
+        self._Z, self._sample_weight = self.drawn
 
     def start(self, clam, memories, log_weights, complete=None):
         """Make the descent from memories (k, d) in training units, or from seeds.
@@ -166,13 +161,15 @@ class Fit:
     def iterate(self, loop, attributes):
         """Train until the loop ends; record the best restart of every epoch."""
         n_batches = -(-self._X.shape[0] // self._batch_size)
+        is_guarded = self._is_guarded and self._converged is not None
+        n_starts = len(self.descent.memories)
         for epoch in loop:
             descent = self.descent
             losses = descent.epoch(
                 self._rows, self._weight, self._batch_size, self._random_state
             )
-            if epoch == _RACE_EPOCHS - 1:
-                kept = ceil(_FINALISTS * len(losses))
+            if epoch + 1 in _RACE:
+                kept = ceil(_RACE[epoch + 1] * n_starts)
                 winners = np.argsort(losses, kind="stable")[:kept]
                 descent.keep(winners)
                 losses = losses[winners]
@@ -187,9 +184,10 @@ class Fit:
             if self._constraints is not None:
                 # Training ignores links: the result of the constrained k-means is kept.
                 loop.stop("constraints")
+            trained = descent.memories[best], descent.log_weights[best]
             # Training that raises the inertia ends. Where it overflows, the loss of the
             # next epoch says so.
-            if self._is_guarded and 0.0 < self._excess_inertia(best) < np.inf:
+            if is_guarded and self._bound < self._inertia(*trained) < np.inf:
                 loop.stop("k-means")
             loop.record(
                 losses[best] * self._scaling.loss_unit,
@@ -221,7 +219,7 @@ class Fit:
         descent.memories, descent.log_weights = state
         candidates = list(zip(*state, strict=True))
         if self._converged is not None:
-            is_worse = self._is_guarded and self._excess_inertia(0) > 0.0
+            is_worse = self._is_guarded and self._inertia(*candidates[0]) > self._bound
             if is_worse or self._constraints is not None:
                 candidates = []
             candidates.append(self._converged)
@@ -229,14 +227,14 @@ class Fit:
                 np.stack, zip(*candidates, strict=True)
             )
         Z, weight = self._Z, self._sample_weight
+        found = [0]
         if len(candidates) == 1:
             chosen = np.unique(np.linspace(0, len(weight) - 1, _REPORTED).astype(int))
             Z, weight = Z[chosen], weight[chosen]
+        else:
+            labels = [assign(Z, *each, self.dynamics) for each in candidates]
+            found = [len(np.unique(each)) for each in labels]
         losses = descent.evaluate(Z, weight)
-        found = [
-            len(np.unique(assign(Z, *candidate, self.dynamics)))
-            for candidate in candidates
-        ]
         restart = int(np.lexsort((losses, np.negative(found)))[0])
         if self._converged is not None:
             last = losses[-1]
@@ -244,21 +242,16 @@ class Fit:
             self._gain = float(1.0 - losses[restart] / last) if last > 0 else 0.0
         return restart, float(losses[restart]) * self._scaling.loss_unit
 
-    def _excess_inertia(self, restart):
-        """Return the inertia of memories less that of k-means; -inf without k-means."""
-        if self._converged is None:
-            return -np.inf
-        descent = self.descent
-        inertias = []
-        for memories, log_weights in (
-            (descent.memories[restart], descent.log_weights[restart]),
-            self._converged,
-        ):
-            labels = assign(self._Z, memories, log_weights, self.dynamics)
-            far = divergences(self._Z, memories, self.dynamics.metric)
-            far = far[np.arange(len(labels)), labels]
-            inertias.append(float(far @ self._sample_weight))
-        return inertias[0] - _LOOSER * inertias[1]
+    @cached_property
+    def _bound(self):
+        """The largest inertia of what training keeps."""
+        return _LOOSER * self._inertia(*self._converged)
+
+    def _inertia(self, memories, log_weights):
+        """Return the weighted sum of distances of the sample to its memories."""
+        labels = assign(self._Z, memories, log_weights, self.dynamics)
+        far = divergences(self._Z, memories, self.dynamics.metric)
+        return float(far[np.arange(len(labels)), labels] @ self._sample_weight)
 
     def gain(self, losses):
         """Return what training gained on its start, by the losses of its epochs."""

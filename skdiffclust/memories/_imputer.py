@@ -314,22 +314,25 @@ class AssociativeImputer(TransformerMixin, BaseEstimator):
     def _validate(self, X, *, reset):
         """Return X (n, d), float, a copy with NaN where entries are missing."""
         refuse_silent_conversion(X)
-        marks_nan = isinstance(self.missing_values, Real) and np.isnan(
-            self.missing_values
-        )
         X = validate_data(
             self,
             X,
             reset=reset,
             dtype=[np.float64, np.float32],
-            ensure_all_finite="allow-nan" if marks_nan else True,
+            ensure_all_finite="allow-nan" if self._marks_nan else True,
             copy=True,
         )
-        if not marks_nan:
+        if not self._marks_nan:
             X[X == self.missing_values] = np.nan
         shown = np.isfinite(X)
         refuse_overflow([np.where(shown, X, 0.0)], X.dtype)
         return X
+
+    @property
+    def _marks_nan(self):
+        """Whether NaN is the placeholder of missing values."""
+        missing = self.missing_values
+        return isinstance(missing, Real) and bool(np.isnan(missing))
 
     @property
     def _n_features_out(self):
@@ -338,8 +341,6 @@ class AssociativeImputer(TransformerMixin, BaseEstimator):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = isinstance(self.missing_values, Real) and bool(
-            np.isnan(self.missing_values)
-        )
+        tags.input_tags.allow_nan = self._marks_nan
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags

@@ -31,13 +31,13 @@ def mask_groups(n_rows, n_features, mask_probability, random_state):
     """
     order = random_state.permutation(n_features)
     sizes = hidden_blocks(n_features, mask_probability)
-    starts = np.cumsum(sizes) - sizes
+    stops = np.cumsum(sizes).tolist()
     blocks = np.flatnonzero(sizes)
     whole = int(round(n_rows * (1.0 - len(blocks) / len(sizes))))
     groups = [(slice(0, whole), slice(0, 0))] if whole else []
-    edges = np.linspace(whole, n_rows, len(blocks) + 1).round().astype(np.int64)
+    edges = np.linspace(whole, n_rows, len(blocks) + 1).round().astype(int).tolist()
     for i, block in enumerate(random_state.permutation(blocks)):
         if edges[i] < edges[i + 1]:
-            features = slice(int(starts[block]), int(starts[block] + sizes[block]))
-            groups.append((slice(int(edges[i]), int(edges[i + 1])), features))
+            features = slice(stops[block] - int(sizes[block]), stops[block])
+            groups.append((slice(edges[i], edges[i + 1]), features))
     return order, groups

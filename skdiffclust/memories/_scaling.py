@@ -85,18 +85,19 @@ def scaling_of(
     are not centred, which would make them dense.
     """
     n_features = X.shape[1]
-    if sparse.issparse(X):
-        mean, spread = _sparse_moments(X, sample_weight, metric)
+    moments = _sparse_moments if sparse.issparse(X) else _moments
+    mean, spread = moments(X, sample_weight, metric)
+    shift = mean
+    if sparse.issparse(X) or metric == "cosine":
         shift = np.zeros(n_features)
-        hidden = mean
-    else:
-        mean, spread, low, high = _moments(X, sample_weight, metric)
-        shift = mean
-        hidden = {"mean": mean, "min": low, "max": high}[mask_value]
+    hidden = mean
+    if mask_value != "mean" and not sparse.issparse(X):
+        unit = directions if metric == "cosine" else np.asarray
+        extreme = {"min": np.min, "max": np.max}[mask_value]
+        ends = [extreme(unit(X[rows]), axis=0) for rows in blocks(X)]
+        hidden = extreme(ends, axis=0)
     scale = 1.0
-    if metric == "cosine":
-        shift = np.zeros(n_features)
-    elif spread > 0:
+    if metric != "cosine" and spread > 0:
         scale = spread / n_features
         scale = scale if metric == "manhattan" else np.sqrt(scale)
     if inverse_temperature == "auto":
@@ -107,7 +108,7 @@ def scaling_of(
 
 
 def _moments(X, sample_weight, metric):
-    """Return mean (d,), total spread, least and largest values (d,) of dense rows."""
+    """Return mean (d,) and total spread of dense rows."""
     unit = directions if metric == "cosine" else np.asarray
     # Exact where a feature is constant.
     origin = unit(X[:1]).astype(np.float64)[0]
@@ -115,17 +116,12 @@ def _moments(X, sample_weight, metric):
     for rows in blocks(X):
         total += sample_weight[rows] @ (unit(X[rows]).astype(np.float64) - origin)
     mean = origin + total / sample_weight.sum()
-    low = np.full(X.shape[1], np.inf)
-    high = np.full(X.shape[1], -np.inf)
     spread = 0.0
     for rows in blocks(X):
-        part = unit(X[rows]).astype(np.float64, copy=False)
-        low = np.minimum(low, part.min(axis=0))
-        high = np.maximum(high, part.max(axis=0))
-        gap = part - mean
+        gap = unit(X[rows]).astype(np.float64) - mean
         gap = np.abs(gap) if metric == "manhattan" else np.square(gap)
         spread += float(sample_weight[rows] @ gap.sum(axis=1))
-    return mean, spread / float(sample_weight.sum()), low, high
+    return mean, spread / float(sample_weight.sum())
 
 
 def _sparse_moments(X, sample_weight, metric):

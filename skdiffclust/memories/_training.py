@@ -13,7 +13,6 @@ and the masks, so that S is one product for all of them. A row that is recalled 
 one whose features are all hidden, and start from themselves.
 """
 
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -53,7 +52,7 @@ def completion_with_gradient(
     # What is larger is infinite: one memory attracts a row.
     largest = float(np.sqrt(np.finfo(X.dtype).max))
     beta = min(dynamics.inverse_temperature, largest)
-    dynamics = replace(dynamics, inverse_temperature=beta)
+    dynamics = dynamics._replace(inverse_temperature=beta)
     run = _by_squares
     if dynamics.metric == "cosine":
         run = _by_cosines
