@@ -232,12 +232,12 @@ class GroupSolver:
         self._n_clusters = len(biases)
         self._everywhere = LinearProblem(problem, self._n_clusters, penalty.order)
         self.is_done = False
-        self.residual = np.inf
         self._n_looks = 0
         self._begin(penalty.norms(self._weights) > 0)
 
     def _begin(self, active):
         """Work on groups (g,) from now on."""
+        self.residual = np.inf
         self._active = active
         penalty, self._columns = self._penalty.on(active)
         z = np.concatenate([self._weights[self._columns].ravel(), self._biases])
@@ -271,7 +271,8 @@ class GroupSolver:
         return [self._weights.astype(dtype), self._biases.astype(dtype)]
 
     def _write_back(self):
-        """Copy the current point of the working set."""
+        """Copy the current point of the working set, whose residual is not known."""
+        self.residual = np.inf
         z = self._inner.point.z
         end = len(z) - self._n_clusters
         self._weights[self._columns] = z[:end].reshape(-1, self._n_clusters)
@@ -294,7 +295,8 @@ class GroupSolver:
 
     def certificate(self):
         """Return the residual of the current point."""
-        self._residuals()
+        if self.residual == np.inf:
+            self._residuals()
         return self.residual
 
     def _residuals(self):

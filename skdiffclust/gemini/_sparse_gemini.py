@@ -28,7 +28,6 @@ from skdiffclust._history import (
 from skdiffclust._optimisers import Adam, Momentum
 from skdiffclust.gemini._base import (
     BaseGEMINI,
-    logits_of_rows,
     not_negative,
     ordered,
     positive,
@@ -55,7 +54,7 @@ from skdiffclust.gemini._solver import (
     TRAINED_TOLERANCE,
     best_along_path,
 )
-from skdiffclust.gemini._sparse_rows import have_equal_columns
+from skdiffclust.gemini._sparse_rows import centered, have_equal_columns
 from skdiffclust.gemini._starts import matched, softened
 from skdiffclust.gemini._training import train_model
 from skdiffclust.gemini._walk import Walk, advance_to, first_alpha, walk_path
@@ -667,12 +666,13 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
                 array[...] = 0
         best = ordered(best, logits(best), problem.row_weights)
         n_iter = training.best.n_iter
-        labels = logits(best).argmax(axis=1)
+        found = logits(best)
+        labels = found.argmax(axis=1)
         start = self._start_of_path(problem, best, trained, training, labels)
         for loop in training.loops:
             loop.best_state = None
         walk = self._walk_from(start, problem, rng, X, means, dynamic)
-        return walk, walk.step_of(best, 0.0, n_iter, labels)
+        return walk, walk.step_of(best, found, 0.0, n_iter)
 
     def _start_of_path(self, problem, best, trained, training, labels):
         """Return the model that the path starts from.
@@ -734,12 +734,13 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
     def _views(self, problem, X, means):
         """Return functions of a model: fitted attributes, and logits of samples X."""
         units = problem.units
+        rows = centered(X, means)
 
         def attributes(model):
             return self._attributes(units.model(model), units, means)
 
         def logits(model):
-            return logits_of_rows(units.model(model), X, means)
+            return units.model(model).outputs(rows)
 
         return attributes, logits
 

@@ -45,6 +45,8 @@ from skdiffclust.gemini._stability import (
     warn_of_no_structure,
 )
 
+# Largest factor from one penalty of the path of a subset to the next.
+_LARGEST_RATIO = 1.2
 # What the paths are told of the samples.
 _GIVEN = (
     "sample_weight",
@@ -79,9 +81,8 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
         found. None means that of `estimator`. "auto" counts them, see Notes. If 1 is in
         the sequence, it is chosen when X has no structure.
     n_alphas : int, default=20
-        Number of penalties. They form a geometric sequence from the penalty at which
-        the first feature is dropped to the penalty at which `min_features` features are
-        left, both computed on all samples.
+        Number of penalties. They form a geometric sequence from the first penalty of
+        the path on all samples to the one at which `min_features` features are left.
     n_resamples : int, default=10
         Number of random subsets.
     sample_fraction : float, default=0.5
@@ -793,14 +794,16 @@ class Candidate:
 
 def resample(sparse, data, rows, seed, alphas):
     """Return the Outcome of the path of a SparseGEMINI on samples (m,) of Data."""
-    # Steps as small as those of the whole path: with coarser ones features would have
-    # less time to be dropped. After the last step of a path that ended early nothing
-    # changes.
+    # The penalties of the grid, and steps between them, from which features have time
+    # to be dropped. After the last step of a path that ended early nothing changes.
+    ratio = alphas[1] / alphas[0]
+    n_steps = np.ceil(np.log(ratio) / np.log(_LARGEST_RATIO))
     path, loops = _quiet_path(
         sparse.set_params(random_state=seed),
         data,
         rows,
         alpha_init=alphas[0],
+        alpha_multiplier=ratio ** (1 / n_steps),
         min_features=1,
     )
     X = data.X

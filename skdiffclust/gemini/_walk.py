@@ -117,15 +117,23 @@ class Walk:
         return restore_stream(self.rng, arrays)
 
     def record(self, alpha, n_iter, kkt=np.nan):
-        """Return the Step of the current arrays."""
-        labels = self._empty_last(self.logits(self.model).argmax(axis=1))
-        return self.step_of(self.model, alpha, n_iter, labels, kkt)
+        """Return the Step of the current arrays, with empty clusters moved last."""
+        logits = self.logits(self.model)
+        n_clusters = logits.shape[1]
+        is_empty = np.bincount(logits.argmax(axis=1), minlength=n_clusters) == 0
+        if is_empty.any():
+            order = np.argsort(is_empty, kind="stable")
+            logits = logits[:, order]
+            for arrays in (self.model.arrays, self.optimiser.state):
+                moved = MODELS[self.kind].from_arrays(arrays).permute_outputs(order)
+                for array, new in zip(arrays, moved.arrays, strict=True):
+                    array[...] = new
+        return self.step_of(self.model, logits, alpha, n_iter, kkt)
 
-    def step_of(self, model, alpha, n_iter, labels, kkt=np.nan):
-        """Return the Step of a model with these labels (n,)."""
+    def step_of(self, model, logits, alpha, n_iter, kkt=np.nan):
+        """Return the Step of a model with these logits (n, k)."""
         support = self.penalty.support(model)
         problem = self.problem_of(support)
-        logits = self.logits(model)
         objective, _ = problem.objective(
             softmax(logits), problem.row_weights, problem.relation
         )
@@ -135,22 +143,11 @@ class Walk:
             penalty=self.penalty.value(model),
             kkt=float(kkt),
             support=support,
-            labels=labels,
+            labels=logits.argmax(axis=1),
             n_iter=n_iter,
             weights=compact(model, support),
             logits=some_rows(logits),
         )
-
-    def _empty_last(self, labels):
-        """Order clusters that became empty last; return the new labels."""
-        n_clusters = self.model.arrays[-1].shape[-1]
-        is_empty = np.bincount(labels, minlength=n_clusters) == 0
-        order = np.argsort(is_empty, kind="stable")
-        for arrays in (self.model.arrays, self.optimiser.state):
-            moved = MODELS[self.kind].from_arrays(arrays).permute_outputs(order)
-            for array, new in zip(arrays, moved.arrays, strict=True):
-                array[...] = new
-        return np.argsort(order)[labels]
 
     def advance(self, alpha, loops, is_last=False, is_trial=False):
         """Train at a penalty; return its Step, or None if a callback ended the path.
