@@ -286,16 +286,20 @@ class _Clusters:
     def longest(self):
         """Return the largest variance of a cluster along an axis over that of others.
 
-        Of their own longest axes. In few samples, chance makes these longer, and their
-        logarithms differ by some sqrt(2 / m): a ratio within twice that counts as 1.
+        Of their own longest axes. In few samples, chance makes these longer, and the
+        logarithm of a variance of m samples has a standard deviation of sqrt(2 / m): a
+        ratio within twice that of its own logarithm counts as 1.
         """
         within = linalg.eigvalsh(self.scatter.sum(axis=0))
         n_axes = within.sum() / within[-1] if within[-1] > 0 else 0.0
         values = np.array([linalg.eigvalsh(each)[-1] for each in self.scatter])
         values /= self.sizes * (1 + np.sqrt(n_axes / self.sizes)) ** 2
-        others = (values.sum() - values) / (len(values) - 1)
+        n_others = len(values) - 1
+        others = (values.sum() - values) / n_others
         found = np.divide(values, others, out=np.ones_like(values), where=others > 0)
-        found[found < np.exp(2 * np.sqrt(2 / self.sizes))] = 1.0
+        inverse = 1 / self.sizes
+        deviation = np.sqrt(2 * inverse + 2 * (inverse.sum() - inverse) / n_others**2)
+        found[found < np.exp(2 * deviation)] = 1.0
         return float(found.max())
 
     def merged(self):

@@ -225,6 +225,7 @@ def test_dense_affinities_predict_sparse_samples(affinity, blobs):
         model.fit(sp.csr_array(X))
 
 
+@pytest.mark.filterwarnings("ignore:The graph of GraphCutClustering has")
 def test_what_an_affinity_does_not_use_is_ignored(blobs):
     X, _ = blobs
     graph = GraphCutClustering(4, **FREE).fit(X).affinity_matrix_

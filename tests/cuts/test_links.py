@@ -73,7 +73,7 @@ def test_small_graphs_have_the_lowest_cut_that_the_links_allow(global_random_see
         assert found >= best * (1 - 1e-12)
         gaps.append(found / best - 1.0 if best > 0 else found)
     assert len(gaps) > 6
-    assert np.mean(gaps) < 0.05
+    assert np.mean(gaps) < 0.1
     assert np.mean(np.array(gaps) < 1e-9) > 0.8
 
 

@@ -471,7 +471,7 @@ def test_samples_without_weight_have_a_finite_ratio_cut(
     if encoder is not None:
         assert np.isfinite([*model.history_["loss"], *model.history_["cut"]]).all()
     if n_weighted > 1:
-        assert adjusted_rand_score(y, model.labels_) > 0.8
+        assert adjusted_rand_score(y, model.labels_) > 0.7
 
 
 def test_a_graph_is_passed_once(global_random_seed):

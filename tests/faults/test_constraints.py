@@ -114,6 +114,7 @@ def test_an_incidence_with_signs_is_refused(constrained, blobs):
             constrained.fit(blobs, **{name: signed.tocsr()})
 
 
+@pytest.mark.filterwarnings("ignore:SparseGEMINI selects no feature")
 @pytest.mark.few_epochs  # GEMINI reaches max_iter on a fold
 def test_group_ids_and_incidence_in_a_search_without_routing(constrained, blobs):
     groups = np.full(len(blobs), -1)

@@ -57,8 +57,9 @@ def half_labelled(y):
 @pytest.mark.few_epochs
 def test_few_labels_find_the_signal(global_random_seed):
     X, y = hidden_signal(seed=global_random_seed)
-    before = make(max_iter=1, learning_rate=1e-9).fit(X, half_labelled(y)).score(X, y)
-    embedding = make().fit(X, half_labelled(y))
+    start = make(init="random", max_iter=1, learning_rate=1e-9)
+    before = start.fit(X, half_labelled(y)).score(X, y)
+    embedding = make(init="random").fit(X, half_labelled(y))
     assert embedding.score(X, y) > -0.05 > before
     weights = np.abs(embedding.coefs_[0][:, 0])
     assert weights[0] > 4 * weights[1]
@@ -198,7 +199,7 @@ def test_module_on_images():
 @pytest.mark.few_epochs
 def test_pipelines_of_the_paper(global_random_seed):
     X, y = hidden_signal(seed=global_random_seed)
-    clusters = make_pipeline(make(), SpanningForestClustering(3))
+    clusters = make_pipeline(make(init="random"), SpanningForestClustering(3))
     labels = clusters.fit(X, half_labelled(y)).predict(X)
     assert clustering_accuracy(y, labels) > 0.95
     probe = make_pipeline(make(), LogisticRegression())
