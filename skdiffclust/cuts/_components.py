@@ -55,12 +55,11 @@ def group_parts(parts, sizes, n_clusters):
     return owner[parts]
 
 
-def place_small(labels, small, parts, sizes, n_clusters, X=None, max_size=np.inf):
+def place_small(labels, small, parts, sizes, X=None):
     """Return labels (n,) that assign small parts to clusters as well.
 
     With samples X (n, d) a part goes to the cluster of the sample that is nearest to
-    any of its own; without, or if that has no room for it, to the largest cluster with
-    room.
+    any of its own, without to the largest cluster. Bounds on sizes are not considered.
 
     Parameters
     ----------
@@ -68,32 +67,16 @@ def place_small(labels, small, parts, sizes, n_clusters, X=None, max_size=np.inf
         Of all nodes that are not small.
     small : ndarray of shape (n,), bool
     parts, sizes : ndarrays of shape (n,)
-    n_clusters : int
     X : ndarray of shape (n, d) or None
-    max_size : float
-        Largest sum of sizes of a cluster.
     """
-    labels = labels.copy()
     nodes = np.flatnonzero(small)
-    if not len(nodes):
-        return labels
     kept = np.flatnonzero(~small)
-    totals = np.bincount(labels[kept], sizes[kept], minlength=n_clusters)
-    part_sizes = np.bincount(parts, sizes)
-    nearest = {}
+    largest = np.bincount(labels[kept], sizes[kept]).argmax()
+    target = np.full(int(parts.max()) + 1, largest)
     if X is not None:
         from skdiffclust._neighbors import nearest_sample
 
         found, distances = nearest_sample(X[kept], X[nodes])
-        for i in np.argsort(-distances, kind="stable"):  # the nearest is written last
-            nearest[parts[nodes[i]]] = labels[kept[found[i]]]
-    order = np.unique(parts[nodes])
-    for part in order[np.argsort(-part_sizes[order], kind="stable")]:
-        chosen = nearest.get(part)
-        if chosen is None or totals[chosen] + part_sizes[part] > max_size:
-            room = totals + part_sizes[part] <= max_size
-            ranked = np.where(room, totals, -np.inf) if room.any() else -totals
-            chosen = ranked.argmax()
-        totals[chosen] += part_sizes[part]
-        labels[nodes[parts[nodes] == part]] = chosen
-    return labels
+        order = np.argsort(-distances, kind="stable")  # the nearest is written last
+        target[parts[nodes[order]]] = labels[kept[found[order]]]
+    return np.where(small, target[parts], labels)

@@ -7,10 +7,17 @@ import numpy as np
 
 from skdiffclust._affinity import column_means
 from skdiffclust._assignments import order_by_size, softmax
-from skdiffclust._checkpoint import without_prefix
+from skdiffclust._checkpoint import (
+    LoopCheckpoint,
+    identify,
+    probe_rows,
+    without_prefix,
+)
+from skdiffclust._devices import require_torch, resolve_device
 from skdiffclust._encoder import Encoder
 from skdiffclust._history import EpochLoop
-from skdiffclust.cuts._graph import Samples
+from skdiffclust._validation import hidden_widths
+from skdiffclust.cuts._graph import Samples, is_precomputed
 from skdiffclust.cuts._predictors import EncoderPredictor, ModuleEncoder, Scaling
 from skdiffclust.cuts._ratio_cut import cuts_of
 from skdiffclust.cuts._training import (
@@ -40,25 +47,6 @@ _STREAM_RATE = 0.8
 
 
 @dataclass(frozen=True)
-class ModelSettings:
-    """The model to train; the parameters of PRCut of the same names.
-
-    Attributes
-    ----------
-    encoder : {"linear", "mlp", "free"} or torch.nn.Module
-        "free" are logits of the nodes of a precomputed graph.
-    hidden_widths : list of int
-    """
-
-    encoder: object
-    hidden_widths: list
-    activation: str
-    weight_decay: float
-    optimizer: str
-    device: str
-
-
-@dataclass(frozen=True)
 class Data:
     """What a model is trained on.
 
@@ -81,33 +69,43 @@ class Data:
     n_clusters: int
 
 
-def make_settings(estimator, model, *, is_labelled):
-    """Return the `Settings` of an estimator for a model, with labels or not."""
+def make_settings(estimator, *, is_labelled):
+    """Return the `Settings` of PRCut, with labels to start from or not."""
+    owner = type(estimator).__name__
+    encoder = "free" if is_precomputed(estimator) else estimator.encoder
+    if callable(encoder):
+        require_torch("PRCut with a module as encoder")
+    factors = {"free": _FREE_RATE, "linear": _LINEAR_RATE}
+    factor = factors.get(encoder, 1.0) if isinstance(encoder, str) else 1.0
     balance_weight = estimator.balance_weight
     if balance_weight == "auto":
         balance_weight = _LABELLED_BALANCE if is_labelled else _BALANCE
-    factor = {"free": _FREE_RATE, "linear": _LINEAR_RATE}
-    name = model.encoder if isinstance(model.encoder, str) else ""
     return Settings(
+        encoder=encoder,
+        hidden_widths=hidden_widths(estimator.hidden_layer_sizes, owner),
+        activation=estimator.activation,
+        weight_decay=estimator.weight_decay,
+        optimizer=estimator.optimizer,
+        device="cpu" if encoder == "free" else resolve_device(estimator.device, owner),
         objective=estimator.objective,
         balance_weight=balance_weight,
         averaging_rate=estimator.averaging_rate,
         max_iter=estimator.max_iter,
         batch_size=estimator.batch_size,
-        learning_rate=factor.get(name, 1.0) * estimator.learning_rate,
+        learning_rate=factor * estimator.learning_rate,
     )
 
 
 class CutTraining:
     """A model, fitted to labels if there are any, then trained on the cut."""
 
-    def __init__(self, data, model, settings, random_state):
+    def __init__(self, data, settings, random_state):
         self.data = data
         self.random_state = random_state
-        self.is_free = isinstance(model.encoder, str) and model.encoder == "free"
-        self.is_linear = isinstance(model.encoder, str) and model.encoder == "linear"
+        encoder = settings.encoder
+        self.kind = encoder if isinstance(encoder, str) else "module"
         n_samples = data.training_graph.shape[0]
-        if self.is_free:
+        if self.kind == "free":
             settings = replace(settings, batch_size=n_samples)
         self.settings = settings
         n_clusters = data.n_clusters
@@ -119,46 +117,45 @@ class CutTraining:
         self.objective = CutObjective(
             data.training_graph, settings, prior / prior.sum(), data.groups.divisors
         )
-        self.options = model
-        self.activation = model.activation
+        self.activation = settings.activation
         self.columns = np.arange(n_clusters)
         self.module = None
         self.scaling = None
         self.is_patient = False
-        if self.is_free:
+        if self.kind == "free":
             self.X = np.arange(n_samples)[:, None]
             self.model = FreeLogits(
-                n_samples, n_clusters, data.labels, model.optimizer, random_state
+                n_samples, n_clusters, data.labels, settings.optimizer, random_state
             )
-        elif callable(model.encoder):
-            self._copy_module(model.encoder)
+        elif self.kind == "module":
+            from skdiffclust._torch import own_module
+
+            self.X = data.samples.rows
+            self._set_module(
+                own_module(encoder, "'encoder' parameter of PRCut", "'mlp', 'linear'")
+            )
+            # Refuses outputs of another width, and values too large.
+            self.model.logits(self.X)
         else:
-            self.scaling = make_scaling(data.samples.rows)
-            self.X = self.scaling(data.samples.rows)
-            hidden = [] if self.is_linear else model.hidden_widths
+            rows = data.samples.rows
+            means = column_means(rows)
+            spread = float(np.sqrt(np.mean(np.square(rows - means))))
+            self.scaling = Scaling(means, spread or 1.0, rows.dtype.type)
+            self.X = self.scaling(rows)
+            hidden = [] if self.kind == "linear" else settings.hidden_widths
             encoder = Encoder.with_random_weights(
-                [data.samples.rows.shape[1], *hidden, n_clusters],
+                [rows.shape[1], *hidden, n_clusters],
                 random_state,
-                data.samples.rows.dtype,
+                rows.dtype,
                 activation=self.activation,
             )
             self._set_encoder(encoder)
 
-    def _copy_module(self, encoder):
-        """Train a copy of the user's module, on unscaled samples."""
-        from skdiffclust._torch import own_module
-
-        self.X = self.data.samples.rows
-        self._set_module(
-            own_module(encoder, "'encoder' parameter of PRCut", "'mlp', 'linear'")
-        )
-        self.model.logits(self.X)  # refuses outputs of another width, values too large
-
     def _set_encoder(self, encoder):
         """Train a copy of an encoder, in NumPy or, off the CPU, in torch."""
-        if self.options.device == "cpu":
+        if self.settings.device == "cpu":
             self.model = EncoderModel(
-                encoder, self.options.optimizer, self.options.weight_decay
+                encoder, self.settings.optimizer, self.settings.weight_decay
             )
             return
         from skdiffclust._torch import encoder_module
@@ -173,28 +170,29 @@ class CutTraining:
         self.model = ModuleModel(
             module,
             self.data.n_clusters,
-            self.options.optimizer,
-            self.options.weight_decay,
-            self.options.device,
+            self.settings.optimizer,
+            self.settings.weight_decay,
+            self.settings.device,
         )
 
     def run(self, loop, checkpoint=None):
         """Fit the labels, then run the epochs, or continue from a checkpoint."""
         labels = self.data.labels
         resumed = checkpoint is not None and checkpoint.load(loop, self)
-        if labels is not None and not resumed and not self.is_free:
+        if labels is not None and not resumed and self.kind != "free":
             fit_labels(
                 self.model,
                 self.X,
                 labels,
                 self.settings,
                 self.random_state,
-                moving=not self.is_linear,
+                moving=self.kind != "linear",
                 free=np.flatnonzero(~self.data.groups.held),
             )
             fitted = self.model.logits(self.X).argmax(axis=1)
             # If it does not reach the labels, the cut rises before it falls.
-            self.is_patient = self.is_linear and not np.array_equal(fitted, labels)
+            is_fitted = np.array_equal(fitted, labels)
+            self.is_patient = self.kind == "linear" and not is_fitted
         if self.is_patient:
             loop.n_iter_no_change = None
         for epoch in loop:
@@ -216,7 +214,7 @@ class CutTraining:
 
     def state(self):
         """Return the state of the model, as the ``best_state`` of the loop."""
-        return self.model.state()
+        return self.model.trained.state()
 
     def load(self, arrays):
         """Load what `arrays` returned."""
@@ -252,8 +250,8 @@ class CutTraining:
         loss = 1.0 + n_clusters - n_used + cut / random_cut
         loop.record(
             loss if np.isfinite(assignments).all() else np.nan,
-            state=self.model.state,
-            attributes=lambda: self.attributes(self.model.state()),
+            state=self.state,
+            attributes=lambda: self.attributes(self.state()),
             cut=cut,
             n_clusters=n_used,
             objective=value,
@@ -269,16 +267,18 @@ class CutTraining:
         graph = self.data.samples.graph
         held = self.data.groups.held
         is_stream = self.objective.past is not None
-        predictor = None if self.is_free else self._predictor(state, self.columns)
-        if self.is_free:
+        predictor = None
+        if self.kind == "free":
             labels = state["logits"].argmax(axis=1)
         else:
+            predictor = self._predictor(state, self.columns)
             labels = predictor.labels(rows)
         labels = np.where(held, self.data.labels, labels) if held.any() else labels
         if not is_stream:
             order = order_by_size(labels, len(self.columns))
             labels = np.argsort(order)[labels]
-            predictor = None if self.is_free else self._predictor(state, order)
+            if predictor is not None:
+                predictor = self._predictor(state, order)
         sizes = np.bincount(labels, minlength=len(self.columns) if is_stream else 0)
         ratio_cut, normalized_cut = cuts_of(graph, labels)
         proportions = None
@@ -329,7 +329,7 @@ class CutTraining:
         return EncoderPredictor(encoder.permute_outputs(order), self.scaling)
 
 
-def continue_training(estimator, data, model, random_state):
+def continue_training(estimator, data, random_state):
     """Return the attributes after some epochs on the samples of a stream."""
     begun = estimator._proportions
     if estimator.n_clusters not in (len(begun), "auto") or (
@@ -341,9 +341,9 @@ def continue_training(estimator, data, model, random_state):
             f"{estimator.encoder!r} instead. Call fit to start again."
         )
     n_epochs = 1 + _STREAM_EPOCHS  # the first takes no step
-    settings = make_settings(estimator, model, is_labelled=False)
-    settings = replace(settings, max_iter=n_epochs)
-    run = CutTraining(data, model, settings, random_state)
+    settings = make_settings(estimator, is_labelled=False)
+    settings = replace(settings, max_iter=n_epochs, device=estimator.device_)
+    run = CutTraining(data, settings, random_state)
     run.continue_from(estimator._predictor, begun)
     loop = EpochLoop(
         type(estimator).__name__,
@@ -363,6 +363,38 @@ def continue_training(estimator, data, model, random_state):
     }
 
 
+def make_checkpoint(estimator, training, folder, *, resume):
+    """Return the checkpoint in a folder of a `CutTraining` before its first epoch.
+
+    A resumed fit gives the same bits as an uninterrupted one. The labels that it starts
+    from are computed again, and compared; they are not fitted again.
+    """
+    data = training.data
+    rows = data.samples.rows
+    arrays = {
+        "X": rows,
+        "graph": data.training_graph.data,
+        "columns of the graph": data.training_graph.indices,
+        "rows of the graph": data.training_graph.indptr,
+        "divisors": data.groups.divisors,
+        "labels": data.labels,
+    }
+    for name, array in training.state().items():
+        arrays[f"first {name}"] = array
+    params = estimator.get_params(deep=False)
+    del params["affinity"], params["init"]  # identified by graph and labels
+    outputs = {}
+    if training.kind == "module":
+        from skdiffclust.cuts._torch import identity_of_module
+
+        probed = rows[probe_rows(len(rows))]
+        outputs["encoder"] = identity_of_module(training.module, probed)
+    identity = identify(arrays, params, outputs)
+    return LoopCheckpoint(
+        folder, "PRCut", identity, training.random_state, resume=resume
+    )
+
+
 def check_init(init, n_samples, n_clusters):
     """Return labels (n,) int64 to start from, numbered from 0, of the user's array."""
     labels = np.asarray(init)
@@ -379,14 +411,6 @@ def check_init(init, n_samples, n_clusters):
             f"different labels. Got {labels.max() + 1} instead."
         )
     return labels
-
-
-def make_scaling(rows):
-    """Return the `Scaling` of samples (n, d)."""
-    means = column_means(rows)
-    gaps = rows - means
-    spread = np.sqrt(np.mean(np.square(gaps, out=gaps)))
-    return Scaling(means, float(spread) if spread > 0 else 1.0, rows.dtype.type)
 
 
 def torch_streams(encoder, device, random_state):

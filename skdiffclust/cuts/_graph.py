@@ -31,6 +31,8 @@ from skdiffclust.cuts._neighbors import (
 )
 from skdiffclust.cuts._ratio_cut import check_graph
 
+# Affinities whose edges are neighbours of `metric`.
+_OF_NEIGHBORS = ("nearest_neighbors", "ranked_neighbors")
 # Samples whose links are computed for the mean degree of all.
 _N_SCALED = 1000
 
@@ -134,19 +136,21 @@ class Affinity:
         self.kind = kind
         self.owner = owner
         self.n_neighbors = n_neighbors
-        self.metric = metric
+        # Others do not use it, or a transformer has its own.
+        self.metric = metric if kind in _OF_NEIGHBORS else "euclidean"
         self.temperature = temperature
         self.scale = 1.0  # of the weights of links
 
     @classmethod
     def of(cls, estimator):
         """Return the affinity of the parameters of an estimator."""
-        kind = estimator.affinity
-        metric = estimator.metric
-        owner = type(estimator).__name__
-        if not isinstance(kind, str) or kind in ("rbf", "cosine"):
-            metric = "euclidean"  # unused, or the transformer has its own
-        return cls(kind, estimator.n_neighbors, metric, estimator.temperature, owner)
+        return cls(
+            estimator.affinity,
+            estimator.n_neighbors,
+            estimator.metric,
+            estimator.temperature,
+            type(estimator).__name__,
+        )
 
     def fit(self, X):
         """Return the graph, a checked csr_array (n, n), of samples X, which are kept.
@@ -158,13 +162,14 @@ class Affinity:
         if hasattr(self.kind, "fit_transform"):
             self.transformer = clone(self.kind)
             graph = either_way(_pattern(self.transformer.fit_transform(X)))
-        elif self.kind == "nearest_neighbors":
+        elif self.kind in _OF_NEIGHBORS:
             k = min(self.n_neighbors, X.shape[0] - 1)
-            graph = either_way(neighbors_graph(self.points, k, self.metric))
-        elif self.kind == "ranked_neighbors":
-            k = min(self.n_neighbors, X.shape[0] - 1)
-            graph = ranked(neighbors_graph(self.points, k, self.metric))
-            graph = sp.csr_array(graph + graph.T)
+            graph = neighbors_graph(self.points, k, self.metric)
+            if self.kind == "ranked_neighbors":
+                graph = ranked(graph)
+                graph = sp.csr_array(graph + graph.T)
+            else:
+                graph = either_way(graph)
         else:
             graph = self._weights(X)
         return check_graph(graph, caller=self.owner, name="affinity")
@@ -195,14 +200,14 @@ class Affinity:
         """Keep the samples X (n, d), and choose the number of their neighbours."""
         self.X = X
         if self.n_neighbors == "auto":
-            is_ranked = isinstance(self.kind, str) and self.kind == "ranked_neighbors"
+            is_ranked = self.kind == "ranked_neighbors"
             self.n_neighbors = count_ranked(*X.shape) if is_ranked else N_ALIKE
 
     def links(self, X):
         """Return the weights, a csr_array (m, n), of new samples X to fitted ones."""
         if hasattr(self.kind, "fit_transform"):
             return _pattern(self.transformer.transform(X))
-        if not isinstance(self.kind, str) or self.kind in ("rbf", "cosine"):
+        if self.kind not in _OF_NEIGHBORS:
             links = sp.csr_array(self._weights(X))
             if not (links.data >= 0).all() or np.isinf(links.data).any():
                 raise ValueError(

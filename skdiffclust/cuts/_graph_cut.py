@@ -13,17 +13,14 @@ from skdiffclust._compat import (
     HasMethods,
     Interval,
     StrOptions,
-    check_sample_weight,
     fit_context,
 )
-from skdiffclust._constraints import as_constraints, check_feasible
 from skdiffclust._history import keep_state_on_error
 from skdiffclust.cuts._graph import (
     Affinity,
     check_links,
     check_rows,
     is_precomputed,
-    read_samples,
 )
 from skdiffclust.cuts._predictors import GraphPredictor
 from skdiffclust.cuts._ratio_cut import cuts_of, modularity
@@ -51,21 +48,6 @@ GRAPH_CONSTRAINTS = {
     "n_init": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
     "random_state": ["random_state"],
 }
-
-
-def check_number(estimator, n_samples, constraints):
-    """Refuse more clusters than samples, or fewer than constraints need."""
-    n_clusters = estimator.n_clusters
-    if n_clusters == "auto":
-        return
-    if n_clusters > n_samples:
-        raise ValueError(
-            f"The 'n_clusters' parameter of {type(estimator).__name__} must be at most "
-            f"the number of samples, n_samples={n_samples}. Got {n_clusters} instead. "
-            "Use fewer clusters."
-        )
-    if constraints is not None:
-        check_feasible(constraints, n_clusters)
 
 
 def modularity_score(estimator, X, labels):
@@ -344,9 +326,8 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
         """
         from skdiffclust.cuts._partition import (
             SearchSettings,
-            choose_number,
             find_partition,
-            group_samples,
+            read_problem,
             warn_if_fewer,
             warn_if_joined,
             warn_if_small,
@@ -354,21 +335,7 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
         )
 
         rng = check_random_state(self.random_state)
-        samples = read_samples(self, X, graph)
-        n_samples = samples.graph.shape[0]
-        constraints = as_constraints(n_samples, partial_labels, must_link, cannot_link)
-        check_number(self, n_samples, constraints)
-        if sample_weight is not None:
-            sample_weight = check_sample_weight(
-                sample_weight,
-                samples.graph,
-                dtype=np.float64,
-                ensure_non_negative=True,
-            )
         normalized = self.cut == "normalized"
-        groups = group_samples(
-            samples, constraints, sample_weight, normalized=normalized
-        )
         settings = SearchSettings(
             owner="GraphCutClustering",
             normalized=normalized,
@@ -378,14 +345,10 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
             init=self.init,
             n_init=self.n_init,
         )
-        n_clusters = self.n_clusters
-        self.cut_curve_ = None
-        if n_clusters == "auto":
-            n_clusters, self.cut_curve_ = choose_number(
-                samples, groups, constraints, settings, rng
-            )
-        partition = find_partition(samples, groups, n_clusters, settings, rng)
-        labels = partition.labels.copy()
+        links = partial_labels, must_link, cannot_link
+        problem = read_problem(self, settings, X, graph, sample_weight, links, rng)
+        samples, groups, n_clusters, self.cut_curve_ = problem
+        labels, bounds = find_partition(samples, groups, n_clusters, settings, rng)
         kept = labels >= 0
         labels[kept] = relabel_by_size(labels[kept])[0]
         self.labels_ = labels
@@ -406,7 +369,7 @@ class GraphCutClustering(ClusterMixin, BaseEstimator):
             "Set min_cluster_size='auto' or max_imbalance, cut='normalized', a larger "
             "n_neighbors, or fewer clusters.",
         )
-        warn_if_unbounded(partition, groups.sizes, self.n_clusters_)
+        warn_if_unbounded(labels, groups.sizes, self.n_clusters_, bounds)
         warn_if_joined("GraphCutClustering", groups, labels)
         return self
 

@@ -28,12 +28,6 @@ _STALLED = 0.95
 # out of bounds.
 _N_GROWN = 4
 _LOOSE = 0.1
-# Graphs with more nodes are large: more partitions are grown, which costs almost
-# nothing on the coarsest graph, and sequences of moves are tried on levels of up to
-# this many nodes.
-_LARGE = 20_000
-_N_GROWN_LARGE = 8
-_CLIMBED_LARGE = 5000
 # Number of nodes from which starts run in threads.
 _THREADED = 2000
 
@@ -84,18 +78,28 @@ def combine_all(
 def multilevel(level, n_clusters, random_state, bounds=UNBOUNDED, *, climbs=CLIMBS):
     """Return labels (n,) int64 of a low cut of a graph of n >= n_clusters nodes.
 
-    Heaviest edges are contracted in random order until few nodes are left, those are
-    merged greedily, and a local search improves the labels at every level on the
-    way back.
+    Heaviest edges are contracted in random order until few nodes are left, which are
+    merged greedily or divided by distance, and a local search improves the labels at
+    every level on the way back.
     """
     enough = min(max(_MIN_NODES, _NODES_PER_CLUSTER * n_clusters), _MAX_NODES)
     enough = max(enough, 2 * n_clusters)
     # No node may grow so large that clusters of it cannot be within their bounds.
     heaviest = np.inf if bounds == UNBOUNDED else 1.5 * level.sizes.sum() / enough
     levels, groups = contract(level, enough, random_state, heaviest)
-    n_grown = _N_GROWN_LARGE if level.n > _LARGE else _N_GROWN
     loose = loosened(levels[-1], n_clusters, bounds) if groups else bounds
-    labels = first_labels(levels[-1], n_clusters, random_state, loose, n_grown, climbs)
+    # Merging considers sizes, and nodes that must be separated, only when it may be too
+    # late; growing considers little but sizes.
+    coarsest = levels[-1]
+    pairs = merge(coarsest, n_clusters, loose[1])
+    candidates = [labels_of_merges(pairs, coarsest.n)]
+    for node in random_state.randint(coarsest.n, size=_N_GROWN):
+        candidates.append(divide_by_distance(coarsest, node, n_clusters))
+    improved = [
+        local_search(coarsest, found, n_clusters, loose, climbs=climbs)
+        for found in candidates
+    ]
+    labels = min(improved, key=lambda found: rank(coarsest, found, n_clusters, loose))
     return refine(levels, groups, labels, n_clusters, bounds, climbs=climbs)
 
 
@@ -121,14 +125,11 @@ def refine(levels, all_groups, labels, n_clusters, bounds=UNBOUNDED, *, climbs=C
 
     The last level is not improved.
     """
-    is_large = levels[0].n > _LARGE
     for i in reversed(range(len(all_groups))):
         level = levels[i]
         loose = loosened(level, n_clusters, bounds) if i else bounds
-        # Sequences on all levels of a large graph would take most of the time.
-        tried = 0 if is_large and level.n > _CLIMBED_LARGE else climbs
         labels = local_search(
-            level, labels[all_groups[i]], n_clusters, loose, climbs=tried
+            level, labels[all_groups[i]], n_clusters, loose, climbs=climbs
         )
     return labels
 
@@ -167,23 +168,6 @@ def loosened(level, n_clusters, bounds):
         return bounds
     slack = min(largest, _LOOSE * mean)
     return min(bounds[0], mean - slack), max(bounds[1], mean + slack)
-
-
-def first_labels(level, n_clusters, random_state, bounds, n_grown, climbs):
-    """Return labels (n,) of a small graph: merged, or the best of that and some grown.
-
-    Merging considers sizes, and nodes that must be separated, only when it may be too
-    late; growing considers little but sizes.
-    """
-    pairs = merge(level, n_clusters, bounds[1])
-    candidates = [labels_of_merges(pairs, level.n)]
-    for node in random_state.randint(level.n, size=n_grown):
-        candidates.append(divide_by_distance(level, node, n_clusters))
-    improved = [
-        local_search(level, found, n_clusters, bounds, climbs=climbs)
-        for found in candidates
-    ]
-    return min(improved, key=lambda found: rank(level, found, n_clusters, bounds))
 
 
 def divide_by_distance(level, node, n_clusters):

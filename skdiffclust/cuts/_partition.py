@@ -2,18 +2,25 @@
 
 import warnings
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from skdiffclust._constraints import bounds_of_clusters, check_feasible, is_free
+from skdiffclust._compat import check_sample_weight
+from skdiffclust._constraints import (
+    Constraints,
+    as_constraints,
+    bounds_of_clusters,
+    check_feasible,
+    is_free,
+)
 from skdiffclust.cuts._choice import FIRST, as_curve, choose_n_clusters, cut_curve
-from skdiffclust.cuts._graph import warn_of_parts
+from skdiffclust.cuts._graph import Samples, read_samples, warn_of_parts
 from skdiffclust.cuts._links import link_groups
 from skdiffclust.cuts._local_search import local_search
 from skdiffclust.cuts._ratio_cut import modularity
 from skdiffclust.cuts._starts import (
-    Nodes,
     combine_parts,
     make_nodes,
     search_labels,
@@ -65,8 +72,7 @@ class Groups:
         Weights of the samples.
     divisors : ndarray of shape (n,) or None
         Divisors of the cut; one for each sample if None.
-    least_clusters : int
-        Clusters that the constraints need.
+    constraints : Constraints or None
     is_weighted : bool
     """
 
@@ -75,7 +81,7 @@ class Groups:
     held: np.ndarray
     sizes: np.ndarray
     divisors: np.ndarray | None
-    least_clusters: int
+    constraints: Constraints | None
     is_weighted: bool
 
     @property
@@ -84,21 +90,16 @@ class Groups:
         return int(self.groups.max()) + 1
 
 
-@dataclass(frozen=True)
-class Partition:
-    """Labels of samples, -1 for noise, and what they were found with.
+class Problem(NamedTuple):
+    """What is partitioned: samples and their groups, into how many clusters.
 
-    Attributes
-    ----------
-    labels : ndarray of shape (n,), int64
-    nodes : Nodes
-    bounds : (float, float)
-        Least and largest size of a cluster.
+    `curve` is the fitted attribute of n_clusters="auto", or None.
     """
 
-    labels: np.ndarray
-    nodes: Nodes
-    bounds: tuple[float, float]
+    samples: Samples
+    groups: Groups
+    n_clusters: int
+    curve: dict | None
 
 
 def group_samples(samples, constraints, sample_weight, *, normalized):
@@ -107,11 +108,9 @@ def group_samples(samples, constraints, sample_weight, *, normalized):
     groups = samples.groups
     apart = np.empty((0, 2), dtype=np.int64)
     held = np.zeros(n, dtype=bool)
-    least = 1
     if constraints is not None:
         groups, apart = link_groups(groups, constraints)
         held = ~is_free(constraints)
-        least, _ = bounds_of_clusters(constraints)
     sizes = np.ones(n) if sample_weight is None else sample_weight
     divisors = None
     if normalized:
@@ -120,16 +119,51 @@ def group_samples(samples, constraints, sample_weight, *, normalized):
         # A cluster of samples without weight would have an infinite ratio-cut.
         divisors = np.where(sizes > 0, sizes, _LEAST_DIVISOR * sizes.mean())
     is_weighted = sample_weight is not None
-    return Groups(groups, apart, held, sizes, divisors, least, is_weighted)
+    return Groups(groups, apart, held, sizes, divisors, constraints, is_weighted)
 
 
-def choose_number(samples, groups, constraints, settings, random_state):
+def read_problem(
+    estimator, settings, X, graph, sample_weight, constraints, random_state
+):
+    """Return the `Problem` of what a fit was given; refuse what cannot be satisfied.
+
+    `constraints` are (partial_labels, must_link, cannot_link).
+    """
+    samples = read_samples(estimator, X, graph)
+    n_samples = samples.graph.shape[0]
+    constraints = as_constraints(n_samples, *constraints)
+    n_clusters = estimator.n_clusters
+    if n_clusters != "auto" and n_clusters > n_samples:
+        raise ValueError(
+            f"The 'n_clusters' parameter of {settings.owner} must be at most the "
+            f"number of samples, n_samples={n_samples}. Got {n_clusters} instead. Use "
+            "fewer clusters."
+        )
+    if n_clusters != "auto" and constraints is not None:
+        check_feasible(constraints, n_clusters)
+    if sample_weight is not None:
+        sample_weight = check_sample_weight(
+            sample_weight, samples.graph, dtype=np.float64, ensure_non_negative=True
+        )
+    groups = group_samples(
+        samples, constraints, sample_weight, normalized=settings.normalized
+    )
+    curve = None
+    if n_clusters == "auto":
+        n_clusters, curve = choose_number(samples, groups, settings, random_state)
+    return Problem(samples, groups, n_clusters, curve)
+
+
+def choose_number(samples, groups, settings, random_state):
     """Return the number of clusters of n_clusters="auto", and the curve it is from."""
+    least = 1
+    if groups.constraints is not None:
+        least, _ = bounds_of_clusters(groups.constraints)
 
     nodes = make_nodes(
         samples.graph,
         groups.groups,
-        max(FIRST, groups.least_clusters),
+        max(FIRST, least),
         divisors=samples.graph.sum(axis=1),
         sizes=groups.sizes,
         apart=groups.apart,
@@ -149,17 +183,18 @@ def choose_number(samples, groups, constraints, settings, random_state):
             bounded = _without_crumbs(nodes, labels, n_clusters, bounds, search)
         return labels if bounded is None else bounded
 
-    curve = as_curve(
-        *cut_curve(nodes, groups.least_clusters, bounds_of, finish, random_state)
-    )
+    curve = as_curve(*cut_curve(nodes, least, bounds_of, finish, random_state))
     n_clusters = choose_n_clusters(curve, owner=settings.owner)
-    if constraints is not None:
-        check_feasible(constraints, n_clusters)
+    if groups.constraints is not None:
+        check_feasible(groups.constraints, n_clusters)
     return n_clusters, curve
 
 
 def find_partition(samples, groups, n_clusters, settings, random_state):
-    """Return the `Partition` of samples, at most n_clusters, with its warnings."""
+    """Return labels (n,) of at most n_clusters, -1 for noise, and the bounds on sizes.
+
+    The bounds are the least and the largest size of a cluster.
+    """
     n_clusters = min(n_clusters, groups.n_groups)
     nodes = make_nodes(
         samples.graph,
@@ -187,6 +222,12 @@ def find_partition(samples, groups, n_clusters, settings, random_state):
         first = np.unique(groups.groups, return_index=True)[1]
         points = samples.affinity.points[first]
 
+    n_init = settings.n_init
+    if n_init == "auto":
+        n_edges = max(samples.graph.nnz // 2, 1)
+        most = 2 * _STARTS if n_edges <= _FEW_EDGES else _STARTS
+        n_init = int(np.clip(_SEARCHED_EDGES // n_edges, _LEAST_STARTS, most))
+
     def search(bounds):
         return search_labels(
             nodes,
@@ -195,7 +236,7 @@ def find_partition(samples, groups, n_clusters, settings, random_state):
             points=points,
             place=settings.place,
             init=settings.init,
-            n_init=count_starts(settings.n_init, samples.graph),
+            n_init=n_init,
             random_state=random_state,
         )
 
@@ -205,7 +246,7 @@ def find_partition(samples, groups, n_clusters, settings, random_state):
         if bounded is not None:
             _warn_of_crumbs(labels, nodes.sizes, n_clusters, settings.owner)
             labels = bounded
-    return Partition(labels[groups.groups], nodes, bounds)
+    return labels[groups.groups], bounds
 
 
 def _without_crumbs(nodes, labels, n_clusters, bounds, search):
@@ -309,15 +350,6 @@ def _placed(samples, settings):
     )
 
 
-def count_starts(n_init, graph):
-    """Return how many searches n_init says for a graph (n, n)."""
-    if n_init != "auto":
-        return n_init
-    n_edges = max(graph.nnz // 2, 1)
-    most = 2 * _STARTS if n_edges <= _FEW_EDGES else _STARTS
-    return int(np.clip(_SEARCHED_EDGES // n_edges, _LEAST_STARTS, most))
-
-
 def warn_if_fewer(owner, n_clusters, n_found, n_distinct):
     """Warn of clusters that were not found."""
     if n_found == n_clusters:
@@ -345,10 +377,10 @@ def warn_if_small(owner, n_clusters, sizes, remedy):
         )
 
 
-def warn_if_unbounded(partition, sizes, n_clusters):
-    """Warn of a partition whose clusters are outside of the bounds on their sizes."""
-    low, high = partition.bounds
-    totals = _totals(partition.labels, sizes, n_clusters)
+def warn_if_unbounded(labels, sizes, n_clusters, bounds):
+    """Warn of labels (n,) whose clusters are outside of the bounds on their sizes."""
+    low, high = bounds
+    totals = _totals(labels, sizes, n_clusters)
     slack = 1e-9 * totals.sum()
     if totals.min() < low - slack or totals.max() > high + slack:
         _warn(

@@ -1,6 +1,5 @@
 """PRCut: the probabilistic cut of a graph, by a model that predicts."""
 
-from dataclasses import replace
 from numbers import Integral, Real
 
 import numpy as np
@@ -20,33 +19,28 @@ from skdiffclust._compat import (
     CallbackSupportMixin,
     Interval,
     StrOptions,
-    check_sample_weight,
     fit_context,
     method_available_if,
 )
-from skdiffclust._constraints import as_constraints
-from skdiffclust._devices import outside_torch_modes, require_torch, resolve_device
+from skdiffclust._devices import outside_torch_modes
 from skdiffclust._encoder import ACTIVATIONS
 from skdiffclust._history import Training, keep_state_on_error
-from skdiffclust._validation import hidden_widths
 from skdiffclust.cuts._fitting import (
     CutTraining,
     Data,
-    ModelSettings,
     check_init,
     continue_training,
+    make_checkpoint,
     make_settings,
     torch_streams,
 )
 from skdiffclust.cuts._graph import check_rows, is_precomputed, read_samples
 from skdiffclust.cuts._graph_cut import (
     GRAPH_CONSTRAINTS,
-    check_number,
     modularity_score,
 )
 from skdiffclust.cuts._links import add_constraints
 from skdiffclust.cuts._ratio_cut import cuts_of
-from skdiffclust.cuts._resuming import make_checkpoint
 
 # Consecutive epochs without progress that end the training.
 _PATIENCE = 10
@@ -405,8 +399,7 @@ class PRCut(
         """
         from skdiffclust.cuts._partition import (
             SearchSettings,
-            choose_number,
-            group_samples,
+            read_problem,
             warn_if_fewer,
             warn_if_joined,
             warn_if_small,
@@ -414,43 +407,26 @@ class PRCut(
 
         check_checkpoint("PRCut.fit", checkpoint, resume)
         rng = check_random_state(self.random_state)
-        samples = read_samples(self, X, graph)
-        n_samples = samples.graph.shape[0]
-        constraints = as_constraints(n_samples, partial_labels, must_link, cannot_link)
-        check_number(self, n_samples, constraints)
-        if sample_weight is not None:
-            sample_weight = check_sample_weight(
-                sample_weight,
-                samples.graph,
-                dtype=np.float64,
-                ensure_non_negative=True,
-            )
-        normalized = self.cut == "normalized"
-        groups = group_samples(
-            samples, constraints, sample_weight, normalized=normalized
-        )
         searching = SearchSettings(
-            owner="PRCut", normalized=normalized, n_init=self.n_init
+            owner="PRCut", normalized=self.cut == "normalized", n_init=self.n_init
         )
-        n_clusters = self.n_clusters
-        self.cut_curve_ = None
-        if n_clusters == "auto":
-            n_clusters, self.cut_curve_ = choose_number(
-                samples, groups, constraints, searching, rng
-            )
+        links = partial_labels, must_link, cannot_link
+        problem = read_problem(self, searching, X, graph, sample_weight, links, rng)
+        samples, groups, n_clusters, self.cut_curve_ = problem
         labels = self._first_labels(samples, groups, n_clusters, searching, rng)
-        model = self._model_settings()
         training_graph = samples.graph
-        if constraints is not None:
+        if groups.constraints is not None:
             if not self._begins_with("graph_cut"):
                 raise ValueError(
                     "The 'partial_labels', 'must_link' and 'cannot_link' parameters of "
                     "PRCut.fit need init='graph_cut', which satisfies them. Got "
                     f"{self.init!r} instead."
                 )
-            training_graph = add_constraints(training_graph, constraints, "PRCut")
+            training_graph = add_constraints(
+                training_graph, groups.constraints, "PRCut"
+            )
         data = Data(samples, training_graph, groups, labels, n_clusters)
-        settings = make_settings(self, model, is_labelled=labels is not None)
+        settings = make_settings(self, is_labelled=labels is not None)
         n_init = 1
         if labels is None:
             n_init = _STARTS if self.n_init == "auto" else self.n_init
@@ -470,9 +446,9 @@ class PRCut(
             n_iter_no_change=_PATIENCE,
         )
         runs = []
-        with torch_streams(model.encoder, model.device, rng):
+        with torch_streams(settings.encoder, settings.device, rng):
             for loop in training:
-                run = CutTraining(data, model, settings, rng)
+                run = CutTraining(data, settings, rng)
                 runs.append(run)
                 left = None
                 if checkpoint is not None:
@@ -488,7 +464,7 @@ class PRCut(
         )
         self.history_ = best.history
         self.n_iter_ = best.n_iter
-        self.device_ = model.device
+        self.device_ = settings.device
         warn_if_fewer("PRCut", n_clusters, self.n_clusters_, groups.n_groups)
         warn_if_small(
             "PRCut",
@@ -520,26 +496,8 @@ class PRCut(
             n_init = _STARTS if self.n_init == "auto" else self.n_init
             labels = spectral_labels(samples.graph, n_used, n_init, random_state)
         else:
-            labels = find_partition(
-                samples, groups, n_used, searching, random_state
-            ).labels
+            labels, _ = find_partition(samples, groups, n_used, searching, random_state)
         return relabel_by_size(labels)[0]
-
-    def _model_settings(self):
-        """Return the `ModelSettings` of the parameters."""
-        if is_precomputed(self):
-            return ModelSettings("free", [], "gelu", 0.0, self.optimizer, "cpu")
-        if callable(self.encoder):
-            require_torch("PRCut with a module as encoder")
-        device = resolve_device(self.device, "PRCut")
-        return ModelSettings(
-            self.encoder,
-            hidden_widths(self.hidden_layer_sizes, type(self).__name__),
-            self.activation,
-            self.weight_decay,
-            self.optimizer,
-            device,
-        )
 
     @available_if(_has_rows)
     @keep_state_on_error
@@ -586,10 +544,9 @@ class PRCut(
         groups = group_samples(samples, None, None, normalized=self.cut == "normalized")
         n_clusters = len(self._proportions)
         data = Data(samples, samples.graph, groups, None, n_clusters)
-        model = replace(self._model_settings(), device=self.device_)
         rng = check_random_state(self.random_state)
-        with torch_streams(model.encoder, self.device_, rng):
-            attributes = continue_training(self, data, model, rng)
+        with torch_streams(self.encoder, self.device_, rng):
+            attributes = continue_training(self, data, rng)
         for name, value in attributes.items():
             setattr(self, name, value)
         return self

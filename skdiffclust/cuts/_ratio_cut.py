@@ -250,20 +250,23 @@ def ratio_cut_bound(graph, assignments, *, return_gradient=False):
         assignments, graph.shape[0], caller="ratio_cut_bound"
     )
     degrees = graph.sum(axis=1)
-    divisors = np.ones(len(degrees))
-    sizes = divisors @ assignments
-    floor = _FLOOR * divisors.sum()
-    if (sizes < floor).any() and graph.nnz:
+    sizes = assignments.sum(axis=0)
+    floor = _FLOOR * len(degrees)
+    is_empty = sizes < floor
+    if is_empty.any() and graph.nnz:
         warnings.warn(
-            f"{int((sizes < floor).sum())} of {len(sizes)} clusters are empty: their "
+            f"{int(is_empty.sum())} of {len(sizes)} clusters are empty: their "
             f"proportions are taken as {_FLOOR} in the gradient of ratio_cut_bound. "
             "Use fewer clusters, or keep the assignments apart.",
             UserWarning,
             stacklevel=2,
         )
-    value, gradient = bound_with_gradient(
-        graph, degrees, assignments, divisors=divisors, floor=floor
-    )
+    sizes = np.maximum(sizes, floor)
+    linked = graph @ assignments
+    cuts = np.einsum("ik,ik->k", assignments, degrees[:, None] - linked)
+    gradient = (degrees[:, None] - 2.0 * linked) * (2.0 / sizes)
+    gradient -= np.where(is_empty, 0.0, 2.0 * cuts / sizes**2)
+    value = float(2.0 * (cuts / sizes).sum())
     return (value, gradient) if return_gradient else value
 
 
@@ -366,20 +369,6 @@ def _check_assignments(assignments, n, *, caller):
             f"sum that is off by {off:.3g} instead. Apply a softmax first."
         )
     return assignments
-
-
-def bound_with_gradient(graph, degrees, assignments, *, divisors, floor):
-    """Return 2 L_tr / n and its gradient (n, k); divisors (n,), sizes floored."""
-    linked = graph @ assignments
-    sizes = divisors @ assignments
-    free = sizes > floor
-    sizes = np.where(free, sizes, floor)
-    if not floor:
-        sizes[~free] = 1.0  # no sizes: there is no edge either
-    cuts = np.einsum("ik,ik->k", assignments, degrees[:, None] - linked)
-    gradient = (degrees[:, None] - 2.0 * linked) * (2.0 / sizes)
-    gradient -= divisors[:, None] * np.where(free, 2.0 * cuts / sizes**2, 0.0)
-    return float(2.0 * (cuts / sizes).sum()), gradient
 
 
 def expected_cut_with_gradient(graph, degrees, assignments, *, divisors=None):

@@ -135,19 +135,11 @@ def search_labels(
             start = fill_empty(start, n_clusters, large.sizes)
             found = local_search(large.level, start, n_clusters, within)
         else:
-            found = search_nodes(large, n_clusters, within, n_init, random_state)
+            found = search(large.level, n_clusters, n_init, random_state, within)
     labels[~nodes.small] = found
     if not place or not nodes.small.any():
         return labels
-    labels = place_small(
-        labels,
-        nodes.small,
-        nodes.parts,
-        nodes.sizes,
-        n_clusters,
-        points,
-        max_size=bounds[1],
-    )
+    labels = place_small(labels, nodes.small, nodes.parts, nodes.sizes, points)
     if bounds != UNBOUNDED:
         labels = local_search(nodes.level, labels, n_clusters, bounds, climbs=0)
     return labels
@@ -168,11 +160,6 @@ def combine_parts(nodes, n_clusters, bounds):
     ends = labels[(np.cumsum(kept) - 1)[nodes.apart]]
     within = totals.min() >= bounds[0] and totals.max() <= bounds[1]
     return labels if within and (ends[:, 0] != ends[:, 1]).all() else None
-
-
-def search_nodes(nodes, n_clusters, bounds, n_starts, random_state, **options):
-    """Return labels (m,) of a low cut of nodes without small parts, within bounds."""
-    return search(nodes.level, n_clusters, n_starts, random_state, bounds, **options)
 
 
 def spectral_labels(graph, n_clusters, n_init, random_state):

@@ -17,7 +17,6 @@ from skdiffclust._torch import (
     load_module_state,
     module_identity,
     module_outputs,
-    module_state,
     sum_over_processes,
     to_numpy,
     to_tensor,
@@ -28,34 +27,17 @@ _FLOOR = 1e-3
 _BLOCK_ROWS = 1024
 
 
-class _BlockCut(torch.autograd.Function):
-    """Cuts (k,) of a block (a, b) under left (a, k) and right (b, k) assignments."""
-
-    @staticmethod
-    def forward(ctx, block, left, right):
-        gradients = []
-        cut = 0.0
-        for weights, mine, others in ((block, left, right), (block.t(), right, left)):
-            degrees = weights @ torch.ones_like(others[:, :1])
-            linked = weights @ others
-            cut = cut + 0.5 * (mine * (degrees - linked)).sum(dim=0)
-            gradients.append(0.5 * degrees - linked)
-        ctx.save_for_backward(*gradients)
-        return cut
-
-    @staticmethod
-    def backward(ctx, gradient):
-        left, right = ctx.saved_tensors
-        return None, gradient * left, gradient * right
-
-
 def block_loss(block, left, right, proportions):
     """Return L_tr / sum(W) of a block (a, b): the twin of `block_loss_with_gradients`.
 
     `block` is a dense tensor or a sparse one of coordinates. `proportions` (k,) is
     differentiated like any other tensor; sums go over all processes of ``torchrun``.
     """
-    cut = sum_over_processes(_BlockCut.apply(block, left, right))
+    cut = 0.0
+    for weights, mine, others in ((block, left, right), (block.t(), right, left)):
+        degrees = weights @ torch.ones_like(others[:, :1])
+        cut = cut + 0.5 * (mine * (degrees - weights @ others)).sum(dim=0)
+    cut = sum_over_processes(cut)
     total = torch.sparse.sum(block) if block.is_sparse else block.sum()
     total = sum_over_processes(total.reshape(1))[0]
     # Without edges the cut is 0, and so is its gradient.
@@ -97,11 +79,10 @@ class RatioCutLoss(nn.Module):
 
     Notes
     -----
-    The cost is O(nnz n_clusters), with explicit gradients and without a tensor of shape
-    (a, b, n_clusters). Past proportions are treated as constant. Each sample changes
-    the mean by 1 / (2 batch) and not by 1 / batch as in the paper, which is biased by a
-    factor of 2. Under ``torchrun``, cuts and proportions are computed from the samples
-    of all processes.
+    The cost is O(nnz n_clusters), without a tensor of shape (a, b, n_clusters). Past
+    proportions are treated as constant. Each sample changes the mean by 1 / (2 batch)
+    and not by 1 / batch as in the paper, which is biased by a factor of 2. Under
+    ``torchrun``, cuts and proportions are computed from the samples of all processes.
 
     References
     ----------
@@ -377,10 +358,6 @@ class ModuleModel:
             mine = gradient[start : start + len(part)]
             logits.backward(to_tensor(mine, self.device, logits.dtype))
             start += len(part)
-
-    def state(self):
-        """Return a copy of the parameters and buffers as a dict of arrays."""
-        return module_state(self.module)
 
     def load(self, state):
         """Load the parameters and buffers of a state."""

@@ -16,7 +16,8 @@ from skdiffclust.cuts._ratio_cut import expected_cut_with_gradient
 _FLOOR = 1e-3
 # The learning rate falls to this share of itself over the epochs.
 _LAST_RATE = 0.1
-# Decays of the running means of gradients and of their squares.
+# Decays of the running means of gradients and of their squares; RMSProp is Adam without
+# the first.
 DECAYS = {"adam": (0.9, 0.999), "rmsprop": (0.0, 0.99)}
 # Of free logits that start from labels.
 _FREE_MARGIN = 4.0
@@ -44,8 +45,20 @@ _SEARCHED = 2**11
 
 @dataclass(frozen=True)
 class Settings:
-    """How to train; the parameters of PRCut of the same names."""
+    """What to train and how; the parameters of PRCut of the same names.
 
+    Attributes
+    ----------
+    encoder : {"linear", "mlp", "free"} or torch.nn.Module
+        "free" are logits of the nodes of a precomputed graph.
+    """
+
+    encoder: object
+    hidden_widths: list
+    activation: str
+    weight_decay: float
+    optimizer: str
+    device: str
     objective: str
     balance_weight: float
     averaging_rate: float | str
@@ -54,18 +67,15 @@ class Settings:
     learning_rate: float
 
 
-def make_optimiser(arrays, optimizer, weight_decay=0.0):
-    """Return the optimiser of arrays; RMSProp is Adam without running means."""
-    return Adam(arrays, 0.0, weight_decay=weight_decay, decays=DECAYS[optimizer])
-
-
 class EncoderModel:
     """A copy of an encoder, with its optimiser."""
 
     def __init__(self, encoder, optimizer, weight_decay):
         self.encoder = encoder.copy()
         arrays = self.encoder.arrays
-        self.optimiser = make_optimiser(arrays, optimizer, weight_decay)
+        self.optimiser = Adam(
+            arrays, 0.0, weight_decay=weight_decay, decays=DECAYS[optimizer]
+        )
         self.trained = ArraysState(self.encoder.names, arrays, self.optimiser)
 
     def logits(self, X):
@@ -81,10 +91,6 @@ class EncoderModel:
             self.encoder.arrays, self.encoder.backward(gradient, inputs)
         )
 
-    def state(self):
-        """Return copies of the arrays of the encoder by name."""
-        return self.trained.state()
-
 
 class FreeLogits:
     """Logits of each sample as parameters; X is then the column of sample numbers.
@@ -96,7 +102,7 @@ class FreeLogits:
         self.values = random_state.normal(scale=0.01, size=(n, n_clusters))
         if labels is not None:
             self.values[np.arange(n), labels] += _FREE_MARGIN
-        self.optimiser = make_optimiser([self.values], optimizer)
+        self.optimiser = Adam([self.values], 0.0, decays=DECAYS[optimizer])
         self.trained = ArraysState(["logits"], [self.values], self.optimiser)
 
     def logits(self, X):
@@ -112,10 +118,6 @@ class FreeLogits:
         np.add.at(gradient, X[:, 0], gradient_of(self.values[X[:, 0]]))
         self.optimiser.learning_rate = rate
         self.optimiser.step([self.values], [gradient])
-
-    def state(self):
-        """Return a copy of the logits by name."""
-        return self.trained.state()
 
 
 class CutObjective:

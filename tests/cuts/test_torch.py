@@ -292,7 +292,7 @@ def test_wrong_modules_are_refused(blobs):
 def test_torch_trains_named_encoders_like_numpy(
     change, blobs, monkeypatch, global_random_seed
 ):
-    from skdiffclust.cuts import _prcut
+    from skdiffclust.cuts import _fitting
 
     X, _ = blobs
     model = PRCut(
@@ -306,7 +306,7 @@ def test_torch_trains_named_encoders_like_numpy(
     model.set_params(**change)
     expected = model.fit(X.astype(np.float64)).coefs_[0].copy()
     # Any device but "cpu" goes through torch; this one is the CPU all the same.
-    monkeypatch.setattr(_prcut, "resolve_device", lambda *_: torch.device("cpu:0"))
+    monkeypatch.setattr(_fitting, "resolve_device", lambda *_: torch.device("cpu:0"))
     found = clone(model).fit(X.astype(np.float64))
     np.testing.assert_allclose(found.coefs_[0], expected, rtol=1e-6, atol=1e-8)
 
@@ -335,7 +335,7 @@ def test_a_batch_that_does_not_fit_is_halved_without_changing_the_step(
         module.limit = limit
         model = ModuleModel(module, 3, "adam", 0.0, "cpu")
         model.step(X, lambda logits: logits - 1.0, 0.1)
-        results.append(model.state())
+        results.append(model.trained.state())
     for name, array in results[0].items():
         np.testing.assert_allclose(array, results[1][name], rtol=1e-12)
     module.limit = 1

@@ -25,6 +25,12 @@ from skdiffclust.cuts._training import (
 
 def settings(**changes):
     defaults = {
+        "encoder": "mlp",
+        "hidden_widths": [8],
+        "activation": "gelu",
+        "weight_decay": 0.0,
+        "optimizer": "adam",
+        "device": "cpu",
         "objective": "bound",
         "balance_weight": 0.0,
         "averaging_rate": 1.0,
