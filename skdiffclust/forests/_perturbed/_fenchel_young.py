@@ -14,13 +14,13 @@ from skdiffclust.forests._perturbed._perturbation import (
     score_gradient,
     sum_samples,
 )
-from skdiffclust.forests._perturbed._relation import Relation, freeze
 from skdiffclust.forests._perturbed._samplers import (
     Noise,
     make_sampler,
     run_samples,
     weighted_scores,
 )
+from skdiffclust.forests._trees._tree import components
 
 _LOSS_RULES = {
     "noise_scale": [Interval(Real, 0, np.inf, closed="neither")],
@@ -92,17 +92,20 @@ def fenchel_young_loss(
     n = relation.n_samples
     edges = check_pairs(forest, n, "The 'forest' parameter")
     plan = _loss_noise(noise_scale, n_perturbations, random_state)
-    target = _target_relation(relation, edges)
+    check_forest(edges, n)
+    target = _positions(relation, np.sort(edges, axis=1))
     sampler = make_sampler(relation, None, n - len(edges), plan)
     sums = sum_samples(sampler, relation, plan)
-    weights = np.full(plan.n_samples, plan.scale / plan.n_samples)
-    # Standard normal noise is its own score: this is the mean of the target's noise.
-    reached = target.weights.sum() + weighted_scores(target, plan, weights).sum()
+    reached = relation.weights[target].sum()
+    if plan.n_samples % 2:  # else the noise of the pairs cancels
+        weights = np.full(plan.n_samples, plan.scale / plan.n_samples)
+        # Standard normal noise is its own score.
+        reached += weighted_scores(relation, plan, weights)[target].sum()
     loss = 2.0 * float(max(sums.totals.mean() - reached, 0.0))
     if not return_gradient:
         return loss
     gradient = sums.edges[0] / plan.n_samples
-    gradient[_positions(relation, target)] -= 1.0
+    gradient[target] -= 1.0
     return loss, relation.spread(gradient)
 
 
@@ -306,10 +309,7 @@ def connectivity_loss_with_gradient(
 
     `plan` has at least two whole antithetic pairs.
     """
-    from skdiffclust.forests._perturbed._monte_carlo import (
-        products_between_antithetic,
-        products_with_connectivity,
-    )
+    from skdiffclust.forests._perturbed._monte_carlo import products_with_connectivity
 
     observed, target = observations(relation.n_samples, constraints)
     sampler = make_sampler(relation, None, n_clusters, plan)
@@ -326,14 +326,15 @@ def connectivity_loss_with_gradient(
     derivative -= observed / (n_draws - 1)
     products = np.empty(plan.n_samples)
 
-    def add_chunk(_, first, last):
-        labels = sampler.sample(first, last).labels
-        own = products_between_antithetic(labels, observed) / (n_draws - 1)
+    def add_chunk(_, samples, first, last):
+        labels = samples.labels
+        mirrored = labels.reshape(-1, 2, labels.shape[1])[:, ::-1].reshape(labels.shape)
+        own = products_with_connectivity(labels, mirrored, observed) / (n_draws - 1)
         products[first:last] = 2.0 * (
-            products_with_connectivity(labels, derivative) - own
+            products_with_connectivity(labels, labels, derivative) - own
         )
 
-    run_samples(lambda: None, add_chunk, plan, sampler.seconds)
+    run_samples(lambda: None, add_chunk, plan, sampler)
     return loss, score_gradient(relation, plan, products)
 
 
@@ -360,50 +361,28 @@ def _loss_noise(noise_scale, n_perturbations, random_state):
     return Noise(float(noise_scale), n_samples, "normal", n_samples > 1, seed)
 
 
-def _target_relation(relation, edges):
-    """Return the edges (m, 2) of a target forest as a Relation."""
-    n = relation.n_samples
-    check_forest(edges, n)
-    edges = np.sort(edges, axis=1)
-    edges = edges[np.lexsort((edges[:, 1], edges[:, 0]))]
-    heads, columns = np.ascontiguousarray(edges.T, dtype=np.int32)
-    indptr = np.concatenate([[0], np.cumsum(np.bincount(heads, minlength=n))])
-    freeze(indptr, columns, heads)
-    target = Relation(
-        n, np.zeros(len(edges)), indptr, columns, heads, relation.similarity
-    )
-    weights = relation.weights[_positions(relation, target)]
-    return Relation(n, weights, indptr, columns, heads, relation.similarity)
-
-
 def check_forest(edges, n):
     """Refuse edges (m, 2) between n rows that have a cycle."""
-    from skdiffclust.forests._trees._union_find import find, singletons, union
-
-    parents = singletons(n)
-    sizes = np.ones(n, dtype=np.int64)
-    for i, j in edges:
-        root = find(parents, i)
-        other = find(parents, j)
-        if root == other:
-            raise ValueError(
-                "The 'forest' parameter must be a forest. Got a cycle through the edge "
-                f"({i}, {j}) instead. Leave out one edge of every cycle."
-            )
-        union(parents, sizes, root, other)
+    n_trees = components(edges, n).max(initial=-1) + 1
+    if n_trees > n - len(edges):
+        raise ValueError(
+            "The 'forest' parameter must be a forest. Got a cycle instead, since "
+            f"{len(edges)} edges leave {n_trees} trees of {n} samples. Leave out one "
+            "edge of every cycle."
+        )
 
 
-def _positions(relation, target):
-    """Positions (m,) of the edges of a target in the list of a relation."""
+def _positions(relation, edges):
+    """Positions (m,) of edges (m, 2), i < j, in the list of a relation."""
     n = relation.n_samples
-    keys = relation.heads.astype(np.int64) * n + relation.columns
-    wanted = target.heads.astype(np.int64) * n + target.columns
-    found = np.minimum(np.searchsorted(keys, wanted), max(len(keys) - 1, 0))
-    missing = keys[found] != wanted if len(keys) else np.ones(len(wanted), bool)
-    if missing.any():
-        i, j = divmod(int(wanted[np.argmax(missing)]), n)
+    heads, columns = relation.ends
+    keys = heads.astype(np.int64) * n + columns
+    wanted = edges[:, 0] * n + edges[:, 1]
+    is_missing = ~np.isin(wanted, keys)
+    if is_missing.any():
+        i, j = edges[np.argmax(is_missing)]
         raise ValueError(
             "The 'forest' parameter must hold edges of the similarity. Got the edge "
             f"({i}, {j}) instead, which is not stored. Store it, or pass a dense one."
         )
-    return found
+    return np.searchsorted(keys, wanted)

@@ -1,9 +1,8 @@
-"""Monte-Carlo sums over solved samples: means, connectivity, score functions."""
+"""Monte-Carlo sums over solved samples: counts, and products with weights."""
 
 import numpy as np
 
 from skdiffclust._compiled import compiled
-from skdiffclust.forests._perturbed._noise import draw_list, noise_workspace
 
 
 @compiled(nogil=True)
@@ -47,66 +46,17 @@ def count_connected(labels, samples_per_draw, counts):
 
 
 @compiled(nogil=True)
-def products_with_forests(forests, weights):
-    """Inner products (s,) of weights (m,) on an edge list with the samples."""
-    products = np.zeros(len(forests))
-    for s in range(len(forests)):
-        for e in forests[s]:
-            products[s] += weights[e]
-    return products
+def products_with_connectivity(labels, others, weights):
+    """Sums (s,) of weights (n, n), upper triangle, over pairs that samples connect.
 
-
-@compiled(nogil=True)
-def products_with_connectivity(labels, weights):
-    """Inner products (s,) of the upper triangle of weights (n, n) with the samples."""
-    products = np.zeros(len(labels))
-    for s in range(len(labels)):
-        component = labels[s]
-        for i in range(len(component)):
-            for j in range(i + 1, len(component)):
-                if component[i] == component[j]:
-                    products[s] += weights[i, j]
-    return products
-
-
-@compiled(nogil=True)
-def products_between_antithetic(labels, weights):
-    """Sums (s,) of weights (n, n) over pairs that both antithetic samples connect.
-
-    Of samples 2u and 2u + 1 both get the same value.
+    A pair counts where it shares a component in labels (s, n) and in others (s, n).
     """
     products = np.zeros(len(labels))
-    for s in range(0, len(labels) - 1, 2):
+    for s in range(len(labels)):
         one = labels[s]
-        two = labels[s + 1]
+        two = others[s]
         for i in range(len(one)):
             for j in range(i + 1, len(one)):
                 if one[i] == one[j] and two[i] == two[j]:
                     products[s] += weights[i, j]
-        products[s + 1] = products[s]
     return products
-
-
-@compiled(nogil=True)
-def weigh_scores(
-    seed, samples, samples_per_draw, table, indptr, columns, gumbel, coefficients, sums
-):
-    """Add coefficient times the score of the noise of each sample to sums (m,).
-
-    The score of a density exp(-v) is v': z for normal noise, 1 - exp(-z) for Gumbel.
-    coefficients (s,) belong to the samples first <= s < last.
-    """
-    n = len(indptr) - 1
-    m = len(columns)
-    work = noise_workspace(n)
-    noise = np.empty(m)
-    for s in range(samples[1] - samples[0]):
-        draw = (samples[0] + s) // samples_per_draw
-        antithetic_index = (samples[0] + s) % samples_per_draw
-        draw_list(seed, draw, antithetic_index, indptr, columns, table, work, noise)
-        if gumbel:
-            for e in range(m):
-                sums[e] += coefficients[s] * (1.0 - np.exp(-noise[e]))
-        else:
-            for e in range(m):
-                sums[e] += coefficients[s] * noise[e]

@@ -117,22 +117,23 @@ def quantiles(bits, depth, antithetic_index, table, noise):
 
 
 @compiled(nogil=True)
-def noise_workspace(n):
-    """Scratch arrays of `draw_list` for n rows."""
+def noise_workspace(n, m):
+    """Scratch arrays of `draw_list` for n rows, and the noise of m edges."""
     return (
         np.empty((2, n), dtype=np.uint32),
         np.empty(n + _STRIP, dtype=np.uint32),
         np.empty(n + _STRIP),
+        np.empty(m),
     )
 
 
 @compiled(nogil=True)
-def draw_list(seed, draw, antithetic_index, indptr, columns, table, work, noise):
-    """Write the noise (m,) of the pairs of a row-major list into `noise`.
+def draw_list(seed, draw, antithetic_index, indptr, columns, table, work):
+    """Write the noise (m,) of the pairs of a row-major list into ``work[-1]``.
 
     `work` is from `noise_workspace`.
     """
-    keys, bits, depth = work
+    keys, bits, depth, noise = work
     hash_keys(seed, draw, len(indptr) - 1, keys[0], keys[1])
     filled = 0
     for i in range(len(indptr) - 1):
@@ -145,3 +146,34 @@ def draw_list(seed, draw, antithetic_index, indptr, columns, table, work, noise)
             strip = noise[stop - filled : stop]
             quantiles(bits[:filled], depth[:filled], antithetic_index, table, strip)
             filled = 0
+
+
+@compiled(nogil=True)
+def draw_sample(draws, s, work):
+    """Leave the noise (m,) of a sample, the s-th of `draws`, in ``work[-1]``.
+
+    draws is (seed, first sample, samples per draw, scale, table, indptr, columns), and
+    `work` from `noise_workspace`, with the noise of the sample before. Samples per draw
+    are 1, or 2 for antithetic pairs, whose samples 2u and 2u + 1 share the draw u.
+    Returns what the noise is to be multiplied by.
+    """
+    seed, first, samples_per_draw, scale, table, indptr, columns = draws
+    draw, antithetic_index = divmod(first + s, samples_per_draw)
+    if antithetic_index and s and table[0, 0] == -table[N_SEGMENTS, 0]:
+        # The mirror image of a symmetric draw is its negative, bit for bit.
+        return -scale
+    draw_list(seed, draw, antithetic_index, indptr, columns, table, work)
+    return scale
+
+
+@compiled(nogil=True)
+def noise_of_samples(draws, n_samples):
+    """Return the scaled noise (n_samples, m) of the samples of `draws`."""
+    indptr, columns = draws[-2:]
+    work = noise_workspace(len(indptr) - 1, len(columns))
+    noise = np.empty((n_samples, len(columns)))
+    for s in range(n_samples):
+        scale = draw_sample(draws, s, work)
+        for e in range(len(columns)):
+            noise[s, e] = scale * work[-1][e]
+    return noise

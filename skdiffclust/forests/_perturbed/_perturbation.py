@@ -238,14 +238,13 @@ def sum_samples(sampler, relation, plan, *, connectivity=False):
             np.zeros((2, n_rows, n_rows), dtype=np.int32),
         )
 
-    def add_chunk(sums, first, last):
-        samples = sampler.sample(first, last)
+    def add_chunk(sums, samples, first, last):
         totals[first:last] = samples.totals
         count_edges(samples.forests, plan.samples_per_draw, sums[0])
         if connectivity:
             count_connected(samples.labels, plan.samples_per_draw, sums[1])
 
-    parts = run_samples(new_sums, add_chunk, plan, sampler.seconds)
+    parts = run_samples(new_sums, add_chunk, plan, sampler)
     edges, connected = (
         sum(counts[1:], counts[0]) for counts in zip(*parts, strict=True)
     )
@@ -278,46 +277,44 @@ def vjp(relation, sampler, plan, *, forest=None, connectivity=None):
         Half of the derivative by the similarity of each pair, so that the symmetric
         matrix of it is the gradient by the entries of the similarity.
     """
-    from skdiffclust.forests._perturbed._monte_carlo import (
-        products_with_connectivity,
-        products_with_forests,
-    )
+    from skdiffclust.forests._perturbed._monte_carlo import products_with_connectivity
 
     products = np.empty(plan.n_samples)
     if forest is not None:
-        forest = np.ascontiguousarray(forest[relation.heads, relation.columns])
+        forest = forest[relation.ends]
 
-    def add_chunk(_, first, last):
-        samples = sampler.sample(first, last)
+    def add_chunk(_, samples, first, last):
         # A matrix entry and its mirror image both move.
         if forest is not None:
-            products[first:last] = 2.0 * products_with_forests(samples.forests, forest)
+            products[first:last] = 2.0 * forest[samples.forests].sum(axis=1)
         else:
             products[first:last] = 2.0 * products_with_connectivity(
-                samples.labels, connectivity
+                samples.labels, samples.labels, connectivity
             )
 
-    run_samples(lambda: None, add_chunk, plan, sampler.seconds)
+    run_samples(lambda: None, add_chunk, plan, sampler)
     return score_gradient(relation, plan, products)
 
 
 def score_gradient(relation, plan, products):
-    """Return the gradient (n_edges,) of the mean of products (s,) that samples have.
+    """Return the gradient (n_edges,) of the mean of products (s,) that samples have."""
+    return 0.5 * weighted_scores(relation, plan, score_coefficients(plan, products))
+
+
+def score_coefficients(plan, products):
+    """Return by what the scores of the samples are multiplied to differentiate (s,).
 
     E[c(Σ + εZ)] has the derivative E[c v'(Z)] / ε. The mean of c over the other draws
     is subtracted from every c, which does not change the expectation; a draw is a whole
     antithetic pair, whose normal scores cancel that mean anyway.
     """
-    n_samples = plan.n_samples
-    draws = np.arange(n_samples) // plan.samples_per_draw
+    draws = np.arange(plan.n_samples) // plan.samples_per_draw
     sizes = np.bincount(draws)
     n_draws = len(sizes)
     if n_draws > 1:
         means = np.bincount(draws, products) / sizes
         products = products - ((means.sum() - means) / (n_draws - 1))[draws]
-    weights = 1.0 / (n_draws * sizes[draws])
-    coefficients = products * weights / plan.scale
-    return 0.5 * weighted_scores(relation, plan, coefficients)
+    return products / (n_draws * sizes[draws] * plan.scale)
 
 
 def _standard_error(values, plan):

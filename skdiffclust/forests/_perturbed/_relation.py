@@ -20,43 +20,32 @@ class Relation:
     weights : ndarray of shape (n_edges,), float64
     indptr : ndarray of shape (n_samples + 1,), int64
         Where the edges of each row start.
-    columns, heads : ndarray of shape (n_edges,), int32
-        Larger and smaller end of each edge.
+    columns : ndarray of shape (n_edges,), int32
+        Larger end of each edge.
+    ends : tuple of two ndarray of shape (n_edges,), int32
+        Vertices that the edges join: both of their ends, unless rows are contracted.
     similarity : ndarray or csr_array of shape (n_samples, n_samples)
         The matrix that was given; results are dense or sparse as it is.
-    ends : tuple of two ndarray of shape (n_edges,), int32, or None
-        Vertices that the edges join where rows are contracted, else their rows.
     """
 
     n_samples: int
     weights: np.ndarray
     indptr: np.ndarray
     columns: np.ndarray
-    heads: np.ndarray
+    ends: tuple
     similarity: object
-    ends: tuple = None
 
-    @property
-    def edges(self):
-        """Return the tuple that the kernels take."""
-        heads, tails = (self.heads, self.columns) if self.ends is None else self.ends
-        return self.weights, self.indptr, self.columns, heads, tails
-
-    def restricted(self, kept, ends=None):
+    def restricted(self, kept, ends):
         """Return the Relation of some edges, ascending positions (m,).
 
-        `ends` are the vertices that these join; None is those that they join now.
+        `ends` are the vertices that all edges join in it.
         """
-        if ends is None and self.ends is not None:
-            ends = tuple(end[kept] for end in self.ends)
         indptr = np.searchsorted(kept, self.indptr)
         columns = self.columns[kept]
-        heads = self.heads[kept]
-        freeze(indptr, columns, heads, *(ends or ()))
+        ends = tuple(end[kept] for end in ends)
+        freeze(indptr, columns, *ends)
         weights = self.weights[kept]
-        return Relation(
-            self.n_samples, weights, indptr, columns, heads, self.similarity, ends
-        )
+        return Relation(self.n_samples, weights, indptr, columns, ends, self.similarity)
 
     @cached_property
     def largest(self):
@@ -75,8 +64,8 @@ class Relation:
             upper = sparse.csr_array((values, self.columns, self.indptr), shape=shape)
             return (upper + upper.T).tocsr() if len(values) else upper
         matrix = np.zeros(shape)
-        matrix[self.heads, self.columns] = values
-        matrix[self.columns, self.heads] = values
+        matrix[self.ends] = values
+        matrix[self.ends[::-1]] = values
         return matrix
 
 
@@ -90,10 +79,10 @@ def relation_of(similarity):
         columns = upper.indices.astype(np.int32)
         weights = upper.data.astype(np.float64, copy=False)
         freeze(indptr, columns, heads)
-        return Relation(n, weights, indptr, columns, heads, similarity)
+        return Relation(n, weights, indptr, columns, (heads, columns), similarity)
     indptr, columns, heads = triangle(n)
     weights = similarity[heads, columns]
-    return Relation(n, weights, indptr, columns, heads, similarity)
+    return Relation(n, weights, indptr, columns, (heads, columns), similarity)
 
 
 def triangle(n):

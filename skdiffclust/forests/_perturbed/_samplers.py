@@ -1,6 +1,6 @@
 """Samples of forests under noise: free or constrained, serial or in threads."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import get_ident
 from typing import NamedTuple
 
@@ -21,6 +21,8 @@ _SECONDS_LABELLED = 1e-8
 _SECONDS_LINKED = 5e-7
 SECONDS_DRAW = 3e-9
 _FIXED_PARTS = 8
+# Noise that is summed at a time: 4 MB.
+_VALUES_AT_ONCE = 2**19
 # Edges in the first chunk of a forest: a multiple of the rank of the lowest accepted
 # weight, and at most a multiple of the number of samples.
 _MARGIN = 1.15
@@ -69,10 +71,17 @@ class Noise:
 
         return noise_range(self.kind)
 
-    @property
-    def is_symmetric(self):
-        """Whether mirror images are the negative of each other, bit for bit."""
-        return self.kind == "normal"
+    def draws(self, relation, first):
+        """Return what the kernels take to draw the samples from `first` on."""
+        return (
+            self.seed,
+            first,
+            self.samples_per_draw,
+            self.scale,
+            self.table,
+            relation.indptr,
+            relation.columns,
+        )
 
 
 class Samples(NamedTuple):
@@ -118,8 +127,7 @@ class FreeSampler:
         low, high = noise.range
         floor = lowest - noise.scale * (high - low) - 1e-12 * relation.largest
         self.kept = np.flatnonzero(relation.weights >= floor)
-        kept = relation.restricted(self.kept)
-        self.edges = kept.edges
+        self.relation = kept = relation.restricted(self.kept, relation.ends)
         self.noise = noise
         self.n_edges = n - n_clusters
         # One chunk above the lowest accepted weight holds nearly all noisy forests.
@@ -129,18 +137,12 @@ class FreeSampler:
 
     def sample(self, first, last):
         """Return forests, components and weights of some samples."""
-        from skdiffclust.forests._perturbed._sampling import sample_free
+        from skdiffclust.forests._perturbed._heaviest_forest import heaviest_forests
 
-        noise = self.noise
-        forests, labels, totals = sample_free(
-            noise.seed,
-            (first, last),
-            noise.samples_per_draw,
-            noise.scale,
-            noise.table,
-            self.edges,
-            self.n_edges,
-            self.cuts,
+        kept = self.relation
+        draws = self.noise.draws(kept, first)
+        forests, labels, totals = heaviest_forests(
+            kept.weights, draws, last - first, kept.ends, self.n_edges, self.cuts
         )
         return Samples(self.kept[forests].astype(np.int32), labels, totals)
 
@@ -154,11 +156,11 @@ def _lowest_accepted(relation, n_clusters):
     )
 
     n = relation.n_samples
-    weights, _, _, heads, tails = relation.edges
+    weights = relation.weights
     work = workspace(len(weights), n)
-    cuts = cuts_of(weights, 2.0 * n)
     n_edges = n - n_clusters
-    n_found = heaviest_forest(weights, heads, tails, n_edges, cuts, work)
+    cuts = cuts_of(weights, 2.0 * n)
+    n_found = heaviest_forest(weights, *relation.ends, n_edges, cuts, work)
     if n_found < n_edges:
         raise ValueError(
             f"The 'n_clusters' parameter must be at least {n - n_found}, the number of "
@@ -197,10 +199,8 @@ class ConstrainedSampler:
         _, nodes = np.unique(np.where(colours >= 0, -1, groups), return_inverse=True)
         nodes = nodes.astype(np.int32)
         n_nodes = int(nodes.max()) + 1 - (n_colours > 0) + n_colours
-        heads = nodes[relation.heads]
-        tails = nodes[relation.columns]
-        self.between = np.flatnonzero(heads != tails)
-        ends = heads[self.between], tails[self.between]
+        ends = tuple(nodes[end] for end in relation.ends)
+        self.between = np.flatnonzero(ends[0] != ends[1])
         n = relation.n_samples
         n_trees = n - (n_nodes - n_clusters)
         contracted = relation.restricted(self.between, ends)
@@ -216,25 +216,19 @@ class ConstrainedSampler:
             improve_samples,
         )
 
-        noise = self.noise
         problem = self.problem
+        relation = self.relation
         kept = self.between[self.joining.sample(first, last).forests]
-        labels = joined_components(
-            problem.groups,
-            problem.colours,
-            self.relation.heads[kept],
-            self.relation.columns[kept],
-        )
-        arguments = noise.seed, (first, last), noise.samples_per_draw, noise.scale
+        labels = joined_components(problem, *(end[kept] for end in relation.ends))
+        draws = self.noise.draws(relation, first)
         if problem.greedy:
-            self._start_greedily(arguments, labels)
-        edges = self.relation.edges
+            self._start_greedily(draws, labels)
         forests, totals = improve_samples(
-            *arguments, noise.table, edges, problem, new_search(problem), labels
+            relation.weights, draws, problem, new_search(problem), labels
         )
         return Samples(forests, labels, totals)
 
-    def _start_greedily(self, arguments, labels):
+    def _start_greedily(self, draws, labels):
         """Replace labels (s, n) by those of Kruskal's algorithm where they have k."""
         from skdiffclust.forests._constrained._checked import linked_lists
         from skdiffclust.forests._perturbed._constrained_sampling import join_greedily
@@ -243,9 +237,9 @@ class ConstrainedSampler:
         classes = np.full(constraints.n_groups, -1)
         classes[constraints.groups] = constraints.classes
         join_greedily(
-            *arguments,
-            self.noise.table,
-            self.relation.edges,
+            self.relation.weights,
+            draws,
+            self.relation.ends,
             constraints.groups,
             classes,
             linked_lists(constraints.cannot, constraints.n_groups),
@@ -276,12 +270,12 @@ def _threads_for(seconds):
     return effective_n_threads() if seconds > _PARALLEL_SECONDS else 1
 
 
-def run_samples(new_sums, add_chunk, noise, seconds):
+def run_samples(new_sums, add_chunk, noise, sampler):
     """Add the samples to sums, chunk by chunk, in threads where that is faster.
 
-    ``add_chunk(sums, first, last)`` adds samples to what `new_sums` made; `seconds` is
-    a guess of the cost of one of them. Returns the sums of every thread. Chunks hold
-    whole antithetic pairs, and their sums must not depend on how they are divided.
+    ``add_chunk(sums, samples, first, last)`` adds the Samples first <= s < last to what
+    `new_sums` made. Returns the sums of every thread. Chunks hold whole antithetic
+    pairs, and their sums must not depend on how they are divided.
     """
     n_samples = noise.n_samples
     samples_per_draw = noise.samples_per_draw
@@ -291,18 +285,15 @@ def run_samples(new_sums, add_chunk, noise, seconds):
         own = sums.setdefault(get_ident(), [])
         if not own:
             own.append(new_sums())
-        add_chunk(
-            own[0], first * samples_per_draw, min(last * samples_per_draw, n_samples)
-        )
+        first *= samples_per_draw
+        last = min(last * samples_per_draw, n_samples)
+        add_chunk(own[0], sampler.sample(first, last), first, last)
 
     n_draws = -(-n_samples // samples_per_draw)
-    n_threads = _threads_for(n_samples * seconds)
-    if n_threads == 1 and n_samples * seconds <= _CHUNK_SECONDS:
-        own = new_sums()
-        add_chunk(own, 0, n_samples)
-        return [own]
+    n_threads = _threads_for(n_samples * sampler.seconds)
     size = min(
-        -(-n_draws // n_threads), int(_CHUNK_SECONDS / (samples_per_draw * seconds))
+        -(-n_draws // n_threads),
+        int(_CHUNK_SECONDS / (samples_per_draw * sampler.seconds)),
     )
     run_chunks(add_draws, n_draws, (), n_threads, max(1, size))
     return [own for (own,) in sums.values()]
@@ -311,41 +302,30 @@ def run_samples(new_sums, add_chunk, noise, seconds):
 def weighted_scores(relation, noise, coefficients):
     """Sum (n_edges,) over the samples of coefficient (s,) times score of the noise.
 
+    The score of a density exp(-v) is v': z for normal noise, 1 - exp(-z) for Gumbel.
     Added up in a fixed number of parts, so that the bits do not depend on threads.
     """
-    from skdiffclust.forests._perturbed._monte_carlo import weigh_scores
+    from skdiffclust.forests._perturbed._noise import noise_of_samples
 
     m = len(relation.weights)
+    unit = replace(noise, scale=1.0)
     n_draws = -(-noise.n_samples // noise.samples_per_draw)
     ends = np.linspace(0, n_draws, min(_FIXED_PARTS, n_draws) + 1).astype(int)
     ends = np.minimum(ends * noise.samples_per_draw, noise.n_samples)
     sums = np.zeros((len(ends) - 1, m))
-    step = (
-        max(1, int(_CHUNK_SECONDS / (SECONDS_DRAW * max(m, 1)) / 2))
-        * noise.samples_per_draw
-    )
+    n_at_once = _VALUES_AT_ONCE // max(noise.samples_per_draw * m, 1)
+    step = noise.samples_per_draw * max(n_at_once, 1)
 
-    def add_steps(first_part, last_part, begun):
+    def add_parts(first_part, last_part):
         for part in range(first_part, last_part):
-            first = ends[part] + begun
-            last = min(first + step, ends[part + 1])
-            if first < last:
-                weigh_scores(
-                    noise.seed,
-                    (first, last),
-                    noise.samples_per_draw,
-                    noise.table,
-                    relation.indptr,
-                    relation.columns,
-                    noise.kind == "gumbel",
-                    coefficients[first:last],
-                    sums[part],
-                )
+            for first in range(ends[part], ends[part + 1], step):
+                last = min(first + step, ends[part + 1])
+                draws = unit.draws(relation, first)
+                scores = noise_of_samples(draws, last - first)
+                if noise.kind == "gumbel":
+                    scores = 1.0 - np.exp(-scores)
+                sums[part] += np.einsum("s,sm->m", coefficients[first:last], scores)
 
     n_threads = _threads_for(noise.n_samples * m * SECONDS_DRAW)
-    for begun in range(0, np.diff(ends).max(initial=0), step):
-        run_chunks(add_steps, len(sums), (begun,), n_threads)
-    total = np.zeros(m)
-    for part in sums:
-        total += part
-    return total
+    run_chunks(add_parts, len(sums), (), n_threads)
+    return sums.sum(axis=0)

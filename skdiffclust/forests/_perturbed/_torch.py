@@ -28,7 +28,7 @@ from skdiffclust.forests._perturbed._perturbation import (
 )
 from skdiffclust.forests._perturbed._relation import relation_of
 from skdiffclust.forests._perturbed._samplers import MOST, Noise, make_sampler
-from skdiffclust.forests._perturbed._sampling_torch import samplers
+from skdiffclust.forests._perturbed._sampling_torch import BatchSampler
 
 
 @dataclass(frozen=True)
@@ -130,32 +130,23 @@ class _Boruvka:
         usable = (matrices.abs() <= MOST).flatten(1).all(dim=1)
         # NaN where noisy copies are not finite.
         self.mark = torch.where(usable, 0.0, torch.nan)
-        self.matrices = matrices.masked_fill(~usable[:, None, None], 0.0)
-        self.requests = requests
-        self.solved = []
+        seeds = [request.noise.seed for request in requests]
+        self.sampler = BatchSampler(
+            matrices.masked_fill(~usable[:, None, None], 0.0),
+            requests[0].n_clusters,
+            requests[0].noise,
+            seeds,
+        )
 
     def means(self, *, connectivity):
         """Return A_ε (b, n, n), F_ε (b,) and None."""
-        forests = torch.empty_like(self.matrices)
-        weights = self.matrices.new_empty(len(self.matrices))
-        request = self.requests[0]
-        seeds = [request.noise.seed for request in self.requests]
-        for items, sampler in samplers(
-            self.matrices, request.n_clusters, request.noise, seeds
-        ):
-            samples = sampler.samples()
-            forests[items] = sampler.forest(samples)
-            weights[items] = 2.0 * samples.totals.mean(dim=1)
-            # The gradient is that of the same forests.
-            self.solved.append((items, sampler, samples))
-        return forests + self.mark[:, None, None], weights + self.mark, None
+        forests = self.sampler.forest() + self.mark[:, None, None]
+        return forests, 2.0 * self.sampler.totals.mean(dim=1) + self.mark, None
 
     def vjp(self, cotangents):
         """Return the gradients (b, n, n) of cotangents (b, n, n) of A_ε."""
-        gradients = torch.empty_like(self.matrices)
-        for items, sampler, samples in self.solved:
-            gradients[items] = sampler.vjp(samples, cotangents["forest"][items])
-        return gradients + self.mark[:, None, None]
+        # That of the same forests.
+        return self.sampler.vjp(cotangents["forest"]) + self.mark[:, None, None]
 
 
 class _Operator(torch.autograd.Function):

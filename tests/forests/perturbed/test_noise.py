@@ -21,18 +21,10 @@ DISTRIBUTIONS = {"normal": stats.norm, "gumbel": stats.gumbel_r}
 def draw_of(n, *, seed, unit=0, mirror=0, noise="normal", columns=None, indptr=None):
     if columns is None:
         indptr, columns, _ = triangle(n)
-    draws = np.empty(len(columns))
-    draw_list(
-        np.uint64(seed),
-        unit,
-        mirror,
-        indptr,
-        columns,
-        quantile_table(noise),
-        noise_workspace(n),
-        draws,
-    )
-    return draws
+    work = noise_workspace(n, len(columns))
+    table = quantile_table(noise)
+    draw_list(np.uint64(seed), unit, mirror, indptr, columns, table, work)
+    return work[-1]
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skdiffclust.forests import maximum_spanning_forest
-from skdiffclust.forests._perturbed._noise import draw_list, noise_workspace
+from skdiffclust.forests._perturbed._noise import noise_of_samples
 from skdiffclust.forests._perturbed._relation import relation_of
 from skdiffclust.forests._perturbed._samplers import FreeSampler, Noise
 
@@ -34,30 +34,21 @@ def plan(scale, n_samples, *, seed=0, kind="normal", antithetic=True):
     return Noise(scale, n_samples, kind, antithetic, np.uint64(seed))
 
 
-def noisy_copies(relation, noise):
+def noisy_matrices(relation, noise):
     """The matrices that the samples are solved on, from the same counters."""
-    n, m = relation.n_samples, len(relation.weights)
-    draws, copies = np.empty(m), []
+    copies = []
     for sample in range(noise.n_samples):
-        draw_list(
-            noise.seed,
-            sample // noise.samples_per_draw,
-            sample % noise.samples_per_draw,
-            relation.indptr,
-            relation.columns,
-            noise.table,
-            noise_workspace(n),
-            draws,
-        )
-        copies.append(relation.spread(relation.weights + noise.scale * draws))
+        draws = noise.draws(relation, sample)
+        (values,) = relation.weights + noise_of_samples(draws, 1)
+        copies.append(relation.spread(values))
     return copies
 
 
 def assert_samples(relation, k, noise):
     """Every sample is the forest of its noisy copy: its edges, components, weight."""
     found = FreeSampler(relation, k, noise).sample(0, noise.n_samples)
-    pairs = np.column_stack([relation.heads, relation.columns])
-    for s, matrix in enumerate(noisy_copies(relation, noise)):
+    pairs = np.column_stack(relation.ends)
+    for s, matrix in enumerate(noisy_matrices(relation, noise)):
         expected = maximum_spanning_forest(matrix, k)
         np.testing.assert_array_equal(
             np.unique(pairs[found.forests[s]], axis=0),

@@ -15,10 +15,10 @@ from skdiffclust.forests import (
 from skdiffclust.forests._perturbed import _hash, _sampling_torch, _torch
 from skdiffclust.forests._perturbed._fenchel_young import observations
 from skdiffclust.forests._perturbed._hash import draw_seed
-from skdiffclust.forests._perturbed._noise import draw_list, noise_workspace
-from skdiffclust.forests._perturbed._relation import relation_of, triangle
+from skdiffclust.forests._perturbed._noise import noise_of_samples
+from skdiffclust.forests._perturbed._relation import relation_of
 from skdiffclust.forests._perturbed._samplers import Noise, make_sampler
-from skdiffclust.forests._perturbed._sampling_torch import BoruvkaSampler, pair_noise
+from skdiffclust.forests._perturbed._sampling_torch import BatchSampler, pair_noise
 from skdiffclust.forests._trees._boruvka_torch import Triangle
 from skdiffclust.nn import (
     ConnectivityLoss,
@@ -52,24 +52,13 @@ def noise_of(scale=0.1, n_samples=6, kind="normal", antithetic=True, seed=2**63 
 @pytest.mark.parametrize("antithetic", [True, False])
 def test_noise_has_the_same_bits(kind, antithetic, global_random_seed):
     seed = 2**63 + 1 + global_random_seed
-    n, noise = 12, noise_of(kind=kind, antithetic=antithetic, seed=seed)
-    indptr, columns, _ = triangle(n)
+    n, noise = 12, noise_of(scale=1.0, kind=kind, antithetic=antithetic, seed=seed)
     triangle_of_n = Triangle(n, torch.device("cpu"))
-    found = pair_noise(noise, 1, 5, triangle_of_n, [noise.seed]).numpy()
-    for s in range(1, 5):
-        draws = np.empty(len(columns))
-        unit, mirror = s // noise.samples_per_draw, s % noise.samples_per_draw
-        draw_list(
-            noise.seed,
-            unit,
-            mirror,
-            indptr,
-            columns,
-            noise.table,
-            noise_workspace(n),
-            draws,
-        )
-        np.testing.assert_array_equal(found[0, s - 1], draws)
+    seeds = torch.full((4,), seed - 2**64)
+    found = pair_noise(noise, torch.arange(1, 5), seeds, triangle_of_n).numpy()
+    draws = noise.draws(relation_of(np.zeros((n, n))), 0)
+    expected = noise_of_samples(draws, 5)
+    np.testing.assert_array_equal(found, expected[1:])
 
 
 def assert_same_samples(similarity, k, noise):
@@ -77,11 +66,9 @@ def assert_same_samples(similarity, k, noise):
     relation = relation_of(similarity)
     sampler = make_sampler(relation, None, k, noise)
     forests, _, totals = sampler.sample(0, noise.n_samples)
-    expected = (relation.heads.astype(np.int64) * n + relation.columns)[forests]
+    expected = (relation.ends[0].astype(np.int64) * n + relation.columns)[forests]
     matrices = torch.from_numpy(similarity)[None]
-    boruvka = BoruvkaSampler(matrices, k, noise, [noise.seed])
-    boruvka.step = 4
-    found = boruvka.samples()
+    found = BatchSampler(matrices, k, noise, [noise.seed])
     np.testing.assert_array_equal(found.edges[0].numpy(), expected)
     np.testing.assert_allclose(found.totals[0], totals, atol=1e-12)
 
@@ -332,9 +319,7 @@ def test_a_batch_of_forests_is_solved_as_its_items_are(
     expected = values_and_gradients()
     monkeypatch.setattr(_torch, "_runs_in_torch", lambda matrix: True)
     if at_once:
-        monkeypatch.setattr(
-            _sampling_torch, "samples_at_once", lambda *_, **__: at_once
-        )
+        monkeypatch.setattr(_sampling_torch, "samples_at_once", lambda *_: at_once)
     for part, by_kernels in zip(values_and_gradients(), expected, strict=True):
         assert by_kernels.any()
         torch.testing.assert_close(part, by_kernels, rtol=1e-12, atol=1e-10)
