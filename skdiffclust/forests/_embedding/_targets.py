@@ -15,33 +15,28 @@ _NAME = "SpanningForestEmbedding"
 def check_target(y, n_samples):
     """Return y as int64 (n_samples,) of labels of at least -1.
 
-    Strings become numbers in their order; -1, None and NaN beside strings are unknown,
-    as are None beside integers and "-1", which NumPy makes of -1 in a list of strings.
+    Strings become numbers in their order. Unknown are -1 and, in an array of objects,
+    None and NaN, and "-1", which NumPy makes of -1 in a list of strings.
     """
     refuse_masked(y, name="y")
     y = column_or_1d(y, warn=True)
     check_consistent_length(np.empty(n_samples), y)
-    if y.dtype.kind == "T":
-        y = y.astype(object)
-    if y.dtype.kind == "U":
-        return _numbers_of_names(y, y == "-1")
-    numbers = y
-    if y.dtype.kind == "O":
-        if any(isinstance(value, str) for value in y):
-            no_name = [not isinstance(value, str) or value == "-1" for value in y]
-            return _numbers_of_names(y, np.array(no_name))
-        numbers = np.where([_is_missing(value) for value in y], -1, y)
-        try:
-            numbers = numbers.astype(np.float64)
-        except (TypeError, ValueError):
-            pass
-    if numbers.dtype.kind not in "biuf":
-        odd = next((value for value in y if not isinstance(value, Real)), y[0])
+    if y.dtype.kind in "TUO":
+        y = _without_marks(y.astype(object))
+    if y.dtype == object and any(isinstance(value, str) for value in y):
+        known = y != -1
+        _refuse_other_than_names(y[known])
+        labels = np.full(n_samples, -1, dtype=np.int64)
+        labels[known] = np.unique(y[known].astype(str), return_inverse=True)[1]
+        return labels
+    if y.dtype.kind not in "biuf" and not all(isinstance(v, Real) for v in y):
+        odd = next(value for value in y if not isinstance(value, Real))
         raise ValueError(
             f"The 'y' parameter of {_NAME} must be integers or strings, with -1 for "
             f"unknown. Got values of type {type(odd).__name__} instead. Encode classes "
             "with LabelEncoder first."
         )
+    numbers = y.astype(np.float64)
     if not np.isfinite(numbers).all():
         raise ValueError(
             f"Input y contains NaN or infinity: the 'y' parameter of {_NAME} must be "
@@ -58,31 +53,27 @@ def check_target(y, n_samples):
     return labels
 
 
-def _numbers_of_names(y, unknown):
-    """Return numbers (n,) of strings y (n,) by their order, -1 where unknown (n,)."""
-    for value in y[unknown]:
-        is_mark = value == "-1" if isinstance(value, str) else _means_unknown(value)
-        if not is_mark:
+def _without_marks(y):
+    """Return an object array y (n,) with -1 for "-1", None, NaN and pandas' NA."""
+    is_mark = [
+        value is None
+        or type(value).__name__ == "NAType"
+        or (isinstance(value, str) and value == "-1")
+        or (isinstance(value, Real) and value != value)
+        for value in y
+    ]
+    return np.where(is_mark, -1, y)
+
+
+def _refuse_other_than_names(values):
+    """Refuse entries beside strings that are not strings."""
+    for value in values:
+        if not isinstance(value, str):
             raise ValueError(
                 f"The 'y' parameter of {_NAME} must have strings only, and -1 or None "
                 f"where the class is unknown, if it has strings. Got {value!r} among "
                 "them instead. Turn all labels into strings, or all into integers."
             )
-    labels = np.full(len(y), -1, dtype=np.int64)
-    labels[~unknown] = np.unique(y[~unknown].astype(str), return_inverse=True)[1]
-    return labels
-
-
-def _is_missing(value):
-    """Whether an entry of an object array is None, or pandas' NA."""
-    return value is None or type(value).__name__ == "NAType"
-
-
-def _means_unknown(value):
-    """Whether an entry that is no string is -1, None, NaN or pandas' NA."""
-    if _is_missing(value):
-        return True
-    return isinstance(value, Real) and (value == -1 or value != value)
 
 
 def known_constraints(n_samples, y, must_link, cannot_link):
