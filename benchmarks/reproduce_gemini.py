@@ -1,13 +1,13 @@
 """The Sparse GEMINI paper beyond the MMD rows: what takes long, resumable.
 
     python benchmarks/reproduce_gemini.py [PART ...]
-    python benchmarks/reproduce_gemini.py tables regrets pictures
+    python benchmarks/reproduce_gemini.py tables pictures
 
 The parts are the keys of ``PARTS`` below. Each cell of one, for example a scenario, a
 mode and a model with a seed, is appended to ``reproduce_gemini.jsonl`` in the current
 folder, and what is there is not run again. ``tables`` prints means and deviations,
-``regrets`` Table 3 with the defaults, ``pictures`` draws Figures 2 to 5. The MMD rows
-of Tables 2, 4 and 8 are in ``tests/papers/test_gemini.py``.
+``pictures`` draws Figures 2 to 5. The MMD rows of Table 4 are in
+``tests/papers/test_gemini.py``.
 """
 
 import itertools
@@ -313,34 +313,6 @@ def tables():
             print("    selected:", ", ".join(shares))
 
 
-# The best ARI, VSER and CVR of each row of Table 2 of the paper, of all methods.
-BEST = {
-    1: (0.14, 0.24, 0.87),
-    2: (0.80, 0.06, 1.0),
-    3: (0.22, 0.07, 1.0),
-    4: (0.88, 0.0, 1.0),
-    5: (0.87, 0.0, 1.0),
-    "D2": (0.60, 0.0, 1.0),
-}
-
-
-def regrets():
-    """Print Table 3 of the runs with the defaults: distances to the best of a row."""
-    groups = {}
-    for (part, *case), found in finished().items():
-        if part.startswith("defaults"):
-            groups.setdefault(tuple(case[:-1]), []).append(found)
-    for (objective, scenario, mode, model), runs in groups.items():
-        if mode != "ovo":
-            continue
-        print("regrets", objective, scenario, model, f"({len(runs)} runs)", end=": ")
-        for name, best in zip(("ARI", "VSER", "CVR"), BEST[scenario], strict=True):
-            mean = np.mean([run[name] for run in runs])
-            regret = mean - best if name == "VSER" else best - mean
-            print(f"{name} {max(regret, 0):.2f}", end="; ")
-        print()
-
-
 def figure2(results):
     """Draw the norms of skip weights: informative, redundant, noise."""
     figure, axes = plt.subplots(1, 2, figsize=(8, 3), layout="constrained")
@@ -410,7 +382,7 @@ def pictures():
 
 if __name__ == "__main__":
     for name in sys.argv[1:] or PARTS:
-        if name in ("tables", "regrets", "pictures"):
+        if name in ("tables", "pictures"):
             globals()[name]()
         else:
             run(name)
