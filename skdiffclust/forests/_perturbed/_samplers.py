@@ -137,7 +137,7 @@ class FreeSampler:
 
     def sample(self, first, last):
         """Return forests, components and weights of some samples."""
-        from skdiffclust.forests._perturbed._heaviest_forest import heaviest_forests
+        from skdiffclust.forests._perturbed._sampling import heaviest_forests
 
         kept = self.relation
         draws = self.noise.draws(kept, first)
@@ -212,7 +212,7 @@ class ConstrainedSampler:
         """Return forests, components and weights of some samples."""
         from skdiffclust.forests._constrained._compiled_tree import new_search
         from skdiffclust.forests._constrained._partition import joined_components
-        from skdiffclust.forests._perturbed._constrained_sampling import (
+        from skdiffclust.forests._perturbed._sampling import (
             improve_samples,
         )
 
@@ -231,7 +231,7 @@ class ConstrainedSampler:
     def _start_greedily(self, draws, labels):
         """Replace labels (s, n) by those of Kruskal's algorithm where they have k."""
         from skdiffclust.forests._constrained._checked import linked_lists
-        from skdiffclust.forests._perturbed._constrained_sampling import join_greedily
+        from skdiffclust.forests._perturbed._sampling import join_greedily
 
         constraints = self.constraints
         classes = np.full(constraints.n_groups, -1)

@@ -1,16 +1,53 @@
-"""Constrained forests of noisy copies of a dense similarity."""
+"""Forests of noisy copies of an edge list, free and constrained."""
 
 import numpy as np
 
 from skdiffclust._compiled import compiled
 from skdiffclust.forests._constrained._checked import take
 from skdiffclust.forests._constrained._compiled_tree import improve
-from skdiffclust.forests._perturbed._heaviest_forest import sort_chunk, workspace
+from skdiffclust.forests._perturbed._heaviest_forest import (
+    heaviest_forest,
+    sort_chunk,
+    workspace,
+)
 from skdiffclust.forests._perturbed._noise import draw_sample, noise_workspace
 from skdiffclust.forests._trees._union_find import number_components, singletons
 
 # Where n is a power of 2, the rows of a column would share one line of the cache.
 _PADDING = 8
+
+
+@compiled(nogil=True)
+def heaviest_forests(weights, draws, n_samples, ends, n_edges, cuts):
+    """Find the heaviest forests of noisy copies of the weights (m,) of an edge list.
+
+    draws are those of `draw_sample`, ends (heads, tails) the vertices that edges join,
+    cuts from `cuts_of`. Returns the edges of every forest (n_samples, n_edges) as
+    positions in the list, heaviest first, its components (n_samples, n), and its weight
+    (n_samples,).
+    """
+    heads, tails = ends
+    n = len(draws[-2]) - 1
+    m = len(weights)
+    work = workspace(m, n)
+    component = work[7]
+    accepted = work[8]
+    noise_work = noise_workspace(n, m)
+    values = np.empty(m)
+    forests = np.empty((n_samples, n_edges), dtype=np.int32)
+    labels = np.empty((n_samples, n), dtype=np.int64)
+    totals = np.zeros(n_samples)
+    for s in range(n_samples):
+        scale = draw_sample(draws, s, noise_work)
+        for e in range(m):
+            values[e] = weights[e] + scale * noise_work[-1][e]
+        heaviest_forest(values, heads, tails, n_edges, cuts, work)
+        for v in range(n):
+            labels[s, v] = component[v]
+        for a in range(n_edges):
+            forests[s, a] = accepted[a]
+            totals[s] += values[accepted[a]]
+    return forests, labels, totals
 
 
 @compiled(nogil=True)
