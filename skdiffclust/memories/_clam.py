@@ -617,15 +617,11 @@ class ClAM(
         # numba is imported here, because it would slow down the import of the package.
         from skdiffclust.memories._assign import assign
 
-        return assign(
-            X, self.cluster_centers_, np.log(self.cluster_weights_), self._dynamics()
-        )
-
-    def _dynamics(self):
-        """Return the fitted dynamics."""
-        return Dynamics(
+        dynamics = Dynamics(
             self.inverse_temperature_, self.n_steps, self.step_size, self.metric
         )
+        log_weights = np.log(self.cluster_weights_)
+        return assign(X, self.cluster_centers_, log_weights, dynamics)
 
     def _inertia(self, X, weight):
         """Return the sum of distances (squared if Euclidean) to the own memory."""

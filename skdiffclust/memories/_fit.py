@@ -23,10 +23,13 @@ from skdiffclust.memories._optimise import Descent, Plateau
 from skdiffclust.memories._seeding import exchange, random_rows, sample_rows
 
 _PATIENCE = 5  # batches without progress after which the learning rate halves
-_RACE = {5: 0.3}  # epochs after which only the best share of random starts goes on
+_RACE = {2: 0.5, 4: 0.3}  # epochs after which a share of the random starts goes on
+_LOOSE = 5e-3  # tolerance of Lloyd's steps on seeds, of which
+_SETTLED = 5  # continue to convergence
 _EXCHANGED = (2, 4)  # fewest and most restarts of k-means that continue to exchanges,
 _EXCHANGED_MEMORIES = 40  # of about so many memories in all
-_SAME = 1e-4  # relative difference of costs of one solution, found twice
+_SAME = 1e-4  # relative difference of costs of one solution, found again
+_COMMON = 2  # restarts that end in the best one, if no exchange betters it: no others
 _LOOSER = 1.0 + 1e-9  # largest inertia of what training keeps, relative to k-means'
 _STREAM_STEPS = 20  # of Lloyd on the samples that a stream keeps
 _STREAM_EPOCHS = 50.0  # after which a stream has slowed down by the root of two
@@ -73,8 +76,13 @@ class Fit:
         elif clam.init == "random":
             seeds = random_rows(*drawn, self._random_state)
         else:
+            spherical = {"spherical": self._is_spherical}
             seeds, costs, _ = kmeans(
-                *drawn, self._random_state, spherical=self._is_spherical
+                *drawn, self._random_state, tol=_LOOSE, **spherical
+            )
+            best = np.argsort(costs, kind="stable")[:_SETTLED]
+            seeds, costs, _ = lloyd(
+                *drawn[:2], seeds[best], MAX_STEPS, tol=TOLERANCE, **spherical
             )
             best = np.argsort(costs, kind="stable")
             found = self._run_lloyd(seeds[best], costs[best])
@@ -124,6 +132,7 @@ class Fit:
         best, lowest = None, np.inf
         n_exchanged = int(np.clip(_EXCHANGED_MEMORIES // seeds.shape[1], *_EXCHANGED))
         differs = np.diff(costs, prepend=-np.inf) > _SAME * costs
+        is_common = np.count_nonzero(costs <= (1.0 + _SAME) * costs[0]) >= _COMMON
         for restart in np.flatnonzero(differs)[:n_exchanged]:
             memories, cost = exchange(
                 self._Z,
@@ -133,11 +142,11 @@ class Fit:
                 self._random_state,
                 spherical=self._is_spherical,
             )
-            # What two restarts end in is likely the best that there is.
-            is_found_twice = np.isclose(cost, lowest, rtol=_SAME, atol=0.0)
+            # What several restarts end in is likely the best that there is.
+            is_found_again = np.isclose(cost, lowest, rtol=_SAME, atol=0.0)
             if cost < lowest:
                 best, lowest = memories, cost
-            if is_found_twice:
+            if is_found_again or (is_common and cost == costs[restart]):
                 break
         if self.dynamics.metric == "manhattan":
             return lloyd_medians(self._Z, self._sample_weight, best)
