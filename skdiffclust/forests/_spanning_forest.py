@@ -15,7 +15,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skdiffclust._affinity import METRICS, is_clean_distances
-from skdiffclust._assignments import relabel_by_size
+from skdiffclust._assignments import order_by_size
 from skdiffclust._compat import (
     CallbackSupportMixin,
     Interval,
@@ -1065,7 +1065,10 @@ def _hold_samples(tree, weights):
 
 
 class _Forest(NamedTuple):
-    """Edges (m, 2), lengths (m,) and components (n,) of a forest, in cut order."""
+    """Edges (m, 2), lengths (m,) and components (n,) of a forest, in cut order.
+
+    Components are numbered from 0 up.
+    """
 
     edges: np.ndarray
     lengths: np.ndarray
@@ -1133,7 +1136,9 @@ def _similarities(lengths):
 
 def _labels(forest, weights):
     """Labels by size of the components of a forest, and how many there are."""
-    return relabel_by_size(forest.parts, weights)
+    n_clusters = len(forest.parts) - len(forest.edges)
+    order = order_by_size(forest.parts, n_clusters, weights)
+    return np.argsort(order)[forest.parts], n_clusters
 
 
 def _longest_edges(forest, labels):
@@ -1142,5 +1147,6 @@ def _longest_edges(forest, labels):
     first, second = labels[forest.edges].T
     # A consensus may separate the ends of an edge.
     same = first == second
-    np.maximum.at(longest, first[same], forest.lengths[same])
+    # Of several assignments the last counts, that of the first in cut order.
+    longest[first[same][::-1]] = forest.lengths[same][::-1]
     return longest

@@ -72,25 +72,26 @@ def core_sizes(radii, linkage, weights=None):
     most counts fully. A weight of w is w equal samples. O(n log n) time.
     """
     n_samples = len(radii)
-    weights = np.ones(n_samples) if weights is None else weights.astype(np.float64)
     counted = radii > 0
+    counts = np.ones(n_samples) if weights is None else weights.astype(np.float64)
     if not counted.any():
-        return weights
-    typical = _weighted_median(radii[counted], weights[counted])
-    sizes = np.ones(n_samples)
+        return counts
+    typical = _median(radii, weights, counted)
     far = np.flatnonzero(radii > _CORE_RADIUS * typical)
-    if len(far):
-        near = _nodes_of(linkage, _weights_of_nodes(linkage, weights), _NEAR)[far]
-        merges = linkage[:, :2].astype(np.int64)
-        logs = np.log(radii, out=np.zeros(n_samples), where=counted)
-        sums = sums_below(merges, weights * logs)[near]
-        mass = sums_below(merges, weights * counted)[near]
-        local = np.exp(
-            np.divide(sums, mass, out=np.full(len(far), -np.inf), where=mass > 0)
-        )
-        radius = _CORE_RADIUS * np.maximum(typical, local)
-        sizes[far] = np.minimum(1.0, (radius / radii[far]) ** 2)
-    return np.round(sizes / _GRAIN) * _GRAIN * weights
+    if not len(far):
+        return counts
+    near = _nodes_of(linkage, _weights_of_nodes(linkage, weights), _NEAR)[far]
+    merges = linkage[:, :2].astype(np.int64)
+    logs = np.log(radii, out=np.zeros(n_samples), where=counted)
+    sums = sums_below(merges, counts * logs)[near]
+    mass = sums_below(merges, counts * counted)[near]
+    local = np.exp(
+        np.divide(sums, mass, out=np.full(len(far), -np.inf), where=mass > 0)
+    )
+    radius = _CORE_RADIUS * np.maximum(typical, local)
+    sizes = np.minimum(1.0, (radius / radii[far]) ** 2)
+    counts[far] *= np.round(sizes / _GRAIN) * _GRAIN
+    return counts
 
 
 def _weights_of_nodes(linkage, weights):
@@ -101,9 +102,20 @@ def _weights_of_nodes(linkage, weights):
 
 
 def _nodes_of(linkage, sums, least):
-    """Return the first node (n,) above each sample that weighs at least `least`."""
-    merges = linkage[:, :2].astype(np.int64)
-    return first_nodes(merges, sums, float(least))[: len(linkage) + 1]
+    """Return the first node (n,) above each sample that weighs at least `least`.
+
+    The root where none does. Each pass doubles the number of merges that are passed.
+    """
+    everyone = np.arange(len(sums))
+    n_samples = len(linkage) + 1
+    above = np.full(len(sums), len(sums) - 1)
+    above[linkage[:, :2].T.astype(np.int64)] = everyone[n_samples:]
+    nodes = np.where(sums < least, above, everyone)
+    while True:
+        last = nodes
+        nodes = nodes[nodes]
+        if np.array_equal(nodes, last):
+            return nodes[:n_samples]
 
 
 def outlier_scores(radii, labels, weights=None):
@@ -113,13 +125,12 @@ def outlier_scores(radii, labels, weights=None):
     is r / (r + m): a half for a typical sample of a cluster, near one for a sample far
     from all others. O(n log n) time.
     """
-    weights = np.ones(len(radii)) if weights is None else weights
     scores = np.zeros(len(radii))
     order = np.argsort(labels, kind="stable")
     starts = np.flatnonzero(np.diff(labels[order])) + 1
     for members in np.split(order, starts):
         found = radii[members]
-        typical = _weighted_median(found, weights[members])
+        typical = _median(radii, weights, members)
         positive = found > 0
         scores[members[positive]] = 1 / (1 + typical / found[positive])
     return scores
@@ -150,9 +161,13 @@ def outlier_threshold(scores, false_rate, weights=None):
     return 1 / (1 + np.exp(-(low + mean * np.log(0.25 / false_rate))))
 
 
-def _weighted_median(values, weights):
-    """Return the lower median of values (n,), each repeated `weights` times."""
-    return _weighted_quantile(values, weights, 0.5)
+def _median(values, weights, chosen):
+    """Return the lower median of chosen values, each repeated `weights` times."""
+    values = values[chosen]
+    if weights is None:
+        middle = (len(values) - 1) // 2
+        return np.partition(values, middle)[middle]
+    return _weighted_quantile(values, weights[chosen], 0.5)
 
 
 def _weighted_quantile(values, weights, share):
@@ -171,20 +186,3 @@ def sums_below(merges, weights):
     for t in range(len(merges)):
         sums[n_samples + t] = sums[merges[t, 0]] + sums[merges[t, 1]]
     return sums
-
-
-@compiled_above_small
-def first_nodes(merges, sums, least):
-    """First node (n + m,) at or above each node that weighs at least `least`.
-
-    The root where none does; `sums` (n + m,) are the weights of nodes.
-    """
-    n_nodes = len(sums)
-    first = np.empty(n_nodes, dtype=np.int64)
-    first[n_nodes - 1] = n_nodes - 1
-    for t in range(len(merges) - 1, -1, -1):
-        own = first[n_nodes - len(merges) + t]
-        for side in range(2):
-            node = merges[t, side]
-            first[node] = node if sums[node] >= least else own
-    return first

@@ -321,7 +321,13 @@ def rooted(edges):
     itself included, and the edge from each to its parent; the first has none, -1.
     """
     n_samples = len(edges) + 1
-    starts = np.zeros(n_samples + 1, dtype=np.int64)
+    # Arrays are made by one function of NumPy, since numba compiles each that is used.
+    starts = np.empty(n_samples + 1, dtype=np.int64)
+    counts = np.empty(n_samples, dtype=np.int64)
+    starts[n_samples] = 0
+    for i in range(n_samples):
+        starts[i] = 0
+        counts[i] = 1
     for e in range(len(edges)):
         starts[edges[e, 0]] += 1
         starts[edges[e, 1]] += 1
@@ -332,27 +338,28 @@ def rooted(edges):
         for side in range(2):
             starts[edges[e, side]] -= 1
             incident[starts[edges[e, side]]] = e
-    preorder = np.zeros(n_samples, dtype=np.int64)
-    counts = np.ones(n_samples, dtype=np.int64)
-    edge = np.zeros(n_samples, dtype=np.int64)
+    preorder = np.empty(n_samples, dtype=np.int64)
+    preorder[0] = 0
+    edge = np.empty(n_samples, dtype=np.int64)
     edge[0] = -1
-    parent = np.zeros(n_samples, dtype=np.int64)
+    parent = np.empty(n_samples, dtype=np.int64)
     # Edges to follow, and the positions that they are followed from.
-    waiting = np.empty((n_samples, 2), dtype=np.int64)
+    waiting = np.empty(n_samples, dtype=np.int64)
+    origins = np.empty(n_samples, dtype=np.int64)
     n_waiting = 0
     for position in range(n_samples):
         if position:
             n_waiting -= 1
-            followed = waiting[n_waiting, 0]
-            parent[position] = waiting[n_waiting, 1]
+            followed = waiting[n_waiting]
+            parent[position] = origins[n_waiting]
             above = preorder[parent[position]]
             edge[position] = followed
             preorder[position] = edges[followed, 0] + edges[followed, 1] - above
         sample = preorder[position]
         for at in range(starts[sample], starts[sample + 1]):
             if incident[at] != edge[position]:
-                waiting[n_waiting, 0] = incident[at]
-                waiting[n_waiting, 1] = position
+                waiting[n_waiting] = incident[at]
+                origins[n_waiting] = position
                 n_waiting += 1
     for position in range(n_samples - 1, 0, -1):
         counts[parent[position]] += counts[position]

@@ -17,6 +17,8 @@ import numpy as np
 from skdiffclust._compiled import compiled
 from skdiffclust._threads import run_chunks
 
+# Kernels that only others call: numba compiles no wrapper that Python could call.
+inner = compiled(no_cpython_wrapper=True)
 # Leaves have at most so many rows on average, and no leaf has more than the largest.
 _LEAF_SIZE = 40
 _LARGEST = 64
@@ -116,60 +118,24 @@ def split_nodes(first, last, level, below, points, order, spans, boxes):
         spans[2 * node + 1, 1] = stop
 
 
-@compiled(nogil=True)
+@inner
 def divide(points, f, order, start, stop, below):
     """Order the rows of a node by feature f; return how many are in the left child.
 
     The children have `below` leaves each. Rows with the median value share a child if
-    no leaf becomes too large.
+    no leaf becomes too large. The median is found by passes which move the values below
+    a pivot to the front, and where it is not among these, those equal to it. There are
+    no branches that depend on values, which no processor predicts.
     """
     n_rows = stop - start
+    half = n_rows // 2
     values = np.empty(n_rows)
     rows = np.empty(n_rows, dtype=np.int64)
     for at in range(n_rows):
         rows[at] = order[start + at]
         values[at] = points[rows[at], f]
-    half = n_rows // 2
-    median = select(values, half)
-    n_less = 0
-    n_equal = 0
-    for at in range(n_rows):
-        n_less += values[at] < median
-        n_equal += values[at] == median
-    less = start
-    equal = start + n_less
-    more = equal + n_equal
-    for at in range(n_rows):
-        # Without branches, which no processor predicts.
-        value = points[rows[at], f]
-        is_less = value < median
-        is_more = value > median
-        place = less if is_less else more if is_more else equal
-        order[place] = rows[at]
-        less += is_less
-        more += is_more
-        equal += not (is_less or is_more)
-    least = max(below, n_rows - below * _LARGEST)
-    best = half
-    fits = False
-    for place in (n_less, n_less + n_equal):
-        if least <= place <= n_rows - least and (
-            not fits or abs(place - half) < abs(best - half)
-        ):
-            best = place
-            fits = True
-    return best
-
-
-@compiled(nogil=True)
-def select(values, place):
-    """Return the value at a place of the sorted values (n,), which are reordered.
-
-    Each pass moves the values below a pivot to the front, without a branch, and where
-    the place is not among these, those equal to it.
-    """
     low = 0
-    high = len(values)
+    high = n_rows
     while True:
         a = values[low]
         b = values[(low + high) // 2]
@@ -181,7 +147,7 @@ def select(values, place):
             values[at] = values[end]
             values[end] = value
             end += value < pivot
-        if place < end:
+        if half < end:
             high = end
             continue
         low = end
@@ -190,12 +156,35 @@ def select(values, place):
             values[at] = values[end]
             values[end] = value
             end += value == pivot
-        if place < end:
-            return pivot
+        if half < end:
+            break
         low = end
+    # The rows with the median value, the last pivot, get the places `low` to `end`.
+    less = start
+    equal = start + low
+    more = start + end
+    for at in range(n_rows):
+        value = points[rows[at], f]
+        is_less = value < pivot
+        is_more = value > pivot
+        place = less if is_less else more if is_more else equal
+        order[place] = rows[at]
+        less += is_less
+        more += is_more
+        equal += not (is_less or is_more)
+    least = max(below, n_rows - below * _LARGEST)
+    best = half
+    fits = False
+    for place in (low, end):
+        if least <= place <= n_rows - least and (
+            not fits or abs(place - half) < abs(best - half)
+        ):
+            best = place
+            fits = True
+    return best
 
 
-@compiled(nogil=True)
+@inner
 def box_gap(boxes, node, other, norm):
     """Lower bound of the lengths between rows of two nodes."""
     total = 0.0
@@ -213,7 +202,7 @@ def box_gap(boxes, node, other, norm):
     return total
 
 
-@compiled(nogil=True)
+@inner
 def tile_gaps(tiles, leaf, boxes, node, norm, out):
     """Lower bounds (w,) of the lengths from rows of a leaf to those of a node."""
     for w in range(tiles.shape[2]):
@@ -235,7 +224,7 @@ def tile_gaps(tiles, leaf, boxes, node, norm, out):
                 out[w] = gap if gap > out[w] else out[w]
 
 
-@compiled(nogil=True)
+@inner
 def _outside(value, least, most):
     """How far a value is outside of an interval."""
     below = least - value
@@ -244,7 +233,7 @@ def _outside(value, least, most):
     return gap if gap > 0.0 else 0.0
 
 
-@compiled(nogil=True)
+@inner
 def tile_lengths(points, i, tiles, leaf, norm, out):
     """Lengths (w,) from a row to those of a leaf."""
     n_features = tiles.shape[1]
@@ -286,7 +275,7 @@ def tile_lengths(points, i, tiles, leaf, norm, out):
         f += 1
 
 
-@compiled(nogil=True)
+@inner
 def push_children(boxes, own, node, norm, stack, gaps, depth):
     """Put both children of `node` on the stack, the one nearer to `own` on top."""
     left = box_gap(boxes, own, 2 * node, norm)

@@ -5,6 +5,7 @@ import numpy as np
 from skdiffclust._compiled import compiled
 from skdiffclust.forests._trees._kd_tree import (
     box_gap,
+    inner,
     push_children,
     tile_gaps,
     tile_lengths,
@@ -80,7 +81,7 @@ def find_neighbors(first, last, tree, norm, offset, distances, positions):
     return n_seen
 
 
-@compiled(nogil=True)
+@inner
 def search_own_leaf(points, start, n_rows, tiles, leaf, norm, found, lists, places):
     """Fill lists (k, w) of the nearest rows of each row within its own leaf.
 
@@ -109,7 +110,7 @@ def search_own_leaf(points, start, n_rows, tiles, leaf, norm, found, lists, plac
                 carried[w] = place if closer else new_place
 
 
-@compiled(nogil=True)
+@inner
 def insert(distances, positions, i, j, distance):
     """Insert neighbour j of i by distance, without a branch."""
     for at in range(distances.shape[1] - 1, -1, -1):
