@@ -275,7 +275,7 @@ def test_path_on_given_axes():
     fig.canvas.draw()
     labels = [text.get_text() for text in axes[1].get_yticklabels()]
     assert all(label.isdigit() for label in labels if label)
-    with pytest.raises(ValueError, match="must be three Axes. Got 2"):
+    with pytest.raises(ValueError, match="must be 3 Axes. Got 2"):
         SparsePathDisplay(*columns, chosen=1).plot(ax=axes[:2])
 
 
@@ -328,7 +328,7 @@ def test_selection_probabilities_by_name():
     assert list(other.lines_) == list("wxyz")
     with pytest.raises(ValueError, match="a name for each of 4 features. Got 2"):
         draw(stable, feature_names=["a", "b"])
-    with pytest.raises(ValueError, match="must be two Axes. Got 3"):
+    with pytest.raises(ValueError, match="must be 2 Axes. Got 3"):
         draw(stable, ax=plt.subplots(1, 3)[1])
 
 

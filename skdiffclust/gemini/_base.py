@@ -172,18 +172,19 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
             trained, which are softmax of the logits; those of `predict_proba` are less
             certain, and have a smaller objective. Larger is better.
         """
-        assignments = softmax(self._logits(X))
-        X = self._validate(X, reset=False)
         if affinity is None and self._affinity_given:
             raise ValueError(
                 f"The 'affinity' parameter of {type(self).__name__}.score must be a "
                 "matrix between the samples of X, as fit was given one. Got None "
                 "instead. Pass the kernel or the distances between these samples."
             )
-        return self._value(assignments, X, self._check_affinity(affinity, X))
+        return self._weighted_score(X, None, affinity)
 
     def _weighted_score(self, X, row_weights, affinity):
-        """Return what `score` does for samples with weights (n,), which sum to one."""
+        """Return what `score` does for samples with weights (n,), which sum to one.
+
+        None is the same weight for all.
+        """
         assignments = softmax(self._logits(X))
         X = self._validate(X, reset=False)
         relation = self._check_affinity(affinity, X)
@@ -219,11 +220,11 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         """Return "ova" or "ovo"."""
         return mode_for(OBJECTIVES[self.objective].relation, self.mode)
 
-    def _value(self, assignments, X, affinity, weights=None):
+    def _value(self, assignments, X, affinity, weights):
         """Return the objective of assignments (n, k) on samples X (n, d).
 
         `affinity` is what `_check_affinity` returns; the samples have weights (n,) that
-        sum to one, or all the same.
+        sum to one; None is all the same.
         """
         n_samples = X.shape[0]
         if weights is None:
@@ -265,12 +266,6 @@ class BaseGEMINI(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         if not self._scales_gamma():
             return None
         return scale_gamma(self.kernel, n_features, units.features)
-
-    def _needs_positive_rows(self):
-        """Return whether the kernel is defined for features of at least 0 only."""
-        with_kernel = OBJECTIVES[self.objective].relation == "kernel"
-        named = self.kernel if isinstance(self.kernel, str) else None
-        return with_kernel and named in ("chi2", "additive_chi2")
 
     def _scales_gamma(self):
         """Return whether gamma makes the kernel independent of the unit of X."""

@@ -13,6 +13,21 @@ _COLUMNS = {
 }
 
 
+def _axes_of(name, ax, count, figsize):
+    """Return an array of Axes: those passed, or None for those of a new figure."""
+    if ax is None:
+        from matplotlib import pyplot as plt
+
+        _, ax = plt.subplots(1, count, figsize=figsize, layout="constrained")
+    axes = np.asarray(ax, dtype=object).ravel()
+    if len(axes) != count:
+        raise ValueError(
+            f"The 'ax' parameter of {name} must be {count} Axes. Got {len(axes)} "
+            f"instead. Make them with plt.subplots(1, {count})."
+        )
+    return axes
+
+
 class SparsePathDisplay:
     """Visualization of a path: objective, features and weights over the penalty.
 
@@ -126,16 +141,7 @@ class SparsePathDisplay:
         self : SparsePathDisplay
             Object that stores the plotted data and artists.
         """
-        if ax is None:
-            from matplotlib import pyplot as plt
-
-            _, ax = plt.subplots(1, 3, figsize=(11, 3), layout="constrained")
-        self.axes_ = np.asarray(ax, dtype=object).ravel()
-        if len(self.axes_) != 3:
-            raise ValueError(
-                "The 'ax' parameter of SparsePathDisplay must be three Axes. Got "
-                f"{len(self.axes_)} instead. Make them with plt.subplots(1, 3)."
-            )
+        self.axes_ = _axes_of("SparsePathDisplay", ax, 3, (11, 3))
         self.figure_ = self.axes_[0].figure
         alphas = np.asarray(self.alphas)
         drawn = alphas > 0
@@ -300,16 +306,7 @@ class SelectionProbabilityDisplay:
                 f"have a name for each of {n_features} features. Got "
                 f"{len(self.feature_names)} instead. Pass one for each column of X."
             )
-        if ax is None:
-            from matplotlib import pyplot as plt
-
-            _, ax = plt.subplots(1, 2, figsize=(9, 3.5), layout="constrained")
-        self.axes_ = np.asarray(ax, dtype=object).ravel()
-        if len(self.axes_) != 2:
-            raise ValueError(
-                "The 'ax' parameter of SelectionProbabilityDisplay must be two Axes. "
-                f"Got {len(self.axes_)} instead. Make them with plt.subplots(1, 2)."
-            )
+        self.axes_ = _axes_of("SelectionProbabilityDisplay", ax, 2, (9, 3.5))
         first, second = self.axes_
         self.figure_ = first.figure
         # The first penalty that is not less.

@@ -401,7 +401,12 @@ class GEMINI(BaseGEMINI):
         drop_stale(self, ["n_clusters_curve_"])
         count = None
         if self.n_clusters == "auto":
-            self._refuse_auto_of_module()
+            if callable(self.model):
+                raise ValueError(
+                    "The 'n_clusters' parameter of GEMINI must be an integer with a "
+                    "module as model, whose width is that number. Got 'auto' instead. "
+                    "Set it."
+                )
             count = self._count_clusters(
                 X, row_weights, means, affinity, constraints, rng
             )
@@ -612,14 +617,6 @@ class GEMINI(BaseGEMINI):
         self.n_iter_ = training.best.n_iter
         self.history_ = problem.units.history(training.best.history)
         training.finish()
-
-    def _refuse_auto_of_module(self):
-        """Refuse n_clusters="auto" of a module, whose width is the number."""
-        if callable(self.model):
-            raise ValueError(
-                "The 'n_clusters' parameter of GEMINI must be an integer with a module "
-                "as model, whose width is that number. Got 'auto' instead. Set it."
-            )
 
     def _prepare(self, X, row_weights, means, constraints, affinity):
         """Return the Problem for samples X, or for X as the matrix between samples."""

@@ -1,4 +1,4 @@
-"""Penalties on variables: values, proximal operators, and the registry.
+"""Penalties on variables: values and proximal operators.
 
 Features that belong together (the one-hot columns of a category, say) form a group,
 which is kept or dropped as a whole. Groups are given as the list of their columns,
@@ -50,7 +50,7 @@ def hierarchical_prox(skip, hidden, threshold, hierarchy, groups):
     The minimiser of ||theta - skip||² / 2 + ||W - hidden||² / 2 + threshold sum_g
     ||theta_g|| under ``max |W_g| <= hierarchy ||theta_g||`` for every group g, equation
     (10): Algorithm 4 of LassoNet, for groups. `threshold` is a number, or has one for
-    each of the groups of one size. Where skip_g is zero its direction is undefined; if
+    each of the groups. Where skip_g is zero its direction is undefined; if
     the hidden weights require a norm anyway, all its entries are equal, which moves all
     logits alike and hence changes no assignment.
     """
@@ -58,11 +58,10 @@ def hierarchical_prox(skip, hidden, threshold, hierarchy, groups):
 
     wide_skip = np.ascontiguousarray(skip, dtype=np.float64)
     wide_hidden = np.ascontiguousarray(hidden, dtype=np.float64)
-    for columns in groups:
-        thresholds = np.full(len(columns), threshold, dtype=np.float64)
-        shrink_hierarchically(
-            wide_skip, wide_hidden, thresholds, float(hierarchy), columns
-        )
+    ends = np.cumsum([len(columns) for columns in groups])
+    thresholds = np.full(ends[-1], threshold, dtype=np.float64)
+    for own, columns in zip(np.split(thresholds, ends[:-1]), groups, strict=True):
+        shrink_hierarchically(wide_skip, wide_hidden, own, float(hierarchy), columns)
     skip[...] = wide_skip
     hidden[...] = wide_hidden
 
@@ -163,11 +162,8 @@ class Penalty:
     def certificate(self, model, gradients):
         """Return the largest residual of all groups and of what is not penalised.
 
-        `gradients` are those of the loss without the penalty. It is infinite without
-        alpha, by which residuals are divided.
+        `gradients` are those of the loss without the penalty; alpha is positive.
         """
-        if not self.alpha:
-            return np.inf
         free = [
             float(np.linalg.norm(gradient)) / self.alpha
             for name, gradient in zip(model.names, gradients, strict=True)
@@ -271,12 +267,4 @@ class HierarchicalLasso(Penalty):
     def prox(self, model, step):
         """Apply the proximal operator at this step size, in place."""
         thresholds = step * self.thresholds
-        first = 0
-        for columns in self.groups:
-            own = thresholds[first : first + len(columns)]
-            hierarchical_prox(*model.inputs, own, self.hierarchy, [columns])
-            first += len(columns)
-
-
-# Penalties of linear models by name; a perceptron has `HierarchicalLasso`.
-PENALTIES = {"group_lasso": GroupLasso}
+        hierarchical_prox(*model.inputs, thresholds, self.hierarchy, self.groups)

@@ -42,7 +42,7 @@ from skdiffclust.gemini._path import (
     attributes_of_step,
 )
 from skdiffclust.gemini._penalties import (
-    PENALTIES,
+    GroupLasso,
     HierarchicalLasso,
     groups_by_size,
     unshared,
@@ -261,9 +261,8 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
     array([1])
     """
 
-    # Whether an interrupted path warns; not if it is a part of a search.
-    _keeps_steps = True
-    # List for the loops of a path whose convergence is judged by a search.
+    # List for the loops of a path that is a part of a search, which judges their
+    # convergence and is interrupted as a whole.
     _judged = None
 
     _parameter_constraints = {
@@ -553,8 +552,16 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         steps = []
         walk = None
         if checkpoint is not None:
-            checkpoint = self._checkpoint(checkpoint, problem, options)
-            walk = self._empty_walk(problem, X, means, dynamic)
+            sizes = self._layer_sizes(X.shape[1])
+            model = new_model(
+                self._kind(), None, sizes, np.random.RandomState(0), X.dtype
+            )
+            rng = check_random_state(self.random_state)
+            if self.random_state is None or self.random_state is np.random:
+                rng = np.random.RandomState()  # the global one is not changed
+            walk = self._walk_from(model, problem, rng, X, means, dynamic)
+            identity = self._identity(problem, options)
+            checkpoint = PathCheckpoint(checkpoint, identity, model, len(problem.X))
             steps = checkpoint.open(walk, resume=resume)
         if not steps:
             walk, step = self._first_stage(problem, training, loops, X, means, dynamic)
@@ -583,7 +590,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
                 if checkpoint is not None:
                     checkpoint.append(step, walk)
         except KeyboardInterrupt:
-            if not self._keeps_steps:
+            if self._judged is not None:
                 raise
             alpha = steps[-1].alpha
             n_in = steps[-1].support.sum()
@@ -598,28 +605,6 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         if training.loops:
             next(loops, None)
         return steps, first
-
-    def _checkpoint(self, folder, problem, options):
-        """Return the PathCheckpoint of these data, parameters and options."""
-        return PathCheckpoint(
-            folder,
-            self._identity(problem, options),
-            self._new_model(problem.X, np.random.RandomState(0)),
-            len(problem.X),
-        )
-
-    def _empty_walk(self, problem, X, means, dynamic):
-        """Return a Walk that is to continue from a checkpoint."""
-        rng = check_random_state(self.random_state)
-        if self.random_state is None or self.random_state is np.random:
-            rng = np.random.RandomState()  # the global one is not changed
-        model = self._new_model(problem.X, np.random.RandomState(0))
-        return self._walk_from(model, problem, rng, X, means, dynamic)
-
-    def _new_model(self, X, rng):
-        """Return a model with random arrays for samples X (n, d)."""
-        sizes = self._layer_sizes(X.shape[1])
-        return new_model(self._kind(), None, sizes, rng, X.dtype)
 
     def _check_affinity(self, affinity, X):
         """Return an affinity (n, n) that was given as a Matrix, None of None."""
@@ -736,8 +721,11 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         units = problem.units
         rows = centered(X, means)
 
+        groups = self._groups_of_features(len(means))
+        shared = {"means_": means, **self._gamma_attribute(units, len(means))}
+
         def attributes(model):
-            return self._attributes(units.model(model), units, means)
+            return shared | attributes_of_model(units.model(model), groups)
 
         def logits(model):
             return units.model(model).outputs(rows)
@@ -766,7 +754,7 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
         factors = self._factors(problem, groups)
         if self._kind() == "skip":
             return HierarchicalLasso(groups, 0.0, factors, self.hierarchy)
-        return PENALTIES["group_lasso"](groups, 0.0, factors)
+        return GroupLasso(groups, 0.0, factors)
 
     def _factors(self, problem, groups):
         """Return the factors of the penalties of groups (g,), None if all are one."""
@@ -865,15 +853,6 @@ class SparseGEMINI(SelectorMixin, BaseGEMINI):
                 "max_iter, or begin with a larger penalty.",
                 stacklevel=3,
             )
-
-    def _attributes(self, model, units, means):
-        """Return the fitted attributes of a model, in the unit of the user."""
-        groups = self._groups_of_features(len(means))
-        return {
-            "means_": means,
-            **attributes_of_model(model, groups),
-            **self._gamma_attribute(units, len(means)),
-        }
 
     def _shared(self, problem, means):
         """Return the fitted attributes that the steps of a path have in common."""

@@ -489,7 +489,6 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
         sparse = SparseGEMINI() if self.estimator is None else clone(self.estimator)
         if n_clusters is not None:
             sparse.set_params(n_clusters=n_clusters)
-        sparse._keeps_steps = False
         return sparse
 
     def _counts(self, default):

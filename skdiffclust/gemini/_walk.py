@@ -404,14 +404,13 @@ def walk_path(walk, loops, alpha, multiplier, min_features, refine, last_alpha=0
     the penalty between the two is tried first.
     """
     n_in = np.count_nonzero(walk.support)
-    firsts = np.concatenate([columns[:, 0] for columns in walk.penalty.groups])
     while n_in > min_features:
         before = walk.snapshot()
         were_in = walk.support
         step = walk.advance(alpha, loops)
         if step is None:
             return
-        n_left = np.count_nonzero((were_in & ~step.support)[firsts])
+        n_left = np.count_nonzero((were_in & ~step.support)[walk.penalty.first_columns])
         if refine and n_left > 1 and alpha > _SMALLEST_RATIO * last_alpha > 0:
             walk.restore(before)
             alpha = float(np.sqrt(alpha * last_alpha))

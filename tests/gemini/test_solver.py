@@ -18,7 +18,6 @@ from skdiffclust.gemini import _solver_kernels as kernels
 from skdiffclust.gemini._models import MODELS
 from skdiffclust.gemini._path import expand
 from skdiffclust.gemini._penalties import (
-    PENALTIES,
     GroupLasso,
     NormPenalty,
     groups_by_size,
@@ -296,13 +295,13 @@ class MinimaxConcave(NormPenalty):
         return np.where(norms < 3 * t, near, norms)
 
 
-def test_a_new_penalty_is_one_class_and_a_row_of_the_registry(monkeypatch):
+def test_a_new_penalty_is_one_class(monkeypatch):
     X = rows(n=90)
     task = task_of(X, {"mode": "ovo", "l2": 0.01})
     penalty = MinimaxConcave(groups_by_size(None, 8), 0.05)
     solver, _ = solved(task, penalty)
     assert solver.is_done and solver.residual <= 0.01
-    monkeypatch.setitem(PENALTIES, "group_lasso", MinimaxConcave)
+    monkeypatch.setattr("skdiffclust.gemini._sparse_gemini.GroupLasso", MinimaxConcave)
     sparse = SparseGEMINI(3, mode="ovo", l2=0.05, n_init=1, random_state=0)
     path = sparse.path(X)
     assert np.nanmax(path.kkts) <= 0.01
