@@ -10,7 +10,8 @@ from skdiffclust._constraints import (
 )
 from skdiffclust.forests._constrained._problem import constrained_problem
 
-# Of every batch: the paper draws as many labelled samples as others.
+# Share of informed samples in a batch: the paper draws as many labelled samples as
+# others.
 _INFORMED_SHARE = 0.5
 
 
@@ -97,8 +98,8 @@ class InformedBatches:
 def _turns(n, size, n_batches, random_state):
     """Return numbers below n (n_batches, size): no number twice in a batch.
 
-    Permutations one after the other; what is left of one and does not fill a batch is
-    not used.
+    They come from consecutive random permutations; the rest of a permutation that does
+    not fill a batch is dropped.
     """
     if not size:
         return np.empty((n_batches, 0), dtype=np.int64)
@@ -111,9 +112,9 @@ def _turns(n, size, n_batches, random_state):
 
 
 def joined(constraints, pairs):
-    """Return closed constraints (n,) with pairs (m, 2) of rows linked, one by one.
+    """Return closed constraints (n,) to which must-links (m, 2) are added in turn.
 
-    A pair that the constraints and the pairs before it separate is left out.
+    A pair that the constraints and the previous pairs separate is skipped.
     """
     groups = constraints.groups.copy()
     classes = constraints.classes.copy()

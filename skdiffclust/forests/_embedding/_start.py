@@ -12,28 +12,31 @@ from skdiffclust._encoder import Encoder
 from skdiffclust._neighbors import neighbors_graph
 from skdiffclust._validation import extreme_rows
 
-# Up to so many features their covariance is decomposed, else a product at a time is.
+# Up to this number of features, the covariance is decomposed; with more, a truncated
+# singular value decomposition needs only products with X.
 _MOST_FEATURES = 2048
 _BLOCK_SAMPLES = 1024
-# A step of Adam, in root mean squares of the weights of the first layer; from
-# discriminant directions it would undo in a few steps what they are good for.
+# Step size of Adam, relative to the root mean square of the weights of the first layer.
+# Distances along discriminant directions are good from the start, so steps are small.
 STEP = 0.02
 STEP_FROM_DISCRIMINANTS = 0.001
-# Principal directions that discriminant ones are sought in where there are more
-# features than can be decomposed.
+# With more features, discriminant directions are computed in the space of the first
+# principal ones, at most this many.
 _N_KEPT = 512
 _ROUNDING = 1e-24  # of variances, relative
-# Parts of the classes that are left out in turn, and samples that are compared.
+# Number of parts of the classes, each of which is left out once, and largest number of
+# labelled samples that are compared.
 _N_PARTS = 4
 _MOST_COMPARED = 4096
 _MODULE_LEARNING_RATE = 1e-3
-# Batches that the scale of the noise is read from, and its least value.
+# Number of batches from which the scale of the noise is estimated, and its smallest
+# value.
 _N_BATCHES = 8
 _LEAST_NOISE = 0.02
 
 
 class Rates(NamedTuple):
-    """What a fit is scaled by: the noise, and the steps of Adam."""
+    """Scale of the noise and step size of Adam."""
 
     noise_scale: float
     learning_rate: float
@@ -75,7 +78,7 @@ def _encoder_of(directions, mean, n_components, dtype, random_state):
 
 
 class _Spread(NamedTuple):
-    """The covariance of samples X (n, d) over a unit, in a basis.
+    """Covariance of samples X (n, d), divided by a unit, in a basis.
 
     Attributes
     ----------
@@ -107,7 +110,7 @@ def _spread_of(X):
 
 
 def discriminant_directions(X, groups, n_directions):
-    """Return directions (d, n_directions) of X (n, d) that tell groups apart, the mean.
+    """Return directions (d, n_directions) of X (n, d) that separate groups; its mean.
 
     Generalised eigenvectors v of the covariance T of all samples and the shrunk one S
     inside groups (n,): T v = λ S v, the largest λ first, with vᵀ S v the mean variance
@@ -139,14 +142,14 @@ def _directions_of_groups(X, groups, n_directions, spread):
         fourth += np.sum(np.einsum("ij,ij->i", points, points) ** 2)
         n_rows += len(rows)
         n_groups += len(sizes)
-    # Equal samples differ from their mean by rounding.
+    # Rounding: samples of a group that are equal may differ from their mean.
     if not np.trace(within) > _ROUNDING * n_rows * np.trace(total):
         return None
     shrinkage = np.sqrt(_shrinkage(within / n_rows, fourth / n_rows, n_rows))
     within /= n_rows - n_groups
     variance = np.trace(within) / d
     shrunk = (1.0 - shrinkage) * within / variance + shrinkage * np.eye(d)
-    # Where the shrinkage is next to none, directions without any variance inside.
+    # Keeps the matrix regular where the shrinkage is almost zero.
     shrunk += 1e-9 * np.eye(d)
     first = d - n_directions
     vectors = eigh(total / variance, shrunk, subset_by_index=(first, d - 1))[1]
@@ -199,7 +202,7 @@ def tells_unseen_classes(X, groups, classes, n_components, random_state):
 
 
 def _has_alike_neighbor(points, labels):
-    """Whether the nearest other one of points (n, m) has the same label (n,)."""
+    """Return whether the nearest neighbour of each of points (n, m) has its label."""
     nearest = NearestNeighbors(n_neighbors=1).fit(points)
     return labels[nearest.kneighbors(return_distance=False)[:, 0]] == labels
 
@@ -237,7 +240,7 @@ def _shrinkage(covariance, fourth, n_samples):
 
 
 def principal_directions(X, n_directions):
-    """Return orthonormal principal directions (d, n_directions) of X (n, d), the mean.
+    """Return orthonormal principal directions (d, n_directions) of X (n, d); its mean.
 
     Dense or sparse X, float64 results; the largest entry of a direction is positive.
     O(n d²), or O(n d n_directions) from 2049 features on.

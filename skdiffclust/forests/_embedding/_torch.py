@@ -44,11 +44,11 @@ class ModuleTrainer:
     random_state : RandomState
     device : str
     rates : Rates or None, default=None
-        Scales to continue with; None is those of the estimator.
+        Scales to continue with. If None, they are computed from the parameters.
     first_weights : ndarray of shape (n_features, n_out) or None, default=None
         Of a named encoder, at the start.
     step : float, default=STEP
-        What "auto" steps are, in root mean squares of these.
+        The "auto" step size, relative to the root mean square of these.
     """
 
     def __init__(

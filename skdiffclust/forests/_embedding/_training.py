@@ -41,9 +41,10 @@ class EncoderTrainer:
     n_clusters : int
     random_state : RandomState
     rates : Rates or None, default=None
-        Scales to continue with; None is those of the estimator.
+        Scales to continue with. If None, they are computed from the parameters.
     step : float, default=STEP
-        What "auto" steps are, in root mean squares of the first layer's weights.
+        The "auto" step size, relative to the root mean square of the first layer's
+        weights.
     """
 
     device = "cpu"

@@ -10,7 +10,7 @@ from skdiffclust._compiled import compiled
 from skdiffclust.forests._trees._union_find import find, union
 
 _N_BUCKETS = 2048
-_SHIFTS_PER_EDGE = 8  # an insertion sort that needs more was given a clump
+_SHIFTS_PER_EDGE = 8  # more than this: many keys are in one bucket
 _GROWTH = 4  # of the number of edges from one cut to the next
 
 
@@ -44,8 +44,8 @@ def cuts_of(weights, wanted):
 def sort_chunk(keys, chunk, n, work):
     """Sort the n edges of `chunk` by decreasing key into `order`, ties kept. O(n).
 
-    Buckets of one edge on average, then an insertion sort; for clumps a Shell sort, in
-    O(n^1.5), which puts ties in the order of their edges.
+    Buckets of one edge on average, then an insertion sort. If many keys are in one
+    bucket, a Shell sort in O(n^1.5), which orders ties by their edges.
     """
     starts, placed, order = work
     high = low = keys[0]

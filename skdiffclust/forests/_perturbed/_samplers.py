@@ -23,11 +23,11 @@ SECONDS_DRAW = 3e-9
 _FIXED_PARTS = 8
 # Noise that is summed at a time: 4 MB.
 _VALUES_AT_ONCE = 2**19
-# Edges in the first chunk of a forest: a multiple of the rank of the lowest accepted
-# weight, and at most a multiple of the number of samples.
+# Edges in the first chunk of a forest, relative to the number of edges that are at
+# least as heavy as the lightest accepted one; at most this many per sample.
 _MARGIN = 1.15
 _MOST_ABOVE = 8
-# Largest absolute weight, and scale of the noise, of which no square overflows.
+# Largest absolute weight and largest scale of the noise: squares do not overflow.
 MOST = 1e100
 
 
@@ -122,8 +122,8 @@ class FreeSampler:
 
         n = relation.n_samples
         lowest = _lowest_accepted(relation, n_clusters)
-        # In a noisy copy, the edges of the forest without noise are above this, and so
-        # is the lightest one of the heaviest forest: lighter edges never enter it.
+        # In a noisy copy, all edges of the forest without noise are above this, so an
+        # edge below it is never needed.
         low, high = noise.range
         floor = lowest - noise.scale * (high - low) - 1e-12 * relation.largest
         self.kept = np.flatnonzero(relation.weights >= floor)
