@@ -545,7 +545,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
         X = validate_rows(self, X, reset=False, accept_sparse=self._sparse_formats())
         if self._kept is not None and self.metric == "precomputed":
             X = X[:, self._kept]
-        nearest, distances = self._nearest_of(self._fit_X, X)
+        nearest, distances = nearest_sample(self._fit_X, X, metric=self.metric)
         return nearest if self._kept is None else self._kept[nearest], distances
 
     def cut(
@@ -750,10 +750,6 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
             return checked, True
         return validate_rows(self, X, accept_sparse="csr"), False
 
-    def _nearest_of(self, X_train, X):
-        """Return the nearest of X_train (n, d) of each of X, and how far it is."""
-        return nearest_sample(X_train, X, metric=self.metric)
-
     def _sparse_formats(self):
         """Return what `accept_sparse` is for samples."""
         takes_sparse = isinstance(self.metric, str) and self.metric in SPARSE_METRICS
@@ -875,7 +871,7 @@ class SpanningForestClustering(CallbackSupportMixin, ClusterMixin, BaseEstimator
                 None, everything[zero][:, kept], metric="precomputed"
             )
         else:
-            nearest, distances = self._nearest_of(X, everything[zero])
+            nearest, distances = nearest_sample(X, everything[zero], metric=self.metric)
         return zero, kept[nearest], distances
 
     def _cut(self, tree, n_clusters, distance_threshold, sizes, weights):
