@@ -197,9 +197,7 @@ class SparseGEMINICV(SelectorMixin, CallbackSupportMixin, ClusterMixin, BaseEsti
 
     **Selected features.** A subset has fewer samples than X, so that a penalty does not
     select the same number of features in both, and the features of a single path depend
-    on the sample. Those selected in most subsets depend less on it: on 20 samples of
-    scenario 3 of Celeux et al. they reduce the fraction of features that are selected
-    or left out wrongly from .07 to .03.
+    on the sample. Those selected in most subsets depend less on it.
 
     References
     ----------
