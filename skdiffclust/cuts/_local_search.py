@@ -16,7 +16,7 @@ _TOLERANCE = 1e-11
 # of the time and gain less than 1 %; and their largest length without a gain, where no
 # nodes must be separated, and where some must.
 CLIMBS = 2
-_CLIMBED = 10_000
+_CLIMBED = 5000
 _PATIENCE = 15
 _LONG_PATIENCE = 60
 # Nodes with more edges are not moved by sequences, of which none has more moves, or
