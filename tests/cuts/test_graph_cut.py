@@ -216,6 +216,7 @@ def test_samples_to_predict_may_be_in_another_container(
         assert model.predict(rows).shape == (60,)
 
 
+@pytest.mark.filterwarnings("ignore:The lowest cut that GraphCutClustering found")
 @pytest.mark.parametrize("affinity", ["rbf", "cosine"])
 def test_dense_affinities_predict_sparse_samples(affinity, blobs):
     X, _ = blobs

@@ -64,8 +64,8 @@ def test_labels_and_the_score_are_those_of_the_training(mode, global_random_seed
     assert gemini_score(assignments, X, mode=mode) < gemini.score(X)
     if mode == "ovo":
         # Of the unit of X, nothing depends.
-        other = GEMINI(2, mode=mode, **FAST).fit(1000 * X)
-        assert_allclose(other.predict_proba(1000 * X), assignments, atol=1e-6)
+        other = GEMINI(2, mode=mode, **FAST).fit(1024 * X)
+        assert_allclose(other.predict_proba(1024 * X), assignments, atol=1e-6)
 
 
 def test_features_that_are_dropped_change_no_probability(global_random_seed):
