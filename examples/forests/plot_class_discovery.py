@@ -94,11 +94,13 @@ plt.show()
 
 # %%
 # Above the line are the digits without labels. The clusters of the pixels are hardly
-# related to the digits. In the embedding, three quarters of the zeros and most of the
-# ones and of the twos are in a cluster of their own.
+# related to the digits. In the embedding most of the labelled digits have a cluster of
+# their own, and so have three quarters of the twos, half of the zeros and a quarter of
+# the ones. Training decides which: for ``random_state`` from 0 to 3, .44 to .80 of the
+# zeros, .23 to .58 of the ones and .50 to .85 of the twos are found.
 
 for name, shares in share.items():
     print(f"{name:9s} shares of 0, 1 and 2 in their clusters:", shares[:3].round(2))
 assert found["Pixels"] < 0.1
 assert found["Embedding"] > 0.6
-assert min(share["Embedding"][:3]) > 0.5
+assert share["Embedding"][:3].mean() > 0.4
