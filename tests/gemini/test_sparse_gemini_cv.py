@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from gemini_assignments import trained
+from joblib import parallel_config
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist
@@ -35,7 +36,16 @@ FAST = {
     "learning_rate": 0.03,
     "random_state": 0,
 }
+# Where it does not matter how well the penalty is chosen.
+SMALL = {**FAST, "n_alphas": 2, "n_resamples": 2}
 OWN = SparseGEMINICV().get_params(deep=False).keys()
+
+
+@pytest.fixture(autouse=True)
+def few_references(request, monkeypatch):
+    """Compare with few Gaussians where the test is not about structure."""
+    if "structure" not in request.node.name:
+        monkeypatch.setattr("skdiffclust.gemini._stability._N_REFERENCES", 3)
 
 
 def search(n_clusters=2, **params):
@@ -146,12 +156,12 @@ def test_a_subset_with_fewer_rows_than_clusters_is_refused():
 # The whole fit reports that it found fewer clusters.
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_concurrent_fits_leave_the_filters_of_warnings_alone():
-    X = problem()
+    X = problem()[::2]
     before = list(warnings.filters)
 
     def run(seed):
         # Three clusters are too many, which the paths of subsets would report as well.
-        search(3, min_features=2, **FAST | {"random_state": seed}).fit(X)
+        search(3, min_features=2, **SMALL | {"random_state": seed}).fit(X)
 
     with ThreadPoolExecutor(3) as pool:
         list(pool.map(run, range(3)))
@@ -303,7 +313,7 @@ def test_links_decide_where_clusters_are():
 
 def test_a_checkpoint_is_of_weights_and_links(tmp_path):
     X = three_clusters()[:45]
-    stable = search(3, mode="ovo", **FAST | {"n_resamples": 2})
+    stable = search(3, mode="ovo", **SMALL)
     given = {
         "sample_weight": np.linspace(1, 2, 45),
         "partial_labels": np.where(np.arange(45) < 9, np.arange(45) % 3, -1),
@@ -317,9 +327,14 @@ def test_a_checkpoint_is_of_weights_and_links(tmp_path):
             stable.fit(X, **other, checkpoint=tmp_path, resume=True)
 
 
-def test_processes_change_nothing(three):
+# Processes take seconds to start and to load what they need.
+@pytest.mark.parametrize(
+    "backend", ["threading", pytest.param("loky", marks=pytest.mark.full)]
+)
+def test_workers_change_nothing(backend, three):
     one = three
-    two = search(3, mode="ovo", n_jobs=2, **FAST).fit(three_clusters())
+    with parallel_config(backend=backend):
+        two = search(3, mode="ovo", n_jobs=2, **FAST).fit(three_clusters())
     assert_array_equal(two.selection_probabilities_, one.selection_probabilities_)
     assert_array_equal(two.held_out_objective_, one.held_out_objective_)
     assert_array_equal(two.estimator_.coefs_[0], one.estimator_.coefs_[0])
@@ -327,7 +342,7 @@ def test_processes_change_nothing(three):
 
 def test_a_fit_goes_on_from_its_checkpoint(tmp_path, monkeypatch):
     X = three_clusters()
-    stable = search([2, 3], mode="ovo", **FAST)
+    stable = search([2, 3], mode="ovo", **FAST | {"n_alphas": 2})
     whole = clone(stable).fit(X)
     n_calls = 0
 
@@ -407,26 +422,26 @@ def test_a_stable_half_of_the_clusters_is_not_preferred():
     assert adjusted_rand_score(stable.labels_, y) > 0.95
     assert list(stable.results_["n_clusters"]) == [2, 4]
     # The largest one up to the number that was counted.
-    assert search([2, 3, 8], mode="ovo", **FAST).fit(X).n_clusters_ == 3
+    assert search([2, 3, 8], mode="ovo", **SMALL).fit(X).n_clusters_ == 3
 
 
 def test_one_gaussian_has_no_clear_number():
     X = np.random.RandomState(1).normal(size=(90, 4)) * [1, 3, 1, 1]
     with pytest.warns(ConvergenceWarning, match="SparseGEMINICV sees no more struct"):
-        search("auto", mode="ovo", **FAST).fit(X)
+        search("auto", mode="ovo", **SMALL).fit(X)
     # Where it is allowed, one cluster is found, and no warning is needed.
-    one = search([1, 2, 3], mode="ovo", **FAST).fit(X)
+    one = search([1, 2, 3], mode="ovo", **SMALL).fit(X)
     assert one.n_clusters_ == 1
     assert_array_equal(one.labels_, 0)
     assert_array_equal(one.uncertainty_, 0)
     assert list(one.results_["n_clusters"]) == [1, 2, 3]
-    clear = search([1, 2, 3], mode="ovo", **FAST).fit(three_clusters())
+    clear = search([1, 2, 3], mode="ovo", **SMALL).fit(three_clusters())
     assert clear.n_clusters_ == 3
 
 
 def test_of_distances_the_stabilities_decide():
     X = three_clusters()[::3]
-    params = {"objective": "wasserstein", **FAST, "max_iter": 5}
+    params = {"objective": "wasserstein", **SMALL, "max_iter": 5}
     stable = search([2, 3], **params)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -442,14 +457,14 @@ def test_of_distances_the_stabilities_decide():
 
 def test_clusters_are_counted_by_an_affinity():
     X = three_clusters()
-    stable = search([2, 3], mode="ovo", **FAST).fit(X, affinity=X @ X.T)
+    stable = search([2, 3], mode="ovo", **SMALL).fit(X, affinity=X @ X.T)
     assert stable.n_clusters_ == 3
-    assert search("auto", **FAST).fit(X, affinity=X @ X.T).n_clusters_ == 3
+    assert search("auto", **SMALL).fit(X, affinity=X @ X.T).n_clusters_ == 3
 
 
 def test_a_fit_with_auto_goes_on_from_its_checkpoint(tmp_path):
     X = three_clusters()
-    stable = search("auto", mode="ovo", **FAST)
+    stable = search("auto", mode="ovo", **SMALL)
     whole = clone(stable).fit(X, checkpoint=tmp_path)
     again = stable.fit(X, checkpoint=tmp_path, resume=True)
     assert_array_equal(again.estimator_.coefs_[0], whole.estimator_.coefs_[0])
@@ -472,12 +487,12 @@ def noise(kind, rng):
 def test_no_structure_is_said_whatever_the_number_is(kind, n_clusters):
     X = noise(kind, np.random.RandomState(2))
     with pytest.warns(ConvergenceWarning, match="sees no more structure .* agree by"):
-        found = search(n_clusters, **FAST).fit(X)
+        found = search(n_clusters, **SMALL).fit(X)
     structure = found.structure_
     assert len(structure["by_chance"]) == 19
     assert structure["bimodality"] <= max(structure["by_chance"].max(), 5)
     # One cluster needs no features.
-    one = search([1, n_clusters], **FAST).fit(X)
+    one = search([1, n_clusters], **SMALL).fit(X)
     assert one.n_clusters_ == 1
     assert not one.get_support().any()
     assert not one.stable_features_.any()
@@ -494,17 +509,17 @@ def test_structure_is_seen_whatever_the_sizes_are(sizes, form):
     # Two clusters of three are structure as well.
     with warnings.catch_warnings():
         warnings.filterwarnings("error", "SparseGEMINICV sees no more structure")
-        found = search(2, **FAST).fit(csr_array(X) if form == "sparse" else X)
+        found = search(2, **SMALL).fit(csr_array(X) if form == "sparse" else X)
     assert found.structure_["bimodality"] > max(found.structure_["by_chance"])
 
 
 def test_structure_is_not_looked_for_where_it_is_not_that_of_features():
     X = problem()
     for params, known in (({"kernel": "rbf"}, {}), ({}, {"affinity": X @ X.T})):
-        found = search(2, **FAST, **params).fit(X, **known)
+        found = search(2, **SMALL, **params).fit(X, **known)
         assert not hasattr(found, "structure_")
     # A Wasserstein distance is one of features.
-    transport = search(2, objective="wasserstein", **(FAST | {"max_iter": 2}))
+    transport = search(2, objective="wasserstein", **(SMALL | {"max_iter": 2}))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         assert "bimodality" in transport.fit(X[::4]).structure_
