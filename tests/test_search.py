@@ -127,9 +127,13 @@ def test_a_search_over_paths(frame, blobs):
     frame = frame.assign(noise=np.random.RandomState(0).normal(size=len(frame)))
     monitor = ScoringMonitor(scoring={"silhouette": silhouette_scorer})
     sparse = SparseGEMINICV(
-        SparseGEMINI(**TRAINING), n_resamples=2, min_features=2, random_state=0
+        SparseGEMINI(**TRAINING),
+        n_alphas=4,
+        n_resamples=2,
+        min_features=2,
+        random_state=0,
     )
-    search = search_of(sparse.set_callbacks(monitor))
+    search = search_of(sparse.set_callbacks(monitor), cv=2)
     search.estimator.set_output(transform="pandas")
     assert chosen(search.fit(frame)) == 3
     assert adjusted_rand_score(blobs[1], search.predict(frame)) == 1.0

@@ -31,7 +31,7 @@ LONG_FITS = {
     ),
     "SparseGEMINICV": (
         SparseGEMINICV(SparseGEMINI(3, max_iter=10**5), n_alphas=5, n_resamples=2),
-        (500, 5),
+        (100, 5),
     ),
 }
 

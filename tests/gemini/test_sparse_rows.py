@@ -278,7 +278,7 @@ def test_a_path_on_sparse_rows_goes_on_from_its_checkpoint(tmp_path):
 
 def test_stability_on_sparse_rows():
     X, _ = counts()
-    params = {"n_alphas": 4, "n_resamples": 2, "random_state": 0}
+    params = {"n_alphas": 2, "n_resamples": 2, "random_state": 0}
     X = X[:, :12]
     dense = SparseGEMINICV(SparseGEMINI(3, n_init=1), **params).fit(X)
     found = SparseGEMINICV(SparseGEMINI(3, n_init=1), **params).fit(sparse.csr_array(X))
