@@ -40,7 +40,11 @@ def lowest_cut(graph, must, cannot, k, normalized):
     best = np.inf
     for labels in itertools.product(range(k), repeat=len(graph)):
         labels = np.array(labels)
-        if len(set(labels)) == k and not violations(labels, must, cannot):
+        firsts = np.unique(labels, return_index=True)[1]
+        # Every partition once: clusters are numbered by their first nodes.
+        if len(firsts) < k or (np.diff(firsts) < 0).any():
+            continue
+        if not violations(labels, must, cannot):
             best = min(best, ratio_cut(graph, labels, normalized=normalized).value)
     return best
 
@@ -50,7 +54,7 @@ def lowest_cut(graph, must, cannot, k, normalized):
 @pytest.mark.filterwarnings("ignore:GraphCutClustering found")
 def test_small_graphs_have_the_lowest_cut_that_the_links_allow(global_random_seed):
     gaps = []
-    for seed in range(16):
+    for seed in range(48):
         *problem, k, normalized = random_problem(seed + 1000 * global_random_seed)
         graph, must, cannot = problem
         best = lowest_cut(graph, must, cannot, k, normalized)
@@ -72,8 +76,8 @@ def test_small_graphs_have_the_lowest_cut_that_the_links_allow(global_random_see
         found = ratio_cut(graph, model.labels_, normalized=normalized).value
         assert found >= best * (1 - 1e-12)
         gaps.append(found / best - 1.0 if best > 0 else found)
-    assert len(gaps) > 6
-    assert np.mean(gaps) < 0.1
+    assert len(gaps) > 20
+    assert np.mean(gaps) < 0.05
     assert np.mean(np.array(gaps) < 1e-9) > 0.8
 
 

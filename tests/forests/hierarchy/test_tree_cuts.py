@@ -251,7 +251,7 @@ def points_and_tree(X):
 
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("n, core", [(120, 5), (75, 3), (30, 2)])
+@pytest.mark.parametrize("n, core", [(120, 5), (60, 3), (59, 2)])
 @pytest.mark.parametrize("seed", range(4))
 def test_core_sizes_are_their_definition(
     seed, n, core, weighted, compiled, cold, monkeypatch, global_random_seed
