@@ -33,25 +33,26 @@ def assign(X, memories, log_weights, dynamics):
         if nearest is None:
             labels[rows] = _nearest_city_block(Z, memories, log_weights, dynamics)
         else:
-            products = product_by_sample(Z, memories.T)
+            # Sums over memories take a sixth of the time in this order.
+            products = np.ascontiguousarray(product_by_sample(Z, memories.T).T)
             gram = memories @ memories.T
             labels[rows] = nearest(products, gram, log_weights, dynamics)
     return labels
 
 
 def _nearest(products, gram, log_weights, dynamics):
-    """Return labels (m,) from products (m, k) of samples with the memories."""
+    """Return labels (m,) from products (k, m) of the memories with samples."""
     norms = np.diag(gram)[:, None]
     steps = euclidean_steps(
-        0.0, products.T, _BySample(gram), norms, log_weights[:, None], dynamics
+        0.0, products, _BySample(gram), norms, log_weights[:, None], dynamics
     )
     return (2.0 * steps.products - norms).argmax(axis=0)
 
 
 def _most_alike(products, gram, log_weights, dynamics):
-    """Return labels (m,) from products (m, k) of directions with those of memories."""
-    ones = np.ones((1, len(products)))
-    start = SphereStart(0.0, products.T, products.T, ones, ones, ones)
+    """Return labels (m,) from products (k, m) of memories with directions."""
+    ones = np.ones((1, products.shape[1]))
+    start = SphereStart(0.0, products, products, ones, ones, ones)
     steps, _ = sphere_steps(start, _BySample(gram), log_weights[:, None], dynamics)
     return steps[-1].after[0].argmax(axis=0)
 
@@ -64,7 +65,7 @@ class _BySample:
 
     def times(self, shares):
         """Return gram @ shares (k, m), one product for each sample."""
-        return product_by_sample(shares.T, self.gram).T
+        return np.ascontiguousarray(product_by_sample(shares.T, self.gram).T)
 
 
 def _nearest_city_block(Z, memories, log_weights, dynamics):

@@ -161,9 +161,8 @@ class ClAM(
         Sum over samples of the squared distance to the memory of their cluster (of the
         distance, with "cosine" and "manhattan").
     loss_ : float
-        Training loss per scored entry of the kept restart, under every mask in turn,
-        in squared units of X; of at most 8192 samples, or of 512 where no other
-        restart was left to compare it with.
+        Training loss per scored entry of the kept restart, in squared units of X; of at
+        most 8192 samples, or of 256 where no other restart was left to compare it with.
     start_kept_ : bool
         Whether the solution of k-means is kept as it is, untrained.
     training_gain_ : float

@@ -34,7 +34,7 @@ _LOOSER = 1.0 + 1e-9  # largest inertia of what training keeps, relative to k-me
 _STREAM_STEPS = 20  # of Lloyd on the samples that a stream keeps
 _STREAM_EPOCHS = 50.0  # after which a stream has slowed down by the root of two
 _CONSTRAINED = 4  # restarts of a constrained k-means
-_REPORTED = 512  # samples of the reported loss if it decides nothing
+_REPORTED = 256  # samples of the reported loss if it decides nothing
 _EXACT = 1e-12  # loss, in training units, that is rounding
 
 
@@ -193,10 +193,10 @@ class Fit:
             if self._constraints is not None:
                 # Training ignores links: the result of the constrained k-means is kept.
                 loop.stop("constraints")
-            trained = descent.memories[best], descent.log_weights[best]
+            trained = descent.memories[best]
             # Training that raises the inertia ends. Where it overflows, the loss of the
             # next epoch says so.
-            if is_guarded and self._bound < self._inertia(*trained) < np.inf:
+            if is_guarded and self._bound < self._inertia(trained) < np.inf:
                 loop.stop("k-means")
             loop.record(
                 losses[best] * self._scaling.loss_unit,
@@ -228,7 +228,7 @@ class Fit:
         descent.memories, descent.log_weights = state
         candidates = list(zip(*state, strict=True))
         if self._converged is not None:
-            is_worse = self._is_guarded and self._inertia(*candidates[0]) > self._bound
+            is_worse = self._is_guarded and self._inertia(state[0][0]) > self._bound
             if is_worse or self._constraints is not None:
                 candidates = []
             candidates.append(self._converged)
@@ -254,13 +254,12 @@ class Fit:
     @cached_property
     def _bound(self):
         """The largest inertia of what training keeps."""
-        return _LOOSER * self._inertia(*self._converged)
+        return _LOOSER * self._inertia(self._converged[0])
 
-    def _inertia(self, memories, log_weights):
-        """Return the weighted sum of distances of the sample to its memories."""
-        labels = assign(self._Z, memories, log_weights, self.dynamics)
+    def _inertia(self, memories):
+        """Return the weighted sum of distances to the nearest of memories (k, d)."""
         far = divergences(self._Z, memories, self.dynamics.metric)
-        return float(far[np.arange(len(labels)), labels] @ self._sample_weight)
+        return float(far.min(axis=1) @ self._sample_weight)
 
     def gain(self, losses):
         """Return what training gained on its start, by the losses of its epochs."""

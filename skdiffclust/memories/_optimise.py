@@ -5,7 +5,7 @@ import numpy as np
 from skdiffclust._batches import mini_batches
 from skdiffclust._kmeans import nearest_center, on_sphere
 from skdiffclust._optimisers import Adam
-from skdiffclust.memories._masking import hidden_blocks, mask_groups
+from skdiffclust.memories._masking import mask_groups
 from skdiffclust.memories._scaling import dense
 from skdiffclust.memories._training import completion_with_gradient
 
@@ -92,21 +92,7 @@ class Descent:
             shares = weight[chosen]
             # Rounding is far below the noise of a batch; decisions are in double.
             Z = rows(chosen).astype(np.float32)
-            order, groups = slice(None), [(slice(0, len(shares)), slice(0, 0))]
-            if self._mask_probability is not None:
-                order, groups = mask_groups(
-                    *Z.shape, self._mask_probability, random_state
-                )
-            shown = Z if isinstance(order, slice) else Z[:, order]
-            found = self._complete(
-                shown,
-                self.memories[:, :, order].astype(Z.dtype),
-                self.log_weights,
-                self._dynamics,
-                groups=groups,
-                fill=self._fill[order],
-                sample_weight=shares,
-            )
+            found, order = self._completed(Z, shares, random_state)
             gradient = np.empty_like(self.memories)
             gradient[:, :, order] = found.gradient
             mean = Z.shape[1] / found.n_scored
@@ -118,6 +104,23 @@ class Descent:
             attracted += found.attracted
         self._relocate_empty(attracted, Z, shares)
         return loss / n_scored
+
+    def _completed(self, Z, weight, random_state):
+        """Return the `Completion` of samples Z (m, d), and an order of its features."""
+        order, groups = slice(None), [(slice(0, len(weight)), slice(0, 0))]
+        if self._mask_probability is not None:
+            order, groups = mask_groups(*Z.shape, self._mask_probability, random_state)
+            Z = Z[:, order]
+        found = self._complete(
+            Z,
+            self.memories[:, :, order].astype(Z.dtype),
+            self.log_weights,
+            self._dynamics,
+            groups=groups,
+            fill=self._fill[order],
+            sample_weight=weight,
+        )
+        return found, order
 
     def _move_memories(self, gradient):
         """Take one step of Adam in the memories (r, k, d)."""
@@ -149,28 +152,11 @@ class Descent:
             self._optimisers[0].reset((restart, empty))
 
     def evaluate(self, Z, weight):
-        """Return the loss (r,) per entry of samples Z (m, d) under each mask."""
-        loss = np.zeros(len(self.memories))
-        n_scored = 0.0
-        sizes = np.zeros(1, dtype=np.int64)
-        if self._mask_probability is not None:
-            sizes = hidden_blocks(Z.shape[1], self._mask_probability)
-        stops = np.cumsum(sizes)
-        n_whole = np.count_nonzero(sizes == 0)
-        for first, last in dict.fromkeys(zip(stops - sizes, stops, strict=True)):
-            share = n_whole if first == last else 1
-            found = self._complete(
-                Z,
-                self.memories.astype(Z.dtype),
-                self.log_weights,
-                self._dynamics,
-                groups=[(slice(0, Z.shape[0]), slice(int(first), int(last)))],
-                fill=self._fill,
-                sample_weight=weight,
-            )
-            loss += share * found.loss
-            n_scored += share * found.n_scored
-        return loss / n_scored
+        """Return the loss (r,) per entry of samples Z (m, d), always the same masks."""
+        random_state = np.random.RandomState(0)
+        rows = random_state.permutation(len(weight))
+        found, _ = self._completed(Z[rows], weight[rows], random_state)
+        return found.loss / found.n_scored
 
     def copy_state(self):
         """Return copies of memories and log weights."""
