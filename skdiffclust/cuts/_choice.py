@@ -25,6 +25,12 @@ _N_STARTS = 3
 _FEW_EDGES = 10_000
 # Added to cuts in denominators of bends, because a cut of 0 has no relative change.
 _OFFSET = 0.2
+# Resolution of the modularity that decides: a little below 1, in favour of clusters
+# that are not divided. With this share of the largest one, the modularity decides, and
+# the second difference of the cuts has this weight; otherwise bends decide.
+_RESOLUTION = 0.9
+_MODULAR = 0.93
+_BEND_WEIGHT = 0.06
 # A number after which the cut increases so many times as much as before needs no
 # warning.
 _SHARP = 6.0
@@ -37,8 +43,9 @@ _DEVIATION = 1.48
 
 
 def cut_curve(nodes, least, bounds_of, finish, random_state):
-    """Return (numbers, normalised cuts, modularities), (m,) each, of the search.
+    """Return (numbers, normalised cuts, modularities, coarse ones), (m,) each.
 
+    The coarse modularities are of a lower resolution, less that of a single cluster.
     Numbers of clusters are consecutive, from `least` on, as long as clusters can be
     within their bounds: those that `bounds_of` returns for sizes and a number of
     clusters. ``finish(labels, number, bounds)`` brings labels of the nodes, which have
@@ -81,6 +88,7 @@ def cut_curve(nodes, least, bounds_of, finish, random_state):
             key=lambda labels, k=numbers[i]: rank(level, labels, k, UNBOUNDED),
         )
     cuts = []
+    coarse = []
     for i, number in enumerate(numbers):
         bounds = bounds_of(nodes.sizes, number)
         labels = combine_parts(nodes, number, bounds)
@@ -88,32 +96,47 @@ def cut_curve(nodes, least, bounds_of, finish, random_state):
             labels = finish(found[i], number, bounds)
         cuts.append(cut_of_labels(nodes.graph, labels, number, nodes.divisors))
         modularities[i] = modularity(nodes.graph, labels, nodes.degrees)
-    return numbers, np.array(cuts), np.array(modularities)
+        coarse.append(modularity(nodes.graph, labels, nodes.degrees, _RESOLUTION))
+    coarse = np.array(coarse) - (1.0 - _RESOLUTION)
+    return numbers, np.array(cuts), np.array(modularities), coarse
 
 
-def bends_of(cuts):
-    """Return the bends (m,) of numbers of clusters with cuts (m,), NaN at both ends.
+def lowest_cuts(cuts):
+    """Return for each number of clusters the lowest of cuts (m,) into as many or more.
 
-    The second difference of the cuts, relative to the cut: how much more the next
-    cluster costs than this one did.
+    Two clusters that are joined have no higher cut than both.
     """
-    bends = np.full(len(cuts), np.nan)
-    rises = np.diff(cuts)
-    bends[1:-1] = (rises[1:] - rises[:-1]) / (cuts[1:-1] + _OFFSET)
-    return bends
+    return np.minimum.accumulate(cuts[::-1])[::-1]
 
 
-def as_curve(numbers, cuts, modularities):
+def differences_of(cuts):
+    """Return the second differences (m,) of cuts (m,), NaN at both ends.
+
+    That is how much more the next cluster costs than this one did.
+    """
+    differences = np.full(len(cuts), np.nan)
+    differences[1:-1] = np.diff(cuts, 2)
+    return differences
+
+
+def as_curve(numbers, cuts, modularities, coarse):
     """Return the curve, (m,) each, and its scores as the fitted attribute.
 
-    The score is the bend plus the modularity, relative to the largest one.
+    The score is the coarse modularity, relative to the largest one, plus the bend: the
+    second difference of the lowest cuts, relative to the cut; or, if the best number by
+    that has nearly the largest modularity, plus a small multiple of the difference.
     """
-    largest = modularities.max()
+    lowest = lowest_cuts(cuts)
+    relative = coarse / (coarse.max() if coarse.max() > 0 else 1.0)
+    differences = differences_of(lowest)
+    score = relative + differences / (lowest + _OFFSET)
+    if len(numbers) > 2 and relative[np.nanargmax(score)] >= _MODULAR:
+        score = relative + _BEND_WEIGHT * differences
     return {
         "n_clusters": numbers,
         "normalized_cut": cuts,
         "modularity": modularities,
-        "score": bends_of(cuts) + modularities / (largest if largest > 0 else 1.0),
+        "score": score,
     }
 
 
@@ -127,8 +150,9 @@ def choose_n_clusters(curve, *, owner):
     else:
         best = int(np.nanargmax(curve["score"]))
         chosen = int(numbers[best])
-        before, after = np.diff(curve["normalized_cut"])[best - 1 : best + 1]
-        bends = bends_of(curve["normalized_cut"])[1:-1]
+        cuts = lowest_cuts(curve["normalized_cut"])
+        before, after = np.diff(cuts)[best - 1 : best + 1]
+        bends = (differences_of(cuts) / (cuts + _OFFSET))[1:-1]
         gaps = bends - np.median(bends)
         distance = _DISTANCE * _DEVIATION * np.median(np.abs(gaps))
         stands_out = gaps[best - 1] >= distance and after > before
