@@ -239,9 +239,8 @@ def _assign(Z, squares, weight, centers, restarts, labels, far):
             sizes,
         )
         if sparse.issparse(block):
-            numbers = in_block[restarts] + k * np.arange(n_init)[:, None]
-            total = member_sums(block, weight[rows], numbers, n_init * k)
-            sums += total.reshape(sums.shape)
+            entries = block.data, block.indices, block.indptr
+            _add_entries(*entries, weight[rows], restarts, in_block, sums)
         else:
             _add_members(block, weight[rows], restarts, in_block, sums)
     return moved, sums, sizes
@@ -293,23 +292,20 @@ def _add_members(rows, weight, restarts, labels, sums):
                 sums[r, m, j] += weight[i] * rows[i, j]
 
 
+@_kernel
+def _add_entries(values, columns, ends, weight, restarts, labels, sums):
+    """Do the same for a CSR matrix of these arrays."""
+    for r in range(len(sums)):
+        for i in range(len(weight)):
+            m = labels[restarts[r], i]
+            for entry in range(ends[i], ends[i + 1]):
+                sums[r, m, columns[entry]] += weight[i] * values[entry]
+
+
 def _means(sums, sizes, centers):
     """Return means (..., k, d) for sums and sizes (..., k), or centres where empty."""
     occupied = (sizes > 0)[..., None]
     return np.divide(sums, sizes[..., None], out=centers.copy(), where=occupied)
-
-
-def member_sums(Z, weight, labels, n_clusters):
-    """Return the weighted sums (k, d), dense, of the rows of Z (m, d) of each cluster.
-
-    Labels are (m,), or (r, m) for other clusters in each of r partitions.
-    """
-    n_rows = Z.shape[0]
-    labels = np.atleast_2d(labels)
-    where = labels.ravel(), np.tile(np.arange(n_rows), len(labels))
-    weights = np.tile(weight, len(labels))
-    sums = sparse.csr_array((weights, where), shape=(n_clusters, n_rows)) @ Z
-    return sums.toarray() if sparse.issparse(sums) else sums
 
 
 def means_of(Z, weight, labels, centers):
@@ -319,7 +315,11 @@ def means_of(Z, weight, labels, centers):
     """
     k = len(centers)
     sizes = np.bincount(labels, weight, minlength=k)
-    return _means(member_sums(Z, weight, labels, k), sizes, centers), sizes
+    n_rows = Z.shape[0]
+    members = sparse.csr_array((weight, (labels, np.arange(n_rows))), (k, n_rows))
+    sums = members @ Z
+    sums = sums.toarray() if sparse.issparse(sums) else sums
+    return _means(sums, sizes, centers), sizes
 
 
 def take(Z, rows):

@@ -130,7 +130,9 @@ class Fit:
     def _run_lloyd(self, seeds, costs):
         """Return the best k-means solution (k, d) from seeds (r, k, d), best first."""
         best, lowest = None, np.inf
-        n_exchanged = int(np.clip(_EXCHANGED_MEMORIES // seeds.shape[1], *_EXCHANGED))
+        n_exchanged = _EXCHANGED[0]
+        if not sparse.issparse(self._Z):  # where an exchange costs as much as restarts
+            n_exchanged = np.clip(_EXCHANGED_MEMORIES // seeds.shape[1], *_EXCHANGED)
         differs = np.diff(costs, prepend=-np.inf) > _SAME * costs
         is_common = np.count_nonzero(costs <= (1.0 + _SAME) * costs[0]) >= _COMMON
         for restart in np.flatnonzero(differs)[:n_exchanged]:
