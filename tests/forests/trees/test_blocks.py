@@ -51,7 +51,9 @@ def test_blocks_with_different_numbers_of_leaves(n_samples, global_random_seed):
     assert_same_tree(rng.normal(size=(500, 3)), n_blocks=12)
 
 
-@pytest.mark.parametrize("backend", ["loky", "threading", "dask", "ray"])
+@pytest.mark.parametrize(
+    "backend", [pytest.param("loky", marks=pytest.mark.full), "threading", "dask", "ray"]
+)
 def test_backends_of_joblib(backend, tmp_path):
     if backend == "dask":
         pytest.importorskip("distributed", reason="dask.distributed is not installed.")
